@@ -1,0 +1,33 @@
+import { readdirSync } from "node:fs";
+import { defineConfig } from "vitest/config";
+
+// Tests read the sources, not the build: the condition is the same one tsc and tsx use.
+const conditions = ["@ropeway/source", "module", "node", "default"];
+
+const packages = readdirSync(new URL("./packages", import.meta.url));
+
+export default defineConfig({
+  resolve: { conditions },
+  ssr: { resolve: { conditions, externalConditions: conditions } },
+  test: {
+    testTimeout: 20_000,
+    hookTimeout: 60_000,
+    projects: [
+      ...packages.map((name) => ({
+        extends: true as const,
+        test: { name, include: [`packages/${name}/test/**/*.test.ts`] },
+      })),
+      {
+        extends: true as const,
+        test: {
+          name: "workspace",
+          include: [
+            "scripts/test/**/*.test.ts",
+            "bench/test/**/*.test.ts",
+            "examples/*/test/**/*.test.ts",
+          ],
+        },
+      },
+    ],
+  },
+});
