@@ -1,0 +1,42 @@
+// `npm ci` refuses a lock file that lacks a platform's optional package, and npm writes such a file
+// without a word when the registry at hand does not carry that package. This is where it shows.
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+
+interface Entry {
+  readonly version?: string;
+  readonly integrity?: string;
+  readonly link?: boolean;
+  readonly resolved?: string;
+  readonly optionalDependencies?: Record<string, string>;
+}
+
+const lock = JSON.parse(
+  readFileSync(new URL("../../package-lock.json", import.meta.url), "utf8"),
+) as { packages: Record<string, Entry> };
+
+/** Where Node would find `name` from inside `from`: its own node_modules, then each one above. */
+function locate(from: string, name: string): Entry | undefined {
+  for (let folder = from; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/")))) {
+    const entry =
+      lock.packages[folder === "" ? `node_modules/${name}` : `${folder}/node_modules/${name}`];
+    if (entry !== undefined || folder === "") return entry;
+  }
+}
+
+test("the lock file has the optional packages of every platform", () => {
+  const missing = Object.entries(lock.packages).flatMap(([path, entry]) =>
+    Object.keys(entry.optionalDependencies ?? {})
+      .filter((name) => locate(path, name) === undefined)
+      .map((name) => `${path} -> ${name}`),
+  );
+  expect(missing).toEqual([]);
+});
+
+test("every package that npm downloads has a checksum", () => {
+  const unchecked = Object.entries(lock.packages)
+    .filter(([path, entry]) => path.includes("node_modules/") && entry.link !== true)
+    .filter(([, entry]) => entry.integrity === undefined)
+    .map(([path]) => path);
+  expect(unchecked).toEqual([]);
+});
