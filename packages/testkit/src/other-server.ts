@@ -1,0 +1,71 @@
+// Servers of other releases than the one this machine has. They come from a script beside the
+// clone, `../shared/servers/fetch`, that users of the project do not have: what needs them is
+// skipped there, and the skip says why.
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** What the script can fetch. */
+export type OtherVersion =
+  | "redis-6.0"
+  | "redis-7.0"
+  | "redis-8.0"
+  | "valkey-8.1"
+  | "etcd-3.4"
+  | "etcd-3.5";
+
+/** Either the command that starts the server, or the reason why there is none. */
+export type OtherServer =
+  | { readonly version: OtherVersion; readonly command: readonly string[]; readonly reason?: never }
+  | { readonly version: OtherVersion; readonly command?: never; readonly reason: string };
+
+const asked = new Map<OtherVersion, OtherServer>();
+
+/**
+ * A server of another release. Synchronous, so that a test file can decide while it is collected:
+ *
+ * ```ts
+ * const old = otherServer("redis-6.0");
+ * describe.skipIf(old.reason)(`Redis 6.0 ${old.reason ?? ""}`, () => { ... });
+ * ```
+ */
+export function otherServer(version: OtherVersion): OtherServer {
+  const known = asked.get(version);
+  if (known !== undefined) return known;
+  const answer = fetchServer(version, findFetch());
+  asked.set(version, answer);
+  return answer;
+}
+
+/** @internal Split off so that a missing or failing script can be tested. */
+export function fetchServer(version: OtherVersion, fetch: string | undefined): OtherServer {
+  if (fetch === undefined) {
+    return {
+      version,
+      reason: `skipped: ${version} needs ../shared/servers/fetch, which is not there`,
+    };
+  }
+  // One at a time on this machine: test files run side by side, and the script unpacks in place.
+  const lock = join(tmpdir(), "ropeway-servers-fetch.lock");
+  const run = spawnSync("flock", [lock, fetch, version], { encoding: "utf8" });
+  const path = run.stdout?.trim().split("\n").at(-1);
+  if (run.status !== 0 || !path) {
+    const why = run.error?.message ?? run.stderr.trim().split("\n").at(-1);
+    return { version, reason: `skipped: ${version} could not be fetched: ${why}` };
+  }
+  return { version, command: [path] };
+}
+
+/** `../shared/servers/fetch` as seen from the workspace's root. */
+function findFetch(): string | undefined {
+  let folder = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(folder, "package-lock.json"))) {
+    const parent = dirname(folder);
+    if (parent === folder) return undefined;
+    folder = parent;
+  }
+  const path = join(folder, "..", "shared", "servers", "fetch");
+  return existsSync(path) ? path : undefined;
+}

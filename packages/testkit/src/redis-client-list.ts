@@ -1,0 +1,48 @@
+import { CONTROL_NAME } from "./control-connection.ts";
+
+/** One connection as CLIENT LIST shows it. */
+export interface ListedClient {
+  readonly id: string;
+  readonly name: string;
+  readonly addr: string;
+  /** Seconds since it connected. */
+  readonly age: string;
+  readonly flags: string;
+  /** Its last command. */
+  readonly cmd: string;
+}
+
+/** The connections a test opened: not ours, not those of replication, not those of Sentinel. */
+export function foreignClients(list: string): ListedClient[] {
+  return list
+    .split("\n")
+    .filter((line) => line !== "")
+    .map(parseLine)
+    .filter(({ name, flags }) => {
+      const serverSide = /[SM]/.test(flags) || name.startsWith("sentinel-");
+      return !serverSide && name !== CONTROL_NAME;
+    });
+}
+
+function parseLine(line: string): ListedClient {
+  const fields = new Map(
+    line.split(" ").map((field): [string, string] => {
+      const cut = field.indexOf("=");
+      return [field.slice(0, cut), field.slice(cut + 1)];
+    }),
+  );
+  const get = (name: string): string => fields.get(name) ?? "";
+  return {
+    id: get("id"),
+    name: get("name"),
+    addr: get("addr"),
+    age: get("age"),
+    flags: get("flags"),
+    cmd: get("cmd"),
+  };
+}
+
+/** How a leak report names a connection. */
+export function describeClient({ id, name, addr, cmd }: ListedClient): string {
+  return `client ${name === "" ? "without a name" : `"${name}"`} (id ${id}, from ${addr}, last command ${cmd})`;
+}

@@ -1,0 +1,249 @@
+// A real redis-server in a folder of its own.
+//
+//   startRedis() --> running <--- start() ---- down
+//                      |  ^                     ^
+//              pause() v  | resume()            |
+//                    frozen                     |
+//                      '----- stop() | kill9() -'        close(): from anywhere, for good
+//
+// Address and folder stay the same through all of it, so clients find the same server again.
+// Readiness is the server's own log line and not a PING from outside: another process may have
+// won the race for the port, and its PONG would be the wrong server's.
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type Access, ControlConnection } from "./control-connection.ts";
+import { TestkitError } from "./errors.ts";
+import { eventually } from "./eventually.ts";
+import { type OtherVersion, otherServer } from "./other-server.ts";
+import { freePort } from "./port.ts";
+import { program } from "./program.ts";
+import { describeClient, foreignClients, type ListedClient } from "./redis-client-list.ts";
+import { noteClosed, noteFinding, noteOpened, type Opened } from "./registry.ts";
+import type { Argument, Reply } from "./resp.ts";
+import { makeTempFolder, removeTempFolder } from "./temp-folder.ts";
+import { WatchedProcess } from "./watched-process.ts";
+
+const READY = /ready to accept connections|Sentinel ID is/i;
+const START_WITHIN_MS = 15_000;
+const CLIENTS_GONE_WITHIN_MS = 1000;
+
+/** What to start. */
+export interface RedisOptions {
+  /** More settings in redis.conf's own words, such as `["maxmemory 1mb"]`; they override ours. */
+  readonly config?: readonly string[];
+  /** A fixed port; taken already is then an error. @default a free one */
+  readonly port?: number;
+  /** Listen on a Unix socket only. @default false */
+  readonly socket?: boolean;
+  /** Keep an append-only file, synced before each answer, so that kill9() loses nothing. @default false */
+  readonly appendonly?: boolean;
+  /** requirepass. @default none */
+  readonly password?: string;
+  /** Another release than this machine's own; see `otherServer` for where it comes from. */
+  readonly version?: OtherVersion;
+  /** Run as a Sentinel. @default false */
+  readonly sentinel?: boolean;
+}
+
+/** Starts a server and waits until it accepts connections. */
+export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
+  const command = await commandOf(options.version);
+  const dir = await makeTempFolder("redis");
+  for (let draw = 1; ; draw++) {
+    const port = options.socket ? 0 : (options.port ?? (await freePort()));
+    const server = new RedisServer({ ...options, command, dir, port });
+    try {
+      await server.start();
+      noteOpened(server);
+      return server;
+    } catch (error) {
+      const taken = /Address already in use/i.test((error as Error).message);
+      if (taken && options.port === undefined && draw < 10) continue;
+      await removeTempFolder(dir);
+      throw error;
+    }
+  }
+}
+
+async function commandOf(version: OtherVersion | undefined): Promise<readonly string[]> {
+  if (version === undefined) return program("redis-server");
+  const { command, reason } = otherServer(version);
+  if (command === undefined) throw new TestkitError("NO_PROGRAM", reason);
+  return command;
+}
+
+interface Plan extends RedisOptions {
+  readonly command: readonly string[];
+  readonly dir: string;
+  readonly port: number;
+}
+
+/** A started server; see the top of the file for the order of its verbs. */
+export class RedisServer implements Opened, AsyncDisposable {
+  readonly host = "127.0.0.1";
+  readonly port: number;
+  readonly socketPath: string | undefined;
+  readonly password: string | undefined;
+  /** Its folder: redis.conf, dump.rdb, appendonlydir. Removed by close(). */
+  readonly dir: string;
+  readonly #plan: Plan;
+  readonly #control: ControlConnection;
+  #process: WatchedProcess | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(plan: Plan) {
+    this.#plan = plan;
+    this.dir = plan.dir;
+    this.port = plan.port;
+    this.password = plan.password;
+    this.socketPath = plan.socket ? join(plan.dir, "redis.sock") : undefined;
+    this.#control = new ControlConnection(this.#access());
+  }
+
+  #access(): Access {
+    const { host, port, socketPath, password } = this;
+    return { host, port, ...(socketPath && { socketPath }), ...(password && { password }) };
+  }
+
+  /** `redis://:password@host:port`, or `unix:///path` for a socket. */
+  get url(): string {
+    const secret = this.password === undefined ? "" : `:${encodeURIComponent(this.password)}@`;
+    if (this.socketPath !== undefined) return `unix://${secret}${this.socketPath}`;
+    return `redis://${secret}${this.host}:${this.port}`;
+  }
+
+  get pid(): number {
+    return this.#running().pid;
+  }
+
+  get running(): boolean {
+    return this.#process?.running ?? false;
+  }
+
+  /** Sends a command on the testkit's own connection. */
+  command(...args: Argument[]): Promise<Reply> {
+    return this.#control.command(...args);
+  }
+
+  /** Starts it again on the same address and data after stop() or kill9(). */
+  async start(): Promise<void> {
+    if (this.running) return;
+    const file = join(this.dir, "redis.conf");
+    // A Sentinel keeps what it learned in its file: a second start must find that.
+    if (this.#process === undefined || !this.#plan.sentinel) {
+      await writeFile(file, `${this.#configuration().join("\n")}\n`);
+    }
+    const mode = this.#plan.sentinel ? ["--sentinel"] : [];
+    const server = await WatchedProcess.start([...this.#plan.command, file, ...mode]);
+    this.#process = server;
+    try {
+      await server.log.find(READY, { withinMs: START_WITHIN_MS });
+    } catch (cause) {
+      await server.kill9();
+      const message = `redis-server did not start; its last lines:\n${server.log.tail()}`;
+      throw new TestkitError("START_FAILED", message, { cause });
+    }
+  }
+
+  #configuration(): string[] {
+    const { config = [], appendonly, sentinel } = this.#plan;
+    const lines = ["daemonize no", 'logfile ""', `dir "${this.dir}"`, `bind ${this.host}`];
+    lines.push(`port ${this.port}`, "protected-mode no");
+    if (this.socketPath) lines.push(`unixsocket "${this.socketPath}"`);
+    if (this.password) lines.push(`requirepass "${this.password}"`);
+    if (!sentinel) lines.push('save ""');
+    if (appendonly) lines.push("appendonly yes", "appendfsync always");
+    return [...lines, ...config];
+  }
+
+  /** An orderly stop that keeps the data, also without an append-only file. */
+  async stop(): Promise<void> {
+    const server = this.#process;
+    if (!server?.running) return;
+    server.signal("SIGCONT");
+    const saved = this.#plan.sentinel ? [] : ["SAVE"];
+    // The answer to SHUTDOWN is the end of the connection; an error reply means it refused.
+    await this.command("SHUTDOWN", ...saved).catch((error: Error) => {
+      if (error.name === "ReplyError") throw error;
+    });
+    await server.exitWithin(START_WITHIN_MS);
+    this.#control.close();
+  }
+
+  /** stop() and start(). */
+  async restart(): Promise<void> {
+    await this.stop();
+    await this.start();
+  }
+
+  /** SIGKILL: what was not on disk is lost. */
+  async kill9(): Promise<void> {
+    await this.#process?.kill9();
+    this.#control.close();
+  }
+
+  /** SIGSTOP: connections stay open, nothing is answered. */
+  pause(): void {
+    this.#running().signal("SIGSTOP");
+  }
+
+  /** SIGCONT: everything sent meanwhile is answered now. */
+  resume(): void {
+    this.#running().signal("SIGCONT");
+  }
+
+  /** The last lines of its log. */
+  log(): string {
+    return this.#process?.log.tail() ?? "";
+  }
+
+  /** The connections of the code under test. */
+  async clients(): Promise<ListedClient[]> {
+    return foreignClients(String(await this.command("CLIENT", "LIST")));
+  }
+
+  describe(): string {
+    return `redis-server ${this.url}`;
+  }
+
+  /** Ends it and removes its folder. A client still connected is noted as a leak of this test file. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    if (this.running) await this.#noteClients();
+    await this.kill9();
+    await removeTempFolder(this.dir);
+    noteClosed(this);
+  }
+
+  async #noteClients(): Promise<void> {
+    this.resume();
+    let left: ListedClient[] = [];
+    // A client that was closed a moment ago may still be listed, hence the grace.
+    await eventually(
+      async () => {
+        left = await this.clients();
+        if (left.length > 0) throw new Error(`${left.length} clients`);
+      },
+      { withinMs: CLIENTS_GONE_WITHIN_MS },
+    ).catch(() => {
+      for (const client of left) {
+        noteFinding(`${describeClient(client)} was still connected to ${this.describe()}`);
+      }
+    });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #running(): WatchedProcess {
+    if (!this.#process?.running) {
+      throw new TestkitError("NOT_RUNNING", `redis-server on ${this.url} is not running`);
+    }
+    return this.#process;
+  }
+}

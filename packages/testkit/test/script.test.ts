@@ -1,0 +1,48 @@
+import { spawnScript } from "@ropeway/testkit";
+import { expect, test } from "vitest";
+
+const ECHO = new URL("./echo.fixture.ts", import.meta.url);
+
+test("a script gets arguments, environment and lines, and its lines are read", async () => {
+  await using script = await spawnScript(ECHO, { args: ["one"], env: { COLOUR: "red" } });
+  await script.waitForLine(/^ready one red$/);
+  script.send("hello");
+  script.send("hello");
+  await script.waitForLine(/^echo hello$/);
+  await script.waitForLine(/^echo hello$/);
+  script.send("quit");
+  await expect(script.exited).resolves.toEqual({ code: 3, signal: null });
+  const lines: string[] = [];
+  for await (const line of script.lines) lines.push(line);
+  expect(lines).toEqual(["ready one red", "echo hello", "echo hello"]);
+});
+
+test("waiting for a line that cannot come any more fails with the whole output", async () => {
+  await using script = await spawnScript(ECHO);
+  script.send("complain");
+  script.send("quit");
+  await expect(script.waitForLine(/never/)).rejects.toThrow("a complaint on standard error");
+});
+
+test("kill9 ends a script at once, without its own shutdown", async () => {
+  await using script = await spawnScript(ECHO);
+  await script.waitForLine(/^ready/);
+  await expect(script.kill9()).resolves.toEqual({ code: null, signal: "SIGKILL" });
+  expect(script.running).toBe(false);
+});
+
+test("terminate lets a script end in its own way", async () => {
+  await using script = await spawnScript(ECHO);
+  await script.waitForLine(/^ready/);
+  await expect(script.terminate()).resolves.toEqual({ code: 4, signal: null });
+});
+
+test("a paused script goes on where it was when resumed", async () => {
+  await using script = await spawnScript(ECHO);
+  await script.waitForLine(/^ready/);
+  script.pause();
+  script.send("late");
+  await expect(script.waitForLine(/late/, { withinMs: 100 })).rejects.toThrow("within 100 ms");
+  script.resume();
+  await script.waitForLine(/^echo late$/);
+});
