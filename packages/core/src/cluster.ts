@@ -1,0 +1,280 @@
+/**
+ * Redis Cluster: one Connection per master and a table from slot to master.
+ *
+ *   send(key) -> slot -> node ---- reply
+ *                          |---- MOVED      the table is old: read it again, go where it says
+ *                          |---- ASK        the slot is moving: ASKING + the command, there, once
+ *                          |---- lost       the table may be old: read it again (failover), then as
+ *                          |                connection.ts says: repeat if safe, else reject
+ *                          `---- CLUSTERDOWN, TRYAGAIN: pause and repeat, bounded
+ *
+ * Node connections never make a command wait for a reconnect: the router does the waiting, because by
+ * then the slot may have another owner.
+ */
+import { BlockingConnection } from "./blocking.ts";
+import type { ResolvedConnectOptions } from "./connect.ts";
+import { Connection, type ConnectionPlan, type SendOptions } from "./connection.ts";
+import { type Address, type Endpoint, showAddress, showEndpoint } from "./endpoint.ts";
+import {
+  ConnectFailedError,
+  ConnectionClosedError,
+  ConnectionLostError,
+  NotConnectedError,
+  ServerReplyError,
+} from "./errors.ts";
+import { slotOf } from "./keys.ts";
+import type { Logger } from "./logger.ts";
+import type { Redis } from "./redis.ts";
+import type { Argument, Reply } from "./reply.ts";
+import type { Script } from "./script.ts";
+import type { ServerInfo } from "./server-info.ts";
+import { type Lent, linkOptions } from "./single.ts";
+import { SlotTable } from "./slot-table.ts";
+import { Subscriber } from "./subscriber.ts";
+import { sleep } from "./wait.ts";
+
+/** One thing to do on whichever node is right. */
+interface Routed<T> {
+  readonly key: string | undefined;
+  readonly repeatable: boolean;
+  on(node: Connection): Promise<T>;
+  asking(node: Connection): Promise<T>;
+}
+
+const PAUSE_MS = 50;
+
+/** A whole cluster behind the Redis interface. */
+export class ClusterRedis implements Redis {
+  readonly topology = "cluster" as const;
+  readonly where: string;
+  readonly logger: Logger;
+  readonly #options: ResolvedConnectOptions;
+  readonly #plan: Omit<ConnectionPlan, "locate">;
+  readonly #table: SlotTable;
+  readonly #nodes = new Map<string, Connection>();
+  readonly #lent = new Set<Lent>();
+  readonly #onLost = new Set<(error: ConnectionLostError) => void>();
+  readonly #onReady = new Set<() => void>();
+  #closed: Promise<void> | undefined;
+
+  constructor(endpoint: Endpoint, options: ResolvedConnectOptions) {
+    this.where = showEndpoint(endpoint);
+    this.logger = options.logger;
+    this.#options = options;
+    this.#plan = {
+      where: this.where,
+      link: linkOptions(endpoint, options),
+      offlineWaitMs: 0,
+      closeWithinMs: options.closeWithinMs,
+      logger: options.logger,
+    };
+    this.#table = new SlotTable(endpoint.addresses, (address) => this.#node(address));
+  }
+
+  async opened(waitMs: number): Promise<this> {
+    const until = performance.now() + waitMs;
+    for (;;) {
+      try {
+        await this.#table.refresh();
+        return this;
+      } catch (error) {
+        if (performance.now() < until) {
+          await sleep(PAUSE_MS);
+          continue;
+        }
+        await this.close();
+        throw new ConnectFailedError(this.where, error);
+      }
+    }
+  }
+
+  get connected(): boolean {
+    return this.#masters().every((node) => node.connected);
+  }
+
+  get server(): ServerInfo {
+    const known = [...this.#nodes.values()].map((node) => node.server);
+    return known.find((server) => server !== undefined) as ServerInfo; // known since opened()
+  }
+
+  send<T extends Reply = Reply>(
+    args: readonly (string | Buffer)[],
+    options: SendOptions = {},
+  ): Promise<T> {
+    return this.#route<T>({
+      key: options.key,
+      repeatable: options.repeatable === true,
+      on: (node) => node.send<T>(args, options),
+      asking: async (node) => {
+        // One tick, one write: nothing can come between the two.
+        const [, reply] = await Promise.all([node.send(["ASKING"]), node.send<T>(args, options)]);
+        return reply;
+      },
+    });
+  }
+
+  run<T>(script: Script<T>, keys: readonly string[], args: readonly Argument[]): Promise<T> {
+    return this.#route<T>({
+      key: keys[0],
+      repeatable: script.idempotent,
+      on: (node) => node.run(script, keys, args),
+      asking: async (node) => {
+        await node.send(["SCRIPT", "LOAD", script.source]); // must not stand behind ASKING
+        const [, reply] = await Promise.all([node.send(["ASKING"]), node.run(script, keys, args)]);
+        return reply;
+      },
+    });
+  }
+
+  blocking(purpose: string, key: string): Promise<BlockingConnection> {
+    const plan = this.#lentPlan(purpose, 0, () => this.#ownerOf(key));
+    return this.#lend(
+      new BlockingConnection(plan, (clientId) =>
+        this.send(["CLIENT", "UNBLOCK", String(clientId)], { key, repeatable: true }),
+      ),
+    );
+  }
+
+  subscriber(purpose: string): Promise<Subscriber> {
+    // Cluster hands every PUBLISH to all nodes, so any master will do.
+    let next = 0;
+    const anyMaster = async () => {
+      const masters = this.#table.addresses;
+      return masters[next++ % masters.length] as Address;
+    };
+    return this.#lend(
+      new Subscriber(this.#lentPlan(purpose, this.#options.heartbeatMs, anyMaster)),
+    );
+  }
+
+  onLost(listener: (error: ConnectionLostError) => void): () => void {
+    this.#onLost.add(listener);
+    return () => void this.#onLost.delete(listener);
+  }
+
+  onReady(listener: () => void): () => void {
+    this.#onReady.add(listener);
+    return () => void this.#onReady.delete(listener);
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    await Promise.all([...this.#lent].map((lent) => lent.close()));
+    await Promise.all([...this.#nodes.values()].map((node) => node.close()));
+  }
+
+  async #route<T>(routed: Routed<T>): Promise<T> {
+    const until = performance.now() + this.#options.offlineWaitMs;
+    let redirect: { readonly node: Connection; readonly ask: boolean } | undefined;
+    for (;;) {
+      if (this.#closed !== undefined) throw new ConnectionClosedError(this.where);
+      const node = redirect?.node ?? this.#nodeOf(routed.key);
+      try {
+        if (!node.connected) await node.link(PAUSE_MS);
+        return await (redirect?.ask ? routed.asking(node) : routed.on(node));
+      } catch (error) {
+        redirect = this.#redirected(error);
+        if (redirect?.ask) continue;
+        if (redirect === undefined && !mayRepeat(error, routed.repeatable)) throw error;
+        if (performance.now() > until) throw error;
+        await this.#refresh();
+        if (redirect === undefined) await sleep(PAUSE_MS);
+      }
+    }
+  }
+
+  /** Where MOVED or ASK points to. */
+  #redirected(error: unknown): { node: Connection; ask: boolean } | undefined {
+    if (!(error instanceof ServerReplyError)) return undefined;
+    const match = /(MOVED|ASK) \d+ (.*):(\d+)$/.exec(error.message);
+    if (match === null) return undefined;
+    const [, kind, host = "", port] = match;
+    return { node: this.#node({ host, port: Number(port) }), ask: kind === "ASK" };
+  }
+
+  async #refresh(): Promise<void> {
+    try {
+      await this.#table.refresh();
+      this.#forgetOldNodes();
+    } catch (error) {
+      this.logger.debug({ err: error }, "cannot read the cluster's slots yet");
+    }
+  }
+
+  #nodeOf(key: string | undefined): Connection {
+    const address =
+      key === undefined ? this.#table.addresses[0] : this.#table.addressOf(slotOf(key));
+    if (address === undefined) throw new NotConnectedError(this.where, 0);
+    return this.#node(address);
+  }
+
+  async #ownerOf(key: string): Promise<Address> {
+    await this.#refresh();
+    const address = this.#table.addressOf(slotOf(key));
+    if (address === undefined) throw new NotConnectedError(this.where, 0);
+    return address;
+  }
+
+  #node(address: Address): Connection {
+    const name = showAddress(address);
+    let node = this.#nodes.get(name);
+    if (node === undefined) {
+      node = new Connection({ ...this.#plan, where: name, locate: async () => address });
+      node.onLost((error) => {
+        for (const listener of this.#onLost) listener(error);
+      });
+      node.onReady(() => {
+        for (const listener of this.#onReady) listener();
+      });
+      this.#nodes.set(name, node);
+    }
+    return node;
+  }
+
+  #masters(): Connection[] {
+    return this.#table.addresses.map((address) => this.#node(address));
+  }
+
+  /** A server that owns no slot any more is not kept connected. */
+  #forgetOldNodes(): void {
+    const masters = new Set(this.#table.addresses.map(showAddress));
+    for (const [name, node] of this.#nodes) {
+      if (masters.has(name)) continue;
+      this.#nodes.delete(name);
+      node.close().catch((error) => this.logger.debug({ err: error }, "cannot close a node"));
+    }
+  }
+
+  #lentPlan(purpose: string, heartbeatMs: number, locate: () => Promise<Address>): ConnectionPlan {
+    const name = `${this.#options.name}:${purpose}`;
+    return {
+      ...this.#plan,
+      offlineWaitMs: this.#options.offlineWaitMs,
+      link: { ...this.#plan.link, name, heartbeatMs },
+      locate,
+    };
+  }
+
+  async #lend<L extends Lent>(lent: L): Promise<L> {
+    this.#lent.add(lent);
+    return lent.opened(this.#options.connectWaitMs) as Promise<L>;
+  }
+}
+
+function mayRepeat(error: unknown, repeatable: boolean): boolean {
+  if (error instanceof NotConnectedError || error instanceof ConnectionClosedError) return true;
+  if (error instanceof ConnectionLostError) return repeatable;
+  // The node's Connection has no patience of its own here, so these words come through.
+  return (
+    error instanceof ServerReplyError &&
+    /^(CLUSTERDOWN|TRYAGAIN|LOADING|MASTERDOWN|READONLY)$/.test(error.prefix)
+  );
+}

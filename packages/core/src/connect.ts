@@ -1,0 +1,81 @@
+/** The one place that opens connections. */
+import { ClusterRedis } from "./cluster.ts";
+import { type Endpoint, parseEndpoint } from "./endpoint.ts";
+import { InvalidOptionError } from "./errors.ts";
+import { type Logger, silentLogger } from "./logger.ts";
+import {
+  integer,
+  milliseconds,
+  type OptionTable,
+  resolveOptions,
+  satisfying,
+  text,
+} from "./options.ts";
+import type { Redis } from "./redis.ts";
+import { SingleRedis } from "./single.ts";
+
+/** How connections behave. */
+export interface ConnectOptions {
+  /** Shown in CLIENT LIST, with the purpose of each connection behind it. @default "ropeway" */
+  readonly name?: string;
+  /** How long connect() tries before it throws. @default 10000 */
+  readonly connectWaitMs?: number;
+  /** How long one attempt may take. @default 5000 */
+  readonly connectTimeoutMs?: number;
+  /** How long a command waits for a lost connection before it is rejected. @default 10000 */
+  readonly offlineWaitMs?: number;
+  /** How often an idle connection is tested. @default 5000 */
+  readonly heartbeatMs?: number;
+  /** Silence after which a connection counts as dead. @default 15000 */
+  readonly deadAfterMs?: number;
+  /** How long close() waits for the answers under way. @default 5000 */
+  readonly closeWithinMs?: number;
+  /** Any pino-compatible logger. @default silent */
+  readonly logger?: Logger;
+}
+
+/** The options with nothing left out. */
+export type ResolvedConnectOptions = Required<ConnectOptions>;
+
+const table: OptionTable<ConnectOptions> = {
+  name: { default: "ropeway", rule: text },
+  connectWaitMs: { default: 10_000, rule: milliseconds() },
+  connectTimeoutMs: { default: 5_000, rule: milliseconds(1) },
+  offlineWaitMs: { default: 10_000, rule: milliseconds() },
+  heartbeatMs: { default: 5_000, rule: integer(10) },
+  deadAfterMs: { default: 15_000, rule: integer(10) },
+  closeWithinMs: { default: 5_000, rule: milliseconds() },
+  logger: {
+    default: silentLogger,
+    rule: satisfying("a logger with debug, info, warn and error", isLogger),
+  },
+};
+
+/**
+ * Connects to a Redis by URL or Endpoint. Throws a typed error if that is not possible within
+ * `connectWaitMs`; a wrong password or a server that is too old is told at once.
+ */
+export async function connect(target: string | Endpoint, options?: ConnectOptions): Promise<Redis> {
+  const endpoint = typeof target === "string" ? parseEndpoint(target) : target;
+  const resolved = resolveOptions(table, options);
+  if (endpoint.addresses.length === 0) {
+    throw new InvalidOptionError("addresses", endpoint.addresses, "at least one address");
+  }
+  if (/\s/.test(resolved.name)) {
+    throw new InvalidOptionError("name", resolved.name, "a text without spaces");
+  }
+  const redis =
+    endpoint.topology === "cluster"
+      ? new ClusterRedis(endpoint, resolved)
+      : new SingleRedis(endpoint, resolved);
+  return redis.opened(resolved.connectWaitMs);
+}
+
+function isLogger(value: unknown): boolean {
+  const methods = ["debug", "info", "warn", "error"];
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    methods.every((name) => typeof (value as Record<string, unknown>)[name] === "function")
+  );
+}

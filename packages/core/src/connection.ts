@@ -1,0 +1,313 @@
+/**
+ * A durable connection to one place: a sequence of links, one at a time. Where the place is at this
+ * moment is asked anew before each link (a fixed address, a sentinel's master, a slot's owner), so
+ * failover needs nothing else.
+ *
+ *            +------------- pause by backoff <---------- open failed
+ *            v                                              |
+ *   open() -> connecting ---- locate, open, prepare --------+---> ready ---- link died ---+
+ *                 ^                                                                       |
+ *                 +-----------------------------------------------------------------------+
+ *   close() from anywhere: what is in flight is answered (bounded), then closed for ever
+ *
+ * What happens to a command when the link dies is never left open:
+ *   never sent, or refused by a server that cannot take it now  -> sent again on the next link
+ *   under way, and repeatable                                   -> sent again on the next link
+ *   under way, otherwise                                        -> ConnectionLostError, at once
+ *   no link for offlineWaitMs                                   -> NotConnectedError
+ */
+import type { Address } from "./endpoint.ts";
+import {
+  AuthFailedError,
+  ConnectionClosedError,
+  ConnectionLostError,
+  NotConnectedError,
+  RopewayError,
+  ServerReplyError,
+  ServerTooOldError,
+} from "./errors.ts";
+import { explainReply, isNoScript, Link, type LinkOptions, wasNeverSent } from "./link.ts";
+import type { Logger } from "./logger.ts";
+import { Loop } from "./loop.ts";
+import type { Argument, Reply } from "./reply.ts";
+import type { Script } from "./script.ts";
+import type { ServerInfo } from "./server-info.ts";
+import { type Deferred, deferred, sleep, within } from "./wait.ts";
+
+/** How one command is to be treated. */
+export interface SendOptions {
+  /** A key of the command: Cluster routes by it. Commands without a key go to any node. */
+  readonly key?: string | undefined;
+  /** Bulk strings come back as Buffers. */
+  readonly binary?: boolean | undefined;
+  /** Sending it twice does no harm: after a loss it is repeated instead of rejected. */
+  readonly repeatable?: boolean | undefined;
+}
+
+/** Everything a Connection needs to know; made by connect(), sentinel or cluster. */
+export interface ConnectionPlan {
+  /** The place, for messages. */
+  readonly where: string;
+  readonly link: Omit<LinkOptions, "address">;
+  /** How long a command may wait for a link before it is rejected as never sent. */
+  readonly offlineWaitMs: number;
+  /** How long close() waits for answers. */
+  readonly closeWithinMs: number;
+  readonly logger: Logger;
+  /** Where the server is now. */
+  locate(signal: AbortSignal): Promise<Address>;
+  /** Makes a fresh link fit for use (role check, subscriptions) before anyone gets it. */
+  prepare?(link: Link): Promise<void>;
+}
+
+/** A command that can be issued on any link. */
+interface Operation {
+  readonly label: string;
+  readonly repeatable: boolean;
+  issue(link: Link, afterNoScript: boolean): Promise<Reply>;
+}
+
+const RECONNECT = { baseMs: 25, maxMs: 2_000 };
+/** A link that dies younger than this counts as a failed attempt: no hot loop on a flapping server. */
+const YOUNG_MS = 1_000;
+const BUSY_PAUSE_MS = 50;
+
+/** Replies of a server that cannot take writes now although it did not run the command. */
+const WRONG_SERVER = new Set(["READONLY", "UNBLOCKED"]);
+const NOT_NOW = new Set(["LOADING", "MASTERDOWN", "TRYAGAIN", "BUSY", "CLUSTERDOWN"]);
+
+/** One place's commands, over as many links as it takes. */
+export class Connection implements AsyncDisposable {
+  readonly #plan: ConnectionPlan;
+  readonly #loop: Loop;
+  readonly #waiting = new Set<Deferred<Link>>();
+  readonly #onLost = new Set<(error: ConnectionLostError) => void>();
+  readonly #onReady = new Set<() => void>();
+  #link: Link | undefined;
+  #server: ServerInfo | undefined;
+  #failure: unknown;
+  #closed: Promise<void> | undefined;
+
+  constructor(plan: ConnectionPlan) {
+    this.#plan = plan;
+    this.#loop = new Loop({
+      tick: (signal) => this.#live(signal),
+      onError: (error) => this.#failed(error),
+      backoff: RECONNECT,
+    }).start();
+  }
+
+  /** Waits for the first link: a refusal that no retry can mend is thrown at once. */
+  async opened(waitMs: number): Promise<this> {
+    try {
+      await this.link(waitMs);
+      return this;
+    } catch (error) {
+      await this.close();
+      if (error instanceof NotConnectedError && error.cause instanceof RopewayError) {
+        throw error.cause;
+      }
+      throw error;
+    }
+  }
+
+  get where(): string {
+    return this.#plan.where;
+  }
+
+  get connected(): boolean {
+    return this.#link !== undefined;
+  }
+
+  /** The server behind the newest link. */
+  get server(): ServerInfo | undefined {
+    return this.#server;
+  }
+
+  /** Sends one command; commands of one tick travel in one write. */
+  send<T extends Reply = Reply>(
+    args: readonly (string | Buffer)[],
+    options?: SendOptions,
+  ): Promise<T> {
+    const link = this.#link;
+    const reply =
+      link === undefined
+        ? this.#issue(sendOf(args, options))
+        : link
+            .send(args, options?.binary)
+            .then(undefined, (error) => this.#issue(sendOf(args, options), error));
+    return reply as Promise<T>;
+  }
+
+  /** Runs a script. */
+  run<T>(script: Script<T>, keys: readonly string[], args: readonly Argument[]): Promise<T> {
+    const link = this.#link;
+    const reply =
+      link === undefined
+        ? this.#issue(runOf(script, keys, args))
+        : link
+            .run(script, keys, args)
+            .then(undefined, (error) => this.#issue(runOf(script, keys, args), error));
+    return (script.parse === undefined ? reply : reply.then(script.parse)) as Promise<T>;
+  }
+
+  /** The current link, or the next one if it comes within `waitMs`. */
+  async link(waitMs: number): Promise<Link> {
+    if (this.#closed !== undefined) throw new ConnectionClosedError(this.where);
+    if (this.#link !== undefined) return this.#link;
+    const waiter = deferred<Link>();
+    this.#waiting.add(waiter);
+    const timer = setTimeout(
+      () => waiter.reject(new NotConnectedError(this.where, waitMs, this.#failure)),
+      waitMs,
+    );
+    try {
+      return await waiter.promise;
+    } finally {
+      clearTimeout(timer);
+      this.#waiting.delete(waiter);
+    }
+  }
+
+  /** Gives up the current link, because the server behind it is known to be the wrong one. */
+  relocate(reason: unknown): void {
+    this.#link?.retire(reason);
+  }
+
+  /** Calls the listener at each loss; returns the way to stop that. */
+  onLost(listener: (error: ConnectionLostError) => void): () => void {
+    this.#onLost.add(listener);
+    return () => void this.#onLost.delete(listener);
+  }
+
+  /** Calls the listener each time a link is ready; returns the way to stop that. */
+  onReady(listener: () => void): () => void {
+    this.#onReady.add(listener);
+    return () => void this.#onReady.delete(listener);
+  }
+
+  /** Lets the answers under way arrive (bounded), then closes; later commands are refused. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    const closed = new ConnectionClosedError(this.where);
+    for (const waiter of this.#waiting) waiter.reject(closed);
+    await this.#link?.close(this.#plan.closeWithinMs);
+    await this.#loop.close();
+  }
+
+  /** One link's whole life. */
+  async #live(signal: AbortSignal): Promise<number> {
+    const address = await this.#plan.locate(signal);
+    const link = await Link.open({ ...this.#plan.link, address }, signal);
+    try {
+      const { connectTimeoutMs } = this.#plan.link;
+      await within(this.#plan.prepare?.(link) ?? Promise.resolve(), {
+        timeoutMs: connectTimeoutMs,
+        signal,
+        what: "preparing a connection",
+      });
+    } catch (error) {
+      link.retire(error);
+      throw error;
+    }
+    if (signal.aborted) return link.close(0).then(() => 0);
+    const born = performance.now();
+    this.#becomeReady(link);
+    const reason = await link.died;
+    this.#link = undefined;
+    if (this.#closed === undefined) this.#becomeLost(reason);
+    return performance.now() - born < YOUNG_MS ? RECONNECT.baseMs * 2 : 0;
+  }
+
+  #becomeReady(link: Link): void {
+    this.#link = link;
+    this.#server = link.server;
+    this.#failure = undefined;
+    for (const waiter of this.#waiting) waiter.resolve(link);
+    for (const listener of this.#onReady) listener();
+  }
+
+  #becomeLost(reason: unknown): void {
+    const error = new ConnectionLostError(this.where, reason);
+    this.#failure = error;
+    this.#plan.logger.warn({ where: this.where, err: error }, "connection lost, reconnecting");
+    for (const listener of this.#onLost) listener(error);
+  }
+
+  #failed(error: unknown): void {
+    this.#failure = error;
+    this.#plan.logger.debug({ where: this.where, err: error }, "cannot connect yet");
+    if (!isPermanent(error)) return;
+    // Whoever waits would wait in vain; the loop goes on in case an operator mends it.
+    for (const waiter of this.#waiting) waiter.reject(error);
+  }
+
+  /** Issues the operation until it has an outcome; `error` is that of an earlier attempt. */
+  async #issue(operation: Operation, error?: unknown): Promise<Reply> {
+    const until = performance.now() + this.#plan.offlineWaitMs;
+    let failure = error;
+    for (;;) {
+      if (failure !== undefined) await this.#settle(failure, operation, until);
+      const link = await this.link(Math.max(0, until - performance.now()));
+      try {
+        return await operation.issue(link, isNoScript(failure));
+      } catch (next) {
+        failure = next;
+      }
+    }
+  }
+
+  /** Returns if the operation may be issued again, throws its final error if not. */
+  async #settle(failure: unknown, operation: Operation, until: number): Promise<void> {
+    const reply = explainReply(failure, operation.label);
+    if (reply === undefined) {
+      if (failure instanceof TypeError) throw failure; // an argument that is neither text nor bytes
+      if (this.#closed !== undefined) throw new ConnectionClosedError(this.where);
+      if (wasNeverSent(failure) || operation.repeatable) return;
+      throw new ConnectionLostError(this.where, failure);
+    }
+    if (reply.prefix === "NOSCRIPT" && isNoScript(failure)) return;
+    if (WRONG_SERVER.has(reply.prefix)) this.relocate(reply);
+    else if (NOT_NOW.has(reply.prefix)) await sleep(BUSY_PAUSE_MS);
+    else throw reply;
+    if (performance.now() > until) throw reply;
+  }
+}
+
+function sendOf(args: readonly (string | Buffer)[], options: SendOptions | undefined): Operation {
+  return {
+    label: String(args[0]),
+    repeatable: options?.repeatable === true,
+    issue: (link) => link.send(args, options?.binary),
+  };
+}
+
+function runOf(
+  script: Script<unknown>,
+  keys: readonly string[],
+  args: readonly Argument[],
+): Operation {
+  return {
+    label: script.name,
+    repeatable: script.idempotent,
+    issue: (link, afterNoScript) =>
+      afterNoScript ? link.eval(script, keys, args) : link.run(script, keys, args),
+  };
+}
+
+function isPermanent(error: unknown): boolean {
+  return error instanceof AuthFailedError || error instanceof ServerTooOldError;
+}
+
+/** Whether a command failed because the server answered with this error word. */
+export function isReply(error: unknown, prefix: string): error is ServerReplyError {
+  return error instanceof ServerReplyError && error.prefix === prefix;
+}

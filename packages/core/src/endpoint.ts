@@ -1,0 +1,127 @@
+/**
+ * Where a Redis is, as one URL:
+ *
+ *   redis://user:password@host:6379/0            rediss:// for TLS
+ *   redis+unix:///run/redis.sock?db=0
+ *   redis-sentinel://user:password@host1:26379,host2:26379/mymaster?db=0     rediss-sentinel://
+ *   redis-cluster://user:password@host1:6379,host2:6379                      rediss-cluster://
+ *
+ * User and password may hold any character, percent-encoded.
+ */
+import type { ConnectionOptions as TlsOptions } from "node:tls";
+import { InvalidOptionError } from "./errors.ts";
+
+/** One server's address. */
+export type Address = { readonly host: string; readonly port: number } | { readonly path: string };
+
+/** How a Redis is reached. */
+export interface Endpoint {
+  readonly topology: "standalone" | "sentinel" | "cluster";
+  /** The server; or the sentinels; or some nodes of the cluster. */
+  readonly addresses: readonly Address[];
+  /** The name the sentinels know the master by. */
+  readonly masterName?: string;
+  readonly username?: string;
+  readonly password?: string;
+  /** User and password of the sentinels themselves, if they ask for one. */
+  readonly sentinelUsername?: string;
+  readonly sentinelPassword?: string;
+  readonly db?: number;
+  /** TLS options; `true` for Node's defaults. */
+  readonly tls?: TlsOptions | true;
+}
+
+const SCHEME = /^(redis|rediss|valkey|valkeys)(?:[+-](unix|sentinel|cluster))?:\/\/(.*)$/s;
+const ALLOWED =
+  "a URL such as redis://user:password@127.0.0.1:6379/0, rediss://..., redis+unix:///path, redis-sentinel://host:26379,host:26379/name or redis-cluster://host:6379,host:6379";
+
+/** Reads a Redis URL; a wrong one is an InvalidOptionError that does not repeat the password. */
+export function parseEndpoint(url: string, option: string = "url"): Endpoint {
+  const refuse = (why: string) =>
+    new InvalidOptionError(option, withoutPassword(url), `${ALLOWED} (${why})`);
+  const match = SCHEME.exec(url);
+  if (match === null) throw refuse("unknown scheme");
+  const [, scheme = "", kind, rest = ""] = match;
+  const [location = "", query = ""] = splitOnce(rest, "?");
+  const parameters = new URLSearchParams(query);
+  const at = location.lastIndexOf("@");
+  const credentials = at < 0 ? {} : parseCredentials(location.slice(0, at), refuse);
+  const [hosts = "", path = ""] = splitOnce(location.slice(at + 1), "/");
+  const tls = scheme === "rediss" || scheme === "valkeys" ? { tls: true as const } : {};
+  const sentinelPassword = parameters.get("sentinelPassword");
+  const common = { ...credentials, ...tls };
+
+  if (kind === "unix") {
+    const db = parseDb(parameters.get("db"), refuse);
+    return { topology: "standalone", addresses: [{ path: `/${path}` }], ...common, ...db };
+  }
+  const addresses = parseHosts(hosts, kind === "sentinel" ? 26_379 : 6_379, refuse);
+  if (kind === "cluster") {
+    return { topology: "cluster", addresses, ...common };
+  }
+  if (kind === "sentinel") {
+    if (path === "") throw refuse("the master's name is missing");
+    return {
+      topology: "sentinel",
+      addresses,
+      masterName: decodeURIComponent(path),
+      ...common,
+      ...(sentinelPassword === null ? {} : { sentinelPassword }),
+      ...parseDb(parameters.get("db"), refuse),
+    };
+  }
+  if (addresses.length > 1) throw refuse("only one host is possible here");
+  return { topology: "standalone", addresses, ...common, ...parseDb(path || null, refuse) };
+}
+
+/** The address as people write it. */
+export function showAddress(address: Address): string {
+  if ("path" in address) return address.path;
+  return address.host.includes(":")
+    ? `[${address.host}]:${address.port}`
+    : `${address.host}:${address.port}`;
+}
+
+/** The endpoint as it may stand in a message: never with its password. */
+export function showEndpoint(endpoint: Endpoint): string {
+  const where = endpoint.addresses.map(showAddress).join(",");
+  return endpoint.masterName === undefined ? where : `${endpoint.masterName} at ${where}`;
+}
+
+type Refuse = (why: string) => InvalidOptionError;
+
+function parseCredentials(text: string, refuse: Refuse): { username?: string; password?: string } {
+  const [user = "", password] = splitOnce(text, ":");
+  try {
+    return {
+      ...(user === "" ? {} : { username: decodeURIComponent(user) }),
+      ...(password === undefined ? {} : { password: decodeURIComponent(password) }),
+    };
+  } catch {
+    throw refuse("the user or password is not percent-encoded");
+  }
+}
+
+function parseHosts(hosts: string, defaultPort: number, refuse: Refuse): Address[] {
+  return (hosts || "127.0.0.1").split(",").map((entry) => {
+    const match = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::(\d+))?$/.exec(entry);
+    const port = Number(match?.[3] ?? defaultPort);
+    if (match === null || port < 1 || port > 65_535) throw refuse(`no such host: ${entry}`);
+    return { host: match[1] ?? match[2] ?? "", port };
+  });
+}
+
+function parseDb(text: string | null, refuse: Refuse): { db?: number } {
+  if (text === null) return {};
+  if (!/^\d{1,5}$/.test(text)) throw refuse(`no such database number: ${text}`);
+  return { db: Number(text) };
+}
+
+function splitOnce(text: string, separator: string): [string, string | undefined] {
+  const at = text.indexOf(separator);
+  return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
+}
+
+function withoutPassword(url: string): string {
+  return url.replace(/(:\/\/[^:@/]*):.*@/s, "$1:***@");
+}

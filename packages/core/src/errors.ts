@@ -1,0 +1,145 @@
+/**
+ * Every error that core can throw. A caller branches on `code`, which never changes its meaning; the
+ * message is for people and carries the offending value. Other packages extend `RopewayError` in an
+ * `errors.ts` of their own.
+ */
+
+/** The parent of all our errors: `code` is stable, `details` holds the offending values. */
+export class RopewayError extends Error {
+  readonly code: string;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(code: string, message: string, options: ErrorContext = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = new.target.name;
+    this.code = code;
+    this.details = options.details ?? {};
+  }
+}
+
+/** What an error may carry besides its code and message. */
+export interface ErrorContext {
+  readonly cause?: unknown;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+/** An option has a value that is not allowed; nothing was done. */
+export class InvalidOptionError extends RopewayError {
+  constructor(option: string, value: unknown, allowed: string) {
+    super("INVALID_OPTION", `option ${option} is ${show(value)}, but must be ${allowed}`, {
+      details: { option, value, allowed },
+    });
+  }
+}
+
+/** No connection could be made: the server is down, the name is unknown, or TLS failed. */
+export class ConnectFailedError extends RopewayError {
+  constructor(address: string, cause: unknown) {
+    super("CONNECT_FAILED", `cannot connect to ${address}: ${reasonOf(cause)}`, {
+      cause,
+      details: { address },
+    });
+  }
+}
+
+/** The server refused our user or password. */
+export class AuthFailedError extends RopewayError {
+  constructor(address: string, cause: unknown) {
+    super("AUTH_FAILED", `${address} refused the user or password: ${reasonOf(cause)}`, {
+      cause,
+      details: { address },
+    });
+  }
+}
+
+/** The server is older than what the libraries need. */
+export class ServerTooOldError extends RopewayError {
+  constructor(address: string, found: string, needed: string) {
+    super("SERVER_TOO_OLD", `${address} is ${found}, but ${needed} is needed`, {
+      details: { address, found, needed },
+    });
+  }
+}
+
+/**
+ * The connection went away while a command was under way. The server may or may not have applied it:
+ * repeat it only if repeating is harmless, or find out first.
+ */
+export class ConnectionLostError extends RopewayError {
+  readonly maybeApplied: boolean = true;
+
+  constructor(address: string, cause: unknown) {
+    super("CONNECTION_LOST", `the connection to ${address} was lost: ${reasonOf(cause)}`, {
+      cause,
+      details: { address },
+    });
+  }
+}
+
+/** There was no connection for the whole time the command was allowed to wait; it was never sent. */
+export class NotConnectedError extends RopewayError {
+  constructor(address: string, waitedMs: number, cause?: unknown) {
+    const why = cause === undefined ? "" : `: ${reasonOf(cause)}`;
+    super("NOT_CONNECTED", `no connection to ${address} for ${waitedMs} ms${why}`, {
+      cause,
+      details: { address, waitedMs },
+    });
+  }
+}
+
+/** The connection was closed by its owner; the command was not sent. */
+export class ConnectionClosedError extends RopewayError {
+  constructor(address: string) {
+    super("CONNECTION_CLOSED", `the connection to ${address} was closed`, { details: { address } });
+  }
+}
+
+/** The server answered a command with an error; `prefix` is its first word, such as WRONGTYPE. */
+export class ServerReplyError extends RopewayError {
+  readonly prefix: string;
+
+  constructor(command: string, reply: Error) {
+    const prefix = reply.message.split(" ", 1)[0] ?? "";
+    super("SERVER_REPLY", `${command} was answered with: ${reply.message}`, {
+      cause: reply,
+      details: { command, prefix },
+    });
+    this.prefix = prefix;
+  }
+}
+
+/** A wait was ended by its AbortSignal. */
+export class AbortedError extends RopewayError {
+  constructor(what: string, cause?: unknown) {
+    super("ABORTED", `${what} was aborted`, { cause });
+  }
+}
+
+/** Something took longer than it was allowed to. */
+export class TimeoutError extends RopewayError {
+  constructor(what: string, timeoutMs: number) {
+    super("TIMEOUT", `${what} took longer than ${timeoutMs} ms`, { details: { timeoutMs } });
+  }
+}
+
+/** One line about any thrown value: Node's aggregate connect errors have an empty message. */
+export function reasonOf(cause: unknown): string {
+  if (cause instanceof AggregateError && cause.errors.length > 0) return reasonOf(cause.errors[0]);
+  if (cause instanceof Error) return cause.message || cause.name;
+  return show(cause);
+}
+
+/** A value as it may stand in a message: quoted, and short. */
+export function show(value: unknown): string {
+  const text = typeof value === "string" ? JSON.stringify(value) : stringify(value);
+  return text.length > 120 ? `${text.slice(0, 117)}...` : text;
+}
+
+function stringify(value: unknown): string {
+  if (typeof value !== "object" || value === null) return String(value);
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return Object.prototype.toString.call(value); // cyclic, or a BigInt inside
+  }
+}

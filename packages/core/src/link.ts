@@ -1,0 +1,269 @@
+/**
+ * A link is one socket to one server, from its handshake to its death. It never reconnects: when it is
+ * lost, every command on it is rejected at once and its owner (Connection) opens another. Keeping the
+ * two apart is what makes a loss visible instead of hiding it in a client's offline queue.
+ *
+ *   open() --> alive --+--> dead   socket closed, heartbeat unanswered, retire()
+ *                      |           (`died` resolves with the reason, once)
+ *                      +--> dead   close(): what is in flight is answered first
+ *
+ * This is the only file that knows the Redis client library.
+ */
+import {
+  ClientClosedError,
+  ClientOfflineError,
+  createClient,
+  ErrorReply,
+  RESP_TYPES,
+  type RedisClientOptions,
+  type RedisFunctions,
+  type RedisModules,
+  type RedisScripts,
+} from "@redis/client";
+import { type Address, showAddress } from "./endpoint.ts";
+import {
+  AuthFailedError,
+  ConnectFailedError,
+  reasonOf,
+  ServerReplyError,
+  ServerTooOldError,
+} from "./errors.ts";
+import type { Argument, Reply } from "./reply.ts";
+import type { Script } from "./script.ts";
+import { parseServerInfo, type ServerInfo, tooOld } from "./server-info.ts";
+import { deferred, within } from "./wait.ts";
+
+/** How to open a link. */
+export interface LinkOptions {
+  readonly address: Address;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  readonly db?: number | undefined;
+  readonly tls?: object | true | undefined;
+  /** The name the server shows in CLIENT LIST. */
+  readonly name: string;
+  readonly connectTimeoutMs: number;
+  /** A PING goes out this often; 0 on links that block. */
+  readonly heartbeatMs: number;
+  /** Silence after a PING that means the peer is gone. */
+  readonly deadAfterMs: number;
+  /** Sentinels speak Redis but run no Redis. */
+  readonly sentinel?: boolean;
+}
+
+type Client = ReturnType<typeof createRawClient>;
+
+// An absent timeout means the library's default of 5 s: only a present `undefined` switches it off.
+const NO_TIMER = { timeout: undefined } as unknown as { timeout?: number };
+const BINARY = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } } as const;
+
+/** One live socket. */
+export class Link {
+  readonly server: ServerInfo;
+  /** The server's number for this connection, for CLIENT UNBLOCK; undefined if it would not tell. */
+  readonly clientId: number | undefined;
+  /** Resolves with the reason when the link is no more. */
+  readonly died: Promise<unknown>;
+  readonly #client: Client;
+  readonly #options: LinkOptions;
+  readonly #loaded = new Set<string>();
+  readonly #death = deferred<unknown>();
+  #alive = true;
+  #heartbeat: NodeJS.Timeout | undefined;
+
+  private constructor(client: Client, options: LinkOptions, greeting: Greeting) {
+    this.#client = client;
+    this.#options = options;
+    this.server = greeting.server;
+    this.clientId = greeting.clientId;
+    this.died = this.#death.promise;
+    client.on("error", (error) => this.#die(error));
+    client.on("end", () => this.#die(new Error("the server closed the connection")));
+    if (options.heartbeatMs > 0) {
+      this.#heartbeat = setInterval(() => void this.#beat(), options.heartbeatMs);
+      this.#heartbeat.unref();
+    }
+  }
+
+  /** Connects, authenticates, and checks that the server is one we can work with. */
+  static async open(options: LinkOptions, signal?: AbortSignal): Promise<Link> {
+    const client = createRawClient(options);
+    const where = showAddress(options.address);
+    client.on("error", ignore); // connect() rejects with the same error
+    try {
+      const bounds = {
+        timeoutMs: options.connectTimeoutMs,
+        signal,
+        what: `connecting to ${where}`,
+      };
+      const greeting = await within(greet(client), bounds);
+      const { server } = greeting;
+      const needed = options.sentinel ? undefined : tooOld(server);
+      if (needed !== undefined) throw new ServerTooOldError(where, server.title, needed);
+      const link = new Link(client, options, greeting);
+      client.off("error", ignore);
+      if (!client.isReady) throw new Error("the server closed the connection");
+      return link;
+    } catch (error) {
+      if (client.isOpen) client.destroy();
+      if (error instanceof ServerTooOldError) throw error;
+      if (isAuthError(error)) throw new AuthFailedError(where, error);
+      throw new ConnectFailedError(where, error);
+    }
+  }
+
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  /** Writes a command; the rejection is the client library's own, see explain(). */
+  send(args: readonly (string | Buffer)[], binary: boolean = false): Promise<Reply> {
+    return this.#client.sendCommand(args, binary ? BINARY : undefined) as Promise<Reply>;
+  }
+
+  /** Runs a script, loading it in front of its first call on this link. */
+  run(script: Script<unknown>, keys: readonly string[], args: readonly Argument[]): Promise<Reply> {
+    if (!this.#loaded.has(script.sha1)) {
+      this.#loaded.add(script.sha1);
+      // If loading fails the call behind it says why; it must only be tried again next time.
+      this.send(["SCRIPT", "LOAD", script.source]).catch(() => this.#loaded.delete(script.sha1));
+    }
+    return this.send(scriptCommand(["EVALSHA", script.sha1], keys, args));
+  }
+
+  /** Runs a script by its source: the way out of NOSCRIPT. */
+  eval(
+    script: Script<unknown>,
+    keys: readonly string[],
+    args: readonly Argument[],
+  ): Promise<Reply> {
+    return this.send(scriptCommand(["EVAL", script.source], keys, args));
+  }
+
+  /** Listens on a channel; the link can then carry no ordinary commands. */
+  async subscribe(
+    channel: string,
+    listener: (message: Buffer, channel: Buffer) => void,
+  ): Promise<void> {
+    await this.#client.subscribe(channel, listener, true);
+  }
+
+  async unsubscribe(channel: string): Promise<void> {
+    await this.#client.unsubscribe(channel);
+  }
+
+  /** Gives the link up at once, because it is known to be of no use any more. */
+  retire(reason: unknown): void {
+    this.#die(reason);
+  }
+
+  /** Waits for the answers that are under way, at most `withinMs`, then closes. */
+  async close(withinMs: number): Promise<void> {
+    if (!this.#alive) return;
+    clearInterval(this.#heartbeat);
+    try {
+      await within(this.#client.close(), { timeoutMs: withinMs });
+    } catch {
+      // too slow, or lost meanwhile: #die() below destroys what is left
+    }
+    this.#die(new Error("closed"));
+  }
+
+  #die(reason: unknown): void {
+    if (!this.#alive) return;
+    this.#alive = false;
+    clearInterval(this.#heartbeat);
+    if (this.#client.isOpen) this.#client.destroy();
+    this.#death.resolve(reason);
+  }
+
+  async #beat(): Promise<void> {
+    const { deadAfterMs } = this.#options;
+    try {
+      await within(this.send(["PING"]), { timeoutMs: deadAfterMs, what: "a heartbeat" });
+    } catch (error) {
+      if (!(error instanceof ErrorReply)) this.#die(error); // LOADING and the like are signs of life
+    }
+  }
+}
+
+/** A command's rejection as a typed error of ours; undefined if the link itself broke. */
+export function explainReply(error: unknown, command: string): ServerReplyError | undefined {
+  return error instanceof ErrorReply ? new ServerReplyError(command, error) : undefined;
+}
+
+/** Whether the command never left this process, so that sending it again is always safe. */
+export function wasNeverSent(error: unknown): boolean {
+  return error instanceof ClientClosedError || error instanceof ClientOfflineError;
+}
+
+/** Whether Redis said that it does not know the script (any more). */
+export function isNoScript(error: unknown): boolean {
+  return error instanceof ErrorReply && error.message.startsWith("NOSCRIPT");
+}
+
+function createRawClient(options: LinkOptions) {
+  const { address, username, password, db, tls } = options;
+  const settings: RedisClientOptions<RedisModules, RedisFunctions, RedisScripts, 2> = {
+    RESP: 2,
+    name: options.name,
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    ...(db === undefined ? {} : { database: db }),
+    // The library's timer per command costs most of its speed; our bounds are deadlines and heartbeats.
+    commandOptions: NO_TIMER,
+    maintNotifications: "disabled",
+    clientInfoTag: "ropeway",
+    disableOfflineQueue: true,
+    socket: {
+      ...address,
+      ...(tls === undefined ? {} : { tls: true as const, ...(tls === true ? {} : tls) }),
+      connectTimeout: options.connectTimeoutMs,
+      reconnectStrategy: false,
+    },
+  };
+  return createClient(settings);
+}
+
+/** What a server says of itself and of us when a link opens. */
+interface Greeting {
+  readonly server: ServerInfo;
+  readonly clientId: number | undefined;
+}
+
+async function greet(client: Client): Promise<Greeting> {
+  await client.connect();
+  const [info, id] = await Promise.all([
+    client.sendCommand(["INFO", "server"]).catch(undefinedIfForbidden),
+    client.sendCommand(["CLIENT", "ID"]).catch(undefinedIfForbidden),
+    client.sendCommand(["PING"]), // a server that still loads its data refuses this
+  ]);
+  return {
+    server: parseServerInfo(String(info ?? "")),
+    clientId: id === undefined ? undefined : Number(id),
+  };
+}
+
+/** A user without the right to INFO or CLIENT may still use everything else; a sentinel has no ids. */
+function undefinedIfForbidden(error: unknown): undefined {
+  if (error instanceof ErrorReply && /^(NOPERM|ERR unknown)/.test(error.message)) return undefined;
+  throw error;
+}
+
+function scriptCommand(
+  head: readonly string[],
+  keys: readonly string[],
+  args: readonly Argument[],
+): (string | Buffer)[] {
+  const command: (string | Buffer)[] = [...head, String(keys.length), ...keys];
+  for (const arg of args) command.push(typeof arg === "number" ? String(arg) : arg);
+  return command;
+}
+
+function isAuthError(error: unknown): boolean {
+  return /^(WRONGPASS|NOAUTH|NOPERM|ERR invalid password|ERR AUTH|ERR Client sent AUTH)/.test(
+    reasonOf(error),
+  );
+}
+
+function ignore(): void {}

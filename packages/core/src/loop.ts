@@ -1,0 +1,96 @@
+/**
+ * The one shape of every background role (mover, reaper, heartbeat, ...): a tick that runs again and
+ * again until close().
+ *
+ *              +------------------ wait the ms that tick returned, or until wake()
+ *              v                                  |
+ *   start() -> tick() ---- threw ----> onError, wait by backoff
+ *              |
+ *   close(): aborts the tick's signal, waits for the tick to end, never starts another
+ *
+ * A tick that throws does not end the loop; only close() does.
+ */
+import { Backoff, type BackoffOptions } from "./backoff.ts";
+
+/** What a loop does and how it fails. */
+export interface LoopOptions {
+  /** One round; returns how many ms to wait before the next one (0 or nothing: at once). */
+  tick(signal: AbortSignal): Promise<number | undefined>;
+  /** Told of every error that a tick throws, before the pause that follows. */
+  onError(error: unknown): void;
+  /** The pause after a tick that threw. @default 50 ms growing to 5 s */
+  readonly backoff?: BackoffOptions;
+}
+
+const DEFAULT_BACKOFF: BackoffOptions = { baseMs: 50, maxMs: 5_000 };
+
+/** A background loop that ends only by close(). */
+export class Loop implements AsyncDisposable {
+  readonly #options: LoopOptions;
+  readonly #abort = new AbortController();
+  #running: Promise<void> | undefined;
+  #wake: (() => void) | undefined;
+  #wakeRequested = false;
+
+  constructor(options: LoopOptions) {
+    this.#options = options;
+  }
+
+  /** Starts the loop; a second call changes nothing. */
+  start(): this {
+    if (!this.#abort.signal.aborted) this.#running ??= this.#run();
+    return this;
+  }
+
+  /** Ends the current pause: the next tick starts at once. */
+  wake(): void {
+    this.#wakeRequested = true;
+    this.#wake?.();
+  }
+
+  /** Aborts the running tick and waits until it has ended. */
+  async close(): Promise<void> {
+    this.#abort.abort();
+    this.#wake?.();
+    await this.#running;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #run(): Promise<void> {
+    const signal = this.#abort.signal;
+    const backoff = new Backoff(this.#options.backoff ?? DEFAULT_BACKOFF);
+    while (!signal.aborted) {
+      let pauseMs = 0;
+      try {
+        pauseMs = (await this.#options.tick(signal)) ?? 0;
+        backoff.reset();
+      } catch (error) {
+        if (signal.aborted) return; // the abort is what made it throw
+        this.#options.onError(error);
+        pauseMs = backoff.next();
+      }
+      if (pauseMs > 0) await this.#pause(pauseMs);
+      else this.#wakeRequested = false;
+    }
+  }
+
+  #pause(ms: number): Promise<void> {
+    if (this.#wakeRequested || this.#abort.signal.aborted) {
+      this.#wakeRequested = false;
+      return Promise.resolve();
+    }
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        this.#wake = undefined;
+        this.#wakeRequested = false;
+        resolve();
+      };
+      const timer = setTimeout(done, ms);
+      this.#wake = done;
+    });
+  }
+}

@@ -1,0 +1,49 @@
+/**
+ * What every part of Ropeway is given: a Redis that takes commands and scripts, lends dedicated
+ * connections for blocking and for subscriptions, and says when it was lost. Standalone, Sentinel and
+ * Cluster look the same from here.
+ */
+import type { BlockingConnection } from "./blocking.ts";
+import type { SendOptions } from "./connection.ts";
+import type { Endpoint } from "./endpoint.ts";
+import type { ConnectionLostError } from "./errors.ts";
+import type { Logger } from "./logger.ts";
+import type { Argument, Reply } from "./reply.ts";
+import type { Script } from "./script.ts";
+import type { ServerInfo } from "./server-info.ts";
+import type { Subscriber } from "./subscriber.ts";
+
+/** A connected Redis. */
+export interface Redis extends AsyncDisposable {
+  readonly topology: Endpoint["topology"];
+  /** The place, for messages; without passwords. */
+  readonly where: string;
+  readonly connected: boolean;
+  /** The server's family and version, for abilities such as BLMPOP. */
+  readonly server: ServerInfo;
+  readonly logger: Logger;
+
+  /** Sends one command; all commands of one tick travel in one write. */
+  send<T extends Reply = Reply>(
+    args: readonly (string | Buffer)[],
+    options?: SendOptions,
+  ): Promise<T>;
+
+  /** Runs a script; on Cluster all of `keys` must share a hash tag. */
+  run<T>(script: Script<T>, keys: readonly string[], args: readonly Argument[]): Promise<T>;
+
+  /** Opens a connection of its own for commands that block; `key` says on which node. */
+  blocking(purpose: string, key: string): Promise<BlockingConnection>;
+
+  /** Opens a connection of its own for PUBLISH/SUBSCRIBE. */
+  subscriber(purpose: string): Promise<Subscriber>;
+
+  /** Calls the listener each time a connection is lost; returns the way to stop that. */
+  onLost(listener: (error: ConnectionLostError) => void): () => void;
+
+  /** Calls the listener each time a connection is ready again; returns the way to stop that. */
+  onReady(listener: () => void): () => void;
+
+  /** Closes this connection and everything lent by blocking() and subscriber(). */
+  close(): Promise<void>;
+}

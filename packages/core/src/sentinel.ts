@@ -1,0 +1,95 @@
+/**
+ * Finds the master that the sentinels agree on. Asked before every link; besides, one subscription to
+ * +switch-master gives up links to a master that was deposed while it still answers.
+ */
+import { Connection, type ConnectionPlan } from "./connection.ts";
+import { type Address, type Endpoint, showAddress } from "./endpoint.ts";
+import { ConnectFailedError } from "./errors.ts";
+import { Link, type LinkOptions } from "./link.ts";
+
+/** The part of a ConnectionPlan that sentinels need. */
+export type SentinelPlan = Pick<
+  ConnectionPlan,
+  "where" | "link" | "offlineWaitMs" | "closeWithinMs" | "logger"
+>;
+
+/** The sentinels of one master. */
+export class Sentinels {
+  readonly #endpoint: Endpoint;
+  readonly #plan: SentinelPlan;
+  /** Known sentinels; the one that answered last comes first. */
+  #addresses: readonly Address[];
+
+  constructor(endpoint: Endpoint, plan: SentinelPlan) {
+    this.#endpoint = endpoint;
+    this.#addresses = endpoint.addresses;
+    this.#plan = plan;
+  }
+
+  /** The address of the current master. */
+  async master(signal: AbortSignal): Promise<Address> {
+    const { masterName = "" } = this.#endpoint;
+    let failure: unknown;
+    for (const address of this.#addresses) {
+      try {
+        const master = await this.#ask(address, signal);
+        if (master !== undefined) {
+          this.#preferred(address);
+          return master;
+        }
+        failure = new Error(`no sentinel knows a master named ${masterName}`);
+      } catch (error) {
+        failure = error;
+      }
+    }
+    throw new ConnectFailedError(this.#plan.where, failure);
+  }
+
+  /** Refuses a server that is not (or no longer) the master. */
+  async checkRole(link: Link): Promise<void> {
+    const role = (await link.send(["ROLE"])) as readonly unknown[];
+    if (role[0] !== "master") throw new Error(`the server is a ${String(role[0])}, not the master`);
+  }
+
+  /** Calls `onSwitch` whenever the sentinels announce a new master; runs until closed. */
+  watch(onSwitch: () => void): Connection {
+    let next = 0;
+    return new Connection({
+      ...this.#plan,
+      where: `the sentinels of ${this.#endpoint.masterName}`,
+      link: this.#linkOptions(),
+      locate: async () => this.#addresses[next++ % this.#addresses.length] as Address,
+      prepare: (link) =>
+        link.subscribe("+switch-master", (message) => {
+          if (String(message).split(" ", 1)[0] === this.#endpoint.masterName) onSwitch();
+        }),
+    });
+  }
+
+  async #ask(address: Address, signal: AbortSignal): Promise<Address | undefined> {
+    const link = await Link.open({ ...this.#linkOptions(), address }, signal);
+    try {
+      const name = this.#endpoint.masterName ?? "";
+      const reply = await link.send(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]);
+      const [host, port] = (reply ?? []) as readonly string[];
+      return host === undefined ? undefined : { host, port: Number(port) };
+    } finally {
+      await link.close(this.#plan.closeWithinMs);
+    }
+  }
+
+  #preferred(address: Address): void {
+    const others = this.#addresses.filter((each) => showAddress(each) !== showAddress(address));
+    this.#addresses = [address, ...others];
+  }
+
+  #linkOptions(): Omit<LinkOptions, "address"> {
+    return {
+      ...this.#plan.link,
+      username: this.#endpoint.sentinelUsername,
+      password: this.#endpoint.sentinelPassword,
+      db: undefined,
+      sentinel: true,
+    };
+  }
+}
