@@ -2,7 +2,7 @@
  * Where a Redis is, as one URL:
  *
  *   redis://user:password@host:6379/0            rediss:// for TLS
- *   redis+unix:///run/redis.sock?db=0
+ *   redis+unix:///run/redis.sock?db=0           or unix:///run/redis.sock
  *   redis-sentinel://user:password@host1:26379,host2:26379/mymaster?db=0     rediss-sentinel://
  *   redis-cluster://user:password@host1:6379,host2:6379                      rediss-cluster://
  *
@@ -31,7 +31,8 @@ export interface Endpoint {
   readonly tls?: TlsOptions | true;
 }
 
-const SCHEME = /^(redis|rediss|valkey|valkeys)(?:[+-](unix|sentinel|cluster))?:\/\/(.*)$/s;
+const SCHEME =
+  /^(?:(redis|rediss|valkey|valkeys)(?:[+-](unix|sentinel|cluster))?|(unix)):\/\/(.*)$/s;
 const ALLOWED =
   "a URL such as redis://user:password@127.0.0.1:6379/0, rediss://..., redis+unix:///path, redis-sentinel://host:26379,host:26379/name or redis-cluster://host:6379,host:6379";
 
@@ -41,7 +42,8 @@ export function parseEndpoint(url: string, option: string = "url"): Endpoint {
     new InvalidOptionError(option, withoutPassword(url), `${ALLOWED} (${why})`);
   const match = SCHEME.exec(url);
   if (match === null) throw refuse("unknown scheme");
-  const [, scheme = "", kind, rest = ""] = match;
+  const [, scheme = "", suffix, unix, rest = ""] = match;
+  const kind = suffix ?? unix;
   const [location = "", query = ""] = splitOnce(rest, "?");
   const parameters = new URLSearchParams(query);
   const at = location.lastIndexOf("@");

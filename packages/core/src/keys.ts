@@ -15,6 +15,7 @@ const SLOTS = 16_384;
  */
 export function unitPrefix(prefix: string, unit: string): string {
   checkPrefix(prefix);
+  if (unit === "") throw new InvalidOptionError("name", unit, "a text that is not empty");
   const name = unit.replace(/[{}%]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
   return hashTag(prefix) === undefined ? `${prefix}:{${name}}` : `${prefix}:${name}`;
 }

@@ -1,0 +1,68 @@
+import { expect, test } from "vitest";
+import { parseEndpoint, showEndpoint } from "../src/endpoint.ts";
+
+test("a plain URL names one server, its user, password and database", () => {
+  expect(parseEndpoint("redis://ann:p%40ss%3A%2F@db.local:6380/3")).toEqual({
+    topology: "standalone",
+    addresses: [{ host: "db.local", port: 6380 }],
+    username: "ann",
+    password: "p@ss:/",
+    db: 3,
+  });
+});
+
+test("what is left out has its usual value", () => {
+  expect(parseEndpoint("redis://")).toEqual({
+    topology: "standalone",
+    addresses: [{ host: "127.0.0.1", port: 6379 }],
+  });
+  expect(parseEndpoint("rediss://[::1]")).toEqual({
+    topology: "standalone",
+    addresses: [{ host: "::1", port: 6379 }],
+    tls: true,
+  });
+});
+
+test("sockets, sentinels and clusters have URLs too", () => {
+  const socket = { topology: "standalone", addresses: [{ path: "/run/redis.sock" }], db: 2 };
+  expect(parseEndpoint("redis+unix:///run/redis.sock?db=2")).toEqual(socket);
+  expect(parseEndpoint("unix://:secret@/run/redis.sock?db=2")).toEqual({
+    ...socket,
+    password: "secret",
+  });
+  expect(parseEndpoint("redis-sentinel://:x@a:1,b/main?db=1&sentinelPassword=y")).toEqual({
+    topology: "sentinel",
+    addresses: [
+      { host: "a", port: 1 },
+      { host: "b", port: 26379 },
+    ],
+    masterName: "main",
+    password: "x",
+    sentinelPassword: "y",
+    db: 1,
+  });
+  expect(parseEndpoint("redis-cluster://a:7000,b:7001")).toEqual({
+    topology: "cluster",
+    addresses: [
+      { host: "a", port: 7000 },
+      { host: "b", port: 7001 },
+    ],
+  });
+});
+
+test.each([
+  "http://127.0.0.1",
+  "127.0.0.1:6379",
+  "redis://host:99999",
+  "redis://a,b",
+  "redis://host/eleven",
+  "redis-sentinel://host:1",
+  "redis://u:%zz@host",
+])("%s is refused with what is allowed", (url) => {
+  expect(() => parseEndpoint(url)).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
+});
+
+test("no message repeats a password", () => {
+  expect(() => parseEndpoint("redis://ann:hush@host:0")).toThrow(/ann:\*\*\*@host/);
+  expect(showEndpoint(parseEndpoint("redis://ann:hush@host"))).toBe("host:6379");
+});
