@@ -6,6 +6,7 @@
  */
 import { Connection, type ConnectionPlan, isReply } from "./connection.ts";
 import type { ConnectionLostError } from "./errors.ts";
+import type { Link } from "./link.ts";
 import type { Reply } from "./reply.ts";
 import type { ServerInfo } from "./server-info.ts";
 import { sleep } from "./wait.ts";
@@ -52,9 +53,10 @@ export class BlockingConnection implements AsyncDisposable {
     options: BlockingOptions,
   ): Promise<T | null> {
     for (;;) {
+      const link = await this.#connection.link(this.#plan.offlineWaitMs);
       if (options.signal?.aborted || this.#closing.signal.aborted) return null;
       try {
-        return await this.#sendOnce<T>(args, options);
+        return await this.#sendOn<T>(link, args, options);
       } catch (error) {
         if (!isReply(error, "MOVED")) throw error;
         this.#connection.relocate(error); // the slot has a new owner; nothing was popped
@@ -87,11 +89,11 @@ export class BlockingConnection implements AsyncDisposable {
     await this.#connection.close(); // waits for the answer under way, bounded
   }
 
-  async #sendOnce<T extends Reply>(
+  async #sendOn<T extends Reply>(
+    link: Link,
     args: readonly (string | Buffer)[],
     options: BlockingOptions,
   ): Promise<T | null> {
-    const link = await this.#connection.link(this.#plan.offlineWaitMs);
     // No heartbeat can pass a command that blocks; its own timeout, well exceeded, takes its place.
     const guard = setTimeout(
       () => link.retire(new Error("a blocking command was not answered")),

@@ -1,0 +1,68 @@
+import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { connect, type Redis } from "../src/index.ts";
+
+let server: RedisServer;
+let redis: Redis;
+
+beforeAll(async () => {
+  server = await startRedis();
+  redis = await connect(server.url, { deadAfterMs: 300 });
+});
+
+afterAll(async () => {
+  await redis.close();
+  await server.close();
+});
+
+const forOneMinute = { blockMs: 60_000 };
+
+/** Resolves when a client of ours really waits inside a command. */
+const blocked = () =>
+  eventually(async () => {
+    expect(String(await server.command("INFO", "clients"))).toContain("blocked_clients:1");
+  });
+
+test("a wait is answered as soon as there is something", async () => {
+  await using waiting = await redis.blocking("test", "list");
+  const popped = waiting.send(["BLPOP", "list", "60"], forOneMinute);
+  await blocked();
+  await redis.send(["RPUSH", "list", "a"]);
+  expect(await popped).toEqual(["list", "a"]);
+});
+
+test("an aborted wait ends with null and the connection goes on to work", async () => {
+  await using waiting = await redis.blocking("test", "list");
+  for (let round = 0; round < 20; round++) {
+    const abort = new AbortController();
+    const popped = waiting.send(["BLPOP", "list", "60"], { blockMs: 60_000, signal: abort.signal });
+    abort.abort(); // may overtake the command itself
+    expect(await popped).toBeNull();
+  }
+  await redis.send(["RPUSH", "list", "b"]);
+  expect(await waiting.send(["BLPOP", "list", "60"], forOneMinute)).toEqual(["list", "b"]);
+});
+
+test("closing during a wait loses no element", async () => {
+  for (let round = 0; round < 30; round++) {
+    const waiting = await redis.blocking("test", "list");
+    const popped = waiting.send(["BLPOP", "list", "60"], forOneMinute);
+    const pushed = redis.send(["RPUSH", "list", String(round)]);
+    const closed = waiting.close();
+    const [got] = await Promise.all([popped, pushed, closed]);
+    const left = await redis.send<readonly string[]>(["LRANGE", "list", "0", "-1"]);
+    expect(got === null ? left : [(got as string[])[1]]).toEqual([String(round)]);
+    await redis.send(["DEL", "list"]);
+  }
+});
+
+test("a server that fell silent is noticed although nothing can be asked", async () => {
+  await using silent = await startRedis();
+  await using other = await connect(silent.url, { deadAfterMs: 200, heartbeatMs: 100 });
+  const waiting = await other.blocking("test", "list");
+  const popped = waiting.send(["BLPOP", "list", "0.1"], { blockMs: 100 });
+  silent.pause();
+  await expect(popped).rejects.toMatchObject({ code: "CONNECTION_LOST" });
+  silent.resume();
+  await waiting.close();
+});

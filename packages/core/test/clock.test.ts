@@ -1,0 +1,39 @@
+import { type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { connect, type Redis, RedisClock } from "../src/index.ts";
+
+let server: RedisServer;
+let redis: Redis;
+
+beforeAll(async () => {
+  server = await startRedis();
+  redis = await connect(server.url);
+});
+
+afterAll(async () => {
+  await redis.close();
+  await server.close();
+});
+
+test("the clock agrees with Redis within the error it admits", async () => {
+  await using clock = await RedisClock.start(redis);
+  for (let i = 0; i < 20; i++) {
+    const before = clock.now();
+    const [seconds, micros] = await redis.send<readonly string[]>(["TIME"]);
+    const after = clock.now();
+    const server = Number(seconds) * 1_000 + Number(micros) / 1_000;
+    expect(server).toBeGreaterThanOrEqual(before - clock.errorMs);
+    expect(server).toBeLessThanOrEqual(after + clock.errorMs);
+  }
+});
+
+test("a local clock that is an hour off does not matter", async () => {
+  const real = Date.now;
+  Date.now = () => real() - 3_600_000;
+  try {
+    await using clock = await RedisClock.start(redis);
+    expect(Math.abs(clock.now() - real())).toBeLessThan(1_000 + clock.errorMs);
+  } finally {
+    Date.now = real;
+  }
+});

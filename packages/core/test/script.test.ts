@@ -1,0 +1,74 @@
+import { type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { connect, defineScript, type Redis } from "../src/index.ts";
+
+const take = defineScript(new URL("./fixture/take.lua", import.meta.url), {
+  parse: (reply) => Number(reply),
+});
+
+let server: RedisServer;
+let redis: Redis;
+
+beforeAll(async () => {
+  server = await startRedis();
+  redis = await connect(server.url);
+});
+
+afterAll(async () => {
+  await redis.close();
+  await server.close();
+});
+
+beforeEach(() => server.command("FLUSHALL"));
+
+test("a script is called by name, with keys, texts, numbers and bytes", async () => {
+  expect(take.name).toBe("take");
+  expect(await redis.run(take, ["stock"], [5])).toBe(5);
+  expect(await redis.run(take, ["stock"], ["2"])).toBe(7);
+  expect(await redis.run(take, ["stock"], [Buffer.from("1")])).toBe(8);
+});
+
+test("a first burst is loaded once, in one write, and keeps its order", async () => {
+  await using fresh = await connect(server.url);
+  await server.command("SCRIPT", "FLUSH");
+  await server.command("CONFIG", "RESETSTAT");
+  const replies = await Promise.all(
+    Array.from({ length: 500 }, () => fresh.run(take, ["stock"], [1])),
+  );
+  expect(replies).toEqual(Array.from({ length: 500 }, (_, i) => i + 1));
+  const stats = String(await server.command("INFO", "commandstats"));
+  expect(stats).toMatch(/cmdstat_script\|load:calls=1,/);
+  expect(stats).toMatch(/cmdstat_evalsha:calls=500,.*failed_calls=0/);
+});
+
+test("a script the server forgot is sent again, and every call has its effect once", async () => {
+  await redis.run(take, ["stock"], [1]);
+  await server.command("SCRIPT", "FLUSH");
+  const replies = await Promise.all(
+    Array.from({ length: 50 }, () => redis.run(take, ["stock"], [1])),
+  );
+  expect(replies.sort((a, b) => a - b)).toEqual(Array.from({ length: 50 }, (_, i) => i + 2));
+});
+
+test("an error inside a script is typed and names the script", async () => {
+  await expect(redis.run(take, ["stock"], ["many"])).rejects.toMatchObject({
+    code: "SERVER_REPLY",
+    message: expect.stringContaining("take was answered with"),
+  });
+});
+
+test("an idempotent script is repeated over a loss; another one is not", async () => {
+  await using durable = await startRedis({ appendonly: true });
+  await using other = await connect(durable.url);
+  const repeatable = { ...take, idempotent: true };
+  await other.run(take, ["stock"], [1]);
+  durable.pause();
+  const once = expect(other.run(take, ["stock"], [1])).rejects.toMatchObject({
+    code: "CONNECTION_LOST",
+  });
+  const again = other.run(repeatable, ["stock"], [1]);
+  await durable.kill9();
+  await durable.start();
+  await once;
+  expect(await again).toBeGreaterThan(1);
+});
