@@ -1,4 +1,5 @@
 import { readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 // Tests read the sources, not the build: the condition is the same one tsc and tsx use.
@@ -12,6 +13,8 @@ export default defineConfig({
   test: {
     testTimeout: 20_000,
     hookTimeout: 60_000,
+    // Every test file fails if it leaves a socket, timer, client or server behind.
+    setupFiles: [fileURLToPath(new URL("./packages/testkit/src/setup.ts", import.meta.url))],
     projects: [
       ...packages.map((name) => ({
         extends: true as const,

@@ -1,0 +1,5 @@
+import { test } from "vitest";
+
+test("leaves a timer running", () => {
+  setInterval(() => {}, 60_000);
+});
