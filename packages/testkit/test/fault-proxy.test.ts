@@ -37,9 +37,14 @@ async function answered(socket: { pieces: string[] }, text: string): Promise<voi
   await eventually(() => expect(socket.pieces.join("")).toBe(text));
 }
 
+// Not `once(socket, "close")`: that rejects if an error comes first.
+function closing(socket: Socket): Promise<void> {
+  return new Promise((resolve) => socket.once("close", () => resolve()));
+}
+
 async function hangUp(socket: Socket): Promise<void> {
   if (socket.closed) return;
-  const closed = once(socket, "close");
+  const closed = closing(socket);
   socket.destroy();
   await closed;
 }
@@ -155,7 +160,7 @@ test("a client learns that the server behind the proxy is gone", async () => {
   client.resume();
   client.write("PING\r\n");
   await eventually(async () => expect(await mortal.clients()).toHaveLength(1));
-  const gone = once(client, "close");
+  const gone = closing(client);
   await mortal.kill9();
   await gone;
   await eventually(() => expect(front.connections).toBe(0));
