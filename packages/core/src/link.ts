@@ -105,7 +105,7 @@ export class Link {
       if (!client.isReady) throw new Error("the server closed the connection");
       return link;
     } catch (error) {
-      if (client.isOpen) client.destroy();
+      client.destroy();
       if (error instanceof ServerTooOldError) throw error;
       if (isAuthError(error)) throw new AuthFailedError(where, error);
       throw new ConnectFailedError(where, error);
@@ -173,7 +173,7 @@ export class Link {
     if (!this.#alive) return;
     this.#alive = false;
     clearInterval(this.#heartbeat);
-    if (this.#client.isOpen) this.#client.destroy();
+    this.#client.destroy();
     this.#death.resolve(reason);
   }
 
