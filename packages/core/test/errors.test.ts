@@ -1,0 +1,33 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import * as errors from "../src/errors.ts";
+
+test("the reference lists every error of core with its code", () => {
+  const page = readFileSync(new URL("../../../docs/reference/errors.md", import.meta.url), "utf8");
+  const section = page.split(/^## /m).find((part) => part.startsWith("core\n")) ?? "";
+  const documented = [...section.matchAll(/^\| `(\w+)` \| `(\w+)` \|/gm)].map((row) => row[2]);
+  const thrown = Object.entries(errors)
+    .filter(([name, value]) => /Error$/.test(name) && typeof value === "function")
+    .map(([name]) => name)
+    .filter((name) => name !== "RopewayError");
+  expect(documented.sort()).toEqual(thrown.sort());
+});
+
+test("an error carries its code, the offending value and its cause", () => {
+  const cause = new Error("boom");
+  const lost = new errors.ConnectionLostError("host:1", cause);
+  expect(lost).toMatchObject({ name: "ConnectionLostError", code: "CONNECTION_LOST", cause });
+  expect(lost.message).toBe("the connection to host:1 was lost: boom");
+  const option = new errors.InvalidOptionError("size", { a: 1 }, "small");
+  expect(option.message).toBe('option size is {"a":1}, but must be small');
+  expect(option.details).toEqual({ option: "size", value: { a: 1 }, allowed: "small" });
+});
+
+test("any thrown value has a reason, and long values are cut", () => {
+  const cyclic: Record<string, unknown> = {};
+  cyclic.self = cyclic;
+  expect(errors.reasonOf(new AggregateError([new Error("refused")]))).toBe("refused");
+  expect(errors.reasonOf("text")).toBe('"text"');
+  expect(errors.show(cyclic)).toBe("[object Object]");
+  expect(errors.show("x".repeat(500))).toHaveLength(120);
+});
