@@ -1,0 +1,67 @@
+/**
+ * Passwords to argon2id hashes and back, a few at a time. Each hash takes 64 MiB and tens of
+ * milliseconds on purpose, so without a bound a burst of logins would take the machine's memory:
+ * at most PARALLEL run, at most WAITING wait, and whoever comes then is told to come back later.
+ */
+import { hash, parseOptions, verify } from "@node-rs/argon2";
+import { OverloadedError } from "../errors.ts";
+
+/** RFC 9106's second recommended setting (64 MiB, three passes, four lanes). */
+const COST = { memoryCost: 65_536, timeCost: 3, parallelism: 4 } as const;
+const PARALLEL = 2;
+const WAITING = 32;
+
+/** Hashes and checks passwords within a bound. */
+export class PasswordHasher {
+  #running = 0;
+  readonly #queue: (() => void)[] = [];
+  #decoy: Promise<string> | undefined;
+
+  /** The password's hash as a PHC string. */
+  hash(password: string): Promise<string> {
+    return this.#bounded(() => hash(normal(password), COST));
+  }
+
+  /** Whether the password is the hash's own. */
+  verify(hashed: string, password: string): Promise<boolean> {
+    return this.#bounded(() => verify(hashed, normal(password)));
+  }
+
+  /** Takes as long as verify() and is always false: the answer for a user who does not exist. */
+  async verifyNobody(password: string): Promise<false> {
+    this.#decoy ??= this.hash("nobody has this password");
+    await this.verify(await this.#decoy, password);
+    return false;
+  }
+
+  /** Whether the hash was made at another cost than we use today. */
+  isOutdated(hashed: string): boolean {
+    const { memoryCost, timeCost, parallelism } = parseOptions(hashed);
+    return (
+      memoryCost !== COST.memoryCost ||
+      timeCost !== COST.timeCost ||
+      parallelism !== COST.parallelism
+    );
+  }
+
+  async #bounded<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#running >= PARALLEL) {
+      if (this.#queue.length >= WAITING) throw new OverloadedError("too many logins at once");
+      await new Promise<void>((resolve) => this.#queue.push(resolve)); // its place was kept for us
+    } else {
+      this.#running += 1;
+    }
+    try {
+      return await work();
+    } finally {
+      const next = this.#queue.shift();
+      if (next === undefined) this.#running -= 1;
+      else next();
+    }
+  }
+}
+
+/** The same letters typed on two keyboards are the same password. */
+function normal(password: string): string {
+  return password.normalize("NFKC");
+}

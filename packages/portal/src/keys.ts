@@ -1,0 +1,27 @@
+/**
+ * The only place that spells a key of the portal. They all share one hash tag: the portal's own data
+ * is small, and scripts may then touch an account and its session together on Redis Cluster as well.
+ *
+ *   ropeway:{portal}:users           prefix "ropeway"
+ *   {shop}:portal:users              prefix "{shop}"
+ */
+import { unitPrefix } from "@ropeway/core/internal";
+
+/** Spells the keys of one installation. */
+export class PortalKeys {
+  readonly #unit: string;
+
+  constructor(prefix: string) {
+    this.#unit = unitPrefix(prefix, "portal");
+  }
+
+  /** Set: the names of all accounts. The first admin is created only while it is empty. */
+  users(): string {
+    return `${this.#unit}:users`;
+  }
+
+  /** Hash: one account; see access/accounts.ts for its fields. */
+  user(name: string): string {
+    return `${this.#unit}:user:${name}`;
+  }
+}
