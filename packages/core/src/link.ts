@@ -128,7 +128,7 @@ export class Link {
       // If loading fails the call behind it says why; it must only be tried again next time.
       this.send(["SCRIPT", "LOAD", script.source]).catch(() => this.#loaded.delete(script.sha1));
     }
-    return this.send(scriptCommand(["EVALSHA", script.sha1], keys, args));
+    return this.send(scriptCommand(["EVALSHA", script.sha1], keys, args), script.binary);
   }
 
   /** Runs a script by its source: the way out of NOSCRIPT. */
@@ -137,7 +137,7 @@ export class Link {
     keys: readonly string[],
     args: readonly Argument[],
   ): Promise<Reply> {
-    return this.send(scriptCommand(["EVAL", script.source], keys, args));
+    return this.send(scriptCommand(["EVAL", script.source], keys, args), script.binary);
   }
 
   /** Listens on a channel; the link can then carry no ordinary commands. */

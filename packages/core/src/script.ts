@@ -16,6 +16,8 @@ export interface Script<T = Reply> {
   readonly sha1: string;
   /** Whether a second run after an unknown outcome does no harm; such runs are repeated for you. */
   readonly idempotent: boolean;
+  /** Bulk strings come back as Buffers, for replies that carry bytes of the application. */
+  readonly binary: boolean;
   readonly parse: ((reply: Reply) => T) | undefined;
 }
 
@@ -25,6 +27,8 @@ export interface ScriptOptions<T> {
   readonly parse?: (reply: Reply) => T;
   /** A second run after an unknown outcome does no harm. @default false */
   readonly idempotent?: boolean;
+  /** Bulk strings in the reply are Buffers. @default false */
+  readonly binary?: boolean;
 }
 
 /** Reads a script from a file: `defineScript(new URL("../lua/push.lua", import.meta.url))`. */
@@ -35,6 +39,7 @@ export function defineScript<T = Reply>(file: URL, options: ScriptOptions<T> = {
     source,
     sha1: createHash("sha1").update(source).digest("hex"),
     idempotent: options.idempotent ?? false,
+    binary: options.binary ?? false,
     parse: options.parse,
   };
 }

@@ -28,6 +28,15 @@ test("a script is called by name, with keys, texts, numbers and bytes", async ()
   expect(await redis.run(take, ["stock"], [Buffer.from("1")])).toBe(8);
 });
 
+test("a binary script answers with the bytes as they are", async () => {
+  const bytes = Buffer.from([0, 255, 10, 13, 128]);
+  const give = defineScript(new URL("./fixture/give.lua", import.meta.url), { binary: true });
+  await redis.send(["SET", "raw", bytes]);
+  expect(await redis.run(give, ["raw"], [])).toEqual([bytes, 5]);
+  await server.command("SCRIPT", "FLUSH");
+  expect(await redis.run(give, ["raw"], [])).toEqual([bytes, 5]);
+});
+
 test("a first burst is loaded once, in one write, and keeps its order", async () => {
   await using fresh = await connect(server.url);
   await server.command("SCRIPT", "FLUSH");
