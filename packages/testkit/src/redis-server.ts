@@ -11,6 +11,7 @@
 // won the race for the port, and its PONG would be the wrong server's.
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { type Certificate, makeCertificate } from "./certificate.ts";
 import { type Access, ControlConnection } from "./control-connection.ts";
 import { TestkitError } from "./errors.ts";
 import { eventually } from "./eventually.ts";
@@ -39,6 +40,8 @@ export interface RedisOptions {
   readonly appendonly?: boolean;
   /** requirepass. @default none */
   readonly password?: string;
+  /** Speak TLS only, with a certificate made for this server. @default false */
+  readonly tls?: boolean;
   /** Another release than this machine's own; see `otherServer` for where it comes from. */
   readonly version?: OtherVersion;
   /** Run as a Sentinel. @default false */
@@ -49,9 +52,10 @@ export interface RedisOptions {
 export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
   const command = await commandOf(options.version);
   const dir = await makeTempFolder("redis");
+  const certificate = options.tls ? await makeCertificate(dir) : undefined;
   for (let draw = 1; ; draw++) {
     const port = options.socket ? 0 : (options.port ?? (await freePort()));
-    const server = new RedisServer({ ...options, command, dir, port });
+    const server = new RedisServer({ ...options, command, dir, port, certificate });
     try {
       await server.start();
       noteOpened(server);
@@ -76,6 +80,7 @@ interface Plan extends RedisOptions {
   readonly command: readonly string[];
   readonly dir: string;
   readonly port: number;
+  readonly certificate: Certificate | undefined;
 }
 
 /** A started server; see the top of the file for the order of its verbs. */
@@ -84,6 +89,8 @@ export class RedisServer implements Opened, AsyncDisposable {
   readonly port: number;
   readonly socketPath: string | undefined;
   readonly password: string | undefined;
+  /** What a client passes as `ca` to trust it, when it speaks TLS. */
+  readonly ca: string | undefined;
   /** Its folder: redis.conf, dump.rdb, appendonlydir. Removed by close(). */
   readonly dir: string;
   readonly #plan: Plan;
@@ -96,20 +103,27 @@ export class RedisServer implements Opened, AsyncDisposable {
     this.dir = plan.dir;
     this.port = plan.port;
     this.password = plan.password;
+    this.ca = plan.certificate?.ca;
     this.socketPath = plan.socket ? join(plan.dir, "redis.sock") : undefined;
     this.#control = new ControlConnection(this.#access());
   }
 
   #access(): Access {
-    const { host, port, socketPath, password } = this;
-    return { host, port, ...(socketPath && { socketPath }), ...(password && { password }) };
+    const { host, port, socketPath, password, ca } = this;
+    return {
+      host,
+      port,
+      ...(socketPath && { socketPath }),
+      ...(password && { password }),
+      ...(ca && { ca }),
+    };
   }
 
-  /** `redis://:password@host:port`, or `unix:///path` for a socket. */
+  /** `redis://:password@host:port`, `rediss://` with TLS, or `unix:///path` for a socket. */
   get url(): string {
     const secret = this.password === undefined ? "" : `:${encodeURIComponent(this.password)}@`;
     if (this.socketPath !== undefined) return `unix://${secret}${this.socketPath}`;
-    return `redis://${secret}${this.host}:${this.port}`;
+    return `${this.ca === undefined ? "redis" : "rediss"}://${secret}${this.host}:${this.port}`;
   }
 
   get pid(): number {
@@ -129,8 +143,8 @@ export class RedisServer implements Opened, AsyncDisposable {
   async start(): Promise<void> {
     if (this.running) return;
     const file = join(this.dir, "redis.conf");
-    // A Sentinel keeps what it learned in its file: a second start must find that.
-    if (this.#process === undefined || !this.#plan.sentinel) {
+    // Once only: Sentinel, replication and CONFIG REWRITE keep what they learned in this file.
+    if (this.#process === undefined) {
       await writeFile(file, `${this.#configuration().join("\n")}\n`);
     }
     const mode = this.#plan.sentinel ? ["--sentinel"] : [];
@@ -146,9 +160,15 @@ export class RedisServer implements Opened, AsyncDisposable {
   }
 
   #configuration(): string[] {
-    const { config = [], appendonly, sentinel } = this.#plan;
+    const { config = [], appendonly, sentinel, certificate } = this.#plan;
     const lines = ["daemonize no", 'logfile ""', `dir "${this.dir}"`, `bind ${this.host}`];
-    lines.push(`port ${this.port}`, "protected-mode no");
+    lines.push("protected-mode no", `port ${certificate ? 0 : this.port}`);
+    if (certificate) {
+      lines.push(`tls-port ${this.port}`, "tls-auth-clients no", "tls-replication yes");
+      lines.push(`tls-cert-file "${certificate.certFile}"`);
+      lines.push(`tls-key-file "${certificate.keyFile}"`);
+      lines.push(`tls-ca-cert-file "${certificate.certFile}"`);
+    }
     if (this.socketPath) lines.push(`unixsocket "${this.socketPath}"`);
     if (this.password) lines.push(`requirepass "${this.password}"`);
     if (!sentinel) lines.push('save ""');

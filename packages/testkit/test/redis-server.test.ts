@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { connect } from "node:tls";
 import { startRedis } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 
@@ -94,4 +96,14 @@ test("a paused server answers only when resumed", async () => {
   redis.resume();
   await answer;
   expect(answered).toBe(true);
+});
+
+test("a server with TLS is reached with its own authority only", async () => {
+  await using redis = await startRedis({ tls: true, password: "p" });
+  expect(redis.url).toBe(`rediss://:p@127.0.0.1:${redis.port}`);
+  await expect(redis.command("PING")).resolves.toBe("PONG");
+  const stranger = connect({ host: redis.host, port: redis.port });
+  await expect(once(stranger, "secureConnect")).rejects.toMatchObject({
+    code: "DEPTH_ZERO_SELF_SIGNED_CERT",
+  });
 });
