@@ -90,13 +90,17 @@ export class Link {
     const client = createRawClient(options);
     const where = showAddress(options.address);
     client.on("error", ignore); // connect() rejects with the same error
+    const connecting = client.connect();
     try {
       const bounds = {
         timeoutMs: options.connectTimeoutMs,
         signal,
         what: `connecting to ${where}`,
       };
-      const greeting = await within(greet(client), bounds);
+      const greeting = await within(
+        connecting.then(() => greet(client)),
+        bounds,
+      );
       const { server } = greeting;
       const needed = options.sentinel ? undefined : tooOld(server);
       if (needed !== undefined) throw new ServerTooOldError(where, server.title, needed);
@@ -106,6 +110,8 @@ export class Link {
       return link;
     } catch (error) {
       client.destroy();
+      // The library cannot stop a socket that is still connecting: it is stopped when it has.
+      connecting.then(() => client.destroy(), ignore);
       if (error instanceof ServerTooOldError) throw error;
       if (isAuthError(error)) throw new AuthFailedError(where, error);
       throw new ConnectFailedError(where, error);
@@ -232,7 +238,6 @@ interface Greeting {
 }
 
 async function greet(client: Client): Promise<Greeting> {
-  await client.connect();
   const [info, id] = await Promise.all([
     client.sendCommand(["INFO", "server"]).catch(undefinedIfForbidden),
     client.sendCommand(["CLIENT", "ID"]).catch(undefinedIfForbidden),

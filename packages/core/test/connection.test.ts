@@ -51,7 +51,7 @@ test("close is idempotent, leaves no connection, and later commands are refused"
   const last = redis.send(["INCR", "closing"]);
   await Promise.all([redis.close(), redis.close()]);
   expect(await last).toBe(1);
-  expect(await server.clients()).toEqual([]);
+  await eventually(async () => expect(await server.clients()).toEqual([]));
   await expect(redis.send(["PING"])).rejects.toMatchObject({ code: "CONNECTION_CLOSED" });
 });
 
