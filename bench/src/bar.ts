@@ -1,0 +1,40 @@
+/** The claims of a bench, judged: one line each, `BAR jobs.process.c100 6.20x >= 5x PASS`. */
+import type { Bar } from "./bench.ts";
+import type { Results } from "./results.ts";
+
+/** A judged claim; `ratio` is undefined when a contender it needs did not run. */
+export interface Verdict {
+  readonly id: string;
+  readonly ratio: number | undefined;
+  readonly op: Bar["op"];
+  readonly target: number;
+  readonly outcome: "PASS" | "FAIL" | "SKIP";
+}
+
+/** Holds the claim against the results. */
+export function judge(bar: Bar, results: Results): Verdict {
+  const { id, op, target } = bar;
+  const ratio = bar.ratio(results);
+  if (ratio === undefined) return { id, ratio, op, target, outcome: "SKIP" };
+  return { id, ratio, op, target, outcome: holds(ratio, op, target) ? "PASS" : "FAIL" };
+}
+
+/** The line that ends a run. */
+export function barLine({ id, ratio, op, target, outcome }: Verdict): string {
+  const shown = ratio === undefined ? "not measured" : `${showRatio(ratio, op, target)}x`;
+  return `BAR ${id} ${shown} ${op} ${target}x ${outcome}`;
+}
+
+/** Three digits, or more where three would show the ratio on the wrong side of the target. */
+function showRatio(ratio: number, op: Bar["op"], target: number): string {
+  const outcome = holds(ratio, op, target);
+  for (let digits = 3; digits < 15; digits++) {
+    const shown = ratio.toPrecision(digits);
+    if (holds(Number(shown), op, target) === outcome) return String(shown);
+  }
+  return String(ratio);
+}
+
+function holds(ratio: number, op: Bar["op"], target: number): boolean {
+  return op === ">=" ? ratio >= target : ratio <= target;
+}

@@ -1,0 +1,87 @@
+/** `npm run bench -- <name>`: runs one bench, prints and writes what it found, ends with its bars. */
+import { mkdir, writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { barLine, judge } from "./bar.ts";
+import type { Bench } from "./bench.ts";
+import { benchNames, loadBench } from "./catalogue.ts";
+import { type BenchOptions, parseOptions, USAGE } from "./options.ts";
+import { plot } from "./plot.ts";
+import { recordOf } from "./record.ts";
+import { reportText } from "./report.ts";
+import { chosen, Run, type RunPlan } from "./run.ts";
+
+const SLICE_MS = 700;
+const RETRIES = 4;
+/** A quick run spends this on slices; opening and closing contenders comes on top. */
+const QUICK_SLICES_MS = 32_000;
+const QUICK_RETRIES_WITHIN_MS = 40_000;
+
+async function main(args: readonly string[]): Promise<number> {
+  const options = parseOptions(args);
+  if (options.name === undefined) {
+    process.stdout.write(`${USAGE}\nbenches: ${benchNames().join(", ")}\n`);
+    return 0;
+  }
+  const bench = await loadBench(options.name);
+  const plan = planOf(bench, options);
+  const run = await Run.start(bench, plan);
+  try {
+    const redisVersion = await run.redisVersion();
+    const results = await run.results();
+    const verdicts = bench.bars.map((bar) => judge(bar, results));
+    const record = recordOf({ bench, plan, redisVersion, results, verdicts });
+    const json = `${JSON.stringify(record, undefined, 2)}\n`;
+    await write("../results/", bench.name, { json, svg: plot(bench.title, results) });
+    if (options.publish) {
+      await write("../../docs/benchmarks/", bench.name, { json, svg: plot(bench.title, results) });
+    }
+    process.stdout.write(options.json ? json : `\n${reportText(results)}\n\n`);
+    const lines = verdicts.map(barLine);
+    (options.json ? process.stderr : process.stdout).write(`${lines.join("\n")}\n`);
+    return verdicts.some(({ outcome }) => outcome === "FAIL") ? 1 : 0;
+  } finally {
+    await run.close();
+  }
+}
+
+function planOf(bench: Bench, options: BenchOptions): RunPlan {
+  const { rounds, peers, only, quick } = options;
+  const slices = chosen(bench, { peers, only }).reduce(
+    (sum, { contenders, weight = 1 }) => sum + contenders.length * weight,
+    0,
+  );
+  const quickMs = Math.floor(QUICK_SLICES_MS / Math.max(1, slices * (rounds + 1)));
+  return {
+    rounds,
+    peers,
+    only,
+    payload: options.payload ?? bench.payload,
+    sliceMs: quick ? Math.min(SLICE_MS, Math.max(50, quickMs)) : SLICE_MS,
+    retries: quick ? 1 : RETRIES,
+    retryUntil: quick ? performance.now() + QUICK_RETRIES_WITHIN_MS : Number.POSITIVE_INFINITY,
+    note: (sentence) => process.stderr.write(`${sentence}\n`),
+  };
+}
+
+async function write(
+  folder: string,
+  name: string,
+  contents: { json: string; svg: string },
+): Promise<void> {
+  const home = new URL(folder, import.meta.url);
+  await mkdir(home, { recursive: true });
+  for (const [ending, content] of Object.entries(contents)) {
+    const file = new URL(`${name}.${ending}`, home);
+    await writeFile(file, content);
+    process.stderr.write(`wrote ${fileURLToPath(file)}\n`);
+  }
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  const { name, message, stack } = error as Error;
+  const sentence = name === "TypeError" || name === "RangeError" ? `${message}\n\n${USAGE}` : stack;
+  process.stderr.write(`${sentence ?? message}\n`);
+  process.exitCode = 2;
+}

@@ -1,0 +1,63 @@
+/** The command line of `npm run bench`. */
+import { parseArgs } from "node:util";
+
+/** What was asked for. */
+export interface BenchOptions {
+  /** undefined: list the benches. */
+  readonly name: string | undefined;
+  readonly quick: boolean;
+  readonly rounds: number;
+  readonly payload: number | undefined;
+  readonly peers: readonly string[] | undefined;
+  readonly only: string | undefined;
+  readonly json: boolean;
+  readonly publish: boolean;
+}
+
+export const USAGE = `npm run bench -- <name> [options]
+
+  --quick          shorter slices, done within a minute
+  --rounds N       measured rounds, at least 5 (default 5); a warm-up round comes before them
+  --peers a,b      only these peers; "none" for none
+  --payload N      bytes of payload per operation
+  --only text      only scenarios whose id contains the text
+  --json           print the results as JSON instead of tables
+  --publish        also write docs/benchmarks/<name>.json and .svg
+`;
+
+/** Reads the arguments; throws a TypeError or RangeError with a sentence about what is wrong. */
+export function parseOptions(args: readonly string[]): BenchOptions {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      quick: { type: "boolean", default: false },
+      rounds: { type: "string", default: "5" },
+      peers: { type: "string" },
+      payload: { type: "string" },
+      only: { type: "string" },
+      json: { type: "boolean", default: false },
+      publish: { type: "boolean", default: false },
+    },
+  });
+  if (positionals.length > 1)
+    throw new TypeError(`one bench at a time, not ${positionals.join(" ")}`);
+  return {
+    name: positionals[0],
+    quick: values.quick,
+    rounds: wholeNumber("--rounds", values.rounds, 5),
+    payload: values.payload === undefined ? undefined : wholeNumber("--payload", values.payload, 1),
+    peers: values.peers?.split(",").filter((peer) => peer !== "" && peer !== "none"),
+    only: values.only,
+    json: values.json,
+    publish: values.publish,
+  };
+}
+
+function wholeNumber(name: string, text: string, min: number): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < min) {
+    throw new RangeError(`${name} must be a whole number of at least ${min}, not ${text}`);
+  }
+  return value;
+}

@@ -1,0 +1,162 @@
+/**
+ * A Node process of ours that answers questions, over the IPC channel of fork():
+ *
+ *   parent                              child: serve(start)
+ *   Remote.fork(file, config)  ----->   start(config) -> Verbs
+ *   ask(verb, value)           ----->   verbs[verb](value)  -----> its value, or its error
+ *   cpu()                      ----->   CPU time so far, its ended children included
+ *   close()                    ----->   verbs.close?.(), then the channel closes and it ends
+ *
+ * The child ends when the channel does, so it outlives neither an orderly end nor a killed parent.
+ */
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+/** What a served process can be asked. */
+export type Verbs = Readonly<Record<string, (value: never) => unknown>>;
+
+interface Question {
+  readonly id: number;
+  readonly verb: string;
+  readonly value?: unknown;
+}
+
+interface Answer {
+  readonly id: number;
+  readonly value?: unknown;
+  readonly error?: { readonly name: string; readonly message: string };
+}
+
+interface Pending {
+  resolve(value: unknown): void;
+  reject(error: Error): void;
+}
+
+const ANSWER_WITHIN_MS = 120_000;
+const CLOSE_WITHIN_MS = 10_000;
+/** /proc counts in these; Linux has fixed them at 100 per second for user space. */
+const MICROS_PER_TICK = 10_000;
+
+/** The parent's end. */
+export class Remote {
+  readonly #child: ChildProcess;
+  readonly #name: string;
+  readonly #pending = new Map<number, Pending>();
+  readonly #ended: Promise<unknown>;
+  #questions = 0;
+
+  /** Starts the file (given as its source, `./x.ts`) and waits until its start() is done. */
+  static async fork(file: URL, config?: unknown): Promise<Remote> {
+    // This file's own ending tells whether the build or the sources are running.
+    const path = fileURLToPath(file).replace(/\.[jt]s$/, import.meta.url.slice(-3));
+    const child = fork(path, [], { serialization: "advanced", stdio: ["ignore", 2, 2, "ipc"] });
+    const remote = new Remote(child, path);
+    await remote.ask("start", config);
+    return remote;
+  }
+
+  private constructor(child: ChildProcess, name: string) {
+    this.#child = child;
+    this.#name = name;
+    this.#ended = once(child, "exit");
+    child.on("message", (answer: Answer) => this.#answered(answer));
+    child.once("error", (error) => this.#lost(error));
+    child.once("exit", (code, signal) => {
+      this.#lost(new Error(`${name} ended with ${signal ?? `code ${code}`}`));
+    });
+  }
+
+  /** Asks and waits for the answer; a process that does not answer in time is killed. */
+  ask<T = unknown>(verb: string, value?: unknown): Promise<T> {
+    const id = ++this.#questions;
+    return new Promise<T>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#lost(new Error(`${this.#name} did not answer ${verb} in ${ANSWER_WITHIN_MS} ms`));
+        this.#child.kill("SIGKILL");
+      }, ANSWER_WITHIN_MS);
+      const settled = (finish: () => void) => {
+        clearTimeout(timer);
+        this.#pending.delete(id);
+        finish();
+      };
+      this.#pending.set(id, {
+        resolve: (answer) => settled(() => resolve(answer as T)),
+        reject: (error) => settled(() => reject(error)),
+      });
+      this.#child.send({ id, verb, value } satisfies Question, (error) => {
+        if (error) this.#pending.get(id)?.reject(error);
+      });
+    });
+  }
+
+  /** Its CPU time so far, in microseconds. */
+  cpu(): Promise<number> {
+    return this.ask<number>("cpu");
+  }
+
+  /** Lets it close what it has open; SIGKILL if that takes too long. */
+  async close(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), CLOSE_WITHIN_MS);
+    try {
+      await this.ask("close");
+    } finally {
+      if (this.#child.connected) this.#child.disconnect();
+      await this.#ended;
+      clearTimeout(timer);
+    }
+  }
+
+  #answered({ id, value, error }: Answer): void {
+    const pending = this.#pending.get(id);
+    if (error === undefined) pending?.resolve(value);
+    else pending?.reject(Object.assign(new Error(error.message), { name: error.name }));
+  }
+
+  #lost(error: Error): void {
+    for (const pending of [...this.#pending.values()]) pending.reject(error);
+  }
+}
+
+/** The child's end: called once, at the bottom of a worker file. */
+export function serve<C>(start: (config: C) => Promise<Verbs> | Verbs): void {
+  let verbs: Verbs = {};
+  const builtIn: Verbs = {
+    start: async (config: C) => {
+      verbs = await start(config);
+    },
+    cpu: cpuMicros,
+    close: () => verbs.close?.(undefined as never),
+  };
+  process.on("message", async ({ id, verb, value }: Question) => {
+    const reply = await answer(builtIn[verb] ?? verbs[verb], { id, verb, value });
+    if (process.connected) process.send?.(reply);
+  });
+  process.on("disconnect", () => process.exit());
+}
+
+async function answer(act: Verbs[string] | undefined, question: Question): Promise<Answer> {
+  const { id, verb, value } = question;
+  try {
+    if (act === undefined) throw new Error(`no such verb: ${verb}`);
+    return { id, value: await act(value as never) };
+  } catch (error) {
+    const { name, message, stack } = error as Error;
+    return { id, error: { name, message: name === "Unavailable" ? message : (stack ?? message) } };
+  }
+}
+
+/** CPU time of this process and of its children that have ended, in microseconds. */
+export function cpuMicros(): number {
+  const { user, system } = process.cpuUsage();
+  return user + system + endedChildrenMicros();
+}
+
+function endedChildrenMicros(): number {
+  if (process.platform !== "linux") return 0; // only redis-benchmark is such a child
+  const stat = readFileSync("/proc/self/stat", "latin1");
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" "); // from field 3 on
+  return (Number(fields[13]) + Number(fields[14])) * MICROS_PER_TICK;
+}

@@ -1,0 +1,95 @@
+/**
+ * What a run found. Ratios are taken inside a round, between slices that ran within seconds of each
+ * other, and only then is the median taken: what disturbs a machine for a minute disturbs both sides.
+ */
+import type { Role, Scenario } from "./bench.ts";
+import { type Spread, spread } from "./statistics.ts";
+
+/** What is measured of every slice; per operation, except the rate. */
+export const METRICS = {
+  rate: { label: "operations per second", unit: "op/s", better: "higher" },
+  p50: { label: "median latency", unit: "µs", better: "lower" },
+  p99: { label: "99th percentile latency", unit: "µs", better: "lower" },
+  clientCpu: { label: "client CPU per operation", unit: "µs", better: "lower" },
+  workerCpu: { label: "worker CPU per operation", unit: "µs", better: "lower" },
+  redisCpu: { label: "Redis CPU per operation", unit: "µs", better: "lower" },
+  commands: { label: "Redis commands per operation", unit: "", better: "lower" },
+} as const;
+
+export type Metric = keyof typeof METRICS;
+
+/** One contender's slice of one round. */
+export interface Sample {
+  readonly round: number;
+  readonly operations: number;
+  readonly elapsedMs: number;
+  /** Share of the machine that strangers used meanwhile. */
+  readonly foreign: number;
+  /** How often the slice was run until it was quiet enough. */
+  readonly attempts: number;
+  readonly metrics: Readonly<Partial<Record<Metric, number>>>;
+  /** Commands per operation by name. */
+  readonly commands: Readonly<Record<string, number>>;
+}
+
+/** What became of a contender. */
+export interface Standing {
+  readonly name: string;
+  readonly role: Role;
+  /** Why it did not run. */
+  readonly skipped?: string;
+  readonly samples: readonly Sample[];
+}
+
+/** A scenario with its standings, in the order of the declaration. */
+export interface ScenarioResult {
+  readonly scenario: Pick<Scenario, "id" | "title" | "measure" | "baseline">;
+  readonly standings: readonly Standing[];
+}
+
+/** Which ratio is meant: `of` divided by `to`. */
+export interface RatioQuery {
+  readonly scenario: string;
+  readonly metric: Metric;
+  readonly of: string;
+  readonly to: string;
+}
+
+/** All results of one run. */
+export class Results {
+  readonly scenarios: readonly ScenarioResult[];
+
+  constructor(scenarios: readonly ScenarioResult[]) {
+    this.scenarios = scenarios;
+  }
+
+  /** Median and spread of the per-round ratios; undefined when one of the two was not measured. */
+  ratio(query: RatioQuery): Spread | undefined {
+    const of = this.#samples(query.scenario, query.of);
+    const to = this.#samples(query.scenario, query.to);
+    const ratios: number[] = [];
+    for (const sample of of) {
+      const value = sample.metrics[query.metric];
+      const other = to.find(({ round }) => round === sample.round)?.metrics[query.metric];
+      if (value !== undefined && other !== undefined && other > 0) ratios.push(value / other);
+    }
+    return spread(ratios);
+  }
+
+  #samples(scenario: string, contender: string): readonly Sample[] {
+    const found = this.scenarios.find((result) => result.scenario.id === scenario);
+    return found?.standings.find(({ name }) => name === contender)?.samples ?? [];
+  }
+}
+
+/** Median and spread of a metric in its own unit. */
+export function absolute({ samples }: Standing, metric: Metric): Spread | undefined {
+  const values = samples.map((sample) => sample.metrics[metric]);
+  return spread(values.filter((value) => value !== undefined));
+}
+
+/** The contender that ratios refer to: the declared one, or the first that ran. */
+export function baselineOf({ scenario, standings }: ScenarioResult): string {
+  const ran = standings.filter(({ samples }) => samples.length > 0).map(({ name }) => name);
+  return ran.includes(scenario.baseline) ? scenario.baseline : (ran[0] ?? scenario.baseline);
+}
