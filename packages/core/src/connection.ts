@@ -19,12 +19,14 @@
 import type { Address } from "./endpoint.ts";
 import {
   AuthFailedError,
+  ConnectFailedError,
   ConnectionClosedError,
   ConnectionLostError,
   NotConnectedError,
   RopewayError,
   ServerReplyError,
   ServerTooOldError,
+  TimeoutError,
 } from "./errors.ts";
 import { explainReply, isNoScript, Link, type LinkOptions, wasNeverSent } from "./link.ts";
 import type { Logger } from "./logger.ts";
@@ -104,10 +106,9 @@ export class Connection implements AsyncDisposable {
       return this;
     } catch (error) {
       await this.close();
-      if (error instanceof NotConnectedError && error.cause instanceof RopewayError) {
-        throw error.cause;
-      }
-      throw error;
+      if (!(error instanceof NotConnectedError)) throw error;
+      if (error.cause instanceof RopewayError) throw error.cause;
+      throw new ConnectFailedError(this.where, new TimeoutError("the first attempt", waitMs));
     }
   }
 
