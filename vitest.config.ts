@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 // Tests read the sources, not the build: the condition is the same one tsc and tsx use.
-const conditions = ["@ropeway/source", "module", "node", "default"];
+const conditions = ["@ropeway/source", "node", "default"];
 
 const packages = readdirSync(new URL("./packages", import.meta.url));
 

@@ -34,6 +34,7 @@ import { Loop } from "./loop.ts";
 import type { Argument, Reply } from "./reply.ts";
 import type { Script } from "./script.ts";
 import type { ServerInfo } from "./server-info.ts";
+import { meterOf } from "./telemetry.ts";
 import { type Deferred, deferred, sleep, within } from "./wait.ts";
 
 /** How one command is to be treated. */
@@ -85,6 +86,13 @@ export class Connection implements AsyncDisposable {
   readonly #waiting = new Set<Deferred<Link>>();
   readonly #onLost = new Set<(error: ConnectionLostError) => void>();
   readonly #onReady = new Set<() => void>();
+  // Made here and not at load time: an SDK that is installed later would never see them.
+  readonly #links = meterOf("core").createCounter("ropeway.redis.links", {
+    description: "Connections that became ready",
+  });
+  readonly #losses = meterOf("core").createCounter("ropeway.redis.losses", {
+    description: "Connections that were lost",
+  });
   #link: Link | undefined;
   #server: ServerInfo | undefined;
   #failure: unknown;
@@ -232,6 +240,7 @@ export class Connection implements AsyncDisposable {
     this.#link = link;
     this.#server = link.server;
     this.#failure = undefined;
+    this.#links.add(1, { connection: this.#plan.link.name });
     for (const waiter of this.#waiting) waiter.resolve(link);
     for (const listener of this.#onReady) listener();
   }
@@ -239,6 +248,7 @@ export class Connection implements AsyncDisposable {
   #becomeLost(reason: unknown): void {
     const error = new ConnectionLostError(this.where, reason);
     this.#failure = error;
+    this.#losses.add(1, { connection: this.#plan.link.name });
     this.#plan.logger.warn({ where: this.where, err: error }, "connection lost, reconnecting");
     for (const listener of this.#onLost) listener(error);
   }
