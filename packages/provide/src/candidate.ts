@@ -1,0 +1,45 @@
+// A candidate is an executable that might be the program: it counts only if it runs, says a version
+// and that version is new enough. Everything found by any route passes through here.
+import type { Errand, ProgramOrigin, ProvidedProgram } from "./options.ts";
+import { PRODUCTS, type Program, productsOf } from "./program.ts";
+import { runTool } from "./tool.ts";
+import { compareVersions, parseVersion } from "./version.ts";
+
+/** A first start of a browser from a cold disk is slow; a server answers at once. */
+const PROBE_MS = 30_000;
+
+export interface Candidate {
+  readonly path: string;
+  readonly origin: ProgramOrigin;
+}
+
+/** The program if the candidate is fit to be used, else the reason why not. */
+export async function examine(
+  program: Program,
+  { path, origin }: Candidate,
+  errand: Errand,
+): Promise<ProvidedProgram | string> {
+  let said: string;
+  try {
+    said = await askVersion(path, errand);
+  } catch (error) {
+    errand.signal.throwIfAborted();
+    return `${path} does not run (${(error as Error).message})`;
+  }
+  const version = parseVersion(said);
+  // Some systems ship Valkey under Redis's names: what it says counts, not what it is called.
+  const product = productsOf(program).find((each) => PRODUCTS[each].signature.test(said));
+  if (version === undefined || product === undefined) return `${path} is not ${program.name}`;
+  const { title, minimum } = PRODUCTS[product];
+  if (compareVersions(version, minimum) < 0) {
+    return `${path} is ${title} ${version} and ${minimum} is needed`;
+  }
+  return { name: program.name, command: [path], product, version, origin };
+}
+
+async function askVersion(path: string, { signal, env }: Errand): Promise<string> {
+  const bound = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
+  const { code, stdout, stderr } = await runTool([path, "--version"], { signal: bound, env });
+  if (code !== 0) throw new Error(stderr.trim().split("\n").at(-1) || `exit code ${code}`);
+  return stdout;
+}

@@ -1,0 +1,104 @@
+// Lets one process at a time bring programs into a folder, so that ten test runs do not download
+// the same thing ten times. It saves work and nothing else: what is placed in the folder is placed
+// by one rename, so two processes that both believe they hold the lock do double work and no harm.
+// That is why a plain folder will do:
+//
+//   <folder>/.lock/owner    "<host> <pid> <random>", the folder's time renewed every second
+//
+// A holder that is gone (same host, no such process) or silent for 30 s of the waiter's own time is
+// robbed. Times of different machines are never compared.
+import { randomUUID } from "node:crypto";
+import { mkdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Errand } from "./options.ts";
+
+const RENEW_MS = 1_000;
+const LOOK_MS = 100;
+const SILENT_MS = 30_000;
+
+/** Runs `work` while holding the folder's lock; the folder is created if need be. */
+export async function withLock<T>(errand: Errand, work: () => Promise<T>): Promise<T> {
+  await mkdir(errand.folder, { recursive: true });
+  const lock = join(errand.folder, ".lock");
+  const owner = `${hostname()} ${process.pid} ${randomUUID()}`;
+  await acquire(lock, owner, errand);
+  const renewal = setInterval(() => {
+    // A lock that was robbed cannot be renewed; the work goes on, see above.
+    utimes(lock, new Date(), new Date()).catch(() => {});
+  }, RENEW_MS);
+  try {
+    return await work();
+  } finally {
+    clearInterval(renewal);
+    if ((await ownerOf(lock)) === owner) await remove(lock);
+  }
+}
+
+async function acquire(lock: string, owner: string, errand: Errand): Promise<void> {
+  let seen = "";
+  let silentSince = performance.now();
+  let told = false;
+  while (!(await create(lock, owner))) {
+    errand.signal.throwIfAborted();
+    const [holder, time] = await Promise.all([ownerOf(lock), timeOf(lock)]);
+    if (`${holder} ${time}` !== seen) {
+      seen = `${holder} ${time}`;
+      silentSince = performance.now();
+    }
+    if (isGone(holder) || performance.now() - silentSince > SILENT_MS) {
+      await remove(lock);
+      continue;
+    }
+    if (!told) errand.note(`Waiting for another process that is filling ${errand.folder}`);
+    told = true;
+    await delay(LOOK_MS, undefined, { signal: errand.signal });
+  }
+}
+
+async function create(lock: string, owner: string): Promise<boolean> {
+  try {
+    await mkdir(lock);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  }
+  await writeFile(join(lock, "owner"), owner);
+  return true;
+}
+
+/** Whether the holder ran on this machine and does not any more. No holder yet is not gone: it may be about to sign. */
+function isGone(holder: string | undefined): boolean {
+  const [host, pid] = holder?.split(" ") ?? [];
+  if (host !== hostname() || pid === undefined) return false;
+  try {
+    process.kill(Number(pid), 0);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ESRCH";
+  }
+}
+
+/** Renamed first: a folder that is being emptied must not be mistaken for a lock. */
+async function remove(lock: string): Promise<void> {
+  const aside = `${lock}-${randomUUID()}`;
+  try {
+    await rename(lock, aside);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return;
+    throw error;
+  }
+  await rm(aside, { recursive: true, force: true });
+}
+
+async function ownerOf(lock: string): Promise<string | undefined> {
+  return readFile(join(lock, "owner"), "utf8").catch(() => undefined);
+}
+
+async function timeOf(lock: string): Promise<number | undefined> {
+  return stat(lock).then(
+    ({ mtimeMs }) => mtimeMs,
+    () => undefined,
+  );
+}

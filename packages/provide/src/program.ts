@@ -1,0 +1,108 @@
+// What can be provided. A program (what a caller asks for) is an executable of a product (what is
+// packaged and versioned): redis-cli and redis-server are two programs of Redis, and either may as
+// well come from Valkey. A product listed first is preferred where nothing is installed yet.
+
+/** Programs that {@link provide} knows; the redis ones may turn out to be Valkey's. */
+export type ProgramName = "redis-server" | "redis-cli" | "redis-benchmark" | "etcd" | "chromium";
+
+export type ProductName = "redis" | "valkey" | "etcd" | "chromium";
+
+export interface Product {
+  readonly title: string;
+  /** What its executables call themselves when asked for their version. */
+  readonly signature: RegExp;
+  /** The oldest version that Ropeway works with. */
+  readonly minimum: string;
+  /** Debian packages that hold the product's executables. */
+  readonly packages: readonly string[];
+  /** What `brew install` is told. */
+  readonly brew: readonly string[];
+}
+
+export interface Program {
+  readonly name: ProgramName;
+  /** The environment variable that names an executable to use instead of searching. */
+  readonly variable: string;
+  /** Names of the executable, by product, best first. */
+  readonly executables: readonly { readonly product: ProductName; readonly file: string }[];
+}
+
+export const PRODUCTS: Readonly<Record<ProductName, Product>> = {
+  redis: {
+    title: "Redis",
+    signature: /\bredis\b/i,
+    minimum: "6.2",
+    packages: ["redis-server", "redis-tools"],
+    brew: ["redis"],
+  },
+  valkey: {
+    title: "Valkey",
+    signature: /\bvalkey\b|^server v=/i,
+    minimum: "7.2",
+    packages: ["valkey-server", "valkey-tools"],
+    brew: ["valkey"],
+  },
+  etcd: {
+    title: "etcd",
+    signature: /\betcd\b/i,
+    minimum: "3.4",
+    packages: ["etcd-server"],
+    brew: ["etcd"],
+  },
+  chromium: {
+    title: "Chromium",
+    signature: /\bchrom(?:e|ium)\b/i,
+    minimum: "100.0",
+    packages: ["chromium", "fonts-dejavu-core"],
+    brew: ["--cask", "chromium"],
+  },
+};
+
+const EXECUTABLES: Readonly<Record<ProgramName, Program["executables"]>> = {
+  "redis-server": [
+    { product: "redis", file: "redis-server" },
+    { product: "valkey", file: "valkey-server" },
+  ],
+  "redis-cli": [
+    { product: "redis", file: "redis-cli" },
+    { product: "valkey", file: "valkey-cli" },
+  ],
+  "redis-benchmark": [
+    { product: "redis", file: "redis-benchmark" },
+    { product: "valkey", file: "valkey-benchmark" },
+  ],
+  etcd: [{ product: "etcd", file: "etcd" }],
+  chromium: [
+    { product: "chromium", file: "chromium" },
+    { product: "chromium", file: "chromium-browser" },
+    { product: "chromium", file: "google-chrome-stable" },
+    { product: "chromium", file: "google-chrome" },
+  ],
+};
+
+/** The description of a program. */
+export function programOf(name: ProgramName): Program {
+  const executables = EXECUTABLES[name];
+  if (executables === undefined) {
+    const known = Object.keys(EXECUTABLES).join(", ");
+    throw new TypeError(`provide: unknown program ${JSON.stringify(name)} (known: ${known})`);
+  }
+  return {
+    name,
+    variable: `ROPEWAY_${name.toUpperCase().replaceAll("-", "_")}`,
+    executables,
+  };
+}
+
+/** The products that have the program, best first. */
+export function productsOf(program: Program): readonly ProductName[] {
+  return [...new Set(program.executables.map(({ product }) => product))];
+}
+
+/** Every executable of a product that some program is found by. */
+export function executablesOf(product: ProductName): readonly string[] {
+  return Object.values(EXECUTABLES)
+    .flat()
+    .filter((executable) => executable.product === product)
+    .map(({ file }) => file);
+}

@@ -1,0 +1,86 @@
+// Finds a program, or brings it. The order, first come first served:
+//
+//   ROPEWAY_<PROGRAM>   someone said which one: that one, or an error
+//   PATH                what the machine has, if it is new enough
+//   programs folder     what an earlier call unpacked
+//   apt, or brew        unpacked into the programs folder without root, or installed by Homebrew
+import { rm } from "node:fs/promises";
+import { ProgramUnavailableError } from "./errors.ts";
+import { withLock } from "./lock.ts";
+import { type Errand, errandOf, type ProvidedProgram, type ProvideOptions } from "./options.ts";
+import { type ProgramName, programOf } from "./program.ts";
+import { Search } from "./search.ts";
+import { openPartial } from "./shelf.ts";
+import { Supplier } from "./supplier.ts";
+
+/** A real program of that name: found on this machine or brought to it; throws ProgramUnavailableError. */
+export async function provide(
+  name: ProgramName,
+  options: ProvideOptions = {},
+): Promise<ProvidedProgram> {
+  const [program] = await provideAll([name], options);
+  return program as ProvidedProgram;
+}
+
+/** Several programs in the order asked for; what must be downloaded shares one reading of the package lists. */
+export async function provideAll(
+  names: readonly ProgramName[],
+  options: ProvideOptions = {},
+): Promise<readonly ProvidedProgram[]> {
+  const errand = errandOf(options);
+  const searches = names.map((name) => new Search(programOf(name), errand));
+  const found = new Map<Search, ProvidedProgram>();
+  for (const search of searches) {
+    const program = await explained(search, errand, () => search.onMachine());
+    if (program !== undefined) found.set(search, program);
+  }
+  const missing = searches.filter((search) => !found.has(search));
+  const [first] = missing;
+  if (first !== undefined) {
+    const brought = await explained(first, errand, () => bringAll(missing, errand));
+    for (const [search, program] of brought) found.set(search, program);
+  }
+  return searches.map((search) => found.get(search) as ProvidedProgram);
+}
+
+async function bringAll(
+  missing: readonly Search[],
+  errand: Errand,
+): Promise<ReadonlyMap<Search, ProvidedProgram>> {
+  return withLock(errand, async () => {
+    const partial = await openPartial(errand.folder);
+    try {
+      const supplier = new Supplier(partial, errand);
+      const brought = new Map<Search, ProvidedProgram>();
+      for (const search of missing) {
+        // Whoever held the lock before may have brought it, or the program before this one did.
+        const program = (await search.onShelf()) ?? (await supplier.bring(search));
+        if (program === undefined) throw search.unavailable();
+        brought.set(search, program);
+      }
+      return brought;
+    } finally {
+      // A tool that was stopped may have children which write a moment longer.
+      await rm(partial, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    }
+  });
+}
+
+/** Turns what stops the work from outside (time, the disk, a folder that may not be written) into the search's error. */
+async function explained<T>(
+  search: Search,
+  { callerSignal, signal, timeoutMs }: Errand,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (callerSignal?.aborted) throw callerSignal.reason;
+    if (error instanceof ProgramUnavailableError) throw error;
+    const { syscall, message } = error as NodeJS.ErrnoException;
+    if (signal.aborted) search.passOver(`it took longer than ${timeoutMs / 1000} s`);
+    else if (syscall !== undefined) search.passOver(message);
+    else throw error;
+    throw search.unavailable(error);
+  }
+}

@@ -1,0 +1,26 @@
+// The directories of PATH, searched the way a shell does it.
+import { constants } from "node:fs";
+import { access, stat } from "node:fs/promises";
+import { delimiter, isAbsolute, join } from "node:path";
+
+/** Absolute paths of every executable called `file` on `path`, in its order. */
+export async function executablesOnPath(
+  file: string,
+  path: string | undefined,
+): Promise<readonly string[]> {
+  // A relative entry means another program in every folder: an old trap, not a place to look.
+  const folders = (path ?? "").split(delimiter).filter(isAbsolute);
+  const candidates = [...new Set(folders)].map((folder) => join(folder, file));
+  const fit = await Promise.all(candidates.map(isExecutable));
+  return candidates.filter((_, index) => fit[index]);
+}
+
+/** Whether a path is a file that this user may execute. */
+export async function isExecutable(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.X_OK);
+    return (await stat(path)).isFile();
+  } catch {
+    return false;
+  }
+}
