@@ -1,15 +1,23 @@
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { TestkitError } from "./errors.ts";
-import { otherServer } from "./other-server.ts";
+import { type OtherVersion, otherServer } from "./other-server.ts";
 
 const VARIABLES = { "redis-server": "ROPEWAY_REDIS_SERVER", etcd: "ROPEWAY_ETCD" } as const;
 
 /** The servers the testkit starts. */
 export type ProgramName = keyof typeof VARIABLES;
 
-/** The command that starts a real server of the version this machine has. */
-export async function program(name: ProgramName): Promise<readonly string[]> {
+/** The command that starts a real server: of this machine's own version, or of another one. */
+export async function program(
+  name: ProgramName,
+  version?: OtherVersion,
+): Promise<readonly string[]> {
+  if (version !== undefined) {
+    const { command, reason } = otherServer(version);
+    if (command === undefined) throw new TestkitError("NO_PROGRAM", reason);
+    return command;
+  }
   const variable = VARIABLES[name];
   const path = process.env[variable] ?? onPath(name);
   if (path === undefined) {

@@ -7,6 +7,7 @@ import { ClusterView } from "./cluster-view.ts";
 import { TestkitError } from "./errors.ts";
 import { eventually } from "./eventually.ts";
 import { type RedisOptions, type RedisServer, startRedis } from "./redis-server.ts";
+import { orClose, together } from "./together.ts";
 
 const SLOTS = 16_384;
 const SETTLE_WITHIN_MS = 30_000;
@@ -26,18 +27,11 @@ export interface ClusterOptions
 export async function startCluster(options: ClusterOptions = {}): Promise<RedisCluster> {
   const { masters = 3, replicas = 0 } = options;
   const count = masters * (1 + replicas);
-  const started = await Promise.allSettled(Array.from({ length: count }, () => startNode(options)));
-  const nodes = started.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
-  const cluster = new RedisCluster(nodes);
-  try {
-    for (const one of started) if (one.status === "rejected") throw one.reason;
+  const nodes = await together(Array.from({ length: count }, () => startNode(options)));
+  return orClose(new RedisCluster(nodes), async (cluster) => {
     await assemble(nodes, masters);
     await cluster.settled();
-  } catch (error) {
-    await cluster.close();
-    throw error;
-  }
-  return cluster;
+  });
 }
 
 function startNode(options: ClusterOptions): Promise<RedisServer> {

@@ -15,7 +15,7 @@ import { type Certificate, makeCertificate } from "./certificate.ts";
 import { type Access, ControlConnection } from "./control-connection.ts";
 import { TestkitError } from "./errors.ts";
 import { eventually } from "./eventually.ts";
-import { type OtherVersion, otherServer } from "./other-server.ts";
+import type { OtherVersion } from "./other-server.ts";
 import { freePort } from "./port.ts";
 import { program } from "./program.ts";
 import { describeClient, foreignClients, type ListedClient } from "./redis-client-list.ts";
@@ -50,7 +50,7 @@ export interface RedisOptions {
 
 /** Starts a server and waits until it accepts connections. */
 export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
-  const command = await commandOf(options.version);
+  const command = await program("redis-server", options.version);
   const dir = await makeTempFolder("redis");
   const certificate = options.tls ? await makeCertificate(dir) : undefined;
   for (let draw = 1; ; draw++) {
@@ -67,13 +67,6 @@ export async function startRedis(options: RedisOptions = {}): Promise<RedisServe
       throw error;
     }
   }
-}
-
-async function commandOf(version: OtherVersion | undefined): Promise<readonly string[]> {
-  if (version === undefined) return program("redis-server");
-  const { command, reason } = otherServer(version);
-  if (command === undefined) throw new TestkitError("NO_PROGRAM", reason);
-  return command;
 }
 
 interface Plan extends RedisOptions {

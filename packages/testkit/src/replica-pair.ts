@@ -2,6 +2,7 @@ import { TestkitError } from "./errors.ts";
 import { eventually } from "./eventually.ts";
 import { infoOf } from "./redis-info.ts";
 import { type RedisOptions, type RedisServer, startRedis } from "./redis-server.ts";
+import { orClose, together } from "./together.ts";
 
 /** What both servers of a pair are started with. */
 export type ReplicaPairOptions = Pick<
@@ -11,15 +12,9 @@ export type ReplicaPairOptions = Pick<
 
 /** Starts a master and a replica that has caught up with it. */
 export async function startReplicaPair(options: ReplicaPairOptions = {}): Promise<ReplicaPair> {
-  const [master, replica] = await Promise.all([startReplicable(options), startReplicable(options)]);
-  const pair = new ReplicaPair(master, replica);
-  try {
-    await follow(replica, master);
-  } catch (error) {
-    await pair.close();
-    throw error;
-  }
-  return pair;
+  const servers = await together([startReplicable(options), startReplicable(options)]);
+  const [master, replica] = servers as [RedisServer, RedisServer];
+  return orClose(new ReplicaPair(master, replica), () => follow(replica, master));
 }
 
 /** A server that can be on either side of a replication. */
@@ -31,7 +26,7 @@ function startReplicable({ config = [], ...options }: ReplicaPairOptions): Promi
 }
 
 /** Makes `replica` follow `master`, now and after restarts, and waits until it has caught up. */
-export async function follow(replica: RedisServer, master: RedisServer): Promise<void> {
+async function follow(replica: RedisServer, master: RedisServer): Promise<void> {
   await replica.command("REPLICAOF", master.host, master.port);
   await replica.command("CONFIG", "REWRITE");
   await caughtUp(replica, master);

@@ -6,6 +6,7 @@ import { ReplyError, TestkitError } from "./errors.ts";
 import { eventually } from "./eventually.ts";
 import { type RedisServer, startRedis } from "./redis-server.ts";
 import { type ReplicaPair, type ReplicaPairOptions, startReplicaPair } from "./replica-pair.ts";
+import { orClose, together } from "./together.ts";
 
 const QUORUM = 2;
 const SETTLE_WITHIN_MS = 30_000;
@@ -23,19 +24,12 @@ export interface SentinelOptions extends ReplicaPairOptions {
 export async function startSentinelTrio(options: SentinelOptions = {}): Promise<SentinelTrio> {
   const { name = "mymaster", downAfterMs = 1000, ...pairOptions } = options;
   const pair = await startReplicaPair(pairOptions);
-  const started = await Promise.allSettled(
-    [1, 2, 3].map(() => startSentinel({ ...options, name, downAfterMs }, pair.master)),
-  );
-  const sentinels = started.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
-  const trio = new SentinelTrio({ name, pair, sentinels });
-  try {
-    for (const one of started) if (one.status === "rejected") throw one.reason;
-    await trio.settled();
-  } catch (error) {
-    await trio.close();
-    throw error;
-  }
-  return trio;
+  const watch = { ...options, name, downAfterMs };
+  const sentinels: RedisServer[] = [];
+  await orClose(pair, async () => {
+    sentinels.push(...(await together([1, 2, 3].map(() => startSentinel(watch, pair.master)))));
+  });
+  return orClose(new SentinelTrio({ name, pair, sentinels }), (trio) => trio.settled());
 }
 
 async function startSentinel(

@@ -1,7 +1,7 @@
 import { startReplicaPair } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 
-test("a replica has what its master has, also after its own restart", async () => {
+test.concurrent("a replica has what its master has, also after its own restart", async () => {
   await using pair = await startReplicaPair({ password: "both" });
   await pair.master.command("SET", "a", "1");
   await pair.caughtUp();
@@ -13,7 +13,7 @@ test("a replica has what its master has, also after its own restart", async () =
   await expect(pair.replica.command("GET", "a")).resolves.toBe("3");
 });
 
-test("promote swaps the two, also when the master is dead", async () => {
+test.concurrent("promote swaps the two, also when the master is dead", async () => {
   await using pair = await startReplicaPair();
   const { master, replica } = pair;
   await pair.promote();

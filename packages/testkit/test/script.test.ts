@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 
 const ECHO = new URL("./echo.fixture.ts", import.meta.url);
 
-test("a script gets arguments, environment and lines, and its lines are read", async () => {
+test.concurrent("a script gets arguments, environment and lines, and its lines are read", async () => {
   await using script = await spawnScript(ECHO, { args: ["one"], env: { COLOUR: "red" } });
   await script.waitForLine(/^ready one red$/);
   script.send("hello");
@@ -17,27 +17,27 @@ test("a script gets arguments, environment and lines, and its lines are read", a
   expect(lines).toEqual(["ready one red", "echo hello", "echo hello"]);
 });
 
-test("waiting for a line that cannot come any more fails with the whole output", async () => {
+test.concurrent("waiting for a line that cannot come any more fails with the whole output", async () => {
   await using script = await spawnScript(ECHO);
   script.send("complain");
   script.send("quit");
   await expect(script.waitForLine(/never/)).rejects.toThrow("a complaint on standard error");
 });
 
-test("kill9 ends a script at once, without its own shutdown", async () => {
+test.concurrent("kill9 ends a script at once, without its own shutdown", async () => {
   await using script = await spawnScript(ECHO);
   await script.waitForLine(/^ready/);
   await expect(script.kill9()).resolves.toEqual({ code: null, signal: "SIGKILL" });
   expect(script.running).toBe(false);
 });
 
-test("terminate lets a script end in its own way", async () => {
+test.concurrent("terminate lets a script end in its own way", async () => {
   await using script = await spawnScript(ECHO);
   await script.waitForLine(/^ready/);
   await expect(script.terminate()).resolves.toEqual({ code: 4, signal: null });
 });
 
-test("a paused script goes on where it was when resumed", async () => {
+test.concurrent("a paused script goes on where it was when resumed", async () => {
   await using script = await spawnScript(ECHO);
   await script.waitForLine(/^ready/);
   script.pause();
