@@ -1,0 +1,83 @@
+/**
+ * commander's Command with what every command of ours has: --json and the other global options, flags
+ * for the settings it uses, and a handler that gets a Context. Parsing only finds out which handler is
+ * meant (`chosen`); it runs afterwards, so that everything can be told apart: help, usage, the work.
+ */
+import { Command, Option } from "commander";
+import type { Context } from "./context.ts";
+import { flagOf, type SettingKey, specOf, variableOf } from "./settings/table.ts";
+
+/** Does a command's work; the number is the exit code, nothing is 0. */
+export type Handler = (context: Context) => Promise<number | undefined>;
+
+/** What the command line asks for. */
+export interface Invocation {
+  readonly handler: Handler;
+  readonly arguments: readonly string[];
+  /** The command's own options and the global ones. */
+  readonly options: Readonly<Record<string, unknown>>;
+  /** The settings given as flags. */
+  readonly flags: Readonly<Partial<Record<SettingKey, string>>>;
+}
+
+const EVERYWHERE = "Options of every command:";
+
+export class CliCommand extends Command {
+  /** The settings this command has flags for. */
+  readonly settingKeys: SettingKey[] = [];
+  /** Of the root: what the last parse() asked for. */
+  chosen: Invocation | undefined;
+
+  constructor(name?: string) {
+    super(name);
+    this.exitOverride();
+    this.addOption(new Option("--json", "print JSON").helpGroup(EVERYWHERE));
+    this.addOption(new Option("--config <file>", "read this settings file").helpGroup(EVERYWHERE));
+    this.addOption(new Option("--no-color", "print without colours").helpGroup(EVERYWHERE));
+    this.addOption(new Option("--debug", "print the stack of an error").helpGroup(EVERYWHERE));
+    this.helpOption("-h, --help", "print this help");
+  }
+
+  override createCommand(name?: string): CliCommand {
+    return new CliCommand(name);
+  }
+
+  /** Adds the flags of settings that the command heeds. */
+  uses(...keys: readonly SettingKey[]): this {
+    for (const key of keys) {
+      const flag = flagOf(key);
+      if (flag === undefined) continue;
+      const { kind, doc } = specOf(key);
+      const [firstSentence = doc] = doc.split(/(?<=\.) /, 1);
+      const text = `${firstSentence} [${variableOf(key)}]`;
+      this.addOption(new Option(`${flag} <${kind.placeholder}>`, text).helpGroup("Settings:"));
+      this.settingKeys.push(key);
+    }
+    return this;
+  }
+
+  /** Says what the command does when it is asked for. */
+  runs(handler: Handler): this {
+    return this.action(() => {
+      const options = this.optsWithGlobals();
+      const flags: Partial<Record<SettingKey, string>> = {};
+      for (const key of this.settingKeys) {
+        const option = this.options.find(({ long }) => long === flagOf(key));
+        const text = option && options[option.attributeName()];
+        if (typeof text === "string") flags[key] = text;
+      }
+      this.#root().chosen = { handler, arguments: this.args, options, flags };
+    });
+  }
+
+  #root(): CliCommand {
+    let command: Command = this;
+    while (command.parent !== null) command = command.parent;
+    return command as CliCommand;
+  }
+}
+
+/** A command with its one-line description, to be filled in by its file. */
+export function defineCommand(name: string, summary: string): CliCommand {
+  return new CliCommand(name).description(summary);
+}

@@ -1,0 +1,62 @@
+/** docs/reference/cli.md, made from the command tree. */
+import type { Command, Option } from "commander";
+import { CliCommand } from "./cli-command.ts";
+import { EXIT } from "./exit-code.ts";
+import { flagOf } from "./settings/table.ts";
+
+const HEAD = `# Command line
+
+\`ropeway <noun> [verb]\`. Generated from the command tree; \`ropeway <command> --help\` prints the same.
+
+Results go to standard output, everything else to standard error. On a terminal, tables are aligned and coloured; in a
+pipe they are tab-separated rows without a head. \`NO_COLOR\` and \`--no-color\` switch colours off. An error is one
+sentence on standard error, or with \`--json\` one object \`{"error": {"code", "message", ...}}\`; its \`code\` is one of
+[errors.md](errors.md).
+`;
+
+/** The page's text. */
+export function cliReference(program: CliCommand): string {
+  const everywhere = new CliCommand().options;
+  const sections = leaves(program).map((command) => commandSection(command, everywhere));
+  const codes = Object.values(EXIT).map(({ code, meaning }) => `| ${code} | ${meaning} |`);
+  return [
+    HEAD,
+    `## Options of every command\n\n${optionTable(everywhere)}`,
+    `## Exit codes\n\n| code | meaning |\n|---|---|\n${codes.join("\n")}\n`,
+    ...sections,
+  ].join("\n");
+}
+
+/** Every command that does something, in the order of help. */
+function leaves(command: Command): Command[] {
+  return command.commands.flatMap((child) => [child, ...leaves(child)]);
+}
+
+function commandSection(command: Command, everywhere: readonly Option[]): string {
+  const names = everywhere.map(({ long }) => long);
+  const settings = (command as CliCommand).settingKeys.map((key) => ({ key, flag: flagOf(key) }));
+  const flags = settings.map(({ flag }) => flag);
+  const own = command.options.filter(({ long }) => ![...names, ...flags].includes(long ?? ""));
+  const parts = [`## ${pathOf(command)}\n\n${command.description()}.\n`];
+  const usage = command.registeredArguments.map((argument) => {
+    const { argChoices, description } = argument;
+    const choices = argChoices === undefined ? "" : `: ${argChoices.join(", ")}`;
+    return `| \`<${argument.name()}>\` | ${description}${choices} |`;
+  });
+  if (usage.length > 0) parts.push(`| argument | meaning |\n|---|---|\n${usage.join("\n")}\n`);
+  if (own.length > 0) parts.push(optionTable(own));
+  if (settings.length > 0) {
+    const links = settings.map(({ key, flag }) => `\`${flag}\` (${key})`).join(", ");
+    parts.push(`Settings: ${links}; see [settings.md](settings.md).\n`);
+  }
+  return parts.join("\n");
+}
+
+function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
+}
+
+function optionTable(options: readonly Option[]): string {
+  const rows = options.map(({ flags, description }) => `| \`${flags}\` | ${description} |`);
+  return `| option | meaning |\n|---|---|\n${rows.join("\n")}\n`;
+}

@@ -1,0 +1,112 @@
+/**
+ * One run of the CLI: parse, do, and turn whatever happens into an exit code and at most one sentence.
+ *
+ *   command line --> help, version            0
+ *                --> not understood           2   one sentence, with "did you mean"
+ *                --> handler --> a number     that number
+ *                            --> an error     exit-code.ts; one sentence, the stack with --debug only
+ */
+import { reasonOf } from "@ropeway/core/internal";
+import { CommanderError } from "commander";
+import type { CliCommand, Invocation } from "./cli-command.ts";
+import type { Context, World } from "./context.ts";
+import { UsageError } from "./errors.ts";
+import { codeOf, EXIT, exitCodeOf } from "./exit-code.ts";
+import { Output, type Sink } from "./output.ts";
+import { createProgram } from "./program.ts";
+import { type LoadedSettings, loadSettings } from "./settings/load.ts";
+
+/** What a run needs besides its arguments. */
+export interface CliWorld extends World {
+  readonly stdout: Sink;
+  readonly stderr: Sink;
+}
+
+/** Runs one command line, without the program's name, and returns the exit code. */
+export async function runCli(argv: readonly string[], world: CliWorld): Promise<number> {
+  let output = outputFor(world, { json: argv.includes("--json") });
+  const debug = argv.includes("--debug");
+  try {
+    const invocation = parse(argv, world);
+    if (invocation === undefined) return EXIT.ok.code;
+    const { handler, options } = invocation;
+    output = outputFor(world, options);
+    return (await handler(contextOf(invocation, world, output))) ?? EXIT.ok.code;
+  } catch (error) {
+    if (world.signal.aborted) return interruptionCode(world.signal);
+    report(error, output, { world, debug });
+    return exitCodeOf(error);
+  }
+}
+
+/** The exit code of a command that was cut short by a signal. */
+export function interruptionCode(signal: AbortSignal): number {
+  return signal.reason === "SIGTERM" ? 143 : EXIT.interrupted.code;
+}
+
+/** What the command line asks for; nothing if it asked for help and got it. */
+function parse(argv: readonly string[], { stdout }: CliWorld): Invocation | undefined {
+  const program = createProgram();
+  quiet(program, stdout);
+  try {
+    program.parse([...argv], { from: "user" });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode === 0 || error.code === "commander.help") return undefined;
+    throw new UsageError(sentenceOf(error));
+  }
+  return program.chosen;
+}
+
+/** Help is a result; errors are reported by us and not by commander. */
+function quiet(command: CliCommand, stdout: Sink): void {
+  const write = (text: string) => void stdout.write(text);
+  command.configureOutput({ writeOut: write, writeErr: write, outputError: () => {} });
+  for (const child of command.commands) quiet(child as CliCommand, stdout);
+}
+
+/** "error: unknown command 'upp'\n(Did you mean up?)" as one sentence. */
+function sentenceOf({ message }: CommanderError): string {
+  const [what = "", hint] = message.replace(/^error: /, "").split("\n");
+  const near = /\(Did you mean (?:one of )?(.*)\?\)/.exec(hint ?? "")?.[1];
+  return `${what}: ${near === undefined ? "see `ropeway --help`" : `did you mean ${near}?`}`;
+}
+
+function contextOf(invocation: Invocation, world: CliWorld, output: Output): Context {
+  const { env, cwd, signal } = world;
+  const { options, flags } = invocation;
+  let loaded: LoadedSettings | undefined;
+  const settings = () => {
+    if (loaded === undefined) {
+      loaded = loadSettings({ env, cwd, flags, file: options.config as string | undefined });
+      for (const warning of loaded.warnings) output.warn(warning);
+    }
+    return loaded;
+  };
+  return { env, cwd, signal, output, settings, options, arguments: invocation.arguments };
+}
+
+function outputFor(world: CliWorld, options: Readonly<Record<string, unknown>>): Output {
+  const { stdout, stderr, env } = world;
+  const colour = options.color !== false && !env.NO_COLOR;
+  return new Output({ stdout, stderr, json: options.json === true, colour });
+}
+
+function report(
+  error: unknown,
+  output: Output,
+  { world, debug }: { world: CliWorld; debug: boolean },
+): void {
+  const code = codeOf(error);
+  const reason = reasonOf(error).replace(/\s*\n\s*/g, " ");
+  const message =
+    code === undefined ? `unexpected error: ${reason} (--debug prints its stack)` : reason;
+  const stack = error instanceof Error ? error.stack : undefined;
+  if (output.json) {
+    const { details = {} } = error as { details?: object };
+    const body = { ...details, code: code ?? "UNEXPECTED", message, ...(debug ? { stack } : {}) };
+    world.stderr.write(`${JSON.stringify({ error: body })}\n`);
+    return;
+  }
+  world.stderr.write(`ropeway: ${message}\n${debug ? `${stack}\n` : ""}`);
+}

@@ -1,0 +1,17 @@
+/** Every command there is. A new one is a file in commands/ and a line here. */
+import type { CliCommand } from "./cli-command.ts";
+import { completionCommand } from "./commands/completion.ts";
+import { configCommand } from "./commands/config.ts";
+import { doctorCommand } from "./commands/doctor.ts";
+import { portalCommand } from "./commands/portal.ts";
+import { upCommand } from "./commands/up.ts";
+import { versionCommand } from "./commands/version.ts";
+
+export const commands: readonly (() => CliCommand)[] = [
+  upCommand,
+  portalCommand,
+  doctorCommand,
+  configCommand,
+  completionCommand,
+  versionCommand,
+];

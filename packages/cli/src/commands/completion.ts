@@ -1,0 +1,31 @@
+import { Argument } from "commander";
+import { type CliCommand, defineCommand } from "../cli-command.ts";
+import { bashScript } from "../completion/bash.ts";
+import { fishScript } from "../completion/fish.ts";
+import { type Place, placesOf } from "../completion/tree.ts";
+import { zshScript } from "../completion/zsh.ts";
+
+const SCRIPTS: Readonly<Record<string, (places: readonly Place[]) => string>> = {
+  bash: bashScript,
+  zsh: zshScript,
+  fish: fishScript,
+};
+
+/** `ropeway completion bash|zsh|fish`. */
+export function completionCommand(): CliCommand {
+  const command = defineCommand("completion", "Print a script that completes commands and options");
+  return command
+    .addArgument(new Argument("<shell>", "the shell").choices(Object.keys(SCRIPTS)))
+    .addHelpText(
+      "after",
+      `
+  source <(ropeway completion bash)       in ~/.bashrc
+  source <(ropeway completion zsh)        in ~/.zshrc, after compinit
+  ropeway completion fish | source        in ~/.config/fish/config.fish`,
+    )
+    .runs(async ({ output, arguments: [shell = ""] }) => {
+      const script = SCRIPTS[shell]?.(placesOf(command.parent ?? command)) ?? "";
+      output.result({ shell, script }, () => output.line(script.trimEnd()));
+      return undefined;
+    });
+}

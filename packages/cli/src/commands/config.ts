@@ -1,0 +1,38 @@
+import { type CliCommand, defineCommand } from "../cli-command.ts";
+import type { Context } from "../context.ts";
+import { exampleToml } from "../settings/example.ts";
+import { showSetting } from "../settings/load.ts";
+import { settingKeys } from "../settings/table.ts";
+
+/** `ropeway config`: the settings in force; `ropeway config example`: a file to start from. */
+export function configCommand(): CliCommand {
+  const command = defineCommand("config", "Print the settings in force and where each came from")
+    .uses(...settingKeys)
+    .runs(printSettings);
+  command.addCommand(
+    defineCommand("example", "Print a ropeway.toml with every setting").runs(async ({ output }) => {
+      output.result({ toml: exampleToml() }, ({ toml }) => output.line(toml.trimEnd()));
+      return undefined;
+    }),
+  );
+  return command;
+}
+
+async function printSettings({ settings, output }: Context): Promise<undefined> {
+  const { values, origins, file } = settings();
+  const rows = settingKeys.map((key) => {
+    const shown = showSetting(key, values[key]);
+    return { key, value: shown === "" ? null : JSON.parse(shown), ...origins[key] };
+  });
+  output.result({ file: file ?? null, settings: rows }, () => {
+    output.table(
+      ["setting", "value", "from"],
+      rows.map(({ key, value, source, where }) => [
+        key,
+        value === null ? "" : JSON.stringify(value),
+        source === "default" ? output.paint("dim", where) : where,
+      ]),
+    );
+  });
+  return undefined;
+}

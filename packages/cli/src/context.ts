@@ -1,0 +1,19 @@
+/** What a command's handler is given. */
+import type { Output } from "./output.ts";
+import type { LoadedSettings } from "./settings/load.ts";
+
+/** The world outside the command: the process's own, or a test's. */
+export interface World {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** Aborted by the first Ctrl-C or SIGTERM; the reason is the signal's name. */
+  readonly signal: AbortSignal;
+}
+
+export interface Context extends World {
+  /** The settings in force; read and judged when first asked for. */
+  settings(): LoadedSettings;
+  readonly output: Output;
+  readonly arguments: readonly string[];
+  readonly options: Readonly<Record<string, unknown>>;
+}

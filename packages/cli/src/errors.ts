@@ -1,0 +1,97 @@
+/** Every error of the CLI itself. Each message is the one sentence a user reads. */
+import { RopewayError } from "@ropeway/core";
+
+/** The command line cannot be understood. */
+export class UsageError extends RopewayError {
+  constructor(message: string) {
+    super("USAGE", message);
+  }
+}
+
+/** What is wrong with one setting. */
+export interface SettingFault {
+  readonly key: string;
+  /** As it may be shown: a secret is masked by the caller. */
+  readonly value: string;
+  /** Finishes the sentence "must be ...". */
+  readonly allowed: string;
+  /** Where the value came from, such as ropeway.toml:4. */
+  readonly where: string;
+}
+
+/** A setting has a value that is not allowed; nothing was started. */
+export class SettingError extends RopewayError {
+  constructor(fault: SettingFault) {
+    const { key, value, allowed, where } = fault;
+    super("BAD_SETTING", `${key} is ${value} in ${where}, but must be ${allowed}`, {
+      details: { ...fault },
+    });
+  }
+}
+
+/** A settings file names something that is no setting. */
+export class UnknownSettingError extends RopewayError {
+  constructor(key: string, where: string, near: string | undefined) {
+    const hint = near === undefined ? "see `ropeway config`" : `did you mean ${near}?`;
+    super("UNKNOWN_SETTING", `${where} sets ${key}, which is no setting: ${hint}`, {
+      details: { key, where, ...(near === undefined ? {} : { near }) },
+    });
+  }
+}
+
+/** A secret stands where others can read it: in a settings file or on a command line. */
+export class MisplacedSecretError extends RopewayError {
+  constructor(key: string, where: string, instead: string) {
+    super("MISPLACED_SECRET", `${where} holds a secret for ${key}: ${instead} instead`, {
+      details: { key, where },
+    });
+  }
+}
+
+/** A settings file or secret file that cannot be read or is not what it should be. */
+export class UnreadableFileError extends RopewayError {
+  constructor(where: string, why: string, cause?: unknown) {
+    super("UNREADABLE_FILE", `cannot read ${where}: ${why}`, { cause, details: { where } });
+  }
+}
+
+/** No Redis is named and none was started by `ropeway up`. */
+export class NoRedisError extends RopewayError {
+  constructor(home: string) {
+    super(
+      "NO_REDIS",
+      `no Redis to talk to: set REDIS_URL, or start one with \`ropeway up\` (nothing runs in ${home})`,
+      { details: { home } },
+    );
+  }
+}
+
+/** Another `ropeway up` has this home. */
+export class AlreadyRunningError extends RopewayError {
+  constructor(home: string, pid: number, url: string | undefined) {
+    const at = url === undefined ? "" : ` at ${url}`;
+    super(
+      "ALREADY_RUNNING",
+      `ropeway already runs${at} in ${home} (pid ${pid}): stop it first, or choose another home with ROPEWAY_HOME`,
+      { details: { home, pid, ...(url === undefined ? {} : { url }) } },
+    );
+  }
+}
+
+/** A port that was asked for by name is taken. */
+export class PortInUseError extends RopewayError {
+  constructor(key: string, port: number, where: string) {
+    super(
+      "PORT_IN_USE",
+      `port ${port} is in use by another program: free it, or change ${key} (from ${where})`,
+      { details: { key, port, where } },
+    );
+  }
+}
+
+/** The Redis that `up` starts did not come up, or does not stay up. */
+export class RedisStartError extends RopewayError {
+  constructor(why: string, log: string) {
+    super("REDIS_START", `the Redis of this home ${why} (its log: ${log})`, { details: { log } });
+  }
+}

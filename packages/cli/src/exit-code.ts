@@ -1,0 +1,44 @@
+/** What an exit code means; docs/reference/cli.md lists them from here. */
+import { RopewayError } from "@ropeway/core";
+
+export const EXIT = {
+  ok: { code: 0, meaning: "Done; for `up` and `portal` also: stopped by Ctrl-C or SIGTERM." },
+  failed: { code: 1, meaning: "It failed, or a check found a difference or a fault." },
+  usage: { code: 2, meaning: "The command line or a setting is wrong; nothing was done." },
+  unreachable: {
+    code: 3,
+    meaning:
+      "No usable Redis: down, unknown, refused the password, too old, or none could be provided.",
+  },
+  interrupted: { code: 130, meaning: "Ctrl-C before it was done; 143 for SIGTERM." },
+} as const;
+
+const BY_ERROR: Readonly<Record<string, number>> = {
+  USAGE: EXIT.usage.code,
+  BAD_SETTING: EXIT.usage.code,
+  UNKNOWN_SETTING: EXIT.usage.code,
+  MISPLACED_SECRET: EXIT.usage.code,
+  UNREADABLE_FILE: EXIT.usage.code,
+  INVALID_OPTION: EXIT.usage.code,
+  NO_REDIS: EXIT.unreachable.code,
+  CONNECT_FAILED: EXIT.unreachable.code,
+  AUTH_FAILED: EXIT.unreachable.code,
+  SERVER_TOO_OLD: EXIT.unreachable.code,
+  CONNECTION_LOST: EXIT.unreachable.code,
+  NOT_CONNECTED: EXIT.unreachable.code,
+  PROGRAM_UNAVAILABLE: EXIT.unreachable.code,
+};
+
+/** The exit code that an error ends the process with. */
+export function exitCodeOf(error: unknown): number {
+  const code = codeOf(error);
+  return (code === undefined ? undefined : BY_ERROR[code]) ?? EXIT.failed.code;
+}
+
+/** The stable code of an error that was made for people to read; undefined for any other. */
+export function codeOf(error: unknown): string | undefined {
+  if (error instanceof RopewayError) return error.code;
+  // provide stands beside core and has an error class of its own.
+  const code = error instanceof Error ? (error as { code?: unknown }).code : undefined;
+  return code === "PROGRAM_UNAVAILABLE" ? code : undefined;
+}

@@ -1,0 +1,19 @@
+#!/usr/bin/env node
+/** The program `ropeway`. */
+import { runCli } from "./cli.ts";
+import { watchInterruption } from "./interruption.ts";
+
+// A reader that went away (`ropeway ... | head`) is no reason for a stack trace.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
+}
+
+process.exitCode = await runCli(process.argv.slice(2), {
+  stdout: process.stdout,
+  stderr: process.stderr,
+  env: process.env,
+  cwd: process.cwd(),
+  signal: watchInterruption(),
+});

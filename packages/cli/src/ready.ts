@@ -1,0 +1,38 @@
+/** What `up` and `portal` print once they serve; the line `ropeway ready URL` is for scripts. */
+import type { PortalStart } from "@ropeway/portal";
+import type { Context } from "./context.ts";
+
+/** What runs. */
+export interface Running {
+  readonly portal: PortalStart;
+  /** The Redis, as it may be shown. */
+  readonly redis: string;
+  /** Commands to try next. */
+  readonly tries?: readonly string[];
+}
+
+/** Prints the lines; the last one is `ropeway ready URL`, with --json one object instead of all. */
+export function sayReady({ output }: Context, running: Running): void {
+  const { url, firstAdmin } = running.portal;
+  output.result({ ready: true, url, redis: running.redis, firstAdmin }, () => {
+    const say = (what: string, text: string) => output.line(`  ${what.padEnd(8)} ${text}`);
+    output.line("");
+    say("portal", output.paint("cyan", url));
+    say("login", loginLine(firstAdmin));
+    say("redis", running.redis);
+    if (running.tries !== undefined) {
+      say("try", running.tries[0] ?? "");
+      for (const command of running.tries.slice(1)) say("", command);
+    }
+    output.line("");
+    output.line(`ropeway ready ${url}`);
+  });
+}
+
+function loginLine(firstAdmin: PortalStart["firstAdmin"]): string {
+  if (firstAdmin === undefined) return "the accounts of the last time";
+  const { username, password } = firstAdmin;
+  return password === undefined
+    ? `${username}, with the password you set`
+    : `${username} / ${password}   (shown only now)`;
+}

@@ -1,0 +1,78 @@
+/** Which Redis a command talks to, and the way in. */
+import { readFileSync } from "node:fs";
+import {
+  AuthFailedError,
+  ConnectFailedError,
+  type ConnectOptions,
+  connect,
+  type Endpoint,
+  parseEndpoint,
+  type Redis,
+  RopewayError,
+  ServerTooOldError,
+} from "@ropeway/core";
+import type { Context } from "./context.ts";
+import { NoRedisError, UnreadableFileError } from "./errors.ts";
+import type { LoadedSettings } from "./settings/load.ts";
+import { homeAt } from "./up/home.ts";
+import { holderOf } from "./up/home-claim.ts";
+
+/** A person waits: a server that is down is told soon. */
+export const INTERACTIVE: ConnectOptions = { connectWaitMs: 2_000, connectTimeoutMs: 2_000 };
+
+/** A Redis and who named it. */
+export interface RedisPlace {
+  readonly endpoint: Endpoint;
+  /** Such as REDIS_URL, or the home whose `up` runs it. */
+  readonly where: string;
+}
+
+/** The Redis of redis.url; undefined if none is set. */
+export function configuredRedis({ values, origins }: LoadedSettings): RedisPlace | undefined {
+  const url = values["redis.url"];
+  if (url === undefined) return undefined;
+  const endpoint = parseEndpoint(url);
+  const file = values["redis.passwordFile"];
+  const password = endpoint.password ?? (file === undefined ? undefined : readSecret(file));
+  return {
+    endpoint: password === undefined ? endpoint : { ...endpoint, password },
+    where: origins["redis.url"].where,
+  };
+}
+
+/** The Redis of redis.url, else the one that `ropeway up` runs in this home. */
+export async function findRedis(context: Context): Promise<RedisPlace> {
+  const settings = context.settings();
+  const configured = configuredRedis(settings);
+  if (configured !== undefined) return configured;
+  const { home } = settings.values;
+  const redisUrl = (await holderOf(homeAt(home)))?.redisUrl;
+  if (redisUrl === undefined) throw new NoRedisError(home);
+  return { endpoint: parseEndpoint(redisUrl), where: home };
+}
+
+/** Connects; a failure says whose setting led there. */
+export async function openRedis(
+  { endpoint, where }: RedisPlace,
+  options: ConnectOptions = INTERACTIVE,
+): Promise<Redis> {
+  try {
+    return await connect(endpoint, { name: "ropeway-cli", ...options });
+  } catch (error) {
+    const explainable = [ConnectFailedError, AuthFailedError, ServerTooOldError];
+    if (!explainable.some((kind) => error instanceof kind)) throw error;
+    const { code, message, details } = error as RopewayError;
+    const advice = `check that server, or change ${where}`;
+    const context = { cause: error, details: { ...details, advice } };
+    throw new RopewayError(code, `${message}; ${advice}`, context);
+  }
+}
+
+/** The text of a secret's file, without the line's end that editors add. */
+export function readSecret(path: string): string {
+  try {
+    return readFileSync(path, "utf8").replace(/\r?\n$/, "");
+  } catch (error) {
+    throw new UnreadableFileError(path, `${(error as NodeJS.ErrnoException).code}`, error);
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * The kinds of values a setting can have. A settings file holds typed values, the environment and
+ * flags hold texts: a kind turns the text into the value and then judges both alike.
+ */
+import { resolve } from "node:path";
+import { InvalidOptionError, parseEndpoint } from "@ropeway/core";
+import { integer, type Rule, text } from "@ropeway/core/internal";
+
+/** One kind of value. */
+export interface Kind<T> {
+  /** Stands for the value in help texts. */
+  readonly placeholder: string;
+  /** Finishes the sentence "must be ..." in the reference. */
+  readonly allowed: string;
+  /** What a text of the environment or a flag means; anything but T is refused afterwards. */
+  parse(text: string): unknown;
+  /** What is allowed instead, if the value is refused. */
+  fault(value: unknown): string | undefined;
+  /** The value as used: a path becomes absolute, seen from the folder of who said it. */
+  settle?(value: T, folder: string): T;
+  /** Whether the value contains a secret: then only the environment may hold it. */
+  holdsSecret(value: T): boolean;
+  /** The value as it may be printed. */
+  show(value: T): string;
+}
+
+function plain<T>(
+  placeholder: string,
+  rule: Rule<T>,
+  parse: (text: string) => unknown = (text) => text,
+): Kind<T> {
+  return {
+    placeholder,
+    allowed: rule.allowed,
+    parse,
+    fault: (value) => (rule.accepts(value) ? undefined : rule.allowed),
+    holdsSecret: () => false,
+    show: (value) => JSON.stringify(value),
+  };
+}
+
+/** Any text but the empty one. */
+export const textKind: Kind<string> = plain("text", text);
+
+/** One of a few words. */
+export function wordKind<W extends string>(rule: Rule<W>): Kind<W> {
+  return plain("word", rule);
+}
+
+/** A TCP port; 0 where any free one will do. */
+export function portKind(lowest: 0 | 1): Kind<number> {
+  return plain("port", integer(lowest, 65_535), (text) =>
+    /^\d{1,5}$/.test(text) ? Number(text) : text,
+  );
+}
+
+/** A file or folder. */
+export const pathKind: Kind<string> = {
+  ...plain("path", text),
+  allowed: "a path",
+  settle: (value, folder) => resolve(folder, value),
+};
+
+/** Texts, separated by commas where they are one text. */
+export const listKind: Kind<readonly string[]> = plain(
+  "list",
+  {
+    allowed: "a list of texts",
+    accepts: (value): value is readonly string[] =>
+      Array.isArray(value) && value.every((entry) => text.accepts(entry)),
+  },
+  (line) =>
+    line
+      .split(",")
+      .map((entry) => entry.trim())
+      .filter((entry) => entry !== ""),
+);
+
+/** A password or the like: never printed. */
+export const secretKind: Kind<string> = {
+  ...plain("secret", text),
+  holdsSecret: () => true,
+  show: () => '"***"',
+};
+
+/** Where a Redis is; its password is a secret, the rest is not. */
+export const redisUrlKind: Kind<string> = {
+  placeholder: "url",
+  allowed: "a URL such as redis://127.0.0.1:6379/0",
+  parse: (url) => url,
+  fault: (value) => {
+    if (typeof value !== "string") return redisUrlKind.allowed;
+    try {
+      parseEndpoint(value);
+      return undefined;
+    } catch (error) {
+      if (error instanceof InvalidOptionError) return String(error.details.allowed);
+      throw error;
+    }
+  },
+  holdsSecret: (url) => {
+    const { password, sentinelPassword } = parseEndpoint(url);
+    return password !== undefined || sentinelPassword !== undefined;
+  },
+  show: (url) =>
+    JSON.stringify(
+      String(url)
+        .replace(/(:\/\/[^:@/]*):.*@/s, "$1:***@")
+        .replace(/(sentinelPassword=)[^&]*/, "$1***"),
+    ),
+};

@@ -1,0 +1,170 @@
+/**
+ * Every setting there is. All else is made from this table: the keys of ropeway.toml, the names in the
+ * environment, the flags, ropeway.example.toml and docs/reference/settings.md. A new setting is one
+ * line in `Settings` and one entry in `table`.
+ */
+import { oneOf } from "@ropeway/core/internal";
+import {
+  type Kind,
+  listKind,
+  pathKind,
+  portKind,
+  redisUrlKind,
+  secretKind,
+  textKind,
+  wordKind,
+} from "./kind.ts";
+
+/** The settings in force; a key's first part is its section in the file. */
+export interface Settings {
+  readonly home: string;
+  readonly "redis.url": string | undefined;
+  readonly "redis.passwordFile": string | undefined;
+  readonly "portal.host": string;
+  readonly "portal.port": number;
+  readonly "portal.prefix": string;
+  readonly "portal.adminPassword": string | undefined;
+  readonly "portal.adminPasswordFile": string | undefined;
+  readonly "queue.port": number;
+  readonly "queue.targets": readonly string[];
+  readonly "up.redisPort": number | undefined;
+  readonly "up.appendfsync": "always" | "everysec";
+  readonly "log.level": LogLevel;
+}
+
+export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
+export type SettingKey = keyof Settings;
+
+/** One setting: what it may be, what it is unless said, and what it means. */
+export interface SettingSpec<T> {
+  readonly kind: Kind<Exclude<T, undefined>>;
+  readonly default: T;
+  /** One line; what the default means if that is not plain. */
+  readonly doc: string;
+  /** A fixed name in the environment. @default ROPEWAY_ and the key, such as ROPEWAY_PORTAL_HOST */
+  readonly env?: string;
+  /** A fixed name of the flag. @default the key, such as --portal-host; secrets have none */
+  readonly flag?: string;
+  /** What to write in the example file where there is no default. */
+  readonly example?: Exclude<T, undefined>;
+  /** For a secret: where else it may come from. */
+  readonly orFile?: SettingKey;
+}
+
+export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
+  home: {
+    kind: pathKind,
+    default: ".ropeway",
+    doc: "The folder `ropeway up` keeps its data, logs and programs in.",
+  },
+  "redis.url": {
+    kind: redisUrlKind,
+    default: undefined,
+    example: "redis://127.0.0.1:6379",
+    env: "REDIS_URL",
+    orFile: "redis.passwordFile",
+    doc: "The Redis to use. Unless it is set, `ropeway up` starts one of its own. A URL with a password may stand in the environment only.",
+  },
+  "redis.passwordFile": {
+    kind: pathKind,
+    default: undefined,
+    example: "/run/secrets/redis-password",
+    doc: "A file that holds the password of redis.url, for a URL without one.",
+  },
+  "portal.host": {
+    kind: textKind,
+    default: "127.0.0.1",
+    flag: "--host",
+    doc: "The address the portal listens on. Anything but loopback lets others in.",
+  },
+  "portal.port": {
+    kind: portKind(0),
+    default: 7480,
+    env: "ROPEWAY_PORT",
+    flag: "--port",
+    doc: "The port of the portal. Unless it is set, a busy 7480 makes `ropeway up` choose another; 0 is any free one.",
+  },
+  "portal.prefix": {
+    kind: textKind,
+    default: "ropeway",
+    doc: "The beginning of every key the portal keeps in Redis: two installations on one Redis need two.",
+  },
+  "portal.adminPassword": {
+    kind: secretKind,
+    default: undefined,
+    env: "ROPEWAY_ADMIN_PASSWORD",
+    orFile: "portal.adminPasswordFile",
+    doc: "The password of the account `admin`, which the first start creates. Unless it is set, a random one is made and printed once.",
+  },
+  "portal.adminPasswordFile": {
+    kind: pathKind,
+    default: undefined,
+    example: "/run/secrets/admin-password",
+    doc: "A file that holds portal.adminPassword.",
+  },
+  "queue.port": {
+    kind: portKind(0),
+    default: 23334,
+    env: "ROPEWAY_QUEUE_PORT",
+    doc: "The port of the merge queue's own HTTP interface (v3).",
+  },
+  "queue.targets": {
+    kind: listKind,
+    default: [],
+    env: "ROPEWAY_TARGETS",
+    flag: "--targets",
+    doc: "Addresses that deliveries may reach besides public ones, such as 10.0.0.0/8.",
+  },
+  "up.redisPort": {
+    kind: portKind(1),
+    default: undefined,
+    example: 6380,
+    flag: "--redis-port",
+    doc: "The port of the Redis that `ropeway up` starts. Unless it is set, a free one is chosen and kept.",
+  },
+  "up.appendfsync": {
+    kind: wordKind(oneOf("always", "everysec")),
+    default: "always",
+    flag: "--appendfsync",
+    doc: "When that Redis writes its log to the disk: always, before each answer; everysec is faster and can lose the last second at a power failure.",
+  },
+  "log.level": {
+    kind: wordKind(oneOf("debug", "info", "warn", "error", "silent")),
+    default: "info",
+    doc: "How much is logged. `ropeway up` logs to the folder `logs` in its home, `ropeway portal` to standard error.",
+  },
+};
+
+export const settingKeys: readonly SettingKey[] = Object.keys(table) as SettingKey[];
+
+/** The setting of a key, whatever its type. */
+export function specOf(key: SettingKey): SettingSpec<unknown> {
+  return table[key] as SettingSpec<unknown>;
+}
+
+/** The setting's name in the environment. */
+export function variableOf(key: SettingKey): string {
+  return table[key].env ?? `ROPEWAY_${words(key).join("_").toUpperCase()}`;
+}
+
+/** The setting's flag; a secret has none, since anyone on the machine can read a command line. */
+export function flagOf(key: SettingKey): string | undefined {
+  const { kind, flag } = specOf(key);
+  if (kind === secretKind) return undefined;
+  return flag ?? `--${words(key).join("-")}`;
+}
+
+/** "portal.adminPassword" is the section "portal" and the name "adminPassword". */
+export function partsOf(key: string): { readonly section: string; readonly name: string } {
+  const dot = key.indexOf(".");
+  return dot < 0
+    ? { section: "", name: key }
+    : { section: key.slice(0, dot), name: key.slice(dot + 1) };
+}
+
+function words(key: string): string[] {
+  return key
+    .replace(/([A-Z])/g, ".$1")
+    .toLowerCase()
+    .split(".");
+}

@@ -1,0 +1,29 @@
+/** What a server wrote into its log lately: the reason why it ended is there and nowhere else. */
+import { open, stat } from "node:fs/promises";
+
+const MOST_BYTES = 8_192;
+
+/** How long the log is now; 0 if there is none. */
+export function logSize(path: string): Promise<number> {
+  return stat(path).then(
+    ({ size }) => size,
+    () => 0,
+  );
+}
+
+/** What was written since the log was `from` bytes long; the end of it if that is much. */
+export async function logSince(path: string, from: number): Promise<string> {
+  await using file = await open(path);
+  const { size } = await file.stat();
+  const start = Math.max(from, size - MOST_BYTES);
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.max(0, size - start)), {
+    position: start,
+  });
+  return buffer.toString("utf8", 0, bytesRead).trim();
+}
+
+/** The last line, without the pid and time that Redis puts in front. */
+export function lastLine(text: string): string {
+  const line = text.split("\n").at(-1) ?? "";
+  return line.replace(/^\d+:\w .*? [#*.-] /, "").replace(/\.$/, "");
+}

@@ -1,0 +1,199 @@
+/**
+ * The Redis of a home, kept running.
+ *
+ *   start() --> end a server that an earlier `up` left behind --> starting --> running
+ *                                                                    ^           | ended by itself
+ *                                          pause by backoff ---------+-----------+
+ *   close(): SIGTERM, on which Redis saves and exits              5 times in a row -> `failed`
+ *
+ * Two servers on one set of append-only files would destroy them. HomeClaim keeps a second `up` out,
+ * Guard ends the server of an `up` that was killed, and if the guard was killed too, the next `up`
+ * finds the server by its record and ends it before it starts another.
+ */
+import { writeFile } from "node:fs/promises";
+import { Backoff, type Deferred, deferred, reasonOf, sleep } from "@ropeway/core/internal";
+import { PortInUseError, RedisStartError } from "../errors.ts";
+import { freePort, isFree } from "./free-port.ts";
+import { Guard } from "./guard.ts";
+import type { Home } from "./home.ts";
+import { lastLine, logSince, logSize } from "./log-tail.ts";
+import { birthOf } from "./process-birth.ts";
+import { redisConfig } from "./redis-config.ts";
+import { describeExit, ServerProcess } from "./server-process.ts";
+import {
+  configFile,
+  endProcess,
+  leftServer,
+  readRecord,
+  serverOf,
+  writeRecord,
+} from "./server-record.ts";
+
+/** What to run and where. */
+export interface RedisChildOptions {
+  /** The program and arguments that come first. */
+  readonly command: readonly string[];
+  readonly home: Home;
+  /** Its log file. */
+  readonly log: string;
+  readonly appendfsync: string;
+  /** A port that someone asked for, and where. @default the last one, or a free one */
+  readonly port?: { readonly number: number; readonly where: string } | undefined;
+  /** Hears a sentence when the server ended by itself or came back. */
+  onTrouble(sentence: string): void;
+  /** Ends a start that takes long. */
+  readonly signal: AbortSignal;
+}
+
+const HOST = "127.0.0.1";
+const DRAWS = 10;
+const END_WITHIN_MS = 10_000;
+const LOOK_MS = 20;
+const RESTARTS = 5;
+const RESTART_PAUSE = { baseMs: 100, maxMs: 5_000 };
+/** A server that lived this long was well: its end starts a new count. */
+const WELL_AFTER_MS = 30_000;
+
+export class RedisChild implements AsyncDisposable {
+  readonly #options: RedisChildOptions;
+  readonly #guard = new Guard();
+  readonly #failed: Deferred<never> = deferred();
+  readonly #stop = new AbortController();
+  #port = 0;
+  #server: ServerProcess | undefined;
+  #supervision: Promise<void> = Promise.resolve();
+  #closed: Promise<void> | undefined;
+
+  private constructor(options: RedisChildOptions) {
+    this.#options = options;
+    this.#failed.promise.catch(() => {}); // told to whoever races with it
+  }
+
+  /** Starts the home's server and waits until it has loaded its data. */
+  static async start(options: RedisChildOptions): Promise<RedisChild> {
+    const child = new RedisChild(options);
+    try {
+      await child.#begin();
+      child.#supervision = child.#supervise();
+      return child;
+    } catch (error) {
+      await child.close();
+      throw error;
+    }
+  }
+
+  get url(): string {
+    return `redis://${HOST}:${this.#port}`;
+  }
+
+  /** Rejects when the server does not stay up and is not tried any more. */
+  get failed(): Promise<never> {
+    return this.#failed.promise;
+  }
+
+  /** Lets the server save and exit. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    this.#stop.abort();
+    await this.#endServer();
+    await this.#supervision;
+    await this.#endServer(); // one that was just being started again
+    this.#guard.close();
+  }
+
+  async #endServer(): Promise<void> {
+    if (!this.#server?.running) return;
+    if ((await this.#server.end(END_WITHIN_MS)) === "killed") {
+      this.#options.onTrouble(`Redis did not stop within ${END_WITHIN_MS} ms and was killed`);
+    }
+  }
+
+  async #begin(): Promise<void> {
+    const { home, port: asked } = this.#options;
+    const record = await readRecord(home);
+    const left = await leftServer(home, record);
+    if (left !== undefined) await endProcess(left);
+    if (asked !== undefined && !(await isFree(HOST, asked.number))) {
+      throw new PortInUseError("up.redisPort", asked.number, asked.where);
+    }
+    // The port of the last time, so that a REDIS_URL somebody noted stays true.
+    let port = asked?.number ?? record?.port ?? (await freePort(HOST));
+    for (let draw = 1; ; draw++) {
+      if (await isFree(HOST, port)) {
+        this.#port = port;
+        const trouble = await this.#launch();
+        if (trouble === undefined) return;
+        if (!/Address already in use/i.test(trouble) || asked !== undefined || draw === DRAWS) {
+          throw new RedisStartError(`did not start: ${lastLine(trouble)}`, this.#options.log);
+        }
+      }
+      port = await freePort(HOST);
+    }
+  }
+
+  /** Starts the server on #port; what it said if it ended instead of becoming ready. */
+  async #launch(): Promise<string | undefined> {
+    const { command, home, log, appendfsync, signal } = this.#options;
+    const port = this.#port;
+    const config = redisConfig({ folder: home.redis, host: HOST, port, appendfsync });
+    await writeFile(configFile(home), config, { mode: 0o600 });
+    await writeRecord(home, { port });
+    const logged = await logSize(log);
+    let server: ServerProcess;
+    try {
+      server = await ServerProcess.start([...command, configFile(home)], log, (pid) =>
+        this.#guard.watch(pid),
+      );
+    } catch (error) {
+      return reasonOf(error);
+    }
+    this.#server = server;
+    void server.exited.then(() => this.#guard.forget());
+    const birth = await birthOf(server.pid);
+    await writeRecord(home, { port, ...(birth === undefined ? {} : { process: birth }) });
+    while (server.running) {
+      if ((await serverOf(home, port)) !== undefined) return undefined;
+      await sleep(LOOK_MS, AbortSignal.any([signal, this.#stop.signal]));
+    }
+    const exit = await server.exited;
+    return (await logSince(log, logged)) || `it ended by ${describeExit(exit)}`;
+  }
+
+  /** Starts the server again whenever it ends by itself. */
+  async #supervise(): Promise<void> {
+    const backoff = new Backoff(RESTART_PAUSE);
+    try {
+      while (this.#server !== undefined) {
+        const since = performance.now();
+        const exit = await this.#server.exited;
+        if (this.#stop.signal.aborted) return;
+        if (performance.now() - since > WELL_AFTER_MS) backoff.reset();
+        this.#options.onTrouble(`Redis ended by ${describeExit(exit)}; starting it again`);
+        await this.#revive(backoff);
+      }
+    } catch (error) {
+      if (!this.#stop.signal.aborted) this.#failed.reject(error);
+    }
+  }
+
+  async #revive(backoff: Backoff): Promise<void> {
+    let trouble: string | undefined;
+    do {
+      if (backoff.attempt === RESTARTS) {
+        const why = trouble === undefined ? "" : `: ${lastLine(trouble)}`;
+        throw new RedisStartError(`does not stay up${why}`, this.#options.log);
+      }
+      await sleep(backoff.next(), this.#stop.signal);
+      trouble = await this.#launch();
+    } while (trouble !== undefined);
+    this.#options.onTrouble(`Redis is back at ${this.url}`);
+  }
+}
