@@ -13,6 +13,9 @@ export default defineConfig({
   test: {
     testTimeout: 20_000,
     hookTimeout: 60_000,
+    globalSetup: [
+      fileURLToPath(new URL("./packages/testkit/src/global-setup.ts", import.meta.url)),
+    ],
     // Every test file fails if it leaves a socket, timer, client or server behind.
     setupFiles: [fileURLToPath(new URL("./packages/testkit/src/setup.ts", import.meta.url))],
     projects: [

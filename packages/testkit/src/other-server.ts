@@ -4,8 +4,8 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
+import { workspaceRoot } from "./workspace.ts";
 
 /** What the script can fetch. */
 export type OtherVersion =
@@ -60,12 +60,6 @@ export function fetchServer(version: OtherVersion, fetch: string | undefined): O
 
 /** `../shared/servers/fetch` as seen from the workspace's root. */
 function findFetch(): string | undefined {
-  let folder = dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(join(folder, "package-lock.json"))) {
-    const parent = dirname(folder);
-    if (parent === folder) return undefined;
-    folder = parent;
-  }
-  const path = join(folder, "..", "shared", "servers", "fetch");
+  const path = join(workspaceRoot(), "..", "shared", "servers", "fetch");
   return existsSync(path) ? path : undefined;
 }

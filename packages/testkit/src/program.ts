@@ -1,41 +1,33 @@
-import { accessSync, constants } from "node:fs";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
+import { type ProvideOptions, provide } from "@ropeway/provide";
 import { TestkitError } from "./errors.ts";
 import { type OtherVersion, otherServer } from "./other-server.ts";
-
-const VARIABLES = { "redis-server": "ROPEWAY_REDIS_SERVER", etcd: "ROPEWAY_ETCD" } as const;
+import { workspaceRoot } from "./workspace.ts";
 
 /** The servers the testkit starts. */
-export type ProgramName = keyof typeof VARIABLES;
+export type ServerName = "redis-server" | "etcd";
+
+const found = new Map<ServerName, Promise<readonly string[]>>();
 
 /** The command that starts a real server: of this machine's own version, or of another one. */
-export async function program(
-  name: ProgramName,
-  version?: OtherVersion,
-): Promise<readonly string[]> {
-  if (version !== undefined) {
-    const { command, reason } = otherServer(version);
-    if (command === undefined) throw new TestkitError("NO_PROGRAM", reason);
-    return command;
-  }
-  const variable = VARIABLES[name];
-  const path = process.env[variable] ?? onPath(name);
-  if (path === undefined) {
-    const { command } = otherServer(name === "etcd" ? "etcd-3.4" : "redis-7.0");
-    if (command !== undefined) return command;
-    throw new TestkitError("NO_PROGRAM", `${name} is not on PATH; set ${variable} to its path`);
-  }
-  return [path];
+export function program(name: ServerName, version?: OtherVersion): Promise<readonly string[]> {
+  if (version !== undefined) return otherProgram(version);
+  const known = found.get(name);
+  if (known !== undefined) return known;
+  const search = provide(name, provideOptions()).then(({ command }) => command);
+  found.set(name, search);
+  return search;
 }
 
-function onPath(name: string): string | undefined {
-  const candidates = (process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, name));
-  return candidates.find((path) => {
-    try {
-      accessSync(path, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+async function otherProgram(version: OtherVersion): Promise<readonly string[]> {
+  const { command, reason } = otherServer(version);
+  if (command === undefined) throw new TestkitError("NO_PROGRAM", reason);
+  return command;
+}
+
+/** Keeps programs in the clone's own folder, wherever the tests are run from. */
+export function provideOptions(): ProvideOptions {
+  const { ROPEWAY_PROGRAMS, ROPEWAY_HOME } = process.env;
+  if (ROPEWAY_PROGRAMS || ROPEWAY_HOME) return {};
+  return { folder: join(workspaceRoot(), ".ropeway", "programs") };
 }

@@ -18,6 +18,7 @@ test("a server answers on a port of its own and leaves nothing behind when close
   expect(redis.url).toBe(`redis://127.0.0.1:${redis.port}`);
   await expect(redis.command("PING")).resolves.toBe("PONG");
   const { pid, dir } = redis;
+  expect(await redis.command("INFO", "server")).toContain(`process_id:${pid}\r\n`);
   await redis.close();
   await redis.close();
   expect(alive(pid)).toBe(false);
