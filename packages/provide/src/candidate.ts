@@ -34,7 +34,8 @@ export async function examine(
   if (compareVersions(version, minimum) < 0) {
     return `${path} is ${title} ${version} and ${minimum} is needed`;
   }
-  return { name: program.name, command: [path], product, version, origin };
+  const { name, variable } = program;
+  return { name, command: [path], variable, product, version, origin };
 }
 
 async function askVersion(path: string, { signal, env }: Errand): Promise<string> {

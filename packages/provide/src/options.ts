@@ -9,6 +9,8 @@ export interface ProvidedProgram {
   readonly name: ProgramName;
   /** What starts it: the executable's absolute path, then arguments that must come first, if any. */
   readonly command: readonly [string, ...string[]];
+  /** The environment variable by which another process can be told to use this one. */
+  readonly variable: string;
   /** Whose program it is: a `redis-server` may be Valkey's. */
   readonly product: ProductName;
   readonly version: string;

@@ -36,6 +36,7 @@ test("an environment variable comes before PATH, PATH before the programs folder
   const third = await provide("redis-server", options);
   expect(third).toMatchObject({ origin: "home", command: [shelf] });
   expect(third.version).toBe(first.version);
+  expect(third.variable).toBe("ROPEWAY_REDIS_SERVER");
 });
 
 test("a named program that cannot be used is an error, not a reason to search on", async () => {
