@@ -21,6 +21,8 @@ export type OtherServer =
   | { readonly version: OtherVersion; readonly command: readonly string[]; readonly reason?: never }
   | { readonly version: OtherVersion; readonly command?: never; readonly reason: string };
 
+const FETCH_WITHIN_MS = 120_000;
+
 const asked = new Map<OtherVersion, OtherServer>();
 
 /**
@@ -49,7 +51,8 @@ export function fetchServer(version: OtherVersion, fetch: string | undefined): O
   }
   // One at a time on this machine: test files run side by side, and the script unpacks in place.
   const lock = join(tmpdir(), "ropeway-servers-fetch.lock");
-  const run = spawnSync("flock", [lock, fetch, version], { encoding: "utf8" });
+  const bounds = { encoding: "utf8", timeout: FETCH_WITHIN_MS } as const;
+  const run = spawnSync("flock", [lock, fetch, version], bounds);
   const path = run.stdout?.trim().split("\n").at(-1);
   if (run.status !== 0 || !path) {
     const why = run.error?.message ?? run.stderr.trim().split("\n").at(-1);

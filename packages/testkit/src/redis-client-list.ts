@@ -12,16 +12,17 @@ export interface ListedClient {
   readonly cmd: string;
 }
 
-/** The connections a test opened: not ours, not those of replication, not those of Sentinel. */
+/** The connections a test opened: not ours, nor those by which servers replicate, watch or migrate. */
 export function foreignClients(list: string): ListedClient[] {
   return list
     .split("\n")
     .filter((line) => line !== "")
     .map(parseLine)
-    .filter(({ name, flags }) => {
-      const serverSide = /[SM]/.test(flags) || name.startsWith("sentinel-");
-      return !serverSide && name !== CONTROL_NAME;
-    });
+    .filter((client) => client.name !== CONTROL_NAME && !isServer(client));
+}
+
+function isServer({ name, flags, cmd }: ListedClient): boolean {
+  return /[SM]/.test(flags) || name.startsWith("sentinel-") || cmd === "restore-asking";
 }
 
 function parseLine(line: string): ListedClient {

@@ -6,7 +6,8 @@
 import { ClusterView } from "./cluster-view.ts";
 import { TestkitError } from "./errors.ts";
 import { eventually } from "./eventually.ts";
-import { type RedisOptions, type RedisServer, startRedis } from "./redis-server.ts";
+import type { RedisOptions } from "./redis-options.ts";
+import { type RedisServer, startRedis } from "./redis-server.ts";
 import { orClose, together } from "./together.ts";
 
 const SLOTS = 16_384;

@@ -11,14 +11,20 @@
 // won the race for the port, and its PONG would be the wrong server's.
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Certificate, makeCertificate } from "./certificate.ts";
+import { makeCertificate } from "./certificate.ts";
 import { type Access, ControlConnection } from "./control-connection.ts";
 import { TestkitError } from "./errors.ts";
 import { eventually } from "./eventually.ts";
-import type { OtherVersion } from "./other-server.ts";
 import { freePort } from "./port.ts";
 import { program } from "./program.ts";
 import { describeClient, foreignClients, type ListedClient } from "./redis-client-list.ts";
+import {
+  HOST,
+  type RedisOptions,
+  type RedisPlan,
+  redisConf,
+  socketPathOf,
+} from "./redis-options.ts";
 import { noteClosed, noteFinding, noteOpened, type Opened } from "./registry.ts";
 import type { Argument, Reply } from "./resp.ts";
 import { makeTempFolder, removeTempFolder } from "./temp-folder.ts";
@@ -27,26 +33,6 @@ import { WatchedProcess } from "./watched-process.ts";
 const READY = /ready to accept connections|Sentinel ID is/i;
 const START_WITHIN_MS = 15_000;
 const CLIENTS_GONE_WITHIN_MS = 1000;
-
-/** What to start. */
-export interface RedisOptions {
-  /** More settings in redis.conf's own words, such as `["maxmemory 1mb"]`; they override ours. */
-  readonly config?: readonly string[];
-  /** A fixed port; taken already is then an error. @default a free one */
-  readonly port?: number;
-  /** Listen on a Unix socket only. @default false */
-  readonly socket?: boolean;
-  /** Keep an append-only file, synced before each answer, so that kill9() loses nothing. @default false */
-  readonly appendonly?: boolean;
-  /** requirepass. @default none */
-  readonly password?: string;
-  /** Speak TLS only, with a certificate made for this server. @default false */
-  readonly tls?: boolean;
-  /** Another release than this machine's own; see `otherServer` for where it comes from. */
-  readonly version?: OtherVersion;
-  /** Run as a Sentinel. @default false */
-  readonly sentinel?: boolean;
-}
 
 /** Starts a server and waits until it accepts connections. */
 export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
@@ -69,16 +55,9 @@ export async function startRedis(options: RedisOptions = {}): Promise<RedisServe
   }
 }
 
-interface Plan extends RedisOptions {
-  readonly command: readonly string[];
-  readonly dir: string;
-  readonly port: number;
-  readonly certificate: Certificate | undefined;
-}
-
 /** A started server; see the top of the file for the order of its verbs. */
 export class RedisServer implements Opened, AsyncDisposable {
-  readonly host = "127.0.0.1";
+  readonly host: string = HOST;
   readonly port: number;
   readonly socketPath: string | undefined;
   readonly password: string | undefined;
@@ -86,18 +65,18 @@ export class RedisServer implements Opened, AsyncDisposable {
   readonly ca: string | undefined;
   /** Its folder: redis.conf, dump.rdb, appendonlydir. Removed by close(). */
   readonly dir: string;
-  readonly #plan: Plan;
+  readonly #plan: RedisPlan;
   readonly #control: ControlConnection;
   #process: WatchedProcess | undefined;
   #closing: Promise<void> | undefined;
 
-  constructor(plan: Plan) {
+  constructor(plan: RedisPlan) {
     this.#plan = plan;
     this.dir = plan.dir;
     this.port = plan.port;
     this.password = plan.password;
     this.ca = plan.certificate?.ca;
-    this.socketPath = plan.socket ? join(plan.dir, "redis.sock") : undefined;
+    this.socketPath = socketPathOf(plan);
     this.#control = new ControlConnection(this.#access());
   }
 
@@ -138,7 +117,7 @@ export class RedisServer implements Opened, AsyncDisposable {
     const file = join(this.dir, "redis.conf");
     // Once only: Sentinel, replication and CONFIG REWRITE keep what they learned in this file.
     if (this.#process === undefined) {
-      await writeFile(file, `${this.#configuration().join("\n")}\n`);
+      await writeFile(file, redisConf(this.#plan));
     }
     const mode = this.#plan.sentinel ? ["--sentinel"] : [];
     const server = await WatchedProcess.start([...this.#plan.command, file, ...mode]);
@@ -150,23 +129,6 @@ export class RedisServer implements Opened, AsyncDisposable {
       const message = `redis-server did not start; its last lines:\n${server.log.tail()}`;
       throw new TestkitError("START_FAILED", message, { cause });
     }
-  }
-
-  #configuration(): string[] {
-    const { config = [], appendonly, sentinel, certificate } = this.#plan;
-    const lines = ["daemonize no", 'logfile ""', `dir "${this.dir}"`, `bind ${this.host}`];
-    lines.push("protected-mode no", `port ${certificate ? 0 : this.port}`);
-    if (certificate) {
-      lines.push(`tls-port ${this.port}`, "tls-auth-clients no", "tls-replication yes");
-      lines.push(`tls-cert-file "${certificate.certFile}"`);
-      lines.push(`tls-key-file "${certificate.keyFile}"`);
-      lines.push(`tls-ca-cert-file "${certificate.certFile}"`);
-    }
-    if (this.socketPath) lines.push(`unixsocket "${this.socketPath}"`);
-    if (this.password) lines.push(`requirepass "${this.password}"`);
-    if (!sentinel) lines.push('save ""');
-    if (appendonly) lines.push("appendonly yes", "appendfsync always");
-    return [...lines, ...config];
   }
 
   /** An orderly stop that keeps the data, also without an append-only file. */

@@ -1,7 +1,8 @@
 import { TestkitError } from "./errors.ts";
 import { eventually } from "./eventually.ts";
 import { infoOf } from "./redis-info.ts";
-import { type RedisOptions, type RedisServer, startRedis } from "./redis-server.ts";
+import type { RedisOptions } from "./redis-options.ts";
+import { type RedisServer, startRedis } from "./redis-server.ts";
 import { orClose, together } from "./together.ts";
 
 /** What both servers of a pair are started with. */

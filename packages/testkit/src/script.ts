@@ -33,6 +33,7 @@ export class Script implements Opened, AsyncDisposable {
     this.#process = child;
     this.#file = file;
     noteOpened(this);
+    void child.exited.then(() => noteClosed(this));
   }
 
   get pid(): number {
@@ -107,9 +108,9 @@ export class Script implements Opened, AsyncDisposable {
     return `script ${fileURLToPath(this.#file)} (pid ${this.pid})`;
   }
 
+  /** Kills it unless it has ended by itself. */
   async close(): Promise<void> {
     await this.#process.kill9();
-    noteClosed(this);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

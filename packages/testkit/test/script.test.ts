@@ -46,3 +46,9 @@ test.concurrent("a paused script goes on where it was when resumed", async () =>
   script.resume();
   await script.waitForLine(/^echo late$/);
 });
+
+test.concurrent("a script that ended by itself needs no close", async () => {
+  const script = await spawnScript(ECHO);
+  script.send("quit");
+  await script.exited;
+});
