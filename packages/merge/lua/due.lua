@@ -1,0 +1,23 @@
+-- Finds the keys that are due, and how long until the next one.
+--
+-- With a reservation their time moves a little into the future, so that each due key goes to one of
+-- many dispatchers; one that dies before get() only makes the key late by the reservation.
+--
+-- KEYS  1 timer  2 paused
+-- ARGV  1 at most so many keys  2 reservation in ms, 0 none
+-- Returns {ms to the next key or -1, score of the reservation or "", key, score, key, score ...}
+if redis.call('EXISTS', KEYS[2]) == 1 then return { '-1', '' } end
+local time = redis.call('TIME')
+local now = string.format('%d.%06d', time[1], time[2])
+local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'WITHSCORES', 'LIMIT', 0, ARGV[1])
+local later = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local wait = '-1'
+if later[2] then
+  wait = string.format('%d', math.max(0, math.ceil((tonumber(later[2]) - tonumber(now)) * 1000)))
+end
+local reserved = ''
+if tonumber(ARGV[2]) > 0 and #found > 0 then
+  reserved = string.format('%.3f', tonumber(now) + tonumber(ARGV[2]) / 1000)
+  for i = 1, #found, 2 do redis.call('ZADD', KEYS[1], 'XX', reserved, found[i]) end
+end
+return { wait, reserved, unpack(found) }

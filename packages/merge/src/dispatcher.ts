@@ -1,0 +1,270 @@
+/**
+ * Fires what is due. Any number of dispatchers work on one prefix:
+ *
+ *   due.lua reserves due keys for this one --> get.lua locks each (the lease) --> handler --> verdict
+ *      ^                                                                                        |
+ *      '---- wait: the next time, a push, a free slot <---- complete | release | settle | bury -'
+ *
+ * Killed at any point, it leaves a reservation that ends in seconds or a lease that ends by itself; the
+ * batch is then handed to another. A verdict after the lease is refused by its token.
+ */
+import {
+  type BackoffOptions,
+  backoffDelay,
+  ConnectionLostError,
+  type Logger,
+  NotConnectedError,
+} from "@ropeway/core";
+import { Loop, newToken, reasonOf, resolveOptions, sleep } from "@ropeway/core/internal";
+import type { Handling } from "./courier.ts";
+import { type DispatcherOptions, dispatcherOptions } from "./dispatcher-options.ts";
+import { LeaseLostError } from "./errors.ts";
+import { newItemId } from "./item.ts";
+import { deliveryMetrics } from "./metrics.ts";
+import { PushSignal } from "./push-signal.ts";
+import { type Batch, batchOf, type MergeQueue, newBatchId, secondsText } from "./queue.ts";
+import * as scripts from "./scripts.ts";
+import { isSingle } from "./target.ts";
+import { DELIVERED, type Verdict } from "./verdict.ts";
+
+/** Does something with a batch; returning nothing means all of it arrived, throwing means again. */
+export type Handler = (batch: Batch, handling: Handling) => Promise<Verdict | undefined>;
+
+/** After a look that found nothing, pushes wake us at most this often. */
+const CALM_MS = 5;
+/** The longest sleep: recovery for whatever was missed. */
+const LONGEST_SLEEP_MS = 5_000;
+/** What the last word about a batch needs of its lease. */
+const SETTLE_MS = 1_000;
+
+/** A background role that takes due batches to a handler. */
+export class Dispatcher implements AsyncDisposable {
+  readonly #queue: MergeQueue;
+  readonly #handler: Handler;
+  readonly #options: Required<DispatcherOptions>;
+  readonly #logger: Logger;
+  readonly #loop: Loop;
+  readonly #active = new Set<Promise<void>>();
+  readonly #stopping = new AbortController();
+  readonly #signal: PushSignal;
+  #closed: Promise<void> | undefined;
+  #lookedAt = 0;
+
+  private constructor(
+    queue: MergeQueue,
+    handler: Handler,
+    inside: { options: Required<DispatcherOptions>; signal: PushSignal },
+  ) {
+    this.#queue = queue;
+    this.#handler = handler;
+    this.#options = inside.options;
+    this.#signal = inside.signal;
+    this.#logger = queue.redis.logger;
+    this.#loop = new Loop({
+      tick: (signal) => this.#tick(signal),
+      onError: (error) => this.#logger.warn({ err: error }, "cannot look for due keys"),
+      backoff: { baseMs: 50, maxMs: 2_000 },
+    });
+  }
+
+  /** Starts to fire. */
+  static async start(
+    queue: MergeQueue,
+    handler: Handler,
+    options?: DispatcherOptions,
+  ): Promise<Dispatcher> {
+    const resolved = resolveOptions(dispatcherOptions, options);
+    const signal = await PushSignal.open(queue.redis, queue.keys.channel);
+    const dispatcher = new Dispatcher(queue, handler, { options: resolved, signal });
+    dispatcher.#loop.start();
+    return dispatcher;
+  }
+
+  /** How many batches are in the handler's hands. */
+  get active(): number {
+    return this.#active.size;
+  }
+
+  /** Takes no more, lets the running batches end (bounded), then gives the others back. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    await this.#loop.close();
+    const bound = setTimeout(() => this.#stopping.abort(), this.#options.closeWithinMs);
+    await Promise.all(this.#active);
+    clearTimeout(bound);
+    await this.#signal.close();
+  }
+
+  /** One look for due keys; waits here until the next look is worth it. */
+  async #tick(signal: AbortSignal): Promise<number> {
+    const free = this.#options.concurrency - this.#active.size;
+    if (free <= 0) {
+      await this.#signal.wait(this.#signal.count, LONGEST_SLEEP_MS, signal);
+      return 0;
+    }
+    const calm = this.#lookedAt + CALM_MS - performance.now();
+    if (calm > 0) await sleep(calm, signal);
+    const seen = this.#signal.count;
+    const { keys, options } = this.#queue;
+    const found = await this.#queue.redis.run(
+      scripts.due,
+      [keys.timer, keys.paused],
+      [Math.min(free, options.maxItems), this.#options.reserveMs],
+    );
+    for (const key of found.keys) this.#launch(key, found.reserved);
+    if (found.keys.length > 0) return 0;
+    this.#lookedAt = performance.now();
+    const next = found.nextMs < 0 ? LONGEST_SLEEP_MS : Math.min(found.nextMs, LONGEST_SLEEP_MS);
+    await this.#signal.wait(seen, next, signal);
+    return 0;
+  }
+
+  #launch(due: scripts.DueKey, reserved: string): void {
+    const running = this.#fire(due, reserved).catch((error) => {
+      // Whatever it was, the lease ends by itself and the batch comes again.
+      this.#logger.warn({ key: due.key, err: error }, "a batch is left to its lease");
+    });
+    const tracked = running.finally(() => {
+      const full = this.#active.size === this.#options.concurrency;
+      this.#active.delete(tracked);
+      if (full) this.#signal.ring();
+    });
+    this.#active.add(tracked);
+  }
+
+  async #fire(due: scripts.DueKey, reserved: string): Promise<void> {
+    const began = performance.now();
+    const batch = await this.#claim(due, reserved);
+    if (batch === undefined) return;
+    const { leaseMs, maxAttempts } = this.#options;
+    const leftMs = began + leaseMs - performance.now() - SETTLE_MS;
+    if (leftMs <= 0) return this.#release(batch, { kind: "hold", reason: "too late", ms: 0 });
+    let verdict: Verdict;
+    if (batch.attempt > maxAttempts) {
+      // Attempts that ended without a verdict took their dispatcher with them.
+      verdict = { kind: "dead", reason: `given up after ${maxAttempts} attempts` };
+    } else {
+      verdict = await this.#handle(batch, { leftMs, signal: this.#stopping.signal });
+    }
+    deliveryMetrics.noteDelivery(batch, verdict, performance.now() - began);
+    await this.#settle(batch, verdict);
+  }
+
+  async #claim(due: scripts.DueKey, reserved: string): Promise<Batch | undefined> {
+    const { keys, options, redis } = this.#queue;
+    const token = newToken();
+    const number = isSingle(due.key) ? 1 : options.maxItems;
+    const got = await redis.run(scripts.get, keys.unit(due.key), [
+      ...[due.key, number, this.#options.leaseMs, token, newBatchId(), options.maxBytes],
+      ...[1, 1, reserved, due.score],
+    ]);
+    return got.status === "ok" ? batchOf(due.key, token, got) : undefined;
+  }
+
+  async #handle(batch: Batch, handling: Handling): Promise<Verdict> {
+    try {
+      return (await this.#handler(batch, handling)) ?? DELIVERED;
+    } catch (error) {
+      return { kind: "retry", reason: reasonOf(error) };
+    }
+  }
+
+  async #settle(batch: Batch, verdict: Verdict): Promise<void> {
+    const { maxAttempts } = this.#options;
+    const spent = batch.attempt >= maxAttempts;
+    switch (verdict.kind) {
+      case "delivered":
+        return this.#surely(batch, async () => {
+          await this.#queue.complete(batch.key, batch.token);
+        });
+      case "dead":
+        return this.#surely(batch, () => this.#bury(batch, verdict.reason));
+      case "hold":
+        return this.#release(batch, verdict);
+      case "retry":
+        if (!spent) return this.#release(batch, verdict);
+        return this.#surely(batch, () =>
+          this.#bury(batch, `${verdict.reason}, after ${batch.attempt} attempts`),
+        );
+      case "partial":
+        return this.#surely(batch, () => this.#keepFailed(batch, verdict, spent));
+    }
+  }
+
+  #release(batch: Batch, verdict: Extract<Verdict, { kind: "hold" | "retry" }>): Promise<void> {
+    const tried = verdict.kind === "retry";
+    const delayMs = tried
+      ? Math.max(this.#retryMs(batch.attempt), verdict.afterMs ?? 0)
+      : verdict.ms + (verdict.ms > 0 ? Math.random() * this.#options.holdJitterMs : 0);
+    return this.#surely(batch, async () => {
+      const ontime = await this.#after(delayMs);
+      const options = { ontime, attempted: tried, reason: verdict.reason };
+      await this.#queue.release(batch.key, batch.token, options);
+    });
+  }
+
+  async #keepFailed(
+    batch: Batch,
+    verdict: Extract<Verdict, { kind: "partial" }>,
+    spent: boolean,
+  ): Promise<void> {
+    const { keys, redis } = this.#queue;
+    const ontime = spent ? 0 : await this.#after(this.#retryMs(batch.attempt));
+    const id = newBatchId();
+    await redis.run(scripts.settle, keys.unit(batch.key), [
+      ...[batch.key, keys.channel, batch.token, secondsText(ontime), id, verdict.reason],
+      ...verdict.failed,
+    ]);
+  }
+
+  async #bury(batch: Batch, reason: string): Promise<void> {
+    const { keys, redis } = this.#queue;
+    const id = newItemId();
+    const all = [...keys.unit(batch.key), ...keys.letter(id, batch.key)];
+    const args = [batch.key, keys.channel, batch.token, "", id, reason];
+    const moved = await redis.run(scripts.bury, all, args);
+    if (moved < 0) throw new LeaseLostError(batch.key, "bury");
+    this.#logger.warn({ key: batch.key, letter: id, items: moved, reason }, "a batch is dead");
+  }
+
+  #retryMs(attempt: number): number {
+    const retry: BackoffOptions = this.#options.retry;
+    return backoffDelay(attempt, retry);
+  }
+
+  /** Unix seconds of Redis, `ms` from now. */
+  async #after(ms: number): Promise<number> {
+    const { redis, keys } = this.#queue;
+    const time = await redis.send<readonly string[]>(["TIME"], {
+      key: keys.timer,
+      repeatable: true,
+    });
+    return Number(time[0]) + Number(time[1]) / 1e6 + ms / 1_000;
+  }
+
+  /** Says the last word about a batch even over a lost connection, as long as the lease can last. */
+  async #surely(batch: Batch, say: () => Promise<void>): Promise<void> {
+    const until = performance.now() + this.#options.leaseMs;
+    for (let lost = false; ; lost = true) {
+      try {
+        return await say();
+      } catch (error) {
+        if (error instanceof LeaseLostError) {
+          if (!lost) deliveryMetrics.noteLeaseLost(); // after a loss it may well have been said
+          this.#logger.debug({ key: batch.key, err: error }, "the batch was not ours any more");
+          return;
+        }
+        const repeat = error instanceof ConnectionLostError || error instanceof NotConnectedError;
+        if (!repeat || performance.now() > until) throw error;
+      }
+    }
+  }
+}

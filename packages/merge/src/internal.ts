@@ -1,0 +1,6 @@
+/** What our own packages share and nobody else should rely on. */
+export { AddressGuard } from "./address-guard.ts";
+export { newItemId } from "./item.ts";
+export { checkKey, MergeKeys } from "./keys.ts";
+export { INSTRUMENTS } from "./metrics.ts";
+export { isSingle, singlePrefix, targetOf } from "./target.ts";

@@ -1,0 +1,52 @@
+/**
+ * What the package measures. Names and meanings: docs/reference/metrics.md, which a test keeps in step.
+ * Merge keys and URLs never become attributes: they are without number.
+ */
+import type { Counter, Histogram } from "@opentelemetry/api";
+import { meterOf } from "@ropeway/core/internal";
+import type { Batch } from "./queue.ts";
+import type { Verdict } from "./verdict.ts";
+
+/** Every instrument of the package. */
+export const INSTRUMENTS = {
+  deliveries: ["ropeway.merge.deliveries", "Batches that a handler gave a verdict on, by result"],
+  items: ["ropeway.merge.items", "Items in these batches, by result"],
+  lateness: ["ropeway.merge.lateness", "How long a batch had been due when it was taken, ms"],
+  duration: ["ropeway.merge.delivery.duration", "From taking a batch to its verdict, ms"],
+  leaseLost: ["ropeway.merge.lease.lost", "Verdicts that came after the lease"],
+} as const;
+
+class DeliveryMetrics {
+  readonly #deliveries: Counter;
+  readonly #items: Counter;
+  readonly #lateness: Histogram;
+  readonly #duration: Histogram;
+  readonly #leaseLost: Counter;
+
+  constructor() {
+    const meter = meterOf("merge");
+    const counter = ([name, description]: readonly [string, string]) =>
+      meter.createCounter(name, { description });
+    const histogram = ([name, description]: readonly [string, string]) =>
+      meter.createHistogram(name, { description, unit: "ms" });
+    this.#deliveries = counter(INSTRUMENTS.deliveries);
+    this.#items = counter(INSTRUMENTS.items);
+    this.#lateness = histogram(INSTRUMENTS.lateness);
+    this.#duration = histogram(INSTRUMENTS.duration);
+    this.#leaseLost = counter(INSTRUMENTS.leaseLost);
+  }
+
+  noteDelivery(batch: Batch, verdict: Verdict, ms: number): void {
+    const result = { result: verdict.kind };
+    this.#deliveries.add(1, result);
+    this.#items.add(batch.items.length, result);
+    this.#duration.record(ms, result);
+    if (batch.attempt === 1) this.#lateness.record(Math.max(0, batch.lateMs));
+  }
+
+  noteLeaseLost(): void {
+    this.#leaseLost.add(1);
+  }
+}
+
+export const deliveryMetrics: DeliveryMetrics = new DeliveryMetrics();

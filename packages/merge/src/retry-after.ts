@@ -1,0 +1,13 @@
+/** Reads a Retry-After header: seconds, or an HTTP date. */
+
+/** The longest time a receiver can keep us away. */
+export const LONGEST_RETRY_AFTER_MS: number = 86_400_000;
+
+/** Ms to wait; undefined if the header is missing or makes no sense. */
+export function retryAfterMs(header: string | undefined, now: number): number | undefined {
+  const text = header?.trim() ?? "";
+  if (text === "") return undefined;
+  const ms = /^\d+(\.\d+)?$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - now;
+  if (Number.isNaN(ms)) return undefined;
+  return Math.min(LONGEST_RETRY_AFTER_MS, Math.max(0, ms));
+}

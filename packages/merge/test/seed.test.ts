@@ -1,0 +1,335 @@
+// The acceptance cases of the seed's own library, and every row of its table of bugs with the right
+// behaviour: exact scores, lengths, keys and messages in Redis.
+import { connect, type Redis } from "@ropeway/core";
+import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { MergeQueue } from "../src/index.ts";
+
+let server: RedisServer;
+let redis: Redis;
+let queue: MergeQueue;
+
+beforeAll(async () => {
+  server = await startRedis();
+  redis = await connect(server.url);
+  queue = new MergeQueue(redis, { prefix: "p" });
+});
+
+afterAll(async () => {
+  await queue.close();
+  await redis.close();
+  await server.close();
+});
+
+beforeEach(() => server.command("FLUSHALL"));
+
+const score = async (key = "k") => {
+  const text = await server.command("ZSCORE", "p:timer", key);
+  return text === null ? null : Number(text);
+};
+const length = (key = "k") => server.command("LLEN", `p:queue:${key}`);
+const list = (key = "k") => server.command("LRANGE", `p:queue:${key}`, 0, -1);
+const exists = (name: string) => server.command("EXISTS", `p:queue:k:${name}`);
+const texts = (items: readonly { body: Buffer }[] | undefined) =>
+  items?.map(({ body }) => String(body));
+const redisNow = async () => {
+  const [s, us] = (await server.command("TIME")) as string[];
+  return Number(s) + Number(us) / 1e6;
+};
+
+async function pushTen(overwrite: "always" | "once" = "always") {
+  for (let i = 0; i < 10; i++) {
+    await queue.push("k", `task${i}`, { ontime: 12340 + i, overwrite, data: { a: "1", b: "2" } });
+  }
+}
+
+async function listening(count: number, work: () => Promise<unknown>): Promise<string[]> {
+  const messages: string[] = [];
+  const subscriber = await redis.subscriber("test");
+  await subscriber.subscribe("p:action:push", (message) => messages.push(String(message)));
+  await work();
+  await eventually(() => expect(messages.length).toBeGreaterThanOrEqual(count));
+  await subscriber.close();
+  return messages;
+}
+
+describe("acceptance cases", () => {
+  test("1: one always push sets score, list and data, and says insert once", async () => {
+    const messages = await listening(1, () =>
+      queue.push("k", "task", { ontime: 12340, overwrite: "always", data: { a: "1", b: "2" } }),
+    );
+    expect(messages).toEqual(["insert"]);
+    expect(await score()).toBe(12340);
+    expect(await length()).toBe(1);
+    expect(await server.command("HLEN", "p:queue:k:data")).toBe(2);
+    expect(await exists("overwrite")).toBe(0);
+    expect(await exists("locker")).toBe(0);
+  });
+
+  test("2: ten always pushes leave the last time and ten messages", async () => {
+    const messages = await listening(10, () => pushTen());
+    expect(messages).toEqual(Array(10).fill("insert"));
+    expect(await score()).toBe(12349);
+    expect(await length()).toBe(10);
+  });
+
+  test("3: ten once pushes keep the first time", async () => {
+    await pushTen("once");
+    expect(await score()).toBe(12340);
+    expect(await length()).toBe(10);
+  });
+
+  test("4: an overwrite marker lets the first once push set the time, and is gone then", async () => {
+    await queue.push("k", "old", { ontime: 1 });
+    await server.command("ZADD", "p:timer", 56789, "k");
+    await server.command("SET", "p:queue:k:overwrite", "1");
+    await pushTen("once");
+    expect(await score()).toBe(12340);
+    expect(await exists("overwrite")).toBe(0);
+    // and on an empty list
+    await server.command("FLUSHALL");
+    await server.command("ZADD", "p:timer", 56789, "k");
+    await server.command("SET", "p:queue:k:overwrite", "1");
+    await pushTen("once");
+    expect(await score()).toBe(12340);
+    expect(await exists("overwrite")).toBe(0);
+  });
+
+  test.each([
+    [1, 1],
+    [2, 2],
+    [-1, 10],
+  ])("5: get(%i) of ten hands out the %i oldest and keeps the rest", async (number, handed) => {
+    await pushTen();
+    await server.command("SET", "p:queue:k:start", "12340");
+    const before = await redisNow();
+    const batch = await queue.get("k", { number, timeoutMs: 2000, token: "mine" });
+    expect(texts(batch?.items)).toEqual(Array.from({ length: handed }, (_, i) => `task${i}`));
+    expect(await length()).toBe(10);
+    expect(await score()).toBeGreaterThanOrEqual(Math.floor(before * 1000) / 1000 + 2 - 0.001);
+    expect(await score()).toBeLessThanOrEqual((await redisNow()) + 2);
+    expect(await exists("overwrite")).toBe(1);
+    expect(await server.command("GET", "p:queue:k:locker")).toBe("mine");
+    expect(await server.command("PTTL", "p:queue:k:locker")).toBeGreaterThan(0);
+    expect(await exists("start")).toBe(0);
+    expect(await server.command("HLEN", "p:queue:k:data")).toBe(2);
+  });
+
+  test("6: a lock of someone else answers locked and changes nothing", async () => {
+    await pushTen();
+    await server.command("SET", "p:queue:k:locker", "theirs");
+    await expect(queue.get("k", { timeoutMs: 2000 })).rejects.toMatchObject({
+      code: "LOCKED",
+      message: expect.stringContaining("locked"),
+    });
+    expect(await score()).toBe(12349);
+    expect(await length()).toBe(10);
+    expect(await exists("overwrite")).toBe(0);
+    expect(await server.command("HLEN", "p:queue:k:data")).toBe(2);
+  });
+
+  test.each([10, 11, 9])(
+    "7: complete after get(%i) of ten removes what was handed out",
+    async (n) => {
+      await pushTen();
+      await queue.push("other", "x", { ontime: 99999 });
+      const batch = await queue.get("k", { number: n, timeoutMs: 2000 });
+      const left = await queue.complete("k", batch?.token ?? "");
+      expect(left).toBe(n === 9 ? 1 : 0);
+      expect(await exists("locker")).toBe(0);
+      expect(await exists("overwrite")).toBe(0);
+      if (n === 9) {
+        expect(await list()).toEqual(["task9"]);
+        expect(await score()).toBe(12349);
+        expect(await server.command("HLEN", "p:queue:k:data")).toBe(2);
+      } else {
+        expect(await server.command("ZRANGE", "p:timer", 0, -1)).toEqual(["other"]);
+        expect(await server.command("KEYS", "p:queue:k*")).toEqual([]);
+      }
+    },
+  );
+
+  test.each([10, 9, 11])("8: release(23456) after get(%i) keeps everything", async (number) => {
+    await pushTen();
+    const batch = await queue.get("k", { number, timeoutMs: 2000 });
+    await queue.release("k", batch?.token ?? "", { ontime: 23456 });
+    expect(await length()).toBe(10);
+    expect(await exists("locker")).toBe(0);
+    expect(await exists("overwrite")).toBe(1);
+    expect(await score()).toBe(23456);
+  });
+
+  test("9: schedule tells how long to wait, then hands out the due key", async () => {
+    expect(await queue.schedule()).toEqual({ waitMs: undefined });
+    const now = await redisNow();
+    await queue.push("late", "x", { ontime: now + 10 });
+    const ten = await queue.schedule();
+    expect(ten.waitMs).toBeGreaterThan(9_000);
+    expect(ten.waitMs).toBeLessThanOrEqual(10_000);
+    await queue.push("soon", "x", { ontime: now + 2 });
+    const two = await queue.schedule();
+    expect(two.waitMs).toBeGreaterThan(1_000);
+    expect(two.waitMs).toBeLessThanOrEqual(2_000);
+    await server.command("ZADD", "p:timer", now - 1, "soon");
+    expect(await queue.schedule()).toEqual({ key: "soon", waitMs: 0 });
+  });
+
+  test("10: a start is kept, and the seed's timeout deletes the key with all it has", async () => {
+    const strict = new MergeQueue(redis, { prefix: "p", onStartTimeout: "drop" });
+    await pushTen();
+    expect(await strict.schedule()).toEqual({ key: "k", waitMs: 0 });
+    const started = await server.command("GET", "p:queue:k:start");
+    expect(Math.abs(Number(started) - (await redisNow()))).toBeLessThan(5);
+    expect(await strict.schedule()).toEqual({ key: "k", waitMs: 0 });
+    expect(await server.command("GET", "p:queue:k:start")).toBe(started);
+    await server.command("SET", "p:queue:k:start", String((await redisNow()) - 5.002));
+    expect(await strict.schedule()).toEqual({ waitMs: undefined });
+    expect(await server.command("KEYS", "p:queue:*")).toEqual([]);
+    expect(await score()).toBeNull();
+    await strict.close();
+  });
+
+  test("11: wait lasts its time, and a publish ends it", async () => {
+    await queue.schedule();
+    const began = performance.now();
+    expect(await queue.wait(100)).toBe("timeout");
+    expect(performance.now() - began).toBeGreaterThanOrEqual(99);
+    const waiting = queue.wait(20_000);
+    await server.command("PUBLISH", "p:action:push", "insert");
+    expect(await waiting).toBe("push");
+  });
+});
+
+describe("bugs of the seed's library, put right", () => {
+  test("1: complete needs the token of the lock, and leaves other locks alone", async () => {
+    await pushTen();
+    await expect(queue.complete("k", "nobody")).rejects.toMatchObject({ code: "LEASE_LOST" });
+    await queue.get("k", { timeoutMs: 2000, token: "mine" });
+    await expect(queue.complete("k", "yours")).rejects.toMatchObject({ code: "LEASE_LOST" });
+    expect(await length()).toBe(10);
+    expect(await server.command("GET", "p:queue:k:locker")).toBe("mine");
+  });
+
+  test("2: release keeps the time unless one is given, and an unknown key changes nothing", async () => {
+    await expect(queue.release("ghost", "t", { ontime: 5 })).rejects.toMatchObject({
+      code: "LEASE_LOST",
+    });
+    expect(await server.command("KEYS", "*")).toEqual([]);
+    await pushTen();
+    const batch = await queue.get("k", { timeoutMs: 60_000 });
+    const lease = await score();
+    await queue.release("k", batch?.token ?? "");
+    expect(await score()).toBe(lease);
+  });
+
+  test("3: what is pushed after get stays when the batch is completed", async () => {
+    await queue.push("k", "a");
+    await queue.push("k", "b");
+    const batch = await queue.get("k", { number: 10, timeoutMs: 2000 });
+    expect(batch?.items).toHaveLength(2);
+    for (const body of ["c", "d", "e"]) await queue.push("k", body, { ontime: 777 });
+    expect(await queue.complete("k", batch?.token ?? "")).toBe(3);
+    expect(await list()).toEqual(["c", "d", "e"]);
+    expect(await score()).toBe(777);
+  });
+
+  test("4: get(-1) and complete leave nothing to be delivered again", async () => {
+    await pushTen();
+    const batch = await queue.get("k", { number: -1, timeoutMs: 2000 });
+    expect(await queue.complete("k", batch?.token ?? "")).toBe(0);
+    expect(await server.command("KEYS", "*")).toEqual([]);
+  });
+
+  test("5: a push while a batch is out times the next batch, not the lease", async () => {
+    await pushTen();
+    const batch = await queue.get("k", { timeoutMs: 60_000 });
+    const lease = await score();
+    await queue.push("k", "next", { ontime: 20000, overwrite: "once" });
+    await queue.push("k", "more", { ontime: 30000, overwrite: "once" });
+    expect(await score()).toBe(lease);
+    expect((await queue.schedule()).key).toBeUndefined();
+    expect(await queue.complete("k", batch?.token ?? "")).toBe(2);
+    expect(await score()).toBe(20000);
+  });
+
+  test("5: after a failure the next push decides the time, and the batch stays as it was", async () => {
+    await pushTen();
+    const first = await queue.get("k", { timeoutMs: 60_000 });
+    await queue.release("k", first?.token ?? "", { ontime: 4_000_000_000 });
+    await queue.push("k", "new", { ontime: 50000, overwrite: "once" });
+    expect(await score()).toBe(50000);
+    await queue.push("k", "newer", { ontime: 60000, overwrite: "once" });
+    expect(await score()).toBe(50000);
+    expect(await length()).toBe(12);
+  });
+
+  test("6: the start timeout leaves nothing behind", async () => {
+    const strict = new MergeQueue(redis, { prefix: "p", onStartTimeout: "drop" });
+    await pushTen();
+    const batch = await queue.get("k", { timeoutMs: 60_000 });
+    await queue.release("k", batch?.token ?? "", { ontime: 1 });
+    await strict.schedule();
+    await server.command("SET", "p:queue:k:start", "1");
+    await strict.schedule();
+    expect(await server.command("KEYS", "*")).toEqual([]);
+    await strict.close();
+  });
+
+  test("7, 8: two workers are handed the same key, one of them gets it", async () => {
+    await queue.push("k", "a");
+    const keys = [await queue.schedule(), await queue.schedule()].map(({ key }) => key);
+    expect(keys).toEqual(["k", "k"]);
+    const gets = await Promise.allSettled([1, 2].map(() => queue.get("k", { timeoutMs: 2000 })));
+    expect(gets.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+  });
+
+  test("10: a push between schedule and wait is not missed", async () => {
+    expect(await queue.schedule()).toEqual({ waitMs: undefined });
+    await queue.push("k", "a");
+    expect(await queue.wait(20_000)).toBe("push");
+    expect(await queue.schedule()).toEqual({ key: "k", waitMs: 0 });
+  });
+
+  test("11: times keep their milliseconds", async () => {
+    await queue.push("k", "a", { ontime: 1366614150.123 });
+    expect(await score()).toBe(1366614150.123);
+  });
+
+  test("a key that nobody fetches is offered again and becomes a dead letter, never silence", async () => {
+    const impatient = new MergeQueue(redis, { prefix: "p", startTimeoutMs: 1, maxStarts: 3 });
+    await pushTen();
+    let offers = 0;
+    await eventually(async () => {
+      if ((await impatient.schedule()).key === "k") offers += 1;
+      expect(await length()).toBe(0);
+    });
+    expect(offers).toBeGreaterThanOrEqual(3);
+    const [id] = (await server.command("ZRANGE", "p:dead", 0, -1)) as string[];
+    expect(await server.command("LRANGE", `p:dead:${id}:bodies`, 0, -1)).toHaveLength(10);
+    expect(await server.command("HGET", `p:dead:${id}`, "reason")).toContain("never fetched");
+    expect(await server.command("HGET", `p:dead:${id}:data`, "a")).toBe("1");
+    expect(await score()).toBeNull();
+    await impatient.close();
+  });
+});
+
+describe("bad input", () => {
+  test.each([
+    ["overwrite", () => queue.push("k", "x", { overwrite: "never" as "once" })],
+    ["ontime", () => queue.push("k", "x", { ontime: Number.NaN })],
+    ["id", () => queue.push("k", "x", { id: "a b" })],
+    ["idempotencyKey", () => queue.push("k", "x", { idempotencyKey: "a b" })],
+    ["body", () => queue.push("k", 5 as unknown as string)],
+    ["number", () => queue.get("k", { number: 0, timeoutMs: 1 })],
+    ["timeoutMs", () => queue.get("k", { timeoutMs: 0 })],
+  ])("a wrong %s is named and stores nothing", async (parameter, act) => {
+    await expect(act()).rejects.toMatchObject({ code: "INVALID_ARGUMENT", parameter });
+    expect(await server.command("KEYS", "*")).toEqual([]);
+  });
+
+  test("a key that would be another queue's companion is refused", async () => {
+    await expect(queue.push("k:data", "x")).rejects.toMatchObject({ code: "INVALID_KEY" });
+    await expect(queue.push("", "x")).rejects.toMatchObject({ code: "INVALID_KEY" });
+    expect(await server.command("KEYS", "*")).toEqual([]);
+  });
+});
