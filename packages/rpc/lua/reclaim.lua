@@ -1,0 +1,29 @@
+-- Puts the calls of a dead worker back to where they are popped next. A call that has been put back too
+-- often is set aside: it may be what kills the workers.
+-- KEYS: the request list, the lease set, the in-flight list of the worker, the attempts, the dead list
+-- ARGV: the worker's id, the side to pop from (RIGHT or LEFT), at most how many times a call may run
+-- Returns: {how many were put back, how many were set aside}, {} if the worker's lease still holds
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local lease = redis.call('ZSCORE', KEYS[2], ARGV[1])
+if lease and tonumber(lease) > now then return {} end
+local back, aside = 0, 0
+-- The in-flight list is pushed on the left: popping it from the left takes the newest first, so that
+-- the oldest ends up first to be popped.
+while true do
+  local call = redis.call('LPOP', KEYS[3])
+  if not call then break end
+  local field = redis.sha1hex(call)
+  if redis.call('HINCRBY', KEYS[4], field, 1) >= tonumber(ARGV[3]) then
+    redis.call('HDEL', KEYS[4], field)
+    redis.call('LPUSH', KEYS[5], cjson.encode({ time = now, reason = 'ran too often', raw = call }))
+    redis.call('LTRIM', KEYS[5], 0, 999)
+    aside = aside + 1
+  else
+    redis.call(ARGV[2] == 'RIGHT' and 'RPUSH' or 'LPUSH', KEYS[1], call)
+    back = back + 1
+  end
+end
+-- Remembered for an hour longer: a worker that was only stopped may still move a call into its list.
+if lease and now - tonumber(lease) > 3600000 then redis.call('ZREM', KEYS[2], ARGV[1]) end
+return { back, aside }

@@ -1,0 +1,98 @@
+/**
+ * Where a worker's answers leave. They are gathered per list and event (see Outbox), and what has left
+ * lately is remembered: a caller whose connection broke may have lost answers that Redis had already
+ * handed to its socket, and asks for them again by id.
+ */
+import type { Redis } from "@ropeway/core";
+import type { Dialect, IncomingCall } from "./dialect.ts";
+import type { WireError } from "./errors.ts";
+import { Outbox } from "./outbox.ts";
+
+/** How far answers can be asked for again. */
+const REMEMBER_MS = 30_000;
+const REMEMBER_CHARS = 4 * 1024 * 1024;
+
+interface Posted {
+  readonly list: string;
+  readonly texts: readonly string[];
+  readonly chars: number;
+  readonly at: number;
+}
+
+/** Whose answer it is. */
+export type Addressee = Pick<IncomingCall, "id" | "method" | "replyTo">;
+
+/** See the top of the file. */
+export class AnswerDesk {
+  readonly #dialect: Dialect;
+  readonly #outbox: Outbox;
+  readonly #ttlSeconds: number;
+  readonly #recent: Posted[] = [];
+  #recentChars = 0;
+
+  constructor(redis: Redis, dialect: Dialect, ttlSeconds: number) {
+    this.#dialect = dialect;
+    this.#ttlSeconds = ttlSeconds;
+    this.#outbox = new Outbox(redis, {
+      push: dialect.push,
+      repeatable: true,
+      onError: (error, texts, list) =>
+        redis.logger.error(
+          { err: error, list, answers: texts.length },
+          "answers could not be sent",
+        ),
+      onFlush: (texts, list) => this.remember(list, texts),
+    });
+  }
+
+  /** The list an answer goes to: the one its caller named, if that is a reply list, or its own key. */
+  listFor(to: Addressee): string {
+    return this.#shared(to) ?? this.#dialect.keys.response(to.method, to.id);
+  }
+
+  result(to: Addressee, json: string): string {
+    return this.#dialect.encodeResult(to.id, json, this.#shared(to) !== undefined);
+  }
+
+  error(to: Addressee, error: WireError): string {
+    return this.#dialect.encodeError(to.id, error, this.#shared(to) !== undefined);
+  }
+
+  /** Sends a text to a list that expires. */
+  post(list: string, text: string): void {
+    this.#outbox.push(list, text, this.#ttlSeconds);
+  }
+
+  remember(list: string, texts: readonly string[]): void {
+    let chars = 0;
+    for (const text of texts) chars += text.length;
+    const at = performance.now();
+    this.#recent.push({ list, texts, chars, at });
+    this.#recentChars += chars;
+    for (let oldest = this.#recent[0]; oldest !== undefined; oldest = this.#recent[0]) {
+      if (this.#recentChars <= REMEMBER_CHARS && at - oldest.at < REMEMBER_MS) break;
+      this.#recent.shift();
+      this.#recentChars -= oldest.chars;
+    }
+  }
+
+  /** Sends the remembered answers of these calls once more. */
+  again(ids: readonly string[]): void {
+    const wanted = new Set(ids.map((id) => `{"id":${JSON.stringify(id)}`));
+    for (const { list, texts } of [...this.#recent]) {
+      for (const text of texts) {
+        const end = text.indexOf(",");
+        if (wanted.has(text.slice(0, end))) this.post(list, text);
+      }
+    }
+  }
+
+  drained(): Promise<void> {
+    return this.#outbox.drained();
+  }
+
+  /** Only our own reply lists: nobody makes a worker push into a key of his choice. */
+  #shared(to: Addressee): string | undefined {
+    return to.replyTo?.startsWith(this.#dialect.keys.reply("")) ? to.replyTo : undefined;
+  }
+}

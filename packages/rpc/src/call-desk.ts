@@ -1,0 +1,407 @@
+/**
+ * The caller's engine: what has been sent, what waits for an answer, and the two connections of it.
+ *
+ *   send --> Outbox ==> request lists             one variadic push per list and event
+ *     |
+ *     +--> receivers by id, deadline on the wheel
+ *              ^
+ *              +--- Inbox <== reply list           if all live workers of the service can use it
+ *              +--- Inbox <== response keys        if not
+ *              +--- look  <== response keys        now and then for calls of the first kind, in case a
+ *                                                  worker of the second kind took one
+ */
+import { randomBytes } from "node:crypto";
+import { ConnectionLostError, isReply, type Redis, type RedisClock } from "@ropeway/core";
+import type { Dialect, IncomingAnswer, OutgoingCall, Progress } from "./dialect.ts";
+import { Directory } from "./directory.ts";
+import {
+  CancelledError,
+  DeadlineExceededError,
+  errorFromWire,
+  MessageTooLargeError,
+  RpcClosedError,
+  RpcError,
+  WrongKeyTypeError,
+} from "./errors.ts";
+import { readHead } from "./head.ts";
+import { Inbox } from "./inbox.ts";
+import { Metrics } from "./metrics.ts";
+import type { ClientOptions } from "./options.ts";
+import { Outbox } from "./outbox.ts";
+import { PendingCall, type PendingHost, type Receiver } from "./pending-call.ts";
+import { hasBlmpop } from "./popper.ts";
+import { Route, splitTarget } from "./route.ts";
+import { move } from "./scripts.ts";
+import { TimerWheel, WheelEntry } from "./timer-wheel.ts";
+import { bytesOver } from "./wire.ts";
+
+/** What can be said about one sending. */
+export interface SendOptions {
+  readonly timeoutMs: number;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+  readonly traceparent?: string | undefined;
+  /** It will be sent again if this sending fails: an unknown outcome is a failure. */
+  readonly repeatable?: boolean | undefined;
+  /** Gives the call up. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+const LOOK_EVERY_MS = 250;
+const LOOK_AT_MOST = 500;
+const CONTROL_TTL_SECONDS = 120;
+
+/** See the top of the file. */
+export class CallDesk implements PendingHost {
+  readonly redis: Redis;
+  readonly dialect: Dialect;
+  readonly clock: RedisClock;
+  readonly options: Required<ClientOptions>;
+  readonly directory: Directory;
+  readonly inbox: Inbox;
+  readonly wheel: TimerWheel = new TimerWheel();
+  readonly replyList: string;
+  readonly #outbox: Outbox;
+  readonly #receivers = new Map<string, Receiver>();
+  readonly #routes = new Map<string, Route>();
+  readonly #metrics = new Metrics("client");
+  readonly #idPrefix: string;
+  readonly #looker: Looker;
+  #lastId = 0;
+  #closed = false;
+
+  constructor(
+    redis: Redis,
+    wire: { readonly dialect: Dialect; readonly clock: RedisClock },
+    options: Required<ClientOptions>,
+  ) {
+    this.redis = redis;
+    this.dialect = wire.dialect;
+    this.clock = wire.clock;
+    this.options = options;
+    this.#idPrefix = idPrefix();
+    this.replyList = wire.dialect.keys.reply(this.#idPrefix.slice(0, -1));
+    this.directory = new Directory(redis, wire.dialect.keys);
+    this.#looker = new Looker(() => this.#look());
+    this.#outbox = new Outbox(redis, {
+      push: wire.dialect.push,
+      repeatable: false,
+      onError: (error, texts, list) => this.#notSent(error, texts, list),
+    });
+    this.inbox = new Inbox({
+      redis,
+      dialect: wire.dialect,
+      replyList: this.replyList,
+      modern: !options.plainPop && hasBlmpop(redis),
+      onReplies: (texts) => {
+        for (const text of texts) this.#receive(text);
+      },
+      onGap: () => this.#gap(),
+    });
+  }
+
+  get inFlight(): number {
+    return this.#receivers.size;
+  }
+
+  get routes(): Iterable<Route> {
+    return this.#routes.values();
+  }
+
+  /** The route of "service.method". */
+  route(target: string): Route {
+    return this.#routes.get(target) ?? this.routeOf(splitTarget(this.dialect, target), target);
+  }
+
+  routeOf(name: { service: string; method: string }, cachedAs: string): Route {
+    let route = this.#routes.get(cachedAs);
+    if (route === undefined) {
+      route = new Route(this.dialect, this.#metrics, name);
+      this.#routes.set(cachedAs, route);
+    }
+    return route;
+  }
+
+  /** A UUID (version 8: the layout is ours) with a constant part per client and a counter. */
+  nextId(): string {
+    this.#lastId += 1;
+    return this.#idPrefix + this.#lastId.toString(16).padStart(12, "0");
+  }
+
+  /** The deadline on the wire for something that may take so long. */
+  deadlineIn(ms: number): number {
+    return Math.ceil(this.clock.now() + ms);
+  }
+
+  /** Sends a call and waits for its answer. */
+  send(route: Route, params: unknown, options: SendOptions): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const { timeoutMs, onProgress } = options;
+      const pending = new PendingCall(this, route, {
+        id: this.nextId(),
+        timeoutMs,
+        resolve,
+        reject,
+      });
+      pending.onProgress = onProgress;
+      pending.failsOnLoss = options.repeatable === true;
+      if (options.signal !== undefined) this.#cancelWhen(options.signal, pending);
+      const text = this.prepare(pending, {
+        params,
+        track: onProgress !== undefined,
+        traceparent: options.traceparent,
+      });
+      this.#outbox.push(route.list, text, this.requestTtl(timeoutMs));
+    });
+  }
+
+  /** Registers a call as waiting and gives its text; the caller pushes it. */
+  prepare(
+    pending: PendingCall,
+    more: Pick<OutgoingCall, "params" | "track" | "traceparent" | "session">,
+  ): string {
+    const { id, route, timeoutMs } = pending;
+    const shared = this.#usesReplyList(route.service);
+    const text = this.encode({
+      ...more,
+      id,
+      method: route.method,
+      deadline: this.deadlineIn(timeoutMs),
+      replyTo: shared ? this.replyList : undefined,
+    });
+    pending.text = text;
+    this.register(pending);
+    this.wheel.set(pending, timeoutMs);
+    if (shared) {
+      pending.nextLookAt = pending.sentAt + LOOK_EVERY_MS;
+      if (this.#looker.after === undefined) this.wheel.set(this.#looker, LOOK_EVERY_MS);
+      this.inbox.start();
+    } else {
+      this.#watch(pending);
+    }
+    return text;
+  }
+
+  /** The text of a call, within its bounds. */
+  encode(call: OutgoingCall): string {
+    const text = this.dialect.encodeCall(call);
+    const over = bytesOver(text, this.options.maxMessageBytes);
+    if (over === undefined) return text;
+    throw new MessageTooLargeError(
+      `the call of ${call.method}`,
+      over,
+      this.options.maxMessageBytes,
+    );
+  }
+
+  /** Delivers what comes under the receiver's id to it, until forget(). */
+  register(receiver: Receiver): void {
+    if (this.#closed) throw new RpcClosedError("the client");
+    this.#receivers.set(receiver.id, receiver);
+  }
+
+  forget(receiver: Receiver): void {
+    this.#receivers.delete(receiver.id);
+  }
+
+  /** Pushes a message with whatever else leaves now. */
+  post(list: string, text: string): void {
+    this.#outbox.push(list, text, CONTROL_TTL_SECONDS);
+  }
+
+  /** Pushes a call that nobody here waits for; resolves when Redis has it. */
+  async deliver(list: string, text: string, ttlSeconds: number | undefined): Promise<void> {
+    if (this.#closed) throw new RpcClosedError("the client");
+    try {
+      await this.#outbox.pushed(list, text, ttlSeconds);
+    } catch (error) {
+      throw isReply(error, "WRONGTYPE") ? new WrongKeyTypeError(list, error) : error;
+    }
+  }
+
+  /** How long the request list has to live, in wires where it does not live for ever. */
+  requestTtl(timeoutMs: number): number | undefined {
+    const { requestTtlSeconds } = this.dialect;
+    if (requestTtlSeconds === undefined) return undefined;
+    return Math.max(requestTtlSeconds, Math.ceil(timeoutMs / 1_000));
+  }
+
+  /** Gives a pending call up: it is taken out of the queue, or its worker is told. */
+  async cancel(pending: PendingCall, reason: unknown): Promise<void> {
+    if (!this.#receivers.has(pending.id)) return;
+    pending.fail(reason);
+    const [removed] = await this.redis.run(
+      move,
+      [pending.list ?? pending.route.list, pending.route.list],
+      [pending.text, ""],
+    );
+    if (removed === 0) await this.tellWorkers(pending.route.service, cancelText(pending.id));
+  }
+
+  /** Sends a control message to every live worker of a service. */
+  async tellWorkers(service: string, text: string): Promise<void> {
+    for (const { ctl } of await this.directory.workers(service, 1_000)) {
+      if (ctl !== undefined) this.post(ctl, text);
+    }
+  }
+
+  answered(call: PendingCall): void {
+    this.#receivers.delete(call.id);
+    this.wheel.clear(call);
+    call.onSettled?.();
+    if (call.responseKey !== undefined) this.inbox.unwatch(call.responseKey);
+    if (call.progressKey !== undefined) this.inbox.unwatch(call.progressKey);
+  }
+
+  expired(call: PendingCall): void {
+    call.fail(new DeadlineExceededError(`the call of ${call.route.name}`, call.timeoutMs));
+  }
+
+  decode(message: Readonly<Record<string, unknown>>): IncomingAnswer | undefined {
+    return this.dialect.decodeAnswer(message);
+  }
+
+  failure(error: unknown): RpcError {
+    return errorFromWire(error);
+  }
+
+  progress(message: Readonly<Record<string, unknown>>): Progress {
+    return this.dialect.decodeProgress(message);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const closed = new RpcClosedError("the client");
+    for (const receiver of [...this.#receivers.values()]) receiver.fail(closed);
+    this.wheel.clear(this.#looker);
+    await this.#outbox.drained();
+    await this.inbox.close();
+    const { replyList } = this;
+    await this.redis.send(["DEL", replyList], { key: replyList, repeatable: true });
+  }
+
+  #cancelWhen(signal: AbortSignal, pending: PendingCall): void {
+    const onAbort = () => {
+      const reason = new CancelledError(`the call of ${pending.route.name}`, signal.reason);
+      this.cancel(pending, reason).catch((error) =>
+        this.redis.logger.debug({ err: error, id: pending.id }, "cannot cancel a call"),
+      );
+    };
+    pending.onSettled = () => signal.removeEventListener("abort", onAbort);
+    signal.addEventListener("abort", onAbort, { once: true });
+  }
+
+  #usesReplyList(service: string): boolean {
+    const { replies } = this.options;
+    if (replies !== "auto") return replies === "list";
+    return this.dialect.name === "jsonrpc" && this.directory.allUseReplyLists(service);
+  }
+
+  #receive(text: string): void {
+    try {
+      const message = JSON.parse(text) as Record<string, unknown>;
+      this.#receivers.get(message.id as string)?.receive(message);
+    } catch (error) {
+      this.redis.logger.warn({ err: error, text }, "an answer is not understood");
+    }
+  }
+
+  #watch(pending: PendingCall): void {
+    const { keys } = this.dialect;
+    const { id, route } = pending;
+    const refuse = (error: unknown) => pending.fail(error);
+    pending.responseKey = keys.response(route.method, id);
+    this.inbox.watch(pending.responseKey, {
+      receive: (text) => receiveAnswer(pending, text),
+      refuse,
+    });
+    if (pending.onProgress === undefined) return;
+    pending.progressKey = keys.progress(route.method, id);
+    const receive = (text: string) => receiveAnswer(pending, `{"progress":${text}}`);
+    this.inbox.watch(pending.progressKey, { receive, refuse });
+  }
+
+  #notSent(error: unknown, texts: readonly string[], list: string): void {
+    const unknown = error instanceof ConnectionLostError;
+    const reason = isReply(error, "WRONGTYPE") ? new WrongKeyTypeError(list, error) : error;
+    for (const text of texts) {
+      const receiver = this.#receivers.get(readHead(text)?.id ?? "");
+      // It may have arrived, and then its answer will come; its deadline decides if not.
+      if (unknown && !(receiver as Partial<PendingCall> | undefined)?.failsOnLoss) continue;
+      receiver?.fail(reason);
+    }
+  }
+
+  /** What was popped for us when the connection broke is gone: workers remember it for a while. */
+  #gap(): void {
+    const missing = new Map<string, string[]>();
+    for (const receiver of this.#receivers.values()) {
+      receiver.onGap();
+      if (!(receiver instanceof PendingCall) || receiver.responseKey !== undefined) continue;
+      const { service } = receiver.route;
+      const ids = missing.get(service);
+      if (ids === undefined) missing.set(service, [receiver.id]);
+      else ids.push(receiver.id);
+    }
+    for (const [service, again] of missing) {
+      this.tellWorkers(service, JSON.stringify({ again })).catch((error) =>
+        this.redis.logger.debug({ err: error, service }, "cannot ask for lost answers"),
+      );
+    }
+  }
+
+  /** Looks for answers under documented keys of calls that have waited for a while. */
+  #look(): void {
+    const now = performance.now();
+    const late = new Map<string, PendingCall>();
+    for (const receiver of this.#receivers.values()) {
+      if (!(receiver instanceof PendingCall) || receiver.responseKey !== undefined) continue;
+      if (now - receiver.sentAt < LOOK_EVERY_MS || late.size >= LOOK_AT_MOST) break;
+      if (now < receiver.nextLookAt) continue;
+      receiver.nextLookAt = now + (now - receiver.sentAt);
+      late.set(this.dialect.keys.response(receiver.route.method, receiver.id), receiver);
+    }
+    if (this.#receivers.size > 0) this.wheel.set(this.#looker, LOOK_EVERY_MS);
+    if (late.size === 0) return;
+    this.inbox.look([...late.keys()]).then(
+      (found) => {
+        for (const [key, texts] of found) {
+          const pending = late.get(key) as PendingCall;
+          this.directory.notePlainWorker(pending.route.service);
+          for (const text of texts) receiveAnswer(pending, text);
+        }
+      },
+      (error) => this.redis.logger.debug({ err: error }, "cannot look for answers yet"),
+    );
+  }
+}
+
+/** The control message that gives a call up. */
+export function cancelText(id: string): string {
+  return JSON.stringify({ id, cancel: true });
+}
+
+function receiveAnswer(pending: PendingCall, text: string): void {
+  try {
+    pending.receive(JSON.parse(text) as Record<string, unknown>);
+  } catch (error) {
+    pending.fail(new RpcError("PARSE_ERROR", "the answer is not JSON", { cause: error }));
+  }
+}
+
+function idPrefix(): string {
+  const hex = randomBytes(10).toString("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(12, 15)}-8${hex.slice(15, 18)}-`;
+}
+
+class Looker extends WheelEntry {
+  readonly #look: () => void;
+
+  constructor(look: () => void) {
+    super();
+    this.#look = look;
+  }
+
+  override due(): void {
+    this.#look();
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * The first bytes of a call, readable without parsing the rest. Callers of ours write the members in
+ * this order, which is still ordinary JSON to everyone else:
+ *
+ *   {"dl":1763245000000,"id":"0f5c...","rt":"/api/shop/reply/9b2e...","notification":true,...
+ *   0     6             20     27       optional: answer into this list  optional: no answer
+ *
+ * `dl` is the deadline in ms of Redis time: thirteen digits until the year 2286. A worker that comes
+ * back to ten thousand outdated calls can refuse each of them for the price of a few comparisons,
+ * however large they are.
+ */
+
+/** What the first bytes say. */
+export interface Head {
+  /** ms of Redis time. */
+  readonly deadline: number;
+  readonly id: string;
+  /** The list the caller wants its answer in. */
+  readonly replyTo: string | undefined;
+  /** Nobody waits for an answer. */
+  readonly silent: boolean;
+}
+
+const BEFORE_DEADLINE = '{"dl":';
+const BEFORE_ID = ',"id":"';
+const BEFORE_REPLY = ',"rt":"';
+const SILENT = [',"notification":true', ',"no_response":true'];
+const DEADLINE_AT = BEFORE_DEADLINE.length;
+const DIGITS = 13;
+const ID_AT = DEADLINE_AT + DIGITS + BEFORE_ID.length;
+
+/** The head as text, without the closing of the object. */
+export function writeHead(head: Omit<Head, "replyTo" | "silent">): string {
+  return `${BEFORE_DEADLINE}${head.deadline}${BEFORE_ID}${head.id}"`;
+}
+
+/** The deadline alone, or undefined if the text does not begin with one. */
+export function readDeadline(text: string): number | undefined {
+  if (!text.startsWith(BEFORE_DEADLINE)) return undefined;
+  const deadline = Number(text.slice(DEADLINE_AT, DEADLINE_AT + DIGITS));
+  return deadline > 0 && text.startsWith(BEFORE_ID, DEADLINE_AT + DIGITS) ? deadline : undefined;
+}
+
+/** The whole head, or undefined if the text is not laid out like that. */
+export function readHead(text: string): Head | undefined {
+  const deadline = readDeadline(text);
+  if (deadline === undefined) return undefined;
+  const idEnd = text.indexOf('"', ID_AT);
+  const id = text.slice(ID_AT, idEnd);
+  if (idEnd < 0 || id === "" || id.includes("\\")) return undefined;
+  let at = idEnd + 1;
+  let replyTo: string | undefined;
+  if (text.startsWith(BEFORE_REPLY, at)) {
+    const end = text.indexOf('"', at + BEFORE_REPLY.length);
+    if (end < 0) return undefined;
+    replyTo = text.slice(at + BEFORE_REPLY.length, end);
+    at = end + 1;
+  }
+  return { deadline, id, replyTo, silent: SILENT.some((mark) => text.startsWith(mark, at)) };
+}

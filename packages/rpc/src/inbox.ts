@@ -1,0 +1,169 @@
+/**
+ * Everything a client process waits for, on one blocking connection: its reply list, where answers of
+ * our own workers come by the hundred, and any number of single keys (response, process), where those
+ * of documented workers come one by one.
+ *
+ *          +-------------------------------------------------------------+
+ *          v                                                             |
+ *   arm: BLMPOP reply, key, key, ... --popped--> deliver --> collect the other keys without waiting
+ *          ^          |
+ *          |          +-- a key is added: CLIENT UNBLOCK, arm again
+ *          +-- lost: reconnect; onGap says that something popped may have died with the socket
+ */
+import { isReply, type Redis } from "@ropeway/core";
+import { type BlockingConnection, Loop } from "@ropeway/core/internal";
+import type { Dialect } from "./dialect.ts";
+import { WrongKeyTypeError } from "./errors.ts";
+import { type Popped, Popper } from "./popper.ts";
+import { collect } from "./scripts.ts";
+
+/** What an inbox is given. */
+export interface InboxOptions {
+  readonly redis: Redis;
+  readonly dialect: Dialect;
+  readonly replyList: string;
+  /** Whether BLMPOP may be used. */
+  readonly modern: boolean;
+  onReplies(texts: readonly string[]): void;
+  onGap(): void;
+}
+
+/** Whoever waits for the elements of one key. */
+export interface KeyListener {
+  receive(text: string): void;
+  /** The key holds another type than a list: nothing will ever come. */
+  refuse(error: WrongKeyTypeError): void;
+}
+
+const BLOCK_MS = 5_000;
+const PER_POP = 512;
+const PER_COLLECT = 1_000;
+
+/** See the top of the file. */
+export class Inbox {
+  readonly #options: InboxOptions;
+  readonly #loop: Loop;
+  readonly #watched = new Map<string, KeyListener>();
+  #connection: BlockingConnection | undefined;
+  #popper: Popper | undefined;
+  #arming: AbortController | undefined;
+  #armed: ReadonlySet<string> = new Set();
+  #rearmScheduled = false;
+  #gap = false;
+
+  constructor(options: InboxOptions) {
+    this.#options = options;
+    this.#loop = new Loop({
+      tick: (signal) => this.#tick(signal),
+      onError: (error) => {
+        this.#gap = true;
+        options.redis.logger.warn({ err: error }, "cannot collect answers yet");
+      },
+      backoff: { baseMs: 10, maxMs: 500 },
+    });
+  }
+
+  /** Begins to listen to the reply list; later calls change nothing. */
+  start(): void {
+    this.#loop.start();
+  }
+
+  /** Delivers what comes under a key until unwatch(). One listener per key. */
+  watch(key: string, listener: KeyListener): void {
+    this.#watched.set(key, listener);
+    this.start();
+    if (this.#arming === undefined || this.#rearmScheduled || this.#armed.has(key)) return;
+    this.#rearmScheduled = true;
+    process.nextTick(() => {
+      this.#rearmScheduled = false;
+      this.#arming?.abort();
+    });
+  }
+
+  unwatch(key: string): void {
+    this.#watched.delete(key);
+  }
+
+  /** Looks under these keys once, now. */
+  async look(keys: readonly string[]): Promise<readonly [string, readonly string[]][]> {
+    const { redis, dialect } = this.#options;
+    const verb = dialect.popSide === "RIGHT" ? "RPOP" : "LPOP";
+    return redis.run(collect, keys, [verb, PER_POP]);
+  }
+
+  async close(): Promise<void> {
+    this.#arming?.abort();
+    await this.#loop.close();
+    await this.#connection?.close();
+  }
+
+  async #tick(signal: AbortSignal): Promise<number> {
+    const popper = await this.#ready();
+    if (this.#gap) {
+      this.#gap = false;
+      this.#options.onGap();
+      await this.#collectWatched();
+    }
+    const lists = [this.#options.replyList, ...this.#watched.keys()];
+    const arming = new AbortController();
+    const stop = () => arming.abort();
+    signal.addEventListener("abort", stop, { once: true });
+    this.#armed = this.#watched.size > 0 ? new Set(lists) : NOTHING;
+    this.#arming = arming;
+    const options = { count: PER_POP, blockMs: BLOCK_MS, signal: arming.signal };
+    let popped: Popped | null;
+    try {
+      popped = await popper.pop(lists, options);
+    } catch (error) {
+      if (isReply(error, "WRONGTYPE")) await this.#refuseWrongKeys(error);
+      throw error;
+    } finally {
+      this.#arming = undefined;
+      signal.removeEventListener("abort", stop);
+    }
+    if (popped === null) return 0;
+    if (popped.list === this.#options.replyList) this.#options.onReplies(popped.texts);
+    else this.#deliver(popped.list, popped.texts);
+    if (this.#watched.size > 1) await this.#collectWatched();
+    return 0;
+  }
+
+  async #ready(): Promise<Popper> {
+    if (this.#popper === undefined) {
+      const { redis, dialect, replyList, modern } = this.#options;
+      this.#connection ??= await redis.blocking("rpc-replies", replyList);
+      this.#popper = new Popper(this.#connection, dialect.popSide, modern);
+    }
+    return this.#popper;
+  }
+
+  async #collectWatched(): Promise<void> {
+    const keys = [...this.#watched.keys()];
+    for (let at = 0; at < keys.length; at += PER_COLLECT) {
+      const found = await this.look(keys.slice(at, at + PER_COLLECT));
+      for (const [key, texts] of found) this.#deliver(key, texts);
+    }
+  }
+
+  #deliver(key: string, texts: readonly string[]): void {
+    const listener = this.#watched.get(key);
+    for (const text of texts) listener?.receive(text);
+  }
+
+  /** One key of another type makes the whole pop fail: its listener is told, the others go on. */
+  async #refuseWrongKeys(cause: unknown): Promise<void> {
+    const { redis } = this.#options;
+    const keys = [...this.#watched.keys()];
+    const types = await Promise.all(
+      keys.map((key) => redis.send<string>(["TYPE", key], { key, repeatable: true })),
+    );
+    for (const [i, key] of keys.entries()) {
+      if (types[i] === "list" || types[i] === "none") continue;
+      const listener = this.#watched.get(key);
+      this.#watched.delete(key);
+      listener?.refuse(new WrongKeyTypeError(key, cause));
+    }
+  }
+}
+
+const NOTHING: ReadonlySet<string> = new Set();

@@ -1,0 +1,103 @@
+/**
+ * The wire of seed 000: one list per service, calls in JSON-RPC's manner with version "2".
+ *
+ *   call      {"dl":..,"id":..,"rt":..,"version":"2","method":"add_user","params":[..]}
+ *   answer    {"id":..,"result":..}  or  {"id":..,"error":{"code":..,"message":..,"data":..}}
+ *   progress  {"time":..,"percent":0.562,"message":".."}
+ *
+ * `notification:true` keeps its id and gets no answer; `track_process:1` asks for progress.
+ */
+import {
+  type Dialect,
+  type IncomingAnswer,
+  type IncomingCall,
+  type OutgoingCall,
+  type Progress,
+  parseObject,
+  readAddedMembers,
+  readId,
+  writeAddedMembers,
+} from "./dialect.ts";
+import { InvalidRequestError, type WireError } from "./errors.ts";
+import { writeHead } from "./head.ts";
+import { JsonRpcKeys } from "./keys.ts";
+
+/** See the top of the file. */
+export class JsonRpcDialect implements Dialect {
+  readonly name = "jsonrpc" as const;
+  readonly keys: JsonRpcKeys;
+  readonly push = "LPUSH" as const;
+  readonly popSide = "RIGHT" as const;
+  readonly requestTtlSeconds: undefined;
+  readonly rotates = true;
+
+  constructor(ns: string) {
+    this.keys = new JsonRpcKeys(ns);
+  }
+
+  encodeCall(call: OutgoingCall): string {
+    const { id, deadline } = call;
+    let text = deadline === undefined ? `{"id":"${id}"` : writeHead({ deadline, id });
+    if (call.replyTo !== undefined) text += `,"rt":"${call.replyTo}"`;
+    if (call.notification) text += ',"notification":true';
+    text += `,"version":"2","method":${JSON.stringify(call.method)}`;
+    if (call.track) text += ',"track_process":1';
+    text += writeAddedMembers(call);
+    return `${text},"params":${JSON.stringify(call.params)}}`;
+  }
+
+  decodeCall(text: string): IncomingCall {
+    const message = parseObject(text);
+    const id = readId(message.id);
+    if (id === undefined) throw new InvalidRequestError("it has no usable id", message.id);
+    const { method, params = [] } = message;
+    if (typeof method !== "string" || method === "") {
+      throw new InvalidRequestError("method is not a text", method, id);
+    }
+    if (typeof params !== "object" || params === null) {
+      throw new InvalidRequestError("params is neither an array nor an object", params, id);
+    }
+    return {
+      id,
+      method,
+      params,
+      notification: message.notification === true,
+      track: Boolean(message.track_process),
+      ...readAddedMembers(message),
+    };
+  }
+
+  encodeResult(id: string, result: string): string {
+    return `{"id":${JSON.stringify(id)},"result":${result}}`;
+  }
+
+  encodeError(id: string, error: WireError): string {
+    return `{"id":${JSON.stringify(id)},"error":${JSON.stringify(error)}}`;
+  }
+
+  decodeAnswer(value: Readonly<Record<string, unknown>>): IncomingAnswer | undefined {
+    const id = readId(value.id);
+    if (value.error !== undefined && value.error !== null) return { id, error: value.error };
+    return "result" in value ? { id, result: value.result } : undefined;
+  }
+
+  encodeProgress(progress: Progress): string {
+    return JSON.stringify(progress);
+  }
+
+  decodeProgress(value: Readonly<Record<string, unknown>>): Progress {
+    return {
+      time: Number(value.time),
+      percent: Number(value.percent),
+      message: String(value.message ?? ""),
+    };
+  }
+
+  ticket(_method: string, id: string): string {
+    return id;
+  }
+
+  readTicket(ticket: string): { method: string; id: string } {
+    return { method: "", id: ticket };
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * Pushes, gathered: everything that is pushed while one event is being handled leaves as one variadic
+ * push per list. Under load an event brings a few hundred answers and so a few hundred new messages,
+ * which become one command; a single message leaves at once.
+ *
+ *   push(list, text) --> per list: [text, text, ...] --(end of this event's microtasks)--> LPUSH list ...
+ *
+ * The flush hangs on process.nextTick, which runs when the promise continuations of the event have
+ * run: later than a microtask would (all continuations are in), earlier than the next turn of the loop
+ * (the connection writes at its end anyway, so gathering costs no latency).
+ */
+import type { Redis } from "@ropeway/core";
+import { type Deferred, deferred } from "@ropeway/core/internal";
+
+/** How one list is pushed to. */
+export interface OutboxOptions {
+  readonly push: "LPUSH" | "RPUSH";
+  /** A push whose outcome is unknown is made again: a doubled message does no harm. */
+  readonly repeatable: boolean;
+  /** Told of a failed push and of what was in it. */
+  onError(error: unknown, texts: readonly string[], list: string): void;
+  /** Sees each push just before it leaves. */
+  onFlush?(texts: readonly string[], list: string): void;
+}
+
+interface Parcel {
+  readonly command: string[];
+  readonly ttlSeconds: number | undefined;
+  sent: Deferred<void> | undefined;
+}
+
+/** More than this in one command would make Redis busy for too long at once. */
+const MAX_PER_PUSH = 1_000;
+
+/** See the top of the file. */
+export class Outbox {
+  readonly #redis: Redis;
+  readonly #options: OutboxOptions;
+  readonly #flush = () => this.flush();
+  #parcels = new Map<string, Parcel>();
+  #scheduled = false;
+  #underWay = 0;
+  #idle: (() => void) | undefined;
+
+  constructor(redis: Redis, options: OutboxOptions) {
+    this.#redis = redis;
+    this.#options = options;
+  }
+
+  /** Adds a message; `ttlSeconds` makes the list expire that long after its last push. */
+  push(list: string, text: string, ttlSeconds?: number): void {
+    this.#add(list, text, ttlSeconds);
+  }
+
+  /** The same, for a caller who wants to know when Redis has it. */
+  pushed(list: string, text: string, ttlSeconds?: number): Promise<void> {
+    const parcel = this.#add(list, text, ttlSeconds);
+    parcel.sent ??= deferred();
+    return parcel.sent.promise;
+  }
+
+  #add(list: string, text: string, ttlSeconds: number | undefined): Parcel {
+    let parcel = this.#parcels.get(list);
+    if (parcel === undefined || parcel.command.length > MAX_PER_PUSH) {
+      if (parcel !== undefined) this.flush();
+      parcel = { command: [this.#options.push, list], ttlSeconds, sent: undefined };
+      this.#parcels.set(list, parcel);
+    }
+    parcel.command.push(text);
+    if (!this.#scheduled) {
+      this.#scheduled = true;
+      process.nextTick(this.#flush);
+    }
+    return parcel;
+  }
+
+  /** Sends what has been gathered. */
+  flush(): void {
+    this.#scheduled = false;
+    const parcels = this.#parcels;
+    if (parcels.size === 0) return;
+    this.#parcels = new Map();
+    for (const [list, parcel] of parcels) this.#send(list, parcel);
+  }
+
+  /** Resolves when everything pushed so far has been answered. */
+  async drained(): Promise<void> {
+    this.flush();
+    while (this.#underWay > 0) {
+      await new Promise<void>((resolve) => {
+        this.#idle = resolve;
+      });
+    }
+  }
+
+  #send(list: string, parcel: Parcel): void {
+    const { push, repeatable, onError, onFlush } = this.#options;
+    const options = { key: list, repeatable };
+    const texts = () => parcel.command.slice(2);
+    if (onFlush !== undefined) onFlush(texts(), list);
+    this.#underWay += 1;
+    this.#redis.send(parcel.command, options).then(
+      () => {
+        parcel.sent?.resolve();
+        this.#done();
+      },
+      (error) => {
+        parcel.sent?.reject(error);
+        onError(error, texts(), list);
+        this.#done();
+      },
+    );
+    if (parcel.ttlSeconds === undefined) return;
+    // If this fails so has the push, or the list lives a little too long; both are told above.
+    this.#redis
+      .send(["EXPIRE", list, String(parcel.ttlSeconds)], { key: list, repeatable: true })
+      .catch((error) =>
+        this.#redis.logger.debug({ err: error, list, push }, "cannot expire a list"),
+      );
+  }
+
+  #done(): void {
+    this.#underWay -= 1;
+    if (this.#underWay > 0) return;
+    this.#idle?.();
+    this.#idle = undefined;
+  }
+}

@@ -1,0 +1,74 @@
+/**
+ * Takes several elements at once from the first of some lists that has any, waiting if none has.
+ *
+ *   Redis >= 7   BLMPOP t n list.. RIGHT COUNT c                     one round trip
+ *   before       BRPOP list.. t, then RPOP list c-1                  two, the second without waiting
+ */
+import type { Redis } from "@ropeway/core";
+import { atLeast, type BlockingConnection } from "@ropeway/core/internal";
+
+/** What was popped from which list, oldest first. */
+export interface Popped {
+  readonly list: string;
+  readonly texts: readonly string[];
+}
+
+/** How to pop. */
+export interface PopOptions {
+  /** At most how many. */
+  readonly count: number;
+  readonly blockMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** See the top of the file. */
+export class Popper {
+  readonly #connection: BlockingConnection;
+  readonly #side: "RIGHT" | "LEFT";
+  readonly #modern: boolean;
+
+  constructor(connection: BlockingConnection, side: "RIGHT" | "LEFT", modern: boolean) {
+    this.#connection = connection;
+    this.#side = side;
+    this.#modern = modern;
+  }
+
+  /** null when the time or the signal ended the wait. */
+  async pop(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
+    return this.#modern ? this.#popMany(lists, options) : this.#popThenMore(lists, options);
+  }
+
+  async #popMany(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
+    const { count, blockMs, signal } = options;
+    const command = ["BLMPOP", seconds(blockMs), String(lists.length), ...lists];
+    command.push(this.#side, "COUNT", String(count));
+    const reply = await this.#connection.send<[string, string[]]>(command, { blockMs, signal });
+    return reply === null ? null : { list: reply[0], texts: reply[1] };
+  }
+
+  async #popThenMore(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
+    const { count, blockMs, signal } = options;
+    const verb = this.#side === "RIGHT" ? "RPOP" : "LPOP";
+    const first = [`B${verb}`, ...lists, seconds(blockMs)];
+    const reply = await this.#connection.send<[string, string]>(first, { blockMs, signal });
+    if (reply === null) return null;
+    const [list, text] = reply;
+    if (count === 1) return { list, texts: [text] };
+    try {
+      const command = [verb, list, String(count - 1)];
+      const more = await this.#connection.send<string[]>(command, { blockMs: 0 });
+      return { list, texts: [text, ...(more ?? [])] };
+    } catch {
+      return { list, texts: [text] }; // what has been popped is delivered; the next pop tells the error
+    }
+  }
+}
+
+/** Whether the server knows BLMPOP. */
+export function hasBlmpop(redis: Redis): boolean {
+  return atLeast(redis.server, [7, 0]);
+}
+
+function seconds(ms: number): string {
+  return String(Math.max(ms, 1) / 1_000);
+}

@@ -1,0 +1,95 @@
+/**
+ * Says that a worker lives, what it serves and how it fares: the works keys, the group key and the
+ * leases, renewed together by one script; three missed beats mean death.
+ *
+ * It also knows when this worker must count itself as dead: a process that was stopped for longer than
+ * its ttl may find its session mapped to, and its calls run by, another.
+ */
+import type { Redis } from "@ropeway/core";
+import { Loop } from "@ropeway/core/internal";
+import { beat, leave } from "./scripts.ts";
+
+/** One key that says that this worker lives. */
+export interface SignOfLife {
+  readonly index: string;
+  readonly key: string;
+  /** Its value, made anew for each beat. */
+  value(): string;
+}
+
+/** What a registrar is given. */
+export interface RegistrarOptions {
+  readonly redis: Redis;
+  readonly node: string;
+  readonly worker: string;
+  readonly heartbeatMs: number;
+  readonly signs: readonly SignOfLife[];
+  /** The lease sets of the at-least-once lists. */
+  readonly leases: readonly string[];
+  /** Others may have taken over what this worker was doing: sessions, and the lists of these leases. */
+  onLapsed(leases: readonly string[]): void;
+}
+
+const BEATS_PER_LIFE = 3;
+
+/** See the top of the file. */
+export class Registrar {
+  readonly #options: RegistrarOptions;
+  readonly #loop: Loop;
+  readonly ttlMs: number;
+  #aliveUntil = 0;
+
+  constructor(options: RegistrarOptions) {
+    this.#options = options;
+    this.ttlMs = Math.ceil(options.heartbeatMs * BEATS_PER_LIFE);
+    this.#loop = new Loop({
+      tick: async () => {
+        await this.#beat();
+        return options.heartbeatMs;
+      },
+      onError: (error) => options.redis.logger.warn({ err: error }, "cannot renew a worker's keys"),
+      backoff: { baseMs: 50, maxMs: options.heartbeatMs },
+    });
+  }
+
+  /** Whether everyone else still counts this worker as alive. */
+  get alive(): boolean {
+    return performance.now() < this.#aliveUntil;
+  }
+
+  async start(): Promise<void> {
+    await this.#beat();
+    this.#loop.start();
+  }
+
+  /** Stops renewing and removes the keys. */
+  async close(): Promise<void> {
+    await this.#loop.close();
+    const { redis, signs, leases, node, worker } = this.#options;
+    await redis.run(leave, this.#keys(), [worker, signs.length, ...signs.map(() => node)]);
+    this.#aliveUntil = 0;
+    redis.logger.debug({ node, leases: leases.length }, "worker left");
+  }
+
+  async #beat(): Promise<void> {
+    const { redis, node, worker, signs, leases } = this.#options;
+    const first = this.#aliveUntil === 0;
+    const lapsed = !first && !this.alive;
+    const sent = performance.now();
+    const described = signs.flatMap((sign) => [node, sign.value()]);
+    const lost = await redis.run(beat, this.#keys(), [
+      this.ttlMs,
+      worker,
+      signs.length,
+      ...described,
+    ]);
+    this.#aliveUntil = sent + this.ttlMs;
+    if (first || (!lapsed && lost.length === 0)) return;
+    this.#options.onLapsed(lost.map((position) => leases[position - 1] as string));
+  }
+
+  #keys(): string[] {
+    const { signs, leases } = this.#options;
+    return [...signs.flatMap((sign) => [sign.index, sign.key]), ...leases];
+  }
+}
