@@ -10,8 +10,10 @@ import { recordOf } from "./record.ts";
 import { reportText } from "./report.ts";
 import { chosen, Run, type RunPlan } from "./run.ts";
 
-const SLICE_MS = 700;
+const TURNS = 3;
+const SLICE_MS = 250;
 const RETRIES = 4;
+const RETRIES_WITHIN_MS = 240_000;
 /** A quick run spends this on slices; opening and closing contenders comes on top. */
 const QUICK_SLICES_MS = 32_000;
 const QUICK_RETRIES_WITHIN_MS = 40_000;
@@ -46,21 +48,31 @@ async function main(args: readonly string[]): Promise<number> {
 
 function planOf(bench: Bench, options: BenchOptions): RunPlan {
   const { rounds, peers, only, quick } = options;
+  checkPeers(bench, peers ?? []);
   const slices = chosen(bench, { peers, only }).reduce(
     (sum, { contenders, weight = 1 }) => sum + contenders.length * weight,
     0,
   );
-  const quickMs = Math.floor(QUICK_SLICES_MS / Math.max(1, slices * (rounds + 1)));
+  const quickMs = Math.floor(QUICK_SLICES_MS / Math.max(1, slices * TURNS * (rounds + 1)));
   return {
     rounds,
+    turns: TURNS,
     peers,
     only,
     payload: options.payload ?? bench.payload,
-    sliceMs: quick ? Math.min(SLICE_MS, Math.max(50, quickMs)) : SLICE_MS,
+    sliceMs: quick ? Math.min(SLICE_MS, Math.max(40, quickMs)) : SLICE_MS,
     retries: quick ? 1 : RETRIES,
-    retryUntil: quick ? performance.now() + QUICK_RETRIES_WITHIN_MS : Number.POSITIVE_INFINITY,
+    retryUntil: performance.now() + (quick ? QUICK_RETRIES_WITHIN_MS : RETRIES_WITHIN_MS),
     note: (sentence) => process.stderr.write(`${sentence}\n`),
   };
+}
+
+function checkPeers(bench: Bench, asked: readonly string[]): void {
+  const contenders = bench.scenarios.flatMap((scenario) => scenario.contenders);
+  const known = new Set(contenders.filter(({ role }) => role === "peer").map(({ name }) => name));
+  const unknown = asked.find((peer) => !known.has(peer));
+  if (unknown === undefined) return;
+  throw new RangeError(`no peer ${JSON.stringify(unknown)}; there are: ${[...known].join(", ")}`);
 }
 
 async function write(

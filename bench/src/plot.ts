@@ -13,12 +13,11 @@ import { showNumber } from "./report.ts";
 import {
   absolute,
   baselineOf,
-  METRICS,
-  type Metric,
   type Results,
   type ScenarioResult,
   type Standing,
 } from "./results.ts";
+import { METRICS, type Metric } from "./sample.ts";
 import type { Spread } from "./statistics.ts";
 
 const PLOTTED: Readonly<Record<Measure, readonly Metric[]>> = {
@@ -34,17 +33,27 @@ const VALUE = 62;
 const ROW = 24;
 const BAR = 14;
 
+// Plain colours twice instead of CSS variables: renderers other than browsers know no variables.
 const STYLE = `
-  svg { font: 13px system-ui, sans-serif; --ink: #1f2328; --dim: #59636e; --paper: #fff;
-        --ours: #0969da; --peer: #afb8c1; --ceiling: #d9a441; }
+  text { font: 13px system-ui, sans-serif; fill: #1f2328; }
+  .dim { font-size: 11px; fill: #59636e; }
+  .title, text.ours { font-weight: 600; }
+  .paper { fill: #ffffff; }
+  rect.ours { fill: #0969da; }
+  rect.peer { fill: #afb8c1; }
+  rect.ceiling { fill: #d9a441; }
+  .whisker { stroke: #1f2328; stroke-width: 1.5; }
+  .one { stroke: #59636e; stroke-dasharray: 3 3; }
   @media (prefers-color-scheme: dark) {
-    svg { --ink: #e6edf3; --dim: #9198a1; --paper: #0d1117; --ours: #4493f8; --peer: #656c76; --ceiling: #bb8009; }
+    text { fill: #e6edf3; }
+    .dim { fill: #9198a1; }
+    .paper { fill: #0d1117; }
+    rect.ours { fill: #4493f8; }
+    rect.peer { fill: #656c76; }
+    rect.ceiling { fill: #bb8009; }
+    .whisker { stroke: #e6edf3; }
+    .one { stroke: #9198a1; }
   }
-  .paper { fill: var(--paper); } text { fill: var(--ink); } .dim { fill: var(--dim); font-size: 11px; }
-  .title { font-weight: 600; } .ours { fill: var(--ours); } .peer { fill: var(--peer); }
-  .ceiling { fill: var(--ceiling); } text.ours { font-weight: 600; }
-  .whisker { stroke: var(--ink); stroke-width: 1.5; opacity: .7; }
-  .one { stroke: var(--dim); stroke-dasharray: 3 3; }
 `;
 
 /** The whole run as an SVG document. */

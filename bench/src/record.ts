@@ -29,7 +29,12 @@ export function recordOf(outcome: Outcome): object {
       node: process.version,
       redis: redisVersion,
     },
-    options: { rounds: plan.rounds, payload: plan.payload, sliceMs: plan.sliceMs },
+    options: {
+      rounds: plan.rounds,
+      turns: plan.turns,
+      sliceMs: plan.sliceMs,
+      payload: plan.payload,
+    },
     bars: verdicts,
     scenarios: results.scenarios.map((result) => scenarioRecord(result, results)),
   };

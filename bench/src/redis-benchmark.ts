@@ -32,7 +32,8 @@ export async function openRedisBenchmark(stage: Stage, load: OutsideLoad): Promi
   return {
     run: async ({ ms }): Promise<Work> => {
       const before = Number(await client.get(load.counter));
-      const operations = Math.max(load.inFlight, Math.round(perMs * ms));
+      // It only sends whole pipelines.
+      const operations = Math.ceil((perMs * ms) / load.inFlight) * load.inFlight;
       const options = ["-h", stage.host, "-p", stage.port, "-c", 1, "-P", load.inFlight];
       const args = [...options, "-n", operations, "--csv", ...load.command].map(String);
       const { stdout } = await run(program, args);

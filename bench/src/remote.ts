@@ -10,9 +10,9 @@
  * The child ends when the channel does, so it outlives neither an orderly end nor a killed parent.
  */
 import { type ChildProcess, fork } from "node:child_process";
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { createRequire } from "node:module";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
 /** What a served process can be asked. */
 export type Verbs = Readonly<Record<string, (value: never) => unknown>>;
@@ -36,6 +36,8 @@ interface Pending {
 
 const ANSWER_WITHIN_MS = 120_000;
 const CLOSE_WITHIN_MS = 10_000;
+/** `.js` when the build is running, `.ts` when tests run the sources. */
+const ENDING = import.meta.url.slice(-3);
 /** /proc counts in these; Linux has fixed them at 100 per second for user space. */
 const MICROS_PER_TICK = 10_000;
 
@@ -49,18 +51,29 @@ export class Remote {
 
   /** Starts the file (given as its source, `./x.ts`) and waits until its start() is done. */
   static async fork(file: URL, config?: unknown): Promise<Remote> {
-    // This file's own ending tells whether the build or the sources are running.
-    const path = fileURLToPath(file).replace(/\.[jt]s$/, import.meta.url.slice(-3));
-    const child = fork(path, [], { serialization: "advanced", stdio: ["ignore", 2, 2, "ipc"] });
+    const path = fileURLToPath(file).replace(/\.[jt]s$/, ENDING);
+    const child = fork(path, [], {
+      serialization: "advanced",
+      stdio: ["ignore", 2, 2, "ipc"],
+      execArgv: ENDING === ".ts" ? sourceArguments() : [],
+    });
     const remote = new Remote(child, path);
-    await remote.ask("start", config);
-    return remote;
+    try {
+      await remote.ask("start", config);
+      return remote;
+    } catch (error) {
+      child.kill("SIGKILL");
+      throw error;
+    }
   }
 
   private constructor(child: ChildProcess, name: string) {
     this.#child = child;
     this.#name = name;
-    this.#ended = once(child, "exit");
+    this.#ended = new Promise((resolve) => {
+      child.once("exit", resolve);
+      child.once("error", resolve);
+    });
     child.on("message", (answer: Answer) => this.#answered(answer));
     child.once("error", (error) => this.#lost(error));
     child.once("exit", (code, signal) => {
@@ -118,6 +131,11 @@ export class Remote {
   #lost(error: Error): void {
     for (const pending of [...this.#pending.values()]) pending.reject(error);
   }
+}
+
+function sourceArguments(): string[] {
+  const loader = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
+  return ["--conditions=@ropeway/source", "--import", loader];
 }
 
 /** The child's end: called once, at the bottom of a worker file. */

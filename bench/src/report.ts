@@ -2,12 +2,11 @@
 import {
   absolute,
   baselineOf,
-  METRICS,
-  type Metric,
   type Results,
   type ScenarioResult,
   type Standing,
 } from "./results.ts";
+import { METRICS, type Metric } from "./sample.ts";
 import type { Spread } from "./statistics.ts";
 
 /** The metrics that at least one contender of the scenario has. */
@@ -71,9 +70,9 @@ function disturbance({ standings }: ScenarioResult): string {
   const samples = standings.flatMap((standing) => standing.samples);
   if (samples.length === 0) return "nobody ran";
   const worst = Math.max(...samples.map(({ foreign }) => foreign));
-  const repeated = samples.filter(({ attempts }) => attempts > 1).length;
+  const repeated = samples.reduce((sum, sample) => sum + sample.repeated, 0);
   const percent = (worst * 100).toFixed(0);
-  return `strangers used at most ${percent} % of the machine; ${repeated} of ${samples.length} slices were repeated`;
+  return `strangers used at most ${percent} % of the machine; ${repeated} slices were repeated`;
 }
 
 function table(rows: readonly (readonly string[])[]): string {

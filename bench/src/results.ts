@@ -3,34 +3,8 @@
  * other, and only then is the median taken: what disturbs a machine for a minute disturbs both sides.
  */
 import type { Role, Scenario } from "./bench.ts";
+import type { Metric, Sample } from "./sample.ts";
 import { type Spread, spread } from "./statistics.ts";
-
-/** What is measured of every slice; per operation, except the rate. */
-export const METRICS = {
-  rate: { label: "operations per second", unit: "op/s", better: "higher" },
-  p50: { label: "median latency", unit: "µs", better: "lower" },
-  p99: { label: "99th percentile latency", unit: "µs", better: "lower" },
-  clientCpu: { label: "client CPU per operation", unit: "µs", better: "lower" },
-  workerCpu: { label: "worker CPU per operation", unit: "µs", better: "lower" },
-  redisCpu: { label: "Redis CPU per operation", unit: "µs", better: "lower" },
-  commands: { label: "Redis commands per operation", unit: "", better: "lower" },
-} as const;
-
-export type Metric = keyof typeof METRICS;
-
-/** One contender's slice of one round. */
-export interface Sample {
-  readonly round: number;
-  readonly operations: number;
-  readonly elapsedMs: number;
-  /** Share of the machine that strangers used meanwhile. */
-  readonly foreign: number;
-  /** How often the slice was run until it was quiet enough. */
-  readonly attempts: number;
-  readonly metrics: Readonly<Partial<Record<Metric, number>>>;
-  /** Commands per operation by name. */
-  readonly commands: Readonly<Record<string, number>>;
-}
 
 /** What became of a contender. */
 export interface Standing {

@@ -2,7 +2,8 @@
  * Runs a bench. What makes its figures comparable is all here:
  *
  *   one Redis    fresh, on loopback TCP, without persistence; emptied between scenarios
- *   interleaved  in each round every contender has one slice; the order rotates from round to round
+ *   interleaved  a round is a few turns, a turn is one slice of each contender; the order rotates from
+ *                turn to turn, and the median of a contender's slices is its sample of the round
  *   warm         round 0 is run like the others and dropped
  *   quiet        a slice during which strangers used more than a tenth of the machine is run again,
  *                a few times; the quietest is kept and its disturbance is reported
@@ -11,20 +12,17 @@
 import { type RedisServer, startRedis } from "@ropeway/testkit";
 import type { AgentConfig, AgentReport, OpenOrder } from "./agent.ts";
 import type { Bench, Contender, Scenario } from "./bench.ts";
-import { type Passage, passage, readMeter } from "./meter.ts";
+import { passage, readMeter } from "./meter.ts";
 import { Remote } from "./remote.ts";
-import {
-  type Metric,
-  Results,
-  type Sample,
-  type ScenarioResult,
-  type Standing,
-} from "./results.ts";
+import { Results, type ScenarioResult, type Standing } from "./results.ts";
+import { medianSample, type Sample, sampleOf } from "./sample.ts";
 import { rotated } from "./statistics.ts";
 
 /** How a run is made. */
 export interface RunPlan {
   readonly rounds: number;
+  /** Slices of each contender in one round. */
+  readonly turns: number;
   readonly payload: number;
   /** Length of a slice of weight 1. */
   readonly sliceMs: number;
@@ -114,10 +112,7 @@ export class Run {
       }
     }
     for (let round = 0; round <= this.#plan.rounds; round++) {
-      for (const player of rotated(players, round)) {
-        const sample = await this.#slice(player, scenario, round);
-        if (round > 0) player.samples.push(sample);
-      }
+      await this.#round(players, scenario, round);
     }
     for (const { agent } of players) await agent.ask("leave");
     await this.#redis.command("FLUSHALL");
@@ -127,6 +122,17 @@ export class Run {
       return { name, role, samples, ...(reason === undefined ? {} : { skipped: reason }) };
     });
     return { scenario: { id, title, measure, baseline }, standings };
+  }
+
+  async #round(players: readonly Player[], scenario: Scenario, round: number): Promise<void> {
+    const slices = new Map(players.map((player) => [player, [] as Sample[]]));
+    for (let turn = 0; turn < this.#plan.turns; turn++) {
+      for (const player of rotated(players, round * this.#plan.turns + turn)) {
+        slices.get(player)?.push(await this.#slice(player, scenario, round));
+      }
+    }
+    if (round === 0) return;
+    for (const [player, samples] of slices) player.samples.push(medianSample(samples));
   }
 
   async #invite(contender: Contender, scenario: Scenario): Promise<Player> {
@@ -161,38 +167,13 @@ export class Run {
         const found = wrong === 0 ? "did nothing" : `gave ${wrong} wrong results`;
         throw new Error(`${player.name} ${found} in ${scenario.id}, round ${round}`);
       }
-      const sample = sampleOf(report, passed, { round, attempts });
+      const sample = sampleOf(report, passed, round);
       if (best === undefined || sample.foreign < best.foreign) best = sample;
       const quiet = sample.foreign <= FOREIGN_LIMIT || round === 0;
       const late = performance.now() > this.#plan.retryUntil;
-      if (quiet || late || attempts > this.#plan.retries) return { ...best, attempts };
+      if (quiet || late || attempts > this.#plan.retries)
+        return { ...best, repeated: attempts - 1 };
       await new Promise((resolve) => setTimeout(resolve, QUIET_PAUSE_MS * attempts));
     }
   }
-}
-
-function sampleOf(
-  report: AgentReport,
-  passed: Passage,
-  origin: Pick<Sample, "round" | "attempts">,
-): Sample {
-  const { operations, elapsedMs, latency, clientCpu, workerCpu } = report;
-  const calls = Object.entries(passed.commands);
-  const total = calls.reduce((sum, [, count]) => sum + count, 0);
-  const metrics: Partial<Record<Metric, number>> = {
-    rate: (operations / elapsedMs) * 1000,
-    ...latency,
-    clientCpu: clientCpu / operations,
-    ...(workerCpu > 0 ? { workerCpu: workerCpu / operations } : {}),
-    redisCpu: passed.redisCpu / operations,
-    commands: total / operations,
-  };
-  return {
-    ...origin,
-    operations,
-    elapsedMs,
-    foreign: passed.foreign(clientCpu + workerCpu),
-    metrics,
-    commands: Object.fromEntries(calls.map(([name, count]) => [name, count / operations])),
-  };
 }

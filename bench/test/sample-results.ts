@@ -1,9 +1,10 @@
 import type { Measure, Role } from "../src/bench.ts";
-import { type Metric, Results, type Sample, type Standing } from "../src/results.ts";
+import { Results, type Standing } from "../src/results.ts";
+import type { Metric, Sample } from "../src/sample.ts";
 
 /** A sample of one round with the given metrics. */
 export function sampleOf(round: number, metrics: Partial<Record<Metric, number>>): Sample {
-  return { round, operations: 10, elapsedMs: 5, foreign: 0.02, attempts: 1, metrics, commands: {} };
+  return { round, operations: 10, elapsedMs: 5, foreign: 0.02, repeated: 0, metrics, commands: {} };
 }
 
 /** A standing with one rate per round. */

@@ -11,7 +11,7 @@ import { connect, defineScript } from "@ropeway/core";
 import type { Bar, Bench, Contender, Scenario, Session } from "../bench.ts";
 import { closedLoop } from "../closed-loop.ts";
 import { openRedisBenchmark } from "../redis-benchmark.ts";
-import type { Metric } from "../results.ts";
+import type { Metric } from "../sample.ts";
 import type { Stage } from "../stage.ts";
 
 const OURS = "ropeway";

@@ -1,0 +1,80 @@
+/** One contender's figures: first of a slice, then of a round. */
+import type { AgentReport } from "./agent.ts";
+import type { Passage } from "./meter.ts";
+import { median } from "./statistics.ts";
+
+/** What is measured of every slice; per operation, except the rate. */
+export const METRICS = {
+  rate: { label: "operations per second", unit: "op/s", better: "higher" },
+  p50: { label: "median latency", unit: "µs", better: "lower" },
+  p99: { label: "99th percentile latency", unit: "µs", better: "lower" },
+  clientCpu: { label: "client CPU per operation", unit: "µs", better: "lower" },
+  workerCpu: { label: "worker CPU per operation", unit: "µs", better: "lower" },
+  redisCpu: { label: "Redis CPU per operation", unit: "µs", better: "lower" },
+  commands: { label: "Redis commands per operation", unit: "", better: "lower" },
+} as const;
+
+export type Metric = keyof typeof METRICS;
+
+/** What one contender did in one round; figures are medians of its slices. */
+export interface Sample {
+  readonly round: number;
+  readonly operations: number;
+  readonly elapsedMs: number;
+  /** Share of the machine that strangers used meanwhile, at worst. */
+  readonly foreign: number;
+  /** How many slices were thrown away because the machine was not quiet enough. */
+  readonly repeated: number;
+  readonly metrics: Readonly<Partial<Record<Metric, number>>>;
+  /** Commands per operation by name. */
+  readonly commands: Readonly<Record<string, number>>;
+}
+
+/** The figures of one slice. */
+export function sampleOf(report: AgentReport, passed: Passage, round: number): Sample {
+  const { operations, elapsedMs, latency, clientCpu, workerCpu } = report;
+  const calls = Object.entries(passed.commands);
+  const total = calls.reduce((sum, [, count]) => sum + count, 0);
+  return {
+    round,
+    operations,
+    elapsedMs,
+    foreign: passed.foreign(clientCpu + workerCpu),
+    repeated: 0,
+    metrics: {
+      rate: (operations / elapsedMs) * 1000,
+      ...latency,
+      clientCpu: clientCpu / operations,
+      ...(workerCpu > 0 ? { workerCpu: workerCpu / operations } : {}),
+      redisCpu: passed.redisCpu / operations,
+      commands: total / operations,
+    },
+    commands: Object.fromEntries(calls.map(([name, count]) => [name, count / operations])),
+  };
+}
+
+/** The slices of one round as one sample. */
+export function medianSample(slices: readonly Sample[]): Sample {
+  const sum = (of: (slice: Sample) => number) => slices.reduce((all, slice) => all + of(slice), 0);
+  return {
+    round: slices[0]?.round ?? 0,
+    operations: sum(({ operations }) => operations),
+    elapsedMs: sum(({ elapsedMs }) => elapsedMs),
+    foreign: Math.max(...slices.map(({ foreign }) => foreign)),
+    repeated: sum(({ repeated }) => repeated),
+    metrics: medians(slices.map(({ metrics }) => metrics)),
+    commands: medians(slices.map(({ commands }) => commands)),
+  };
+}
+
+/** Medians by name; a name that some lack counts among those that have it. */
+function medians<N extends string>(
+  figures: readonly Readonly<Partial<Record<N, number>>>[],
+): Record<N, number> {
+  const names = new Set(figures.flatMap((of) => Object.keys(of) as N[]));
+  const entries = [...names].map((name) => {
+    const values = figures.map((of) => of[name]).filter((value) => value !== undefined);
+    return [name, median(values)];
+  });
+  return Object.fromEntries(entries) as Record<N, number>;
+}
