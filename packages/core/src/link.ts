@@ -255,13 +255,19 @@ function undefinedIfForbidden(error: unknown): undefined {
   throw error;
 }
 
+/** Built in place: an array that grows by push() takes several times the room, on every call. */
 function scriptCommand(
-  head: readonly string[],
+  [verb, body]: readonly [verb: string, body: string],
   keys: readonly string[],
   args: readonly Argument[],
 ): (string | Buffer)[] {
-  const command: (string | Buffer)[] = [...head, String(keys.length), ...keys];
-  for (const arg of args) command.push(typeof arg === "number" ? String(arg) : arg);
+  const command: (string | Buffer)[] = new Array(3 + keys.length + args.length);
+  command[0] = verb;
+  command[1] = body;
+  command[2] = String(keys.length);
+  let at = 3;
+  for (const key of keys) command[at++] = key;
+  for (const arg of args) command[at++] = typeof arg === "number" ? String(arg) : arg;
   return command;
 }
 
