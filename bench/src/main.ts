@@ -10,8 +10,8 @@ import { recordOf } from "./record.ts";
 import { reportText } from "./report.ts";
 import { chosen, Run, type RunPlan } from "./run.ts";
 
-const TURNS = 3;
-const SLICE_MS = 250;
+const TURNS = 5;
+const SLICE_MS = 150;
 const RETRIES = 4;
 const RETRIES_WITHIN_MS = 240_000;
 /** A quick run spends this on slices; opening and closing contenders comes on top. */

@@ -6,6 +6,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { createClient } from "@redis/client";
+import { ProgramUnavailableError, provide } from "@ropeway/provide";
 import { type Session, Unavailable, type Work } from "./bench.ts";
 import type { Stage } from "./stage.ts";
 
@@ -19,12 +20,13 @@ export interface OutsideLoad {
   readonly counter: string;
 }
 
+const FIND_WITHIN_MS = 90_000;
 const FIRST_GUESS_PER_MS = 5;
 const run = promisify(execFile);
 
 /** Opens it, or throws Unavailable when this machine has none. */
 export async function openRedisBenchmark(stage: Stage, load: OutsideLoad): Promise<Session> {
-  const program = await findRedisBenchmark();
+  const [program, ...first] = await findRedisBenchmark();
   const client = createClient({ url: stage.url, RESP: 2 });
   await client.connect();
   await client.sendCommand([...load.setUp]);
@@ -35,7 +37,7 @@ export async function openRedisBenchmark(stage: Stage, load: OutsideLoad): Promi
       // It only sends whole pipelines.
       const operations = Math.ceil((perMs * ms) / load.inFlight) * load.inFlight;
       const options = ["-h", stage.host, "-p", stage.port, "-c", 1, "-P", load.inFlight];
-      const args = [...options, "-n", operations, "--csv", ...load.command].map(String);
+      const args = [...first, ...options, "-n", operations, "--csv", ...load.command].map(String);
       const { stdout } = await run(program, args);
       const row = parseRow(stdout);
       perMs = row.perSecond / 1000;
@@ -66,13 +68,11 @@ function parseRow(csv: string): { perSecond: number; latency: { p50: number; p99
   return { perSecond, latency: { p50: p50 * 1000, p99: p99 * 1000 } };
 }
 
-async function findRedisBenchmark(): Promise<string> {
-  const program = process.env.ROPEWAY_REDIS_BENCHMARK ?? "redis-benchmark";
+async function findRedisBenchmark(): Promise<readonly [string, ...string[]]> {
   try {
-    await run(program, ["--version"]);
-    return program;
-  } catch (cause) {
-    const why = "redis-benchmark is not on PATH; ROPEWAY_REDIS_BENCHMARK can name it";
-    throw new Unavailable(why, { cause });
+    return (await provide("redis-benchmark", { timeoutMs: FIND_WITHIN_MS })).command;
+  } catch (error) {
+    if (error instanceof ProgramUnavailableError) throw new Unavailable(error.message);
+    throw error;
   }
 }
