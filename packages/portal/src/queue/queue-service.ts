@@ -1,0 +1,258 @@
+/**
+ * The v3 queue over HTTP, on a port of its own:
+ *
+ *   POST   /v3/queue/{merge_key}/{method}/{service}   202 {id, key, ontime, items}   stored in Redis
+ *   DELETE /v3/queue/{merge_key}/{method}/{service}   200 {deleted}
+ *   GET    /v3/queue/{merge_key}/{method}/{service}   200 what is queued
+ *
+ * A Fastify without schemas and request logs: a push is one path to cut, one JSON to check and one
+ * script to run. It has no accounts; it listens on loopback unless told otherwise, refuses browsers of
+ * other sites, and asks for a token if it was given any.
+ */
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { AddressInfo } from "node:net";
+import {
+  type Logger,
+  NotConnectedError,
+  RopewayError,
+  ServerReplyError,
+  silentLogger,
+} from "@ropeway/core";
+import { within } from "@ropeway/core/internal";
+import { Inspector, keyOf, type MergeQueue, type Target } from "@ropeway/merge";
+import { AddressGuard, isSingle, newItemId } from "@ropeway/merge/internal";
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { queueProblem } from "./v3-problem.ts";
+import { QUEUE_PATH, readBody, readQuery, targetOfUrl } from "./v3-request.ts";
+
+/** How the service listens and what it takes. */
+export interface QueueServiceOptions {
+  /** @default "127.0.0.1" */
+  readonly host?: string;
+  /** 0 takes any free one. @default 23334 */
+  readonly port?: number;
+  /** The largest body of one item. @default 1048576 */
+  readonly maxBodyBytes?: number;
+  /** Bearer tokens; with any, requests need one of them. @default none */
+  readonly tokens?: readonly string[];
+  /** What may be called besides public addresses; a blocked literal address is refused at once. */
+  readonly targets?: readonly string[];
+  readonly logger?: Logger;
+}
+
+const METHODS = "GET, HEAD, POST, DELETE";
+const PEEKED = 100;
+const ANSWER_WITHIN_MS = 10_000;
+/** Errors of Redis that pass by themselves or by an operator's hand. */
+const FOR_NOW = /^(OOM|MISCONF|LOADING|READONLY|BUSY|TRYAGAIN|MASTERDOWN|CLUSTERDOWN|NOREPLICAS)$/;
+
+/** A listening v3 queue. */
+export class QueueService implements AsyncDisposable {
+  readonly #queue: MergeQueue;
+  readonly #inspector: Inspector;
+  readonly #guard: AddressGuard;
+  readonly #tokens: readonly Buffer[];
+  readonly #logger: Logger;
+  readonly #app: FastifyInstance;
+  #url = "";
+
+  private constructor(queue: MergeQueue, options: QueueServiceOptions) {
+    this.#queue = queue;
+    this.#inspector = new Inspector(queue);
+    this.#guard = new AddressGuard(options.targets);
+    this.#tokens = (options.tokens ?? []).map(digest);
+    this.#logger = options.logger ?? silentLogger;
+    this.#app = this.#build(options.maxBodyBytes ?? 1_048_576);
+  }
+
+  /** Listens. */
+  static async start(queue: MergeQueue, options: QueueServiceOptions = {}): Promise<QueueService> {
+    const { host = "127.0.0.1", port = 23_334 } = options;
+    const service = new QueueService(queue, options);
+    await service.#app.listen({ host, port });
+    const address = service.#app.server.address() as AddressInfo;
+    const shown = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
+    service.#url = `http://${shown.includes(":") ? `[${shown}]` : shown}:${address.port}`;
+    return service;
+  }
+
+  /** Where it answers. */
+  get url(): string {
+    return this.#url;
+  }
+
+  /** Lets requests under way end, then stops; queue and Redis stay open. */
+  async close(): Promise<void> {
+    const cut = setTimeout(() => this.#app.server.closeAllConnections(), 5_000);
+    await this.#app.close();
+    clearTimeout(cut);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #build(bodyLimit: number): FastifyInstance {
+    const app = fastify({
+      bodyLimit,
+      routerOptions: { maxParamLength: 8_192 },
+      return503OnClosing: false,
+      forceCloseConnections: "idle",
+      // A path that Fastify cannot decode: ours names the part that is wrong.
+      frameworkErrors: (error, request, reply) =>
+        void this.#refuse(pathFault(request.raw.url ?? "") ?? translated(error), reply),
+    });
+    app.removeAllContentTypeParsers();
+    app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) =>
+      done(null, body),
+    );
+    app.setErrorHandler((error, _request, reply) => this.#refuse(translated(error), reply));
+    app.setNotFoundHandler((request, reply) => this.#refuse(notFound(request), reply));
+    app.addHook("onRequest", async (request) => this.#admit(request));
+    app.post(`${QUEUE_PATH}*`, (request, reply) => this.#push(request, reply));
+    app.delete(`${QUEUE_PATH}*`, (request) => this.#delete(request));
+    app.get(`${QUEUE_PATH}*`, (request) => this.#peek(request));
+    return app;
+  }
+
+  async #push(request: FastifyRequest, reply: FastifyReply): Promise<object> {
+    const target = targetOfUrl(request.raw.url ?? "");
+    const { update, ontime, maxWaitMs } = readQuery(request.query as Record<string, unknown>);
+    const { headers } = request;
+    const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+    const body = readBody(target, raw, headers["content-type"]);
+    this.#guard.checkLiteral(target.url);
+    const given = headers["idempotency-key"];
+    const idempotencyKey = Array.isArray(given) ? given.join(",") : given;
+    const id = newItemId();
+    const key = keyOf(target, singleName(target, idempotencyKey) ?? id);
+    const pushed = await this.#ask(() =>
+      this.#queue.push(key, body.bytes, {
+        ontime,
+        overwrite: update,
+        contentType: body.contentType,
+        idempotencyKey,
+        maxWaitMs,
+        id,
+      }),
+    );
+    reply.code(202);
+    const { items } = pushed;
+    return { id: pushed.id, key: target.mergeKey, ontime: pushed.ontime, items };
+  }
+
+  async #delete(request: FastifyRequest): Promise<object> {
+    const target = targetOfUrl(request.raw.url ?? "");
+    return this.#ask(async () => {
+      const keys = await this.#keysOf(target);
+      const removed = await Promise.all(keys.map((key) => this.#inspector.remove(key)));
+      const deleted = removed.reduce((sum, each) => sum + each.deleted, 0);
+      const sending = removed.reduce((sum, each) => sum + each.sending, 0);
+      return sending > 0 ? { deleted, sending } : { deleted };
+    });
+  }
+
+  async #peek(request: FastifyRequest): Promise<object> {
+    const target = targetOfUrl(request.raw.url ?? "");
+    const { mergeKey, method, url } = target;
+    const peeked = await this.#ask(async () => {
+      const keys = (await this.#keysOf(target)).slice(0, PEEKED);
+      return Promise.all(keys.map((key) => this.#inspector.peek(key, PEEKED)));
+    });
+    const batches = peeked
+      .filter(({ items }) => items > 0)
+      .map(({ ontime, items, state, attempts, error, oldest }) => ({
+        ...{ ontime, items, state, attempts, error },
+        oldest: oldest.map(({ id, pushedAt, contentType = "application/json", body }) => ({
+          ...{ id, pushedAt: pushedAt / 1_000, contentType },
+          body: body.toString("utf8"),
+        })),
+      }));
+    const items = batches.reduce((sum, batch) => sum + batch.items, 0);
+    return { key: mergeKey, method, service: url, items, batches };
+  }
+
+  async #keysOf(target: Target): Promise<readonly string[]> {
+    return isSingle(target.mergeKey) ? this.#inspector.keysOf(target) : [keyOf(target, "")];
+  }
+
+  /** An answer soon: no request waits for a Redis that is away. */
+  #ask<T>(work: () => Promise<T>): Promise<T> {
+    const { redis } = this.#queue;
+    if (!redis.connected) throw new NotConnectedError(redis.where, 0);
+    return within(work(), { timeoutMs: ANSWER_WITHIN_MS, what: "the answer of Redis" });
+  }
+
+  #admit(request: FastifyRequest): void {
+    const { origin, authorization = "", host } = request.headers;
+    const site = request.headers["sec-fetch-site"];
+    // A page of another site could otherwise make its reader's browser push to this machine.
+    const foreign = origin !== undefined && !sameHost(origin, host);
+    if (foreign || site === "cross-site" || site === "same-site") {
+      throw new RopewayError("CROSS_SITE", `requests from ${origin ?? "other sites"} are refused`);
+    }
+    if (this.#tokens.length === 0) return;
+    const given = digest(authorization.replace(/^Bearer\s+/i, ""));
+    if (!this.#tokens.some((token) => timingSafeEqual(token, given))) {
+      throw new RopewayError("UNAUTHENTICATED", "send Authorization: Bearer with a valid token");
+    }
+  }
+
+  #refuse(error: unknown, reply: FastifyReply): FastifyReply {
+    const { status, headers, body } = queueProblem(error);
+    if (status >= 500) this.#logger.error({ err: error, code: body.code }, "a request failed");
+    return reply
+      .code(status)
+      .headers(headers)
+      .type("application/problem+json")
+      .send(JSON.stringify(body));
+  }
+}
+
+/**
+ * The name of a single item's own queue key: with an idempotency key it is made from that, so that a
+ * repetition meets the first one.
+ */
+function singleName(target: Target, idempotencyKey: string | undefined): string | undefined {
+  if (idempotencyKey === undefined || !isSingle(target.mergeKey)) return undefined;
+  return createHash("sha256").update(idempotencyKey).digest("base64url").slice(0, 22);
+}
+
+/** Fastify's complaints in our words; errors of Redis that will pass are told from our own faults. */
+function translated(error: unknown): unknown {
+  if (error instanceof ServerReplyError && !FOR_NOW.test(error.prefix))
+    return new Error("bug", { cause: error });
+  if (error instanceof RopewayError || !(error instanceof Error)) return error;
+  const { code, statusCode = 500 } = error as { code?: string; statusCode?: number };
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") {
+    return new RopewayError("BODY_TOO_LARGE", "the body is larger than this queue takes");
+  }
+  if (statusCode < 500) return new RopewayError("BAD_REQUEST", error.message, { cause: error });
+  return error;
+}
+
+function pathFault(url: string): unknown {
+  try {
+    targetOfUrl(url);
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+function notFound(request: FastifyRequest): RopewayError {
+  const path = (request.raw.url ?? "").split("?", 1)[0] ?? "";
+  if (!path.startsWith(QUEUE_PATH)) {
+    return new RopewayError("ROUTE_NOT_FOUND", `there is only ${QUEUE_PATH}...`);
+  }
+  const message = `${request.method} is not possible here, only ${METHODS}`;
+  return new RopewayError("METHOD_NOT_ALLOWED", message, { details: { allow: METHODS } });
+}
+
+function sameHost(origin: string, host: string | undefined): boolean {
+  return URL.canParse(origin) && new URL(origin).host === host;
+}
+
+function digest(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}
