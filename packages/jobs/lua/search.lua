@@ -1,0 +1,61 @@
+-- Looks at one stretch of the jobs in a state and returns those that match.
+--
+-- KEYS  the queue's, in the order of keys.ts
+-- ARGV  1 state, 2 first place (from 0), 3 how many places, 4 name or "", 5 text to find in the data or
+--       "", 6 group or "", 7 how many matches at most
+-- Returns {next place or -1, {id, record, notes JSON or nil, token or nil, due ms or nil} ...}.
+local _, JOBS, WAIT, PRIO, _, GROUPED, _, DELAYED, ACTIVE, LEASE, NOTES, COMPLETED, FAILED, _, BLOCKED = unpack(KEYS)
+local state, first, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local name, text, group, most = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+
+-- Each state's jobs in the order in which they will run, or ended (newest first).
+local lists = {
+  waiting = { { "LRANGE", WAIT, "LLEN" }, { "ZRANGE", PRIO, "ZCARD" }, { "ZRANGE", GROUPED, "ZCARD", 1 } },
+  delayed = { { "ZRANGE", DELAYED, "ZCARD" } },
+  active = { { "ZRANGE", LEASE, "ZCARD" } },
+  blocked = { { "ZRANGE", BLOCKED, "ZCARD" } },
+  completed = { { "ZREVRANGE", COMPLETED, "ZCARD" } },
+  failed = { { "ZREVRANGE", FAILED, "ZCARD" } },
+}
+
+local ids, skip, more = {}, first, false
+for _, list in ipairs(lists[state]) do
+  local size = redis.call(list[3], list[2])
+  if skip >= size then
+    skip = skip - size
+  elseif #ids < count then
+    local members = redis.call(list[1], list[2], skip, skip + count - #ids - 1)
+    for _, member in ipairs(members) do
+      if list[4] then member = string.sub(member, string.find(member, "\0", 1, true) + 20) end
+      ids[#ids + 1] = member
+    end
+    more = more or skip + #members < size
+    skip = 0
+  else
+    more = more or size > 0
+  end
+end
+if #ids == 0 then return { -1 } end
+
+local found = { -1 }
+local records = redis.call("HMGET", JOBS, unpack(ids))
+for i, id in ipairs(ids) do
+  local record = records[i]
+  if record then
+    local opts, called, data = string.match(record, "^%d+;%d+;%d+;([^\n]*)\n([^\n]*)\n(.*)$")
+    local o = group ~= "" and opts and opts ~= "" and cjson.decode(opts) or {}
+    if (name == "" or called == name)
+      and (text == "" or id == text or string.find(data or record, text, 1, true))
+      and (group == "" or o.g == group)
+    then
+      local due = state == "delayed" and redis.call("ZSCORE", DELAYED, id)
+      found[#found + 1] = { id, record, redis.call("HGET", NOTES, id), redis.call("HGET", ACTIVE, id), due }
+      if #found > most then
+        if i < #ids or more then found[1] = first + i end
+        return found
+      end
+    end
+  end
+end
+if more then found[1] = first + #ids end
+return found

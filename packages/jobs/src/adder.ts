@@ -1,0 +1,106 @@
+/**
+ * Gathers the adds of one tick into one script call. A lone add leaves at the end of the current tick,
+ * with nothing to wait for; under load, what is added while MAX_CALLS calls are under way waits for the
+ * first answer and then travels together.
+ */
+import { type Deferred, deferred } from "@ropeway/core/internal";
+import type { NewJob, NotAdded, QueueStore } from "./store.ts";
+
+const MAX_CALLS = 2;
+const MAX_JOBS = 500;
+const MAX_BYTES = 1 << 20;
+
+interface Waiting {
+  readonly job: NewJob;
+  readonly outcome: Deferred<NotAdded | undefined>;
+}
+
+/** The way of new jobs into a queue. */
+export class Adder {
+  readonly #store: QueueStore;
+  #waiting: Waiting[] = [];
+  #calls = 0;
+  #scheduled = false;
+  #idle: Deferred<void> | undefined;
+
+  constructor(store: QueueStore) {
+    this.#store = store;
+  }
+
+  /** Resolves when the job is in Redis; with what is there instead if it was not added. */
+  add(job: NewJob): Promise<NotAdded | undefined> {
+    const outcome = deferred<NotAdded | undefined>();
+    this.#waiting.push({ job, outcome });
+    this.#schedule();
+    return outcome.promise;
+  }
+
+  /** Adds many at once, in chunks a server digests in a few milliseconds. */
+  async addMany(jobs: readonly NewJob[]): Promise<ReadonlyMap<number, NotAdded>> {
+    const other = new Map<number, NotAdded>();
+    const calls: Promise<void>[] = [];
+    for (let first = 0; first < jobs.length; ) {
+      const start = first;
+      first = chunkEnd(jobs, first);
+      const call = this.#store.add(jobs.slice(start, first)).then((notAdded) => {
+        for (const [index, outcome] of notAdded) other.set(start + index, outcome);
+      });
+      calls.push(call);
+      if (calls.length % MAX_CALLS === 0) await Promise.all(calls.splice(0)); // bounded memory
+    }
+    await Promise.all(calls);
+    return other;
+  }
+
+  /** Resolves when everything given to add() has an outcome. */
+  async settled(): Promise<void> {
+    if (this.#calls === 0 && this.#waiting.length === 0) return;
+    this.#idle ??= deferred();
+    await this.#idle.promise;
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#calls >= MAX_CALLS) return;
+    this.#scheduled = true;
+    // After all microtasks: whoever else reacts to the same answer adds its job first.
+    process.nextTick(() => {
+      this.#scheduled = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    while (this.#waiting.length > 0 && this.#calls < MAX_CALLS) {
+      const jobs = this.#waiting.map((waiting) => waiting.job);
+      const end = chunkEnd(jobs, 0);
+      const batch = end === this.#waiting.length ? this.#waiting : this.#waiting.slice(0, end);
+      this.#waiting = end === this.#waiting.length ? [] : this.#waiting.slice(end);
+      this.#calls += 1;
+      this.#store.add(batch === this.#waiting ? jobs : jobs.slice(0, end)).then(
+        (other) => this.#answered(batch, (w, i) => w.outcome.resolve(other.get(i))),
+        (error) => this.#answered(batch, (w) => w.outcome.reject(error)),
+      );
+    }
+  }
+
+  #answered(batch: readonly Waiting[], settle: (waiting: Waiting, index: number) => void): void {
+    this.#calls -= 1;
+    batch.forEach(settle);
+    if (this.#waiting.length > 0) this.#schedule();
+    else if (this.#calls === 0) {
+      this.#idle?.resolve();
+      this.#idle = undefined;
+    }
+  }
+}
+
+/** Where a chunk that begins at `start` ends. */
+function chunkEnd(jobs: readonly NewJob[], start: number): number {
+  let bytes = 0;
+  let end = start;
+  while (end < jobs.length && end - start < MAX_JOBS && bytes < MAX_BYTES) {
+    bytes += (jobs[end] as NewJob).record.length;
+    end += 1;
+  }
+  return end;
+}

@@ -1,0 +1,56 @@
+/**
+ * Metrics of this process, through OpenTelemetry (nothing until the application installs an SDK).
+ * docs/reference/metrics.md lists them; a test compares.
+ */
+import type { Counter, Histogram } from "@opentelemetry/api";
+import { meterOf } from "@ropeway/core/internal";
+
+/** Name, kind and meaning of every metric. */
+export const METRICS = {
+  "ropeway.jobs.added": "counter: jobs given to add(), by queue",
+  "ropeway.jobs.ended":
+    "counter: attempts that ended, by queue and outcome (completed, retried, failed, lost)",
+  "ropeway.jobs.duration": "histogram, ms: how long handlers took, by queue and outcome",
+  "ropeway.jobs.batch": "histogram: jobs taken per round trip, by queue",
+} as const;
+
+export type Outcome = "completed" | "retried" | "failed" | "lost";
+
+interface Instruments {
+  readonly added: Counter;
+  readonly ended: Counter;
+  readonly duration: Histogram;
+  readonly batch: Histogram;
+}
+
+let instruments: Instruments | undefined;
+
+/** Made on first use, so that an SDK installed after our import is found. */
+function all(): Instruments {
+  if (instruments !== undefined) return instruments;
+  const meter = meterOf("jobs");
+  instruments = {
+    added: meter.createCounter("ropeway.jobs.added"),
+    ended: meter.createCounter("ropeway.jobs.ended"),
+    duration: meter.createHistogram("ropeway.jobs.duration", { unit: "ms" }),
+    batch: meter.createHistogram("ropeway.jobs.batch"),
+  };
+  return instruments;
+}
+
+/** Counts jobs given to Redis. */
+export function addedJobs(queue: string, count: number): void {
+  all().added.add(count, { queue });
+}
+
+/** Counts one ended attempt. */
+export function endedJob(queue: string, outcome: Outcome, tookMs: number): void {
+  const attributes = { queue, outcome };
+  all().ended.add(1, attributes);
+  all().duration.record(tookMs, attributes);
+}
+
+/** Counts the jobs of one round trip. */
+export function tookJobs(queue: string, count: number): void {
+  all().batch.record(count, { queue });
+}
