@@ -8,7 +8,7 @@ import type { Context } from "./context.ts";
 import { flagOf, type SettingKey, specOf, variableOf } from "./settings/table.ts";
 
 /** Does a command's work; the number is the exit code, nothing is 0. */
-export type Handler = (context: Context) => Promise<number | undefined>;
+export type Handler = (context: Context) => Promise<number> | Promise<void>;
 
 /** What the command line asks for. */
 export interface Invocation {
@@ -59,21 +59,37 @@ export class CliCommand extends Command {
   /** Says what the command does when it is asked for. */
   runs(handler: Handler): this {
     return this.action(() => {
-      const options = this.optsWithGlobals();
+      const options = this.#given();
       const flags: Partial<Record<SettingKey, string>> = {};
       for (const key of this.settingKeys) {
         const option = this.options.find(({ long }) => long === flagOf(key));
         const text = option && options[option.attributeName()];
         if (typeof text === "string") flags[key] = text;
       }
-      this.#root().chosen = { handler, arguments: this.args, options, flags };
+      const root = this.#lineage().at(-1) as CliCommand;
+      root.chosen = { handler, arguments: this.args, options, flags };
     });
   }
 
-  #root(): CliCommand {
-    let command: Command = this;
-    while (command.parent !== null) command = command.parent;
-    return command as CliCommand;
+  /** `ropeway --json config` is `ropeway config --json`; what is written nearer is stronger. */
+  #given(): Record<string, unknown> {
+    const given: Record<string, unknown> = {};
+    for (const command of this.#lineage().reverse()) {
+      for (const [name, value] of Object.entries(command.opts())) {
+        const isDefault = command.getOptionValueSource(name) === "default";
+        if (!isDefault || !Object.hasOwn(given, name)) given[name] = value;
+      }
+    }
+    return given;
+  }
+
+  /** This command, its parent, and so on up to the root. */
+  #lineage(): Command[] {
+    const lineage: Command[] = [];
+    for (let command: Command | null = this; command !== null; command = command.parent) {
+      lineage.push(command);
+    }
+    return lineage;
   }
 }
 

@@ -1,4 +1,7 @@
-/** Every command there is. A new one is a file in commands/ and a line here. */
+/**
+ * Every command there is. A new one is a file in commands/ and a line here. Those files only say what a
+ * command is called and takes; the work is imported when it is asked for, so that `--help` is quick.
+ */
 import type { CliCommand } from "./cli-command.ts";
 import { completionCommand } from "./commands/completion.ts";
 import { configCommand } from "./commands/config.ts";

@@ -26,6 +26,5 @@ export function completionCommand(): CliCommand {
     .runs(async ({ output, arguments: [shell = ""] }) => {
       const script = SCRIPTS[shell]?.(placesOf(command.parent ?? command)) ?? "";
       output.result({ shell, script }, () => output.line(script.trimEnd()));
-      return undefined;
     });
 }

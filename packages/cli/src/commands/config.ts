@@ -18,7 +18,7 @@ export function configCommand(): CliCommand {
   return command;
 }
 
-async function printSettings({ settings, output }: Context): Promise<undefined> {
+async function printSettings({ settings, output }: Context): Promise<void> {
   const { values, origins, file } = settings();
   const rows = settingKeys.map((key) => {
     const shown = showSetting(key, values[key]);
@@ -34,5 +34,4 @@ async function printSettings({ settings, output }: Context): Promise<undefined> 
       ]),
     );
   });
-  return undefined;
 }

@@ -9,7 +9,6 @@ export function versionCommand(): CliCommand {
         output.line(`ropeway ${versions.ropeway}`);
         output.line(`node ${versions.node}`);
       });
-      return undefined;
     },
   );
 }

@@ -2,11 +2,11 @@
 import { InvalidOptionError, type Logger, type Redis } from "@ropeway/core";
 import { show } from "@ropeway/core/internal";
 import { createPortal, type Portal, type PortalStart } from "@ropeway/portal";
-import { PortInUseError, SettingError } from "./errors.ts";
-import { readSecret } from "./redis-access.ts";
-import type { LoadedSettings } from "./settings/load.ts";
-import type { SettingKey } from "./settings/table.ts";
-import { isAddressInUse, isFree } from "./up/free-port.ts";
+import { PortInUseError, SettingError } from "../errors.ts";
+import { readSecret } from "../redis-access.ts";
+import type { LoadedSettings } from "../settings/load.ts";
+import type { SettingKey } from "../settings/table.ts";
+import { isAddressInUse, isFree } from "../up/free-port.ts";
 
 /** A portal that listens. */
 export interface StartedPortal extends PortalStart, AsyncDisposable {}

@@ -1,6 +1,6 @@
 /** What `up` and `portal` print once they serve; the line `ropeway ready URL` is for scripts. */
 import type { PortalStart } from "@ropeway/portal";
-import type { Context } from "./context.ts";
+import type { Context } from "../context.ts";
 
 /** What runs. */
 export interface Running {

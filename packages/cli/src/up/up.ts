@@ -1,0 +1,72 @@
+/**
+ * Everything on one machine. What it opens is closed in reverse by `await using`, on
+ * Ctrl-C as on a failure half way: portal, connection, Redis, log, claim.
+ */
+import { parseEndpoint } from "@ropeway/core";
+import { provide } from "@ropeway/provide";
+import type { Context } from "../context.ts";
+import { openLogger } from "../logger.ts";
+import { sayReady } from "../portal/ready.ts";
+import { startPortal } from "../portal/start.ts";
+import { configuredRedis, INTERACTIVE, openRedis, type RedisPlace } from "../redis-access.ts";
+import { aborted } from "../wait.ts";
+import { type Home, openHome, openLog } from "./home.ts";
+import { HomeClaim } from "./home-claim.ts";
+import { RedisChild } from "./redis-child.ts";
+
+/** Runs until Ctrl-C, or until its Redis cannot be kept up. */
+export async function up(context: Context): Promise<void> {
+  const { output, signal } = context;
+  const settings = context.settings();
+  const { values } = settings;
+  const configured = configuredRedis(settings);
+  const home = await openHome(values.home);
+  await using claim = await HomeClaim.take(home);
+  using log = openLogger(values["log.level"], await openLog(home, "portal.log"));
+  const { logger } = log;
+  await using child = configured === undefined ? await startRedis(context, home) : undefined;
+  signal.throwIfAborted();
+  const place = configured ?? placeOf(child as RedisChild, home);
+  await using redis = await openRedis(place, { ...INTERACTIVE, logger });
+  await using portal = await startPortal({ redis, settings, logger, mayMove: true });
+  await claim.tell({ url: portal.url, ...(child && { redisUrl: child.url }) });
+  const { "portal.port": port } = values;
+  if (port !== 0 && !portal.url.endsWith(`:${port}`)) {
+    output.note(`Port ${port} is in use by another program, so the portal took another one.`);
+  }
+  const shown = child?.url ?? redis.where;
+  sayReady(context, { portal, redis: shown, tries: tries(portal.url) });
+  await Promise.race([aborted(signal), ...(child === undefined ? [] : [child.failed])]);
+  output.note("Stopping ...");
+}
+
+/** The home's own Redis, with a program that the machine has or gets. */
+async function startRedis(context: Context, home: Home): Promise<RedisChild> {
+  const { output, signal } = context;
+  const { values, origins } = context.settings();
+  const program = await provide("redis-server", {
+    folder: home.programs,
+    env: context.env,
+    onProgress: (sentence) => output.note(sentence),
+    otherwise: "set REDIS_URL to a Redis that runs",
+    signal,
+  });
+  const port = values["up.redisPort"];
+  return RedisChild.start({
+    command: program.command,
+    home,
+    log: await openLog(home, "redis.log"),
+    appendfsync: values["up.appendfsync"],
+    port: port === undefined ? undefined : { number: port, where: origins["up.redisPort"].where },
+    onTrouble: (sentence) => output.warn(sentence),
+    signal,
+  });
+}
+
+function placeOf(child: RedisChild, home: Home): RedisPlace {
+  return { endpoint: parseEndpoint(child.url), where: home.path };
+}
+
+function tries(url: string): readonly string[] {
+  return [`curl ${url}/healthz`, "npx ropeway doctor", "npx ropeway config"];
+}
