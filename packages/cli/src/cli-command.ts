@@ -22,7 +22,20 @@ export interface Invocation {
 
 const EVERYWHERE = "Options of every command:";
 
+/** The options that every command has. */
+export function globalOptions(): Option[] {
+  return [
+    new Option("--json", "print JSON"),
+    new Option("--config <file>", "read this settings file"),
+    new Option("--no-color", "print without colours"),
+    new Option("--debug", "print the stack of an error"),
+  ].map((option) => option.helpGroup(EVERYWHERE));
+}
+
+/** A command of ours. */
 export class CliCommand extends Command {
+  /** What explains() said. */
+  explanation = "";
   /** The settings this command has flags for. */
   readonly settingKeys: SettingKey[] = [];
   /** Of the root: what the last parse() asked for. */
@@ -31,15 +44,18 @@ export class CliCommand extends Command {
   constructor(name?: string) {
     super(name);
     this.exitOverride();
-    this.addOption(new Option("--json", "print JSON").helpGroup(EVERYWHERE));
-    this.addOption(new Option("--config <file>", "read this settings file").helpGroup(EVERYWHERE));
-    this.addOption(new Option("--no-color", "print without colours").helpGroup(EVERYWHERE));
-    this.addOption(new Option("--debug", "print the stack of an error").helpGroup(EVERYWHERE));
-    this.helpOption("-h, --help", "print this help");
+    this.addHelpOption(new Option("-h, --help", "print this help").helpGroup(EVERYWHERE));
   }
 
   override createCommand(name?: string): CliCommand {
     return new CliCommand(name);
+  }
+
+  /** Adds what every command has, to this one and all below; after their own, which help shows first. */
+  complete(): this {
+    for (const option of globalOptions()) this.addOption(option);
+    for (const child of this.commands) (child as CliCommand).complete();
+    return this;
   }
 
   /** Adds the flags of settings that the command heeds. */
@@ -54,6 +70,12 @@ export class CliCommand extends Command {
       this.settingKeys.push(key);
     }
     return this;
+  }
+
+  /** More than the one line of the description, for help and the reference. */
+  explains(text: string): this {
+    this.explanation = text;
+    return this.addHelpText("after", `\n${text}`);
   }
 
   /** Says what the command does when it is asked for. */

@@ -1,6 +1,6 @@
 /** docs/reference/cli.md, made from the command tree. */
 import type { Command, Option } from "commander";
-import { CliCommand } from "./cli-command.ts";
+import { type CliCommand, globalOptions } from "./cli-command.ts";
 import { EXIT } from "./exit-code.ts";
 import { flagOf } from "./settings/table.ts";
 
@@ -16,7 +16,7 @@ sentence on standard error, or with \`--json\` one object \`{"error": {"code", "
 
 /** The page's text. */
 export function cliReference(program: CliCommand): string {
-  const everywhere = new CliCommand().options;
+  const everywhere = globalOptions();
   const sections = leaves(program).map((command) => commandSection(command, everywhere));
   const codes = Object.values(EXIT).map(({ code, meaning }) => `| ${code} | ${meaning} |`);
   return [
@@ -38,6 +38,8 @@ function commandSection(command: Command, everywhere: readonly Option[]): string
   const flags = settings.map(({ flag }) => flag);
   const own = command.options.filter(({ long }) => ![...names, ...flags].includes(long ?? ""));
   const parts = [`## ${pathOf(command)}\n\n${command.description()}.\n`];
+  const { explanation } = command as CliCommand;
+  if (explanation !== "") parts.push(`${asBlock(explanation)}\n`);
   const usage = command.registeredArguments.map((argument) => {
     const { argChoices, description } = argument;
     const choices = argChoices === undefined ? "" : `: ${argChoices.join(", ")}`;
@@ -46,10 +48,15 @@ function commandSection(command: Command, everywhere: readonly Option[]): string
   if (usage.length > 0) parts.push(`| argument | meaning |\n|---|---|\n${usage.join("\n")}\n`);
   if (own.length > 0) parts.push(optionTable(own));
   if (settings.length > 0) {
-    const links = settings.map(({ key, flag }) => `\`${flag}\` (${key})`).join(", ");
-    parts.push(`Settings: ${links}; see [settings.md](settings.md).\n`);
+    const rows = settings.map(({ key, flag }) => `| \`${flag}\` | \`${key}\` |`);
+    parts.push(`| flag | [setting](settings.md) |\n|---|---|\n${rows.join("\n")}\n`);
   }
   return parts.join("\n");
+}
+
+/** Lines that are set in by two spaces are an example. */
+function asBlock(text: string): string {
+  return text.startsWith("  ") ? `\`\`\`\n${text.replace(/^ {2}/gm, "")}\n\`\`\`` : text;
 }
 
 function pathOf(command: Command): string {

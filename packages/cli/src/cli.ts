@@ -34,9 +34,16 @@ export async function runCli(argv: readonly string[], world: CliWorld): Promise<
     return (await handler(contextOf(invocation, world, output))) ?? EXIT.ok.code;
   } catch (error) {
     if (world.signal.aborted) return interruptionCode(world.signal);
-    report(error, output, { world, debug });
-    return exitCodeOf(error);
+    const first = firstOf(error);
+    report(first, output, { world, debug });
+    return exitCodeOf(first);
   }
+}
+
+/** When closing fails after a failure, `await using` wraps both; the first one is the reason. */
+function firstOf(error: unknown): unknown {
+  const isPair = error instanceof Error && error.name === "SuppressedError";
+  return isPair ? firstOf((error as Error & { suppressed: unknown }).suppressed) : error;
 }
 
 /** The exit code of a command that was cut short by a signal. */

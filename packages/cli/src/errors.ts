@@ -55,6 +55,17 @@ export class UnreadableFileError extends RopewayError {
   }
 }
 
+/** The home cannot be created or written to. */
+export class HomeError extends RopewayError {
+  constructor(home: string, cause: NodeJS.ErrnoException) {
+    super(
+      "HOME_UNUSABLE",
+      `cannot use ${home} as home (${cause.code}): choose another one with ROPEWAY_HOME`,
+      { cause, details: { home } },
+    );
+  }
+}
+
 /** No Redis is named and none was started by `ropeway up`. */
 export class NoRedisError extends RopewayError {
   constructor(home: string) {

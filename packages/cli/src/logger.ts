@@ -3,18 +3,13 @@ import type { Logger } from "@ropeway/core";
 import { destination, pino } from "pino";
 import type { LogLevel } from "./settings/table.ts";
 
-/** A logger that has to be closed, so that its last lines are written. */
-export interface OpenLogger extends Disposable {
-  readonly logger: Logger;
-}
-
-/** Logs JSON lines to a file, or to standard error if none is named. */
-export function openLogger(level: LogLevel, file?: string): OpenLogger {
-  const target = destination({ dest: file ?? 2, sync: file === undefined });
+/**
+ * Logs JSON lines to a file, or to standard error if none is named. Written at once and not in the
+ * background: there is nothing to close, and a crash does not take the lines that explain it along.
+ */
+export function openLogger(level: LogLevel, file?: string): Logger {
+  const target = destination({ dest: file ?? 2, sync: true });
   // A disk that is full must not end what is being logged about.
   target.on("error", () => {});
-  return {
-    logger: pino({ level, base: null }, target),
-    [Symbol.dispose]: () => target.flushSync(),
-  };
+  return pino({ level, base: null }, target);
 }

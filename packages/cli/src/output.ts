@@ -7,7 +7,7 @@
  *   table        aligned, with a head     tab-separated rows       (use result)
  *   note, warn   standard error, one line each; notes are silent with --json
  */
-import { stripVTControlCharacters, styleText } from "node:util";
+import { stripVTControlCharacters } from "node:util";
 
 /** One of the process's streams, or a stand-in. */
 export interface Sink {
@@ -24,7 +24,14 @@ export interface OutputOptions {
   readonly colour: boolean;
 }
 
-type Colour = "bold" | "dim" | "green" | "yellow" | "red" | "cyan";
+/** Written by hand: util.styleText looks at process.stdout, which need not be where we write. */
+const COLOURS = {
+  dim: ["\u001b[2m", "\u001b[22m"],
+  red: ["\u001b[31m", "\u001b[39m"],
+  green: ["\u001b[32m", "\u001b[39m"],
+  yellow: ["\u001b[33m", "\u001b[39m"],
+  cyan: ["\u001b[36m", "\u001b[39m"],
+} as const;
 
 /** The voice of a command. */
 export class Output {
@@ -79,8 +86,9 @@ export class Output {
   }
 
   /** The text in a colour, where colours are welcome. */
-  paint(colour: Colour, text: string): string {
-    return this.#colour ? styleText(colour, text) : text;
+  paint(colour: keyof typeof COLOURS, text: string): string {
+    const [before, after] = COLOURS[colour];
+    return this.#colour ? `${before}${text}${after}` : text;
   }
 }
 

@@ -13,5 +13,5 @@ export function createProgram(): CliCommand {
       "\n`ropeway <command> --help` says more. Settings: `ropeway config`. Start with: `ropeway up`.",
     );
   for (const command of commands) program.addCommand(command());
-  return program;
+  return program.complete();
 }

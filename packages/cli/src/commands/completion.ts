@@ -16,10 +16,8 @@ export function completionCommand(): CliCommand {
   const command = defineCommand("completion", "Print a script that completes commands and options");
   return command
     .addArgument(new Argument("<shell>", "the shell").choices(Object.keys(SCRIPTS)))
-    .addHelpText(
-      "after",
-      `
-  source <(ropeway completion bash)       in ~/.bashrc
+    .explains(
+      `  source <(ropeway completion bash)       in ~/.bashrc
   source <(ropeway completion zsh)        in ~/.zshrc, after compinit
   ropeway completion fish | source        in ~/.config/fish/config.fish`,
     )

@@ -12,7 +12,6 @@ export function configCommand(): CliCommand {
   command.addCommand(
     defineCommand("example", "Print a ropeway.toml with every setting").runs(async ({ output }) => {
       output.result({ toml: exampleToml() }, ({ toml }) => output.line(toml.trimEnd()));
-      return undefined;
     }),
   );
   return command;

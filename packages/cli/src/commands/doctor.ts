@@ -7,6 +7,6 @@ export function doctorCommand(): CliCommand {
     "Check Redis, this machine and the settings, and say what to change",
   )
     .uses("home", "redis.url", "redis.passwordFile", "portal.host", "portal.port", "queue.port")
-    .addHelpText("after", "\nExits with 1 if a check fails; warnings do not count.")
+    .explains("Changes nothing. Exits with 1 if a check fails; warnings do not count.")
     .runs(async (context) => (await import("../doctor/examine.ts")).examine(context));
 }

@@ -5,5 +5,9 @@ export function portalCommand(): CliCommand {
   return defineCommand("portal", "Serve the portal on a Redis that runs already")
     .uses("home", "redis.url", "redis.passwordFile", "portal.host", "portal.port")
     .uses("portal.prefix", "portal.adminPasswordFile", "log.level")
+    .explains(
+      `Uses the Redis of redis.url, else the one that \`ropeway up\` runs in this home. Logs go to standard error.
+Prints the line \`ropeway ready URL\` when it serves. Ctrl-C lets requests under way finish.`,
+    )
     .runs(async (context) => (await import("../portal/serve.ts")).servePortal(context));
 }

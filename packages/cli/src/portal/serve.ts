@@ -9,8 +9,7 @@ import { startPortal } from "./start.ts";
 /** Serves until Ctrl-C. */
 export async function servePortal(context: Context): Promise<void> {
   const settings = context.settings();
-  using log = openLogger(settings.values["log.level"]);
-  const { logger } = log;
+  const logger = openLogger(settings.values["log.level"]);
   await using redis = await openRedis(await findRedis(context), { ...INTERACTIVE, logger });
   await using portal = await startPortal({ redis, settings, logger, mayMove: false });
   sayReady(context, { portal, redis: redis.where });

@@ -27,6 +27,8 @@ export interface Settings {
   readonly "portal.adminPasswordFile": string | undefined;
   readonly "queue.port": number;
   readonly "queue.targets": readonly string[];
+  readonly "up.redisServer": string | undefined;
+  readonly "up.programs": string | undefined;
   readonly "up.redisPort": number | undefined;
   readonly "up.appendfsync": "always" | "everysec";
   readonly "log.level": LogLevel;
@@ -94,7 +96,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     default: undefined,
     env: "ROPEWAY_ADMIN_PASSWORD",
     orFile: "portal.adminPasswordFile",
-    doc: "The password of the account `admin`, which the first start creates. Unless it is set, a random one is made and printed once.",
+    doc: "The password of the account `admin`, which the first start creates; 8 characters or more. Unless it is set, a random one is made and printed once.",
   },
   "portal.adminPasswordFile": {
     kind: pathKind,
@@ -115,6 +117,22 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     flag: "--targets",
     doc: "Addresses that deliveries may reach besides public ones, such as 10.0.0.0/8.",
   },
+  "up.redisServer": {
+    kind: pathKind,
+    default: undefined,
+    example: "/usr/bin/redis-server",
+    env: "ROPEWAY_REDIS_SERVER",
+    flag: "--redis-server",
+    doc: "The program that `ropeway up` starts as its Redis. Unless it is set, redis-server or valkey-server of PATH, else one that is provided.",
+  },
+  "up.programs": {
+    kind: pathKind,
+    default: undefined,
+    example: ".ropeway/programs",
+    env: "ROPEWAY_PROGRAMS",
+    flag: "--programs",
+    doc: "The folder that provided programs are kept in. Unless it is set, the folder `programs` in the home.",
+  },
   "up.redisPort": {
     kind: portKind(1),
     default: undefined,
@@ -131,7 +149,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
   "log.level": {
     kind: wordKind(oneOf("debug", "info", "warn", "error", "silent")),
     default: "info",
-    doc: "How much is logged. `ropeway up` logs to the folder `logs` in its home, `ropeway portal` to standard error.",
+    doc: "How much is logged: debug, info, warn, error or silent. `ropeway up` logs to the folder `logs` in its home, `ropeway portal` to standard error.",
   },
 };
 

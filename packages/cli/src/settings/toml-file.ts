@@ -59,7 +59,8 @@ function leavesOf(node: object, path: string): { key: string; value: unknown }[]
 
 /** Whether a value is a section of its own, and not a list or a date. */
 export function isTable(value: unknown): value is object {
-  return typeof value === "object" && value !== null && value.constructor === Object;
+  const isObject = typeof value === "object" && value !== null;
+  return isObject && !Array.isArray(value) && !(value instanceof Date);
 }
 
 /**

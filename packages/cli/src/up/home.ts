@@ -9,7 +9,7 @@
  */
 import { mkdir, rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { UnreadableFileError } from "../errors.ts";
+import { HomeError } from "../errors.ts";
 
 const LOG_LIMIT_BYTES = 10 * 1024 * 1024;
 
@@ -41,12 +41,7 @@ export async function openHome(path: string): Promise<Home> {
     }
     await writeFile(join(path, ".gitignore"), "*\n");
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new UnreadableFileError(
-      `the home ${path}`,
-      `${code}: choose one you may write to`,
-      error,
-    );
+    throw new HomeError(path, error as NodeJS.ErrnoException);
   }
   return home;
 }

@@ -22,8 +22,7 @@ export async function up(context: Context): Promise<void> {
   const configured = configuredRedis(settings);
   const home = await openHome(values.home);
   await using claim = await HomeClaim.take(home);
-  using log = openLogger(values["log.level"], await openLog(home, "portal.log"));
-  const { logger } = log;
+  const logger = openLogger(values["log.level"], await openLog(home, "portal.log"));
   await using child = configured === undefined ? await startRedis(context, home) : undefined;
   signal.throwIfAborted();
   const place = configured ?? placeOf(child as RedisChild, home);
@@ -45,8 +44,8 @@ async function startRedis(context: Context, home: Home): Promise<RedisChild> {
   const { output, signal } = context;
   const { values, origins } = context.settings();
   const program = await provide("redis-server", {
-    folder: home.programs,
-    env: context.env,
+    folder: values["up.programs"] ?? home.programs,
+    env: { ...context.env, ROPEWAY_REDIS_SERVER: values["up.redisServer"] },
     onProgress: (sentence) => output.note(sentence),
     otherwise: "set REDIS_URL to a Redis that runs",
     signal,

@@ -1,0 +1,109 @@
+import { expect, test } from "vitest";
+import { createProgram } from "../src/program.ts";
+import { version } from "../src/version.ts";
+import { speak } from "./spoken.ts";
+
+test("without a command the help is printed", async () => {
+  const { code, stdout, stderr } = await speak([]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(stdout).toMatch(/^Usage: ropeway/);
+  for (const { name } of createProgram().commands.map((command) => ({ name: command.name() }))) {
+    expect(stdout).toContain(`\n  ${name}`);
+  }
+});
+
+test("an unknown command or option is one sentence with the one that was meant", async () => {
+  expect(await speak(["docter"])).toEqual({
+    code: 2,
+    stdout: "",
+    stderr: "ropeway: unknown command 'docter': did you mean doctor?\n",
+  });
+  expect((await speak(["up", "--prot", "1"])).stderr).toBe(
+    "ropeway: unknown option '--prot': did you mean --port?\n",
+  );
+  expect((await speak(["up", "--port"])).stderr).toBe(
+    "ropeway: option '--port <port>' argument missing: see `ropeway --help`\n",
+  );
+  expect((await speak(["completion", "tcsh"])).stderr).toMatch(
+    /Allowed choices are bash, zsh, fish/,
+  );
+  expect(await speak(["version", "what"])).toMatchObject({ code: 2, stdout: "" });
+});
+
+test("with --json a result is one JSON value, and an error one object with its code", async () => {
+  const { stdout } = await speak(["version", "--json"]);
+  expect(JSON.parse(stdout)).toEqual({ ropeway: version, node: process.versions.node });
+  const { code, stdout: nothing, stderr } = await speak(["config", "--port", "x", "--json"]);
+  expect({ code, nothing }).toEqual({ code: 2, nothing: "" });
+  expect(JSON.parse(stderr)).toEqual({
+    error: {
+      code: "BAD_SETTING",
+      message: 'portal.port is "x" in --port, but must be a whole number from 0 to 65535',
+      key: "portal.port",
+      value: '"x"',
+      where: "--port",
+      allowed: "a whole number from 0 to 65535",
+    },
+  });
+  expect(JSON.parse((await speak(["--json", "nonsense"])).stderr)).toMatchObject({
+    error: { code: "USAGE" },
+  });
+});
+
+test("every command takes --json and the other options of every command", () => {
+  const walk = (command: ReturnType<typeof createProgram>): void => {
+    const flags = command.options.map(({ long }) => long);
+    expect(flags).toEqual(expect.arrayContaining(["--json", "--config", "--no-color", "--debug"]));
+    for (const child of command.commands) walk(child as typeof command);
+  };
+  walk(createProgram());
+});
+
+test("an error's stack is printed with --debug only", async () => {
+  const plain = await speak(["config", "--config", "/none.toml"]);
+  expect(plain.stderr).toBe("ropeway: cannot read /none.toml: there is no such file\n");
+  const debug = await speak(["config", "--config", "/none.toml", "--debug"]);
+  expect(debug.stderr).toMatch(/\n {4}at /);
+});
+
+test("config prints every setting with where it came from, secrets masked", async () => {
+  const env = { REDIS_URL: "redis://me:s3cret@db:1", ROPEWAY_ADMIN_PASSWORD: "correct horse" };
+  const { stdout } = await speak(["config", "--port", "9"], { env });
+  expect(stdout).toContain('redis.url\t"redis://me:***@db:1"\tREDIS_URL\n');
+  expect(stdout).toContain('portal.adminPassword\t"***"\tROPEWAY_ADMIN_PASSWORD\n');
+  expect(stdout).toContain("portal.port\t9\t--port\n");
+  expect(stdout).toContain("queue.port\t23334\tdefault\n");
+  const json = await speak(["config", "--json"], { env });
+  expect(json.stdout).not.toMatch(/s3cret|correct horse/);
+  expect(JSON.parse(json.stdout).settings).toContainEqual({
+    key: "redis.url",
+    value: "redis://me:***@db:1",
+    source: "environment",
+    where: "REDIS_URL",
+  });
+});
+
+test("tables are aligned and coloured on a terminal, and colours can be switched off", async () => {
+  const colour = "\u001b[";
+  const terminal = await speak(["config"], { terminal: true });
+  expect(terminal.stdout).toContain(colour);
+  expect(terminal.stdout).not.toContain("\t");
+  for (const args of [
+    ["config", "--no-color"],
+    ["--no-color", "config"],
+  ]) {
+    expect((await speak(args, { terminal: true })).stdout).not.toContain(colour);
+  }
+  const env = { NO_COLOR: "1" };
+  expect((await speak(["config"], { terminal: true, env })).stdout).not.toContain(colour);
+  expect((await speak(["config"])).stdout).not.toContain(colour);
+});
+
+test("a command without a Redis says in one sentence what to do", async () => {
+  expect(await speak(["portal"], { env: { ROPEWAY_HOME: "/none" } })).toEqual({
+    code: 3,
+    stdout: "",
+    stderr:
+      "ropeway: no Redis to talk to: set REDIS_URL, or start one with `ropeway up` (nothing runs in /none)\n",
+  });
+});

@@ -1,0 +1,87 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { eventually } from "@ropeway/testkit";
+import { expect, test, vi } from "vitest";
+import { birthOf } from "../../src/up/process-birth.ts";
+import { ask, makeHome, PATIENCE_MS, serverPid, startUp } from "./started.ts";
+
+vi.setConfig({ testTimeout: PATIENCE_MS });
+
+/** The guard of an `up`: the only child that is a shell. */
+async function guardOf(pid: number): Promise<number> {
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
+  for (const child of children.trim().split(" ").map(Number)) {
+    if ((await readFile(`/proc/${child}/comm`, "utf8")).trim() === "sh") return child;
+  }
+  throw new Error(`${pid} has no guard among ${children}`);
+}
+
+test("kill -9 of up ends its Redis too, and the next up finds every accepted write", async () => {
+  await using home = await makeHome();
+  const first = await startUp(home.path);
+  await using script = first.script;
+  const pid = await serverPid(first.redisUrl);
+  for (let count = 1; count <= 100; count++) await ask(first.redisUrl, "INCR", "accepted");
+  await script.kill9();
+  await eventually(async () => expect(await birthOf(pid)).toBeUndefined());
+
+  const second = await startUp(home.path);
+  await using again = second.script;
+  expect(await ask(second.redisUrl, "GET", "accepted")).toBe("100");
+  expect(await readdir(join(home.path, "up"))).toHaveLength(1);
+  await again.terminate();
+});
+
+test.skipIf(process.platform !== "linux")(
+  "a Redis that outlived up and its guard is ended before another is started on its files",
+  async () => {
+    await using home = await makeHome();
+    const first = await startUp(home.path);
+    await using script = first.script;
+    const orphan = await serverPid(first.redisUrl);
+    process.kill(await guardOf(script.pid), "SIGKILL");
+    await script.kill9();
+    expect(await ask(first.redisUrl, "SET", "written", "late")).toBe("OK");
+
+    const second = await startUp(home.path);
+    await using again = second.script;
+    expect(await birthOf(orphan)).toBeUndefined();
+    expect(await serverPid(second.redisUrl)).not.toBe(orphan);
+    expect(second.redisUrl).toBe(first.redisUrl);
+    expect(await ask(second.redisUrl, "GET", "written")).toBe("late");
+    await again.terminate();
+  },
+);
+
+test("a Redis that crashes is started again with its data, and the portal goes on", async () => {
+  await using home = await makeHome();
+  const { script: started, url, redisUrl } = await startUp(home.path);
+  await using script = started;
+  await ask(redisUrl, "SET", "kept", "yes");
+  const pid = await serverPid(redisUrl);
+  process.kill(pid, "SIGKILL");
+  await eventually(() => expect(script.log()).toContain(`Redis is back at ${redisUrl}`), {
+    withinMs: 20_000,
+  });
+  expect(script.log()).toContain("ropeway: Redis ended by SIGKILL; starting it again");
+  expect(await ask(redisUrl, "GET", "kept")).toBe("yes");
+  expect(await fetch(`${url}/healthz`).then(({ status }) => status)).toBe(200);
+  expect(await script.terminate()).toEqual({ code: 0, signal: null });
+  expect(await birthOf(pid)).toBeUndefined();
+});
+
+test("a second Ctrl-C does not wait, and still no process is left", async () => {
+  await using home = await makeHome();
+  const { script: started, redisUrl } = await startUp(home.path);
+  await using script = started;
+  const pid = await serverPid(redisUrl);
+  process.kill(pid, "SIGSTOP"); // a Redis that does not answer keeps the orderly stop waiting
+  script.signal("SIGINT");
+  await eventually(() => {
+    script.signal("SIGINT"); // until it counts as another keystroke
+    expect(script.running).toBe(false);
+  });
+  expect(await script.exited).toEqual({ code: 130, signal: null });
+  process.kill(pid, "SIGCONT");
+  await eventually(async () => expect(await birthOf(pid)).toBeUndefined());
+});
