@@ -61,6 +61,8 @@ const path = (key: string, url = hook) => `${service.url}/v3/queue/${key}/POST/$
 const curl = async (...args: string[]) => JSON.parse((await run("curl", ["-sS", ...args])).stdout);
 const post = (url: string, body: string | Buffer = "{}", init: RequestInit = {}) =>
   fetch(url, { method: "POST", body, ...init } as RequestInit);
+// biome-ignore lint/suspicious/noExplicitAny: answers are looked at, not typed
+const json = async (answer: Response | Promise<Response>): Promise<any> => (await answer).json();
 const now = () => Date.now() / 1_000;
 const stored = async () => ((await server.command("KEYS", "*")) as string[]).length;
 
@@ -136,14 +138,14 @@ describe("a push", () => {
   test("GET shows what is queued without touching it", async () => {
     await post(`${path("k")}?ontime=4000000000`, '{"a":1}');
     await post(`${path("k")}?ontime=4000000000`, '{"a":2}');
-    const peeked = await (await fetch(path("k"))).json();
+    const peeked = await json(fetch(path("k")));
     expect(peeked).toMatchObject({ key: "k", method: "POST", service: hook, items: 2 });
     expect(peeked.batches[0]).toMatchObject({ ontime: 4_000_000_000, state: "waiting" });
     expect(peeked.batches[0].oldest.map(({ body }: { body: string }) => body)).toEqual([
       '{"a":1}',
       '{"a":2}',
     ]);
-    expect(await (await fetch(path("nothing"))).json()).toMatchObject({ items: 0, batches: [] });
+    expect(await json(fetch(path("nothing")))).toMatchObject({ items: 0, batches: [] });
   });
 
   test("a merge key is taken literally, percent-encoding apart", async () => {
@@ -151,7 +153,7 @@ describe("a push", () => {
     for (const key of keys) {
       const answer = await post(`${path(key)}?ontime=4000000000`);
       expect(answer.status).toBe(202);
-      expect((await answer.json()).key).toBe(decodeURIComponent(key));
+      expect((await json(answer)).key).toBe(decodeURIComponent(key));
     }
     expect(await server.command("ZCARD", queue.keys.timer)).toBe(keys.length);
   });
@@ -159,7 +161,7 @@ describe("a push", () => {
   test("maxwait bounds an always queue of this request", async () => {
     const until = Math.round(now()) + 5;
     await post(`${path("k")}?ontime=${until - 4}&update=always&maxwait=5`);
-    const answer = await (await post(`${path("k")}?ontime=4000000000&update=always`)).json();
+    const answer = await json(post(`${path("k")}?ontime=4000000000&update=always`));
     expect(Math.abs(answer.ontime - until)).toBeLessThan(2);
   });
 
@@ -175,10 +177,10 @@ describe("a push", () => {
     for (const key of ["k", "-k"]) {
       const headers = { "idempotency-key": "abc-1" };
       const url = `${path(key)}?ontime=4000000000`;
-      const first = await (await post(url, "1", { headers })).json();
-      const again = await (await post(url, "1", { headers })).json();
+      const first = await json(post(url, "1", { headers }));
+      const again = await json(post(url, "1", { headers }));
       expect(again).toEqual(first);
-      expect((await (await fetch(path(key))).json()).items).toBe(1);
+      expect((await json(fetch(path(key)))).items).toBe(1);
     }
   });
 });

@@ -1,0 +1,114 @@
+import { connect, type Redis } from "@ropeway/core";
+import {
+  eventually,
+  otherServer,
+  startCluster,
+  startRedis,
+  startSentinelTrio,
+} from "@ropeway/testkit";
+import { expect, test } from "vitest";
+import { Dispatcher, Inspector, MergeQueue } from "../src/index.ts";
+
+/** A short life of everything: push, merge, retry, dead letter, replay, delete, singles, stats. */
+async function live(redis: Redis, prefix: string): Promise<void> {
+  const queue = new MergeQueue(redis, { prefix });
+  const inspector = new Inspector(queue);
+  const seen: string[] = [];
+  let failures = 2;
+  const dispatcher = await Dispatcher.start(
+    queue,
+    async (batch) => {
+      if (batch.key === "poor" && failures > 0) {
+        failures -= 1;
+        throw new Error("no");
+      }
+      seen.push(`${batch.key}:${batch.items.map(({ body }) => String(body))}`);
+    },
+    { maxAttempts: 2, retry: { baseMs: 5, maxMs: 5 } },
+  );
+  await queue.pushAll("k", [{ body: "a" }, { body: "b" }], { data: { f: "1" } });
+  await queue.push("poor", "c", { idempotencyKey: "one" });
+  await queue.push("-s", "d");
+  await queue.push("gone", "e", { ontime: 4_000_000_000 });
+  expect(await inspector.remove("gone")).toEqual({ deleted: 1, sending: 0 });
+  const letter = await eventually(async () => {
+    const [found] = (await inspector.letters()).entries;
+    if (found === undefined) throw new Error("no letter yet");
+    return found;
+  });
+  await inspector.replay(letter.id);
+  await eventually(() => expect(seen.sort()).toEqual(["-s:d", "k:a,b", "poor:c"]));
+  await eventually(async () =>
+    expect(await inspector.stats()).toMatchObject({ keys: 0, deadLetters: 0, due: 0 }),
+  );
+  await queue.push("k", "x", { ontime: 4_000_000_000 });
+  expect((await inspector.list({ search: "k" })).entries).toMatchObject([{ key: "k", items: 1 }]);
+  expect((await queue.schedule()).waitMs).toBeGreaterThan(0);
+  await dispatcher.close();
+  await queue.close();
+}
+
+test("everything works on Redis Cluster, and goes on after a failover and a moved slot", async () => {
+  await using cluster = await startCluster({ replicas: 1 });
+  await using redis = await connect(cluster.url);
+  await live(redis, "{tag}");
+  await live(redis, "ropeway:{merge}");
+  expect(() => new MergeQueue(redis, { prefix: "plain" })).toThrow("hash tag");
+  const queue = new MergeQueue(redis, { prefix: "{move}" });
+  const seen: string[] = [];
+  const dispatcher = await Dispatcher.start(queue, async (batch) => {
+    seen.push(...batch.items.map(({ body }) => String(body)));
+  });
+  const owner = await cluster.nodeOf("{move}");
+  await queue.push("k", "1");
+  await cluster.failover(owner, "command");
+  await queue.push("k", "2");
+  const slot = await cluster.slotOf("{move}");
+  const other = await cluster.nodeOf((slot + 8_000) % 16_384);
+  // Keys that are half on either side make a script wait; it is through when the move is.
+  let during: Promise<unknown> = Promise.resolve();
+  await cluster.moveSlot(slot, other, {
+    beforeKeys: async () => {
+      during = queue.push("k", "3");
+    },
+  });
+  await during;
+  await queue.push("k", "4");
+  await eventually(() => expect(new Set(seen)).toEqual(new Set(["1", "2", "3", "4"])), {
+    withinMs: 15_000,
+  });
+  await dispatcher.close();
+}, 120_000);
+
+test("a Sentinel failover interrupts the firing and does not end it", async () => {
+  await using trio = await startSentinelTrio();
+  await using redis = await connect(trio.url);
+  const queue = new MergeQueue(redis, { prefix: "p" });
+  const seen = new Set<string>();
+  const dispatcher = await Dispatcher.start(
+    queue,
+    async (batch) => {
+      for (const { body } of batch.items) seen.add(String(body));
+    },
+    { leaseMs: 2_000 },
+  );
+  await queue.push("a", "1");
+  await eventually(() => expect(seen).toEqual(new Set(["1"])));
+  await trio.failover("kill");
+  await eventually(() => queue.push("b", "2"), { withinMs: 20_000 });
+  await eventually(() => expect(seen).toEqual(new Set(["1", "2"])), { withinMs: 20_000 });
+  await dispatcher.close();
+}, 120_000);
+
+for (const version of ["redis-8.0", "valkey-8.1"] as const) {
+  const { reason } = otherServer(version);
+  test.skipIf(reason !== undefined)(
+    `everything works on ${version} ${reason ?? ""}`,
+    async () => {
+      await using server = await startRedis({ version });
+      await using redis = await connect(server.url);
+      await live(redis, "p");
+    },
+    60_000,
+  );
+}
