@@ -6,17 +6,15 @@ import type { Bench } from "./bench.ts";
 import { benchNames, loadBench } from "./catalogue.ts";
 import { type BenchOptions, parseOptions, USAGE } from "./options.ts";
 import { plot } from "./plot.ts";
+import { publishSection } from "./publish.ts";
 import { recordOf } from "./record.ts";
 import { reportText } from "./report.ts";
-import { chosen, Run, type RunPlan } from "./run.ts";
+import { Run, type RunPlan } from "./run.ts";
 
-const TURNS = 5;
-const SLICE_MS = 150;
-const RETRIES = 4;
-const RETRIES_WITHIN_MS = 240_000;
-/** A quick run spends this on slices; opening and closing contenders comes on top. */
-const QUICK_SLICES_MS = 32_000;
-const QUICK_RETRIES_WITHIN_MS = 40_000;
+const DOCS = new URL("../../docs/", import.meta.url);
+const FULL = { turns: 5, allowance: { sliceMs: 150, endMs: undefined, retryMs: 150_000 } };
+/** Below a minute, with some seconds for the build in front and for closing at the end. */
+const QUICK = { turns: 3, allowance: { sliceMs: 150, endMs: 42_000, retryMs: 8_000 } };
 
 async function main(args: readonly string[]): Promise<number> {
   const options = parseOptions(args);
@@ -31,11 +29,13 @@ async function main(args: readonly string[]): Promise<number> {
     const redisVersion = await run.redisVersion();
     const results = await run.results();
     const verdicts = bench.bars.map((bar) => judge(bar, results));
-    const record = recordOf({ bench, plan, redisVersion, results, verdicts });
-    const json = `${JSON.stringify(record, undefined, 2)}\n`;
-    await write("../results/", bench.name, { json, svg: plot(bench.title, results) });
+    const outcome = { bench, plan, redisVersion, results, verdicts };
+    const json = `${JSON.stringify(recordOf(outcome), undefined, 2)}\n`;
+    const contents = { json, svg: plot(bench.title, results) };
+    await write(new URL("../results/", import.meta.url), bench.name, contents);
     if (options.publish) {
-      await write("../../docs/benchmarks/", bench.name, { json, svg: plot(bench.title, results) });
+      await write(new URL("benchmarks/", DOCS), bench.name, contents);
+      await publishSection(new URL("benchmarks.md", DOCS), outcome);
     }
     process.stdout.write(options.json ? json : `\n${reportText(results)}\n\n`);
     const lines = verdicts.map(barLine);
@@ -47,22 +47,14 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 function planOf(bench: Bench, options: BenchOptions): RunPlan {
-  const { rounds, peers, only, quick } = options;
+  const { rounds, peers, only } = options;
   checkPeers(bench, peers ?? []);
-  const slices = chosen(bench, { peers, only }).reduce(
-    (sum, { contenders, weight = 1 }) => sum + contenders.length * weight,
-    0,
-  );
-  const quickMs = Math.floor(QUICK_SLICES_MS / Math.max(1, slices * TURNS * (rounds + 1)));
   return {
+    ...(options.quick ? QUICK : FULL),
     rounds,
-    turns: TURNS,
     peers,
     only,
     payload: options.payload ?? bench.payload,
-    sliceMs: quick ? Math.min(SLICE_MS, Math.max(40, quickMs)) : SLICE_MS,
-    retries: quick ? 1 : RETRIES,
-    retryUntil: performance.now() + (quick ? QUICK_RETRIES_WITHIN_MS : RETRIES_WITHIN_MS),
     note: (sentence) => process.stderr.write(`${sentence}\n`),
   };
 }
@@ -76,11 +68,10 @@ function checkPeers(bench: Bench, asked: readonly string[]): void {
 }
 
 async function write(
-  folder: string,
+  home: URL,
   name: string,
   contents: { json: string; svg: string },
 ): Promise<void> {
-  const home = new URL(folder, import.meta.url);
   await mkdir(home, { recursive: true });
   for (const [ending, content] of Object.entries(contents)) {
     const file = new URL(`${name}.${ending}`, home);

@@ -22,7 +22,7 @@ export const USAGE = `npm run bench -- <name> [options]
   --payload N      bytes of payload per operation
   --only text      only scenarios whose id contains the text
   --json           print the results as JSON instead of tables
-  --publish        also write docs/benchmarks/<name>.json and .svg
+  --publish        also write docs/benchmarks/<name>.json, .svg and the section in docs/benchmarks.md
 `;
 
 /** Reads the arguments; throws a TypeError or RangeError with a sentence about what is wrong. */

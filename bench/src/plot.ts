@@ -3,10 +3,9 @@
  * is about. Bars are ratios to the scenario's baseline (the dashed line is 1x), whiskers the least and
  * greatest round. It carries both colour schemes and no script, so it can be embedded as an image.
  *
- *   scenario title
- *                       operations per second      client CPU per operation
- *                       higher is better           lower is better
- *   contender           ######|--  1.02x           #####|-   0.98x
+ *   scenario title   1x is the baseline
+ *                       operations/s, higher is better   client CPU/op, lower is better
+ *   contender           ######|--  1.02x                 #####|-   0.98x
  */
 import type { Measure } from "./bench.ts";
 import { showNumber } from "./report.ts";
@@ -36,8 +35,8 @@ const BAR = 14;
 // Plain colours twice instead of CSS variables: renderers other than browsers know no variables.
 const STYLE = `
   text { font: 13px system-ui, sans-serif; fill: #1f2328; }
-  .dim { font-size: 11px; fill: #59636e; }
   .title, text.ours { font-weight: 600; }
+  .dim { font-size: 11px; font-weight: 400; fill: #59636e; }
   .paper { fill: #ffffff; }
   rect.ours { fill: #0969da; }
   rect.peer { fill: #afb8c1; }
@@ -98,18 +97,13 @@ class Block {
   svg(): string {
     const { title } = this.#result.scenario;
     const baseline = baselineOf(this.#result);
-    const head = text({ x: MARGIN, y: this.#top + 22, is: "title", words: title });
-    const note = text({
-      x: MARGIN,
-      y: this.#top + 40,
-      is: "dim",
-      words: `compared with ${baseline}`,
-    });
+    const note = `<tspan class="dim" dx="10">1x is ${escaped(baseline)}</tspan>`;
+    const head = `<text class="title" x="${MARGIN}" y="${this.#top + 22}">${escaped(title)}${note}</text>`;
     const names = this.#rows.map(({ name, role }, row) =>
       text({ x: MARGIN, y: this.#y(row) + 11, is: role === "ours" ? "ours" : "", words: name }),
     );
     const columns = this.#columns.map((metric, column) => this.#column(metric, column));
-    return [head, note, ...names, ...columns].join("\n");
+    return [head, ...names, ...columns].join("\n");
   }
 
   #y(row: number): number {
@@ -163,7 +157,7 @@ function legend(y: number): string {
   const items = [
     ["ours", "Ropeway"],
     ["peer", "peers"],
-    ["ceiling", "ceiling: what hardware and Redis allow"],
+    ["ceiling", "ceiling: as little as possible around Redis"],
   ] as const;
   let x = MARGIN;
   return items

@@ -32,7 +32,7 @@ export function recordOf(outcome: Outcome): object {
     options: {
       rounds: plan.rounds,
       turns: plan.turns,
-      sliceMs: plan.sliceMs,
+      sliceMs: plan.allowance.sliceMs,
       payload: plan.payload,
     },
     bars: verdicts,

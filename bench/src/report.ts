@@ -37,10 +37,7 @@ function scenarioText(result: ScenarioResult, results: Results): string {
   const { id, title } = result.scenario;
   const baseline = baselineOf(result);
   const metrics = metricsOf(result);
-  const header = [
-    "",
-    ...metrics.map((metric) => METRICS[metric].label.replace(" per operation", "/op")),
-  ];
+  const header = ["", ...metrics.map((metric) => METRICS[metric].label)];
   const rows = result.standings.map((standing) => {
     if (standing.skipped !== undefined) return [standing.name, `left out: ${standing.skipped}`];
     const cells = metrics.map((metric) => cell(standing, metric, { results, result, baseline }));
@@ -66,7 +63,7 @@ function cell(standing: Standing, metric: Metric, { results, result, baseline }:
 }
 
 /** How quiet the machine was. */
-function disturbance({ standings }: ScenarioResult): string {
+export function disturbance({ standings }: ScenarioResult): string {
   const samples = standings.flatMap((standing) => standing.samples);
   if (samples.length === 0) return "nobody ran";
   const worst = Math.max(...samples.map(({ foreign }) => foreign));

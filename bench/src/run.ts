@@ -11,8 +11,9 @@
  */
 import { type RedisServer, startRedis } from "@ropeway/testkit";
 import type { AgentConfig, AgentReport, OpenOrder } from "./agent.ts";
-import type { Bench, Contender, Scenario } from "./bench.ts";
+import type { Bench, Contender, Scenario, Slice } from "./bench.ts";
 import { passage, readMeter } from "./meter.ts";
+import { type Allowance, Pace } from "./pace.ts";
 import { Remote } from "./remote.ts";
 import { Results, type ScenarioResult, type Standing } from "./results.ts";
 import { medianSample, type Sample, sampleOf } from "./sample.ts";
@@ -24,11 +25,7 @@ export interface RunPlan {
   /** Slices of each contender in one round. */
   readonly turns: number;
   readonly payload: number;
-  /** Length of a slice of weight 1. */
-  readonly sliceMs: number;
-  /** How often a disturbed slice is run again; none once `retryUntil` has passed. */
-  readonly retries: number;
-  readonly retryUntil: number;
+  readonly allowance: Allowance;
   /** Which peers take part; all when undefined. */
   readonly peers: readonly string[] | undefined;
   /** Only scenarios whose id contains this. */
@@ -37,13 +34,19 @@ export interface RunPlan {
 }
 
 /** A contender in its process. */
-interface Player extends Contender {
+interface Player {
+  readonly name: string;
   readonly agent: Remote;
   readonly samples: Sample[];
 }
 
+interface ScenarioSlice extends Slice {
+  readonly scenario: string;
+}
+
 const FOREIGN_LIMIT = 0.1;
-const QUIET_PAUSE_MS = 250;
+const ATTEMPTS = 5;
+const QUIET_PAUSE_MS = 150;
 
 /** The scenarios and contenders that a plan leaves. */
 export function chosen(bench: Bench, plan: Pick<RunPlan, "peers" | "only">): Scenario[] {
@@ -62,6 +65,7 @@ export class Run {
   readonly #bench: Bench;
   readonly #plan: RunPlan;
   readonly #redis: RedisServer;
+  readonly #pace: Pace;
   readonly #agents = new Map<string, Promise<Remote>>();
 
   static async start(bench: Bench, plan: RunPlan): Promise<Run> {
@@ -72,6 +76,8 @@ export class Run {
     this.#bench = bench;
     this.#plan = plan;
     this.#redis = redis;
+    const slices = chosen(bench, plan).reduce((sum, scenario) => sum + this.#slicesOf(scenario), 0);
+    this.#pace = new Pace(plan.allowance, slices);
   }
 
   /** The version of the Redis that is used. */
@@ -99,12 +105,13 @@ export class Run {
 
   async #play(scenario: Scenario): Promise<ScenarioResult> {
     const { id, title, measure, baseline } = scenario;
+    const sliceMs = this.#pace.begin(this.#slicesOf(scenario)) * (scenario.weight ?? 1);
     this.#plan.note(`${id}: ${title}`);
     const players: Player[] = [];
     const skipped = new Map<string, string>();
     for (const contender of scenario.contenders) {
       try {
-        players.push(await this.#invite(contender, scenario));
+        players.push(await this.#invite(contender, scenario.id, sliceMs));
       } catch (error) {
         if ((error as Error).name !== "Unavailable") throw error;
         skipped.set(contender.name, (error as Error).message);
@@ -112,7 +119,7 @@ export class Run {
       }
     }
     for (let round = 0; round <= this.#plan.rounds; round++) {
-      await this.#round(players, scenario, round);
+      await this.#round(players, { scenario: id, ms: sliceMs, round });
     }
     for (const { agent } of players) await agent.ask("leave");
     await this.#redis.command("FLUSHALL");
@@ -124,19 +131,19 @@ export class Run {
     return { scenario: { id, title, measure, baseline }, standings };
   }
 
-  async #round(players: readonly Player[], scenario: Scenario, round: number): Promise<void> {
+  async #round(players: readonly Player[], slice: ScenarioSlice): Promise<void> {
     const slices = new Map(players.map((player) => [player, [] as Sample[]]));
     for (let turn = 0; turn < this.#plan.turns; turn++) {
-      for (const player of rotated(players, round * this.#plan.turns + turn)) {
-        slices.get(player)?.push(await this.#slice(player, scenario, round));
+      for (const player of rotated(players, slice.round * this.#plan.turns + turn)) {
+        slices.get(player)?.push(await this.#quietSlice(player, slice));
       }
     }
-    if (round === 0) return;
+    if (slice.round === 0) return;
     for (const [player, samples] of slices) player.samples.push(medianSample(samples));
   }
 
-  async #invite(contender: Contender, scenario: Scenario): Promise<Player> {
-    const { name, role } = contender;
+  async #invite(contender: Contender, scenario: string, sliceMs: number): Promise<Player> {
+    const { name } = contender;
     const config: AgentConfig = { bench: this.#bench.name, contender: name };
     const forked =
       this.#agents.get(name) ?? Remote.fork(new URL("./agent.ts", import.meta.url), config);
@@ -145,35 +152,44 @@ export class Run {
     const { url, host, port } = this.#redis;
     const { payload } = this.#plan;
     const prefix = `{bench:${name.replaceAll(/\W+/g, "-")}}`;
-    const settings = { url, host, port, payload, prefix, sliceMs: this.#sliceMs(scenario) };
-    await agent.ask("open", { scenario: scenario.id, settings } satisfies OpenOrder);
-    return { name, role, open: contender.open, agent, samples: [] };
+    const settings = { url, host, port, payload, prefix, sliceMs };
+    await agent.ask("open", { scenario, settings } satisfies OpenOrder);
+    return { name, agent, samples: [] };
   }
 
-  #sliceMs({ weight = 1 }: Scenario): number {
-    return Math.round(this.#plan.sliceMs * weight);
+  /** Slices of a scenario in the whole run, counted as if all of them had weight 1. */
+  #slicesOf({ contenders, weight = 1 }: Scenario): number {
+    return contenders.length * this.#plan.turns * (this.#plan.rounds + 1) * weight;
   }
 
-  async #slice(player: Player, scenario: Scenario, round: number): Promise<Sample> {
-    const slice = { ms: this.#sliceMs(scenario), round };
+  /** The first slice that strangers left alone, or the least disturbed of a few. */
+  async #quietSlice(player: Player, slice: ScenarioSlice): Promise<Sample> {
     let best: Sample | undefined;
-    for (let attempts = 1; ; attempts++) {
-      await player.agent.ask("prepare", slice);
-      const before = await readMeter(this.#redis);
-      const report = await player.agent.ask<AgentReport>("run", slice);
-      const passed = passage(before, await readMeter(this.#redis));
-      const wrong = report.operations - report.checked;
-      if (wrong !== 0 || report.operations === 0) {
-        const found = wrong === 0 ? "did nothing" : `gave ${wrong} wrong results`;
-        throw new Error(`${player.name} ${found} in ${scenario.id}, round ${round}`);
-      }
-      const sample = sampleOf(report, passed, round);
+    for (let repeated = 0; ; repeated++) {
+      const startedAt = performance.now();
+      const sample = await this.#slice(player, slice);
+      const tookMs = performance.now() - startedAt;
+      this.#pace.noteOverhead(tookMs - slice.ms);
       if (best === undefined || sample.foreign < best.foreign) best = sample;
-      const quiet = sample.foreign <= FOREIGN_LIMIT || round === 0;
-      const late = performance.now() > this.#plan.retryUntil;
-      if (quiet || late || attempts > this.#plan.retries)
-        return { ...best, repeated: attempts - 1 };
-      await new Promise((resolve) => setTimeout(resolve, QUIET_PAUSE_MS * attempts));
+      const quiet = sample.foreign <= FOREIGN_LIMIT || slice.round === 0;
+      const pauseMs = QUIET_PAUSE_MS * (repeated + 1);
+      if (quiet || repeated + 1 === ATTEMPTS || !this.#pace.mayRepeat(tookMs + pauseMs)) {
+        return { ...best, repeated };
+      }
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
+  }
+
+  async #slice({ name, agent }: Player, { scenario, ...slice }: ScenarioSlice): Promise<Sample> {
+    await agent.ask("prepare", slice);
+    const before = await readMeter(this.#redis);
+    const report = await agent.ask<AgentReport>("run", slice);
+    const passed = passage(before, await readMeter(this.#redis));
+    const wrong = report.operations - report.checked;
+    if (wrong !== 0 || report.operations === 0) {
+      const found = wrong === 0 ? "did nothing" : `gave ${wrong} wrong results`;
+      throw new Error(`${name} ${found} in ${scenario}, round ${slice.round}`);
+    }
+    return sampleOf(report, passed, slice.round);
   }
 }

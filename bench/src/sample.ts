@@ -5,13 +5,13 @@ import { median } from "./statistics.ts";
 
 /** What is measured of every slice; per operation, except the rate. */
 export const METRICS = {
-  rate: { label: "operations per second", unit: "op/s", better: "higher" },
+  rate: { label: "operations/s", unit: "op/s", better: "higher" },
   p50: { label: "median latency", unit: "µs", better: "lower" },
-  p99: { label: "99th percentile latency", unit: "µs", better: "lower" },
-  clientCpu: { label: "client CPU per operation", unit: "µs", better: "lower" },
-  workerCpu: { label: "worker CPU per operation", unit: "µs", better: "lower" },
-  redisCpu: { label: "Redis CPU per operation", unit: "µs", better: "lower" },
-  commands: { label: "Redis commands per operation", unit: "", better: "lower" },
+  p99: { label: "p99 latency", unit: "µs", better: "lower" },
+  clientCpu: { label: "client CPU/op", unit: "µs", better: "lower" },
+  workerCpu: { label: "worker CPU/op", unit: "µs", better: "lower" },
+  redisCpu: { label: "Redis CPU/op", unit: "µs", better: "lower" },
+  commands: { label: "Redis commands/op", unit: "", better: "lower" },
 } as const;
 
 export type Metric = keyof typeof METRICS;
