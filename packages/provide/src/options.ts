@@ -23,7 +23,7 @@ export interface ProvideOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Folder that unpacked programs are kept in. @default ROPEWAY_PROGRAMS, else `programs` in ROPEWAY_HOME, else `.ropeway/programs` */
   readonly folder?: string;
-  /** Bound of the whole search and download. @default 300_000 */
+  /** Bound of the whole search and download. @default 600_000 */
   readonly timeoutMs?: number;
   /** Ends the search; what was half done is removed. */
   readonly signal?: AbortSignal;
@@ -33,7 +33,7 @@ export interface ProvideOptions {
   readonly otherwise?: string;
 }
 
-const defaults = { timeoutMs: 300_000 } as const;
+const defaults = { timeoutMs: 600_000 } as const;
 
 /** One call's settings: options with every default filled in, and one signal for abort and time. */
 export interface Errand {

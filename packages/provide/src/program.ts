@@ -15,6 +15,16 @@ export interface Product {
   readonly minimum: string;
   /** Debian packages that hold the product's executables. */
   readonly packages: readonly string[];
+  /** Packages that these say they need but that this use of them does not. */
+  readonly unneeded: RegExp;
+  /** Where the packages put the executables. */
+  readonly home: string;
+  /**
+   * Which dynamic loader starts them. The packaged one makes a bundle independent of the machine's
+   * C library; a browser starts itself again through /proc/self/exe, which would be that loader, so
+   * it runs on the machine's own, with the packaged libraries except the C library.
+   */
+  readonly loader: "packaged" | "system";
   /** What `brew install` is told. */
   readonly brew: readonly string[];
 }
@@ -27,12 +37,18 @@ export interface Program {
   readonly executables: readonly { readonly product: ProductName; readonly file: string }[];
 }
 
+/** Packages named like libraries that only help to install or configure a system. */
+const SETUP = /perl|^libpam-|-(?:bin|common)$/;
+
 export const PRODUCTS: Readonly<Record<ProductName, Product>> = {
   redis: {
     title: "Redis",
     signature: /\bredis\b/i,
     minimum: "6.2",
     packages: ["redis-server", "redis-tools"],
+    unneeded: SETUP,
+    home: "usr/bin",
+    loader: "packaged",
     brew: ["redis"],
   },
   valkey: {
@@ -40,6 +56,9 @@ export const PRODUCTS: Readonly<Record<ProductName, Product>> = {
     signature: /\bvalkey\b|^server v=/i,
     minimum: "7.2",
     packages: ["valkey-server", "valkey-tools"],
+    unneeded: SETUP,
+    home: "usr/bin",
+    loader: "packaged",
     brew: ["valkey"],
   },
   etcd: {
@@ -47,13 +66,19 @@ export const PRODUCTS: Readonly<Record<ProductName, Product>> = {
     signature: /\betcd\b/i,
     minimum: "3.4",
     packages: ["etcd-server"],
+    unneeded: SETUP,
+    home: "usr/bin",
+    loader: "packaged",
     brew: ["etcd"],
   },
   chromium: {
     title: "Chromium",
     signature: /\bchrom(?:e|ium)\b/i,
     minimum: "100.0",
-    packages: ["chromium", "fonts-dejavu-core"],
+    packages: ["chromium", "chromium-common", "fonts-dejavu-core"],
+    unneeded: new RegExp(`${SETUP.source}|^lib(?:c6|gl1-mesa|llvm|z3|systemd-shared|gtk-3-common)`),
+    home: "usr/lib/chromium",
+    loader: "system",
     brew: ["--cask", "chromium"],
   },
 };

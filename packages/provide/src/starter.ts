@@ -1,0 +1,79 @@
+// The scripts in a bundle's bin/, which start its programs with the bundle's own libraries:
+//
+//   loader "packaged"   exec ../root/…/ld-linux-x86-64.so.2 --library-path … ../root/usr/bin/redis-server "$@"
+//   loader "system"     LD_LIBRARY_PATH=… exec ../root/usr/lib/chromium/chromium "$@"
+//
+// A script finds everything relative to itself, so a bundle may be moved, and uses nothing but the
+// shell, so PATH may be empty. `exec` keeps the process number: a signal reaches the program itself.
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { StepFailedError } from "./errors.ts";
+import type { Product } from "./program.ts";
+
+/** What a bundle has to load programs with; paths are relative to the bundle. */
+export interface Libraries {
+  /** Every folder that holds shared libraries. */
+  readonly folders: readonly string[];
+  /** The C library's dynamic loader, if that is in the bundle. */
+  readonly loader: string | undefined;
+}
+
+/** The bundle's fonts, then the machine's; a browser without any draws no letters. */
+export const FONTS = `<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
+<fontconfig>
+  <dir prefix="relative">root/usr/share/fonts</dir>
+  <dir>/usr/share/fonts</dir>
+  <cachedir prefix="xdg">fontconfig</cachedir>
+</fontconfig>
+`;
+
+/** Finds the libraries of a bundle, in the folders named after the machine (x86_64-linux-gnu, aarch64-linux-gnu). */
+export async function librariesOf(bundle: string): Promise<Libraries> {
+  const folders: string[] = [];
+  let loader: string | undefined;
+  for (const place of ["root/lib", "root/usr/lib"]) {
+    for (const machine of (await namesIn(bundle, place)).filter((name) => /-linux-/.test(name))) {
+      const folder = `${place}/${machine}`;
+      const names = await namesIn(bundle, folder);
+      const found = names.find((name) => /^ld(?:-linux.*|64)\.so\.\d+$/.test(name));
+      loader ??= found && `${folder}/${found}`;
+      // Some packages keep private libraries one folder deeper.
+      for (const each of [folder, ...names.map((name) => `${folder}/${name}`)]) {
+        if ((await namesIn(bundle, each)).some((name) => /^lib.+\.so/.test(name))) {
+          folders.push(each);
+        }
+      }
+    }
+  }
+  return { folders, loader };
+}
+
+/** Absolute, because a program may change its folder and what it starts inherits these paths. */
+const HEAD = `#!/bin/sh
+case $0 in /*) here=\${0%/*}/.. ;; *) here=$PWD/\${0%/*}/.. ;; esac`;
+
+/** The text of a script that starts an executable of the bundle. */
+export function starter(
+  executable: string,
+  kind: Product["loader"],
+  { folders, loader }: Libraries,
+): string {
+  const path = folders.map((folder) => `$here/${folder}`).join(":");
+  if (kind === "system") {
+    return `${HEAD}
+LD_LIBRARY_PATH="${path}"
+FONTCONFIG_FILE="$here/fonts.conf"
+export LD_LIBRARY_PATH FONTCONFIG_FILE
+exec "$here/${executable}" "$@"
+`;
+  }
+  if (loader === undefined) throw new StepFailedError("the packages brought no dynamic loader");
+  return `${HEAD}
+exec "$here/${loader}" --library-path "${path}" "$here/${executable}" "$@"
+`;
+}
+
+async function namesIn(bundle: string, folder: string): Promise<readonly string[]> {
+  return readdir(join(bundle, folder)).catch(() => []);
+}
