@@ -1,10 +1,168 @@
-/** Every error the portal can throw. What each becomes in HTTP is in problems.ts. */
+/** Every error the portal can throw. What each becomes in HTTP is in http/problems.ts. */
 import { RopewayError } from "@ropeway/core";
+import { reasonOf, show } from "@ropeway/core/internal";
+
+/** One thing that is wrong with a request. */
+export interface RequestFault {
+  /** A JSON pointer into the request: /body/name, /query/limit, /path/id, /header/name. */
+  readonly pointer: string;
+  readonly detail: string;
+}
+
+/** A part of the request does not fit the route's schema; nothing was done. */
+export class InvalidRequestError extends RopewayError {
+  readonly faults: readonly RequestFault[];
+
+  constructor(faults: readonly RequestFault[]) {
+    super("INVALID_REQUEST", faults.map(({ detail }) => detail).join("; "), {
+      details: { faults },
+    });
+    this.faults = faults;
+  }
+}
+
+/** The body is not JSON, or JSON that tries to change prototypes. */
+export class InvalidJsonError extends RopewayError {
+  constructor(cause: unknown) {
+    super("INVALID_JSON", `the body is not acceptable JSON: ${reasonOf(cause)}`, { cause });
+  }
+}
+
+/** The address is not a URL we can read. */
+export class InvalidUrlError extends RopewayError {
+  constructor(url: string, cause: unknown) {
+    super("INVALID_URL", `${show(url)} is not a URL path`, { cause, details: { url } });
+  }
+}
+
+/** Nothing is served at that path. */
+export class RouteNotFoundError extends RopewayError {
+  constructor(method: string, path: string) {
+    super("ROUTE_NOT_FOUND", `there is no ${method} ${path}`, { details: { method, path } });
+  }
+}
+
+/** The path exists, but not for that method. */
+export class MethodNotAllowedError extends RopewayError {
+  readonly allow: string;
+
+  constructor(method: string, path: string, allow: readonly string[]) {
+    super("METHOD_NOT_ALLOWED", `${path} has no ${method}, only ${allow.join(", ")}`, {
+      details: { method, path, allow },
+    });
+    this.allow = allow.join(", ");
+  }
+}
+
+/** The body is larger than the route takes. */
+export class BodyTooLargeError extends RopewayError {
+  constructor(limit: number) {
+    super("BODY_TOO_LARGE", `the body is larger than ${limit} bytes`, { details: { limit } });
+  }
+}
+
+/** The body has a content type that the route does not read. */
+export class UnsupportedMediaTypeError extends RopewayError {
+  constructor(found: string | undefined) {
+    super(
+      "UNSUPPORTED_MEDIA_TYPE",
+      `the content type is ${found === undefined ? "missing" : show(found)}, but must be application/json`,
+      { details: { found } },
+    );
+  }
+}
+
+/** The route is for those who signed in, and the request did not say who it comes from. */
+export class UnauthenticatedError extends RopewayError {
+  constructor(why: string) {
+    super("UNAUTHENTICATED", why);
+  }
+}
+
+/** The user name or the password is wrong; which of them is not told. */
+export class LoginFailedError extends RopewayError {
+  constructor() {
+    super("LOGIN_FAILED", "the user name or the password is wrong");
+  }
+}
+
+/** Too many wrong passwords from there: none is looked at for a while. */
+export class TooManyLoginsError extends RopewayError {
+  readonly retryAfterMs: number;
+
+  constructor(retryAfterMs: number) {
+    super("TOO_MANY_LOGINS", `too many failed logins; try again in ${seconds(retryAfterMs)} s`, {
+      details: { retryAfterMs },
+    });
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** The account's role does not have the permission that the route asks for. */
+export class ForbiddenError extends RopewayError {
+  constructor(role: string, permission: string) {
+    super("FORBIDDEN", `the role ${show(role)} does not have the permission ${permission}`, {
+      details: { role, permission },
+    });
+  }
+}
+
+/** A browser sent the write from another site's page. */
+export class CrossSiteError extends RopewayError {
+  constructor(origin: string) {
+    super(
+      "CROSS_SITE",
+      `a write from ${show(origin)} is refused: it is not this portal's own page`,
+      {
+        details: { origin },
+      },
+    );
+  }
+}
+
+/** The password was changed by someone else between reading and writing it. */
+export class PasswordConflictError extends RopewayError {
+  constructor(username: string) {
+    super(
+      "PASSWORD_CONFLICT",
+      `the password of ${username} was changed meanwhile; nothing was done`,
+      {
+        details: { username },
+      },
+    );
+  }
+}
 
 /** More work than we take on at once; it was refused before it began. */
 export class OverloadedError extends RopewayError {
   constructor(what: string) {
     super("OVERLOADED", `${what}; try again later`);
+  }
+}
+
+/** An event that the text/event-stream format cannot carry. */
+export class InvalidEventError extends RopewayError {
+  constructor(field: string, value: string) {
+    super("INVALID_EVENT", `the event's ${field} is ${show(value)}, but must be one line`, {
+      details: { field, value },
+    });
+  }
+}
+
+/** A route was added without a permission, or with one that no part declares. */
+export class RoutePermissionError extends RopewayError {
+  constructor(route: string, why: string) {
+    super("ROUTE_PERMISSION", `${route} ${why}`, { details: { route } });
+  }
+}
+
+/** The portal could not listen: the port is taken, or the address is not this machine's. */
+export class ListenFailedError extends RopewayError {
+  constructor(address: string, cause: unknown) {
+    super("LISTEN_FAILED", `cannot listen on ${address}: ${reasonOf(cause)}`, {
+      cause,
+      details: { address },
+    });
   }
 }
 
@@ -15,4 +173,9 @@ export class PortalStateError extends RopewayError {
       details: { state },
     });
   }
+}
+
+/** What Retry-After says: whole seconds, never too early. */
+export function seconds(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1_000));
 }

@@ -20,8 +20,23 @@ export class PortalKeys {
     return `${this.#unit}:users`;
   }
 
-  /** Hash: one account; see access/accounts.ts for its fields. */
+  /** Hash: one account: password, role, generation, createdAt, passwordAt. */
   user(name: string): string {
     return `${this.#unit}:user:${name}`;
+  }
+
+  /** Hash with a TTL: one session, by the SHA-256 of its token: user, generation, expiresAt. */
+  session(digest: string): string {
+    return `${this.#unit}:session:${digest}`;
+  }
+
+  /** Hash with a TTL: failed logins of one user from one place: count, until. */
+  loginsOfUser(name: string, place: string): string {
+    return `${this.#unit}:logins:user:${name}:${place}`;
+  }
+
+  /** Hash with a TTL: failed logins from one place: count, until. */
+  loginsFrom(place: string): string {
+    return `${this.#unit}:logins:from:${place}`;
   }
 }

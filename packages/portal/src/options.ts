@@ -2,6 +2,7 @@
 import { InvalidOptionError, type Logger, silentLogger } from "@ropeway/core";
 import {
   checkPrefix,
+  flag,
   integer,
   milliseconds,
   type OptionTable,
@@ -10,6 +11,7 @@ import {
   text,
 } from "@ropeway/core/internal";
 import { passwordFault, USERNAME_ALLOWED, usernameOf } from "./access/credentials.ts";
+import type { PortalPart } from "./part.ts";
 
 /** How a portal behaves. */
 export interface PortalOptions {
@@ -21,8 +23,27 @@ export interface PortalOptions {
   readonly prefix?: string;
   /** The largest request body in bytes; a larger one is answered with 413. @default 1048576 */
   readonly bodyLimit?: number;
-  /** How long close() waits for requests under way before it cuts them. @default 10000 */
+  /**
+   * Whose X-Forwarded-For and -Proto are believed: true for anyone's (only behind a proxy that sets
+   * them), or addresses and networks such as "10.0.0.0/8, 127.0.0.1". @default false
+   */
+  readonly trustProxy?: boolean | string;
+  /** How long a readiness probe may take before it counts as failed. @default 1000 */
+  readonly readyWithinMs?: number;
+  /** How long close() keeps serving with /readyz at 503, so that balancers notice. @default 0 */
+  readonly closeDelayMs?: number;
+  /** How long close() then waits for requests under way before it cuts them. @default 10000 */
   readonly closeWithinMs?: number;
+  /** How long a session lives without a request. @default 1800000 (30 minutes) */
+  readonly sessionIdleMs?: number;
+  /** How long a session lives at most. @default 43200000 (12 hours) */
+  readonly sessionMaxMs?: number;
+  /** Whether /metrics is served to anyone; if not, it needs metrics:view. @default true */
+  readonly publicMetrics?: boolean;
+  /** How many event streams may be open at once. @default 1000 */
+  readonly maxStreams?: number;
+  /** More abilities, besides the built-in ones. @default [] */
+  readonly parts?: readonly PortalPart[];
   /** The name of the account that the first start creates. @default "admin" */
   readonly adminUsername?: string;
   /** Its password. @default a random one, returned by start() once */
@@ -39,7 +60,23 @@ const table: OptionTable<PortalOptions> = {
   port: { default: 0, rule: integer(0, 65_535) },
   prefix: { default: "ropeway", rule: text },
   bodyLimit: { default: 1_048_576, rule: integer(1) },
+  trustProxy: {
+    default: false,
+    rule: satisfying("true, false, or a list of addresses", (value) => {
+      return typeof value === "boolean" || (typeof value === "string" && value !== "");
+    }),
+  },
+  readyWithinMs: { default: 1_000, rule: milliseconds(1) },
+  closeDelayMs: { default: 0, rule: milliseconds() },
   closeWithinMs: { default: 10_000, rule: milliseconds() },
+  sessionIdleMs: { default: 30 * 60_000, rule: integer(1_000) },
+  sessionMaxMs: { default: 12 * 3_600_000, rule: integer(1_000) },
+  publicMetrics: { default: true, rule: flag },
+  maxStreams: { default: 1_000, rule: integer(1) },
+  parts: {
+    default: [],
+    rule: satisfying("a list of parts", Array.isArray),
+  },
   adminUsername: {
     default: "admin",
     rule: satisfying(USERNAME_ALLOWED, (value) => usernameOf(value) !== undefined),

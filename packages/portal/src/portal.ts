@@ -1,20 +1,28 @@
 /**
  * A portal's life:
  *
- *   createPortal() --> new -- start() --> started -- close() --> closed
- *                       '---------------- close() ----------------^
+ *   createPortal() --> new -- start() --> started -- close() --> closing ----> closed
+ *                       |                                        1. /readyz says 503, all else goes on
+ *                       |                                           for closeDelayMs
+ *                       |                                        2. event streams end, no new
+ *                       |                                           connections; requests under way
+ *                       |                                           finish within closeWithinMs
+ *                       |                                        3. parts close
+ *                       '---------------- close() --------------------------------^
  *
  * It is given a Redis and leaves it open: whoever connected closes.
  */
 import type { AddressInfo } from "node:net";
 import type { Redis } from "@ropeway/core";
-import { within } from "@ropeway/core/internal";
-import fastify, { type FastifyInstance } from "fastify";
+import { sleep, within } from "@ropeway/core/internal";
 import { ensureFirstAdmin, type FirstAdmin } from "./access/first-admin.ts";
-import { PasswordHasher } from "./access/hasher.ts";
-import { PortalStateError } from "./errors.ts";
-import { PortalKeys } from "./keys.ts";
+import { type Assembly, assemble } from "./assembly.ts";
+import { ListenFailedError, PortalStateError } from "./errors.ts";
+import { buildApp } from "./http/app.ts";
+import { Connections } from "./http/connections.ts";
+import type { ListedRoute } from "./http/route-table.ts";
 import { type PortalOptions, type ResolvedPortalOptions, resolvePortalOptions } from "./options.ts";
+import type { PortalApp } from "./part.ts";
 
 /** What start() tells its caller. */
 export interface PortalStart {
@@ -28,7 +36,9 @@ export interface PortalStart {
 export interface Portal extends AsyncDisposable {
   /** Where it answers; undefined until it does. */
   readonly url: string | undefined;
-  /** Creates the first admin if there is none, and listens. */
+  /** Every route it has; empty until it is started. */
+  readonly routes: readonly ListedRoute[];
+  /** Listens, and creates the first admin if there is no account. */
   start(): Promise<PortalStart>;
   /** Lets requests under way finish (bounded) and stops; the Redis stays open. */
   close(): Promise<void>;
@@ -40,37 +50,37 @@ export function createPortal(redis: Redis, options?: PortalOptions): Portal {
 }
 
 class HttpPortal implements Portal {
-  readonly #redis: Redis;
   readonly #options: ResolvedPortalOptions;
-  readonly #app: FastifyInstance;
-  #state: "new" | "started" | "closed" = "new";
+  readonly #assembly: Assembly;
+  #app: PortalApp | undefined;
+  #connections: Connections | undefined;
   #url: string | undefined;
+  #starting: Promise<PortalStart> | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(redis: Redis, options: ResolvedPortalOptions) {
-    this.#redis = redis;
     this.#options = options;
-    this.#app = fastify({ bodyLimit: options.bodyLimit });
+    this.#assembly = assemble(redis, options);
   }
 
   get url(): string | undefined {
     return this.#url;
   }
 
+  get routes(): readonly ListedRoute[] {
+    return this.#assembly.plan.routes.routes;
+  }
+
   async start(): Promise<PortalStart> {
-    if (this.#state !== "new") throw new PortalStateError(this.#state);
-    this.#state = "started";
-    const { host, port, prefix, adminUsername, adminPassword } = this.#options;
-    this.#app.get("/healthz", async () => ({ status: "ok" }));
-    const firstAdmin = await ensureFirstAdmin(this.#redis, {
-      keys: new PortalKeys(prefix),
-      hasher: new PasswordHasher(),
-      username: adminUsername,
-      password: adminPassword,
-    });
-    await this.#app.listen({ host, port });
-    this.#url = urlOf(host, this.#app.server.address() as AddressInfo);
-    return { url: this.#url, firstAdmin };
+    if (this.#closed !== undefined) throw new PortalStateError("closed");
+    if (this.#starting !== undefined) throw new PortalStateError("started");
+    this.#starting = this.#start();
+    try {
+      return await this.#starting;
+    } catch (error) {
+      await this.close();
+      throw error;
+    }
   }
 
   close(): Promise<void> {
@@ -82,15 +92,47 @@ class HttpPortal implements Portal {
     return this.close();
   }
 
-  async #close(): Promise<void> {
-    this.#state = "closed";
-    this.#url = undefined;
-    const closing = this.#app.close();
-    const { closeWithinMs } = this.#options;
-    await within(closing, { timeoutMs: closeWithinMs }).catch(() => {
-      this.#app.server.closeAllConnections();
+  async #start(): Promise<PortalStart> {
+    const { host, port, adminUsername, adminPassword } = this.#options;
+    const { plan, store, hasher } = this.#assembly;
+    const app = await buildApp(plan);
+    this.#app = app;
+    this.#connections = new Connections(app.server);
+    await app.listen({ host, port }).catch((error) => {
+      throw new ListenFailedError(`${host}:${port}`, error);
     });
-    await closing;
+    // Only now: had the port been taken, nobody would ever have seen the password.
+    const firstAdmin = await ensureFirstAdmin({
+      store,
+      hasher,
+      username: adminUsername,
+      password: adminPassword,
+    });
+    this.#url = urlOf(host, app.server.address() as AddressInfo);
+    return { url: this.#url, firstAdmin };
+  }
+
+  async #close(): Promise<void> {
+    await this.#starting?.catch(() => undefined); // start() itself tells of it
+    const { closeDelayMs, closeWithinMs } = this.#options;
+    const { plan, parts, readiness } = this.#assembly;
+    readiness.drain();
+    if (this.#url !== undefined && closeDelayMs > 0) await sleep(closeDelayMs);
+    plan.streams.close();
+    if (this.#app !== undefined) await this.#closeApp(this.#app, closeWithinMs);
+    this.#url = undefined;
+    const closing = Promise.all(parts.map(async (part) => part.close?.()));
+    await within(closing, { timeoutMs: closeWithinMs, what: "closing the portal's parts" });
+  }
+
+  async #closeApp(app: PortalApp, withinMs: number): Promise<void> {
+    const cut = setTimeout(() => this.#connections?.cut(), withinMs);
+    try {
+      this.#connections?.close();
+      await app.close();
+    } finally {
+      clearTimeout(cut);
+    }
   }
 }
 

@@ -1,8 +1,41 @@
 /** The portal's Lua scripts; each file's header says what it does and what it is given. */
-import { defineScript, type Script } from "@ropeway/core";
+import { defineScript, type Reply, type Script, type ScriptOptions } from "@ropeway/core";
 
-const read = <T>(name: string, parse: (reply: unknown) => T): Script<T> =>
-  defineScript(new URL(`../lua/${name}.lua`, import.meta.url), { parse });
+function read<T>(name: string, options: ScriptOptions<T>): Script<T> {
+  return defineScript(new URL(`../lua/${name}.lua`, import.meta.url), options);
+}
 
-/** True if the account was created. Not idempotent: a repeat would report that someone else did it. */
-export const createFirstAdmin: Script<boolean> = read("create-first-admin", (reply) => reply === 1);
+/** A session as it is kept. */
+export interface StoredSession {
+  readonly user: string;
+  readonly generation: number;
+  readonly expiresAt: number;
+}
+
+// Not idempotent: a repeat after a lost answer would report that someone else had done it.
+export const createFirstAdmin: Script<boolean> = read("create-first-admin", { parse: isOne });
+export const setPassword: Script<boolean> = read("set-password", { parse: isOne });
+
+export const openSession: Script<number> = read("open-session", {
+  parse: Number,
+  idempotent: true,
+});
+
+export const touchSession: Script<StoredSession | undefined> = read("touch-session", {
+  parse: (reply) => {
+    if (reply === null) return undefined;
+    const [user, generation, expiresAt] = reply as readonly string[];
+    return { user: String(user), generation: Number(generation), expiresAt: Number(expiresAt) };
+  },
+  idempotent: true,
+});
+
+// Counting a try twice only makes the throttle stricter; counting it not at all would be a hole.
+export const beginLogin: Script<number> = read("begin-login", { parse: Number, idempotent: true });
+
+// Taking a count back twice would be a hole, so it is not repeated: the count lapses by itself.
+export const endLogin: Script<void> = read("end-login", { parse: () => undefined });
+
+function isOne(reply: Reply): boolean {
+  return reply === 1;
+}

@@ -3,10 +3,8 @@
  * moment both try; the script lets one win, and only the winner knows a password to show.
  */
 import { randomBytes } from "node:crypto";
-import type { Redis } from "@ropeway/core";
-import type { PortalKeys } from "../keys.ts";
-import { createFirstAdmin } from "../scripts.ts";
 import type { PasswordHasher } from "./hasher.ts";
+import type { AccessStore } from "./store.ts";
 
 /** The account that was just created. */
 export interface FirstAdmin {
@@ -17,28 +15,20 @@ export interface FirstAdmin {
 
 /** What is needed to create it. */
 export interface FirstAdminPlan {
-  readonly keys: PortalKeys;
+  readonly store: AccessStore;
   readonly hasher: PasswordHasher;
   readonly username: string;
   readonly password: string | undefined;
 }
 
 /** Creates the first admin; undefined if there is an account already. */
-export async function ensureFirstAdmin(
-  redis: Redis,
-  { keys, hasher, username, password }: FirstAdminPlan,
-): Promise<FirstAdmin | undefined> {
-  const users = keys.users();
+export async function ensureFirstAdmin(plan: FirstAdminPlan): Promise<FirstAdmin | undefined> {
+  const { store, hasher, password } = plan;
   // Only to spare the costly hash on every later start; the script decides.
-  if ((await redis.send(["EXISTS", users], { key: users, repeatable: true })) === 1) return;
-  const name = username.toLowerCase();
+  if (await store.hasAccounts()) return undefined;
+  const username = plan.username.toLowerCase();
   const secret = password ?? randomBytes(15).toString("base64url");
-  const hashed = await hasher.hash(secret);
-  const created = await redis.run(
-    createFirstAdmin,
-    [users, keys.user(name)],
-    [name, hashed, "admin"],
-  );
+  const created = await store.createFirstAdmin(username, await hasher.hash(secret));
   if (!created) return undefined;
-  return { username: name, password: password === undefined ? secret : undefined };
+  return { username, password: password === undefined ? secret : undefined };
 }

@@ -6,20 +6,32 @@
 import { hash, parseOptions, verify } from "@node-rs/argon2";
 import { OverloadedError } from "../errors.ts";
 
-/** RFC 9106's second recommended setting (64 MiB, three passes, four lanes). */
-const COST = { memoryCost: 65_536, timeCost: 3, parallelism: 4 } as const;
+/** What a hash costs: KiB of memory, passes over it, lanes. */
+export interface HashCost {
+  readonly memoryCost: number;
+  readonly timeCost: number;
+  readonly parallelism: number;
+}
+
+/** RFC 9106's second recommended setting. */
+const COST: HashCost = { memoryCost: 65_536, timeCost: 3, parallelism: 4 };
 const PARALLEL = 2;
 const WAITING = 32;
 
 /** Hashes and checks passwords within a bound. */
 export class PasswordHasher {
+  readonly #cost: HashCost;
   #running = 0;
   readonly #queue: (() => void)[] = [];
   #decoy: Promise<string> | undefined;
 
+  constructor(cost: HashCost = COST) {
+    this.#cost = cost;
+  }
+
   /** The password's hash as a PHC string. */
   hash(password: string): Promise<string> {
-    return this.#bounded(() => hash(normal(password), COST));
+    return this.#bounded(() => hash(normal(password), this.#cost));
   }
 
   /** Whether the password is the hash's own. */
@@ -36,11 +48,9 @@ export class PasswordHasher {
 
   /** Whether the hash was made at another cost than we use today. */
   isOutdated(hashed: string): boolean {
-    const { memoryCost, timeCost, parallelism } = parseOptions(hashed);
-    return (
-      memoryCost !== COST.memoryCost ||
-      timeCost !== COST.timeCost ||
-      parallelism !== COST.parallelism
+    const found = parseOptions(hashed);
+    return (["memoryCost", "timeCost", "parallelism"] as const).some(
+      (key) => found[key] !== this.#cost[key],
     );
   }
 

@@ -1,0 +1,179 @@
+/**
+ * From what a request brings to the account behind it:
+ *
+ *   Authorization: Bearer rws_...      a session's token            \
+ *   Cookie: ropeway_session=rws_...    the same, from a browser      }-->  Caller
+ *   Authorization: Basic ...           user name and password       /
+ *
+ * Checking a password is slow on purpose. Basic sends it with every request, so one that was right is
+ * remembered for a while, as a keyed digest, and only as long as the account still has the same hash.
+ */
+import { createHmac, randomBytes } from "node:crypto";
+import {
+  LoginFailedError,
+  PasswordConflictError,
+  TooManyLoginsError,
+  UnauthenticatedError,
+} from "../errors.ts";
+import { usernameOf } from "./credentials.ts";
+import type { PasswordHasher } from "./hasher.ts";
+import type { AccessStore, Account, SessionLife } from "./store.ts";
+
+/** Who a request comes from. */
+export interface Caller {
+  readonly account: Account;
+  readonly via: "cookie" | "bearer" | "basic";
+  /** The session, unless a password was sent along. */
+  readonly session: { readonly token: string; readonly expiresAt: number } | undefined;
+}
+
+/** What someone signs in with. */
+export interface Credentials {
+  readonly username: string;
+  readonly password: string;
+  /** Where they try it from; see place.ts. */
+  readonly place: string;
+}
+
+/** What an authenticator works with. */
+export interface AuthenticatorPlan {
+  readonly store: AccessStore;
+  readonly hasher: PasswordHasher;
+  readonly life: SessionLife;
+  /** Told of each password that was tried. */
+  onLogin(outcome: LoginOutcome): void;
+}
+
+/** How a try to sign in ended. */
+export type LoginOutcome = "passed" | "failed" | "throttled";
+
+const TOKEN = /^rws_[\w-]{43}$/;
+const REMEMBER_MS = 60_000;
+const REMEMBER_MOST = 1_000;
+
+/** Finds out who is calling. */
+export class Authenticator {
+  readonly #plan: AuthenticatorPlan;
+  readonly #secret = randomBytes(32);
+  readonly #known = new Map<
+    string,
+    { readonly account: Promise<Account>; readonly until: number }
+  >();
+
+  constructor(plan: AuthenticatorPlan) {
+    this.#plan = plan;
+  }
+
+  /** The caller with these headers; undefined if they do not say who it is, an error if they lie. */
+  async identify(
+    authorization: string | undefined,
+    cookie: string | undefined,
+    place: string,
+  ): Promise<Caller | undefined> {
+    if (authorization === undefined) {
+      return cookie === undefined ? undefined : this.#bySession(cookie, "cookie");
+    }
+    const [scheme = "", value = ""] = authorization.split(" ", 2);
+    if (scheme.toLowerCase() === "bearer") return this.#bySession(value, "bearer");
+    if (scheme.toLowerCase() === "basic") return this.#byPassword(value, place);
+    throw new UnauthenticatedError("the Authorization header must be Bearer or Basic");
+  }
+
+  /** The account with this name and password; slow, throttled, and silent about which was wrong. */
+  async checkPassword({ username, password, place }: Credentials): Promise<Account> {
+    const { store, hasher, onLogin } = this.#plan;
+    const name = usernameOf(username);
+    const waitMs = await store.beginLogin(name ?? "?", place);
+    if (waitMs > 0) {
+      onLogin("throttled");
+      throw new TooManyLoginsError(waitMs);
+    }
+    const account = name === undefined ? undefined : await store.account(name);
+    const right =
+      account === undefined
+        ? await hasher.verifyNobody(password)
+        : await hasher.verify(account.passwordHash, password);
+    if (account === undefined || !right) {
+      onLogin("failed");
+      throw new LoginFailedError();
+    }
+    await store.endLogin(account.username, place);
+    onLogin("passed");
+    return this.#refreshHash(account, password);
+  }
+
+  /** Opens a session of the account. */
+  async open(account: Account): Promise<{ readonly token: string; readonly expiresAt: number }> {
+    const token = `rws_${randomBytes(32).toString("base64url")}`;
+    const expiresAt = await this.#plan.store.openSession(token, account, this.#plan.life);
+    return { token, expiresAt };
+  }
+
+  /** Ends the caller's session, if it has one. */
+  async end(caller: Caller): Promise<void> {
+    if (caller.session !== undefined) await this.#plan.store.dropSession(caller.session.token);
+  }
+
+  /** Sets a new password; every session of the account ends but the caller's. */
+  async changePassword(caller: Caller, credentials: Credentials, next: string): Promise<void> {
+    const account = await this.checkPassword(credentials);
+    const hashed = await this.#plan.hasher.hash(next);
+    const done = await this.#plan.store.changePassword(account, hashed, caller.session?.token);
+    if (!done) throw new PasswordConflictError(account.username);
+  }
+
+  async #bySession(token: string, via: "cookie" | "bearer"): Promise<Caller> {
+    const { store, life } = this.#plan;
+    const over = new UnauthenticatedError("the session is over; sign in again");
+    if (!TOKEN.test(token)) throw over;
+    const session = await store.touchSession(token, life);
+    if (session === undefined) throw over;
+    const account = await store.account(session.user);
+    if (account === undefined || account.generation !== session.generation) {
+      await store.dropSession(token);
+      throw over;
+    }
+    return { account, via, session: { token, expiresAt: session.expiresAt } };
+  }
+
+  async #byPassword(encoded: string, place: string): Promise<Caller> {
+    const text = Buffer.from(encoded, "base64").toString("utf8");
+    const colon = text.indexOf(":");
+    if (colon < 0) throw new UnauthenticatedError("the Basic credentials have no colon");
+    const username = text.slice(0, colon);
+    const credentials = { username, password: text.slice(colon + 1), place };
+    const digest = createHmac("sha256", this.#secret).update(text).digest("base64");
+    const account = await (this.#remembered(digest) ?? this.#remember(digest, credentials));
+    const current = await this.#plan.store.account(account.username);
+    if (current?.passwordHash === account.passwordHash) {
+      return { account: current, via: "basic", session: undefined };
+    }
+    this.#known.delete(digest);
+    throw new LoginFailedError();
+  }
+
+  #remembered(digest: string): Promise<Account> | undefined {
+    const entry = this.#known.get(digest);
+    if (entry === undefined || entry.until < performance.now()) return undefined;
+    return entry.account;
+  }
+
+  /** Requests that arrive together with the same password share one check. */
+  #remember(digest: string, credentials: Credentials): Promise<Account> {
+    const account = this.checkPassword(credentials);
+    const oldest = this.#known.size < REMEMBER_MOST ? undefined : this.#known.keys().next().value;
+    if (oldest !== undefined) this.#known.delete(oldest);
+    this.#known.set(digest, { account, until: performance.now() + REMEMBER_MS });
+    account.catch(() => this.#known.delete(digest));
+    return account;
+  }
+
+  /** The one moment when a hash of an older cost can be replaced is when we hold the password. */
+  async #refreshHash(account: Account, password: string): Promise<Account> {
+    const { store, hasher } = this.#plan;
+    if (!hasher.isOutdated(account.passwordHash)) return account;
+    const passwordHash = await hasher.hash(password);
+    const done = await store.rehashPassword(account, passwordHash);
+    return done ? { ...account, passwordHash } : account;
+  }
+}

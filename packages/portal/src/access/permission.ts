@@ -1,0 +1,113 @@
+/**
+ * Who may do what, as pure functions. A permission is a resource and a verb, `task:operate`. A role is
+ * a list of grants; a grant may have a star for either half, and every verb implies `view` of the same
+ * resource, since nobody can stop what they cannot see.
+ *
+ *   grant         covers
+ *   task:operate  task:operate, task:view
+ *   task:*        every verb on task
+ *   *:view        viewing everything
+ *
+ * Each part of the portal declares its permissions together with the least of the built-in roles that
+ * has them; each built-in role has all that the ones before it have.
+ */
+import { RoutePermissionError } from "../errors.ts";
+
+/** A resource and a verb. */
+export type Permission = `${string}:${string}`;
+
+/** What a route asks for: a permission, or nothing at all. */
+export type RouteAccess = Permission | "public";
+
+/** The roles that every installation has, from least to most. */
+export const BUILT_IN_ROLES = ["viewer", "operator", "admin"] as const;
+export type BuiltInRole = (typeof BUILT_IN_ROLES)[number];
+
+/** What a part says about one of its permissions. */
+export interface PermissionSpec {
+  /** The least role that has it; "everyone" is every account, whatever its role. */
+  readonly least: BuiltInRole | "everyone";
+  /** What it allows, as a sentence. */
+  readonly means: string;
+}
+
+/** All permissions of a part. */
+export type PermissionSpecs = Readonly<Record<Permission, PermissionSpec>>;
+
+/** Marks a route with what it asks for: `{ config: needs("task:operate") }`. */
+export function needs(permission: RouteAccess): { readonly permission: RouteAccess } {
+  return { permission };
+}
+
+/** Whether the grants of a role cover a permission. */
+export function covers(grants: readonly string[], permission: Permission): boolean {
+  const [resource, verb] = split(permission);
+  return grants.some((grant) => {
+    const [grantedResource, grantedVerb] = split(grant);
+    if (grantedResource !== "*" && grantedResource !== resource) return false;
+    return grantedVerb === "*" || grantedVerb === verb || verb === "view";
+  });
+}
+
+function split(text: string): [string, string] {
+  const colon = text.indexOf(":");
+  return [text.slice(0, colon), text.slice(colon + 1)];
+}
+
+/** The roles and permissions of one installation. */
+export class Policy {
+  readonly #specs: Map<Permission, PermissionSpec>;
+  readonly #roles: Map<string, readonly string[]>;
+
+  /** `custom` maps the names of roles that an operator made to their grants. */
+  constructor(
+    parts: readonly { readonly permissions?: PermissionSpecs }[],
+    custom: Readonly<Record<string, readonly string[]>> = {},
+  ) {
+    this.#specs = new Map(
+      parts.flatMap(({ permissions }) => Object.entries(permissions ?? {})) as [
+        Permission,
+        PermissionSpec,
+      ][],
+    );
+    this.#roles = new Map([
+      ...Object.entries(custom),
+      ...BUILT_IN_ROLES.map((role): [string, readonly string[]] => [role, this.#builtIn(role)]),
+    ]);
+  }
+
+  /** Every permission there is, with what it means. */
+  get permissions(): ReadonlyMap<Permission, PermissionSpec> {
+    return this.#specs;
+  }
+
+  /** Whether a role has a permission; a role or permission that does not exist has none. */
+  allows(role: string, permission: Permission): boolean {
+    const spec = this.#specs.get(permission);
+    if (spec === undefined) return false;
+    return spec.least === "everyone" || covers(this.#roles.get(role) ?? [], permission);
+  }
+
+  /** Everything a role may do, for a user interface that shows only that. */
+  allowedTo(role: string): Permission[] {
+    return [...this.#specs.keys()].filter((permission) => this.allows(role, permission));
+  }
+
+  /** Refuses a route that asks for nothing, or for what no part declares: deny by default. */
+  check(route: string, access: RouteAccess | undefined): void {
+    if (access === "public") return;
+    if (access === undefined) {
+      throw new RoutePermissionError(route, "declares no permission; say needs(...) in its config");
+    }
+    if (!this.#specs.has(access)) {
+      throw new RoutePermissionError(route, `asks for ${access}, which no part declares`);
+    }
+  }
+
+  #builtIn(role: BuiltInRole): readonly string[] {
+    const rank = BUILT_IN_ROLES.indexOf(role);
+    return [...this.#specs]
+      .filter(([, { least }]) => least !== "everyone" && BUILT_IN_ROLES.indexOf(least) <= rank)
+      .map(([permission]) => permission);
+  }
+}

@@ -1,0 +1,19 @@
+/**
+ * The cookie that holds a session's token. Scripts cannot read it, other sites cannot send it with
+ * their writes, and over HTTPS its name carries __Host-, which browsers accept only from this very
+ * host, for all of it, and encrypted.
+ */
+import type { CookieSerializeOptions } from "@fastify/cookie";
+import type { FastifyRequest } from "fastify";
+
+/** Name and attributes of the cookie for this request's scheme. */
+export function sessionCookie(request: FastifyRequest): {
+  readonly name: string;
+  readonly options: CookieSerializeOptions;
+} {
+  const secure = request.protocol === "https";
+  return {
+    name: secure ? "__Host-ropeway_session" : "ropeway_session",
+    options: { path: "/", httpOnly: true, sameSite: "lax", secure },
+  };
+}

@@ -1,0 +1,122 @@
+/** Signing in and out, and one's own account: the routes under /api/session. */
+import type { FastifyRequest } from "fastify";
+import { z } from "zod";
+import { Login, OpenedSession, PasswordChange, Session } from "../contract.ts";
+import type { PortalApp, PortalPart } from "../part.ts";
+import type { Authenticator, Caller } from "./authenticator.ts";
+import { callerOf } from "./guard.ts";
+import { needs, type Policy } from "./permission.ts";
+import { placeOf } from "./place.ts";
+import { sessionCookie } from "./session-cookie.ts";
+
+const NO_BODY = z.undefined().describe("Done.");
+
+/** What the part needs; the policy knows every part's permissions and so comes last. */
+export interface SessionPartPlan {
+  readonly authenticator: Authenticator;
+  policy(): Policy;
+}
+
+/** The part for sessions. */
+export function sessionPart({ authenticator, policy }: SessionPartPlan): PortalPart {
+  const sessionOf = ({ account, via, session }: Caller): Session => ({
+    username: account.username,
+    role: account.role,
+    permissions: policy().allowedTo(account.role),
+    via,
+    expiresAt: session === undefined ? null : new Date(session.expiresAt).toISOString(),
+  });
+  return {
+    name: "session",
+    about: {
+      en: "Sign in and out, see what you may do, change your password.",
+      zh: "登录、退出、查看自己的权限、修改密码。",
+    },
+    permissions: {
+      "session:view": { least: "everyone", means: "See who you are and what you may do." },
+      "session:edit": { least: "everyone", means: "End your session and change your password." },
+    },
+    routes(app) {
+      addLogin(app, authenticator, sessionOf);
+      app.get(
+        "/api/session",
+        {
+          config: needs("session:view"),
+          schema: { summary: "Who am I", response: { 200: Session } },
+        },
+        (request) => sessionOf(callerOf(request)),
+      );
+      addLogout(app, authenticator);
+      addPasswordChange(app, authenticator);
+    },
+  };
+}
+
+function addLogin(
+  app: PortalApp,
+  authenticator: Authenticator,
+  sessionOf: (caller: Caller) => Session,
+): void {
+  app.post(
+    "/api/session",
+    {
+      config: needs("public"),
+      schema: { summary: "Sign in", body: Login, response: { 201: OpenedSession } },
+    },
+    async (request, reply) => {
+      const { username, password, as = "cookie" } = request.body;
+      const credentials = { username, password, place: placeOf(request.ip) };
+      const account = await authenticator.checkPassword(credentials);
+      const session = await authenticator.open(account);
+      const via = as === "token" ? "bearer" : "cookie";
+      if (as === "cookie") {
+        const { name, options } = sessionCookie(request);
+        const expires = new Date(session.expiresAt);
+        reply.setCookie(name, session.token, { ...options, expires });
+      }
+      const opened = sessionOf({ account, via, session });
+      return reply.code(201).send(as === "token" ? { ...opened, token: session.token } : opened);
+    },
+  );
+}
+
+function addLogout(app: PortalApp, authenticator: Authenticator): void {
+  app.delete(
+    "/api/session",
+    {
+      config: needs("session:edit"),
+      schema: { summary: "Sign out", response: { 204: NO_BODY } },
+    },
+    async (request, reply) => {
+      await authenticator.end(callerOf(request));
+      const { name, options } = sessionCookie(request);
+      if (request.cookies[name] !== undefined) reply.clearCookie(name, options);
+      return reply.code(204).send();
+    },
+  );
+}
+
+function addPasswordChange(app: PortalApp, authenticator: Authenticator): void {
+  app.put(
+    "/api/session/password",
+    {
+      config: needs("session:edit"),
+      schema: {
+        summary: "Change your password",
+        description: "Every other session of the account ends.",
+        body: PasswordChange,
+        response: { 204: NO_BODY },
+      },
+    },
+    async (request, reply) => {
+      const caller = callerOf(request);
+      const { current, next } = request.body;
+      await authenticator.changePassword(caller, credentialsOf(request, caller, current), next);
+      return reply.code(204).send();
+    },
+  );
+}
+
+function credentialsOf(request: FastifyRequest, { account }: Caller, password: string) {
+  return { username: account.username, password, place: placeOf(request.ip) };
+}

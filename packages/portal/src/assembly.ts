@@ -1,0 +1,81 @@
+/** Puts a portal together: which objects it consists of, and who knows whom. */
+import { InvalidOptionError, type Redis } from "@ropeway/core";
+import { Authenticator } from "./access/authenticator.ts";
+import { guard } from "./access/guard.ts";
+import { PasswordHasher } from "./access/hasher.ts";
+import { Policy } from "./access/permission.ts";
+import { sessionPart } from "./access/session-part.ts";
+import { AccessStore } from "./access/store.ts";
+import { healthPart } from "./health/health-part.ts";
+import { Readiness } from "./health/readiness.ts";
+import { homePart } from "./home/home-part.ts";
+import type { AppPlan } from "./http/app.ts";
+import { RouteTable } from "./http/route-table.ts";
+import { PortalKeys } from "./keys.ts";
+import { metricsPart } from "./metrics/metrics-part.ts";
+import { PortalMetrics } from "./metrics/portal-metrics.ts";
+import { openapiPart } from "./openapi/openapi-part.ts";
+import type { ResolvedPortalOptions } from "./options.ts";
+import type { PortalPart } from "./part.ts";
+import { EventStreams } from "./sse.ts";
+
+/** Everything a portal consists of before it listens. */
+export interface Assembly {
+  readonly plan: AppPlan;
+  readonly parts: readonly PortalPart[];
+  readonly policy: Policy;
+  readonly readiness: Readiness;
+  readonly store: AccessStore;
+  readonly hasher: PasswordHasher;
+}
+
+/** Makes the objects; nothing runs yet. */
+export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly {
+  const { sessionIdleMs, sessionMaxMs, bodyLimit, trustProxy, logger } = options;
+  const store = new AccessStore(redis, new PortalKeys(options.prefix));
+  const hasher = new PasswordHasher();
+  const streams = new EventStreams(options.maxStreams);
+  const metrics = new PortalMetrics({ redis, streams });
+  const authenticator = new Authenticator({
+    store,
+    hasher,
+    life: { idleMs: sessionIdleMs, maxMs: sessionMaxMs },
+    onLogin: (outcome) => metrics.loginTried(outcome),
+  });
+  // Some parts tell of all parts, so they ask when they are asked.
+  const parts: readonly PortalPart[] = [
+    sessionPart({ authenticator, policy: () => policy }),
+    ...options.parts,
+    healthPart(redis, () => readiness),
+    metricsPart(metrics.registry, options.publicMetrics),
+    openapiPart(),
+    homePart(() => parts),
+  ];
+  checkNames(parts);
+  const policy = new Policy(parts);
+  const probes = parts.flatMap((part) => Object.entries(part.probes ?? {}));
+  const readiness = new Readiness(probes, options.readyWithinMs);
+  for (const part of parts) part.metrics?.(metrics.registry);
+  const routes = new RouteTable(policy);
+  const plan: AppPlan = {
+    parts,
+    guard: guard(authenticator, policy),
+    routes,
+    metrics,
+    streams,
+    logger,
+    bodyLimit,
+    trustProxy,
+  };
+  return { plan, parts, policy, readiness, store, hasher };
+}
+
+function checkNames(parts: readonly PortalPart[]): void {
+  const names = new Set<string>();
+  for (const { name } of parts) {
+    if (typeof name !== "string" || names.has(name)) {
+      throw new InvalidOptionError("parts", name, "parts with names that no other part has");
+    }
+    names.add(name);
+  }
+}

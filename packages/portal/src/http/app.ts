@@ -1,0 +1,139 @@
+/**
+ * Builds the Fastify of a portal: what holds for every route is decided here, once, and parts only add
+ * routes. The order of hooks for a request:
+ *
+ *   request id -> headers, log and metrics -> guard (origin, caller, permission) -> body -> schema
+ *   -> the route's handler -> answer; whatever throws on the way becomes a problem+json
+ */
+import { randomUUID } from "node:crypto";
+import { STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import fastifyCookie from "@fastify/cookie";
+import { type Logger, RopewayError } from "@ropeway/core";
+import fastify, { type FastifyReply, type FastifyRequest, LogController } from "fastify";
+import { serializerCompiler, type ZodTypeProvider } from "fastify-type-provider-zod";
+import type { Guard } from "../access/guard.ts";
+import { InvalidUrlError, RouteNotFoundError } from "../errors.ts";
+import type { PortalMetrics } from "../metrics/portal-metrics.ts";
+import { describeApi } from "../openapi/description.ts";
+import type { PortalApp, PortalPart } from "../part.ts";
+import type { EventStreams } from "../sse.ts";
+import { follow } from "./exchange.ts";
+import { translate } from "./framework-error.ts";
+import { pathOf, problemOf } from "./problems.ts";
+import { REQUEST_ID, requestIds } from "./request-id.ts";
+import { fastifyLogger } from "./request-logger.ts";
+import type { RouteTable } from "./route-table.ts";
+import { SECURITY_HEADERS } from "./security-headers.ts";
+import { validatorCompiler } from "./validation.ts";
+
+/** How long a client may take to send a request. */
+const REQUEST_TIMEOUT_MS = 60_000;
+
+/** What an app is built from. */
+export interface AppPlan {
+  readonly parts: readonly PortalPart[];
+  readonly guard: Guard;
+  readonly routes: RouteTable;
+  readonly metrics: PortalMetrics;
+  readonly streams: EventStreams;
+  readonly logger: Logger;
+  readonly bodyLimit: number;
+  readonly trustProxy: boolean | string | string[];
+}
+
+/** Builds the app with the routes of every part, ready to listen. */
+export async function buildApp(plan: AppPlan): Promise<PortalApp> {
+  const app = newApp(plan);
+  app.decorate("eventStreams", plan.streams);
+  app.decorateRequest("caller", null);
+  app.setValidatorCompiler(validatorCompiler);
+  app.setSerializerCompiler(serializerCompiler);
+  app.removeContentTypeParser("text/plain"); // JSON only; a part may add a parser of its own
+  app.setErrorHandler((error, request, reply) => answer(translate(error, request), request, reply));
+  app.setNotFoundHandler((request) => {
+    throw new RouteNotFoundError(request.method, pathOf(request.url));
+  });
+  await app.register(fastifyCookie);
+  app.addHook("onRequest", async (request, reply) => {
+    greet(request, reply);
+    follow(request, reply, plan.metrics);
+    await plan.guard(request);
+  });
+  await describeApi(app, plan.parts);
+  app.addHook("onRoute", (route) => plan.routes.add(route));
+  for (const part of plan.parts) await addPart(app, part);
+  const noMoreParts = app.withTypeProvider<ZodTypeProvider>();
+  plan.routes.refuseOtherMethods(noMoreParts);
+  await app.ready();
+  return app;
+}
+
+function newApp({ logger, bodyLimit, trustProxy }: AppPlan): PortalApp {
+  return fastify({
+    loggerInstance: fastifyLogger(logger),
+    logController: new LogController({
+      disableRequestLogging: true, // exchange.ts writes one line that says more
+      requestIdLogLabel: "requestId",
+    }),
+    genReqId: requestIds(),
+    bodyLimit,
+    trustProxy,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    return503OnClosing: false, // a request that still got in is answered, and told to reconnect
+    onProtoPoisoning: "error",
+    onConstructorPoisoning: "error",
+    frameworkErrors: (error, request, reply) => {
+      greet(request, reply); // no hook runs for these
+      answer(new InvalidUrlError(request.raw.url ?? "", error), request, reply);
+    },
+    clientErrorHandler: (error, socket) => answerRaw(error, socket),
+  }).withTypeProvider<ZodTypeProvider>();
+}
+
+/** A part's hooks, parsers and decorators stay its own: Fastify encapsulates what is registered. */
+async function addPart(app: PortalApp, part: PortalPart): Promise<void> {
+  await app.register(async (scope) => {
+    scope.addHook("onRoute", (route) => {
+      route.schema = { tags: [part.name], ...route.schema };
+    });
+    await part.routes?.(scope.withTypeProvider<ZodTypeProvider>());
+  });
+}
+
+/** What every answer carries, whatever comes of the request. */
+function greet(request: FastifyRequest, reply: FastifyReply): void {
+  reply.headers(SECURITY_HEADERS).header(REQUEST_ID, request.id);
+}
+
+function answer(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const { body, headers } = problemOf(error, request);
+  if (body.status >= 500) request.log.error({ err: error, code: body.code }, "request failed");
+  return reply
+    .code(body.status)
+    .headers(headers)
+    .type("application/problem+json")
+    .send(JSON.stringify(body));
+}
+
+/** What is not HTTP has no request: the answer is written by hand. */
+function answerRaw(error: { code?: string }, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const requestId = randomUUID();
+  const cause = new RopewayError("BAD_REQUEST", "the request is not HTTP/1.1 that we can read");
+  const body = JSON.stringify(problemOf(cause, { id: requestId, url: "" }).body);
+  socket.end(
+    [
+      `HTTP/1.1 400 ${STATUS_CODES[400]}`,
+      "content-type: application/problem+json",
+      `${REQUEST_ID}: ${requestId}`,
+      `content-length: ${Buffer.byteLength(body)}`,
+      "connection: close",
+      "",
+      body,
+    ].join("\r\n"),
+  );
+}

@@ -1,0 +1,131 @@
+/**
+ * From errors to RFC 9457 problems. One table says for every error code which status it has and what
+ * is told about it; an error that is not in the table is our fault: it is logged, and the answer says
+ * no more than that.
+ *
+ * `detail` in the table replaces the error's own message, which for our side of things would name
+ * addresses and commands that are nobody's business.
+ */
+import { RopewayError, ServerReplyError } from "@ropeway/core";
+import type { Problem } from "../contract.ts";
+import { InvalidRequestError, MethodNotAllowedError, seconds } from "../errors.ts";
+
+/** What is told about one error code. */
+export interface ProblemKind {
+  readonly status: number;
+  readonly title: string;
+  /** Told instead of the error's message. */
+  readonly detail?: string;
+  /** Seconds after which trying again makes sense. */
+  readonly retryAfter?: number;
+}
+
+const REDIS_AWAY = {
+  status: 503,
+  title: "Redis cannot be reached",
+  retryAfter: 1,
+} as const;
+
+/** Every code that an answer can have. */
+export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
+  INVALID_REQUEST: { status: 400, title: "The request does not fit its schema" },
+  INVALID_JSON: { status: 400, title: "The body is not acceptable JSON" },
+  INVALID_URL: { status: 400, title: "The URL cannot be read" },
+  INVALID_OPTION: { status: 400, title: "A value is not allowed" },
+  BAD_REQUEST: { status: 400, title: "The request cannot be read" },
+  UNAUTHENTICATED: { status: 401, title: "Sign in first" },
+  LOGIN_FAILED: { status: 401, title: "Login failed" },
+  FORBIDDEN: { status: 403, title: "Your role does not allow this" },
+  CROSS_SITE: { status: 403, title: "Writes from other sites are refused" },
+  ROUTE_NOT_FOUND: { status: 404, title: "There is nothing here" },
+  METHOD_NOT_ALLOWED: { status: 405, title: "Not with this method" },
+  PASSWORD_CONFLICT: { status: 409, title: "The password was changed meanwhile" },
+  BODY_TOO_LARGE: { status: 413, title: "The body is too large" },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "The content type is not supported" },
+  TOO_MANY_LOGINS: { status: 429, title: "Too many failed logins" },
+  INTERNAL: {
+    status: 500,
+    title: "Something went wrong on our side",
+    detail: "The request failed for a reason that is in the portal's log under the request id.",
+  },
+  OVERLOADED: { status: 503, title: "Too much at once", retryAfter: 1 },
+  NOT_CONNECTED: {
+    ...REDIS_AWAY,
+    detail: "The portal has lost its Redis and is reconnecting. Nothing was done.",
+  },
+  CONNECTION_LOST: {
+    ...REDIS_AWAY,
+    detail: "The portal lost its Redis while this was under way. It may or may not have been done.",
+  },
+  CONNECTION_CLOSED: { ...REDIS_AWAY, detail: "The portal is shutting down. Nothing was done." },
+  SERVER_REPLY: {
+    ...REDIS_AWAY,
+    title: "Redis cannot do this now",
+    detail: "Redis refused the command for now: it is out of memory, loading, or read-only.",
+  },
+  TIMEOUT: {
+    status: 504,
+    title: "It took too long",
+    detail: "The work took longer than it may. It may or may not have been done.",
+  },
+  ABORTED: { status: 503, title: "The request was cut short", detail: "The request was given up." },
+};
+
+/** First words of Redis errors that pass by themselves or by an operator's hand. */
+const FOR_NOW = new Set([
+  "OOM",
+  "MISCONF",
+  "LOADING",
+  "READONLY",
+  "BUSY",
+  "TRYAGAIN",
+  "MASTERDOWN",
+  "CLUSTERDOWN",
+  "NOREPLICAS",
+]);
+
+/** A problem with everything that its answer needs. */
+export interface ProblemAnswer {
+  readonly body: Problem;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The answer that an error gets. */
+export function problemOf(error: unknown, request: { id: string; url: string }): ProblemAnswer {
+  const code = codeOf(error);
+  const kind = PROBLEMS[code] as ProblemKind;
+  const body: Problem = {
+    type: `/docs#${code}`,
+    title: kind.title,
+    status: kind.status,
+    detail: kind.detail ?? (error as Error).message,
+    instance: pathOf(request.url),
+    code,
+    requestId: request.id,
+    ...(error instanceof InvalidRequestError ? { errors: [...error.faults] } : {}),
+  };
+  return { body, headers: headersOf(error, kind) };
+}
+
+/** The path of a request's URL: what stands behind the question mark may be secret. */
+export function pathOf(url: string): string {
+  const end = url.indexOf("?");
+  return end < 0 ? url : url.slice(0, end);
+}
+
+function codeOf(error: unknown): string {
+  if (!(error instanceof RopewayError)) return "INTERNAL";
+  if (error instanceof ServerReplyError && !FOR_NOW.has(error.prefix)) return "INTERNAL";
+  return Object.hasOwn(PROBLEMS, error.code) ? error.code : "INTERNAL";
+}
+
+function headersOf(error: unknown, kind: ProblemKind): Record<string, string> {
+  const headers: Record<string, string> = {};
+  const { retryAfterMs } = error as { retryAfterMs?: number };
+  if (retryAfterMs !== undefined) headers["retry-after"] = String(seconds(retryAfterMs));
+  else if (kind.retryAfter !== undefined) headers["retry-after"] = String(kind.retryAfter);
+  if (error instanceof MethodNotAllowedError) headers.allow = error.allow;
+  // Not "Basic", although we take it: browsers would open a dialog of their own.
+  if (kind.status === 401) headers["www-authenticate"] = 'Bearer realm="ropeway"';
+  return headers;
+}

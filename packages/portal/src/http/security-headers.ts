@@ -1,0 +1,31 @@
+/**
+ * Headers that every answer carries. Pages may load only what the portal itself serves, and the one
+ * inline style sheet that we know by its hash; nobody may frame them.
+ */
+import { STYLE_HASH } from "./page.ts";
+
+const POLICY: readonly string[] = [
+  "default-src 'none'",
+  "script-src 'self'",
+  `style-src 'self' '${STYLE_HASH}'`,
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "manifest-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+];
+
+/** Name and value, ready to be set. */
+export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
+  "content-security-policy": POLICY.join("; "),
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "referrer-policy": "no-referrer",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "permissions-policy": "camera=(), geolocation=(), microphone=()",
+  // A page or an answer of the API is for its asker and for now; a route may say otherwise.
+  "cache-control": "no-store",
+};

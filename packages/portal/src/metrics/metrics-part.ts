@@ -1,0 +1,32 @@
+/** /metrics: everything that is counted, in the Prometheus text format. */
+import { Registry } from "prom-client";
+import { needs } from "../access/permission.ts";
+import type { PortalPart } from "../part.ts";
+import { processMetrics } from "./process-metrics.ts";
+
+/** The part for metrics; `isPublic` lets a scraper in without an account. */
+export function metricsPart(registry: Registry, isPublic: boolean): PortalPart {
+  return {
+    name: "metrics",
+    about: { en: "Counters and gauges for Prometheus.", zh: "供 Prometheus 采集的指标。" },
+    permissions: {
+      "metrics:view": { least: "viewer", means: "Read /metrics where it is not public." },
+    },
+    routes(app) {
+      app.get(
+        "/metrics",
+        {
+          config: needs(isPublic ? "public" : "metrics:view"),
+          schema: {
+            summary: "Metrics in the Prometheus text format",
+            produces: ["text/plain"],
+          },
+        },
+        async (_request, reply) => {
+          const all = Registry.merge([processMetrics(), registry]);
+          return reply.type(all.contentType).send(await all.metrics());
+        },
+      );
+    },
+  };
+}

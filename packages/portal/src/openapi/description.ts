@@ -1,0 +1,161 @@
+/**
+ * The API's description, OpenAPI 3.1, made from the same zod schemas that check requests. Each
+ * operation says which permission it asks for, and that its errors are problems.
+ */
+import { STATUS_CODES } from "node:http";
+import fastifySwagger from "@fastify/swagger";
+import {
+  createJsonSchemaTransform,
+  createJsonSchemaTransformObject,
+} from "fastify-type-provider-zod";
+import { z } from "zod";
+import type { $ZodType } from "zod/v4/core";
+import type { RouteAccess } from "../access/permission.ts";
+import { OpenedSession, Problem, Readiness, Session } from "../contract.ts";
+import type { PortalApp, PortalPart } from "../part.ts";
+import { VERSION } from "../version.ts";
+
+/** Schemas that have a name in the description. A registry of our own: zod's is the whole process's. */
+const named = z.registry<{ id: string }>();
+for (const [id, schema] of Object.entries({ Problem, Readiness, Session, OpenedSession })) {
+  named.add(schema, { id });
+}
+
+const PROBLEM_ANSWER = {
+  description: "Any error.",
+  content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } },
+};
+
+/** Starts describing the routes that are added from now on. */
+export async function describeApi(app: PortalApp, parts: readonly PortalPart[]): Promise<void> {
+  const shared = { schemaRegistry: named, zodToJsonConfig: { override: tidy } };
+  const toJson = createJsonSchemaTransform({ ...shared, skipList: [] });
+  const nameSchemas = createJsonSchemaTransformObject(shared);
+  await app.register(fastifySwagger, {
+    openapi: {
+      openapi: "3.1.0",
+      info: {
+        title: "Ropeway portal",
+        version: VERSION,
+        description: "The HTTP side of a Ropeway installation.",
+      },
+      tags: parts.map(({ name, about }) => ({ name, description: about.en })),
+      components: {
+        securitySchemes: {
+          cookie: { type: "apiKey", in: "cookie", name: "ropeway_session" },
+          bearer: { type: "http", scheme: "bearer" },
+          basic: { type: "http", scheme: "basic" },
+        },
+      },
+    },
+    transform: (input) => {
+      const { schema, url } = toJson(input);
+      const permission = input.route.config?.permission;
+      return { schema: { ...schema, ...accessOf(permission) }, url };
+    },
+    transformObject: nameSchemas,
+  });
+}
+
+/** Brings back what .describe() and .meta() said, and leaves out what only repeats the format. */
+function tidy({ zodSchema, jsonSchema }: { zodSchema: $ZodType; jsonSchema: object }): void {
+  const schema = jsonSchema as Record<string, unknown>;
+  Object.assign(schema, z.globalRegistry.get(zodSchema));
+  if (schema.format !== undefined) delete schema.pattern;
+  if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum;
+  if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum;
+}
+
+function accessOf(permission: RouteAccess | undefined): object {
+  if (permission === undefined || permission === "public") return { security: [] };
+  return {
+    security: [{ cookie: [] }, { bearer: [] }, { basic: [] }],
+    "x-permission": permission,
+  };
+}
+
+/** The parts of a description that we read again, to complete it or to show it. */
+export interface ApiDescription {
+  readonly info: { readonly title: string; readonly version: string };
+  readonly tags: readonly { readonly name: string; readonly description: string }[];
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> };
+}
+
+/** One method of one path. */
+export interface Operation {
+  readonly tags?: readonly string[];
+  readonly summary?: string;
+  readonly description?: string;
+  readonly "x-permission"?: string;
+  readonly parameters?: readonly {
+    readonly name: string;
+    readonly in: string;
+    readonly required?: boolean;
+    readonly description?: string;
+    readonly schema: JsonSchema;
+  }[];
+  readonly requestBody?: { readonly content: MediaTypes };
+  readonly responses: Readonly<Record<string, Answer>>;
+}
+
+interface Answer {
+  readonly description: string;
+  readonly content?: MediaTypes;
+}
+
+type MediaTypes = Readonly<Record<string, { readonly schema?: JsonSchema }>>;
+
+/** As much of a JSON schema as we show. */
+export interface JsonSchema {
+  readonly $ref?: string;
+  readonly type?: string | readonly string[];
+  readonly format?: string;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly required?: readonly string[];
+  readonly items?: JsonSchema;
+  readonly anyOf?: readonly JsonSchema[];
+}
+
+/** The finished description of an app. */
+export function descriptionOf(app: PortalApp): ApiDescription {
+  return complete(app.swagger() as unknown as ApiDescription);
+}
+
+/** Says what the generator cannot know: errors, empty answers, and which named schemas are in use. */
+function complete(description: ApiDescription): ApiDescription {
+  const paths = mapValues(description.paths, (operations) =>
+    mapValues(operations, (operation) => ({
+      ...operation,
+      responses: {
+        ...mapValues(operation.responses, (answer, status) => completeAnswer(answer, status)),
+        default: PROBLEM_ANSWER,
+      },
+    })),
+  );
+  const { schemas } = description.components;
+  const text = JSON.stringify([paths, schemas]);
+  const used = Object.entries(schemas).filter(([id]) =>
+    text.includes(`"#/components/schemas/${id}"`),
+  );
+  const components = { ...description.components, schemas: Object.fromEntries(used) };
+  return { ...description, paths, components };
+}
+
+function completeAnswer(answer: Answer, status: string): Answer {
+  const unsaid = answer.description === "Default Response";
+  const description = unsaid ? (STATUS_CODES[status] ?? "") : answer.description;
+  return status === "204" ? { description } : { ...answer, description };
+}
+
+function mapValues<V, W>(
+  record: Readonly<Record<string, V>>,
+  change: (value: V, key: string) => W,
+): Record<string, W> {
+  return Object.fromEntries(
+    Object.entries(record).map(([key, value]) => [key, change(value, key)]),
+  );
+}

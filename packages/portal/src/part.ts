@@ -1,0 +1,53 @@
+/**
+ * How the portal grows. A part is one folder under src/ that exports one PortalPart: its routes, the
+ * permissions they ask for, its metrics and its readiness probes. The portal's own abilities (health,
+ * metrics, sessions, description, home page) are parts like any other; see health/health-part.ts for
+ * the smallest.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from "fastify";
+import type { ZodTypeProvider } from "fastify-type-provider-zod";
+import type { Registry } from "prom-client";
+import type { Caller } from "./access/authenticator.ts";
+import type { PermissionSpecs, RouteAccess } from "./access/permission.ts";
+
+/** The Fastify that a part adds its routes to: schemas are zod's, and type the handlers. */
+export type PortalApp = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  ZodTypeProvider
+>;
+
+/** Resolves if something that readiness needs is there, rejects with why not. */
+export type Probe = () => Promise<unknown>;
+
+/** One ability of the portal. */
+export interface PortalPart {
+  /** The tag of its routes in the API's description. */
+  readonly name: string;
+  /** One sentence for the description and the home page. */
+  readonly about: { readonly en: string; readonly zh: string };
+  /** What its routes can ask for. */
+  readonly permissions?: PermissionSpecs;
+  /** Makes /readyz say no while one of them rejects. */
+  readonly probes?: Readonly<Record<string, Probe>>;
+  /** Adds its routes, each with `config: needs(...)`; hooks and parsers stay inside the part. */
+  routes?(app: PortalApp): void | Promise<void>;
+  /** Adds its metrics. */
+  metrics?(registry: Registry): void;
+  /** Ends what it has running; called when no request is under way any more. */
+  close?(): Promise<void>;
+}
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Who may use the route; without it the portal does not start. */
+    permission?: RouteAccess;
+  }
+  interface FastifyRequest {
+    /** Who asks; null on public routes. */
+    caller: Caller | null;
+  }
+}

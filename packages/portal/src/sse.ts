@@ -1,0 +1,210 @@
+/**
+ * Live updates by server-sent events. A route hands its reply and a producer to serveEvents():
+ *
+ *   app.get("/api/jobs/events", { config: needs("job:view") }, (_request, reply) =>
+ *     serveEvents(reply, async (stream) => {
+ *       for await (const change of changesAfter(stream.lastEventId, stream.signal)) {
+ *         await stream.send({ id: change.id, event: "change", data: change });
+ *       }
+ *     }));
+ *
+ *   open --+-- the producer returned or threw
+ *          +-- the client went away                       --> closed: `signal` is aborted, no timer
+ *          +-- the client does not read what it is sent        or listener is left
+ *          +-- the stream is old: the client comes back
+ *          |   with Last-Event-ID and shows again who it is
+ *          +-- the portal closes: the client is told when to come back
+ *
+ * Back-pressure: send() resolves when there is room again. A producer that does not wait for it can
+ * pile up no more than MOST_BUFFERED before its client is given up. Silence is filled with comments,
+ * which keep proxies from cutting the connection and find clients that are gone.
+ */
+import { PassThrough } from "node:stream";
+import { AbortedError } from "@ropeway/core";
+import { within } from "@ropeway/core/internal";
+import type { FastifyReply } from "fastify";
+import { InvalidEventError, OverloadedError } from "./errors.ts";
+
+/** One event; `data` that is not a text is sent as JSON. */
+export interface StreamEvent {
+  /** What a client that comes back sends as Last-Event-ID. */
+  readonly id?: string;
+  /** The event's type. @default "message" */
+  readonly event?: string;
+  readonly data: unknown;
+}
+
+/** How a stream behaves. */
+export interface EventStreamOptions {
+  /** Silence after which a comment is sent. @default 15000 */
+  readonly heartbeatMs?: number;
+  /** When the client should come back after the stream has ended. @default 2000 */
+  readonly retryMs?: number;
+  /** How long a client may leave a full buffer unread. @default 30000 */
+  readonly stallMs?: number;
+  /** After this long the client has to come back, and is looked at again. @default 600000 */
+  readonly maxAgeMs?: number;
+}
+
+const DEFAULTS: Required<EventStreamOptions> = {
+  heartbeatMs: 15_000,
+  retryMs: 2_000,
+  stallMs: 30_000,
+  maxAgeMs: 600_000,
+};
+const MOST_BUFFERED = 1_048_576;
+
+/** Answers with a stream of what `produce` sends; the stream ends when that does. */
+export function serveEvents(
+  reply: FastifyReply,
+  produce: (stream: EventStream) => Promise<void>,
+  options?: EventStreamOptions,
+): FastifyReply {
+  reply.type("text/event-stream").header("x-accel-buffering", "no");
+  if (reply.request.method === "HEAD") return reply.send("");
+  const stream = reply.server.eventStreams.open(reply, { ...DEFAULTS, ...options });
+  produce(stream).then(
+    () => stream.close(),
+    (error) => {
+      // After the end of the stream, failing is what a producer is meant to do.
+      if (!stream.signal.aborted) reply.log.error({ err: error }, "an event stream failed");
+      stream.close();
+    },
+  );
+  return reply;
+}
+
+/** A stream that is being sent. */
+export class EventStream {
+  /** The id of the last event that the client has seen, if it was here before. */
+  readonly lastEventId: string | undefined;
+  readonly #options: Required<EventStreamOptions>;
+  readonly #output = new PassThrough();
+  readonly #abort = new AbortController();
+  readonly #heartbeat: NodeJS.Timeout;
+  readonly #retirement: NodeJS.Timeout;
+  #draining: Promise<void> | undefined;
+
+  constructor(reply: FastifyReply, options: Required<EventStreamOptions>) {
+    this.#options = options;
+    const given = reply.request.headers["last-event-id"];
+    this.lastEventId = typeof given === "string" && given !== "" ? given : undefined;
+    this.#heartbeat = setInterval(() => this.#beat(), options.heartbeatMs).unref();
+    this.#retirement = setTimeout(() => this.close(), options.maxAgeMs).unref();
+    this.#output.once("close", () => this.#ended()); // the client went away, or all was sent
+    this.#output.write(`retry: ${options.retryMs}\n\n`); // the headers go out with this
+    reply.send(this.#output);
+  }
+
+  /** Aborted when the stream has ended, for whatever reason. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** Sends an event; resolves when there is room for the next, rejects when the stream has ended. */
+  async send(event: StreamEvent): Promise<void> {
+    const text = encode(event);
+    if (this.signal.aborted) throw new AbortedError("an event stream");
+    this.#heartbeat.refresh();
+    if (this.#output.write(text)) return;
+    if (this.#output.writableLength > MOST_BUFFERED) {
+      this.#giveUp();
+      throw new OverloadedError("an event stream's client reads too slowly");
+    }
+    // All who wait share one wait.
+    this.#draining ??= this.#drained().finally(() => {
+      this.#draining = undefined;
+    });
+    await this.#draining;
+  }
+
+  /** Ends the stream when what was sent has arrived. */
+  close(): void {
+    this.#ended();
+    this.#output.end();
+  }
+
+  async #drained(): Promise<void> {
+    const drained = new Promise<void>((resolve) => this.#output.once("drain", resolve));
+    const bounds = {
+      timeoutMs: this.#options.stallMs,
+      signal: this.signal,
+      what: "an event stream",
+    };
+    try {
+      await within(drained, bounds);
+    } catch (error) {
+      this.#giveUp();
+      throw error;
+    }
+  }
+
+  #beat(): void {
+    if (!this.#output.writableNeedDrain) this.#output.write(":\n\n");
+  }
+
+  /** What is in the buffer will not be read: end without it. */
+  #giveUp(): void {
+    this.#ended();
+    this.#output.destroy();
+  }
+
+  #ended(): void {
+    clearInterval(this.#heartbeat);
+    clearTimeout(this.#retirement);
+    this.#abort.abort();
+  }
+}
+
+/** All streams of a portal. */
+export class EventStreams {
+  readonly #most: number;
+  readonly #open = new Set<EventStream>();
+  #closed = false;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  open(reply: FastifyReply, options: Required<EventStreamOptions>): EventStream {
+    if (this.#closed) throw new OverloadedError("the portal is shutting down");
+    if (this.#open.size >= this.#most) {
+      throw new OverloadedError(`there are ${this.#most} event streams already`);
+    }
+    const stream = new EventStream(reply, options);
+    this.#open.add(stream);
+    stream.signal.addEventListener("abort", () => this.#open.delete(stream), { once: true });
+    return stream;
+  }
+
+  /** Ends every stream and opens no more. */
+  close(): void {
+    this.#closed = true;
+    for (const stream of this.#open) stream.close();
+  }
+}
+
+declare module "fastify" {
+  interface FastifyInstance {
+    eventStreams: EventStreams;
+  }
+}
+
+/** An event as it travels: one line per field, one `data` line per line of data, an empty line. */
+export function encode({ id, event, data }: StreamEvent): string {
+  let text = "";
+  if (event !== undefined) text += `event: ${oneLine("type", event)}\n`;
+  if (id !== undefined) text += `id: ${oneLine("id", id)}\n`;
+  const body = typeof data === "string" ? data : (JSON.stringify(data) ?? "null");
+  for (const line of body.split(/\r\n|\r|\n/)) text += `data: ${line}\n`;
+  return `${text}\n`;
+}
+
+function oneLine(field: string, value: string): string {
+  if (/[\r\n\0]/.test(value)) throw new InvalidEventError(field, value);
+  return value;
+}

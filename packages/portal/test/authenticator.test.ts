@@ -1,0 +1,151 @@
+import { connect, type Redis } from "@ropeway/core";
+import { type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Authenticator, type LoginOutcome } from "../src/access/authenticator.ts";
+import { PasswordHasher } from "../src/access/hasher.ts";
+import { AccessStore } from "../src/access/store.ts";
+import { PortalKeys } from "../src/keys.ts";
+
+// The real cost would only make the tests slow; portals use it in the other files.
+const hasher = new PasswordHasher({ memoryCost: 1_024, timeCost: 1, parallelism: 1 });
+const keys = new PortalKeys("ropeway");
+const life = { idleMs: 60_000, maxMs: 600_000 };
+const PASSWORD = "correct horse battery";
+
+let server: RedisServer;
+let redis: Redis;
+let store: AccessStore;
+let authenticator: Authenticator;
+const outcomes: LoginOutcome[] = [];
+
+beforeAll(async () => {
+  server = await startRedis();
+  redis = await connect(server.url);
+  store = new AccessStore(redis, keys);
+  await store.createFirstAdmin("admin", await hasher.hash(PASSWORD));
+  authenticator = new Authenticator({
+    store,
+    hasher,
+    life,
+    onLogin: (outcome) => void outcomes.push(outcome),
+  });
+});
+
+afterAll(async () => {
+  await redis.close();
+  await server.close();
+});
+
+const right = (place: string) =>
+  authenticator.checkPassword({ username: "admin", password: PASSWORD, place });
+const wrong = (place: string, username = "admin") =>
+  authenticator.checkPassword({ username, password: "wrong", place });
+
+test("after five wrong passwords none is looked at for a while, not even a right one", async () => {
+  for (let i = 0; i < 5; i++)
+    await expect(wrong("a")).rejects.toMatchObject({ code: "LOGIN_FAILED" });
+  await expect(right("a")).rejects.toMatchObject({ code: "TOO_MANY_LOGINS" });
+  // From elsewhere, or as someone else, nothing has changed.
+  await right("b");
+  await expect(wrong("a", "other")).rejects.toMatchObject({ code: "LOGIN_FAILED" });
+});
+
+test("each further wrong password doubles the wait, and a right one forgets them all", async () => {
+  const key = keys.loginsOfUser("admin", "c");
+  const now = async () => {
+    const [seconds, micros] = (await server.command("TIME")) as string[];
+    return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+  };
+  const waits = [0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900];
+  for (const wait of waits) {
+    const before = await now();
+    await expect(wrong("c")).rejects.toMatchObject({ code: "LOGIN_FAILED" });
+    const until = Number(await server.command("HGET", key, "until"));
+    await server.command("HDEL", key, "until"); // instead of waiting
+    if (wait === 0) {
+      expect(until).toBe(0);
+    } else {
+      expect(until).toBeGreaterThanOrEqual(before + wait * 1_000);
+      expect(until).toBeLessThanOrEqual((await now()) + wait * 1_000);
+    }
+  }
+  await right("c");
+  expect(await server.command("EXISTS", key)).toBe(0);
+});
+
+test("many tries at once get no further than many in a row", async () => {
+  const tries = await Promise.allSettled(Array.from({ length: 20 }, () => wrong("d")));
+  const codes = tries.map((one) => (one as PromiseRejectedResult).reason.code);
+  expect(codes.filter((code) => code === "LOGIN_FAILED")).toHaveLength(5);
+  expect(codes.filter((code) => code === "TOO_MANY_LOGINS")).toHaveLength(15);
+});
+
+test("one place cannot try many users", async () => {
+  for (let i = 0; i < 50; i++) {
+    await expect(wrong("e", `user${i}`)).rejects.toMatchObject({ code: "LOGIN_FAILED" });
+  }
+  await expect(wrong("e", "user51")).rejects.toMatchObject({ code: "TOO_MANY_LOGINS" });
+});
+
+test("right passwords do not count against their place, and counts lapse after an hour", async () => {
+  for (let i = 0; i < 60; i++) await right("f");
+  expect(await server.command("EXISTS", keys.loginsFrom("f"))).toBe(0);
+  await expect(wrong("f")).rejects.toThrow();
+  for (const key of [keys.loginsFrom("f"), keys.loginsOfUser("admin", "f")]) {
+    expect(await server.command("PTTL", key)).toBeGreaterThan(3_500_000);
+  }
+});
+
+test("every try is told to whoever counts them", async () => {
+  outcomes.length = 0;
+  await right("g");
+  await expect(wrong("g")).rejects.toThrow();
+  await server.command("HSET", keys.loginsFrom("g"), "until", "9999999999999");
+  await expect(right("g")).rejects.toThrow();
+  expect(outcomes).toEqual(["passed", "failed", "throttled"]);
+});
+
+test("Basic credentials that were right are not hashed again, until the password changes", async () => {
+  const authorization = `Basic ${Buffer.from(`admin:${PASSWORD}`).toString("base64")}`;
+  outcomes.length = 0;
+  await Promise.all(
+    Array.from({ length: 30 }, () => authenticator.identify(authorization, undefined, "h")),
+  );
+  expect(outcomes).toEqual(["passed"]);
+  const account = await right("i");
+  await store.changePassword(account, await hasher.hash("another one"));
+  await expect(authenticator.identify(authorization, undefined, "h")).rejects.toMatchObject({
+    code: "LOGIN_FAILED",
+  });
+  const now = (await store.account("admin")) ?? account;
+  await store.changePassword(now, await hasher.hash(PASSWORD));
+});
+
+test("a password hashed at another cost is hashed anew when it is next used", async () => {
+  const other = new PasswordHasher({ memoryCost: 2_048, timeCost: 1, parallelism: 1 });
+  const before = await right("j");
+  await store.rehashPassword(before, await other.hash(PASSWORD));
+  const session = await authenticator.open(before);
+  const after = await right("j");
+  expect(after.passwordHash).toContain("m=1024,");
+  expect(await store.account("admin")).toEqual(after);
+  // The password is the same: nobody has to sign in again.
+  const caller = await authenticator.identify(`Bearer ${session.token}`, undefined, "j");
+  expect(caller?.account.username).toBe("admin");
+});
+
+test("of two who change a password at once, the second is told so", async () => {
+  const account = await right("k");
+  const { token, expiresAt } = await authenticator.open(account);
+  const caller = { account, via: "bearer" as const, session: { token, expiresAt } };
+  const change = () =>
+    authenticator.changePassword(
+      caller,
+      { username: "admin", password: PASSWORD, place: "k" },
+      PASSWORD,
+    );
+  const both = await Promise.allSettled([change(), change()]);
+  expect(both.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+  const failed = both.find(({ status }) => status === "rejected") as PromiseRejectedResult;
+  expect(failed.reason).toMatchObject({ code: "PASSWORD_CONFLICT" });
+});
