@@ -74,6 +74,8 @@ export interface Work {
   readonly latency?: Latency | undefined;
   /** The contender's own clock, where it is nearer to the work than the time run() took. */
   readonly elapsedMs?: number;
+  /** Redis memory that the operations took up, where that is the question. */
+  readonly bytes?: number;
 }
 
 /** Percentiles in microseconds. */

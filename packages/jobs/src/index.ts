@@ -37,4 +37,11 @@ export type {
 export type { BatchHandler, Handler } from "./processor.ts";
 export { type BulkJob, Queue } from "./queue.ts";
 export type { Schedule, ScheduleView } from "./schedule.ts";
+export { type SeedItem, type SeedLater, SeedQueue } from "./seed-queue.ts";
+export {
+  type SeedCallback,
+  SeedWorker,
+  type SeedWorkerOptions,
+  type SeedWorkerPlan,
+} from "./seed-worker.ts";
 export { type Handlers, Worker, type WorkerEvents } from "./worker.ts";

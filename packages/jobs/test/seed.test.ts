@@ -1,0 +1,128 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { eventually } from "@ropeway/testkit";
+import { afterEach, describe, expect, it } from "vitest";
+import { SeedQueue, SeedWorker, type SeedWorkerPlan } from "../src/index.ts";
+import { readSeedItem } from "../src/seed-queue.ts";
+import { OneRedis } from "./one-redis.ts";
+
+const one = new OneRedis();
+const workers: SeedWorker[] = [];
+
+afterEach(async () => {
+  await Promise.all(workers.splice(0).map((worker) => worker.close()));
+  await one.redis.send(["FLUSHALL"]);
+});
+
+async function work(plan: SeedWorkerPlan, options = {}): Promise<SeedWorker> {
+  const worker = await new SeedWorker(one.redis, plan, options).start();
+  workers.push(worker);
+  return worker;
+}
+
+/** The document's programs, in Python. */
+function python(...args: string[]): {
+  child: ChildProcess;
+  lines: unknown[];
+  ended: Promise<unknown>;
+} {
+  const file = fileURLToPath(new URL("./seed.py", import.meta.url));
+  const child = spawn("python3", [file, String(one.server.port), ...args], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const lines: unknown[] = [];
+  let rest = "";
+  child.stdout?.on("data", (chunk) => {
+    rest += chunk;
+    const whole = rest.split("\n");
+    rest = whole.pop() ?? "";
+    for (const line of whole) if (line.startsWith("[")) lines.push(JSON.parse(line));
+  });
+  return { child, lines, ended: once(child, "exit") };
+}
+
+describe("the seed's wire", () => {
+  it("lets a Python producer of both forms and of delayed items feed our worker, in order", async () => {
+    const seen: unknown[] = [];
+    await work({
+      queues: "mail",
+      callbacks: { send: (...args: unknown[]) => void seen.push(args) },
+    });
+    await python("produce").ended;
+    await eventually(() => expect(seen).toHaveLength(50));
+    expect(seen).toEqual([
+      ...Array.from({ length: 20 }, (_, i) => [i, "simple"]),
+      ...Array.from({ length: 20 }, (_, i) => [i + 20, "four"]),
+      ...Array.from({ length: 10 }, (_, i) => [i + 40, "delayed"]),
+    ]);
+    expect(await one.redis.send(["DBSIZE"])).toBe(0);
+  });
+
+  it("lets our producer feed a Python consumer, the first named queue first", async () => {
+    const queue = new SeedQueue(one.redis);
+    for (let i = 0; i < 3; i++) {
+      await queue.push("low", "send", [i]);
+      await queue.later("high", "send", { args: [i] });
+    }
+    const consumer = python("consume", "6", "high,low");
+    await consumer.ended;
+    expect(consumer.lines).toEqual([
+      ...[0, 1, 2].map((i) => ["queue:high", "send", [i]]),
+      ...[0, 1, 2].map((i) => ["queue:low", "send", [i]]),
+    ]);
+  });
+
+  it("lets a Python poller move our delayed items, and ours theirs, each once", async () => {
+    const queue = new SeedQueue(one.redis);
+    const poller = python("poll", "2");
+    const seen: unknown[] = [];
+    await work({
+      queues: "mail",
+      callbacks: { send: (...args: unknown[]) => void seen.push(args[0]) },
+    });
+    for (let i = 0; i < 40; i++)
+      await queue.later("mail", "send", { args: [i], delayMs: 50 + i * 5 });
+    await eventually(() => expect(seen).toHaveLength(40));
+    expect([...seen].sort((a, b) => Number(a) - Number(b))).toEqual(
+      Array.from({ length: 40 }, (_, i) => i),
+    );
+    await poller.ended;
+  });
+
+  it("keeps what a dead worker had taken, and sets aside what nobody can read", async () => {
+    const queue = new SeedQueue(one.redis);
+    await queue.push("mail", "send", [1]);
+    // A worker that took the item and died: its lease runs out.
+    await one.redis.send(["HSET", "{queue:mail}:taken", "dead:1", '["send",[0]]']);
+    await one.redis.send(["ZADD", "{queue:mail}:leases", "1", "dead:1"]);
+    await one.redis.send(["RPUSH", "queue:mail", "no json", '{"a":1}', '["unknown",[]]']);
+    const seen: unknown[] = [];
+    await work({
+      queues: "mail",
+      callbacks: { send: (...args: unknown[]) => void seen.push(args[0]) },
+    });
+    await eventually(() => expect(seen).toEqual([0, 1]));
+    await eventually(async () => {
+      const bad = await one.redis.send(["LRANGE", "{queue:mail}:bad", "0", "-1"]);
+      expect(bad).toEqual(["no json", '{"a":1}', '["unknown",[]]']);
+    });
+  });
+
+  it("reads items of both forms and nothing else", () => {
+    expect(readSeedItem('["f",[1]]')).toEqual({ name: "f", args: [1] });
+    expect(readSeedItem('["id","q","f",[1]]')).toEqual({ id: "id", name: "f", args: [1] });
+    for (const bad of [
+      "",
+      "1",
+      "[]",
+      '["f"]',
+      '["f",1]',
+      '["a","b","c"]',
+      "[1,2,3,4]",
+      '["a","b","c","d"]',
+    ]) {
+      expect(readSeedItem(bad)).toBeUndefined();
+    }
+  });
+});
