@@ -1,0 +1,294 @@
+/**
+ * The merge queue: what an HTTP push costs next to the barest possible route, how fast batches are
+ * fired next to the barest possible script, how late they fire, and what a million waiting keys cost.
+ */
+import { connect, defineScript, type Redis } from "@ropeway/core";
+import { Dispatcher, encodeService, MergeQueue } from "@ropeway/merge";
+import type { Bar, Bench, Contender, Scenario, Session } from "../bench.ts";
+import { closedLoop, latencyOf } from "../closed-loop.ts";
+import { absolute, type Results } from "../results.ts";
+import type { Stage } from "../stage.ts";
+import { HttpLoad, postBytes } from "./merge/http-load.ts";
+
+const OURS = "ropeway";
+const BARE = "Fastify + EVALSHA";
+const SCRIPT = "one script per key";
+
+const drain = defineScript<readonly string[]>(new URL("../../lua/drain.lua", import.meta.url));
+
+const FAR = 4_000_000_000;
+const IN_FLIGHT = 64;
+const KEYS = 1_000;
+
+/** POSTs with 1,000 merge keys, all far in the future: the push alone. */
+async function openPush(stage: Stage, file: URL): Promise<Session> {
+  const remote = await stage.fork(file, { url: stage.url, prefix: stage.prefix });
+  const load = await HttpLoad.open(await remote.ask<number>("port"), IN_FLIGHT);
+  const service = encodeService("http://127.0.0.1:9/digest");
+  const body = JSON.stringify({ text: stage.text });
+  const requests = Array.from({ length: KEYS }, (_, i) =>
+    postBytes(`/v3/queue/cross${i}_789/POST/${service}?update=always&ontime=${FAR}`, body),
+  );
+  let next = 0;
+  return {
+    run: ({ ms }) =>
+      closedLoop({
+        inFlight: IN_FLIGHT,
+        ms,
+        issue: () => load.send(requests[next++ % KEYS] as Buffer),
+        isRight: (status) => status === 202,
+      }),
+    close: async () => load.close(),
+  };
+}
+
+const pushers: Contender[] = [
+  {
+    name: OURS,
+    role: "ours",
+    open: (stage) => openPush(stage, new URL("./merge/queue-server.ts", import.meta.url)),
+  },
+  {
+    name: BARE,
+    role: "ceiling",
+    open: (stage) => openPush(stage, new URL("./merge/bare-server.ts", import.meta.url)),
+  },
+];
+
+const ITEMS_PER_KEY = 200;
+const BATCHES_PER_MS = 1;
+
+/** Due keys with 200 items each, put there before the slice; fired to a handler that counts. */
+async function openFire(stage: Stage): Promise<Session> {
+  const redis = await connect(stage.url);
+  const queue = new MergeQueue(redis, { prefix: stage.prefix, maxItems: ITEMS_PER_KEY });
+  let keys = 0;
+  return {
+    prepare: async ({ ms }) => {
+      keys = Math.max(10, Math.round(ms * BATCHES_PER_MS));
+      await fill(queue, keys, stage.text);
+    },
+    run: () => fireAll(queue, keys * ITEMS_PER_KEY),
+    close: () => redis.close(),
+  };
+}
+
+async function fill(queue: MergeQueue, keys: number, text: string): Promise<void> {
+  const items = Array.from({ length: ITEMS_PER_KEY }, () => ({ body: text, ontime: 1 }));
+  for (let i = 0; i < keys; i++) await queue.pushAll(`k${i}`, items);
+}
+
+async function fireAll(queue: MergeQueue, expected: number) {
+  let operations = 0;
+  let finish = () => {};
+  const done = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  const dispatcher = await Dispatcher.start(queue, async (batch) => {
+    operations += batch.items.length;
+    if (operations >= expected) finish();
+    return undefined;
+  });
+  await done;
+  await dispatcher.close();
+  return { operations, checked: operations === expected ? operations : 0 };
+}
+
+async function openDrain(stage: Stage): Promise<Session> {
+  const redis = await connect(stage.url);
+  const queue = new MergeQueue(redis, { prefix: stage.prefix });
+  let keys = 0;
+  return {
+    prepare: async ({ ms }) => {
+      keys = Math.max(10, Math.round(ms * BATCHES_PER_MS));
+      await fill(queue, keys, stage.text);
+    },
+    run: async () => {
+      const names = Array.from({ length: keys }, (_, i) => `k${i}`);
+      const drained = await Promise.all(
+        names.map((key) => redis.run(drain, [queue.keys.queue(key), queue.keys.timer], [key])),
+      );
+      const operations = drained.reduce((sum, items) => sum + items.length, 0);
+      for (const key of names)
+        await redis.send(["DEL", queue.keys.items(key), queue.keys.state(key)]);
+      return { operations, checked: operations };
+    },
+    close: () => redis.close(),
+  };
+}
+
+/** One key every few milliseconds, nothing else going on: how late is each? */
+async function openLateness(stage: Stage): Promise<Session> {
+  const redis = await connect(stage.url);
+  const queue = new MergeQueue(redis, { prefix: stage.prefix });
+  let late: number[] = [];
+  let arrived = () => {};
+  const dispatcher = await Dispatcher.start(queue, async (batch) => {
+    late.push(batch.lateMs);
+    arrived();
+    return undefined;
+  });
+  return {
+    run: async ({ ms, round }) => {
+      late = [];
+      const count = Math.max(20, Math.round(ms / 10));
+      const [sec, usec] = await redis.send<readonly string[]>(["TIME"]);
+      const start = Number(sec) + Number(usec) / 1e6 + 0.2;
+      await Promise.all(
+        Array.from({ length: count }, (_, i) =>
+          queue.push(`r${round}-${i}`, "x", { ontime: start + i * 0.01 }),
+        ),
+      );
+      await new Promise<void>((resolve) => {
+        arrived = () => {
+          if (late.length >= count) resolve();
+        };
+        arrived();
+      });
+      const early = late.filter((each) => each < 0).length;
+      return { operations: count, checked: count - early, latency: latencyOf(late) };
+    },
+    close: async () => {
+      await dispatcher.close();
+      await redis.close();
+    },
+  };
+}
+
+/** Push a due key and have it fired, with so many others waiting. */
+function growing(pending: number, name: string): Contender {
+  return {
+    name,
+    role: "ours",
+    open: async (stage) => {
+      const redis = await connect(stage.url);
+      const queue = new MergeQueue(redis, { prefix: stage.prefix });
+      await crowd(redis, queue, pending);
+      const waiting = new Map<string, (right: boolean) => void>();
+      const dispatcher = await Dispatcher.start(queue, async (batch) => {
+        waiting.get(batch.key)?.(batch.items.length === 1);
+        return undefined;
+      });
+      let next = 0;
+      const issue = async (): Promise<boolean> => {
+        const key = `due${next++}`;
+        const fired = new Promise<boolean>((resolve) => waiting.set(key, resolve));
+        await queue.push(key, stage.text);
+        const right = await fired;
+        waiting.delete(key);
+        return right;
+      };
+      return {
+        run: ({ ms }) => closedLoop({ inFlight: 32, ms, issue, isRight: (right) => right }),
+        close: async () => {
+          await dispatcher.close();
+          await redis.close();
+        },
+      };
+    },
+  };
+}
+
+/** Keys as a program of the seed leaves them: a list and a timer entry. */
+async function crowd(redis: Redis, queue: MergeQueue, pending: number): Promise<void> {
+  const step = 10_000;
+  for (let from = 0; from < pending; from += step) {
+    const names = Array.from(
+      { length: Math.min(step, pending - from) },
+      (_, i) => `far${from + i}`,
+    );
+    const scored = names.flatMap((name, i) => [String(FAR + from + i), name]);
+    await Promise.all([
+      redis.send(["ZADD", queue.keys.timer, ...scored]),
+      ...names.map((name) => redis.send(["RPUSH", queue.keys.queue(name), "x"])),
+    ]);
+  }
+}
+
+const FEW = "1,000 waiting";
+const MANY = "1,000,000 waiting";
+
+const scenarios: Scenario[] = [
+  {
+    id: "merge.push.http",
+    title: `One POST, ${IN_FLIGHT} in flight, ${KEYS} merge keys`,
+    measure: "throughput",
+    baseline: BARE,
+    contenders: pushers,
+  },
+  {
+    id: "merge.fire",
+    title: `Items fired in batches of ${ITEMS_PER_KEY} to a handler`,
+    measure: "throughput",
+    baseline: SCRIPT,
+    contenders: [
+      { name: OURS, role: "ours", open: openFire },
+      { name: SCRIPT, role: "ceiling", open: openDrain },
+    ],
+  },
+  {
+    id: "merge.lateness",
+    title: "How late a key fires, one every 10 ms",
+    measure: "latency",
+    baseline: OURS,
+    contenders: [{ name: OURS, role: "ours", open: openLateness }],
+  },
+  {
+    id: "merge.growth",
+    title: "Push and fire one key while others wait",
+    measure: "throughput",
+    baseline: FEW,
+    contenders: [growing(1_000, FEW), growing(1_000_000, MANY)],
+  },
+];
+
+function standing(results: Results, scenario: string) {
+  const found = results.scenarios.find((result) => result.scenario.id === scenario);
+  return found?.standings.find(({ name }) => name === OURS);
+}
+
+const bars: Bar[] = [
+  {
+    id: "merge.push.http",
+    ratio: (results) =>
+      results.ratio({ scenario: "merge.push.http", metric: "rate", of: OURS, to: BARE })?.median,
+    op: ">=",
+    target: 0.5,
+  },
+  {
+    id: "merge.fire.items-per-command",
+    ratio: (results) => {
+      const ours = standing(results, "merge.fire");
+      const commands = ours && absolute(ours, "commands")?.median;
+      return commands === undefined ? undefined : 1 / commands;
+    },
+    op: ">=",
+    target: 5,
+  },
+  {
+    // p99 over the 25 ms that are allowed
+    id: "merge.lateness.p99",
+    ratio: (results) => {
+      const ours = standing(results, "merge.lateness");
+      const p99 = ours && absolute(ours, "p99")?.median;
+      return p99 === undefined ? undefined : p99 / 25_000;
+    },
+    op: "<=",
+    target: 1,
+  },
+  {
+    id: "merge.growth.1k-1M",
+    ratio: (results) =>
+      results.ratio({ scenario: "merge.growth", metric: "rate", of: FEW, to: MANY })?.median,
+    op: "<=",
+    target: 2,
+  },
+];
+
+export const bench: Bench = {
+  name: "merge",
+  title: "Merge queue: pushing, firing, lateness, growth",
+  payload: 100,
+  scenarios,
+  bars,
+};
