@@ -4,18 +4,19 @@
 -- items at the head) and fresh items behind it. The time of the fresh ones is the timer's while no
 -- batch is out, and state.next until then: while the lock is held the timer belongs to the lease.
 --
--- KEYS  1-9 the unit, 10 idempotency record (only with a single item)
+-- KEYS  1 timer  2 queue  3 items  4 locker  5 overwrite  6 state  7 data  8 singles
+--       9 idempotency record (only with one item); 7 and 8 may be left out with what needs them
 -- ARGV  1 key  2 channel  3 maxItems  4 maxBytes  5 maxWaitMs  6 "1": a single, delivered item by item
 --       7 ms to remember the idempotency key  8 number of data words, then these words: field, value ...
 --       then five words per item: ontime (seconds, "0" now), always|once, id, rest of its head, body
 -- Returns {score that is in force, fresh items, id of the last item}
-local timer, queue, items, data, locker, overwrite, _, state, singles = unpack(KEYS)
+local timer, queue, items, locker, overwrite, state = unpack(KEYS, 1, 6)
 local key, channel = ARGV[1], ARGV[2]
 local maxItems, maxBytes, maxWaitMs = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local words = tonumber(ARGV[8])
 
-if KEYS[10] then
-  local seen = redis.call('GET', KEYS[10])
+if KEYS[9] then
+  local seen = redis.call('GET', KEYS[9])
   if seen then
     local score, fresh, id = string.match(seen, '^(%S+) (%S+) (%S+)$')
     return { score, tonumber(fresh), id }
@@ -42,8 +43,8 @@ if headed < length then -- a program of the seed pushed before us, without heads
 elseif headed > length then -- and one of the seed trimmed the list without the heads
   redis.call('LTRIM', items, headed - length, -1)
 end
-if words > 0 then redis.call('HSET', data, unpack(ARGV, 9, 8 + words)) end
-if ARGV[6] == '1' then redis.call('ZADD', singles, 0, key) end
+if words > 0 then redis.call('HSET', KEYS[7], unpack(ARGV, 9, 8 + words)) end
+if ARGV[6] == '1' then redis.call('ZADD', KEYS[8], 0, key) end
 
 local before = length - count
 local known = redis.call('HMGET', state, 'batch', 'next', 'bound', 'bytes')
@@ -86,7 +87,7 @@ end
 redis.call('PUBLISH', channel, 'insert')
 
 local id = ARGV[#ARGV - 2]
-if KEYS[10] then
-  redis.call('SET', KEYS[10], score(due) .. ' ' .. fresh .. ' ' .. id, 'PX', ARGV[7])
+if KEYS[9] then
+  redis.call('SET', KEYS[9], score(due) .. ' ' .. fresh .. ' ' .. id, 'PX', ARGV[7])
 end
 return { score(due), fresh, id }

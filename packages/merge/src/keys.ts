@@ -144,6 +144,15 @@ export class MergeKeys {
     ];
   }
 
+  /** KEYS 1-6 of push.lua, or 1-8 when it also needs the data and the singles. */
+  pushed(key: string, whole: boolean): string[] {
+    const queue = this.queue(key);
+    const keys = [this.timer, queue, `${queue}:items`, `${queue}:locker`];
+    keys.push(`${queue}:overwrite`, `${queue}:state`);
+    if (whole) keys.push(`${queue}:data`, this.singles);
+    return keys;
+  }
+
   /** The six keys of one dead letter; behind the unit in KEYS. */
   letter(id: string, key: string): string[] {
     const record = `${this.dead}:${id}`;

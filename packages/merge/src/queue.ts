@@ -105,7 +105,8 @@ export class MergeQueue implements AsyncDisposable {
     options: PushOptions = {},
   ): Promise<scripts.Pushed> {
     const { idempotencyKey, data, maxWaitMs } = options;
-    const keys = this.keys.unit(key);
+    const rare = idempotencyKey !== undefined || data !== undefined || key.startsWith("-");
+    const keys = this.keys.pushed(key, rare);
     if (idempotencyKey !== undefined) {
       checkIdempotencyKey(idempotencyKey);
       keys.push(this.keys.idempotency(key, idempotencyKey));
@@ -120,10 +121,11 @@ export class MergeQueue implements AsyncDisposable {
     items: readonly PushItem[],
     options: Pick<PushOptions, "data" | "maxWaitMs"> = {},
   ): Promise<scripts.Pushed | undefined> {
+    const keys = this.keys.pushed(key, options.data !== undefined || key.startsWith("-"));
     let pushed: scripts.Pushed | undefined;
     const words = items.map(itemWords); // all are checked before any is stored
     for (let i = 0; i < words.length; i += CHUNK) {
-      pushed = await this.redis.run(scripts.push, this.keys.unit(key), [
+      pushed = await this.redis.run(scripts.push, keys, [
         ...this.#pushHead(key, options.data, options.maxWaitMs),
         ...words.slice(i, i + CHUNK).flat(),
       ]);

@@ -30,15 +30,21 @@ export function isSingle(mergeKey: string): boolean {
 
 /** Reads the path of the HTTP service: merge key, method, base64url of the URL. */
 export function readTarget(mergeKey: string, method: string, service: string): Target {
-  if (mergeKey === "" || mergeKey.length > LONGEST_MERGE_KEY) {
-    const allowed = `a text of 1 to ${LONGEST_MERGE_KEY} characters`;
-    throw new InvalidArgumentError("merge_key", mergeKey, allowed);
-  }
+  checkMergeKey(mergeKey);
   const upper = method.toUpperCase();
   if (!METHODS.includes(upper)) {
     throw new InvalidArgumentError("method", method, `one of ${METHODS.join(", ")}`);
   }
   return { mergeKey, method: upper, url: checkUrl(decodeService(service), service) };
+}
+
+/** Refuses a merge key that is missing or too long. */
+export function checkMergeKey(mergeKey: string): string {
+  if (mergeKey === "" || mergeKey.length > LONGEST_MERGE_KEY) {
+    const allowed = `a text of 1 to ${LONGEST_MERGE_KEY} characters`;
+    throw new InvalidArgumentError("merge_key", mergeKey, allowed);
+  }
+  return mergeKey;
 }
 
 /** Checks a target URL and writes it the one way we compare it. */

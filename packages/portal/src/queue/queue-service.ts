@@ -18,12 +18,18 @@ import {
   ServerReplyError,
   silentLogger,
 } from "@ropeway/core";
-import { within } from "@ropeway/core/internal";
 import { Inspector, keyOf, type MergeQueue, type Target } from "@ropeway/merge";
 import { AddressGuard, isSingle, newItemId } from "@ropeway/merge/internal";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { queueProblem } from "./v3-problem.ts";
-import { QUEUE_PATH, readBody, readQuery, targetOfUrl } from "./v3-request.ts";
+import {
+  cutPath,
+  mergeKeyOf,
+  QUEUE_PATH,
+  readBody,
+  readQuery,
+  targetOfPath,
+} from "./v3-request.ts";
 
 /** How the service listens and what it takes. */
 export interface QueueServiceOptions {
@@ -42,7 +48,8 @@ export interface QueueServiceOptions {
 
 const METHODS = "GET, HEAD, POST, DELETE";
 const PEEKED = 100;
-const ANSWER_WITHIN_MS = 10_000;
+/** How many methods with their URLs are remembered as read and checked. */
+const REMEMBERED = 10_000;
 /** Errors of Redis that pass by themselves or by an operator's hand. */
 const FOR_NOW = /^(OOM|MISCONF|LOADING|READONLY|BUSY|TRYAGAIN|MASTERDOWN|CLUSTERDOWN|NOREPLICAS)$/;
 
@@ -54,6 +61,7 @@ export class QueueService implements AsyncDisposable {
   readonly #tokens: readonly Buffer[];
   readonly #logger: Logger;
   readonly #app: FastifyInstance;
+  readonly #known = new Map<string, Target>();
   #url = "";
 
   private constructor(queue: MergeQueue, options: QueueServiceOptions) {
@@ -108,7 +116,7 @@ export class QueueService implements AsyncDisposable {
     );
     app.setErrorHandler((error, _request, reply) => this.#refuse(translated(error), reply));
     app.setNotFoundHandler((request, reply) => this.#refuse(notFound(request), reply));
-    app.addHook("onRequest", async (request) => this.#admit(request));
+    app.addHook("onRequest", (request, _reply, done) => done(this.#refusal(request)));
     app.post(`${QUEUE_PATH}*`, (request, reply) => this.#push(request, reply));
     app.delete(`${QUEUE_PATH}*`, (request) => this.#delete(request));
     app.get(`${QUEUE_PATH}*`, (request) => this.#peek(request));
@@ -116,18 +124,17 @@ export class QueueService implements AsyncDisposable {
   }
 
   async #push(request: FastifyRequest, reply: FastifyReply): Promise<object> {
-    const target = targetOfUrl(request.raw.url ?? "");
+    const target = this.#target(request);
     const { update, ontime, maxWaitMs } = readQuery(request.query as Record<string, unknown>);
     const { headers } = request;
     const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
     const body = readBody(target, raw, headers["content-type"]);
-    this.#guard.checkLiteral(target.url);
     const given = headers["idempotency-key"];
     const idempotencyKey = Array.isArray(given) ? given.join(",") : given;
     const id = newItemId();
     const key = keyOf(target, singleName(target, idempotencyKey) ?? id);
     const pushed = await this.#ask(() =>
-      this.#queue.push(key, body.bytes, {
+      this.#queue.push(key, body.content, {
         ontime,
         overwrite: update,
         contentType: body.contentType,
@@ -142,7 +149,7 @@ export class QueueService implements AsyncDisposable {
   }
 
   async #delete(request: FastifyRequest): Promise<object> {
-    const target = targetOfUrl(request.raw.url ?? "");
+    const target = this.#target(request);
     return this.#ask(async () => {
       const keys = await this.#keysOf(target);
       const removed = await Promise.all(keys.map((key) => this.#inspector.remove(key)));
@@ -153,7 +160,7 @@ export class QueueService implements AsyncDisposable {
   }
 
   async #peek(request: FastifyRequest): Promise<object> {
-    const target = targetOfUrl(request.raw.url ?? "");
+    const target = this.#target(request);
     const { mergeKey, method, url } = target;
     const peeked = await this.#ask(async () => {
       const keys = (await this.#keysOf(target)).slice(0, PEEKED);
@@ -176,26 +183,38 @@ export class QueueService implements AsyncDisposable {
     return isSingle(target.mergeKey) ? this.#inspector.keysOf(target) : [keyOf(target, "")];
   }
 
+  /** Reads the path; reading and checking a URL costs more than the rest, and few URLs are many pushes. */
+  #target(request: FastifyRequest): Target {
+    const path = cutPath(request.raw.url ?? "");
+    const known = this.#known.get(path.rest);
+    if (known !== undefined) return { ...known, mergeKey: mergeKeyOf(path) };
+    const target = targetOfPath(path);
+    this.#guard.checkLiteral(target.url);
+    if (this.#known.size >= REMEMBERED) this.#known.clear();
+    this.#known.set(path.rest, target);
+    return target;
+  }
+
   /** An answer soon: no request waits for a Redis that is away. */
   #ask<T>(work: () => Promise<T>): Promise<T> {
     const { redis } = this.#queue;
     if (!redis.connected) throw new NotConnectedError(redis.where, 0);
-    return within(work(), { timeoutMs: ANSWER_WITHIN_MS, what: "the answer of Redis" });
+    return work();
   }
 
-  #admit(request: FastifyRequest): void {
+  /** Why the request must not go on, if so. */
+  #refusal(request: FastifyRequest): RopewayError | undefined {
     const { origin, authorization = "", host } = request.headers;
     const site = request.headers["sec-fetch-site"];
     // A page of another site could otherwise make its reader's browser push to this machine.
     const foreign = origin !== undefined && !sameHost(origin, host);
     if (foreign || site === "cross-site" || site === "same-site") {
-      throw new RopewayError("CROSS_SITE", `requests from ${origin ?? "other sites"} are refused`);
+      return new RopewayError("CROSS_SITE", `requests from ${origin ?? "other sites"} are refused`);
     }
-    if (this.#tokens.length === 0) return;
+    if (this.#tokens.length === 0) return undefined;
     const given = digest(authorization.replace(/^Bearer\s+/i, ""));
-    if (!this.#tokens.some((token) => timingSafeEqual(token, given))) {
-      throw new RopewayError("UNAUTHENTICATED", "send Authorization: Bearer with a valid token");
-    }
+    if (this.#tokens.some((token) => timingSafeEqual(token, given))) return undefined;
+    return new RopewayError("UNAUTHENTICATED", "send Authorization: Bearer with a valid token");
   }
 
   #refuse(error: unknown, reply: FastifyReply): FastifyReply {
@@ -233,7 +252,7 @@ function translated(error: unknown): unknown {
 
 function pathFault(url: string): unknown {
   try {
-    targetOfUrl(url);
+    targetOfPath(cutPath(url));
     return undefined;
   } catch (error) {
     return error;

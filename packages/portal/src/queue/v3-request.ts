@@ -9,7 +9,7 @@
  */
 import { isUtf8 } from "node:buffer";
 import { InvalidArgumentError, readTarget, type Target } from "@ropeway/merge";
-import { isSingle } from "@ropeway/merge/internal";
+import { checkMergeKey, isSingle } from "@ropeway/merge/internal";
 
 /** Where every path of the queue begins. */
 export const QUEUE_PATH = "/v3/queue/";
@@ -27,20 +27,41 @@ export interface PushQuery {
 
 /** A body and what it is delivered as. */
 export interface PushBody {
-  readonly bytes: Buffer;
+  /** JSON as text, anything else as bytes. */
+  readonly content: string | Buffer;
   /** Undefined means JSON. */
   readonly contentType: string | undefined;
 }
 
-/** The target that a raw URL names. */
-export function targetOfUrl(url: string): Target {
-  const path = url.split("?", 1)[0] ?? "";
-  const [mergeKey = "", method = "", ...service] = path.slice(QUEUE_PATH.length).split("/");
+/** The path that a raw URL names, cut and not yet decoded. */
+export interface QueuePath {
+  readonly mergeKey: string;
+  /** Method and service: few different ones come again and again. */
+  readonly rest: string;
+}
+
+/** Cuts a raw URL. */
+export function cutPath(url: string): QueuePath {
+  const query = url.indexOf("?");
+  const path = url.slice(QUEUE_PATH.length, query < 0 ? undefined : query);
+  const slash = path.indexOf("/");
+  if (slash < 0) return { mergeKey: path, rest: "" };
+  return { mergeKey: path.slice(0, slash), rest: path.slice(slash + 1) };
+}
+
+/** The target that a path names. */
+export function targetOfPath({ mergeKey, rest }: QueuePath): Target {
+  const [method = "", ...service] = rest.split("/");
   return readTarget(
     decoded(mergeKey, "merge_key"),
     decoded(method, "method"),
     decoded(service.join("/"), "service"),
   );
+}
+
+/** A merge key as a path spells it. */
+export function mergeKeyOf({ mergeKey }: QueuePath): string {
+  return checkMergeKey(decoded(mergeKey, "merge_key"));
 }
 
 /** The checked query. */
@@ -56,16 +77,16 @@ export function readQuery(query: Readonly<Record<string, unknown>>): PushQuery {
 
 /** The checked body: JSON, unless the key delivers item by item. */
 export function readBody(target: Target, body: Buffer, contentType: string | undefined): PushBody {
-  const json = isJson(body);
+  const json = jsonOf(body);
   if (!isSingle(target.mergeKey)) {
-    if (!json) throw new InvalidArgumentError("body", preview(body), "JSON");
-    return { bytes: body, contentType: undefined };
+    if (json === undefined) throw new InvalidArgumentError("body", preview(body), "JSON");
+    return { content: json, contentType: undefined };
   }
   const type = contentType?.trim() ?? "";
   // curl -d says "form" unless told otherwise; JSON in it is meant as JSON.
   const undeclared = type === "" || type.startsWith("application/x-www-form-urlencoded");
-  const isPlainJson = type === "application/json" || (json && undeclared);
-  return { bytes: body, contentType: isPlainJson || type === "" ? undefined : type };
+  const isPlainJson = type === "application/json" || (json !== undefined && undeclared);
+  return { content: body, contentType: isPlainJson || type === "" ? undefined : type };
 }
 
 function decoded(text: string, parameter: string): string {
@@ -86,13 +107,15 @@ function seconds(value: unknown, parameter: string, allowed: string): number | u
   return Math.max(0, number);
 }
 
-function isJson(body: Buffer): boolean {
-  if (!isUtf8(body)) return false;
+/** The body's text if it is JSON. */
+function jsonOf(body: Buffer): string | undefined {
+  if (!isUtf8(body)) return undefined;
+  const text = body.toString("utf8");
   try {
-    JSON.parse(body.toString("utf8"));
-    return true;
+    JSON.parse(text);
+    return text;
   } catch {
-    return false; // not JSON
+    return undefined; // not JSON
   }
 }
 
