@@ -31,7 +31,6 @@ test("bash completes nouns, verbs, options and the words of arguments", async ()
   expect(await complete("ropeway", "config", "e")).toEqual(["example"]);
   expect(await complete("ropeway", "up", "--po")).toEqual([
     "--port",
-    "--portal-prefix",
     "--portal-admin-password-file",
   ]);
   expect(await complete("ropeway", "--json", "completion", "")).toEqual(

@@ -3,8 +3,8 @@ import { type CliCommand, defineCommand } from "../cli-command.ts";
 /** `ropeway portal`: the portal alone, on a Redis that runs already. */
 export function portalCommand(): CliCommand {
   return defineCommand("portal", "Serve the portal on a Redis that runs already")
-    .uses("home", "redis.url", "redis.passwordFile", "portal.host", "portal.port")
-    .uses("portal.prefix", "portal.adminPasswordFile", "log.level")
+    .uses("home", "prefix", "redis.url", "redis.passwordFile", "portal.host", "portal.port")
+    .uses("portal.adminPasswordFile", "log.level")
     .explains(
       `Uses the Redis of redis.url, else the one that \`ropeway up\` runs in this home. Logs go to standard error.
 Prints the line \`ropeway ready URL\` when it serves. Ctrl-C lets requests under way finish.`,

@@ -2,14 +2,14 @@ import { type CliCommand, defineCommand } from "../cli-command.ts";
 
 /** `ropeway up`: everything on one machine. */
 export function upCommand(): CliCommand {
-  return defineCommand("up", "Start Redis and the portal on this machine")
-    .uses("home", "redis.url", "redis.passwordFile", "portal.host", "portal.port")
-    .uses("portal.prefix", "portal.adminPasswordFile", "queue.port", "queue.targets")
+  return defineCommand("up", "Start Redis, portal and merge queue on this machine")
+    .uses("home", "prefix", "redis.url", "redis.passwordFile", "portal.host", "portal.port")
+    .uses("portal.adminPasswordFile", "queue.port", "queue.targets")
     .uses("up.redisServer", "up.programs", "up.redisPort", "up.appendfsync", "log.level")
     .explains(
       `Uses the Redis of redis.url; else starts a real one on a private port of 127.0.0.1, with its data in the
 home. Prints where everything is, and then the line \`ropeway ready URL\`; with --json one object
-{"ready", "url", "redis", "firstAdmin"} instead. Ctrl-C stops all of it and keeps the data; a second
+{"ready", "url", "redis", "queue", "firstAdmin"} instead. Ctrl-C stops all of it and keeps the data; a second
 Ctrl-C does not wait.`,
     )
     .runs(async (context) => (await import("../up/up.ts")).up(context));

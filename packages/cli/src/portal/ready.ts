@@ -7,23 +7,25 @@ export interface Running {
   readonly portal: PortalStart;
   /** The Redis, as it may be shown. */
   readonly redis: string;
+  readonly queue?: { readonly url: string; readonly targets: readonly string[] };
   /** Commands to try next. */
   readonly tries?: readonly string[];
 }
 
 /** Prints the lines; the last one is `ropeway ready URL`, with --json one object instead of all. */
 export function sayReady({ output }: Context, running: Running): void {
-  const { url, firstAdmin } = running.portal;
-  output.result({ ready: true, url, redis: running.redis, firstAdmin }, () => {
+  const { portal, redis, queue, tries = [] } = running;
+  const { url, firstAdmin } = portal;
+  output.result({ ready: true, url, redis, queue: queue?.url, firstAdmin }, () => {
     const say = (what: string, text: string) => output.line(`  ${what.padEnd(8)} ${text}`);
     output.line("");
     say("portal", output.paint("cyan", url));
     say("login", loginLine(firstAdmin));
-    say("redis", running.redis);
-    if (running.tries !== undefined) {
-      say("try", running.tries[0] ?? "");
-      for (const command of running.tries.slice(1)) say("", command);
+    if (queue !== undefined) {
+      say("queue", `${output.paint("cyan", queue.url)}   (delivers to ${reach(queue.targets)})`);
     }
+    say("redis", redis);
+    for (const [index, command] of tries.entries()) say(index === 0 ? "try" : "", command);
     output.line("");
     output.line(`ropeway ready ${url}`);
   });
@@ -35,4 +37,8 @@ function loginLine(firstAdmin: PortalStart["firstAdmin"]): string {
   return password === undefined
     ? `${username}, with the password you set`
     : `${username} / ${password}   (shown only now)`;
+}
+
+function reach(targets: readonly string[]): string {
+  return ["public addresses", ...targets].join(", ");
 }

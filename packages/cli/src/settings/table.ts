@@ -18,11 +18,11 @@ import {
 /** The settings in force; a key's first part is its section in the file. */
 export interface Settings {
   readonly home: string;
+  readonly prefix: string;
   readonly "redis.url": string | undefined;
   readonly "redis.passwordFile": string | undefined;
   readonly "portal.host": string;
   readonly "portal.port": number;
-  readonly "portal.prefix": string;
   readonly "portal.adminPassword": string | undefined;
   readonly "portal.adminPasswordFile": string | undefined;
   readonly "queue.port": number;
@@ -59,6 +59,11 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     default: ".ropeway",
     doc: "The folder `ropeway up` keeps its data, logs and programs in.",
   },
+  prefix: {
+    kind: textKind,
+    default: "ropeway",
+    doc: "The beginning of every key in Redis: two installations on one Redis need two.",
+  },
   "redis.url": {
     kind: redisUrlKind,
     default: undefined,
@@ -77,7 +82,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     kind: textKind,
     default: "127.0.0.1",
     flag: "--host",
-    doc: "The address the portal listens on. Anything but loopback lets others in.",
+    doc: "The address the portal and the queue listen on. Anything but loopback lets others in.",
   },
   "portal.port": {
     kind: portKind(0),
@@ -85,11 +90,6 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     env: "ROPEWAY_PORT",
     flag: "--port",
     doc: "The port of the portal. Unless it is set, a busy 7480 makes `ropeway up` choose another; 0 is any free one.",
-  },
-  "portal.prefix": {
-    kind: textKind,
-    default: "ropeway",
-    doc: "The beginning of every key the portal keeps in Redis: two installations on one Redis need two.",
   },
   "portal.adminPassword": {
     kind: secretKind,
@@ -108,14 +108,14 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     kind: portKind(0),
     default: 23334,
     env: "ROPEWAY_QUEUE_PORT",
-    doc: "The port of the merge queue's own HTTP interface (v3).",
+    doc: "The port of the merge queue (v3). Unless it is set, a busy 23334 makes `ropeway up` choose another; 0 is any free one.",
   },
   "queue.targets": {
     kind: listKind,
     default: [],
     env: "ROPEWAY_TARGETS",
     flag: "--targets",
-    doc: "Addresses that deliveries may reach besides public ones, such as 10.0.0.0/8.",
+    doc: "What deliveries may reach besides public addresses: addresses, networks, host names, loopback, private. Unless it is set, `ropeway up` allows loopback.",
   },
   "up.redisServer": {
     kind: pathKind,

@@ -1,13 +1,15 @@
 /**
  * Everything on one machine. What it opens is closed in reverse by `await using`, on
- * Ctrl-C as on a failure half way: portal, connection, Redis, log, claim.
+ * Ctrl-C as on a failure half way: queue, portal, connection, Redis, log, claim.
  */
 import { parseEndpoint } from "@ropeway/core";
+import { encodeService } from "@ropeway/merge";
 import { provide } from "@ropeway/provide";
 import type { Context } from "../context.ts";
 import { openLogger } from "../logger.ts";
 import { sayReady } from "../portal/ready.ts";
-import { startPortal } from "../portal/start.ts";
+import { type PartPlan, startPortal } from "../portal/start.ts";
+import { startQueue } from "../queue/start.ts";
 import { configuredRedis, INTERACTIVE, openRedis, type RedisPlace } from "../redis-access.ts";
 import { aborted } from "../wait.ts";
 import { type Home, openHome, openLog } from "./home.ts";
@@ -27,14 +29,14 @@ export async function up(context: Context): Promise<void> {
   signal.throwIfAborted();
   const place = configured ?? placeOf(child as RedisChild, home);
   await using redis = await openRedis(place, { ...INTERACTIVE, logger });
-  await using portal = await startPortal({ redis, settings, logger, mayMove: true });
+  const plan: PartPlan = { redis, settings, logger, mayMove: true };
+  await using portal = await startPortal(plan);
+  await using queue = await startQueue(plan);
   await claim.tell({ url: portal.url, ...(child && { redisUrl: child.url }) });
-  const { "portal.port": port } = values;
-  if (port !== 0 && !portal.url.endsWith(`:${port}`)) {
-    output.note(`Port ${port} is in use by another program, so the portal took another one.`);
-  }
+  noteMoved(context, "portal.port", portal.url);
+  noteMoved(context, "queue.port", queue.url);
   const shown = child?.url ?? redis.where;
-  sayReady(context, { portal, redis: shown, tries: tries(portal.url) });
+  sayReady(context, { portal, queue, redis: shown, tries: tries(portal.url, queue.url) });
   await Promise.race([aborted(signal), ...(child === undefined ? [] : [child.failed])]);
   output.note("Stopping ...");
 }
@@ -66,6 +68,19 @@ function placeOf(child: RedisChild, home: Home): RedisPlace {
   return { endpoint: parseEndpoint(child.url), where: home.path };
 }
 
-function tries(url: string): readonly string[] {
-  return [`curl ${url}/healthz`, "npx ropeway doctor", "npx ropeway config"];
+/** Says so when a part does not listen where one would look for it. */
+function noteMoved(context: Context, key: "portal.port" | "queue.port", url: string): void {
+  const port = context.settings().values[key];
+  if (port === 0 || url.endsWith(`:${port}`)) return;
+  context.output.note(`Port ${port} is in use by another program, so ${key} is another one now.`);
+}
+
+function tries(portalUrl: string, queueUrl: string): readonly string[] {
+  // Pushed to the portal's own health page: something that is there and answers.
+  const service = encodeService(`${portalUrl}/healthz`);
+  return [
+    `curl ${portalUrl}/healthz`,
+    `curl -d '"hello"' ${queueUrl}/v3/queue/demo/GET/${service}`,
+    "npx ropeway doctor",
+  ];
 }

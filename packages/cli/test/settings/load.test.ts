@@ -23,18 +23,18 @@ function faultOf(sources: Parameters<typeof load>[0]): string {
 }
 
 test("flags are stronger than the environment, that than the file, that than the default", () => {
-  const toml = '[portal]\nhost = "10.0.0.1"\nport = 1111\nprefix = "mine"\n';
+  const toml = 'prefix = "mine"\n[portal]\nhost = "10.0.0.1"\nport = 1111\n';
   const env = { ROPEWAY_PORT: "2222", ROPEWAY_PORTAL_HOST: "10.0.0.2" };
   const { values, origins } = load({ toml, env, flags: { "portal.port": "3333" } });
   expect(values).toMatchObject({
     "portal.port": 3333,
     "portal.host": "10.0.0.2",
-    "portal.prefix": "mine",
+    prefix: "mine",
     "queue.port": 23334,
   });
   expect(origins["portal.port"]).toEqual({ source: "flag", where: "--port" });
   expect(origins["portal.host"]).toEqual({ source: "environment", where: "ROPEWAY_PORTAL_HOST" });
-  expect(origins["portal.prefix"]).toEqual({ source: "file", where: "ropeway.toml:4" });
+  expect(origins.prefix).toEqual({ source: "file", where: "ropeway.toml:1" });
   expect(origins["queue.port"]).toEqual({ source: "default", where: "default" });
 });
 

@@ -86,6 +86,16 @@ test("a bad setting, before anything is started", async () => {
   });
 });
 
+test("a target that is none", async () => {
+  await using redis = await startRedis();
+  const env = { REDIS_URL: redis.url, ROPEWAY_TARGETS: "10.0.0.0/99" };
+  const { code, stderr } = await refusalOf(env);
+  expect(code).toBe(2);
+  expect(stderr).toMatch(
+    /^ropeway: queue\.targets is .*10\.0\.0\.0\/99.* in ROPEWAY_TARGETS, but must be /,
+  );
+});
+
 test("an admin password that the portal refuses, without repeating it", async () => {
   await using redis = await startRedis();
   const env = { REDIS_URL: redis.url, ROPEWAY_ADMIN_PASSWORD: "short" };

@@ -31,21 +31,23 @@ export async function ropeway(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Script> {
-  const own = { ROPEWAY_HOME: home, ROPEWAY_PROGRAMS: PROGRAMS, ROPEWAY_ADMIN_PASSWORD: "" };
-  return spawnScript(MAIN, { args, env: { REDIS_URL: "", ...own, ...env } });
+  const none = { REDIS_URL: "", ROPEWAY_ADMIN_PASSWORD: "", ROPEWAY_TARGETS: "" };
+  const own = { ROPEWAY_HOME: home, ROPEWAY_PROGRAMS: PROGRAMS, ROPEWAY_QUEUE_PORT: "0" };
+  return spawnScript(MAIN, { args, env: { ...none, ...own, ...env } });
 }
 
 /** Starts `ropeway up` on a free port of its own and waits until it is ready. */
 export async function startUp(
   home: string,
   env: Readonly<Record<string, string>> = {},
-): Promise<{ script: Script; url: string; redisUrl: string }> {
+): Promise<{ script: Script; url: string; queueUrl: string; redisUrl: string }> {
   const port = String(await freePort());
   const script = await ropeway(home, ["up"], { ROPEWAY_PORT: port, ...env });
   const withinMs = PATIENCE_MS / 3;
-  const [, redisUrl = ""] = await script.waitForLine(/^ {2}redis +(\S+)/, { withinMs });
+  const [, queueUrl = ""] = await script.waitForLine(/^ {2}queue +(\S+)/, { withinMs });
+  const [, redisUrl = ""] = await script.waitForLine(/^ {2}redis +(\S+)/);
   const [, url = ""] = await script.waitForLine(/^ropeway ready (\S+)$/);
-  return { script, url, redisUrl };
+  return { script, url, queueUrl, redisUrl };
 }
 
 /** Runs a command to its end. */

@@ -1,7 +1,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { freePort, startRedis } from "@ropeway/testkit";
+import { encodeService } from "@ropeway/merge";
+import { eventually, freePort, startRedis } from "@ropeway/testkit";
 import { expect, test, vi } from "vitest";
 import { isFree } from "../../src/up/free-port.ts";
 import { birthOf } from "../../src/up/process-birth.ts";
@@ -16,6 +17,13 @@ test("up serves, Ctrl-C leaves no process, and a second start keeps the data", a
   expect(await fetch(`${first.url}/healthz`).then(({ status }) => status)).toBe(200);
   const [, password = ""] = /login +admin \/ (\S{12,})/.exec(script.log()) ?? [];
   expect(password).not.toBe("");
+  // Loopback may be reached without being allowed, and the banner says so.
+  expect(script.log()).toContain("(delivers to public addresses, loopback)");
+  const place = `${first.queueUrl}/v3/queue/demo/GET/${encodeService(`${first.url}/healthz`)}`;
+  expect((await fetch(place, { method: "POST", body: '"hello"' })).status).toBe(202);
+  await eventually(async () => {
+    expect(await fetch(place).then((answer) => answer.json())).toMatchObject({ items: 0 });
+  });
   const pid = await serverPid(first.redisUrl);
   expect(await ask(first.redisUrl, "SET", "kept", "yes")).toBe("OK");
 

@@ -1,0 +1,2 @@
+// biome-ignore lint/performance/noReExportAll: `ropeway/jobs` is `@ropeway/jobs`, whatever that exports
+export * from "@ropeway/jobs";

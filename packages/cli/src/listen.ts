@@ -1,0 +1,39 @@
+/** Listening on a port of the settings: the one that was asked for, or near the usual one. */
+import { PortInUseError } from "./errors.ts";
+import type { LoadedSettings } from "./settings/load.ts";
+import type { SettingKey } from "./settings/table.ts";
+import { isAddressInUse, isFree } from "./up/free-port.ts";
+
+/** Which port, and whether it may be another one. */
+export interface PortPlan {
+  readonly key: SettingKey & `${string}.port`;
+  readonly settings: LoadedSettings;
+  /** Whether a busy port that nobody asked for may be replaced by a free one. */
+  readonly mayMove: boolean;
+}
+
+const NEIGHBOURS = 9;
+
+/**
+ * Calls `listen` with a port until it does not meet another program there. A port that was asked for
+ * and is taken is a PortInUseError, found out before `listen` has done anything else.
+ */
+export async function listenOn<T>(
+  { key, settings, mayMove }: PortPlan,
+  listen: (port: number) => Promise<T>,
+): Promise<T> {
+  const port = settings.values[key];
+  const { source, where } = settings.origins[key];
+  // The ports next to the usual one first: people recognise them, and the next start finds the same.
+  const others = Array.from({ length: NEIGHBOURS }, (_, index) => port + 1 + index);
+  const candidates = mayMove && source === "default" ? [port, ...others, 0] : [port];
+  for (const candidate of candidates) {
+    if (candidate !== 0 && !(await isFree(settings.values["portal.host"], candidate))) continue;
+    try {
+      return await listen(candidate);
+    } catch (error) {
+      if (!isAddressInUse(error)) throw error;
+    }
+  }
+  throw new PortInUseError(key, port, where);
+}

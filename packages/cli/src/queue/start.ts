@@ -1,0 +1,41 @@
+/** The merge queue of `ropeway up`: a dispatcher, and the v3 interface in front of it. */
+import { HttpDispatcher, MergeQueue } from "@ropeway/merge";
+import { QueueService } from "@ropeway/portal";
+import { listenOn } from "../listen.ts";
+import type { PartPlan } from "../portal/start.ts";
+import { namingSettings } from "../refused-option.ts";
+
+/** A queue that takes pushes and delivers them. */
+export interface StartedQueue extends AsyncDisposable {
+  readonly url: string;
+  /** What deliveries may reach besides public addresses. */
+  readonly targets: readonly string[];
+}
+
+/** Starts to deliver what is due, then to take pushes. */
+export async function startQueue(plan: PartPlan): Promise<StartedQueue> {
+  const { redis, settings, logger } = plan;
+  const { values, origins } = settings;
+  // On one's own machine the receiver is usually a program on the same machine.
+  const unset = origins["queue.targets"].source === "default";
+  const targets = unset ? ["loopback"] : values["queue.targets"];
+  const queue = new MergeQueue(redis, { prefix: `${values.prefix}:{merge}` });
+  return namingSettings(settings, { targets: "queue.targets" }, async () => {
+    const dispatcher = await HttpDispatcher.start(queue, { targets });
+    const closeAll = async () => {
+      await dispatcher.close();
+      await queue.close();
+    };
+    try {
+      const host = values["portal.host"];
+      const service = await listenOn({ ...plan, key: "queue.port" }, (port) =>
+        QueueService.start(queue, { host, port, targets, logger }),
+      );
+      const close = () => service.close().then(closeAll); // no new pushes while the last are sent
+      return { url: service.url, targets, [Symbol.asyncDispose]: close };
+    } catch (error) {
+      await closeAll();
+      throw error;
+    }
+  });
+}
