@@ -18,7 +18,7 @@ const DEAD_WEIGHT = ["doc", "man", "lintian", "locale", "bug"];
 
 /** Where a bundle's parts come from and what hears about it. */
 export interface BundleSource {
-  readonly archive: AptArchive;
+  readonly archive: Pick<AptArchive, "closure" | "unpack">;
   readonly note: (sentence: string) => void;
 }
 
@@ -68,7 +68,7 @@ async function writeStarters(product: ProductName, folder: string): Promise<void
   for (const file of executablesOf(product)) {
     const executable = `root/${home}/${file}`;
     if (!(await isExecutable(join(folder, executable)))) continue;
-    await writeFile(join(folder, "bin", file), starter(executable, loader, libraries));
+    await writeFile(join(folder, "bin", file), starter(executable, PRODUCTS[product], libraries));
     await chmod(join(folder, "bin", file), 0o755);
   }
 }

@@ -25,6 +25,8 @@ export interface Product {
    * it runs on the machine's own, with the packaged libraries except the C library.
    */
   readonly loader: "packaged" | "system";
+  /** What the executables must find in their environment, as shell words; `$here` is the bundle. */
+  readonly environment: Readonly<Record<string, string>>;
   /** What `brew install` is told. */
   readonly brew: readonly string[];
 }
@@ -49,6 +51,7 @@ export const PRODUCTS: Readonly<Record<ProductName, Product>> = {
     unneeded: SETUP,
     home: "usr/bin",
     loader: "packaged",
+    environment: {},
     brew: ["redis"],
   },
   valkey: {
@@ -59,6 +62,7 @@ export const PRODUCTS: Readonly<Record<ProductName, Product>> = {
     unneeded: SETUP,
     home: "usr/bin",
     loader: "packaged",
+    environment: {},
     brew: ["valkey"],
   },
   etcd: {
@@ -69,6 +73,8 @@ export const PRODUCTS: Readonly<Record<ProductName, Product>> = {
     unneeded: SETUP,
     home: "usr/bin",
     loader: "packaged",
+    // Before 3.5 etcd refuses to run on arm64 unless it is told that this is meant.
+    environment: process.arch === "arm64" ? { ETCD_UNSUPPORTED_ARCH: "arm64" } : {},
     brew: ["etcd"],
   },
   chromium: {
@@ -79,6 +85,7 @@ export const PRODUCTS: Readonly<Record<ProductName, Product>> = {
     unneeded: new RegExp(`${SETUP.source}|^lib(?:c6|gl1-mesa|llvm|z3|systemd-shared|gtk-3-common)`),
     home: "usr/lib/chromium",
     loader: "system",
+    environment: { FONTCONFIG_FILE: "$here/fonts.conf" },
     brew: ["--cask", "chromium"],
   },
 };

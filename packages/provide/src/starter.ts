@@ -56,22 +56,17 @@ case $0 in /*) here=\${0%/*}/.. ;; *) here=$PWD/\${0%/*}/.. ;; esac`;
 /** The text of a script that starts an executable of the bundle. */
 export function starter(
   executable: string,
-  kind: Product["loader"],
+  { loader: kind, environment }: Pick<Product, "loader" | "environment">,
   { folders, loader }: Libraries,
 ): string {
   const path = folders.map((folder) => `$here/${folder}`).join(":");
-  if (kind === "system") {
-    return `${HEAD}
-LD_LIBRARY_PATH="${path}"
-FONTCONFIG_FILE="$here/fonts.conf"
-export LD_LIBRARY_PATH FONTCONFIG_FILE
-exec "$here/${executable}" "$@"
-`;
+  const variables = kind === "system" ? { LD_LIBRARY_PATH: path, ...environment } : environment;
+  const exports = Object.entries(variables).map(([name, value]) => `export ${name}="${value}"`);
+  if (kind === "packaged" && loader === undefined) {
+    throw new StepFailedError("the packages brought no dynamic loader");
   }
-  if (loader === undefined) throw new StepFailedError("the packages brought no dynamic loader");
-  return `${HEAD}
-exec "$here/${loader}" --library-path "${path}" "$here/${executable}" "$@"
-`;
+  const prefix = kind === "packaged" ? `"$here/${loader}" --library-path "${path}" ` : "";
+  return [HEAD, ...exports, `exec ${prefix}"$here/${executable}" "$@"`, ""].join("\n");
 }
 
 async function namesIn(bundle: string, folder: string): Promise<readonly string[]> {

@@ -42,7 +42,8 @@ test("a starter works wherever its bundle is moved, with an empty PATH, called b
   const folder = await temporaryFolder();
   const libraries = { loader: "root/loader", folders: ["root/a", "root/b"] };
   await script(join(folder, "first/root/loader"), 'printf "[%s]" "$@"');
-  await script(join(folder, "first/bin/etcd"), starter("root/usr/bin/etcd", "packaged", libraries));
+  const packaged = { loader: "packaged", environment: {} } as const;
+  await script(join(folder, "first/bin/etcd"), starter("root/usr/bin/etcd", packaged, libraries));
   await rename(join(folder, "first"), join(folder, "moved here"));
   for (const [path, here] of [
     [`${folder}/moved here/bin/etcd`, `${folder}/moved here/bin/..`],
@@ -60,8 +61,20 @@ test("a starter works wherever its bundle is moved, with an empty PATH, called b
   }
 });
 
+test("a program on the machine's loader gets its libraries and settings by environment", async () => {
+  const bundle = join(await temporaryFolder(), "bundle");
+  await script(join(bundle, "root/browser"), 'echo "$LD_LIBRARY_PATH $FONTCONFIG_FILE $1"');
+  const kind = { loader: "system", environment: { FONTCONFIG_FILE: "$here/fonts.conf" } } as const;
+  const libraries = { loader: undefined, folders: ["root/a", "root/b"] };
+  const path = await script(join(bundle, "bin/browser"), starter("root/browser", kind, libraries));
+  const { stdout } = await runTool([path, "page"], { signal: AbortSignal.timeout(5_000) });
+  const here = `${bundle}/bin/..`;
+  expect(stdout).toBe(`${here}/root/a:${here}/root/b ${here}/fonts.conf page\n`);
+});
+
 test("a bundle without a loader cannot start what needs its own", () => {
-  const libraries = { loader: undefined, folders: [] };
-  expect(() => starter("root/usr/bin/etcd", "packaged", libraries)).toThrow(/no dynamic loader/);
-  expect(starter("root/x", "system", libraries)).toContain('exec "$here/root/x" "$@"');
+  const packaged = { loader: "packaged", environment: {} } as const;
+  expect(() => starter("root/usr/bin/etcd", packaged, { loader: undefined, folders: [] })).toThrow(
+    /no dynamic loader/,
+  );
 });
