@@ -1,0 +1,135 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Dialect, OutgoingCall } from "../src/dialect.ts";
+import { RpcError } from "../src/errors.ts";
+import { JsonRpcDialect } from "../src/jsonrpc-dialect.ts";
+import { KwDialect } from "../src/kw-dialect.ts";
+
+const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
+const dialects: Dialect[] = [new JsonRpcDialect("t"), new KwDialect("p", () => NOW)];
+
+const everything: OutgoingCall = {
+  id: "0f-1",
+  method: "add",
+  params: { a: 1 },
+  deadline: 1_763_245_000_123,
+  replyTo: "/api/t/reply/c",
+  track: true,
+  traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+  window: 64,
+  session: { client: 'c "1"', epoch: 3 },
+};
+
+describe.each(dialects.map((dialect) => [dialect.name, dialect] as const))("%s", (_, dialect) => {
+  test("a call with everything is read back as it was written", () => {
+    const text = dialect.encodeCall(everything);
+    expect(dialect.decodeCall(text, "add")).toEqual({ ...everything, notification: false });
+  });
+
+  test("a notification is read back as one", () => {
+    const text = dialect.encodeCall({ ...everything, notification: true });
+    expect(dialect.decodeCall(text, "add").notification).toBe(true);
+  });
+
+  test("results and errors are read back as they were written", () => {
+    const result = JSON.parse(dialect.encodeResult("i", '{"x":[null]}', true));
+    expect(dialect.decodeAnswer(result)).toEqual({ id: "i", result: { x: [null] } });
+    const error = { code: -32601, message: "no", data: { a: 1 } };
+    const failed = JSON.parse(dialect.encodeError("i", error, true));
+    expect(dialect.decodeAnswer(failed)).toEqual({ id: "i", error });
+  });
+
+  test("progress is read back as it was written", () => {
+    const progress = { time: NOW, percent: 0.562, message: "half" };
+    expect(dialect.decodeProgress(JSON.parse(dialect.encodeProgress(progress)))).toEqual(progress);
+  });
+
+  test("a ticket leads back to its call", () => {
+    expect(dialect.readTicket(dialect.ticket("add", "i-1"))).toMatchObject({ id: "i-1" });
+  });
+
+  test("whatever is found in a list is a call or a typed error", () => {
+    const member = fc.oneof(
+      fc.string(),
+      fc.integer(),
+      fc.boolean(),
+      fc.constant(null),
+      fc.object(),
+    );
+    const message = fc.record(
+      {
+        id: member,
+        method: member,
+        params: member,
+        kw: member,
+        dl: member,
+        rt: member,
+        st: member,
+        ss: member,
+      },
+      { requiredKeys: [] },
+    );
+    const texts = fc.oneof(
+      fc.string(),
+      fc.json(),
+      message.map((value) => JSON.stringify(value)),
+      message.map((value) => JSON.stringify(value).slice(0, -3)),
+    );
+    fc.assert(
+      fc.property(texts, (text) => {
+        try {
+          const call = dialect.decodeCall(text, "add");
+          expect(typeof call.id).toBe("string");
+        } catch (error) {
+          expect(error).toBeInstanceOf(RpcError);
+        }
+      }),
+    );
+  });
+});
+
+test("the jsonrpc call is the documented one with our members around it", () => {
+  const text = new JsonRpcDialect("t").encodeCall({
+    id: "i",
+    method: "add_user",
+    params: ["sdm", "password"],
+    deadline: undefined,
+  });
+  expect(text).toBe('{"id":"i","version":"2","method":"add_user","params":["sdm","password"]}');
+});
+
+test("the kw call and answers are the documented ones", () => {
+  const dialect = new KwDialect("p", () => NOW);
+  const call = { id: "i", method: "f", params: { arg1: "value1" }, deadline: undefined };
+  expect(dialect.encodeCall(call)).toBe(
+    '{"id":"i","ts":"2026-01-02T03:04:05.678Z","kw":{"arg1":"value1"}}',
+  );
+  expect(dialect.encodeResult("i", "3", false)).toBe('{"ts":"2026-01-02T03:04:05.678Z","res":3}');
+  const failure = { code: -32000, message: "'k'", data: { name: "KeyError" } };
+  expect(JSON.parse(dialect.encodeError("i", failure, false))).toMatchObject({
+    ts: "2026-01-02T03:04:05.678Z",
+    exc: "KeyError: 'k'",
+    err: "KeyError: 'k'",
+  });
+});
+
+test("a kw failure is read from err or from exc, and an empty one is a failure too", () => {
+  const dialect = new KwDialect("p", () => NOW);
+  for (const answer of [{ err: "E: x" }, { exc: "E: x" }, { err: "E: x", exc: "other" }]) {
+    expect(dialect.decodeAnswer(answer)).toMatchObject({ error: { message: "E: x" } });
+  }
+  expect(dialect.decodeAnswer({ err: "" })).toMatchObject({ error: { message: "" } });
+  expect(dialect.decodeAnswer({ res: null, verbose: false })).toEqual({
+    id: undefined,
+    result: null,
+  });
+});
+
+test("a kw call without kw, or with null, has no arguments; positional ones are refused", () => {
+  const dialect = new KwDialect("p", () => NOW);
+  expect(dialect.decodeCall('{"id":"i"}', "f").params).toEqual({});
+  expect(dialect.decodeCall('{"id":"i","kw":null}', "f").params).toEqual({});
+  expect(() =>
+    dialect.encodeCall({ id: "i", method: "f", params: [1], deadline: undefined }),
+  ).toThrow(expect.objectContaining({ code: "INVALID_PARAMS" }));
+});
