@@ -1,0 +1,15 @@
+/** NestJS's worker: echoes. The transport's own classes, without the application around them. */
+import "reflect-metadata";
+import { Logger } from "@nestjs/common";
+import { ServerRedis } from "@nestjs/microservices";
+import { serve } from "../../remote.ts";
+
+Logger.overrideLogger(false);
+
+serve(async (config: { host: string; port: number; prefix: string }) => {
+  const { host, port, prefix } = config;
+  const server = new ServerRedis({ host, port });
+  server.addHandler(`${prefix}.echo`, async (data: unknown) => data);
+  await new Promise<void>((resolve) => server.listen(() => resolve()));
+  return { close: () => server.close() };
+});
