@@ -99,14 +99,14 @@ export class BlockingConnection implements AsyncDisposable {
       () => link.retire(new Error("a blocking command was not answered")),
       options.blockMs + this.#plan.link.deadAfterMs,
     );
-    const settled = new AbortController();
-    const interrupt = () => void this.#interrupt(link.clientId, settled.signal);
+    const wait: Wait = { clientId: link.clientId, over: false };
+    const interrupt = () => void this.#interrupt(wait);
     options.signal?.addEventListener("abort", interrupt, { once: true });
     this.#closing.signal.addEventListener("abort", interrupt, { once: true });
     try {
       return await this.#connection.send<T>(args, { binary: options.binary });
     } finally {
-      settled.abort();
+      wait.over = true;
       clearTimeout(guard);
       options.signal?.removeEventListener("abort", interrupt);
       this.#closing.signal.removeEventListener("abort", interrupt);
@@ -114,14 +114,20 @@ export class BlockingConnection implements AsyncDisposable {
   }
 
   /** The unblocking can overtake the command, and then does nothing: it is repeated until it has. */
-  async #interrupt(clientId: number | undefined, settled: AbortSignal): Promise<void> {
-    while (clientId !== undefined && !settled.aborted) {
+  async #interrupt(wait: Wait): Promise<void> {
+    while (wait.clientId !== undefined && !wait.over) {
       try {
-        await this.#unblock(clientId);
+        await this.#unblock(wait.clientId);
       } catch (error) {
         this.#plan.logger.debug({ err: error }, "cannot unblock yet");
       }
       await sleep(20);
     }
   }
+}
+
+/** One command that blocks; a plain flag, because aborting a signal costs more than the command. */
+interface Wait {
+  readonly clientId: number | undefined;
+  over: boolean;
 }
