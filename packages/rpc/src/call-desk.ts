@@ -20,19 +20,25 @@ import {
   errorFromWire,
   MessageTooLargeError,
   RpcClosedError,
-  RpcError,
+  type RpcError,
   WrongKeyTypeError,
 } from "./errors.ts";
 import { readHead } from "./head.ts";
 import { Inbox } from "./inbox.ts";
+import { LOOK_EVERY_MS, Looker, receiveAnswer } from "./looker.ts";
 import { Metrics } from "./metrics.ts";
 import type { ClientOptions } from "./options.ts";
 import { Outbox } from "./outbox.ts";
-import { PendingCall, type PendingHost, type Receiver } from "./pending-call.ts";
+import {
+  PendingCall,
+  type PendingExtras,
+  type PendingHost,
+  type Receiver,
+} from "./pending-call.ts";
 import { hasBlmpop } from "./popper.ts";
 import { Route, splitTarget } from "./route.ts";
 import { move } from "./scripts.ts";
-import { TimerWheel, WheelEntry } from "./timer-wheel.ts";
+import { TimerWheel } from "./timer-wheel.ts";
 import { bytesOver } from "./wire.ts";
 
 /** What can be said about one sending. */
@@ -46,8 +52,6 @@ export interface SendOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-const LOOK_EVERY_MS = 250;
-const LOOK_AT_MOST = 500;
 const CONTROL_TTL_SECONDS = 120;
 
 /** See the top of the file. */
@@ -64,7 +68,8 @@ export class CallDesk implements PendingHost {
   readonly #receivers = new Map<string, Receiver>();
   readonly #routes = new Map<string, Route>();
   readonly #metrics = new Metrics("client");
-  readonly #idPrefix: string;
+  readonly #name: string;
+  readonly #uuidPrefix: string;
   readonly #looker: Looker;
   #lastId = 0;
   #closed = false;
@@ -78,10 +83,11 @@ export class CallDesk implements PendingHost {
     this.dialect = wire.dialect;
     this.clock = wire.clock;
     this.options = options;
-    this.#idPrefix = idPrefix();
-    this.replyList = wire.dialect.keys.reply(this.#idPrefix.slice(0, -1));
+    this.#name = randomBytes(9).toString("base64url");
+    this.#uuidPrefix = uuidPrefix();
+    this.replyList = wire.dialect.keys.reply(this.#name);
     this.directory = new Directory(redis, wire.dialect.keys);
-    this.#looker = new Looker(() => this.#look());
+
     this.#outbox = new Outbox(redis, {
       push: wire.dialect.push,
       repeatable: false,
@@ -97,6 +103,7 @@ export class CallDesk implements PendingHost {
       },
       onGap: () => this.#gap(),
     });
+    this.#looker = new Looker(this, this.#receivers);
   }
 
   get inFlight(): number {
@@ -121,10 +128,19 @@ export class CallDesk implements PendingHost {
     return route;
   }
 
-  /** A UUID (version 8: the layout is ours) with a constant part per client and a counter. */
-  nextId(): string {
+  /** Whether answers of this service come in the reply list. */
+  usesReplyList(service: string): boolean {
+    const { replies } = this.options;
+    if (replies !== "auto") return replies === "list";
+    return this.dialect.name === "jsonrpc" && this.directory.allUseReplyLists(service);
+  }
+
+  /** A short id for workers of ours; for others a UUID, as documented (version 8: its layout is ours). */
+  nextId(shared: boolean): string {
     this.#lastId += 1;
-    return this.#idPrefix + this.#lastId.toString(16).padStart(12, "0");
+    return shared
+      ? `${this.#name}.${this.#lastId.toString(36)}`
+      : this.#uuidPrefix + this.#lastId.toString(16).padStart(12, "0");
   }
 
   /** The deadline on the wire for something that may take so long. */
@@ -135,19 +151,15 @@ export class CallDesk implements PendingHost {
   /** Sends a call and waits for its answer. */
   send(route: Route, params: unknown, options: SendOptions): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const { timeoutMs, onProgress } = options;
-      const pending = new PendingCall(this, route, {
-        id: this.nextId(),
-        timeoutMs,
-        resolve,
-        reject,
-      });
-      pending.onProgress = onProgress;
-      pending.failsOnLoss = options.repeatable === true;
+      const { timeoutMs } = options;
+      const shared = this.usesReplyList(route.service);
+      const extras = extrasOf(options, shared);
+      const id = this.nextId(shared);
+      const pending = new PendingCall(this, route, { id, timeoutMs, resolve, reject, extras });
       if (options.signal !== undefined) this.#cancelWhen(options.signal, pending);
-      const text = this.prepare(pending, {
+      const text = this.prepare(pending, shared, {
         params,
-        track: onProgress !== undefined,
+        track: options.onProgress !== undefined,
         traceparent: options.traceparent,
       });
       this.#outbox.push(route.list, text, this.requestTtl(timeoutMs));
@@ -157,23 +169,26 @@ export class CallDesk implements PendingHost {
   /** Registers a call as waiting and gives its text; the caller pushes it. */
   prepare(
     pending: PendingCall,
+    shared: boolean,
     more: Pick<OutgoingCall, "params" | "track" | "traceparent" | "session">,
   ): string {
     const { id, route, timeoutMs } = pending;
-    const shared = this.#usesReplyList(route.service);
     const text = this.encode({
-      ...more,
       id,
       method: route.method,
+      params: more.params,
       deadline: this.deadlineIn(timeoutMs),
       replyTo: shared ? this.replyList : undefined,
+      track: more.track,
+      traceparent: more.traceparent,
+      session: more.session,
     });
     pending.text = text;
     this.register(pending);
     this.wheel.set(pending, timeoutMs);
     if (shared) {
       pending.nextLookAt = pending.sentAt + LOOK_EVERY_MS;
-      if (this.#looker.after === undefined) this.wheel.set(this.#looker, LOOK_EVERY_MS);
+      this.#looker.start();
       this.inbox.start();
     } else {
       this.#watch(pending);
@@ -231,7 +246,7 @@ export class CallDesk implements PendingHost {
     pending.fail(reason);
     const [removed] = await this.redis.run(
       move,
-      [pending.list ?? pending.route.list, pending.route.list],
+      [pending.extras.list ?? pending.route.list, pending.route.list],
       [pending.text, ""],
     );
     if (removed === 0) await this.tellWorkers(pending.route.service, cancelText(pending.id));
@@ -247,9 +262,10 @@ export class CallDesk implements PendingHost {
   answered(call: PendingCall): void {
     this.#receivers.delete(call.id);
     this.wheel.clear(call);
-    call.onSettled?.();
-    if (call.responseKey !== undefined) this.inbox.unwatch(call.responseKey);
-    if (call.progressKey !== undefined) this.inbox.unwatch(call.progressKey);
+    const { onSettled, responseKey, progressKey } = call.extras;
+    onSettled?.();
+    if (responseKey !== undefined) this.inbox.unwatch(responseKey);
+    if (progressKey !== undefined) this.inbox.unwatch(progressKey);
   }
 
   expired(call: PendingCall): void {
@@ -272,7 +288,7 @@ export class CallDesk implements PendingHost {
     this.#closed = true;
     const closed = new RpcClosedError("the client");
     for (const receiver of [...this.#receivers.values()]) receiver.fail(closed);
-    this.wheel.clear(this.#looker);
+    this.#looker.stop();
     await this.#outbox.drained();
     await this.inbox.close();
     const { replyList } = this;
@@ -286,14 +302,8 @@ export class CallDesk implements PendingHost {
         this.redis.logger.debug({ err: error, id: pending.id }, "cannot cancel a call"),
       );
     };
-    pending.onSettled = () => signal.removeEventListener("abort", onAbort);
+    pending.extras.onSettled = () => signal.removeEventListener("abort", onAbort);
     signal.addEventListener("abort", onAbort, { once: true });
-  }
-
-  #usesReplyList(service: string): boolean {
-    const { replies } = this.options;
-    if (replies !== "auto") return replies === "list";
-    return this.dialect.name === "jsonrpc" && this.directory.allUseReplyLists(service);
   }
 
   #receive(text: string): void {
@@ -307,17 +317,17 @@ export class CallDesk implements PendingHost {
 
   #watch(pending: PendingCall): void {
     const { keys } = this.dialect;
-    const { id, route } = pending;
+    const { id, route, extras } = pending;
     const refuse = (error: unknown) => pending.fail(error);
-    pending.responseKey = keys.response(route.method, id);
-    this.inbox.watch(pending.responseKey, {
+    extras.responseKey = keys.response(route.method, id);
+    this.inbox.watch(extras.responseKey, {
       receive: (text) => receiveAnswer(pending, text),
       refuse,
     });
-    if (pending.onProgress === undefined) return;
-    pending.progressKey = keys.progress(route.method, id);
+    if (extras.onProgress === undefined) return;
+    extras.progressKey = keys.progress(route.method, id);
     const receive = (text: string) => receiveAnswer(pending, `{"progress":${text}}`);
-    this.inbox.watch(pending.progressKey, { receive, refuse });
+    this.inbox.watch(extras.progressKey, { receive, refuse });
   }
 
   #notSent(error: unknown, texts: readonly string[], list: string): void {
@@ -326,7 +336,8 @@ export class CallDesk implements PendingHost {
     for (const text of texts) {
       const receiver = this.#receivers.get(readHead(text)?.id ?? "");
       // It may have arrived, and then its answer will come; its deadline decides if not.
-      if (unknown && !(receiver as Partial<PendingCall> | undefined)?.failsOnLoss) continue;
+      const again = receiver instanceof PendingCall && receiver.extras.failsOnLoss === true;
+      if (unknown && !again) continue;
       receiver?.fail(reason);
     }
   }
@@ -336,7 +347,7 @@ export class CallDesk implements PendingHost {
     const missing = new Map<string, string[]>();
     for (const receiver of this.#receivers.values()) {
       receiver.onGap();
-      if (!(receiver instanceof PendingCall) || receiver.responseKey !== undefined) continue;
+      if (!(receiver instanceof PendingCall) || receiver.extras.responseKey !== undefined) continue;
       const { service } = receiver.route;
       const ids = missing.get(service);
       if (ids === undefined) missing.set(service, [receiver.id]);
@@ -348,31 +359,6 @@ export class CallDesk implements PendingHost {
       );
     }
   }
-
-  /** Looks for answers under documented keys of calls that have waited for a while. */
-  #look(): void {
-    const now = performance.now();
-    const late = new Map<string, PendingCall>();
-    for (const receiver of this.#receivers.values()) {
-      if (!(receiver instanceof PendingCall) || receiver.responseKey !== undefined) continue;
-      if (now - receiver.sentAt < LOOK_EVERY_MS || late.size >= LOOK_AT_MOST) break;
-      if (now < receiver.nextLookAt) continue;
-      receiver.nextLookAt = now + (now - receiver.sentAt);
-      late.set(this.dialect.keys.response(receiver.route.method, receiver.id), receiver);
-    }
-    if (this.#receivers.size > 0) this.wheel.set(this.#looker, LOOK_EVERY_MS);
-    if (late.size === 0) return;
-    this.inbox.look([...late.keys()]).then(
-      (found) => {
-        for (const [key, texts] of found) {
-          const pending = late.get(key) as PendingCall;
-          this.directory.notePlainWorker(pending.route.service);
-          for (const text of texts) receiveAnswer(pending, text);
-        }
-      },
-      (error) => this.redis.logger.debug({ err: error }, "cannot look for answers yet"),
-    );
-  }
 }
 
 /** The control message that gives a call up. */
@@ -380,28 +366,14 @@ export function cancelText(id: string): string {
   return JSON.stringify({ id, cancel: true });
 }
 
-function receiveAnswer(pending: PendingCall, text: string): void {
-  try {
-    pending.receive(JSON.parse(text) as Record<string, unknown>);
-  } catch (error) {
-    pending.fail(new RpcError("PARSE_ERROR", "the answer is not JSON", { cause: error }));
-  }
+/** undefined for the plainest of calls; a call under documented keys always has some. */
+function extrasOf(options: SendOptions, shared: boolean): PendingExtras | undefined {
+  const { onProgress, repeatable, signal } = options;
+  if (shared && onProgress === undefined && !repeatable && signal === undefined) return undefined;
+  return { onProgress, failsOnLoss: repeatable === true };
 }
 
-function idPrefix(): string {
+function uuidPrefix(): string {
   const hex = randomBytes(10).toString("hex");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(12, 15)}-8${hex.slice(15, 18)}-`;
-}
-
-class Looker extends WheelEntry {
-  readonly #look: () => void;
-
-  constructor(look: () => void) {
-    super();
-    this.#look = look;
-  }
-
-  override due(): void {
-    this.#look();
-  }
 }

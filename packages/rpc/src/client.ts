@@ -264,7 +264,7 @@ export class RpcClient implements AsyncDisposable {
     const desk = this.#desk;
     const route = desk.route(target);
     const { timeoutMs = SUBMIT_TIMEOUT_MS, track = true, notification } = options;
-    const id = desk.nextId();
+    const id = desk.nextId(false);
     const text = desk.encode({
       id,
       method: route.method,

@@ -30,8 +30,8 @@ const DIGITS = 13;
 const ID_AT = DEADLINE_AT + DIGITS + BEFORE_ID.length;
 
 /** The head as text, without the closing of the object. */
-export function writeHead(head: Omit<Head, "replyTo" | "silent">): string {
-  return `${BEFORE_DEADLINE}${head.deadline}${BEFORE_ID}${head.id}"`;
+export function writeHead(deadline: number, id: string): string {
+  return `${BEFORE_DEADLINE}${deadline}${BEFORE_ID}${id}"`;
 }
 
 /** The deadline alone, or undefined if the text does not begin with one. */

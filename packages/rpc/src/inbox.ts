@@ -46,7 +46,9 @@ export class Inbox {
   readonly #watched = new Map<string, KeyListener>();
   #connection: BlockingConnection | undefined;
   #popper: Popper | undefined;
-  #arming: AbortController | undefined;
+  /** Ends the pop under way, so that the next one knows more keys; lasts until it is used. */
+  #rearm = new AbortController();
+  #waiting = false;
   #armed: ReadonlySet<string> = new Set();
   #rearmScheduled = false;
   #gap = false;
@@ -72,11 +74,11 @@ export class Inbox {
   watch(key: string, listener: KeyListener): void {
     this.#watched.set(key, listener);
     this.start();
-    if (this.#arming === undefined || this.#rearmScheduled || this.#armed.has(key)) return;
+    if (!this.#waiting || this.#rearmScheduled || this.#armed.has(key)) return;
     this.#rearmScheduled = true;
     process.nextTick(() => {
       this.#rearmScheduled = false;
-      this.#arming?.abort();
+      if (this.#waiting) this.#rearm.abort();
     });
   }
 
@@ -92,8 +94,9 @@ export class Inbox {
   }
 
   async close(): Promise<void> {
-    this.#arming?.abort();
-    await this.#loop.close();
+    const closed = this.#loop.close();
+    this.#rearm.abort();
+    await closed;
     await this.#connection?.close();
   }
 
@@ -104,13 +107,12 @@ export class Inbox {
       this.#options.onGap();
       await this.#collectWatched();
     }
+    if (signal.aborted) return 0;
     const lists = [this.#options.replyList, ...this.#watched.keys()];
-    const arming = new AbortController();
-    const stop = () => arming.abort();
-    signal.addEventListener("abort", stop, { once: true });
     this.#armed = this.#watched.size > 0 ? new Set(lists) : NOTHING;
-    this.#arming = arming;
-    const options = { count: PER_POP, blockMs: BLOCK_MS, signal: arming.signal };
+    if (this.#rearm.signal.aborted) this.#rearm = new AbortController();
+    this.#waiting = true;
+    const options = { count: PER_POP, blockMs: BLOCK_MS, signal: this.#rearm.signal };
     let popped: Popped | null;
     try {
       popped = await popper.pop(lists, options);
@@ -118,8 +120,7 @@ export class Inbox {
       if (isReply(error, "WRONGTYPE")) await this.#refuseWrongKeys(error);
       throw error;
     } finally {
-      this.#arming = undefined;
-      signal.removeEventListener("abort", stop);
+      this.#waiting = false;
     }
     if (popped === null) return 0;
     if (popped.list === this.#options.replyList) this.#options.onReplies(popped.texts);

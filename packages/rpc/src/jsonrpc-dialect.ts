@@ -30,6 +30,7 @@ export class JsonRpcDialect implements Dialect {
   readonly popSide = "RIGHT" as const;
   readonly requestTtlSeconds: undefined;
   readonly rotates = true;
+  readonly #methods = new Map<string, string>();
 
   constructor(ns: string) {
     this.keys = new JsonRpcKeys(ns);
@@ -37,13 +38,23 @@ export class JsonRpcDialect implements Dialect {
 
   encodeCall(call: OutgoingCall): string {
     const { id, deadline } = call;
-    let text = deadline === undefined ? `{"id":"${id}"` : writeHead({ deadline, id });
+    let text = deadline === undefined ? `{"id":"${id}"` : writeHead(deadline, id);
     if (call.replyTo !== undefined) text += `,"rt":"${call.replyTo}"`;
     if (call.notification) text += ',"notification":true';
-    text += `,"version":"2","method":${JSON.stringify(call.method)}`;
+    text += this.#methodMember(call.method);
     if (call.track) text += ',"track_process":1';
     text += writeAddedMembers(call);
     return `${text},"params":${JSON.stringify(call.params)}}`;
+  }
+
+  /** The members that are the same for all calls of a method. */
+  #methodMember(method: string): string {
+    let member = this.#methods.get(method);
+    if (member === undefined) {
+      member = `,"version":"2","method":${JSON.stringify(method)}`;
+      this.#methods.set(method, member);
+    }
+    return member;
   }
 
   decodeCall(text: string): IncomingCall {

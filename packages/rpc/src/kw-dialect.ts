@@ -46,7 +46,7 @@ export class KwDialect implements Dialect {
     if (Array.isArray(params) && params.length > 0) {
       throw new InvalidParamsError(call.method, "this wire passes arguments by name only");
     }
-    let text = deadline === undefined ? `{"id":"${id}"` : writeHead({ deadline, id });
+    let text = deadline === undefined ? `{"id":"${id}"` : writeHead(deadline, id);
     if (call.replyTo !== undefined) text += `,"rt":"${call.replyTo}"`;
     if (call.notification) text += ',"no_response":true';
     text += `,"ts":"${this.#timestamp()}"`;

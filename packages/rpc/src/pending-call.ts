@@ -30,18 +30,12 @@ export class PendingCall extends WheelEntry implements Receiver {
   readonly route: Route;
   readonly sentAt: number;
   readonly timeoutMs: number;
-  /** Its text, to take it out of the queue again, and the list if it is not the route's. */
+  /** Its text, to take it out of the queue again. */
   text = "";
-  list: string | undefined;
-  /** A sending whose outcome is unknown counts as failed. */
-  failsOnLoss = false;
-  /** The documented keys it is watched under, if it is. */
-  responseKey: string | undefined;
-  progressKey: string | undefined;
   /** When its documented key is looked at although its answer should come in the reply list. */
   nextLookAt = 0;
-  onSettled: (() => void) | undefined;
-  onProgress: ((progress: Progress) => void) | undefined;
+  /** What most calls do not have. */
+  readonly extras: PendingExtras;
   readonly #host: PendingHost;
   readonly #resolve: (value: unknown) => void;
   readonly #reject: (reason: unknown) => void;
@@ -53,13 +47,14 @@ export class PendingCall extends WheelEntry implements Receiver {
     this.id = settled.id;
     this.timeoutMs = settled.timeoutMs;
     this.sentAt = performance.now();
+    this.extras = settled.extras ?? PLAIN;
     this.#resolve = settled.resolve;
     this.#reject = settled.reject;
   }
 
   receive(message: Readonly<Record<string, unknown>>): void {
     if (message.progress !== undefined) {
-      this.onProgress?.(this.#host.progress(message.progress as Record<string, unknown>));
+      this.extras.onProgress?.(this.#host.progress(message.progress as Record<string, unknown>));
       return;
     }
     const answer = this.#host.decode(message);
@@ -84,8 +79,25 @@ export class PendingCall extends WheelEntry implements Receiver {
   }
 }
 
+/** What only some calls have. */
+export interface PendingExtras {
+  /** The list it waits in, if that is not the route's. */
+  list?: string;
+  /** A sending whose outcome is unknown counts as failed. */
+  failsOnLoss?: boolean;
+  /** The documented keys it is watched under. */
+  responseKey?: string;
+  progressKey?: string;
+  onSettled?: () => void;
+  onProgress?: ((progress: Progress) => void) | undefined;
+}
+
+/** Shared by all calls without any of that, and therefore never written to. */
+const PLAIN: PendingExtras = Object.freeze({});
+
 /** How a pending call begins and ends. */
 export interface PendingSettled {
+  readonly extras?: PendingExtras | undefined;
   readonly id: string;
   readonly timeoutMs: number;
   resolve(value: unknown): void;

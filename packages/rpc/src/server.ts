@@ -32,7 +32,6 @@ import { StreamDesk } from "./stream-desk.ts";
 import { TimerWheel } from "./timer-wheel.ts";
 import { dialectOf } from "./wire.ts";
 
-const BLOCK_MS = 5_000;
 /** How often a worker without a free slot looks at its control list. */
 const BUSY_LOOK_MS = 25;
 
@@ -258,7 +257,7 @@ export class RpcServer implements AsyncDisposable {
     const lists = [controlList, ...sources.next()];
     let popped: Popped | null;
     try {
-      popped = await popper.pop(lists, { count: free, blockMs: BLOCK_MS, signal });
+      popped = await popper.pop(lists, { count: free, blockMs: sources.blockMs, signal });
     } catch (error) {
       if (isReply(error, "WRONGTYPE")) await sources.avoidWrongTypes(error);
       throw error;

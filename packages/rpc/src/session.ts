@@ -113,15 +113,17 @@ export class Session {
     const { signal, timeoutMs } = options;
     if (signal?.aborted) throw new CancelledError(`the call of ${route.name}`, signal.reason);
     const desk = this.#desk;
-    const id = desk.nextId();
+    const shared = desk.usesReplyList(route.service);
+    const id = desk.nextId(shared);
     let sticky: Sticky | undefined;
     const onAbort = () => void this.#cancel(sticky, signal?.reason);
     try {
       return await new Promise((resolve, reject) => {
-        const pending = new PendingCall(desk, route, { id, timeoutMs, resolve, reject });
-        pending.onProgress = options.onProgress;
-        const track = options.onProgress !== undefined;
-        const text = desk.prepare(pending, {
+        const { onProgress } = options;
+        const extras = { onProgress };
+        const pending = new PendingCall(desk, route, { id, timeoutMs, resolve, reject, extras });
+        const track = onProgress !== undefined;
+        const text = desk.prepare(pending, shared, {
           params,
           track,
           session: { client: this.client, epoch: 0 },
@@ -149,7 +151,7 @@ export class Session {
   #sentTo(sticky: Sticky, place: Placed): void {
     sticky.member = place.member;
     sticky.pending.text = sticky.before + place.epoch + sticky.after;
-    sticky.pending.list = this.#list(place.member, sticky.pending.route);
+    sticky.pending.extras.list = this.#list(place.member, sticky.pending.route);
   }
 
   /** Maps the session and pushes the call, waiting for a live node if there is none. */

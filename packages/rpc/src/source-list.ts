@@ -9,6 +9,7 @@ import { WrongKeyTypeError } from "./errors.ts";
 import { JsonRpcDialect } from "./jsonrpc-dialect.ts";
 import type { ServedService, Source } from "./served.ts";
 
+const BLOCK_MS = 5_000;
 const WRONG_TYPE_PAUSE_MS = 1_000;
 
 /** The request lists of some services: one each, or in the kw wire one per function. */
@@ -54,6 +55,13 @@ export class SourceList {
     this.#redis = redis;
     for (const source of sources) this.#sources.set(source.list, source);
     this.#use(new Set());
+  }
+
+  /** How long a pop may block: not long while a list is left out. */
+  get blockMs(): number {
+    return this.#sessions.length + this.#shared.length < this.#sources.size
+      ? WRONG_TYPE_PAUSE_MS
+      : BLOCK_MS;
   }
 
   get(list: string): Source | undefined {

@@ -46,7 +46,7 @@ export class StreamCall extends WheelEntry implements Receiver {
   constructor(desk: CallDesk, route: Route, options: StreamOptions) {
     super();
     this.#desk = desk;
-    this.id = desk.nextId();
+    this.id = desk.nextId(true);
     this.route = route;
     this.#timeoutMs = options.timeoutMs ?? desk.options.timeoutMs;
     this.#signal = options.signal;

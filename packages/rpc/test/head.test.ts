@@ -5,7 +5,7 @@ import { readDeadline, readHead, writeHead } from "../src/head.ts";
 const DEADLINE = 1_763_245_000_123;
 
 test("a head is read back as it was written, whatever follows", () => {
-  const text = `${writeHead({ deadline: DEADLINE, id: "a-1" })},"method":"x"}`;
+  const text = `${writeHead(DEADLINE, "a-1")},"method":"x"}`;
   expect(readHead(text)).toEqual({
     deadline: DEADLINE,
     id: "a-1",
@@ -16,7 +16,7 @@ test("a head is read back as it was written, whatever follows", () => {
 });
 
 test("the reply list and both marks of a notification are read without parsing", () => {
-  const head = writeHead({ deadline: DEADLINE, id: "a-1" });
+  const head = writeHead(DEADLINE, "a-1");
   expect(readHead(`${head},"rt":"/api/t/reply/c","notification":true,"x":`)).toMatchObject({
     replyTo: "/api/t/reply/c",
     silent: true,
@@ -42,7 +42,7 @@ test("a call that does not begin with a deadline has no head", () => {
 test("no text makes the reading of a head throw, and a head never contradicts the JSON", () => {
   const texts = fc.oneof(
     fc.string(),
-    fc.string().map((tail) => `${writeHead({ deadline: DEADLINE, id: "a" })}${tail}`),
+    fc.string().map((tail) => `${writeHead(DEADLINE, "a")}${tail}`),
     fc.record({ dl: fc.integer(), id: fc.string(), rt: fc.string() }).map((m) => JSON.stringify(m)),
   );
   fc.assert(
