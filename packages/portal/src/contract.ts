@@ -139,3 +139,15 @@ export const PasswordChange: z.ZodType<PasswordChange> = z.strictObject({
   current: secret,
   next: secret.min(8).describe("8 to 128 characters."),
 });
+
+export {
+  DeadLetterPage,
+  type DeadLetterView,
+  EndpointPage,
+  type EndpointView,
+  QueueItem,
+  QueueKey,
+  QueueKeyDetail,
+  QueueKeyPage,
+  QueueStats,
+} from "./queue/queue-contract.ts";

@@ -11,25 +11,13 @@
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import {
-  type Logger,
-  NotConnectedError,
-  RopewayError,
-  ServerReplyError,
-  silentLogger,
-} from "@ropeway/core";
-import { Inspector, keyOf, type MergeQueue, type Target } from "@ropeway/merge";
-import { AddressGuard, isSingle, newItemId } from "@ropeway/merge/internal";
+import { type Logger, RopewayError, ServerReplyError, silentLogger } from "@ropeway/core";
+import type { MergeQueue } from "@ropeway/merge";
+import { AddressGuard } from "@ropeway/merge/internal";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { partsOf, V3Desk } from "./v3-desk.ts";
 import { queueProblem } from "./v3-problem.ts";
-import {
-  cutPath,
-  mergeKeyOf,
-  QUEUE_PATH,
-  readBody,
-  readQuery,
-  targetOfPath,
-} from "./v3-request.ts";
+import { cutPath, QUEUE_PATH, targetOfPath } from "./v3-request.ts";
 
 /** How the service listens and what it takes. */
 export interface QueueServiceOptions {
@@ -47,27 +35,19 @@ export interface QueueServiceOptions {
 }
 
 const METHODS = "GET, HEAD, POST, DELETE";
-const PEEKED = 100;
-/** How many methods with their URLs are remembered as read and checked. */
-const REMEMBERED = 10_000;
 /** Errors of Redis that pass by themselves or by an operator's hand. */
 const FOR_NOW = /^(OOM|MISCONF|LOADING|READONLY|BUSY|TRYAGAIN|MASTERDOWN|CLUSTERDOWN|NOREPLICAS)$/;
 
 /** A listening v3 queue. */
 export class QueueService implements AsyncDisposable {
-  readonly #queue: MergeQueue;
-  readonly #inspector: Inspector;
-  readonly #guard: AddressGuard;
+  readonly #desk: V3Desk;
   readonly #tokens: readonly Buffer[];
   readonly #logger: Logger;
   readonly #app: FastifyInstance;
-  readonly #known = new Map<string, Target>();
   #url = "";
 
   private constructor(queue: MergeQueue, options: QueueServiceOptions) {
-    this.#queue = queue;
-    this.#inspector = new Inspector(queue);
-    this.#guard = new AddressGuard(options.targets);
+    this.#desk = new V3Desk(queue, new AddressGuard(options.targets));
     this.#tokens = (options.tokens ?? []).map(digest);
     this.#logger = options.logger ?? silentLogger;
     this.#app = this.#build(options.maxBodyBytes ?? 1_048_576);
@@ -117,89 +97,14 @@ export class QueueService implements AsyncDisposable {
     app.setErrorHandler((error, _request, reply) => this.#refuse(translated(error), reply));
     app.setNotFoundHandler((request, reply) => this.#refuse(notFound(request), reply));
     app.addHook("onRequest", (request, _reply, done) => done(this.#refusal(request)));
-    app.post(`${QUEUE_PATH}*`, (request, reply) => this.#push(request, reply));
-    app.delete(`${QUEUE_PATH}*`, (request) => this.#delete(request));
-    app.get(`${QUEUE_PATH}*`, (request) => this.#peek(request));
+    const desk = this.#desk;
+    app.post(`${QUEUE_PATH}*`, (request, reply) => {
+      reply.code(202);
+      return desk.push(partsOf(request));
+    });
+    app.delete(`${QUEUE_PATH}*`, (request) => desk.remove(partsOf(request)));
+    app.get(`${QUEUE_PATH}*`, (request) => desk.peek(partsOf(request)));
     return app;
-  }
-
-  async #push(request: FastifyRequest, reply: FastifyReply): Promise<object> {
-    const target = this.#target(request);
-    const { update, ontime, maxWaitMs } = readQuery(request.query as Record<string, unknown>);
-    const { headers } = request;
-    const raw = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
-    const body = readBody(target, raw, headers["content-type"]);
-    const given = headers["idempotency-key"];
-    const idempotencyKey = Array.isArray(given) ? given.join(",") : given;
-    const id = newItemId();
-    const key = keyOf(target, singleName(target, idempotencyKey) ?? id);
-    const pushed = await this.#ask(() =>
-      this.#queue.push(key, body.content, {
-        ontime,
-        overwrite: update,
-        contentType: body.contentType,
-        idempotencyKey,
-        maxWaitMs,
-        id,
-      }),
-    );
-    reply.code(202);
-    const { items } = pushed;
-    return { id: pushed.id, key: target.mergeKey, ontime: pushed.ontime, items };
-  }
-
-  async #delete(request: FastifyRequest): Promise<object> {
-    const target = this.#target(request);
-    return this.#ask(async () => {
-      const keys = await this.#keysOf(target);
-      const removed = await Promise.all(keys.map((key) => this.#inspector.remove(key)));
-      const deleted = removed.reduce((sum, each) => sum + each.deleted, 0);
-      const sending = removed.reduce((sum, each) => sum + each.sending, 0);
-      return sending > 0 ? { deleted, sending } : { deleted };
-    });
-  }
-
-  async #peek(request: FastifyRequest): Promise<object> {
-    const target = this.#target(request);
-    const { mergeKey, method, url } = target;
-    const peeked = await this.#ask(async () => {
-      const keys = (await this.#keysOf(target)).slice(0, PEEKED);
-      return Promise.all(keys.map((key) => this.#inspector.peek(key, PEEKED)));
-    });
-    const batches = peeked
-      .filter(({ items }) => items > 0)
-      .map(({ ontime, items, state, attempts, error, oldest }) => ({
-        ...{ ontime, items, state, attempts, error },
-        oldest: oldest.map(({ id, pushedAt, contentType = "application/json", body }) => ({
-          ...{ id, pushedAt: pushedAt / 1_000, contentType },
-          body: body.toString("utf8"),
-        })),
-      }));
-    const items = batches.reduce((sum, batch) => sum + batch.items, 0);
-    return { key: mergeKey, method, service: url, items, batches };
-  }
-
-  async #keysOf(target: Target): Promise<readonly string[]> {
-    return isSingle(target.mergeKey) ? this.#inspector.keysOf(target) : [keyOf(target, "")];
-  }
-
-  /** Reads the path; reading and checking a URL costs more than the rest, and few URLs are many pushes. */
-  #target(request: FastifyRequest): Target {
-    const path = cutPath(request.raw.url ?? "");
-    const known = this.#known.get(path.rest);
-    if (known !== undefined) return { ...known, mergeKey: mergeKeyOf(path) };
-    const target = targetOfPath(path);
-    this.#guard.checkLiteral(target.url);
-    if (this.#known.size >= REMEMBERED) this.#known.clear();
-    this.#known.set(path.rest, target);
-    return target;
-  }
-
-  /** An answer soon: no request waits for a Redis that is away. */
-  #ask<T>(work: () => Promise<T>): Promise<T> {
-    const { redis } = this.#queue;
-    if (!redis.connected) throw new NotConnectedError(redis.where, 0);
-    return work();
   }
 
   /** Why the request must not go on, if so. */
@@ -226,15 +131,6 @@ export class QueueService implements AsyncDisposable {
       .type("application/problem+json")
       .send(JSON.stringify(body));
   }
-}
-
-/**
- * The name of a single item's own queue key: with an idempotency key it is made from that, so that a
- * repetition meets the first one.
- */
-function singleName(target: Target, idempotencyKey: string | undefined): string | undefined {
-  if (idempotencyKey === undefined || !isSingle(target.mergeKey)) return undefined;
-  return createHash("sha256").update(idempotencyKey).digest("base64url").slice(0, 22);
 }
 
 /** Fastify's complaints in our words; errors of Redis that will pass are told from our own faults. */
