@@ -5,7 +5,7 @@ import { connect, parseEndpoint } from "../src/index.ts";
 test("a connection is encrypted, and refused if the certificate is not trusted", async () => {
   await using server = await startRedis({ tls: true, password: "hush" });
   const endpoint = parseEndpoint(server.url);
-  await expect(connect(endpoint, { connectWaitMs: 300 })).rejects.toMatchObject({
+  await expect(connect(endpoint, { connectWaitMs: 3_000 })).rejects.toMatchObject({
     code: "CONNECT_FAILED",
     message: expect.stringContaining("self-signed certificate"),
   });
