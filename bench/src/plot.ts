@@ -41,6 +41,7 @@ const STYLE = `
   rect.ours { fill: #0969da; }
   rect.peer { fill: #afb8c1; }
   rect.ceiling { fill: #d9a441; }
+  .value { paint-order: stroke; stroke: #ffffff; stroke-width: 3px; }
   .whisker { stroke: #1f2328; stroke-width: 1.5; }
   .one { stroke: #59636e; stroke-dasharray: 3 3; }
   @media (prefers-color-scheme: dark) {
@@ -50,6 +51,7 @@ const STYLE = `
     rect.ours { fill: #4493f8; }
     rect.peer { fill: #656c76; }
     rect.ceiling { fill: #bb8009; }
+    .value { stroke: #0d1117; }
     .whisker { stroke: #e6edf3; }
     .one { stroke: #9198a1; }
   }
@@ -146,7 +148,7 @@ class Block {
       text({
         x: Number(at(ratio.max)) + 6,
         y: y + 11,
-        is: "",
+        is: "value",
         words: `${showNumber(ratio.median)}x`,
       }),
     ].join("\n");
