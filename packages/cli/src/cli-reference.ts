@@ -11,7 +11,7 @@ const HEAD = `# Command line
 Results go to standard output, everything else to standard error. On a terminal, tables are aligned and coloured; in a
 pipe they are tab-separated rows without a head. \`NO_COLOR\` and \`--no-color\` switch colours off. An error is one
 sentence on standard error, or with \`--json\` one object \`{"error": {"code", "message", ...}}\`; its \`code\` is one of
-[errors.md](errors.md).
+[errors.md](errors.md). A warning does not end a command; with \`--json\` it is a line \`{"warning": "..."}\`.
 `;
 
 /** The page's text. */

@@ -2,7 +2,7 @@
 import { PortInUseError } from "./errors.ts";
 import type { LoadedSettings } from "./settings/load.ts";
 import type { SettingKey } from "./settings/table.ts";
-import { isAddressInUse, isFree } from "./up/free-port.ts";
+import { isAddressInUse } from "./up/free-port.ts";
 
 /** Which port, and whether it may be another one. */
 export interface PortPlan {
@@ -15,8 +15,8 @@ export interface PortPlan {
 const NEIGHBOURS = 9;
 
 /**
- * Calls `listen` with a port until it does not meet another program there. A port that was asked for
- * and is taken is a PortInUseError, found out before `listen` has done anything else.
+ * Calls `listen` with a port until it does not meet another program there; a port that was asked for
+ * and is taken is a PortInUseError.
  */
 export async function listenOn<T>(
   { key, settings, mayMove }: PortPlan,
@@ -28,7 +28,6 @@ export async function listenOn<T>(
   const others = Array.from({ length: NEIGHBOURS }, (_, index) => port + 1 + index);
   const candidates = mayMove && source === "default" ? [port, ...others, 0] : [port];
   for (const candidate of candidates) {
-    if (candidate !== 0 && !(await isFree(settings.values["portal.host"], candidate))) continue;
     try {
       return await listen(candidate);
     } catch (error) {

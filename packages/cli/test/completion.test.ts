@@ -27,12 +27,9 @@ for (const shell of shells) {
 }
 
 test("bash completes nouns, verbs, options and the words of arguments", async () => {
-  expect(await complete("ropeway", "co")).toEqual(["config", "completion"]);
-  expect(await complete("ropeway", "config", "e")).toEqual(["example"]);
-  expect(await complete("ropeway", "up", "--po")).toEqual([
-    "--port",
-    "--portal-admin-password-file",
-  ]);
+  expect(await complete("ropeway", "doc")).toEqual(["doctor"]);
+  expect(await complete("ropeway", "config", "ex")).toEqual(["example"]);
+  expect(await complete("ropeway", "up", "--appendf")).toEqual(["--appendfsync"]);
   expect(await complete("ropeway", "--json", "completion", "")).toEqual(
     expect.arrayContaining(["bash", "zsh", "fish", "--json"]),
   );

@@ -4,7 +4,7 @@ import { type CliCommand, defineCommand } from "../cli-command.ts";
 export function portalCommand(): CliCommand {
   return defineCommand("portal", "Serve the portal on a Redis that runs already")
     .uses("home", "prefix", "redis.url", "redis.passwordFile", "portal.host", "portal.port")
-    .uses("portal.adminPasswordFile", "log.level")
+    .uses("portal.trustProxy", "portal.publicMetrics", "portal.adminPasswordFile", "log.level")
     .explains(
       `Uses the Redis of redis.url, else the one that \`ropeway up\` runs in this home. Logs go to standard error.
 Prints the line \`ropeway ready URL\` when it serves. Ctrl-C lets requests under way finish.`,

@@ -1,11 +1,10 @@
 import { type CliCommand, defineCommand } from "../cli-command.ts";
+import { settingKeys } from "../settings/table.ts";
 
 /** `ropeway up`: everything on one machine. */
 export function upCommand(): CliCommand {
   return defineCommand("up", "Start Redis, portal and merge queue on this machine")
-    .uses("home", "prefix", "redis.url", "redis.passwordFile", "portal.host", "portal.port")
-    .uses("portal.adminPasswordFile", "queue.port", "queue.targets")
-    .uses("up.redisServer", "up.programs", "up.redisPort", "up.appendfsync", "log.level")
+    .uses(...settingKeys)
     .explains(
       `Uses the Redis of redis.url; else starts a real one on a private port of 127.0.0.1, with its data in the
 home. Prints where everything is, and then the line \`ropeway ready URL\`; with --json one object

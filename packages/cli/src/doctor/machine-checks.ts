@@ -64,7 +64,8 @@ async function checkPort(
   if (port === 0) return ok(key, "any free one");
   if (await isFree(values["portal.host"], port)) return ok(key, `${port} is free`);
   const holder = await holderOf(homeAt(values.home));
-  if (holder?.url?.endsWith(`:${port}`)) return ok(key, `${port}, our own (pid ${holder.pid})`);
+  const ours = [holder?.url, holder?.queueUrl].some((url) => url?.endsWith(`:${port}`));
+  if (ours) return ok(key, `${port}, our own (pid ${holder?.pid})`);
   const found = `${port} is in use by another program`;
   const advice = `free it, or change ${key} (from ${origins[key].where})`;
   return origins[key].source === "default" ? warn(key, found, advice) : fail(key, found, advice);

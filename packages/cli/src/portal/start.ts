@@ -22,6 +22,7 @@ export interface PartPlan {
 const OPTIONS: Readonly<Record<string, SettingKey>> = {
   host: "portal.host",
   prefix: "prefix",
+  trustProxy: "portal.trustProxy",
   adminPassword: "portal.adminPassword",
 };
 
@@ -29,8 +30,6 @@ const OPTIONS: Readonly<Record<string, SettingKey>> = {
 export async function startPortal(plan: PartPlan): Promise<StartedPortal> {
   const { settings } = plan;
   return namingSettings(settings, OPTIONS, () =>
-    // A start that fails must not use up the first admin, whose password would be lost: listenOn()
-    // looks at the port before a portal exists.
     listenOn({ ...plan, key: "portal.port" }, (port) => startAt(port, plan)),
   );
 }
@@ -40,20 +39,18 @@ async function startAt(
   { redis, logger, settings }: PartPlan,
 ): Promise<StartedPortal> {
   const { values } = settings;
+  const proxies = values["portal.trustProxy"];
   const portal = createPortal(redis, {
     host: values["portal.host"],
     port,
     prefix: values.prefix,
+    trustProxy: proxies.length === 0 ? false : proxies.join(","),
+    publicMetrics: values["portal.publicMetrics"],
     adminPassword: adminPassword(settings),
     logger,
   });
-  try {
-    const started = await portal.start();
-    return { ...started, [Symbol.asyncDispose]: () => portal.close() };
-  } catch (error) {
-    await portal.close();
-    throw error;
-  }
+  const started = await portal.start(); // closes itself if it fails
+  return { ...started, [Symbol.asyncDispose]: () => portal.close() };
 }
 
 function adminPassword({ values }: LoadedSettings): string | undefined {

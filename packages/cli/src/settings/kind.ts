@@ -4,7 +4,7 @@
  */
 import { resolve } from "node:path";
 import { InvalidOptionError, parseEndpoint } from "@ropeway/core";
-import { integer, type Rule, text } from "@ropeway/core/internal";
+import { flag, integer, type Rule, text } from "@ropeway/core/internal";
 
 /** One kind of value. */
 export interface Kind<T> {
@@ -53,6 +53,11 @@ export function portKind(lowest: 0 | 1): Kind<number> {
     /^\d{1,5}$/.test(text) ? Number(text) : text,
   );
 }
+
+/** Yes or no. */
+export const flagKind: Kind<boolean> = plain("boolean", flag, (text) =>
+  text === "true" ? true : text === "false" ? false : text,
+);
 
 /** A file or folder. */
 export const pathKind: Kind<string> = {

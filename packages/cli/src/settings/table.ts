@@ -5,6 +5,7 @@
  */
 import { oneOf } from "@ropeway/core/internal";
 import {
+  flagKind,
   type Kind,
   listKind,
   pathKind,
@@ -23,6 +24,8 @@ export interface Settings {
   readonly "redis.passwordFile": string | undefined;
   readonly "portal.host": string;
   readonly "portal.port": number;
+  readonly "portal.trustProxy": readonly string[];
+  readonly "portal.publicMetrics": boolean;
   readonly "portal.adminPassword": string | undefined;
   readonly "portal.adminPasswordFile": string | undefined;
   readonly "queue.port": number;
@@ -90,6 +93,16 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     env: "ROPEWAY_PORT",
     flag: "--port",
     doc: "The port of the portal. Unless it is set, a busy 7480 makes `ropeway up` choose another; 0 is any free one.",
+  },
+  "portal.trustProxy": {
+    kind: listKind,
+    default: [],
+    doc: "Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.",
+  },
+  "portal.publicMetrics": {
+    kind: flagKind,
+    default: true,
+    doc: "Whether anyone who reaches the portal may read /metrics; if not, it needs the permission metrics:view.",
   },
   "portal.adminPassword": {
     kind: secretKind,

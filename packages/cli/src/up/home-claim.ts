@@ -3,7 +3,7 @@
  * behind cannot be removed safely: between looking and removing, another process may have replaced
  * it. So nobody shares a file; each process has its own, named after itself:
  *
- *   up/4711-a1b2c3d4t98765.json     { state: "asking" | "holding", url, redisUrl }
+ *   up/4711-a1b2c3d4t98765.json     { state: "asking" | "holding", url, queueUrl, redisUrl }
  *
  *   1. write our file, state "asking"
  *   2. look at the others: a file whose process is gone is removed (its name can never be anyone
@@ -26,6 +26,8 @@ import { birthOf, isAlive, type ProcessBirth } from "./process-birth.ts";
 export interface ClaimNote {
   /** The portal. */
   readonly url?: string;
+  /** The merge queue. */
+  readonly queueUrl?: string;
   /** The Redis, without a password; other commands find it here. */
   readonly redisUrl?: string;
 }

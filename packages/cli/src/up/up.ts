@@ -32,7 +32,8 @@ export async function up(context: Context): Promise<void> {
   const plan: PartPlan = { redis, settings, logger, mayMove: true };
   await using portal = await startPortal(plan);
   await using queue = await startQueue(plan);
-  await claim.tell({ url: portal.url, ...(child && { redisUrl: child.url }) });
+  const redisUrl = child && { redisUrl: child.url };
+  await claim.tell({ url: portal.url, queueUrl: queue.url, ...redisUrl });
   noteMoved(context, "portal.port", portal.url);
   noteMoved(context, "queue.port", queue.url);
   const shown = child?.url ?? redis.where;

@@ -48,7 +48,7 @@ test("up serves, Ctrl-C leaves no process, and a second start keeps the data", a
 
 test("while up runs, other commands find its Redis, and a second up is told who has the home", async () => {
   await using home = await makeHome();
-  const { script: started, redisUrl, url } = await startUp(home.path);
+  const { script: started, redisUrl, queueUrl, url } = await startUp(home.path);
   await using script = started;
   const { code, said } = await finish(home.path, ["up"]);
   expect({ code, said }).toEqual({
@@ -57,9 +57,13 @@ test("while up runs, other commands find its Redis, and a second up is told who 
   });
 
   const port = String(await freePort());
-  const doctor = await finish(home.path, ["doctor", "--json", "--queue-port", port]);
+  const ports = ["--port", new URL(url).port, "--queue-port", new URL(queueUrl).port];
+  const doctor = await finish(home.path, ["doctor", "--json", ...ports]);
   expect(doctor.code).toBe(0);
   const { checks } = JSON.parse(doctor.stdout.join("")) as { checks: unknown[] };
+  const own = { status: "ok", found: expect.stringContaining(`our own (pid ${script.pid})`) };
+  expect(checks).toContainEqual({ check: "portal.port", ...own });
+  expect(checks).toContainEqual({ check: "queue.port", ...own });
   const found = expect.stringContaining(new URL(redisUrl).host);
   expect(checks).toContainEqual({ check: "redis", status: "ok", found });
 
