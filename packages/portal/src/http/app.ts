@@ -2,7 +2,7 @@
  * Builds the Fastify of a portal: what holds for every route is decided here, once, and parts only add
  * routes. The order of hooks for a request:
  *
- *   request id -> headers, log and metrics -> guard (origin, caller, permission) -> body -> schema
+ *   request id -> span -> headers, log and metrics -> guard (origin, caller, permission) -> body -> schema
  *   -> the route's handler -> answer; whatever throws on the way becomes a problem+json
  */
 import { randomUUID } from "node:crypto";
@@ -25,6 +25,7 @@ import { REQUEST_ID, requestIds } from "./request-id.ts";
 import { fastifyLogger } from "./request-logger.ts";
 import type { RouteTable } from "./route-table.ts";
 import { SECURITY_HEADERS } from "./security-headers.ts";
+import { traceRequests } from "./span.ts";
 import { validatorCompiler } from "./validation.ts";
 
 /** How long a client may take to send a request. */
@@ -55,6 +56,7 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
     throw new RouteNotFoundError(request.method, pathOf(request.url));
   });
   await app.register(fastifyCookie);
+  traceRequests(app);
   app.addHook("onRequest", async (request, reply) => {
     greet(request, reply);
     follow(request, reply, plan.metrics);
