@@ -1,4 +1,5 @@
 /** What a portal can be told, what it does when it is not told, and what it refuses. */
+import { isIP } from "node:net";
 import { InvalidOptionError, type Logger, silentLogger } from "@ropeway/core";
 import {
   checkPrefix,
@@ -62,9 +63,10 @@ const table: OptionTable<PortalOptions> = {
   bodyLimit: { default: 1_048_576, rule: integer(1) },
   trustProxy: {
     default: false,
-    rule: satisfying("true, false, or a list of addresses", (value) => {
-      return typeof value === "boolean" || (typeof value === "string" && value !== "");
-    }),
+    rule: satisfying(
+      "true, false, or addresses and networks with commas between them",
+      (value) => typeof value === "boolean" || (typeof value === "string" && areNetworks(value)),
+    ),
   },
   readyWithinMs: { default: 1_000, rule: milliseconds(1) },
   closeDelayMs: { default: 0, rule: milliseconds() },
@@ -107,4 +109,13 @@ function isLogger(value: unknown): boolean {
     value !== null &&
     methods.every((name) => typeof (value as Record<string, unknown>)[name] === "function")
   );
+}
+
+function areNetworks(list: string): boolean {
+  return list.split(",").every((entry) => {
+    const [address = "", bits, ...rest] = entry.trim().split("/");
+    const most = isIP(address) === 4 ? 32 : 128;
+    const sized = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most);
+    return isIP(address) !== 0 && sized && rest.length === 0;
+  });
 }

@@ -1,5 +1,6 @@
 import { connect, type Redis } from "@ropeway/core";
 import { type RedisServer, startRedis } from "@ropeway/testkit";
+import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Authenticator, type LoginOutcome } from "../src/access/authenticator.ts";
 import { PasswordHasher } from "../src/access/hasher.ts";
@@ -148,4 +149,24 @@ test("of two who change a password at once, the second is told so", async () => 
   expect(both.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
   const failed = both.find(({ status }) => status === "rejected") as PromiseRejectedResult;
   expect(failed.reason).toMatchObject({ code: "PASSWORD_CONFLICT" });
+});
+
+test("whatever an Authorization header or cookie says, the answer is a typed refusal", async () => {
+  const word = fc.oneof(
+    fc.string({ unit: "binary", maxLength: 200 }),
+    fc.base64String(),
+    fc.constantFrom(`rws_${"A".repeat(43)}`, "", ":", Buffer.from(":").toString("base64")),
+  );
+  const scheme = fc.constantFrom("Bearer ", "Basic ", "bearer", "basic  ", "Negotiate ", "");
+  const codes = ["UNAUTHENTICATED", "LOGIN_FAILED", "TOO_MANY_LOGINS"];
+  const refusal = (identifying: Promise<unknown>) => identifying.catch((error) => error.code);
+  await fc.assert(
+    fc.asyncProperty(scheme, word, fc.nat(), async (prefix, text, place) => {
+      const header = authenticator.identify(`${prefix}${text}`, undefined, `fuzz${place}`);
+      expect(codes).toContain(await refusal(header));
+      const cookie = authenticator.identify(undefined, text, "fuzz");
+      expect(codes).toContain(await refusal(cookie));
+    }),
+    { numRuns: 150 },
+  );
 });

@@ -178,6 +178,8 @@ test.each<[PortalOptions, string]>([
   [{ adminUsername: "no spaces" }, "option adminUsername"],
   [{ adminPassword: 12345678 as unknown as string }, 'option adminPassword is "***"'],
   [{ trustProxy: 1 as unknown as boolean }, "option trustProxy"],
+  [{ trustProxy: "somewhere" }, 'option trustProxy is "somewhere"'],
+  [{ trustProxy: "10.0.0.0/33" }, "option trustProxy"],
   [{ parts: [{ name: "a" }, { name: "a" }] as PortalPart[] }, "option parts"],
   [{ parts: [{ name: "session" }] as PortalPart[] }, "option parts"],
   [{ logger: {} as PortalOptions["logger"] & object }, "option logger"],

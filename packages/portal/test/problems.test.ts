@@ -236,6 +236,11 @@ test("a role without the permission is refused before its body is read", async (
   expect(await admin.text()).toBe("done");
 });
 
+test("a long name in a path is a name like any other", async () => {
+  const path = `/test/throw/${"x".repeat(2_000)}`;
+  expect((await stage.ask(path)).status).toBe(500); // it was found
+});
+
 test("a URL that cannot be read is a problem with all headers", async () => {
   const answer = await stage.ask("/%zz");
   expect(answer.headers.get("x-content-type-options")).toBe("nosniff");

@@ -3,6 +3,7 @@
  * milliseconds on purpose, so without a bound a burst of logins would take the machine's memory:
  * at most PARALLEL run, at most WAITING wait, and whoever comes then is told to come back later.
  */
+import { randomBytes } from "node:crypto";
 import { hash, parseOptions, verify } from "@node-rs/argon2";
 import { OverloadedError } from "../errors.ts";
 
@@ -23,10 +24,11 @@ export class PasswordHasher {
   readonly #cost: HashCost;
   #running = 0;
   readonly #queue: (() => void)[] = [];
-  #decoy: Promise<string> | undefined;
+  readonly #decoy: string;
 
   constructor(cost: HashCost = COST) {
     this.#cost = cost;
+    this.#decoy = decoyOf(cost);
   }
 
   /** The password's hash as a PHC string. */
@@ -41,8 +43,7 @@ export class PasswordHasher {
 
   /** Takes as long as verify() and is always false: the answer for a user who does not exist. */
   async verifyNobody(password: string): Promise<false> {
-    this.#decoy ??= this.hash("nobody has this password");
-    await this.verify(await this.#decoy, password);
+    await this.verify(this.#decoy, password);
     return false;
   }
 
@@ -69,6 +70,14 @@ export class PasswordHasher {
       else next();
     }
   }
+}
+
+/** A hash of the same cost that is random, and so nobody's. */
+function decoyOf({ memoryCost, timeCost, parallelism }: HashCost): string {
+  const [salt, digest] = [16, 32].map((size) =>
+    randomBytes(size).toString("base64").replace(/=/g, ""),
+  );
+  return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${salt}$${digest}`;
 }
 
 /** The same letters typed on two keyboards are the same password. */

@@ -28,7 +28,7 @@ const TEXTS = {
 export function homePart(parts: () => readonly PortalPart[]): PortalPart {
   return {
     name: "home",
-    about: { en: "This page.", zh: "本页面。" },
+    about: { en: "The first page of the portal.", zh: "门户首页。" },
     routes(app) {
       app.get(
         "/",

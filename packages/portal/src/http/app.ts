@@ -30,6 +30,8 @@ import { validatorCompiler } from "./validation.ts";
 
 /** How long a client may take to send a request. */
 const REQUEST_TIMEOUT_MS = 60_000;
+/** In a path; the default of 100 would make longer names "not found". */
+const LONGEST_PARAMETER = 2_048;
 
 /** What an app is built from. */
 export interface AppPlan {
@@ -81,6 +83,7 @@ function newApp({ logger, bodyLimit, trustProxy }: AppPlan): PortalApp {
     genReqId: requestIds(),
     bodyLimit,
     trustProxy,
+    routerOptions: { maxParamLength: LONGEST_PARAMETER },
     requestTimeout: REQUEST_TIMEOUT_MS,
     return503OnClosing: false, // a request that still got in is answered, and told to reconnect
     onProtoPoisoning: "error",
