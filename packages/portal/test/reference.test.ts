@@ -1,21 +1,32 @@
 import { readFileSync } from "node:fs";
+import { MergeQueue } from "@ropeway/merge";
 import type { Registry } from "prom-client";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { assemble } from "../src/assembly.ts";
 import * as errors from "../src/errors.ts";
 import { PROBLEMS } from "../src/http/problems.ts";
+import { createPortal, type Portal, type PortalPart, queuePart } from "../src/index.ts";
 import { PortalKeys } from "../src/keys.ts";
 import { processMetrics } from "../src/metrics/process-metrics.ts";
 import { resolvePortalOptions } from "../src/options.ts";
 import { Stage } from "./stage.fixture.ts";
 
 let stage: Stage;
+let portal: Portal;
+let parts: readonly PortalPart[];
 
 beforeAll(async () => {
   stage = await Stage.open();
+  // Every part that this package has besides the built-in ones: a new one is added here.
+  parts = [queuePart(new MergeQueue(stage.redis, { prefix: "{queue}" }))];
+  portal = createPortal(stage.redis, { parts });
+  await portal.start();
 });
 
-afterAll(() => stage.close());
+afterAll(async () => {
+  await portal.close();
+  await stage.close();
+});
 
 const DOCS = "../../../docs/reference";
 const read = (page: string) => readFileSync(new URL(`${DOCS}/${page}`, import.meta.url), "utf8");
@@ -35,11 +46,11 @@ async function expectInStep(page: string, tables: Record<string, string[][]>): P
 const code = (text: string) => `\`${text}\``;
 
 test("docs/reference/http.md has every route, permission and problem (update with vitest -u)", async () => {
-  const { policy } = assemble(stage.redis, resolvePortalOptions({}));
+  const { policy } = assemble(stage.redis, resolvePortalOptions({ parts }));
   const permissions = [...policy.permissions].map(([name, { least, means }]) => {
     return [code(name), least, means];
   });
-  const routes = stage.portal.routes.map(({ method, url, permission, summary }) => {
+  const routes = portal.routes.map(({ method, url, permission, summary }) => {
     return [
       code(`${method} ${url}`),
       permission === "public" ? "public" : code(permission),
@@ -57,7 +68,7 @@ test("docs/reference/http.md has every route, permission and problem (update wit
 });
 
 test("docs/reference/metrics.md has every metric (update with vitest -u)", async () => {
-  const { plan } = assemble(stage.redis, resolvePortalOptions({}));
+  const { plan } = assemble(stage.redis, resolvePortalOptions({ parts }));
   await expectInStep("metrics.md", { portal: await metricsTable(plan.metrics.registry) });
   // Linux has more of these than other systems, so they are only looked up.
   const [, ...rows] = await metricsTable(processMetrics());
