@@ -2,14 +2,17 @@
  * Ctrl-C and its relatives. The first one asks: `signal` aborts, and the command ends in its own way.
  * Another one insists: the process exits at once.
  *
- * One Ctrl-C can arrive twice, from the terminal and again from npm, which forwards what it gets to
- * its children; so insisting counts only after a pause that no machine takes and every person does.
+ * npm is in the way twice. One Ctrl-C can arrive twice, from the terminal and again from npm, which
+ * forwards what it gets; so insisting counts only after a pause that no machine takes and every person
+ * does. And a SIGTERM to npm ends npm and the shell it started us with, but never reaches us; so below
+ * npm the loss of our parent is a SIGTERM.
  */
 const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 const SAME_KEYSTROKE_MS = 700;
+const LOOK_FOR_PARENT_MS = 500;
 
 /** Listens from now on; the reason of the abort is the signal's name. */
-export function watchInterruption(): AbortSignal {
+export function watchInterruption(env: NodeJS.ProcessEnv): AbortSignal {
   const controller = new AbortController();
   let asked = 0;
   for (const [name, number] of Object.entries(SIGNALS)) {
@@ -22,5 +25,17 @@ export function watchInterruption(): AbortSignal {
       }
     });
   }
+  if (env.npm_lifecycle_event !== undefined) watchParent(() => controller.abort("SIGTERM"));
   return controller.signal;
+}
+
+/** Calls `lost` when the process that started us is gone; does not keep this one alive. */
+function watchParent(lost: () => void): void {
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    lost();
+  }, LOOK_FOR_PARENT_MS);
+  timer.unref();
 }

@@ -15,5 +15,5 @@ process.exitCode = await runCli(process.argv.slice(2), {
   stderr: process.stderr,
   env: process.env,
   cwd: process.cwd(),
-  signal: watchInterruption(),
+  signal: watchInterruption(process.env),
 });

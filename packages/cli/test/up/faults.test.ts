@@ -1,9 +1,10 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { connect } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { expect, test, vi } from "vitest";
 import { birthOf } from "../../src/up/process-birth.ts";
-import { ask, makeHome, PATIENCE_MS, serverPid, startUp } from "./started.ts";
+import { ask, makeHome, PATIENCE_MS, ropewayUnderNpm, serverPid, startUp } from "./started.ts";
 
 vi.setConfig({ testTimeout: PATIENCE_MS });
 
@@ -21,7 +22,10 @@ test("kill -9 of up ends its Redis too, and the next up finds every accepted wri
   const first = await startUp(home.path);
   await using script = first.script;
   const pid = await serverPid(first.redisUrl);
-  for (let count = 1; count <= 100; count++) await ask(first.redisUrl, "INCR", "accepted");
+  {
+    await using redis = await connect(first.redisUrl);
+    for (let count = 1; count <= 100; count++) await redis.send(["INCR", "accepted"]);
+  }
   await script.kill9();
   await eventually(async () => expect(await birthOf(pid)).toBeUndefined());
 
@@ -84,4 +88,17 @@ test("a second Ctrl-C does not wait, and still no process is left", async () => 
   expect(await script.exited).toEqual({ code: 130, signal: null });
   process.kill(pid, "SIGCONT");
   await eventually(async () => expect(await birthOf(pid)).toBeUndefined());
+});
+
+test("below npm, the end of npm ends everything, although npm forwards nothing", async () => {
+  await using home = await makeHome();
+  await using npm = await ropewayUnderNpm(home.path, ["up", "--port", "0"]);
+  const up = Number((await npm.waitForLine(/^started (\d+)$/, { withinMs: PATIENCE_MS / 3 }))[1]);
+  const line = await npm.waitForLine(/^ {2}redis +(\S+)/, { withinMs: PATIENCE_MS / 3 });
+  await npm.waitForLine(/^ropeway ready/);
+  const pid = await serverPid(line[1] ?? "");
+  process.kill(npm.pid, "SIGTERM");
+  await eventually(async () => expect(await birthOf(up)).toBeUndefined(), { withinMs: 20_000 });
+  expect(await birthOf(pid)).toBeUndefined();
+  expect(await readdir(join(home.path, "up"))).toEqual([]);
 });

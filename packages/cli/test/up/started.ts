@@ -7,6 +7,7 @@ import { connect } from "@ropeway/core";
 import { type Exit, freePort, type Script, spawnScript } from "@ropeway/testkit";
 
 const MAIN = new URL("../../src/main.ts", import.meta.url);
+const NPM = new URL("./npm.fixture.ts", import.meta.url);
 
 /** A start takes a second; a machine that runs everything at once may need many. */
 export const PATIENCE_MS = 90_000;
@@ -25,15 +26,30 @@ export async function makeHome(): Promise<{ path: string } & AsyncDisposable> {
   };
 }
 
+interface Run {
+  readonly home: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
 /** Starts `ropeway ...` in a home; nothing of this machine's settings reaches it. */
 export async function ropeway(
   home: string,
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Script> {
+  return run(MAIN, { home, args, env });
+}
+
+/** The same with a process between us and it, as under npm; it first says `started PID`. */
+export async function ropewayUnderNpm(home: string, args: readonly string[]): Promise<Script> {
+  return run(NPM, { home, args: [fileURLToPath(MAIN), ...args], env: {} });
+}
+
+function run(file: URL, { home, args, env }: Run): Promise<Script> {
   const none = { REDIS_URL: "", ROPEWAY_ADMIN_PASSWORD: "", ROPEWAY_TARGETS: "" };
   const own = { ROPEWAY_HOME: home, ROPEWAY_PROGRAMS: PROGRAMS, ROPEWAY_QUEUE_PORT: "0" };
-  return spawnScript(MAIN, { args, env: { ...none, ...own, ...env } });
+  return spawnScript(file, { args, env: { ...none, ...own, ...env } });
 }
 
 /** Starts `ropeway up` on a free port of its own and waits until it is ready. */
