@@ -26,6 +26,7 @@ import {
   MessageTooLargeError,
   MethodNotFoundError,
   type RpcError,
+  ServerClosingError,
   SessionLostError,
 } from "./errors.ts";
 import { readDeadline, readHead } from "./head.ts";
@@ -295,6 +296,8 @@ export class Dispatcher {
     this.#options.redis.logger.debug({ err: thrown, id: call.id }, "a call failed");
     this.#finish(run, true);
     if (streams(call)) this.#options.streams.drop(call.id);
+    // Not answered, it stays in flight, and another worker begins it anew.
+    if (source.custodian !== undefined && running.aborted instanceof ServerClosingError) return;
     this.#refuse(source, text, { call, error });
   }
 

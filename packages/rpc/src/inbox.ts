@@ -38,6 +38,7 @@ export interface KeyListener {
 const BLOCK_MS = 5_000;
 const PER_POP = 512;
 const PER_COLLECT = 1_000;
+const PUT_BACK_SECONDS = "120";
 
 /** See the top of the file. */
 export class Inbox {
@@ -51,6 +52,7 @@ export class Inbox {
   #waiting = false;
   #armed: ReadonlySet<string> = new Set();
   #rearmScheduled = false;
+  readonly #released = new Set<string>();
   #gap = false;
 
   constructor(options: InboxOptions) {
@@ -82,8 +84,16 @@ export class Inbox {
     });
   }
 
+  /** Stops; what comes later is thrown away, because nobody can want it any more. */
   unwatch(key: string): void {
     this.#watched.delete(key);
+  }
+
+  /** Stops; what comes later stays for others, even if a pop under way still gets it. */
+  release(key: string): void {
+    this.#watched.delete(key);
+    this.#released.add(key);
+    if (this.#waiting && this.#armed.has(key)) this.#rearm.abort();
   }
 
   /** Looks under these keys once, now. */
@@ -108,6 +118,7 @@ export class Inbox {
       await this.#collectWatched();
     }
     if (signal.aborted) return 0;
+    this.#released.clear(); // from here on they are popped by nobody here
     const lists = [this.#options.replyList, ...this.#watched.keys()];
     this.#armed = this.#watched.size > 0 ? new Set(lists) : NOTHING;
     if (this.#rearm.signal.aborted) this.#rearm = new AbortController();
@@ -148,7 +159,18 @@ export class Inbox {
 
   #deliver(key: string, texts: readonly string[]): void {
     const listener = this.#watched.get(key);
+    if (listener === undefined && this.#released.has(key)) this.#putBack(key, texts);
     for (const text of texts) listener?.receive(text);
+  }
+
+  #putBack(key: string, texts: readonly string[]): void {
+    const { redis, dialect } = this.#options;
+    const push = dialect.popSide === "RIGHT" ? "RPUSH" : "LPUSH"; // where they came from
+    const back = Promise.all([
+      redis.send([push, key, ...[...texts].reverse()], { key }),
+      redis.send(["EXPIRE", key, PUT_BACK_SECONDS], { key, repeatable: true }),
+    ]);
+    back.catch((error) => redis.logger.error({ err: error, key }, "cannot put an answer back"));
   }
 
   /** One key of another type makes the whole pop fail: its listener is told, the others go on. */

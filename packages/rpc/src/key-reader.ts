@@ -34,7 +34,7 @@ export class KeyReader {
       await this.#wait(waitMs, signal);
       return this.#texts.shift();
     } finally {
-      this.#desk.inbox.unwatch(this.#key);
+      this.#desk.inbox.release(this.#key);
     }
   }
 
@@ -55,7 +55,7 @@ export class KeyReader {
         if (exists === 1 && this.#texts.length === 0) return;
       }
     } finally {
-      this.#desk.inbox.unwatch(this.#key);
+      this.#desk.inbox.release(this.#key);
     }
   }
 

@@ -26,8 +26,8 @@ export interface RegistrarOptions {
   readonly signs: readonly SignOfLife[];
   /** The lease sets of the at-least-once lists. */
   readonly leases: readonly string[];
-  /** Others may have taken over what this worker was doing: sessions, and the lists of these leases. */
-  onLapsed(leases: readonly string[]): void;
+  /** Everyone else had counted this worker as dead for a while: its sessions may be elsewhere. */
+  onLapsed(): void;
 }
 
 const BEATS_PER_LIFE = 3;
@@ -72,7 +72,7 @@ export class Registrar {
   }
 
   async #beat(): Promise<void> {
-    const { redis, node, worker, signs, leases } = this.#options;
+    const { redis, node, worker, signs } = this.#options;
     const first = this.#aliveUntil === 0;
     const lapsed = !first && !this.alive;
     const sent = performance.now();
@@ -85,7 +85,8 @@ export class Registrar {
     ]);
     this.#aliveUntil = sent + this.ttlMs;
     if (first || (!lapsed && lost.length === 0)) return;
-    this.#options.onLapsed(lost.map((position) => leases[position - 1] as string));
+    redis.logger.warn({ node, leases: lost.length }, "this worker counted as dead for a while");
+    this.#options.onLapsed();
   }
 
   #keys(): string[] {

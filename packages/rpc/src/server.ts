@@ -207,13 +207,12 @@ export class RpcServer implements AsyncDisposable {
       leases: atLeastOnce
         ? requestSources(dialect, this.#services).map(({ list }) => leases(list))
         : [],
-      onLapsed: (lost) => {
-        const reason = new SessionLostError(group ?? "");
+      // A durable call goes on: if another worker has it by now, settling it will be refused.
+      onLapsed: () =>
         dispatcher.abortWhere(
-          (source) => source.group !== undefined || lost.includes(leases(source.list)),
-          reason,
-        );
-      },
+          (source) => source.group !== undefined,
+          new SessionLostError(group ?? ""),
+        ),
     });
   }
 

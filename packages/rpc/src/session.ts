@@ -157,17 +157,26 @@ export class Session {
   /** Maps the session and pushes the call, waiting for a live node if there is none. */
   async #place(sticky: Sticky | undefined, until: number): Promise<Placed> {
     for (;;) {
-      const nodes = await this.#candidates();
-      const [member, epoch] = await this.#stick(nodes, sticky);
-      if (member !== undefined && epoch !== undefined) return { member, epoch };
-      if (member !== undefined) {
-        this.#nodes = [...nodes, member.slice(member.indexOf(":") + 1)]; // a node not known yet
-        continue;
-      }
+      const placed = await this.#tryPlace(sticky);
+      if (placed !== undefined) return placed;
       if (this.#desk.options.whenDown === "fail") throw new UnavailableError(this.group);
       if (performance.now() > until) throw new DeadlineExceededError("finding a node");
       await sleep(NO_NODE_PAUSE_MS);
-      this.#nodesReadAt = Number.NEGATIVE_INFINITY;
+    }
+  }
+
+  /** The same without waiting; undefined if no node lives. */
+  async #tryPlace(sticky: Sticky | undefined): Promise<Placed | undefined> {
+    let nodes = await this.#candidates();
+    for (;;) {
+      const [member, epoch] = await this.#stick(nodes, sticky);
+      if (member === undefined) {
+        this.#nodesReadAt = Number.NEGATIVE_INFINITY;
+        return undefined;
+      }
+      if (epoch !== undefined) return { member, epoch };
+      // The script must see the key of the node it is mapped to, dead or alive.
+      nodes = [...nodes, member.slice(member.indexOf(":") + 1)];
     }
   }
 
@@ -203,11 +212,9 @@ export class Session {
 
   /** Moves calls that wait for a node which is not the session's any more. */
   async #moveStranded(): Promise<void> {
-    const [member, epoch] = await this.#stick(await this.#candidates(), undefined);
-    if (member === undefined || epoch === undefined) {
-      this.#nodesReadAt = Number.NEGATIVE_INFINITY;
-      return;
-    }
+    const place = await this.#tryPlace(undefined);
+    if (place === undefined) return;
+    const { member, epoch } = place;
     for (const sticky of this.#waiting) {
       if (sticky.member === "" || sticky.member === member) continue;
       const { route, text } = sticky.pending;
@@ -216,7 +223,7 @@ export class Session {
         text,
         sticky.before + epoch + sticky.after,
       ]);
-      if (moved === 1) this.#sentTo(sticky, { member, epoch });
+      if (moved === 1) this.#sentTo(sticky, place);
       else this.#waiting.delete(sticky); // begun by the node that is gone
     }
   }

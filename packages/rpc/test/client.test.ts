@@ -94,3 +94,13 @@ test("ten thousand calls at once all get their own answer", async () => {
   );
   expect(answers).toEqual(Array.from({ length: 10_000 }, (_, i) => i));
 });
+
+test("an answer that comes after a long poll has given up is there for the next poll", async () => {
+  const ticket = await client.submit("nobody.work");
+  const key = `/api/t/response/${ticket}`;
+  for (let round = 0; round < 5; round++) {
+    await expect(client.poll(ticket, { waitMs: 20 })).resolves.toBeNull();
+    await server.command("LPUSH", key, JSON.stringify({ id: ticket, result: round }));
+    await expect(client.poll(ticket, { waitMs: 2_000 })).resolves.toEqual({ result: round });
+  }
+});

@@ -1,0 +1,99 @@
+import { eventually, spawnScript } from "@ropeway/testkit";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { attempts, dead, JsonRpcKeys, leases } from "../src/internal.ts";
+import { Stage } from "./stage.ts";
+
+let stage: Stage;
+const NODE = new URL("./node.fixture.ts", import.meta.url);
+const REQUEST = new JsonRpcKeys("t").request("demo");
+
+beforeAll(async () => {
+  stage = await Stage.open();
+});
+
+afterAll(async () => {
+  await stage.close();
+});
+
+afterEach(async () => {
+  await stage.clear();
+  await stage.server.command("FLUSHALL");
+});
+
+const durable = { atLeastOnce: true, heartbeatMs: 300 } as const;
+
+test("an at-least-once service answers like any other and leaves nothing in flight", async () => {
+  await stage.serve({ echo: ([value]) => value }, durable);
+  const client = await stage.client();
+  const answers = await Promise.all(
+    Array.from({ length: 300 }, (_, i) => client.call("demo.echo", [i])),
+  );
+  expect(answers).toEqual(Array.from({ length: 300 }, (_, i) => i));
+  expect(await stage.server.command("KEYS", "*:inflight:*")).toEqual([]);
+});
+
+test("calls in flight at a killed worker are each run once more, elsewhere", async () => {
+  await using doomed = await spawnScript(NODE, { args: [stage.server.url, "n1", "atLeastOnce"] });
+  await doomed.waitForLine(/^ready/);
+  const client = await stage.client({ timeoutMs: 15_000 });
+  const calls = Array.from({ length: 40 }, (_, i) => client.call("demo.hang", [i]));
+  for (let i = 0; i < 40; i++) await doomed.waitForLine(/^began/);
+  await doomed.kill9();
+  const runs: number[] = [];
+  const hang = ([number]: [number]) => {
+    runs.push(number);
+    return `again ${number}`;
+  };
+  await Promise.all([
+    stage.serve({ hang }, { ...durable, node: "n2" }),
+    stage.serve({ hang }, { ...durable, node: "n3" }),
+  ]);
+  await expect(Promise.all(calls)).resolves.toEqual(calls.map((_, i) => `again ${i}`));
+  expect(runs.sort((a, b) => a - b)).toEqual(calls.map((_, i) => i));
+  expect(await stage.server.command("EXISTS", attempts(REQUEST))).toBe(0);
+});
+
+test("a worker that was only stopped does not answer what another has taken over", async () => {
+  await using sleeper = await spawnScript(NODE, { args: [stage.server.url, "n1", "atLeastOnce"] });
+  await sleeper.waitForLine(/^ready/);
+  const client = await stage.client({ timeoutMs: 15_000 });
+  const call = client.call("demo.work", [1]);
+  await sleeper.waitForLine(/^began 1/);
+  sleeper.pause();
+  await stage.serve({ work: ([number]) => `n2 ${number}` }, { ...durable, node: "n2" });
+  await expect(call).resolves.toBe("n2 1");
+  sleeper.resume();
+  await expect(client.call("demo.work", [2])).resolves.toMatch(/2$/);
+  expect(await stage.server.command("LLEN", REQUEST)).toBe(0);
+});
+
+test("a call that keeps killing its workers is set aside", async () => {
+  const client = await stage.client({ timeoutMs: 1_000 });
+  const call = client.call("demo.echo", ["poison"]);
+  call.catch(() => {});
+  const list = `${REQUEST}:inflight:gone`;
+  await stage.server.command("ZADD", leases(REQUEST), "1", "gone");
+  await eventually(async () => {
+    expect(await stage.server.command("LMOVE", REQUEST, list, "RIGHT", "LEFT")).toMatch(/poison/);
+  });
+  await stage.serve({ echo: ([value]) => value }, { ...durable, maxRuns: 1 });
+  await eventually(async () => {
+    expect(await stage.server.command("LLEN", dead(REQUEST))).toBe(1);
+  });
+  const [note] = (await stage.server.command("LRANGE", dead(REQUEST), "0", "-1")) as string[];
+  expect(JSON.parse(String(note))).toMatchObject({ reason: "ran too often" });
+  await expect(call).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
+});
+
+test("a closed worker's unfinished calls are begun anew by another", async () => {
+  const first = await stage.serve(
+    { wait: (_params, { signal }) => new Promise((_, no) => signal.addEventListener("abort", no)) },
+    { ...durable, node: "n1", closeWithinMs: 20, heartbeatMs: 60_000 },
+  );
+  const client = await stage.client({ timeoutMs: 10_000 });
+  const call = client.call("demo.wait");
+  await eventually(() => expect(first.stats().running).toBe(1));
+  await first.close();
+  await stage.serve({ wait: () => "from n2" }, { ...durable, node: "n2" });
+  await expect(call).resolves.toBe("from n2");
+});

@@ -1,0 +1,31 @@
+/** A worker in a process of its own: `url node [atLeastOnce]`. Prints what it begins. */
+import { connect } from "@ropeway/core";
+import { RpcServer } from "../src/index.ts";
+
+const [url = "", node = "", mode = ""] = process.argv.slice(2);
+const redis = await connect(url);
+const server = new RpcServer(redis, {
+  ns: "t",
+  node,
+  group: "g",
+  heartbeatMs: 300,
+  atLeastOnce: mode === "atLeastOnce",
+});
+server.add("demo", {
+  whoami: (_params, { session }) => ({ node, ...session }),
+  hang: ([number]) => {
+    process.stdout.write(`began ${number}\n`);
+    return new Promise(() => {});
+  },
+  work: async ([number]) => {
+    process.stdout.write(`began ${number}\n`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    return `${node} ${number}`;
+  },
+});
+await server.start();
+process.stdout.write("ready\n");
+process.on("SIGTERM", async () => {
+  await server.close();
+  await redis.close();
+});
