@@ -13,12 +13,19 @@ local META, JOBS, WAIT, PRIO, GROUPS, GROUPED, TENANTS, DELAYED, ACTIVE, _, NOTE
   unpack(KEYS)
 local CONTROL, id, verb = ARGV[1], ARGV[2], ARGV[3]
 
+-- Options that are no JSON count as none: a malformed job must not stop the others.
+local function optionsOf(text)
+  if not text or text == "" then return {} end
+  local ok, options = pcall(cjson.decode, text)
+  return ok and type(options) == "table" and options or {}
+end
+
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local record = redis.call("HGET", JOBS, id)
 if not record then return "missing" end
 local created, attempts, stalls, opts, rest = string.match(record, "^(%d+);(%d+);(%d+);([^\n]*)(.*)$")
-local o = opts and opts ~= "" and cjson.decode(opts) or {}
+local o = optionsOf(opts)
 
 local state = "waiting"
 if redis.call("HEXISTS", ACTIVE, id) == 1 then

@@ -34,10 +34,17 @@ else
   if #ids > 0 then redis.call("ZREM", set, unpack(ids)) end
 end
 
+-- Options that are no JSON count as none: a malformed job must not stop the others.
+local function optionsOf(text)
+  if not text or text == "" then return {} end
+  local ok, options = pcall(cjson.decode, text)
+  return ok and type(options) == "table" and options or {}
+end
+
 for _, id in ipairs(ids) do
   local record = redis.call("HGET", JOBS, id) or ""
   local opts = string.match(record, "^%d+;%d+;%d+;([^\n]*)")
-  local o = opts and opts ~= "" and cjson.decode(opts) or {}
+  local o = optionsOf(opts)
   if o.d and redis.call("HGET", DEDUPE, o.d) == "0:" .. id then redis.call("HDEL", DEDUPE, o.d) end
   if o.n then
     redis.call("HDEL", KIDS, "n" .. id)

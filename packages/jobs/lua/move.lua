@@ -18,6 +18,13 @@ local function parse(record)
   return string.match(record, "^(%d+);(%d+);(%d+);([^\n]*)(.*)$")
 end
 
+-- Options that are no JSON count as none: a malformed job must not stop the others.
+local function optionsOf(text)
+  if not text or text == "" then return {} end
+  local ok, options = pcall(cjson.decode, text)
+  return ok and type(options) == "table" and options or {}
+end
+
 local function hasWaiting(group)
   return #redis.call("ZRANGEBYLEX", GROUPED, "[" .. group .. "\0", "(" .. group .. "\1", "LIMIT", 0, 1) > 0
 end
@@ -38,7 +45,7 @@ for n, id in ipairs(lost) do
     local created, attempts, stalls, opts, rest = parse(record)
     if created then
       redis.call("HSET", JOBS, id, created .. ";" .. attempts .. ";" .. (stalls + 1) .. ";" .. opts .. rest)
-      local o = opts ~= "" and cjson.decode(opts) or {}
+      local o = optionsOf(opts)
       if o.g then release(o.g) end
     end
     redis.call("ZADD", DELAYED, n, id)
@@ -53,7 +60,7 @@ if #lost > 0 then redis.call("HINCRBY", META, "stalled", #lost) end
 local front, tail = {}, {}
 local function place(id, record, score)
   local opts = select(4, parse(record))
-  local o = opts and opts ~= "" and cjson.decode(opts) or {}
+  local o = optionsOf(opts)
   if o.g then
     -- Handed back: in front of all that were numbered.
     local seq = score < FRONT and score or redis.call("HINCRBY", META, "seq", 1)
@@ -88,7 +95,7 @@ end
 local function drop(id)
   local record = redis.call("HGET", JOBS, id)
   local opts = record and select(4, parse(record))
-  local o = opts and opts ~= "" and cjson.decode(opts) or {}
+  local o = optionsOf(opts)
   if o.n then
     redis.call("HDEL", KIDS, "n" .. id)
     for i = 0, o.n - 1 do redis.call("HDEL", KIDS, id .. "/" .. i) end

@@ -40,6 +40,13 @@ local function parse(record)
   return created, tonumber(attempts), tonumber(stalls), opts, rest
 end
 
+-- Options that are no JSON count as none: a malformed job must not stop the others.
+local function optionsOf(text)
+  if not text or text == "" then return {} end
+  local ok, options = pcall(cjson.decode, text)
+  return ok and type(options) == "table" and options or {}
+end
+
 local function hasWaiting(group)
   return #redis.call("ZRANGEBYLEX", GROUPED, "[" .. group .. "\0", "(" .. group .. "\1", "LIMIT", 0, 1) > 0
 end
@@ -51,8 +58,7 @@ local function release(group)
 end
 
 local function note(id, name, value)
-  local doc = redis.call("HGET", NOTES, id)
-  doc = doc and cjson.decode(doc) or {}
+  local doc = optionsOf(redis.call("HGET", NOTES, id))
   doc[name] = value
   doc.t = now
   redis.call("HSET", NOTES, id, cjson.encode(doc))
@@ -93,7 +99,7 @@ local tellParent
 -- The end of a job's life, with everything that hangs on it.
 local function finish(id, ok, text)
   local created, attempts, stalls, opts, rest = parse(redis.call("HGET", JOBS, id) or "")
-  local o = created and opts ~= "" and cjson.decode(opts) or {}
+  local o = optionsOf(opts)
   redis.call("HDEL", CANCELS, id)
   if o.d then
     local held = redis.call("HGET", DEDUPE, o.d)
@@ -122,7 +128,7 @@ tellParent = function(child, parent, ok, text)
   local left = redis.call("HINCRBY", KIDS, "n" .. parent, -1)
   local record = not ok and redis.call("HGET", JOBS, parent)
   local _, _, _, opts = parse(record or "")
-  if opts and not cjson.decode(opts).c then
+  if opts and not optionsOf(opts).c then
     if redis.call("ZREM", BLOCKED, parent) == 1 then
       local error = { name = "ChildFailedError", code = "CHILD_FAILED", message = "child job " .. child .. " failed" }
       finish(parent, false, cjson.encode(error))
@@ -188,7 +194,7 @@ end
 
 local function undo(id, verdict, text, n)
   local created, attempts, stalls, opts, rest = parse(redis.call("HGET", JOBS, id) or "")
-  local o = opts and opts ~= "" and cjson.decode(opts) or {}
+  local o = optionsOf(opts)
   if o.g then release(o.g) end
   local hold = string.match(verdict, "^hold (%d+)")
   if verdict == "back" or hold then

@@ -37,13 +37,20 @@ for _, list in ipairs(lists[state]) do
 end
 if #ids == 0 then return { -1 } end
 
+-- Options that are no JSON count as none: a malformed job must not stop the others.
+local function optionsOf(text)
+  if not text or text == "" then return {} end
+  local ok, options = pcall(cjson.decode, text)
+  return ok and type(options) == "table" and options or {}
+end
+
 local found = { -1 }
 local records = redis.call("HMGET", JOBS, unpack(ids))
 for i, id in ipairs(ids) do
   local record = records[i]
   if record then
     local opts, called, data = string.match(record, "^%d+;%d+;%d+;([^\n]*)\n([^\n]*)\n(.*)$")
-    local o = group ~= "" and opts and opts ~= "" and cjson.decode(opts) or {}
+    local o = group ~= "" and optionsOf(opts)
     if (name == "" or called == name)
       and (text == "" or id == text or string.find(data or record, text, 1, true))
       and (group == "" or o.g == group)

@@ -22,6 +22,8 @@ export interface JobContext<Data = unknown> {
   /** Which try this is; the first is 1. */
   readonly attempt: number;
   readonly maxAttempts: number;
+  /** How often its worker was lost before. */
+  readonly stalls: number;
   /** When the job was added; ms of the Redis clock. */
   readonly addedAt: number;
   readonly group: string | undefined;
@@ -100,6 +102,10 @@ export class Attempt implements JobContext {
 
   get maxAttempts(): number {
     return this.record.options.a ?? 1;
+  }
+
+  get stalls(): number {
+    return this.record.stalls;
   }
 
   get addedAt(): number {

@@ -1,0 +1,157 @@
+/**
+ * Workers die at random, and Redis is killed and started again, while jobs run. Every job must be
+ * completed, none lost, and a job that ran twice must have lost a worker in between: its run number can
+ * never exceed its stalls by more than one.
+ *
+ *   jobs added (here) --> Redis (AOF) --> N worker processes, one killed -9 every now and then
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { connect } from "@ropeway/core";
+import { Queue } from "@ropeway/jobs";
+import { eventually, type Script, spawnScript, startRedis } from "@ropeway/testkit";
+
+const FIXTURE = new URL("../test/worker.fixture.ts", import.meta.url);
+
+/** How much, and how rough. */
+export interface KillPlan {
+  readonly jobs: number;
+  readonly workers: number;
+  readonly killEveryMs: number;
+  /** How often Redis is killed and started again. */
+  readonly restarts: number;
+  readonly leaseMs: number;
+  readonly withinMs: number;
+  readonly seed: number;
+}
+
+/** What was seen. */
+export interface KillReport {
+  readonly accepted: number;
+  readonly completed: number;
+  readonly ran: number;
+  readonly lost: number;
+  readonly duplicates: number;
+  readonly unexplained: number;
+  readonly stalled: number;
+  readonly left: number;
+  readonly kills: number;
+  readonly restarts: number;
+}
+
+/** Runs it. */
+export async function chaosKill(plan: KillPlan): Promise<KillReport> {
+  const random = randomFrom(plan.seed);
+  const server = await startRedis({ appendonly: true });
+  const redis = await connect(server.url, { offlineWaitMs: 30_000 });
+  const queue = new Queue(redis, "chaos");
+  const options = JSON.stringify({ concurrency: 20, leaseMs: plan.leaseMs, maxStalls: 1_000 });
+  // A victim is replaced before the next one is chosen, or on a slow machine nobody would ever work.
+  const spawn = async () => {
+    const script = await spawnScript(FIXTURE, { args: [server.url, queue.name, options] });
+    await script.waitForLine(/^ready/, { withinMs: 60_000 });
+    return script;
+  };
+  const workers: Script[] = [];
+  let [kills, restarts, over] = [0, 0, false];
+  try {
+    const names = Array.from({ length: plan.jobs }, () => ({ name: "note" }));
+    const jobs = await queue.addBulk(names);
+    for (let i = 0; i < plan.workers; i++) workers.push(await spawn());
+    const trouble = (async () => {
+      for (let n = 1; !over; n++) {
+        await sleep(plan.killEveryMs * (0.5 + random()));
+        if (over) return;
+        const victim = Math.floor(random() * workers.length);
+        await workers[victim]?.kill9();
+        workers[victim] = await spawn();
+        kills++;
+        if (restarts < plan.restarts && n % 3 === 0) {
+          await server.kill9();
+          await server.start();
+          restarts++;
+        }
+      }
+    })();
+    await eventually(
+      async () => {
+        const counts = await queue.counts();
+        const left = counts.waiting + counts.delayed + counts.active;
+        if (left > 0) throw new Error(`${left} jobs left`);
+      },
+      { withinMs: plan.withinMs, everyMs: 250 },
+    );
+    over = true;
+    await trouble;
+    return await judge(
+      queue,
+      jobs.map((job) => job.id),
+      { kills, restarts, redis },
+    );
+  } finally {
+    over = true;
+    await Promise.all(workers.map((worker) => worker.close()));
+    await queue.close();
+    await redis.close();
+    await server.close();
+  }
+}
+
+async function judge(
+  queue: Queue,
+  ids: readonly string[],
+  run: { kills: number; restarts: number; redis: Awaited<ReturnType<typeof connect>> },
+): Promise<KillReport> {
+  const runs = new Map<string, number[]>();
+  const lines = await run.redis.send<readonly string[]>(["LRANGE", `ran:${queue.name}`, "0", "-1"]);
+  for (const line of new Set(lines)) {
+    const [id = "", stalls] = line.split(" ");
+    runs.set(id, [...(runs.get(id) ?? []), Number(stalls)]);
+  }
+  // The n-th run of a job needs n-1 lost workers before it.
+  const unexplained = [...runs.values()].filter((stalls) =>
+    stalls.sort((a, b) => a - b).some((count, n) => count < n),
+  ).length;
+  const counts = await queue.counts();
+  return {
+    accepted: ids.length,
+    completed: counts.totals.completed,
+    ran: runs.size,
+    lost: ids.filter((id) => !runs.has(id)).length,
+    duplicates: [...runs.values()].filter((stalls) => stalls.length > 1).length,
+    unexplained,
+    stalled: counts.totals.stalled,
+    left: counts.waiting + counts.delayed + counts.active + counts.failed,
+    kills: run.kills,
+    restarts: run.restarts,
+  };
+}
+
+/** One line per invariant. */
+export function killLines(report: KillReport): string[] {
+  const { accepted, completed, ran, lost, duplicates, unexplained, stalled, left } = report;
+  const line = (name: string, figures: string, holds: boolean) =>
+    `INVARIANT jobs.${name} ${figures} ${holds ? "OK" : "VIOLATED"}`;
+  return [
+    line(
+      "none-lost",
+      `accepted=${accepted} completed=${completed} ran=${ran} lost=${lost} left=${left}`,
+      lost === 0 && left === 0 && completed === accepted && ran === accepted,
+    ),
+    line(
+      "duplicates-explained",
+      `duplicates=${duplicates} unexplained=${unexplained} leases-lost=${stalled} kills=${report.kills} restarts=${report.restarts}`,
+      unexplained === 0,
+    ),
+  ];
+}
+
+/** A small repeatable generator (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}

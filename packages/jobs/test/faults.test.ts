@@ -1,0 +1,223 @@
+import { connect } from "@ropeway/core";
+import { eventually, type Script, spawnScript, startProxy } from "@ropeway/testkit";
+import { afterEach, describe, expect, it } from "vitest";
+import { chaosKill, killLines } from "../chaos/kill.ts";
+import { Queue, Worker } from "../src/index.ts";
+import { QueueStore, queueKeys } from "../src/internal.ts";
+import { collector, OneRedis } from "./one-redis.ts";
+
+const one = new OneRedis();
+const FIXTURE = new URL("./worker.fixture.ts", import.meta.url);
+const scripts: Script[] = [];
+
+afterEach(async () => {
+  await Promise.all(scripts.splice(0).map((script) => script.close()));
+});
+
+async function spawn(queue: Queue, options: object = {}): Promise<Script> {
+  const script = await spawnScript(FIXTURE, {
+    args: [one.server.url, queue.name, JSON.stringify(options)],
+  });
+  scripts.push(script);
+  await script.waitForLine(/^ready/);
+  return script;
+}
+
+const ranOf = (queue: Queue) =>
+  one.redis.send<readonly string[]>(["LRANGE", `ran:${queue.name}`, "0", "-1"]);
+
+describe("kill -9", () => {
+  it("of workers and of Redis loses no job, and only lost leases make a job run twice", async () => {
+    const report = await chaosKill({
+      jobs: 3_000,
+      workers: 2,
+      killEveryMs: 400,
+      restarts: 1,
+      leaseMs: 600,
+      withinMs: 60_000,
+      seed: 7,
+    });
+    expect(killLines(report).filter((line) => !line.endsWith(" OK"))).toEqual([]);
+  }, 90_000);
+
+  it("of a worker gives its job to another when the lease runs out", async () => {
+    const queue = one.queue();
+    const first = await spawn(queue, { leaseMs: 400 });
+    const job = await queue.add("wait", 60_000);
+    await eventually(async () => expect(await ranOf(queue)).toHaveLength(1));
+    await first.kill9();
+    const { seen, handler } = collector((next) => next.id);
+    one.worker(queue, handler, { leaseMs: 400 });
+    await eventually(() => expect(seen).toEqual([job.id]));
+  });
+
+  it("by the job itself, every time, ends in the dead letters", async () => {
+    const queue = one.queue();
+    const job = await queue.add("die");
+    for (let i = 0; i < 2; i++) {
+      const victim = await spawn(queue, { leaseMs: 200, maxStalls: 1 });
+      await victim.exited;
+    }
+    await spawn(queue, { leaseMs: 200, maxStalls: 1 });
+    await eventually(async () => {
+      expect(await job.view()).toMatchObject({ state: "failed", failure: { code: "JOB_STALLED" } });
+    });
+    expect(await ranOf(queue)).toHaveLength(2);
+  });
+});
+
+describe("a worker that stands still", () => {
+  it("because its handler blocks the loop past the lease has its completion refused", async () => {
+    const queue = one.queue();
+    const slow = await spawn(queue, { leaseMs: 300 });
+    const job = await queue.add("block", 1_500);
+    await eventually(async () => expect(await ranOf(queue)).toHaveLength(1));
+    const { seen, handler } = collector((next) => next.id);
+    one.worker(queue, handler, { leaseMs: 300 });
+    await eventually(() => expect(seen).toEqual([job.id]));
+    await slow.waitForLine(new RegExp(`^lost ${job.id}`));
+    expect(await queue.counts()).toMatchObject({ active: 0, totals: { completed: 1, stalled: 1 } });
+  });
+
+  it("because it was stopped (SIGSTOP) has its completion refused by the fence", async () => {
+    const queue = one.queue();
+    const slow = await spawn(queue, { leaseMs: 300 });
+    const job = await queue.add("wait", 400);
+    await eventually(async () => expect(await ranOf(queue)).toHaveLength(1));
+    slow.pause();
+    const { seen, handler } = collector((next) => next.id);
+    one.worker(queue, handler, { leaseMs: 300 });
+    await eventually(() => expect(seen).toEqual([job.id]));
+    slow.resume();
+    await slow.waitForLine(new RegExp(`^lost ${job.id}`));
+    expect(await queue.counts()).toMatchObject({ active: 0, totals: { completed: 1 } });
+  });
+
+  it("cannot complete, fail or note anything with an old token", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const job = await queue.add("a", 1);
+    const take = (worker: string) =>
+      store.next({ worker, leaseMs: 60_000, want: 1, done: [], undone: [] });
+    const old = await take("old");
+    const token = `${old.firstFence + 1}${old.tokenRest}`;
+    const held = [[job.id, token]] as const;
+    await store.renew("old", { leaseMs: -1, description: "{}" }, held);
+    await store.move(10);
+    const fresh = await take("fresh");
+    expect(fresh.firstFence).toBeGreaterThan(old.firstFence);
+    const ended = [{ id: job.id, token, how: "", json: "1" }];
+    const late = { worker: "old", leaseMs: 60_000, want: 0 };
+    expect((await store.next({ ...late, done: ended, undone: [] })).refused).toEqual([job.id]);
+    const dead = [{ ...ended[0], how: "dead" } as (typeof ended)[0]];
+    expect((await store.next({ ...late, done: [], undone: dead })).refused).toEqual([job.id]);
+    expect(await store.note({ id: job.id, token }, "log", ["late", 10])).toBe(false);
+    expect((await store.renew("old", { leaseMs: 1_000, description: "{}" }, held)).lost).toEqual([
+      job.id,
+    ]);
+    expect(await queue.get(job.id)).toMatchObject({ state: "active", worker: "fresh" });
+  });
+});
+
+describe("the network", () => {
+  it("may be cut at any moment while jobs are added and run", async () => {
+    const proxy = await startProxy({ host: one.server.host, port: one.server.port });
+    const redis = await connect(`redis://127.0.0.1:${proxy.port}`, { offlineWaitMs: 10_000 });
+    const queue = new Queue(redis, `cut ${Math.random()}`);
+    const runs = new Map<number, number>();
+    const worker = new Worker(
+      redis,
+      queue.name,
+      (job: { data: number }) => void runs.set(job.data, (runs.get(job.data) ?? 0) + 1),
+      { concurrency: 10, leaseMs: 500, idleMs: 300 },
+    );
+    const total = 600;
+    const adding = (async () => {
+      for (let i = 0; i < total; i += 20) {
+        await Promise.all(Array.from({ length: 20 }, (_, j) => queue.add("n", i + j)));
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
+    })();
+    for (let i = 0; i < 5; i++) {
+      await new Promise((resolve) => setTimeout(resolve, 60));
+      proxy.cut();
+    }
+    await adding;
+    await eventually(async () => expect(runs.size).toBe(total), { withinMs: 15_000 });
+    await eventually(async () => {
+      expect(await queue.counts()).toMatchObject({ waiting: 0, active: 0, delayed: 0 });
+    });
+    await worker.close();
+    await queue.close();
+    await redis.close();
+    await proxy.close();
+  }, 40_000);
+
+  it("may be away when the worker wants to report: the outcome is kept until it can", async () => {
+    const proxy = await startProxy({ host: one.server.host, port: one.server.port });
+    const redis = await connect(`redis://127.0.0.1:${proxy.port}`, { offlineWaitMs: 100 });
+    const queue = one.queue();
+    let runs = 0;
+    const worker = new Worker(redis, queue.name, async () => {
+      runs++;
+      proxy.refuse();
+      proxy.cut();
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      return "kept";
+    });
+    const job = await queue.add("a", 1, { keep: { completed: true } });
+    await eventually(() => expect(runs).toBe(1));
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    await proxy.heal();
+    await eventually(async () =>
+      expect(await job.view()).toMatchObject({ state: "completed", result: "kept" }),
+    );
+    expect(runs).toBe(1);
+    await worker.close();
+    await redis.close();
+    await proxy.close();
+  }, 40_000);
+});
+
+describe("clocks", () => {
+  it("of a worker that is an hour off make nothing early or late", async () => {
+    for (const clockOffMs of [3_600_000, -3_600_000]) {
+      const queue = one.queue();
+      await spawn(queue, { clockOffMs, leaseMs: 500 });
+      const addedAt = Date.now();
+      await queue.add("note", 1, { delayMs: 300 });
+      await eventually(async () => expect(await ranOf(queue)).toHaveLength(1));
+      expect(Date.now() - addedAt).toBeGreaterThanOrEqual(299);
+      await queue.add("wait", 900); // longer than its lease: renewed all the same
+      await eventually(async () => expect((await queue.counts()).totals.completed).toBe(2));
+      expect(await queue.counts()).toMatchObject({ totals: { stalled: 0 } });
+    }
+  });
+});
+
+describe("what stands in Redis and is no job of ours", () => {
+  it("is set aside with a reason and stops nobody", async () => {
+    const queue = one.queue();
+    const { jobs, wait } = queueKeys("ropeway:jobs", queue.name);
+    const strange = {
+      garbage: "no record at all",
+      "bad options": "1;0;0;{no json\nname\n1",
+      "bad data": "1;0;0;\nname\n{no json",
+    };
+    for (const [id, record] of Object.entries(strange)) {
+      await one.redis.send(["HSET", jobs, id, record]);
+      await one.redis.send(["RPUSH", wait, id]);
+    }
+    await one.redis.send(["RPUSH", wait, "nobody"]);
+    await queue.add("fine", 1);
+    const { seen, handler } = collector((job) => job.name);
+    one.worker(queue, handler);
+    await eventually(() => expect(seen).toEqual(["fine"]));
+    await eventually(async () =>
+      expect(await queue.counts()).toMatchObject({ failed: 3, active: 0 }),
+    );
+    for (const id of Object.keys(strange)) {
+      expect(await queue.get(id)).toMatchObject({ failure: { code: "JOB_MALFORMED" } });
+    }
+  });
+});

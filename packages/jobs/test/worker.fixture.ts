@@ -1,0 +1,54 @@
+/**
+ * A worker in a process of its own. Arguments: Redis URL, queue, options as JSON. Each job writes "id
+ * stalls fence" to the list `ran`. Job names: "note" (that is all), "block" (keeps the process busy for
+ * data ms), "die" (ends the process), "wait" (data ms).
+ */
+import { connect } from "@ropeway/core";
+import { type JobContext, Worker } from "../src/index.ts";
+
+const [url = "", queue = "", options = "{}"] = process.argv.slice(2);
+const settings = JSON.parse(options) as { clockOffMs?: number };
+const { clockOffMs = 0, ...workerOptions } = settings;
+if (clockOffMs !== 0) {
+  const now = Date.now;
+  Date.now = () => now() + clockOffMs;
+}
+
+const redis = await connect(url, { offlineWaitMs: 30_000 });
+const note = (job: JobContext) =>
+  redis.send(["RPUSH", `ran:${queue}`, `${job.id} ${job.stalls} ${job.fence}`], {
+    key: `ran:${queue}`,
+    repeatable: true,
+  });
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+const worker = new Worker(
+  redis,
+  queue,
+  {
+    note,
+    block: async (job: JobContext<number>) => {
+      await note(job);
+      const until = performance.now() + job.data;
+      while (performance.now() < until); // nothing else runs in this process
+    },
+    die: async (job: JobContext) => {
+      await note(job);
+      process.kill(process.pid, "SIGKILL");
+      await pause(1_000);
+    },
+    wait: async (job: JobContext<number>) => {
+      await note(job);
+      await pause(job.data);
+    },
+  },
+  workerOptions,
+);
+worker.on("lost", (id) => process.stdout.write(`lost ${id}\n`));
+worker.on("completed", (job) => process.stdout.write(`completed ${job.id}\n`));
+await worker.start();
+process.stdout.write("ready\n");
+process.on("SIGTERM", async () => {
+  await worker.close();
+  await redis.close();
+});
