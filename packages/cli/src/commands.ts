@@ -7,12 +7,14 @@ import { completionCommand } from "./commands/completion.ts";
 import { configCommand } from "./commands/config.ts";
 import { doctorCommand } from "./commands/doctor.ts";
 import { portalCommand } from "./commands/portal.ts";
+import { queueCommand } from "./commands/queue.ts";
 import { upCommand } from "./commands/up.ts";
 import { versionCommand } from "./commands/version.ts";
 
 export const commands: readonly (() => CliCommand)[] = [
   upCommand,
   portalCommand,
+  queueCommand,
   doctorCommand,
   configCommand,
   completionCommand,

@@ -1,7 +1,9 @@
 /** Starting a portal with the settings. */
 import type { Logger, Redis } from "@ropeway/core";
-import { createPortal, type PortalStart } from "@ropeway/portal";
+import { MergeQueue } from "@ropeway/merge";
+import { createPortal, type PortalStart, queuePart } from "@ropeway/portal";
 import { listenOn } from "../listen.ts";
+import { queueTargets } from "../queue/targets.ts";
 import { readSecret } from "../redis-access.ts";
 import { namingSettings } from "../refused-option.ts";
 import type { LoadedSettings } from "../settings/load.ts";
@@ -22,6 +24,7 @@ export interface PartPlan {
 const OPTIONS: Readonly<Record<string, SettingKey>> = {
   host: "portal.host",
   prefix: "prefix",
+  targets: "queue.targets",
   trustProxy: "portal.trustProxy",
   adminPassword: "portal.adminPassword",
 };
@@ -40,6 +43,7 @@ async function startAt(
 ): Promise<StartedPortal> {
   const { values } = settings;
   const proxies = values["portal.trustProxy"];
+  const queue = new MergeQueue(redis, { prefix: `${values.prefix}:{merge}` });
   const portal = createPortal(redis, {
     host: values["portal.host"],
     port,
@@ -47,6 +51,7 @@ async function startAt(
     trustProxy: proxies.length === 0 ? false : proxies.join(","),
     publicMetrics: values["portal.publicMetrics"],
     adminPassword: adminPassword(settings),
+    parts: [queuePart(queue, { targets: queueTargets(settings) })],
     logger,
   });
   const started = await portal.start(); // closes itself if it fails

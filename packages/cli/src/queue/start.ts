@@ -4,6 +4,7 @@ import { QueueService } from "@ropeway/portal";
 import { listenOn } from "../listen.ts";
 import type { PartPlan } from "../portal/start.ts";
 import { namingSettings } from "../refused-option.ts";
+import { queueTargets } from "./targets.ts";
 
 /** A queue that takes pushes and delivers them. */
 export interface StartedQueue extends AsyncDisposable {
@@ -15,10 +16,8 @@ export interface StartedQueue extends AsyncDisposable {
 /** Starts to deliver what is due, then to take pushes. */
 export async function startQueue(plan: PartPlan): Promise<StartedQueue> {
   const { redis, settings, logger } = plan;
-  const { values, origins } = settings;
-  // On one's own machine the receiver is usually a program on the same machine.
-  const unset = origins["queue.targets"].source === "default";
-  const targets = unset ? ["loopback"] : values["queue.targets"];
+  const { values } = settings;
+  const targets = queueTargets(settings);
   const queue = new MergeQueue(redis, { prefix: `${values.prefix}:{merge}` });
   return namingSettings(settings, { targets: "queue.targets" }, async () => {
     const dispatcher = await HttpDispatcher.start(queue, { targets });
