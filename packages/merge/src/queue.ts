@@ -111,8 +111,9 @@ export class MergeQueue implements AsyncDisposable {
       checkIdempotencyKey(idempotencyKey);
       keys.push(this.keys.idempotency(key, idempotencyKey));
     }
-    const words = itemWords({ ...options, body });
-    return this.redis.run(scripts.push, keys, [...this.#pushHead(key, data, maxWaitMs), ...words]);
+    const args = this.#pushHead(key, data, maxWaitMs);
+    addItem(args, body, options);
+    return this.redis.run(scripts.push, keys, args);
   }
 
   /** Stores many items of one key in order, in few round trips. */
@@ -123,13 +124,12 @@ export class MergeQueue implements AsyncDisposable {
   ): Promise<scripts.Pushed | undefined> {
     const keys = this.keys.pushed(key, options.data !== undefined || key.startsWith("-"));
     let pushed: scripts.Pushed | undefined;
-    const words = items.map(itemWords); // all are checked before any is stored
-    for (let i = 0; i < words.length; i += CHUNK) {
-      pushed = await this.redis.run(scripts.push, keys, [
-        ...this.#pushHead(key, options.data, options.maxWaitMs),
-        ...words.slice(i, i + CHUNK).flat(),
-      ]);
+    const calls: (string | Buffer)[][] = []; // all items are checked before any is stored
+    for (const [i, item] of items.entries()) {
+      if (i % CHUNK === 0) calls.push(this.#pushHead(key, options.data, options.maxWaitMs));
+      addItem(calls[calls.length - 1] ?? [], item.body, item);
     }
+    for (const args of calls) pushed = await this.redis.run(scripts.push, keys, args);
     return pushed;
   }
 
@@ -235,15 +235,17 @@ export class MergeQueue implements AsyncDisposable {
     key: string,
     data: Readonly<Record<string, string>> | undefined,
     maxWaitMs: number | undefined,
-  ): (string | number)[] {
+  ): (string | Buffer)[] {
     checkKey(key);
     const { maxItems, maxBytes, idempotencyMs } = this.options;
     const wait = maxWaitMs ?? this.options.maxWaitMs;
     if (!(wait >= 0)) throw new InvalidArgumentError("maxWaitMs", wait, "at least 0");
-    const words = data === undefined ? [] : Object.entries(data).flat();
-    const single = key.startsWith("-") ? 1 : 0;
-    const head = [key, this.keys.channel, maxItems, maxBytes, Math.round(wait), single];
-    return [...head, idempotencyMs, words.length, ...words];
+    const single = key.startsWith("-") ? "1" : "0";
+    const limits = [String(maxItems), String(maxBytes), String(Math.round(wait))];
+    const head = [key, this.keys.channel, ...limits, single, String(idempotencyMs)];
+    if (data === undefined) return [...head, "0"];
+    const words = Object.entries(data).flat();
+    return [...head, String(words.length), ...words];
   }
 }
 
@@ -286,16 +288,20 @@ export function secondsText(seconds: number): string {
   return seconds.toFixed(3);
 }
 
-function itemWords(item: PushItem): (string | Buffer)[] {
-  const { ontime = 0, overwrite = "once", id = newItemId(), contentType, body } = item;
+/** Appends the five words of an item. */
+function addItem(
+  args: (string | Buffer)[],
+  body: string | Buffer,
+  { ontime = 0, overwrite = "once", id = newItemId(), contentType }: Omit<PushItem, "body">,
+): void {
   if (overwrite !== "always" && overwrite !== "once") {
     throw new InvalidArgumentError("overwrite", overwrite, "always or once");
   }
   if (/\s/.test(id) || id === "") {
     throw new InvalidArgumentError("id", id, "a text without spaces");
   }
-  const rest = headRest(currentTraceparent(), contentType);
-  return [ontime <= 0 ? "0" : secondsText(ontime), overwrite, id, rest, toBytes(body)];
+  const time = ontime <= 0 ? "0" : secondsText(ontime);
+  args.push(time, overwrite, id, headRest(currentTraceparent(), contentType), toBytes(body));
 }
 
 function toBytes(body: string | Buffer): string | Buffer {
