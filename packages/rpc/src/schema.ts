@@ -28,11 +28,17 @@ export interface Issue {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
+/** A schema of whatever. */
+// biome-ignore lint/suspicious/noExplicitAny: `unknown` would refuse schemas of anything narrower
+export type AnySchema = Schema<any, any>;
+
 /** What may be passed for validation. */
-export type InputOf<S> = S extends Schema<infer Input, unknown> ? Input : unknown;
+export type InputOf<S> = S extends AnySchema ? Types<S>["input"] : unknown;
 
 /** What validation gives. */
-export type OutputOf<S> = S extends Schema<never, infer Output> ? Output : unknown;
+export type OutputOf<S> = S extends AnySchema ? Types<S>["output"] : unknown;
+
+type Types<S extends AnySchema> = NonNullable<S["~standard"]["types"]>;
 
 /** Issues as one line for a message: `name: expected text; age: too small`. */
 export function summary(issues: readonly Issue[]): string {
@@ -49,7 +55,7 @@ export function portable(issues: readonly Issue[]): readonly { message: string; 
 
 /** The schema as JSON Schema, if its library can tell. */
 export function jsonSchemaOf(
-  schema: Schema<never, unknown> | undefined,
+  schema: AnySchema | undefined,
   side: "input" | "output",
 ): Record<string, unknown> | undefined {
   try {

@@ -11,7 +11,7 @@
  */
 import { hostname } from "node:os";
 import { isReply, type Redis, RedisClock } from "@ropeway/core";
-import { Loop, newToken, resolveOptions, sleep, within } from "@ropeway/core/internal";
+import { Loop, newToken, resolveOptions, sleep } from "@ropeway/core/internal";
 import { AnswerDesk } from "./answer-desk.ts";
 import { createClient, type RpcClient } from "./client.ts";
 import type { ContextHost } from "./context.ts";
@@ -325,9 +325,8 @@ export class RpcServer implements AsyncDisposable {
     if (parts === undefined) return;
     const { dispatcher, desk, streams, clock, blocking, registrar } = parts;
     await Promise.all([this.#loop.close(), ...this.#custodians.map((each) => each.stop())]);
-    await within(this.#idle(dispatcher), { timeoutMs: this.#options.closeWithinMs }).catch(() => {
-      dispatcher.abortWhere(() => true, new ServerClosingError(this.#services[0]?.name ?? ""));
-    });
+    await this.#idle(dispatcher, performance.now() + this.#options.closeWithinMs);
+    dispatcher.abortWhere(() => true, new ServerClosingError(this.#services[0]?.name ?? ""));
     await sleep(0); // what was aborted answers now
     streams.close();
     await desk.drained();
@@ -340,8 +339,10 @@ export class RpcServer implements AsyncDisposable {
     await Promise.all([blocking.close(), client?.close(), clock.close()]);
   }
 
-  async #idle(dispatcher: Dispatcher): Promise<void> {
-    while (dispatcher.active > 0) await this.#nextFreeSlot(BUSY_LOOK_MS);
+  async #idle(dispatcher: Dispatcher, until: number): Promise<void> {
+    while (dispatcher.active > 0 && performance.now() < until) {
+      await this.#nextFreeSlot(Math.min(BUSY_LOOK_MS, until - performance.now()));
+    }
   }
 }
 

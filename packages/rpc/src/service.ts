@@ -13,22 +13,22 @@ import type { CallContext } from "./context.ts";
 import { InvalidParamsError, InvalidResultError } from "./errors.ts";
 import { checkName } from "./keys.ts";
 import {
+  type AnySchema,
   type InputOf,
   jsonSchemaOf,
   type OutputOf,
   portable,
-  type Schema,
   summary,
 } from "./schema.ts";
 
 /** One method: all members are optional. */
 export interface MethodDefinition {
   /** What the caller passes: an object, a tuple, or one value. */
-  readonly input?: Schema<never, unknown>;
+  readonly input?: AnySchema;
   /** What the caller gets; with `kind: "stream"` or `"duplex"`, each item of it. */
-  readonly output?: Schema<never, unknown>;
+  readonly output?: AnySchema;
   /** For `kind: "duplex"`: each item that the caller sends. */
-  readonly incoming?: Schema<never, unknown>;
+  readonly incoming?: AnySchema;
   /** One sentence for the registry. */
   readonly doc?: string;
   /** Names of positional arguments. @default the properties of `input`, if its library tells */
@@ -118,7 +118,7 @@ export function toParams(input: unknown): unknown {
 
 /** Checks one value; synchronous as long as the schema is. */
 export function validate(
-  schema: Schema<never, unknown> | undefined,
+  schema: AnySchema | undefined,
   value: unknown,
   fail: (why: string, issues: unknown) => Error,
 ): unknown {

@@ -27,7 +27,7 @@ const json = (value: unknown) => JSON.parse(String(value));
 
 /** A worker written to the document: BRPOP, run, LPUSH, EXPIRE. */
 async function serveOnce(
-  run: (call: Record<string, never>) => object | undefined,
+  run: (call: { id: string; params: unknown[] }) => object | undefined,
 ): Promise<string> {
   const popped = (await plain("BRPOP", "/api/t/request/user", "3")) as string[];
   const call = json(popped[1]);

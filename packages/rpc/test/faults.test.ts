@@ -1,0 +1,193 @@
+import { connect } from "@ropeway/core";
+import {
+  eventually,
+  otherServer,
+  startCluster,
+  startProxy,
+  startRedis,
+  startSentinelTrio,
+} from "@ropeway/testkit";
+import { describe, expect, test } from "vitest";
+import { createClient, type RpcClient, RpcServer } from "../src/index.ts";
+import { all, Stage } from "./stage.ts";
+
+const handlers = {
+  echo: ([value]: unknown[]) => value,
+  later: async ([value]: unknown[]) => {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    return value;
+  },
+  slow: async ([value]: unknown[]) => {
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return value;
+  },
+  async *count([n]: [number]) {
+    for (let i = 1; i <= n; i++) yield i;
+  },
+};
+
+/** Calls without pause until told to stop; says how long the slowest took and how they ended. */
+function load(client: RpcClient, timeoutMs: number) {
+  let going = true;
+  const outcomes: Record<string, number> = {};
+  let slowest = 0;
+  let wrong = 0;
+  let number = 0;
+  const caller = async () => {
+    while (going) {
+      const value = ++number;
+      const began = performance.now();
+      try {
+        if ((await client.call("demo.later", [value], { timeoutMs })) !== value) wrong += 1;
+        outcomes.ok = (outcomes.ok ?? 0) + 1;
+      } catch (error) {
+        const code = (error as { code: string }).code;
+        outcomes[code] = (outcomes[code] ?? 0) + 1;
+      }
+      slowest = Math.max(slowest, performance.now() - began);
+    }
+  };
+  const callers = Array.from({ length: 20 }, caller);
+  return {
+    outcomes,
+    stop: async () => {
+      going = false;
+      await Promise.all(callers);
+      return { outcomes, slowest, wrong };
+    },
+  };
+}
+
+const TIMEOUT_MS = 3_000;
+const GRACE_MS = 1_000; // the machine may be busy
+
+test("a Redis restart under load: nobody waits past the deadline, and calls go on after it", async () => {
+  await using stage = await Stage.open({ appendonly: true });
+  await stage.serve(handlers);
+  const client = await stage.client();
+  const running = load(client, TIMEOUT_MS);
+  await eventually(() => expect(running.outcomes.ok).toBeGreaterThan(100));
+  await stage.server.restart();
+  const before = running.outcomes.ok ?? 0;
+  await eventually(() => expect(running.outcomes.ok).toBeGreaterThan(before + 100), {
+    withinMs: 10_000,
+  });
+  const { slowest, wrong } = await running.stop();
+  expect(wrong).toBe(0);
+  expect(slowest).toBeLessThan(TIMEOUT_MS + GRACE_MS);
+  await stage.clear();
+});
+
+test("answers already written when Redis restarts are delivered after it", async () => {
+  await using stage = await Stage.open({ appendonly: true });
+  await using proxy = await startProxy(stage.server);
+  const far = await connect(proxy.url);
+  const client = await createClient(far, { ns: "t", timeoutMs: 15_000 });
+  const worker = await stage.serve(handlers);
+  await client.call("demo.echo", [0]);
+  await client.discover();
+  const calls = Array.from({ length: 200 }, (_, i) => client.call("demo.slow", [i]));
+  await eventually(() => expect(worker.stats().running).toBe(200));
+  proxy.refuse();
+  proxy.cut(); // the caller is away while its calls are answered
+  await eventually(() => expect(worker.stats().running).toBe(0));
+  await stage.server.restart();
+  await proxy.heal();
+  const outcomes = await Promise.allSettled(calls);
+  for (const [i, outcome] of outcomes.entries()) {
+    expect(outcome).toMatchObject({ status: "fulfilled", value: i });
+  }
+  await client.close();
+  await far.close();
+  await stage.clear();
+});
+
+test("cut and half-open connections lose no answer that was on its way", async () => {
+  await using server = await startRedis();
+  await using proxy = await startProxy(server);
+  const near = await connect(server.url);
+  const far = await connect(proxy.url, { heartbeatMs: 100, deadAfterMs: 400 });
+  const worker = await new RpcServer(near, { ns: "t" }).add("demo", handlers as never).start();
+  const client = await createClient(far, { ns: "t" });
+  await client.call("demo.echo", [0]);
+  await client.discover();
+  for (let round = 0; round < 3; round++) {
+    const calls = Array.from({ length: 100 }, (_, i) => client.call("demo.later", [i]));
+    setTimeout(() => proxy.cut(), 6 + round * 3);
+    const outcomes = await Promise.allSettled(calls);
+    const lost = outcomes.filter(({ status }) => status === "rejected");
+    // A push cut in the middle may never have arrived: those, and only those, may fail.
+    for (const { reason } of lost as PromiseRejectedResult[]) {
+      expect(["DEADLINE_EXCEEDED", "CONNECTION_LOST"]).toContain(reason.code);
+    }
+  }
+  await expect(client.call("demo.echo", ["after"])).resolves.toBe("after");
+  await client.close();
+  await worker.close();
+  await far.close();
+  await near.close();
+}, 40_000);
+
+test("a Sentinel failover under load: nobody waits past the deadline, and calls go on after it", async () => {
+  await using trio = await startSentinelTrio();
+  const redis = await connect(trio.url);
+  const worker = await new RpcServer(redis, { ns: "t" }).add("demo", handlers as never).start();
+  const client = await createClient(redis, { ns: "t" });
+  const running = load(client, TIMEOUT_MS);
+  await eventually(() => expect(running.outcomes.ok).toBeGreaterThan(50));
+  await trio.failover();
+  const before = running.outcomes.ok ?? 0;
+  await eventually(() => expect(running.outcomes.ok).toBeGreaterThan(before + 50), {
+    withinMs: 15_000,
+  });
+  const { slowest, wrong } = await running.stop();
+  expect(wrong).toBe(0);
+  expect(slowest).toBeLessThan(TIMEOUT_MS + GRACE_MS);
+  await client.close();
+  await worker.close();
+  await redis.close();
+}, 60_000);
+
+test("on Cluster everything of a tagged namespace works; one without a tag is refused", async () => {
+  await using cluster = await startCluster();
+  const redis = await connect(cluster.url);
+  await expect(createClient(redis, { ns: "t" })).rejects.toMatchObject({
+    code: "INVALID_OPTION",
+    details: { option: "ns" },
+  });
+  const ns = "{t}";
+  const options = { ns, node: "n1", group: "g" };
+  const worker = await new RpcServer(redis, options).add("demo", handlers as never).start();
+  const durable = new RpcServer(redis, { ns, atLeastOnce: true }).add("safe", handlers as never);
+  await durable.start();
+  const client = await createClient(redis, { ns });
+  await expect(client.call("demo.echo", [1])).resolves.toBe(1);
+  await expect(client.call("safe.echo", [2])).resolves.toBe(2);
+  await expect(all(client.stream("demo.count", [300]))).resolves.toHaveLength(300);
+  await expect(client.session("g", "c").call("demo.echo", [3])).resolves.toBe(3);
+  expect((await client.discover()).map(({ name }) => name)).toEqual(["demo", "safe"]);
+  await client.close();
+  await worker.close();
+  await durable.close();
+  await redis.close();
+}, 60_000);
+
+describe.each(["redis-8.0", "valkey-8.1"] as const)("on %s", (version) => {
+  const { reason } = otherServer(version);
+
+  test.skipIf(reason)(
+    `calls, streams, sessions and durable calls work ${reason ?? ""}`,
+    async () => {
+      await using stage = await Stage.open({ version });
+      await stage.serve(handlers as never, { node: "n1", group: "g" });
+      const client = await stage.client();
+      await expect(client.call("demo.echo", [1])).resolves.toBe(1);
+      await expect(all(client.stream("demo.count", [300]))).resolves.toHaveLength(300);
+      await expect(client.session("g", "c").call("demo.echo", [3])).resolves.toBe(3);
+      await stage.clear();
+      await stage.serve(handlers as never, { atLeastOnce: true });
+      await expect((await stage.client()).call("demo.echo", [4])).resolves.toBe(4);
+      await stage.clear();
+    },
+  );
+});

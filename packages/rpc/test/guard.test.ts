@@ -1,0 +1,153 @@
+import { eventually } from "@ropeway/testkit";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { Breaker } from "../src/breaker.ts";
+import { Bulkhead } from "../src/bulkhead.ts";
+import { Histogram } from "../src/histogram.ts";
+import { RetryBudget } from "../src/retry-budget.ts";
+import { Stage } from "./stage.ts";
+
+let stage: Stage;
+
+beforeAll(async () => {
+  stage = await Stage.open();
+});
+
+afterAll(async () => {
+  await stage.close();
+});
+
+afterEach(async () => {
+  await stage.clear();
+  await stage.server.command("FLUSHALL");
+});
+
+test("an idempotent call is sent again when an attempt is not answered, inside its deadline", async () => {
+  let runs = 0;
+  await stage.serve(
+    {
+      flaky: () => {
+        runs += 1;
+        return runs === 1 ? new Promise(() => {}) : "answered";
+      },
+    },
+    { closeWithinMs: 10 },
+  );
+  const client = await stage.client({ attemptTimeoutMs: 200 });
+  await expect(client.call("demo.flaky", [], { idempotent: true })).resolves.toBe("answered");
+  runs = 0;
+  await expect(client.call("demo.flaky", [], { timeoutMs: 400 })).rejects.toMatchObject({
+    code: "DEADLINE_EXCEEDED",
+  });
+  expect(runs).toBe(1);
+});
+
+test("an error of the handler is not retried", async () => {
+  let runs = 0;
+  await stage.serve({
+    fail: () => {
+      runs += 1;
+      throw new Error("no");
+    },
+  });
+  const client = await stage.client();
+  await expect(client.call("demo.fail", [], { idempotent: true })).rejects.toThrow("no");
+  expect(runs).toBe(1);
+});
+
+test("retries stop when too many calls fail", () => {
+  const budget = new RetryBudget();
+  const granted = Array.from({ length: 8 }, () => budget.failed());
+  expect(granted).toEqual([true, true, true, true, false, false, false, false]);
+  for (let i = 0; i < 60; i++) budget.succeeded();
+  expect(budget.failed()).toBe(true);
+});
+
+test("a breaker opens at its failure rate, lets one probe through, and closes again", async () => {
+  const breaker = new Breaker("s", { minCalls: 4, failureRate: 0.5, halfOpenAfterMs: 30 });
+  for (const failed of [false, true, false, true]) {
+    breaker.enter();
+    breaker.leave(failed);
+  }
+  expect(breaker.state).toBe("open");
+  expect(() => breaker.enter()).toThrow(expect.objectContaining({ code: "OVERLOADED" }));
+  await eventually(() => breaker.enter());
+  expect(breaker.state).toBe("half-open");
+  expect(() => breaker.enter()).toThrow(expect.objectContaining({ code: "OVERLOADED" }));
+  breaker.leave(false);
+  expect(breaker.state).toBe("closed");
+});
+
+test("a client's breaker refuses calls to a service that keeps failing, and only to that", async () => {
+  await stage.serve({
+    fail: () => {
+      throw new Error("no");
+    },
+  });
+  const client = await stage.client({ breaker: { minCalls: 3 } });
+  for (let i = 0; i < 3; i++) await expect(client.call("demo.fail")).rejects.toThrow("no");
+  await expect(client.call("demo.fail")).rejects.toMatchObject({ code: "OVERLOADED" });
+  const other = client.call("other.echo", [], { timeoutMs: 50 });
+  await expect(other).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
+});
+
+test("a bulkhead lets some run, some wait, and refuses the rest", async () => {
+  const bulkhead = new Bulkhead("s", { running: 2, waiting: 1 });
+  await bulkhead.enter();
+  await bulkhead.enter();
+  const third = bulkhead.enter();
+  await expect(bulkhead.enter()).rejects.toMatchObject({ code: "OVERLOADED" });
+  bulkhead.leave();
+  await third;
+  const abort = new AbortController();
+  const waiting = bulkhead.enter(abort.signal);
+  abort.abort();
+  await expect(waiting).rejects.toMatchObject({ code: "CANCELLED" });
+});
+
+test("a call to a service without a live worker fails at once if told so", async () => {
+  const client = await stage.client({ whenDown: "fail" });
+  await expect(client.call("demo.echo", [1])).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  await stage.serve({ echo: ([value]) => value });
+  await eventually(async () => {
+    await expect(client.call("demo.echo", [1])).resolves.toBe(1);
+  });
+});
+
+test("statistics tell calls, errors and percentiles", async () => {
+  const histogram = new Histogram();
+  for (let ms = 1; ms <= 100; ms++) histogram.record(ms, ms > 90);
+  const { calls, errors, p50Ms, p99Ms } = histogram.snapshot();
+  expect({ calls, errors }).toEqual({ calls: 100, errors: 10 });
+  expect(p50Ms).toBeGreaterThan(45);
+  expect(p50Ms).toBeLessThan(55);
+  expect(p99Ms).toBeGreaterThan(90);
+  expect(p99Ms).toBeLessThan(109);
+  await stage.serve({ echo: ([value]) => value }, { heartbeatMs: 50 });
+  const client = await stage.client();
+  await client.call("demo.echo", [1]);
+  await eventually(async () => {
+    const { methods, services } = await client.stats();
+    expect(methods["demo.echo"]).toMatchObject({ calls: 1, errors: 0 });
+    expect(services[0]?.workers[0]?.methods?.echo).toMatchObject({ calls: 1 });
+  });
+});
+
+test("a batch settles each call on its own", async () => {
+  await stage.serve({
+    echo: ([value]) => value,
+    fail: () => {
+      throw new Error("no");
+    },
+  });
+  const client = await stage.client();
+  const outcomes = await client.batch([
+    { target: "demo.echo", params: [1] },
+    { target: "demo.fail" },
+    { target: "demo.echo", params: [2] },
+  ]);
+  expect(outcomes).toMatchObject([
+    { status: "fulfilled", value: 1 },
+    { status: "rejected" },
+    { status: "fulfilled", value: 2 },
+  ]);
+});
