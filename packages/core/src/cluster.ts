@@ -23,6 +23,7 @@ import {
   ServerReplyError,
 } from "./errors.ts";
 import { slotOf } from "./keys.ts";
+import { Listeners } from "./listeners.ts";
 import type { Logger } from "./logger.ts";
 import type { Redis } from "./redis.ts";
 import type { Argument, Reply } from "./reply.ts";
@@ -53,8 +54,8 @@ export class ClusterRedis implements Redis {
   readonly #table: SlotTable;
   readonly #nodes = new Map<string, Connection>();
   readonly #lent = new Set<Lent>();
-  readonly #onLost = new Set<(error: ConnectionLostError) => void>();
-  readonly #onReady = new Set<() => void>();
+  readonly #lost = new Listeners<[ConnectionLostError]>();
+  readonly #ready = new Listeners();
   #closed: Promise<void> | undefined;
 
   constructor(endpoint: Endpoint, options: ResolvedConnectOptions) {
@@ -148,13 +149,11 @@ export class ClusterRedis implements Redis {
   }
 
   onLost(listener: (error: ConnectionLostError) => void): () => void {
-    this.#onLost.add(listener);
-    return () => void this.#onLost.delete(listener);
+    return this.#lost.add(listener);
   }
 
   onReady(listener: () => void): () => void {
-    this.#onReady.add(listener);
-    return () => void this.#onReady.delete(listener);
+    return this.#ready.add(listener);
   }
 
   close(): Promise<void> {
@@ -228,12 +227,8 @@ export class ClusterRedis implements Redis {
     let node = this.#nodes.get(name);
     if (node === undefined) {
       node = new Connection({ ...this.#plan, where: name, locate: async () => address });
-      node.onLost((error) => {
-        for (const listener of this.#onLost) listener(error);
-      });
-      node.onReady(() => {
-        for (const listener of this.#onReady) listener();
-      });
+      node.onLost((error) => this.#lost.tell(error));
+      node.onReady(() => this.#ready.tell());
       this.#nodes.set(name, node);
     }
     return node;

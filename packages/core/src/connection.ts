@@ -29,6 +29,7 @@ import {
   TimeoutError,
 } from "./errors.ts";
 import { explainReply, isNoScript, Link, type LinkOptions, wasNeverSent } from "./link.ts";
+import { Listeners } from "./listeners.ts";
 import type { Logger } from "./logger.ts";
 import { Loop } from "./loop.ts";
 import type { Argument, Reply } from "./reply.ts";
@@ -84,8 +85,8 @@ export class Connection implements AsyncDisposable {
   readonly #plan: ConnectionPlan;
   readonly #loop: Loop;
   readonly #waiting = new Set<Deferred<Link>>();
-  readonly #onLost = new Set<(error: ConnectionLostError) => void>();
-  readonly #onReady = new Set<() => void>();
+  readonly #lost = new Listeners<[ConnectionLostError]>();
+  readonly #ready = new Listeners();
   // Made here and not at load time: an SDK that is installed later would never see them.
   readonly #links = meterOf("core").createCounter("ropeway.redis.links", {
     description: "Connections that became ready",
@@ -190,14 +191,12 @@ export class Connection implements AsyncDisposable {
 
   /** Calls the listener at each loss; returns the way to stop that. */
   onLost(listener: (error: ConnectionLostError) => void): () => void {
-    this.#onLost.add(listener);
-    return () => void this.#onLost.delete(listener);
+    return this.#lost.add(listener);
   }
 
   /** Calls the listener each time a link is ready; returns the way to stop that. */
   onReady(listener: () => void): () => void {
-    this.#onReady.add(listener);
-    return () => void this.#onReady.delete(listener);
+    return this.#ready.add(listener);
   }
 
   /** Lets the answers under way arrive (bounded), then closes; later commands are refused. */
@@ -247,7 +246,7 @@ export class Connection implements AsyncDisposable {
     this.#failure = undefined;
     this.#links.add(1, { connection: this.#plan.link.name });
     for (const waiter of this.#waiting) waiter.resolve(link);
-    for (const listener of this.#onReady) listener();
+    this.#ready.tell();
   }
 
   #becomeLost(reason: unknown): void {
@@ -255,7 +254,7 @@ export class Connection implements AsyncDisposable {
     this.#failure = error;
     this.#losses.add(1, { connection: this.#plan.link.name });
     this.#plan.logger.warn({ where: this.where, err: error }, "connection lost, reconnecting");
-    for (const listener of this.#onLost) listener(error);
+    this.#lost.tell(error);
   }
 
   #failed(error: unknown): void {

@@ -5,6 +5,7 @@
  */
 import { Connection, type ConnectionPlan } from "./connection.ts";
 import type { Link } from "./link.ts";
+import { Listeners } from "./listeners.ts";
 
 /** Gets each message of its channel. */
 export type MessageListener = (message: Buffer, channel: string) => void;
@@ -14,7 +15,7 @@ export class Subscriber implements AsyncDisposable {
   readonly #connection: Connection;
   readonly #plan: ConnectionPlan;
   readonly #channels = new Map<string, Set<MessageListener>>();
-  readonly #onGap = new Set<() => void>();
+  readonly #gaps = new Listeners();
   #links = 0;
 
   constructor(plan: ConnectionPlan) {
@@ -28,7 +29,7 @@ export class Subscriber implements AsyncDisposable {
     });
     this.#connection.onReady(() => {
       this.#links += 1;
-      if (this.#links > 1) for (const listener of this.#onGap) listener();
+      if (this.#links > 1) this.#gaps.tell();
     });
   }
 
@@ -59,8 +60,7 @@ export class Subscriber implements AsyncDisposable {
 
   /** Calls the listener after a loss was mended: messages in between were missed. */
   onGap(listener: () => void): () => void {
-    this.#onGap.add(listener);
-    return () => void this.#onGap.delete(listener);
+    return this.#gaps.add(listener);
   }
 
   close(): Promise<void> {
