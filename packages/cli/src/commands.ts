@@ -8,6 +8,7 @@ import { configCommand } from "./commands/config.ts";
 import { doctorCommand } from "./commands/doctor.ts";
 import { portalCommand } from "./commands/portal.ts";
 import { queueCommand } from "./commands/queue.ts";
+import { rpcCommand } from "./commands/rpc.ts";
 import { upCommand } from "./commands/up.ts";
 import { versionCommand } from "./commands/version.ts";
 
@@ -15,6 +16,7 @@ export const commands: readonly (() => CliCommand)[] = [
   upCommand,
   portalCommand,
   queueCommand,
+  rpcCommand,
   doctorCommand,
   configCommand,
   completionCommand,

@@ -320,14 +320,24 @@ export class CallDesk implements PendingHost {
     const { id, route, extras } = pending;
     const refuse = (error: unknown) => pending.fail(error);
     extras.responseKey = keys.response(route.method, id);
+    if (extras.onProgress === undefined) {
+      const receive = (text: string) => receiveAnswer(pending, text);
+      this.inbox.watch(extras.responseKey, { receive, refuse });
+      return;
+    }
+    const progressKey = keys.progress(route.method, id);
+    const report = (text: string) => receiveAnswer(pending, `{"progress":${text}}`);
+    extras.progressKey = progressKey;
+    this.inbox.watch(progressKey, { receive: report, refuse });
     this.inbox.watch(extras.responseKey, {
-      receive: (text) => receiveAnswer(pending, text),
       refuse,
+      // The last reports may still lie in their list when the answer comes.
+      receive: (text) =>
+        void this.inbox
+          .look([progressKey])
+          .then((found) => found.flatMap(([, texts]) => texts).forEach(report), refuse)
+          .then(() => receiveAnswer(pending, text)),
     });
-    if (extras.onProgress === undefined) return;
-    extras.progressKey = keys.progress(route.method, id);
-    const receive = (text: string) => receiveAnswer(pending, `{"progress":${text}}`);
-    this.inbox.watch(extras.progressKey, { receive, refuse });
   }
 
   #notSent(error: unknown, texts: readonly string[], list: string): void {

@@ -1,0 +1,72 @@
+import { Option } from "commander";
+import { type CliCommand, defineCommand } from "../cli-command.ts";
+
+type Verbs = typeof import("../rpc/verbs.ts");
+
+/** `ropeway rpc ...`: services found, described and called, and a demo to try it with. */
+export function rpcCommand(): CliCommand {
+  const rpc = defineCommand("rpc", "Find services, call them, and see how they fare");
+  for (const verb of [listVerb(), describeVerb(), callVerb(), statsVerb(), serveDemoVerb()]) {
+    rpc.addCommand(verb);
+  }
+  return rpc;
+}
+
+function verbOf(name: string, summary: string): CliCommand {
+  return defineCommand(name, summary)
+    .uses("home", "redis.url", "redis.passwordFile")
+    .runs(async (context) =>
+      (await import("../rpc/verbs.ts")).verbs[name as keyof Verbs["verbs"]](context),
+    );
+}
+
+function wire(verb: CliCommand): CliCommand {
+  return verb
+    .addOption(
+      new Option("--dialect <name>", "the wire").choices(["jsonrpc", "kw"]).default("jsonrpc"),
+    )
+    .option("--prefix <prefix>", "the prefix of the kw wire", "redis_rpc");
+}
+
+function listVerb(): CliCommand {
+  return verbOf("list", "List services with their workers and waiting calls").option(
+    "--ns <ns>",
+    "only this namespace",
+  );
+}
+
+function describeVerb(): CliCommand {
+  return verbOf("describe", "Show the methods of a service").argument(
+    "<service>",
+    "as namespace/service",
+  );
+}
+
+function callVerb(): CliCommand {
+  return wire(verbOf("call", "Call a method and print its result as JSON"))
+    .argument("<target>", "as namespace/service.method; in the kw wire the function's name")
+    .argument("[params]", "a JSON array or object", "[]")
+    .option("--timeout <ms>", "how long to wait", "10000")
+    .option("--stream", "print the items of a stream, one line each")
+    .option("--progress", "print progress to standard error")
+    .option("--session <group:client>", "stick to one node of the group")
+    .explains(`ropeway rpc call shop/demo.add '[1,2]'
+ropeway rpc call --dialect kw --prefix shop add '{"a":1,"b":2}'`);
+}
+
+function statsVerb(): CliCommand {
+  return verbOf("stats", "Show calls, errors and latencies per method and worker").option(
+    "--ns <ns>",
+    "only this namespace",
+  );
+}
+
+function serveDemoVerb(): CliCommand {
+  return wire(verbOf("serve-demo", "Serve a service `demo` to try things with"))
+    .option("--ns <ns>", "the namespace of the jsonrpc wire", "default")
+    .option("--node <id>", "the name of this node")
+    .option("--group <group>", "take part in this session group")
+    .explains(
+      "It has echo(value), add(a,b), fail(message), slow(seconds) with progress, count(n) as a stream, and whoami().",
+    );
+}

@@ -1,0 +1,77 @@
+import { type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Spoken, speak } from "../spoken.ts";
+
+let server: RedisServer;
+const stop = new AbortController();
+const serving: Promise<Spoken>[] = [];
+
+const ropeway = (...args: string[]) => speak(["rpc", ...args], { env: { REDIS_URL: server.url } });
+const printed = async (...args: string[]) => {
+  const { code, stdout, stderr } = await ropeway(...args);
+  if (code !== 0) throw new Error(stderr);
+  return stdout;
+};
+
+function serveDemo(...args: string[]): void {
+  const world = { env: { REDIS_URL: server.url }, signal: stop.signal };
+  serving.push(speak(["rpc", "serve-demo", ...args], world));
+}
+
+beforeAll(async () => {
+  server = await startRedis();
+  serveDemo("--ns", "shop", "--node", "n1", "--group", "g");
+  serveDemo("--dialect", "kw", "--prefix", "p", "--node", "n2");
+});
+
+afterAll(async () => {
+  stop.abort("SIGINT");
+  for (const { code, stdout } of await Promise.all(serving)) {
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^serving .*\/demo as n\d; Ctrl-C stops\n$/);
+  }
+  await server.close();
+});
+
+test("a call prints its result as JSON, in both wires", async () => {
+  expect(await printed("call", "shop/demo.add", "[1,2]")).toBe("3\n");
+  expect(await printed("call", "shop/demo.add", '{"a":1,"b":2}')).toBe("3\n");
+  expect(await printed("call", "shop/demo.echo", '[{"x":[null]}]')).toBe('{"x":[null]}\n');
+  expect(await printed("call", "shop/demo.whoami")).toBe('"n1"\n');
+  const kw = ["--dialect", "kw", "--prefix", "p"];
+  expect(await printed("call", ...kw, "add", '{"a":1,"b":2}')).toBe("3\n");
+  expect(await printed("call", ...kw, "count", '{"n":3}')).toBe("[1,2,3]\n");
+});
+
+test("streams print a line per item, sessions find their node, progress goes to standard error", async () => {
+  expect(await printed("call", "--stream", "shop/demo.count", "[3]")).toBe("1\n2\n3\n");
+  expect(await printed("call", "--session", "g:me", "shop/demo.whoami")).toBe('"n1"\n');
+  const { stdout, stderr } = await ropeway("call", "--progress", "shop/demo.slow", "[0.05]");
+  expect(stdout).toBe('"took 0.05 s"\n');
+  expect(stderr).toContain("100 % step 10 of 10");
+});
+
+test("a failing call exits with 1 and says why; a wrong command line with 2", async () => {
+  const failed = await ropeway("call", "shop/demo.fail", '["no way"]');
+  expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining("no way") });
+  for (const args of [
+    ["call", "demo.add"],
+    ["call", "shop/demo"],
+    ["call", "shop/demo.add", "1"],
+    ["call", "shop/demo.add", "[1"],
+    ["call", "shop/demo.add", "--timeout", "soon"],
+    ["describe", "shop/nothing"],
+  ]) {
+    expect((await ropeway(...args)).code, args.join(" ")).toBe(2);
+  }
+});
+
+test("services are listed, described and counted", async () => {
+  const [listed] = JSON.parse(await printed("list", "--json"));
+  expect(listed).toMatchObject({ service: "shop/demo", workers: ["n1"], waiting: 0 });
+  expect(await printed("list", "--ns", "shop")).toContain("shop/demo");
+  expect(await printed("describe", "shop/demo")).toContain(
+    "count(n) -> any (stream)  A stream of the numbers from 1 to n.",
+  );
+  expect(JSON.parse(await printed("stats", "--json"))[0]).toMatchObject({ node: "n1" });
+});
