@@ -20,6 +20,8 @@ export interface KillPlan {
   /** How often Redis is killed and started again. */
   readonly restarts: number;
   readonly leaseMs: number;
+  /** How long each job takes. */
+  readonly jobMs: number;
   readonly withinMs: number;
   readonly seed: number;
 }
@@ -44,7 +46,7 @@ export async function chaosKill(plan: KillPlan): Promise<KillReport> {
   const server = await startRedis({ appendonly: true });
   const redis = await connect(server.url, { offlineWaitMs: 30_000 });
   const queue = new Queue(redis, "chaos");
-  const options = JSON.stringify({ concurrency: 20, leaseMs: plan.leaseMs, maxStalls: 1_000 });
+  const options = JSON.stringify({ concurrency: 10, leaseMs: plan.leaseMs, maxStalls: 1_000 });
   // A victim is replaced before the next one is chosen, or on a slow machine nobody would ever work.
   const spawn = async () => {
     const script = await spawnScript(FIXTURE, { args: [server.url, queue.name, options] });
@@ -54,7 +56,7 @@ export async function chaosKill(plan: KillPlan): Promise<KillReport> {
   const workers: Script[] = [];
   let [kills, restarts, over] = [0, 0, false];
   try {
-    const names = Array.from({ length: plan.jobs }, () => ({ name: "note" }));
+    const names = Array.from({ length: plan.jobs }, () => ({ name: "wait", data: plan.jobMs }));
     const jobs = await queue.addBulk(names);
     for (let i = 0; i < plan.workers; i++) workers.push(await spawn());
     const trouble = (async () => {

@@ -4,8 +4,9 @@ import { chaosKill, killLines } from "./kill.ts";
 const report = await chaosKill({
   jobs: Number(process.env.CHAOS_JOBS ?? 100_000),
   workers: 6,
-  killEveryMs: 1_500,
-  restarts: 3,
+  killEveryMs: 500,
+  restarts: 5,
+  jobMs: 20,
   leaseMs: 3_000,
   withinMs: 420_000,
   seed: Number(process.env.CHAOS_SEED ?? 1),

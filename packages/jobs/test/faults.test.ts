@@ -29,10 +29,11 @@ const ranOf = (queue: Queue) =>
 describe("kill -9", () => {
   it("of workers and of Redis loses no job, and only lost leases make a job run twice", async () => {
     const report = await chaosKill({
-      jobs: 3_000,
+      jobs: 4_000,
       workers: 2,
-      killEveryMs: 400,
+      killEveryMs: 300,
       restarts: 1,
+      jobMs: 10,
       leaseMs: 600,
       withinMs: 60_000,
       seed: 7,

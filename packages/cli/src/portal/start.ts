@@ -1,7 +1,7 @@
 /** Starting a portal with the settings. */
 import type { Logger, Redis } from "@ropeway/core";
 import { MergeQueue } from "@ropeway/merge";
-import { createPortal, type PortalStart, queuePart } from "@ropeway/portal";
+import { createPortal, jobsPart, type PortalStart, queuePart } from "@ropeway/portal";
 import { listenOn } from "../listen.ts";
 import { queueTargets } from "../queue/targets.ts";
 import { readSecret } from "../redis-access.ts";
@@ -51,7 +51,10 @@ async function startAt(
     trustProxy: proxies.length === 0 ? false : proxies.join(","),
     publicMetrics: values["portal.publicMetrics"],
     adminPassword: adminPassword(settings),
-    parts: [queuePart(queue, { targets: queueTargets(settings) })],
+    parts: [
+      queuePart(queue, { targets: queueTargets(settings) }),
+      jobsPart(redis, { prefix: `${values.prefix}:jobs` }),
+    ],
     logger,
   });
   const started = await portal.start(); // closes itself if it fails

@@ -1,0 +1,127 @@
+/** The routes about single jobs. */
+import { JobNotFoundError, type JobOptions } from "@ropeway/jobs";
+import { z } from "zod";
+import { needs } from "../access/permission.ts";
+import type { PortalApp } from "../part.ts";
+import { JobDetail, JobPage, JobStateName, NewJob } from "./jobs-contract.ts";
+import type { QueueShelf } from "./queue-shelf.ts";
+
+const view = { config: needs("job:view") };
+const operate = { config: needs("job:operate") };
+const QueuePath = z.object({ queue: z.string().min(1).max(1_000) });
+const JobPath = QueuePath.extend({ id: z.string().min(1).max(1_000) });
+const Search = z.object({
+  state: JobStateName.optional(),
+  name: z.string().max(1_000).optional(),
+  text: z.string().max(1_000).optional(),
+  group: z.string().max(1_000).optional(),
+  limit: z.coerce.number().int().min(1).max(500).default(50),
+  cursor: z
+    .string()
+    .regex(/^\d+\.\d+$/)
+    .optional(),
+});
+const Reason = z.object({ reason: z.string().max(200).default("") }).nullish();
+const Outcome = z.object({ outcome: z.enum(["removed", "signalled"]) });
+const Added = z.object({ id: z.string(), deduplicated: z.string().nullable() });
+const NO_BODY = z.undefined().describe("Done.");
+
+/** Adds them. */
+export function addJobRoutes(app: PortalApp, shelf: QueueShelf): void {
+  addLooking(app, shelf);
+  addChanging(app, shelf);
+}
+
+function addLooking(app: PortalApp, shelf: QueueShelf): void {
+  app.get(
+    "/api/jobs/queues/:queue/jobs",
+    {
+      ...view,
+      schema: {
+        summary: "Jobs by state, name, group and text",
+        description: "In the order in which they run; ended ones newest first.",
+        params: QueuePath,
+        querystring: Search,
+        response: { 200: JobPage },
+      },
+    },
+    async (request) => {
+      const given = Object.entries(request.query).filter(([, value]) => value !== undefined);
+      const page = await shelf.get(request.params.queue).search(Object.fromEntries(given));
+      return { jobs: page.jobs, cursor: page.cursor ?? null };
+    },
+  );
+  app.get(
+    "/api/jobs/queues/:queue/jobs/:id",
+    { ...view, schema: { summary: "One job", params: JobPath, response: { 200: JobDetail } } },
+    async (request) => {
+      const { queue, id } = request.params;
+      const job = await shelf.get(queue).get(id);
+      if (job === undefined) throw new JobNotFoundError(queue, id);
+      return job;
+    },
+  );
+}
+
+function addChanging(app: PortalApp, shelf: QueueShelf): void {
+  app.post(
+    "/api/jobs/queues/:queue/jobs",
+    {
+      ...operate,
+      schema: { summary: "Add a job", params: QueuePath, body: NewJob, response: { 201: Added } },
+    },
+    async (request, reply) => {
+      const { name, data, options = {} } = request.body;
+      const given = Object.entries(options).filter(([, value]) => value !== undefined);
+      const wishes = Object.fromEntries(given) as JobOptions;
+      const job = await shelf.get(request.params.queue).add(name, data, wishes);
+      return reply.code(201).send({ id: job.id, deduplicated: job.deduplicated ?? null });
+    },
+  );
+  for (const [verb, summary] of [
+    ["retry", "Run an ended job again"],
+    ["promote", "End a job's delay"],
+  ] as const) {
+    app.post(
+      `/api/jobs/queues/:queue/jobs/:id/${verb}`,
+      { ...operate, schema: { summary, params: JobPath, response: { 204: NO_BODY } } },
+      async (request, reply) => {
+        const { queue, id } = JobPath.parse(request.params);
+        await shelf.get(queue)[verb](id);
+        return reply.code(204).send();
+      },
+    );
+  }
+  app.post(
+    "/api/jobs/queues/:queue/jobs/:id/cancel",
+    {
+      ...operate,
+      schema: {
+        summary: "Take a job out of the queue, or ask its handler to stop",
+        params: JobPath,
+        body: Reason,
+        response: { 200: Outcome },
+      },
+    },
+    async (request) => {
+      const { queue, id } = request.params;
+      return { outcome: await shelf.get(queue).cancel(id, request.body?.reason) };
+    },
+  );
+  app.delete(
+    "/api/jobs/queues/:queue/jobs/:id",
+    {
+      ...operate,
+      schema: {
+        summary: "Forget a job that is not running",
+        params: JobPath,
+        response: { 204: NO_BODY },
+      },
+    },
+    async (request, reply) => {
+      const { queue, id } = request.params;
+      await shelf.get(queue).remove(id);
+      return reply.code(204).send();
+    },
+  );
+}

@@ -1,0 +1,216 @@
+/** What the routes of the task queues take and answer; see contract.ts. */
+import { z } from "zod";
+
+/** Where a job can be in its life. */
+export type JobStateName = "waiting" | "delayed" | "active" | "blocked" | "completed" | "failed";
+export const JobStateName: z.ZodType<JobStateName> = z.enum([
+  "waiting",
+  "delayed",
+  "active",
+  "blocked",
+  "completed",
+  "failed",
+]);
+
+/** A queue in numbers. */
+export interface JobQueueView {
+  readonly name: string;
+  readonly counts: Readonly<Record<JobStateName, number>>;
+  readonly paused: boolean;
+  /** How long the next job has waited. */
+  readonly oldestWaitingMs: number | null;
+  /** Since the queue exists. */
+  readonly totals: Readonly<Record<"completed" | "failed" | "retried" | "stalled", number>>;
+}
+const queueShape = {
+  name: z.string(),
+  counts: z.object({
+    waiting: z.int(),
+    delayed: z.int(),
+    active: z.int(),
+    blocked: z.int().describe("Parents of flows that wait for their children."),
+    completed: z.int().describe("Those that are kept."),
+    failed: z.int().describe("The dead letters."),
+  }),
+  paused: z.boolean(),
+  oldestWaitingMs: z.number().nullable().describe("How long the next job has waited."),
+  totals: z
+    .object({ completed: z.int(), failed: z.int(), retried: z.int(), stalled: z.int() })
+    .describe("Since the queue exists."),
+};
+export const JobQueueView: z.ZodType<JobQueueView> = z.object(queueShape);
+
+const rate = z.object({ max: z.int().min(1), perMs: z.number().min(1) });
+const limits = z.object({
+  concurrency: z.int().min(1).nullable().optional(),
+  rate: rate.nullable().optional(),
+  groupConcurrency: z.int().min(1).nullable().optional(),
+  groupRate: rate.nullable().optional(),
+});
+
+/** At most so many jobs in so many ms. */
+export interface JobRate {
+  readonly max: number;
+  readonly perMs: number;
+}
+
+/** Limits that all workers obey; null takes one away. */
+export interface JobLimits {
+  readonly concurrency?: number | null | undefined;
+  readonly rate?: JobRate | null | undefined;
+  readonly groupConcurrency?: number | null | undefined;
+  readonly groupRate?: JobRate | null | undefined;
+}
+export const JobLimits: z.ZodType<JobLimits> = limits;
+
+/** A queue with who works on it and what recurs. */
+export interface JobQueueDetail extends JobQueueView {
+  readonly limits: JobLimits;
+  readonly workers: readonly {
+    readonly id: string;
+    readonly name: string;
+    readonly concurrency: number;
+    readonly startedAt: number;
+    readonly seenAt: number;
+  }[];
+  readonly schedules: readonly {
+    readonly id: string;
+    readonly name: string;
+    readonly cron?: string | undefined;
+    readonly timeZone?: string | undefined;
+    readonly everyMs?: number | undefined;
+    readonly nextAt?: number | undefined;
+  }[];
+}
+export const JobQueueDetail: z.ZodType<JobQueueDetail> = z.object({
+  ...queueShape,
+  limits,
+  workers: z.array(
+    z.object({
+      id: z.string(),
+      name: z.string(),
+      concurrency: z.int(),
+      startedAt: z.number(),
+      seenAt: z.number().describe("Its last sign of life, ms."),
+    }),
+  ),
+  schedules: z.array(
+    z.object({
+      id: z.string(),
+      name: z.string(),
+      cron: z.string().optional(),
+      timeZone: z.string().optional(),
+      everyMs: z.number().optional(),
+      nextAt: z.number().optional().describe("When it is due next, ms."),
+    }),
+  ),
+});
+
+/** Everything that is known of a job; times in ms. */
+export interface JobDetail {
+  readonly id: string;
+  readonly state: JobStateName;
+  readonly name: string;
+  readonly data?: unknown;
+  readonly addedAt: number;
+  readonly attempts: number;
+  readonly maxAttempts: number;
+  readonly stalls: number;
+  readonly priority: number;
+  readonly group?: string | undefined;
+  readonly parent?: string | undefined;
+  readonly children?: number | undefined;
+  readonly schedule?: string | undefined;
+  readonly dueAt?: number | undefined;
+  readonly worker?: string | undefined;
+  readonly activeSince?: number | undefined;
+  readonly fence?: number | undefined;
+  readonly progress?: unknown;
+  readonly logs?: readonly string[] | undefined;
+  readonly result?: unknown;
+  readonly failure?: JobFailureView | undefined;
+  readonly endedAt?: number | undefined;
+  readonly malformed?: true | undefined;
+}
+
+/** The error of a job's last attempt. */
+export interface JobFailureView {
+  readonly name: string;
+  readonly message: string;
+  readonly code?: string | undefined;
+  readonly stack?: string | undefined;
+}
+export const JobDetail: z.ZodType<JobDetail> = z.object({
+  id: z.string(),
+  state: JobStateName,
+  name: z.string(),
+  data: z.unknown().optional(),
+  addedAt: z.number(),
+  attempts: z.int().describe("Attempts that have ended."),
+  maxAttempts: z.int(),
+  stalls: z.int().describe("How often it lost its worker."),
+  priority: z.int(),
+  group: z.string().optional(),
+  parent: z.string().optional(),
+  children: z.int().optional(),
+  schedule: z.string().optional(),
+  dueAt: z.number().optional(),
+  worker: z.string().optional(),
+  activeSince: z.number().optional(),
+  fence: z.int().optional(),
+  progress: z.unknown().optional(),
+  logs: z.array(z.string()).readonly().optional(),
+  result: z.unknown().optional(),
+  failure: z
+    .object({
+      name: z.string(),
+      message: z.string(),
+      code: z.string().optional(),
+      stack: z.string().optional(),
+    })
+    .optional()
+    .describe("The error of the last attempt."),
+  endedAt: z.number().optional(),
+  malformed: z.literal(true).optional(),
+});
+
+/** One page of jobs. */
+export interface JobPage {
+  readonly jobs: readonly JobDetail[];
+  readonly cursor: string | null;
+}
+export const JobPage: z.ZodType<JobPage> = z.object({
+  jobs: z.array(JobDetail),
+  cursor: z.string().nullable(),
+});
+
+/** A job to add. */
+export interface NewJob {
+  readonly name: string;
+  readonly data?: unknown;
+  readonly options?: NewJobOptions | undefined;
+}
+
+/** What a job can be given over HTTP. */
+export interface NewJobOptions {
+  readonly id?: string | undefined;
+  readonly delayMs?: number | undefined;
+  readonly priority?: number | undefined;
+  readonly attempts?: number | undefined;
+  readonly group?: string | undefined;
+  readonly timeoutMs?: number | undefined;
+}
+export const NewJob: z.ZodType<NewJob> = z.object({
+  name: z.string().min(1).max(1_000),
+  data: z.unknown().optional(),
+  options: z
+    .object({
+      id: z.string().min(1).max(1_000).optional(),
+      delayMs: z.number().min(0).optional(),
+      priority: z.int().optional(),
+      attempts: z.int().min(1).optional(),
+      group: z.string().min(1).max(1_000).optional(),
+      timeoutMs: z.number().min(1).optional(),
+    })
+    .optional(),
+});

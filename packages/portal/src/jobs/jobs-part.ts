@@ -1,0 +1,204 @@
+/** Task queues in the portal: queues, jobs, what can be done to them, and live events. */
+import type { Redis } from "@ropeway/core";
+import { JOB_STATES, type JobState, type Queue, type QueueLimits } from "@ropeway/jobs";
+import { DEFAULT_PREFIX } from "@ropeway/jobs/internal";
+import { Gauge, type Registry } from "prom-client";
+import { z } from "zod";
+import { needs } from "../access/permission.ts";
+import type { PortalApp, PortalPart } from "../part.ts";
+import { serveEvents } from "../sse.ts";
+import { addJobRoutes } from "./job-routes.ts";
+import { JobLimits, JobQueueDetail, JobQueueView, JobStateName } from "./jobs-contract.ts";
+import { QueueShelf } from "./queue-shelf.ts";
+
+/** What the part is given. */
+export interface JobsPartOptions {
+  /** What the queues' keys begin with. @default "ropeway:jobs" */
+  readonly prefix?: string;
+}
+
+const view = { config: needs("job:view") };
+const operate = { config: needs("job:operate") };
+const QueuePath = z.object({ queue: z.string().min(1).max(1_000) });
+const Drain = z.object({
+  states: z.array(JobStateName).min(1).default(["waiting", "delayed"]),
+  olderThanMs: z.number().min(0).default(0),
+});
+const Count = z.object({ jobs: z.int() });
+const NO_BODY = z.undefined().describe("Done.");
+
+/** The part for the task queues. */
+export function jobsPart(redis: Redis, options: JobsPartOptions = {}): PortalPart {
+  const shelf = new QueueShelf(redis, options.prefix ?? DEFAULT_PREFIX);
+  return {
+    name: "jobs",
+    about: {
+      en: "Task queues: what waits, runs and failed, and what to do about it.",
+      zh: "任务队列：等待中、运行中和失败的任务，以及对它们的操作。",
+    },
+    permissions: {
+      "job:view": { least: "viewer", means: "See queues, jobs, workers and schedules." },
+      "job:operate": {
+        least: "operator",
+        means: "Add, retry, promote, cancel and remove jobs; pause, limit and drain queues.",
+      },
+    },
+    routes(app) {
+      addQueues(app, shelf);
+      addOperations(app, shelf);
+      addEvents(app, shelf);
+      addJobRoutes(app, shelf);
+    },
+    metrics: (registry) => addMetrics(registry, shelf),
+    close: () => shelf.close(),
+  };
+}
+
+function addQueues(app: PortalApp, shelf: QueueShelf): void {
+  app.get(
+    "/api/jobs/queues",
+    {
+      ...view,
+      schema: { summary: "All queues in numbers", response: { 200: z.array(JobQueueView) } },
+    },
+    async () => Promise.all((await shelf.names()).map((name) => queueView(shelf.get(name)))),
+  );
+  app.get(
+    "/api/jobs/queues/:queue",
+    {
+      ...view,
+      schema: {
+        summary: "One queue, its workers, limits and schedules",
+        params: QueuePath,
+        response: { 200: JobQueueDetail },
+      },
+    },
+    async (request) => {
+      const queue = shelf.get(request.params.queue);
+      const [numbers, limits, workers, schedules] = await Promise.all([
+        queueView(queue),
+        queue.limits(),
+        queue.workers(),
+        queue.schedules(),
+      ]);
+      return { ...numbers, limits, workers, schedules };
+    },
+  );
+}
+
+function addOperations(app: PortalApp, shelf: QueueShelf): void {
+  const done = (summary: string) => ({
+    ...operate,
+    schema: { summary, params: QueuePath, response: { 204: NO_BODY } },
+  });
+  app.post(
+    "/api/jobs/queues/:queue/pause",
+    done("Take no jobs until resumed"),
+    async (request, reply) => {
+      await shelf.get(request.params.queue).pause();
+      return reply.code(204).send();
+    },
+  );
+  app.post("/api/jobs/queues/:queue/resume", done("End a pause"), async (request, reply) => {
+    await shelf.get(request.params.queue).resume();
+    return reply.code(204).send();
+  });
+  app.put(
+    "/api/jobs/queues/:queue/limits",
+    {
+      ...operate,
+      schema: {
+        summary: "Set limits; null takes one away",
+        params: QueuePath,
+        body: JobLimits,
+        response: { 200: JobLimits },
+      },
+    },
+    async (request) => {
+      const queue = shelf.get(request.params.queue);
+      await queue.setLimits(request.body as QueueLimits);
+      return queue.limits();
+    },
+  );
+  app.post(
+    "/api/jobs/queues/:queue/retry-failed",
+    {
+      ...operate,
+      schema: { summary: "Run all failed jobs again", params: QueuePath, response: { 200: Count } },
+    },
+    async (request) => ({ jobs: await shelf.get(request.params.queue).retryAll() }),
+  );
+  app.post(
+    "/api/jobs/queues/:queue/drain",
+    {
+      ...operate,
+      schema: {
+        summary: "Forget jobs by state; those running stay",
+        params: QueuePath,
+        body: Drain,
+        response: { 200: Count },
+      },
+    },
+    async (request) => {
+      const { states, olderThanMs } = request.body;
+      const idle = states.filter(
+        (state): state is Exclude<JobState, "active"> => state !== "active",
+      );
+      return { jobs: await shelf.get(request.params.queue).drain(idle, { olderThanMs }) };
+    },
+  );
+}
+
+function addEvents(app: PortalApp, shelf: QueueShelf): void {
+  app.get(
+    "/api/jobs/queues/:queue/events",
+    { ...view, schema: { summary: "What happens in a queue, live", params: QueuePath } },
+    (request, reply) =>
+      serveEvents(reply, async (stream) => {
+        await using events = await shelf.get(request.params.queue).events();
+        const ended = new Promise<void>((resolve) => {
+          stream.signal.addEventListener("abort", () => resolve(), { once: true });
+        });
+        events.on("event", (event) => {
+          // A client that cannot keep up is given up by the stream itself.
+          stream.send({ event: event.event, data: event }).catch(() => undefined);
+        });
+        await ended;
+      }),
+  );
+}
+
+async function queueView(queue: Queue): Promise<JobQueueView> {
+  const { paused, oldestWaitingMs, totals, ...counts } = await queue.counts();
+  return { name: queue.name, counts, paused, oldestWaitingMs: oldestWaitingMs ?? null, totals };
+}
+
+/** The gauges that /metrics shows; docs/reference/metrics.md lists them. */
+function addMetrics(registry: Registry, shelf: QueueShelf): void {
+  const registers = [registry];
+  const oldest = new Gauge({
+    name: "ropeway_jobs_oldest_waiting_seconds",
+    help: "How long the next job of the queue has waited.",
+    labelNames: ["queue"],
+    registers,
+  });
+  new Gauge({
+    name: "ropeway_jobs",
+    help: "Jobs by queue and state.",
+    labelNames: ["queue", "state"],
+    registers,
+    async collect() {
+      // A Redis that is away leaves them as they were.
+      const names = await shelf.names().catch(() => []);
+      for (const name of names) {
+        const counts = await shelf
+          .get(name)
+          .counts()
+          .catch(() => undefined);
+        if (counts === undefined) return;
+        for (const state of JOB_STATES) this.set({ queue: name, state }, counts[state]);
+        oldest.set({ queue: name }, (counts.oldestWaitingMs ?? 0) / 1_000);
+      }
+    },
+  });
+}

@@ -1,0 +1,103 @@
+import { connect, type Redis } from "@ropeway/core";
+import { Queue, Worker } from "@ropeway/jobs";
+import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { jobsPart } from "../src/index.ts";
+import { Stage } from "./stage.fixture.ts";
+
+let stage: Stage;
+let server: RedisServer;
+let redis: Redis;
+let admin: { authorization: string };
+const NAME = "mail: {urgent}/1";
+const BASE = `/api/jobs/queues/${encodeURIComponent(NAME)}`;
+
+beforeAll(async () => {
+  server = await startRedis();
+  redis = await connect(server.url);
+  stage = await Stage.open({ parts: [jobsPart(redis)] });
+  admin = await stage.bearer();
+});
+
+afterAll(async () => {
+  await stage.close();
+  await redis.close();
+  await server.close();
+});
+
+// biome-ignore lint/suspicious/noExplicitAny: answers are looked at, not typed
+const ask = async (path: string, init: object = {}): Promise<any> => {
+  const answer = await stage.ask(path, { headers: admin, ...init });
+  return answer.status === 204 ? undefined : answer.json();
+};
+
+test("every route needs an account, and changing needs more than looking", async () => {
+  const routes = stage.portal.routes.filter(({ url }) => url.startsWith("/api/jobs"));
+  expect(routes.length).toBeGreaterThanOrEqual(14);
+  for (const { method, url } of routes) {
+    const path = url.replace(":queue", "q").replace(":id", "x");
+    expect((await stage.ask(path, { method })).status).toBe(401);
+  }
+  await stage.addAccount("vera", "viewer");
+  const viewer = await stage.bearer("vera");
+  expect((await stage.ask("/api/jobs/queues", { headers: viewer })).status).toBe(200);
+  const pause = await stage.ask(`${BASE}/pause`, { method: "POST", headers: viewer });
+  expect(pause.status).toBe(403);
+});
+
+test("a job is added, found, promoted, failed, retried and removed", async () => {
+  const body = { name: "send", data: { to: "ann" }, options: { delayMs: 60_000, id: "a/b" } };
+  expect(await ask(`${BASE}/jobs`, { method: "POST", body })).toEqual({
+    id: "a/b",
+    deduplicated: null,
+  });
+  expect(await ask("/api/jobs/queues")).toMatchObject([{ name: NAME, counts: { delayed: 1 } }]);
+  const found = await ask(`${BASE}/jobs?text=ann&state=delayed`);
+  expect(found).toMatchObject({ jobs: [{ id: "a/b", data: { to: "ann" } }], cursor: null });
+  const job = `${BASE}/jobs/${encodeURIComponent("a/b")}`;
+  expect(await ask(`${job}/promote`, { method: "POST" })).toBeUndefined();
+  let broken = true;
+  const worker = new Worker(redis, NAME, () => {
+    if (broken) throw new Error("no luck");
+  });
+  await eventually(async () => expect(await ask(job)).toMatchObject({ state: "failed" }));
+  expect(await ask(job)).toMatchObject({ failure: { message: "no luck" } });
+  expect(await ask(`${job}/promote`, { method: "POST" })).toMatchObject({
+    code: "JOB_STATE",
+    status: 409,
+  });
+  broken = false;
+  expect(await ask(`${BASE}/retry-failed`, { method: "POST" })).toEqual({ jobs: 1 });
+  await eventually(async () => expect(await ask(job)).toMatchObject({ code: "JOB_NOT_FOUND" }));
+  expect(await ask(BASE)).toMatchObject({ workers: [{ id: worker.id }], totals: { failed: 1 } });
+  await worker.close();
+});
+
+test("a queue is paused, limited, drained, watched and counted", async () => {
+  await ask(`${BASE}/pause`, { method: "POST" });
+  const limits = { rate: { max: 5, perMs: 1_000 } };
+  expect(await ask(`${BASE}/limits`, { method: "PUT", body: limits })).toEqual(limits);
+  expect(await ask(BASE)).toMatchObject({ paused: true, limits });
+  await ask(`${BASE}/resume`, { method: "POST" });
+  const stream = await stage.ask(`${BASE}/events`, { headers: admin });
+  const reader = stream.body?.getReader() as ReadableStreamDefaultReader<Uint8Array>;
+  const queue = new Queue(redis, NAME);
+  let text = "";
+  const reading = (async () => {
+    while (!text.includes("event: added"))
+      text += new TextDecoder().decode((await reader.read()).value);
+  })();
+  await eventually(async () => {
+    await queue.add("watched");
+    if (!text.includes("event: added")) throw new Error("not yet");
+  });
+  await reading;
+  await reader.cancel();
+  const metrics = await (await stage.ask("/metrics", { headers: admin })).text();
+  expect(metrics).toContain(`ropeway_jobs{queue="${NAME}",state="waiting"}`);
+  expect((await ask(`${BASE}/drain`, { method: "POST", body: {} })).jobs).toBeGreaterThan(0);
+  expect(await ask(`${BASE}/jobs/nobody/cancel`, { method: "POST" })).toMatchObject({
+    code: "JOB_NOT_FOUND",
+  });
+  await queue.close();
+});
