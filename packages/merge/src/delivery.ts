@@ -45,7 +45,7 @@ export interface HttpDeliveryOptions {
   readonly resolver?: Resolver | undefined;
 }
 
-const table: OptionTable<HttpDeliveryOptions> = {
+export const deliveryOptions: OptionTable<HttpDeliveryOptions> = {
   targets: { default: [], rule: satisfying("a list of texts", isTexts) },
   httpsOnly: { default: false, rule: flag },
   signingKeys: { default: [], rule: satisfying("a list of whsec_... keys", isTexts) },
@@ -82,7 +82,7 @@ export class HttpDispatcher implements AsyncDisposable {
     options: HttpDeliveryOptions = {},
     dispatching: DispatcherOptions = {},
   ): Promise<HttpDispatcher> {
-    const chosen = resolveOptions(table, options);
+    const chosen = resolveOptions(deliveryOptions, options);
     const { timeoutMs, httpsOnly, maxSockets, maxResponseBytes } = chosen;
     const leaseMs = dispatching.leaseMs ?? 30_000;
     if (leaseMs < timeoutMs + 1_000) {
