@@ -46,7 +46,7 @@ test("without its Redis a portal is alive, not ready, and says 503; then it reco
 });
 
 test("a Redis that does not answer in time makes the portal not ready, and is asked only once", async () => {
-  await using stage = await Stage.open({ readyWithinMs: 50 });
+  await using stage = await Stage.open({ readyWithinMs: 500 });
   const pings = async () => {
     const stats = String(await stage.server.command("INFO", "commandstats"));
     return Number(/cmdstat_ping:calls=(\d+)/.exec(stats)?.[1] ?? 0);

@@ -108,7 +108,7 @@ test("the URL can be opened also when the portal listens everywhere", async () =
 
 test("while it closes, a portal is not ready, takes no one new, and finishes what it began", async () => {
   const { part, asked, answer } = slowPart();
-  const portal = createPortal(redis, { parts: [part], closeDelayMs: 300 });
+  const portal = createPortal(redis, { parts: [part], closeDelayMs: 1_500 });
   const { url } = await portal.start();
   const agent = new Agent({ keepAlive: true });
   const slow = ask(`${url}/slow`, agent);
