@@ -6,6 +6,7 @@ import type { CliCommand } from "./cli-command.ts";
 import { completionCommand } from "./commands/completion.ts";
 import { configCommand } from "./commands/config.ts";
 import { doctorCommand } from "./commands/doctor.ts";
+import { jobsCommand } from "./commands/jobs.ts";
 import { portalCommand } from "./commands/portal.ts";
 import { queueCommand } from "./commands/queue.ts";
 import { rpcCommand } from "./commands/rpc.ts";
@@ -16,6 +17,7 @@ export const commands: readonly (() => CliCommand)[] = [
   upCommand,
   portalCommand,
   queueCommand,
+  jobsCommand,
   rpcCommand,
   doctorCommand,
   configCommand,

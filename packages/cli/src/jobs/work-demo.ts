@@ -1,0 +1,51 @@
+/** `ropeway jobs work-demo`: a worker with handlers for trying things. */
+
+import { sleep } from "@ropeway/core/internal";
+import { type JobContext, Worker } from "@ropeway/jobs";
+import type { Context } from "../context.ts";
+import { UsageError } from "../errors.ts";
+import { findRedis, openRedis } from "../redis-access.ts";
+import { aborted } from "../wait.ts";
+
+const STEPS = 10;
+
+/** Sleeps in steps, shows how far it is, and stops when told to. */
+async function sleepJob(job: JobContext<number | { ms?: number } | undefined>): Promise<string> {
+  const ms = Number(typeof job.data === "object" ? job.data.ms : job.data) || 1_000;
+  for (let step = 1; step <= STEPS; step++) {
+    await sleep(ms / STEPS, job.signal);
+    await job.progress({ percent: (step * 100) / STEPS });
+  }
+  return `slept ${ms} ms`;
+}
+
+function failJob(job: JobContext): never {
+  throw new Error(typeof job.data === "string" ? job.data : "this job always fails");
+}
+
+/** Works until Ctrl-C. */
+export async function workDemo(context: Context): Promise<void> {
+  const { options, output, signal } = context;
+  const concurrency = Number(options.concurrency);
+  if (!Number.isInteger(concurrency)) throw new UsageError("--concurrency must be a whole number");
+  const queue = String(options.queue);
+  await using redis = await openRedis(await findRedis(context));
+  const handlers = { echo: (job: JobContext) => job.data, sleep: sleepJob, fail: failJob };
+  const prefix = `${context.settings().values.prefix}:jobs`;
+  await using worker = new Worker(redis, queue, handlers, {
+    prefix,
+    concurrency,
+    autostart: false,
+  });
+  const tell = (word: string, job: JobContext, more: unknown) => {
+    if (output.json) output.line(JSON.stringify({ event: word, id: job.id, name: job.name, more }));
+    else output.line(`${word.padEnd(9)}  ${job.id}  ${job.name}  ${JSON.stringify(more ?? null)}`);
+  };
+  worker.on("completed", (job, result) => tell("completed", job, result));
+  worker.on("failed", (job, error) =>
+    tell("failed", job, error instanceof Error ? error.message : error),
+  );
+  await worker.start();
+  output.note(`working on ${queue}: echo, sleep, fail; Ctrl-C ends it`);
+  await aborted(signal);
+}
