@@ -1,5 +1,4 @@
 /** Which Redis a command talks to, and the way in. */
-import { readFileSync } from "node:fs";
 import {
   AuthFailedError,
   ConnectFailedError,
@@ -12,7 +11,8 @@ import {
   ServerTooOldError,
 } from "@ropeway/core";
 import type { Context } from "./context.ts";
-import { NoRedisError, UnreadableFileError } from "./errors.ts";
+import { NoRedisError } from "./errors.ts";
+import { readSecret } from "./secret.ts";
 import type { LoadedSettings } from "./settings/load.ts";
 import { homeAt } from "./up/home.ts";
 import { holderOf } from "./up/home-claim.ts";
@@ -65,14 +65,5 @@ export async function openRedis(
     const advice = `check that server, or change ${where}`;
     const context = { cause: error, details: { ...details, advice } };
     throw new RopewayError(code, `${message}; ${advice}`, context);
-  }
-}
-
-/** The text of a secret's file, without the line's end that editors add. */
-export function readSecret(path: string): string {
-  try {
-    return readFileSync(path, "utf8").replace(/\r?\n$/, "");
-  } catch (error) {
-    throw new UnreadableFileError(path, `${(error as NodeJS.ErrnoException).code}`, error);
   }
 }

@@ -62,7 +62,8 @@ async function checkPort(
   const { values, origins } = settings;
   const port = values[key];
   if (port === 0) return ok(key, "any free one");
-  if (await isFree(values["portal.host"], port)) return ok(key, `${port} is free`);
+  const host = values[key === "queue.port" ? "queue.host" : "portal.host"];
+  if (await isFree(host, port)) return ok(key, `${port} is free`);
   const holder = await holderOf(homeAt(values.home));
   const ours = [holder?.url, holder?.queueUrl].some((url) => url?.endsWith(`:${port}`));
   if (ours) return ok(key, `${port}, our own (pid ${holder?.pid})`);

@@ -2,8 +2,9 @@
 import { HttpDispatcher, MergeQueue } from "@ropeway/merge";
 import { QueueService } from "@ropeway/portal";
 import { listenOn } from "../listen.ts";
-import type { PartPlan } from "../portal/start.ts";
+import type { PartPlan } from "../portal/parts.ts";
 import { namingSettings } from "../refused-option.ts";
+import { secretOf } from "../secret.ts";
 import { queueTargets } from "./targets.ts";
 
 /** A queue that takes pushes and delivers them. */
@@ -26,9 +27,11 @@ export async function startQueue(plan: PartPlan): Promise<StartedQueue> {
       await queue.close();
     };
     try {
-      const host = values["portal.host"];
+      const host = values["queue.host"];
+      const token = secretOf(settings, "queue.token", "queue.tokenFile");
+      const tokens = token === undefined ? [] : [token];
       const service = await listenOn({ ...plan, key: "queue.port" }, (port) =>
-        QueueService.start(queue, { host, port, targets, logger }),
+        QueueService.start(queue, { host, port, tokens, targets, logger }),
       );
       const close = () => service.close().then(closeAll); // no new pushes while the last are sent
       return { url: service.url, targets, [Symbol.asyncDispose]: close };

@@ -28,7 +28,10 @@ export interface Settings {
   readonly "portal.publicMetrics": boolean;
   readonly "portal.adminPassword": string | undefined;
   readonly "portal.adminPasswordFile": string | undefined;
+  readonly "queue.host": string;
   readonly "queue.port": number;
+  readonly "queue.token": string | undefined;
+  readonly "queue.tokenFile": string | undefined;
   readonly "queue.targets": readonly string[];
   readonly "up.redisServer": string | undefined;
   readonly "up.programs": string | undefined;
@@ -85,7 +88,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     kind: textKind,
     default: "127.0.0.1",
     flag: "--host",
-    doc: "The address the portal and the queue listen on. Anything but loopback lets others in.",
+    doc: "The address the portal listens on. Anything but loopback lets others in.",
   },
   "portal.port": {
     kind: portKind(0),
@@ -117,11 +120,28 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     example: "/run/secrets/admin-password",
     doc: "A file that holds portal.adminPassword.",
   },
+  "queue.host": {
+    kind: textKind,
+    default: "127.0.0.1",
+    doc: "The address the merge queue listens on. It has no accounts: on anything but loopback, set queue.token.",
+  },
   "queue.port": {
     kind: portKind(0),
     default: 23334,
     env: "ROPEWAY_QUEUE_PORT",
     doc: "The port of the merge queue (v3). Unless it is set, a busy 23334 makes `ropeway up` choose another; 0 is any free one.",
+  },
+  "queue.token": {
+    kind: secretKind,
+    default: undefined,
+    orFile: "queue.tokenFile",
+    doc: "The token that requests to the merge queue must send as Authorization: Bearer. Unless it is set, none is needed.",
+  },
+  "queue.tokenFile": {
+    kind: pathKind,
+    default: undefined,
+    example: "/run/secrets/queue-token",
+    doc: "A file that holds queue.token.",
   },
   "queue.targets": {
     kind: listKind,

@@ -16,9 +16,9 @@ export async function logSince(path: string, from: number): Promise<string> {
   await using file = await open(path);
   const { size } = await file.stat();
   const start = Math.max(from, size - MOST_BYTES);
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.max(0, size - start)), {
-    position: start,
-  });
+  if (size <= start) return "";
+  const buffer = Buffer.alloc(size - start);
+  const { bytesRead } = await file.read(buffer, { position: start });
   return buffer.toString("utf8", 0, bytesRead).trim();
 }
 

@@ -46,6 +46,8 @@ export interface RedisChildOptions {
 }
 
 const HOST = "127.0.0.1";
+/** The words of Redis for a port that another program has. */
+const IN_USE = "Address already in use";
 const DRAWS = 10;
 const END_WITHIN_MS = 10_000;
 const LOOK_MS = 20;
@@ -121,28 +123,23 @@ export class RedisChild implements AsyncDisposable {
     const record = await readRecord(home);
     const left = await leftServer(home, record);
     if (left !== undefined) await endProcess(left);
-    if (asked !== undefined && !(await isFree(HOST, asked.number))) {
-      throw new PortInUseError("up.redisPort", asked.number, asked.where);
-    }
     // The port of the last time, so that a REDIS_URL somebody noted stays true.
     let port = asked?.number ?? record?.port ?? (await freePort(HOST));
     for (let draw = 1; ; draw++) {
-      if (await isFree(HOST, port)) {
-        this.#port = port;
-        const trouble = await this.#launch();
-        if (trouble === undefined) return;
-        if (!/Address already in use/i.test(trouble) || asked !== undefined || draw === DRAWS) {
-          throw new RedisStartError(`did not start: ${lastLine(trouble)}`, this.#options.log);
-        }
+      const trouble = (await isFree(HOST, port)) ? await this.#launch(port) : IN_USE;
+      if (trouble === undefined) return;
+      if (!trouble.includes(IN_USE) || draw === DRAWS) {
+        throw new RedisStartError(`did not start: ${lastLine(trouble)}`, this.#options.log);
       }
+      if (asked !== undefined) throw new PortInUseError("up.redisPort", port, asked.where);
       port = await freePort(HOST);
     }
   }
 
-  /** Starts the server on #port; what it said if it ended instead of becoming ready. */
-  async #launch(): Promise<string | undefined> {
+  /** Starts the server; what it said if it ended instead of becoming ready. */
+  async #launch(port: number): Promise<string | undefined> {
     const { command, home, log, appendfsync, signal } = this.#options;
-    const port = this.#port;
+    this.#port = port;
     const config = redisConfig({ folder: home.redis, host: HOST, port, appendfsync });
     await writeFile(configFile(home), config, { mode: 0o600 });
     await writeRecord(home, { port });
@@ -159,8 +156,9 @@ export class RedisChild implements AsyncDisposable {
     void server.exited.then(() => this.#guard.forget());
     const birth = await birthOf(server.pid);
     await writeRecord(home, { port, ...(birth === undefined ? {} : { process: birth }) });
+    const ended = server.exited.then(() => undefined);
     while (server.running) {
-      if ((await serverOf(home, port)) !== undefined) return undefined;
+      if ((await Promise.race([serverOf(home, port), ended])) !== undefined) return undefined;
       await sleep(LOOK_MS, AbortSignal.any([signal, this.#stop.signal]));
     }
     const exit = await server.exited;
@@ -192,7 +190,7 @@ export class RedisChild implements AsyncDisposable {
         throw new RedisStartError(`does not stay up${why}`, this.#options.log);
       }
       await sleep(backoff.next(), this.#stop.signal);
-      trouble = await this.#launch();
+      trouble = await this.#launch(this.#port);
     } while (trouble !== undefined);
     this.#options.onTrouble(`Redis is back at ${this.url}`);
   }

@@ -1,14 +1,14 @@
 /**
- * Everything on one machine. What it opens is closed in reverse by `await using`, on
- * Ctrl-C as on a failure half way: queue, portal, connection, Redis, log, claim.
+ * Everything on one machine. What it opens is closed in reverse by `await using`, on Ctrl-C as on a
+ * failure half way: queue, portal, connection, Redis, claim.
  */
 import { parseEndpoint } from "@ropeway/core";
-import { encodeService } from "@ropeway/merge";
 import { provide } from "@ropeway/provide";
 import type { Context } from "../context.ts";
 import { openLogger } from "../logger.ts";
+import type { PartPlan } from "../portal/parts.ts";
 import { sayReady } from "../portal/ready.ts";
-import { type PartPlan, startPortal } from "../portal/start.ts";
+import { startPortal } from "../portal/start.ts";
 import { startQueue } from "../queue/start.ts";
 import { configuredRedis, INTERACTIVE, openRedis, type RedisPlace } from "../redis-access.ts";
 import { aborted } from "../wait.ts";
@@ -37,7 +37,7 @@ export async function up(context: Context): Promise<void> {
   noteMoved(context, "portal.port", portal.url);
   noteMoved(context, "queue.port", queue.url);
   const shown = child?.url ?? redis.where;
-  sayReady(context, { portal, queue, redis: shown, tries: tries(portal.url, queue.url) });
+  sayReady(context, { portal, queue, redis: shown, tries: tries(portal.url) });
   await Promise.race([aborted(signal), ...(child === undefined ? [] : [child.failed])]);
   output.note("Stopping ...");
 }
@@ -76,12 +76,11 @@ function noteMoved(context: Context, key: "portal.port" | "queue.port", url: str
   context.output.note(`Port ${port} is in use by another program, so ${key} is another one now.`);
 }
 
-function tries(portalUrl: string, queueUrl: string): readonly string[] {
-  // Pushed to the portal's own health page: something that is there and answers.
-  const service = encodeService(`${portalUrl}/healthz`);
+function tries(portalUrl: string): readonly string[] {
+  const health = `${portalUrl}/healthz`; // also as a receiver: it is there and answers
   return [
-    `curl ${portalUrl}/healthz`,
-    `curl -d '"hello"' ${queueUrl}/v3/queue/demo/GET/${service}`,
+    `curl ${health}`,
+    `npx ropeway queue push demo ${health} '"hello"' --method GET`,
     "npx ropeway doctor",
   ];
 }

@@ -1,10 +1,19 @@
-import { readdir, readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { connect } from "@ropeway/core";
+import { provide } from "@ropeway/provide";
 import { eventually } from "@ropeway/testkit";
 import { expect, test, vi } from "vitest";
 import { birthOf } from "../../src/up/process-birth.ts";
-import { ask, makeHome, PATIENCE_MS, ropewayUnderNpm, serverPid, startUp } from "./started.ts";
+import {
+  ask,
+  makeHome,
+  PATIENCE_MS,
+  PROGRAMS,
+  ropewayUnderNpm,
+  serverPid,
+  startUp,
+} from "./started.ts";
 
 vi.setConfig({ testTimeout: PATIENCE_MS });
 
@@ -72,6 +81,23 @@ test("a Redis that crashes is started again with its data, and the portal goes o
   expect(await fetch(`${url}/healthz`).then(({ status }) => status)).toBe(200);
   expect(await script.terminate()).toEqual({ code: 0, signal: null });
   expect(await birthOf(pid)).toBeUndefined();
+});
+
+test("a Redis that does not stay up ends everything with one sentence", async () => {
+  await using home = await makeHome();
+  const { command } = await provide("redis-server", { folder: PROGRAMS });
+  const folder = dirname(home.path);
+  const server = join(folder, "redis-server");
+  // A real server the first time, and none ever after.
+  const script = `[ "$1" = --version ] || mkdir '${folder}/once' || exit 1\nexec '${command[0]}' "$@"\n`;
+  await writeFile(server, `#!/bin/sh\n${script}`, { mode: 0o755 });
+  const { script: started, redisUrl } = await startUp(home.path, { ROPEWAY_REDIS_SERVER: server });
+  await using up = started;
+  process.kill(await serverPid(redisUrl), "SIGKILL");
+  expect(await up.exited).toEqual({ code: 1, signal: null });
+  expect(up.log().split("\n").at(-1)).toMatch(
+    /^ropeway: the Redis of this home does not stay up: .*File exists \(its log: .*redis\.log\)$/,
+  );
 });
 
 test("a second Ctrl-C does not wait, and still no process is left", async () => {

@@ -84,16 +84,25 @@ test("with a Redis and password of one's own, up starts no server and prints no 
   // Someone else may have the usual port already: then it is just as busy.
   const blocker = createServer().listen(7480, "127.0.0.1");
   await new Promise((resolve) => blocker.once("listening", resolve).once("error", resolve));
-  const env = { REDIS_URL: redis.url, ROPEWAY_PORT: "", ROPEWAY_ADMIN_PASSWORD: "correct horse" };
-  const { script: started, url } = await startUp(home.path, env);
+  const secrets = { ROPEWAY_ADMIN_PASSWORD: "correct horse", ROPEWAY_QUEUE_TOKEN: "t0ken" };
+  const env = { REDIS_URL: redis.url, ROPEWAY_PORT: "", ...secrets };
+  const { script: started, url, queueUrl } = await startUp(home.path, env);
   await using script = started;
   blocker.close();
   expect(url).not.toBe("http://127.0.0.1:7480");
   expect(script.log()).toContain("Port 7480 is in use by another program");
   expect(script.log()).toMatch(/login +admin, with the password you set/);
   expect(script.log()).toMatch(new RegExp(`redis +127.0.0.1:${redis.port}$`, "m"));
-  expect(script.log()).not.toMatch(/s3cret|correct horse/);
+  expect(script.log()).not.toMatch(/s3cret|correct horse|t0ken/);
   expect(await redis.command("DBSIZE")).toBeGreaterThan(0);
+  const push = (authorization: string) =>
+    fetch(`${queueUrl}/v3/queue/k/GET/${encodeService(url)}`, {
+      method: "POST",
+      body: "1",
+      headers: { authorization },
+    }).then(({ status }) => status);
+  expect(await push("Bearer t0ken")).toBe(202);
+  expect(await push("Bearer other")).toBe(401);
   expect(await readdir(join(home.path, "redis"))).toEqual([]);
   expect(await script.terminate()).toEqual({ code: 0, signal: null });
 });

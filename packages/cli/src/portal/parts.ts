@@ -1,0 +1,24 @@
+/** What the portal of `up` and `portal` can do. A new part is a line in portalParts(). */
+import type { Logger, Redis } from "@ropeway/core";
+import { MergeQueue } from "@ropeway/merge";
+import { jobsPart, type PortalPart, queuePart } from "@ropeway/portal";
+import { queueTargets } from "../queue/targets.ts";
+import type { LoadedSettings } from "../settings/load.ts";
+
+/** What a part of Ropeway is started with. */
+export interface PartPlan {
+  readonly redis: Redis;
+  readonly settings: LoadedSettings;
+  readonly logger: Logger;
+  /** Whether a busy port that nobody asked for may be replaced by a free one. */
+  readonly mayMove: boolean;
+}
+
+export function portalParts({ redis, settings }: PartPlan): PortalPart[] {
+  const { prefix } = settings.values;
+  const queue = new MergeQueue(redis, { prefix: `${prefix}:{merge}` });
+  return [
+    queuePart(queue, { targets: queueTargets(settings) }),
+    jobsPart(redis, { prefix: `${prefix}:jobs` }),
+  ];
+}

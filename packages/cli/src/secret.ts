@@ -1,0 +1,24 @@
+/** Secrets that stand in the environment or in a file of their own. */
+import { readFileSync } from "node:fs";
+import { UnreadableFileError } from "./errors.ts";
+import type { LoadedSettings } from "./settings/load.ts";
+import type { SettingKey } from "./settings/table.ts";
+
+/** The secret itself, or what its file holds; undefined if neither is set. */
+export function secretOf(
+  { values }: LoadedSettings,
+  key: SettingKey & `${string}.${"adminPassword" | "token"}`,
+  fileKey: SettingKey & `${string}File`,
+): string | undefined {
+  const file = values[fileKey];
+  return values[key] ?? (file === undefined ? undefined : readSecret(file));
+}
+
+/** The text of a secret's file, without the line's end that editors add. */
+export function readSecret(path: string): string {
+  try {
+    return readFileSync(path, "utf8").replace(/\r?\n$/, "");
+  } catch (error) {
+    throw new UnreadableFileError(path, `${(error as NodeJS.ErrnoException).code}`, error);
+  }
+}
