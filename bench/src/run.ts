@@ -3,7 +3,7 @@
  *
  *   one Redis    fresh, on loopback TCP, without persistence; emptied between scenarios
  *   interleaved  a round is a few turns, a turn is one slice of each contender; the order rotates from
- *                turn to turn, and the median of a contender's slices is its sample of the round
+ *                turn to turn, and the median of a contender's quiet slices is its sample of the round
  *   warm         round 0 is run like the others and dropped
  *   quiet        a slice during which strangers used more than a tenth of the machine is run again,
  *                a few times; the quietest is kept and its disturbance is reported
@@ -16,7 +16,7 @@ import { passage, readMeter } from "./meter.ts";
 import { type Allowance, Pace } from "./pace.ts";
 import { Remote } from "./remote.ts";
 import { Results, type ScenarioResult, type Standing } from "./results.ts";
-import { medianSample, type Sample, sampleOf } from "./sample.ts";
+import { FOREIGN_LIMIT, medianSample, type Sample, sampleOf } from "./sample.ts";
 import { rotated } from "./statistics.ts";
 
 /** How a run is made. */
@@ -44,7 +44,6 @@ interface ScenarioSlice extends Slice {
   readonly scenario: string;
 }
 
-const FOREIGN_LIMIT = 0.1;
 const ATTEMPTS = 5;
 const QUIET_PAUSE_MS = 150;
 

@@ -55,15 +55,21 @@ export function sampleOf(report: AgentReport, passed: Passage, round: number): S
   };
 }
 
-/** The slices of one round as one sample. */
-export function medianSample(slices: readonly Sample[]): Sample {
-  const sum = (of: (slice: Sample) => number) => slices.reduce((all, slice) => all + of(slice), 0);
+/** A slice during which strangers used more than this share of the machine is a disturbed one. */
+export const FOREIGN_LIMIT = 0.1;
+
+/** The slices of one round as one sample: of the quiet ones if there are any. */
+export function medianSample(all: readonly Sample[]): Sample {
+  const quiet = all.filter(({ foreign }) => foreign <= FOREIGN_LIMIT);
+  const slices = quiet.length > 0 ? quiet : all;
+  const sum = (of: (slice: Sample) => number) =>
+    slices.reduce((total, slice) => total + of(slice), 0);
   return {
     round: slices[0]?.round ?? 0,
     operations: sum(({ operations }) => operations),
     elapsedMs: sum(({ elapsedMs }) => elapsedMs),
     foreign: Math.max(...slices.map(({ foreign }) => foreign)),
-    repeated: sum(({ repeated }) => repeated),
+    repeated: all.reduce((times, { repeated }) => times + repeated, 0),
     metrics: medians(slices.map(({ metrics }) => metrics)),
     commands: medians(slices.map(({ commands }) => commands)),
   };

@@ -22,12 +22,15 @@ test("figures of a slice are per operation", () => {
 });
 
 test("the sample of a round has the medians of its slices and all of their operations", () => {
-  const slices = [10, 30, 20].map((rate) => slice(1, { rate }));
-  const sample = medianSample([
-    { ...(slices[0] ?? slice(1, {})), foreign: 0.3 },
-    ...slices.slice(1),
-  ]);
+  const sample = medianSample([10, 30, 20].map((rate) => slice(1, { rate })));
   expect(sample.metrics).toEqual({ rate: 20 });
   expect(sample.operations).toBe(30);
-  expect(sample.foreign).toBe(0.3);
+});
+
+test("disturbed slices count only where there is no quiet one", () => {
+  const disturbed = [10, 20, 30].map((rate) => ({ ...slice(1, { rate }), foreign: rate / 50 }));
+  const mixed = medianSample([...disturbed, slice(1, { rate: 99 })]);
+  expect([mixed.metrics.rate, mixed.foreign]).toEqual([99, 0.02]);
+  const all = medianSample(disturbed);
+  expect([all.metrics.rate, all.foreign]).toEqual([20, 0.6]);
 });
