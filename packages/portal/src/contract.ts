@@ -151,3 +151,11 @@ export {
   QueueKeyPage,
   QueueStats,
 } from "./queue/queue-contract.ts";
+export {
+  type RpcMethod,
+  type RpcMethodStats,
+  RpcNamespaces,
+  type RpcService,
+  RpcServices,
+  type RpcWorker,
+} from "./rpc/rpc-contract.ts";

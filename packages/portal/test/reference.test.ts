@@ -5,7 +5,14 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { assemble } from "../src/assembly.ts";
 import * as errors from "../src/errors.ts";
 import { PROBLEMS } from "../src/http/problems.ts";
-import { createPortal, jobsPart, type Portal, type PortalPart, queuePart } from "../src/index.ts";
+import {
+  createPortal,
+  jobsPart,
+  type Portal,
+  type PortalPart,
+  queuePart,
+  rpcPart,
+} from "../src/index.ts";
 import { PortalKeys } from "../src/keys.ts";
 import { processMetrics } from "../src/metrics/process-metrics.ts";
 import { resolvePortalOptions } from "../src/options.ts";
@@ -18,7 +25,11 @@ let parts: readonly PortalPart[];
 beforeAll(async () => {
   stage = await Stage.open();
   // Every part that this package has besides the built-in ones: a new one is added here.
-  parts = [queuePart(new MergeQueue(stage.redis, { prefix: "{queue}" })), jobsPart(stage.redis)];
+  parts = [
+    queuePart(new MergeQueue(stage.redis, { prefix: "{queue}" })),
+    jobsPart(stage.redis),
+    rpcPart(stage.redis),
+  ];
   portal = createPortal(stage.redis, { parts });
   await portal.start();
 });

@@ -21,7 +21,7 @@ import { StreamSender } from "./stream-sender.ts";
 import { WheelEntry } from "./timer-wheel.ts";
 
 /** What can be said about one stream. */
-export interface StreamOptions extends Pick<CallOptions, "timeoutMs" | "signal"> {
+export interface StreamOptions extends Pick<CallOptions, "timeoutMs" | "signal" | "onProgress"> {
   /** How many items may be under way or unread. @default the client's */
   readonly window?: number | undefined;
 }
@@ -37,6 +37,7 @@ export class StreamCall extends WheelEntry implements Receiver {
   readonly #timeoutMs: number;
   readonly #signal: AbortSignal | undefined;
   readonly #window: number;
+  readonly #onProgress: StreamOptions["onProgress"];
   readonly #began = performance.now();
   #control: string | undefined;
   #input: StreamSender | undefined;
@@ -50,6 +51,7 @@ export class StreamCall extends WheelEntry implements Receiver {
     this.route = route;
     this.#timeoutMs = options.timeoutMs ?? desk.options.timeoutMs;
     this.#signal = options.signal;
+    this.#onProgress = options.onProgress;
     this.#window = options.window ?? desk.options.window;
     this.results = new StreamReceiver({
       window: this.#window,
@@ -73,6 +75,7 @@ export class StreamCall extends WheelEntry implements Receiver {
       deadline: desk.deadlineIn(this.#timeoutMs),
       replyTo: desk.replyList,
       window: this.#window,
+      track: this.#onProgress !== undefined,
     });
     desk.register(this);
     desk.inbox.start();
@@ -91,6 +94,10 @@ export class StreamCall extends WheelEntry implements Receiver {
       const first = this.#control === undefined;
       this.#control = message.ctl;
       if (first) this.#desk.wheel.set(this, this.#beatMs);
+    }
+    if (message.progress !== undefined) {
+      this.#onProgress?.(this.#desk.progress(message.progress as Record<string, unknown>));
+      return;
     }
     if ("result" in message) {
       this.results.receive({ seq: 1, items: [message.result], end: true }); // it did not stream

@@ -1,7 +1,7 @@
 /** What the portal of `up` and `portal` can do. A new part is a line in portalParts(). */
 import type { Logger, Redis } from "@ropeway/core";
 import { MergeQueue } from "@ropeway/merge";
-import { jobsPart, type PortalPart, queuePart } from "@ropeway/portal";
+import { jobsPart, type PortalPart, queuePart, rpcPart } from "@ropeway/portal";
 import { queueTargets } from "../queue/targets.ts";
 import type { LoadedSettings } from "../settings/load.ts";
 
@@ -20,5 +20,6 @@ export function portalParts({ redis, settings }: PartPlan): PortalPart[] {
   return [
     queuePart(queue, { targets: queueTargets(settings) }),
     jobsPart(redis, { prefix: `${prefix}:jobs` }),
+    rpcPart(redis),
   ];
 }

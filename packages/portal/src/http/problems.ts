@@ -33,6 +33,7 @@ export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   INVALID_URL: { status: 400, title: "The URL cannot be read" },
   INVALID_OPTION: { status: 400, title: "A value is not allowed" },
   INVALID_ARGUMENT: { status: 400, title: "A parameter is wrong" },
+  INVALID_NAME: { status: 400, title: "The name cannot stand in a key" },
   INVALID_KEY: { status: 400, title: "The key cannot name a queue" },
   BLOCKED_TARGET: { status: 400, title: "The target must not be called" },
   JOB_NAME_INVALID: { status: 400, title: "The name cannot be used" },

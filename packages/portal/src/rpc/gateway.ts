@@ -1,0 +1,102 @@
+/**
+ * JSON-RPC 2.0, to the letter, in front of a service. A message is one request or a batch; what comes
+ * back is one response, an array of them in any order, or nothing at all if all were notifications.
+ *
+ *   not JSON                      one error -32700, id null
+ *   [] or not a request           one error -32600, id null (in a batch: one per such element)
+ *   no id                         sent as a notification, never answered, not even with an error
+ *   everything else               result or error with the request's own id
+ */
+import { RPC_CODES, RpcError } from "@ropeway/rpc";
+
+/** How a request reaches the service behind. */
+export interface GatewayTarget {
+  call(method: string, params: unknown): Promise<unknown>;
+  notify(method: string, params: unknown): Promise<void>;
+  /** Told of an error that says nothing to callers. */
+  onError(error: unknown): void;
+}
+
+type Id = string | number | null;
+
+/** A valid request; without an id it is a notification. */
+export interface GatewayRequest {
+  readonly method: string;
+  readonly params: unknown;
+  readonly id: Id | undefined;
+}
+
+/** What is answered. */
+export interface GatewayResponse {
+  readonly jsonrpc: "2.0";
+  readonly id: Id;
+  readonly result?: unknown;
+  readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown };
+}
+
+const MOST_IN_BATCH = 1_000;
+
+/** Answers a message; undefined if there is nothing to answer. */
+export async function answerMessage(
+  text: string,
+  target: GatewayTarget,
+): Promise<GatewayResponse | readonly GatewayResponse[] | undefined> {
+  let message: unknown;
+  try {
+    message = JSON.parse(text);
+  } catch {
+    return failure(null, RPC_CODES.PARSE_ERROR, "Parse error");
+  }
+  if (!Array.isArray(message)) return answerOne(message, target);
+  if (message.length === 0 || message.length > MOST_IN_BATCH) {
+    const why = `Invalid Request: a batch has 1 to ${MOST_IN_BATCH} requests`;
+    return failure(null, RPC_CODES.INVALID_REQUEST, why);
+  }
+  const answers = await Promise.all(message.map((each) => answerOne(each, target)));
+  const responses = answers.filter((answer) => answer !== undefined);
+  return responses.length === 0 ? undefined : responses;
+}
+
+/** Reads one request; undefined if it is none. */
+export function readRequest(value: unknown): GatewayRequest | undefined {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+  const { jsonrpc, method, params, id } = value as Record<string, unknown>;
+  if (jsonrpc !== "2.0" || typeof method !== "string" || !isId(id)) return undefined;
+  if (params !== undefined && (typeof params !== "object" || params === null)) return undefined;
+  return { method, params: params ?? [], id };
+}
+
+/** An error as callers may see it: our own faults are only named. */
+export function errorOf(error: unknown): NonNullable<GatewayResponse["error"]> {
+  if (error instanceof RpcError) return error.toWire();
+  return { code: RPC_CODES.INTERNAL, message: "Internal error" };
+}
+
+async function answerOne(
+  value: unknown,
+  target: GatewayTarget,
+): Promise<GatewayResponse | undefined> {
+  const request = readRequest(value);
+  if (request === undefined) return failure(null, RPC_CODES.INVALID_REQUEST, "Invalid Request");
+  const { method, params, id } = request;
+  const reserved = method === "" || method.startsWith("rpc.");
+  try {
+    if (id === undefined) {
+      if (!reserved) await target.notify(method, params);
+      return undefined;
+    }
+    if (reserved) return failure(id, RPC_CODES.METHOD_NOT_FOUND, "Method not found");
+    return { jsonrpc: "2.0", id, result: (await target.call(method, params)) ?? null };
+  } catch (error) {
+    if (!(error instanceof RpcError)) target.onError(error);
+    return id === undefined ? undefined : { jsonrpc: "2.0", id, error: errorOf(error) };
+  }
+}
+
+function isId(id: unknown): id is Id | undefined {
+  return id === undefined || id === null || typeof id === "string" || typeof id === "number";
+}
+
+function failure(id: Id, code: number, message: string): GatewayResponse {
+  return { jsonrpc: "2.0", id, error: { code, message } };
+}

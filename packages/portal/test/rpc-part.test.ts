@@ -1,0 +1,185 @@
+import { connect, type Redis } from "@ropeway/core";
+import { RpcServer } from "@ropeway/rpc";
+import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { rpcPart } from "../src/index.ts";
+import { Stage } from "./stage.fixture.ts";
+
+let stage: Stage;
+let server: RedisServer;
+let redis: Redis;
+let worker: RpcServer;
+let admin: { authorization: string };
+const notified: unknown[] = [];
+let stopped = 0;
+
+const handlers = {
+  // biome-ignore lint/suspicious/noExplicitAny: by position or by name
+  subtract: (params: any) =>
+    Array.isArray(params) ? params[0] - params[1] : params.minuend - params.subtrahend,
+  fail: () => {
+    throw new TypeError("no");
+  },
+  note: (params: unknown) => notified.push(params),
+  async *count([n]: [number]) {
+    for (let i = 1; i <= n; i++) yield i;
+  },
+  slow: (_params: unknown, context: { progress(percent: number, message: string): void }) => {
+    context.progress(0.5, "half");
+    return "slept";
+  },
+  hang: (_params: unknown, { signal }: { signal: AbortSignal }) =>
+    new Promise((_, reject) =>
+      signal.addEventListener("abort", () => {
+        stopped += 1;
+        reject(new Error("stopped"));
+      }),
+    ),
+};
+
+beforeAll(async () => {
+  server = await startRedis(); // the portal's own Redis is the stage's
+  redis = await connect(server.url);
+  worker = await new RpcServer(redis, { ns: "shop", node: "n1" }).add("demo", handlers).start();
+  stage = await Stage.open({ parts: [rpcPart(redis, { timeoutMs: 5_000 })] });
+  admin = await stage.bearer();
+});
+
+afterAll(async () => {
+  await stage.close();
+  await worker.close();
+  await redis.close();
+  await server.close();
+});
+
+const post = (body: unknown, headers: Record<string, string> = {}, signal?: AbortSignal) =>
+  stage.ask("/rpc/shop/demo", {
+    method: "POST",
+    headers: { ...admin, "content-type": "application/json", ...headers },
+    body: typeof body === "string" ? body : JSON.stringify(body),
+    ...(signal && { signal }),
+  });
+const answer = async (body: unknown) => (await post(body)).json();
+const request = (method: string, params?: unknown, id: unknown = 1) => {
+  return { jsonrpc: "2.0", method, params, id };
+};
+
+test("every route needs an account, and calling needs more than looking", async () => {
+  for (const [method, path] of [
+    ["GET", "/api/rpc/namespaces"],
+    ["GET", "/api/rpc/shop/services"],
+    ["POST", "/rpc/shop/demo"],
+  ] as const) {
+    expect((await stage.ask(path, { method })).status).toBe(401);
+  }
+  await stage.addAccount("vera", "viewer");
+  const viewer = await stage.bearer("vera");
+  expect((await stage.ask("/api/rpc/namespaces", { headers: viewer })).status).toBe(200);
+  expect((await post(request("subtract", [1, 1]), viewer)).status).toBe(403);
+});
+
+test("namespaces and services are listed with methods and workers", async () => {
+  const headers = admin;
+  expect(await (await stage.ask("/api/rpc/namespaces", { headers })).json()).toEqual({
+    namespaces: ["shop"],
+  });
+  const listed = await (await stage.ask("/api/rpc/shop/services", { headers })).json();
+  expect(listed).toMatchObject({
+    services: [{ name: "demo", waiting: 0, workers: [{ node: "n1", host: expect.any(String) }] }],
+  });
+  const metrics = await (await stage.ask("/metrics", { headers })).text();
+  expect(metrics).toContain('ropeway_rpc_workers{ns="shop",service="demo"} 1');
+});
+
+test("a request is answered by position and by name", async () => {
+  expect(await answer(request("subtract", [42, 23]))).toEqual({
+    jsonrpc: "2.0",
+    result: 19,
+    id: 1,
+  });
+  expect(await answer(request("subtract", { minuend: 42, subtrahend: 23 }, "x"))).toEqual({
+    jsonrpc: "2.0",
+    result: 19,
+    id: "x",
+  });
+});
+
+test("errors have JSON-RPC's codes and the request's id", async () => {
+  expect(await answer(request("nope"))).toMatchObject({ id: 1, error: { code: -32601 } });
+  expect(await answer(request("rpc.list"))).toMatchObject({ id: 1, error: { code: -32601 } });
+  expect(await answer(request("fail", [], null))).toEqual({
+    jsonrpc: "2.0",
+    id: null,
+    error: { code: -32000, message: "no", data: { name: "TypeError" } },
+  });
+  expect(await answer("{not json")).toEqual({
+    jsonrpc: "2.0",
+    id: null,
+    error: { code: -32700, message: "Parse error" },
+  });
+  for (const wrong of [
+    1,
+    {},
+    { jsonrpc: "1.0", method: "x", id: 1 },
+    { jsonrpc: "2.0", method: 1, id: 1 },
+    { jsonrpc: "2.0", method: "x", params: "bar", id: 1 },
+    { jsonrpc: "2.0", method: "x", id: {} },
+    [],
+  ]) {
+    expect(await answer(wrong)).toMatchObject({ id: null, error: { code: -32600 } });
+  }
+});
+
+test("a notification is never answered, not even with an error", async () => {
+  const sent = await post({ jsonrpc: "2.0", method: "note", params: [7] });
+  expect(sent.status).toBe(204);
+  expect(await sent.text()).toBe("");
+  await eventually(() => expect(notified).toEqual([[7]]));
+  expect((await post({ jsonrpc: "2.0", method: "rpc.x" })).status).toBe(204);
+  expect((await post([{ jsonrpc: "2.0", method: "note", params: [8] }])).status).toBe(204);
+});
+
+test("a batch has an answer for each request and each fault, none for notifications", async () => {
+  const answers = await answer([
+    request("subtract", [3, 1], "a"),
+    { jsonrpc: "2.0", method: "note", params: [9] },
+    1,
+    request("nope", [], "b"),
+  ]);
+  expect(answers).toHaveLength(3);
+  expect(answers).toContainEqual({ jsonrpc: "2.0", result: 2, id: "a" });
+  expect(answers).toContainEqual(expect.objectContaining({ id: null }));
+  expect(answers).toContainEqual(expect.objectContaining({ id: "b" }));
+});
+
+test("streams and progress come as server-sent events", async () => {
+  const accept = { accept: "text/event-stream" };
+  const items = await (await post(request("count", [3]), accept)).text();
+  expect(items).toContain('event: item\ndata: {"item":1}\n');
+  expect(items).toMatch(/"item":3\}\n\nevent: end\n/);
+  const slow = await (await post(request("slow"), accept)).text();
+  expect(slow).toMatch(/event: progress\ndata: \{"time":\d+,"percent":0.5,"message":"half"\}/);
+  expect(slow).toContain('event: item\ndata: {"item":"slept"}');
+  const failed = await (await post(request("fail"), accept)).text();
+  expect(failed).toContain('event: error\ndata: {"code":-32000,"message":"no"');
+  expect(await (await post("nonsense", accept)).text()).toContain("event: error");
+});
+
+test("who goes away cancels the call", async () => {
+  const abort = new AbortController();
+  const gone = post(request("hang"), {}, abort.signal);
+  gone.catch(() => {});
+  await eventually(() => expect(worker.stats().running).toBe(1));
+  abort.abort();
+  await eventually(() => expect(stopped).toBe(1));
+});
+
+test("another content type is refused, and a name that cannot be is a bad request", async () => {
+  expect((await post("x", { "content-type": "text/plain" })).status).toBe(415);
+  const bad = await stage.ask("/rpc/shop/a%2Fb", {
+    method: "POST",
+    headers: { ...admin, "content-type": "application/json" },
+    body: "{}",
+  });
+  expect(bad.status).toBe(400);
+});
