@@ -1,7 +1,7 @@
 -- Says whether a target may be called now.
 --
 -- KEYS  1 endpoint  2 breaker of its origin
--- ARGV  1 ms after which a probe that never reported is forgotten
+-- ARGV  1 ms after which a probe that never reported is forgotten  2 ms to wait for a probe
 -- Returns {"go"} | {"probe"} this call decides whether the breaker closes | {"disabled", reason}
 --       | {"hold", ms, why}
 local known = redis.call('HMGET', KEYS[1], 'disabled', 'held')
@@ -16,6 +16,9 @@ local open = tonumber(breaker[1] or 0)
 if open == 0 then return { 'go' } end
 if open > now then return { 'hold', open - now, 'the circuit breaker is open' } end
 local probe = tonumber(breaker[2] or 0)
-if probe > now then return { 'hold', probe - now, 'the circuit breaker waits for a probe' } end
+if probe > now then
+  -- It will be known soon, long before a probe that never reports is forgotten.
+  return { 'hold', math.min(probe - now, tonumber(ARGV[2])), 'the circuit breaker waits for a probe' }
+end
 redis.call('HSET', KEYS[2], 'probe', now + ARGV[1])
 return { 'probe' }

@@ -59,7 +59,7 @@ if maxBytes > 0 and not resumed then
 end
 local headed = redis.call('LLEN', items)
 for i = 1, length - headed do -- pushed by a program of the seed, without heads
-  redis.call('RPUSH', items, string.format('x%d-%d %d -', now, i, now))
+  redis.call('RPUSH', items, string.format('x:%d-%d %d -', now, i, now))
 end
 if headed > length then redis.call('LTRIM', items, headed - length, -1) end
 local heads = redis.call('LRANGE', items, 0, number - 1)

@@ -44,7 +44,7 @@ end
 if headed < length then -- a program of the seed pushed before us, without heads
   heads = heads or { ARGV[begin + 2] .. at .. ARGV[begin + 3] }
   call('LTRIM', items, 0, -1 - count)
-  for i = 1, length - headed do call('RPUSH', items, 'x' .. i .. '-' .. ARGV[begin + 2] .. at .. ' -') end
+  for i = 1, length - headed do call('RPUSH', items, 'x:' .. i .. '-' .. ARGV[begin + 2] .. at .. ' -') end
   call('RPUSH', items, unpack(heads))
 elseif headed > length then -- and one of the seed trimmed the list without the heads
   call('LTRIM', items, headed - length, -1)

@@ -7,11 +7,12 @@
  *   blocked address           dead: trying again cannot help, allowing it and replaying does
  *   held, disabled, breaker   not tried at all
  */
+import { isUtf8 } from "node:buffer";
 import type { Clock } from "@ropeway/core";
-import { reasonOf } from "@ropeway/core/internal";
+import { currentTraceparent, reasonOf } from "@ropeway/core/internal";
 import type { EndpointHealth } from "./endpoint-health.ts";
 import { BlockedTargetError } from "./errors.ts";
-import type { Item } from "./item.ts";
+import { type Item, isForeign } from "./item.ts";
 import type { Batch } from "./queue.ts";
 import { retryAfterMs } from "./retry-after.ts";
 import type { Answer, Sender } from "./sender.ts";
@@ -55,6 +56,8 @@ export class Courier {
     if (this.#options.httpsOnly && !target.url.startsWith("https:")) {
       return dead("only https targets are allowed");
     }
+    const spoiled = isSingle(target.mergeKey) ? [] : unreadable(batch.items);
+    if (spoiled.length > 0) return { kind: "spoiled", positions: spoiled, reason: "not JSON" };
     const { health } = this.#options;
     const admission = await health.admit(target.url);
     if (admission.verdict === "hold") {
@@ -85,6 +88,8 @@ export class Courier {
     };
     const ids = batch.items.map(({ id }) => id).join(",");
     if (ids.length <= LONGEST_ITEMS_HEADER) headers["webhook-items"] = ids;
+    const traceparent = currentTraceparent();
+    if (traceparent !== undefined) headers.traceparent = traceparent;
     if (signingKeys.length > 0) {
       headers["webhook-signature"] = sign({ id: batch.id, timestamp, body }, signingKeys);
     }
@@ -129,6 +134,20 @@ export class Courier {
     const status = (error as NodeJS.ErrnoException).code ?? "ERROR";
     await this.#options.health.report(url, { outcome: "down", status });
     return { kind: "retry", reason: reasonOf(error) };
+  }
+}
+
+/** Items that would spoil the array for all others; ours were looked at when they were pushed. */
+function unreadable(items: readonly Item[]): number[] {
+  return items.flatMap((item, i) => (isForeign(item) && !isJson(item.body) ? [i] : []));
+}
+
+function isJson(body: Buffer): boolean {
+  try {
+    JSON.parse(body.toString("utf8"));
+    return isUtf8(body);
+  } catch {
+    return false; // not JSON
   }
 }
 

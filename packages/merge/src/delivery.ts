@@ -33,7 +33,7 @@ export interface HttpDeliveryOptions {
   readonly timeoutMs?: number;
   /** Bytes of an answer that are read. @default 65536 */
   readonly maxResponseBytes?: number;
-  /** Connections to one origin at a time. @default 32 */
+  /** Connections to one origin at a time. @default 64 */
   readonly maxSockets?: number;
   /** Failures in a row that open an origin's circuit breaker. @default 10 */
   readonly breakerThreshold?: number;
@@ -51,7 +51,7 @@ export const deliveryOptions: OptionTable<HttpDeliveryOptions> = {
   signingKeys: { default: [], rule: satisfying("a list of whsec_... keys", isTexts) },
   timeoutMs: { default: 15_000, rule: milliseconds(1) },
   maxResponseBytes: { default: 65_536, rule: integer(0) },
-  maxSockets: { default: 32, rule: integer(1) },
+  maxSockets: { default: 64, rule: integer(1) },
   breakerThreshold: { default: 10, rule: integer(1) },
   breakerOpenMs: { default: 5_000, rule: integer(1) },
   breakerMaxOpenMs: { default: 300_000, rule: integer(1) },

@@ -12,15 +12,16 @@ import {
   type BackoffOptions,
   backoffDelay,
   ConnectionLostError,
+  isReply,
   type Logger,
   NotConnectedError,
 } from "@ropeway/core";
-import { Loop, newToken, reasonOf, resolveOptions, sleep } from "@ropeway/core/internal";
+import { inSpan, Loop, newToken, reasonOf, resolveOptions, sleep } from "@ropeway/core/internal";
 import type { Handling } from "./courier.ts";
 import { type DispatcherOptions, dispatcherOptions } from "./dispatcher-options.ts";
 import { LeaseLostError } from "./errors.ts";
 import { newItemId } from "./item.ts";
-import { deliveryMetrics } from "./metrics.ts";
+import { deliveryMetrics, deliverySpan } from "./metrics.ts";
 import { PushSignal } from "./push-signal.ts";
 import { type Batch, batchOf, type MergeQueue, newBatchId, secondsText } from "./queue.ts";
 import * as scripts from "./scripts.ts";
@@ -128,7 +129,8 @@ export class Dispatcher implements AsyncDisposable {
   }
 
   #launch(due: scripts.DueKey, reserved: string): void {
-    const running = this.#fire(due, reserved).catch((error) => {
+    const running = this.#fire(due, reserved).catch(async (error) => {
+      if (isReply(error, "WRONGTYPE")) return this.#setAside(due.key, error);
       // Whatever it was, the lease ends by itself and the batch comes again.
       this.#logger.warn({ key: due.key, err: error }, "a batch is left to its lease");
     });
@@ -169,9 +171,21 @@ export class Dispatcher implements AsyncDisposable {
     return got.status === "ok" ? batchOf(due.key, token, got) : undefined;
   }
 
+  /** A key that is no queue at all would be due for ever. */
+  async #setAside(key: string, error: unknown): Promise<void> {
+    const { keys, redis } = this.#queue;
+    this.#logger.error({ key, err: error }, "a key of the wrong type was set aside");
+    const options = { key: keys.timer, repeatable: true };
+    const now = await this.#after(0);
+    await redis.send(["ZADD", keys.broken, String(now), key], options);
+    await redis.send(["ZREM", keys.timer, key], options);
+  }
+
+  /** In a span that links to whoever pushed the items. */
   async #handle(batch: Batch, handling: Handling): Promise<Verdict> {
     try {
-      return (await this.#handler(batch, handling)) ?? DELIVERED;
+      const verdict = await inSpan(deliverySpan(batch), () => this.#handler(batch, handling));
+      return verdict ?? DELIVERED;
     } catch (error) {
       return { kind: "retry", reason: reasonOf(error) };
     }
@@ -187,6 +201,8 @@ export class Dispatcher implements AsyncDisposable {
         });
       case "dead":
         return this.#surely(batch, () => this.#bury(batch, verdict.reason));
+      case "spoiled":
+        return this.#surely(batch, () => this.#sieve(batch, verdict));
       case "hold":
         return this.#release(batch, verdict);
       case "retry":
@@ -223,6 +239,16 @@ export class Dispatcher implements AsyncDisposable {
       ...[batch.key, keys.channel, batch.token, secondsText(ontime), id, verdict.reason],
       ...verdict.failed,
     ]);
+  }
+
+  async #sieve(batch: Batch, verdict: Extract<Verdict, { kind: "spoiled" }>): Promise<void> {
+    const { keys, redis } = this.#queue;
+    const { positions, reason } = verdict;
+    const id = newItemId();
+    const all = [...keys.unit(batch.key), ...keys.letter(id, batch.key)];
+    const args = [batch.key, keys.channel, batch.token, id, reason, ...positions];
+    await redis.run(scripts.sieve, all, args);
+    this.#logger.warn({ key: batch.key, letter: id, reason }, "items were taken out of a batch");
   }
 
   async #bury(batch: Batch, reason: string): Promise<void> {

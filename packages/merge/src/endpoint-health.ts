@@ -69,6 +69,7 @@ const report: Script = defineScript(new URL("../lua/report.lua", import.meta.url
 
 const BELIEF_MS = 1_000;
 const PROBE_MS = 60_000;
+const PROBE_WAIT_MS = 1_000;
 const REMEMBER_MS = 604_800_000;
 
 /** Health of all targets of one prefix. */
@@ -97,7 +98,7 @@ export class EndpointHealth implements AsyncDisposable {
   async admit(url: string): Promise<Admission> {
     if (this.#fine.has(url)) return { verdict: "go" };
     const keys = [this.#keys.endpoint(url), this.#keys.breaker(new URL(url).origin)];
-    const admission = await this.#redis.run(admit, keys, [PROBE_MS]);
+    const admission = await this.#redis.run(admit, keys, [PROBE_MS, PROBE_WAIT_MS]);
     if (admission.verdict === "go") this.#fine.set(url, { count: 0, status: "" });
     return admission;
   }

@@ -35,6 +35,14 @@ export function newItemId(): string {
   return pool.toString("base64url", spent - ID_BYTES, spent);
 }
 
+/** How the id of an item begins that was pushed without a head, by a program of the seed. */
+const FOREIGN = "x:";
+
+/** Whether nobody of ours has looked at the item yet. Our own ids never begin so. */
+export function isForeign({ id }: Pick<Item, "id">): boolean {
+  return id.startsWith(FOREIGN);
+}
+
 /** The part of a head that follows the id and the time. */
 export function headRest(traceparent: string | undefined, contentType: string | undefined): string {
   const trace = traceparent ?? "-";

@@ -20,6 +20,7 @@
  *   p:dead:ID:data           hash     as in the queue
  *   p:idempotency:K KEY      string   the answer to a push, for its repetitions; expires
  *   p:paused                 string   exists while nothing is handed out
+ *   p:broken                 zset     keys whose list is no list, by when that was noticed
  *   p:endpoints              zset     URL -> last use
  *   p:endpoint:URL           hash     health of one target
  *   p:breaker:ORIGIN         hash     circuit breaker of one origin
@@ -66,6 +67,11 @@ export class MergeKeys {
   /** Sorted set. */
   get dead(): string {
     return `${this.prefix}:dead`;
+  }
+
+  /** Sorted set. */
+  get broken(): string {
+    return `${this.prefix}:broken`;
   }
 
   /** Sorted set. */

@@ -2,8 +2,8 @@
  * What the package measures. Names and meanings: docs/reference/metrics.md, which a test keeps in step.
  * Merge keys and URLs never become attributes: they are without number.
  */
-import type { Counter, Histogram } from "@opentelemetry/api";
-import { meterOf } from "@ropeway/core/internal";
+import { type Counter, type Histogram, type Span, SpanKind, trace } from "@opentelemetry/api";
+import { contextOf, meterOf, tracerOf } from "@ropeway/core/internal";
 import type { Batch } from "./queue.ts";
 import type { Verdict } from "./verdict.ts";
 
@@ -47,6 +47,32 @@ class DeliveryMetrics {
   noteLeaseLost(): void {
     this.#leaseLost.add(1);
   }
+}
+
+/** More links than this help nobody. */
+const MOST_LINKS = 128;
+
+/** The span of one attempt: a child of nobody, linked to the spans that pushed the items. */
+export function deliverySpan(batch: Batch): Span {
+  const pushers = new Set(batch.items.map(({ traceparent }) => traceparent));
+  const links = [...pushers].slice(0, MOST_LINKS).flatMap((traceparent) => {
+    if (traceparent === undefined) return [];
+    const context = trace.getSpanContext(contextOf(traceparent));
+    return context === undefined ? [] : [{ context }];
+  });
+  const attributes = {
+    "messaging.system": "ropeway",
+    "messaging.operation.type": "process",
+    "messaging.batch.message_count": batch.items.length,
+    "messaging.message.id": batch.id,
+    "ropeway.merge.attempt": batch.attempt,
+  };
+  return tracerOf("merge").startSpan("process merge", {
+    kind: SpanKind.CONSUMER,
+    root: true,
+    attributes,
+    links,
+  });
 }
 
 export const deliveryMetrics: DeliveryMetrics = new DeliveryMetrics();

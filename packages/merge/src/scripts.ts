@@ -58,6 +58,7 @@ export const complete: Script<number> = defineScript(file("complete"), { parse: 
 export const release: Script<number> = defineScript(file("release"), { parse: count });
 export const settle: Script<number> = defineScript(file("settle"), { parse: count });
 export const bury: Script<number> = defineScript(file("bury"), { parse: count });
+export const sieve: Script<number> = defineScript(file("sieve"), { parse: count });
 export const replay: Script<number> = defineScript(file("replay"), { parse: count });
 export const discard: Script<number> = defineScript(file("discard"), { parse: count });
 

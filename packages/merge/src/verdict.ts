@@ -6,6 +6,8 @@ export type Verdict =
   | { readonly kind: "delivered" }
   /** All but these positions arrived; only these are tried again. */
   | { readonly kind: "partial"; readonly failed: readonly number[]; readonly reason: string }
+  /** These positions can never be delivered and become a dead letter; the rest comes again at once. */
+  | { readonly kind: "spoiled"; readonly positions: readonly number[]; readonly reason: string }
   /** It counts as an attempt and is tried again, not before `afterMs`. */
   | { readonly kind: "retry"; readonly reason: string; readonly afterMs?: number | undefined }
   /** Nothing was tried; it comes back in `ms`. */

@@ -305,6 +305,29 @@ test("the connection goes to the address that was checked, although the name mov
   expect(lookups).toBe(1);
 });
 
+test("an item of a foreign program that is not JSON becomes a dead letter, the others arrive", async () => {
+  const key = keyOf({ mergeKey: "k", method: "POST", url: receiver.url() }, "");
+  await push("1");
+  await server.command("RPUSH", queue.keys.queue(key), "{broken");
+  await server.command("RPUSH", queue.keys.queue(key), "2");
+  await dispatch();
+  await empty();
+  expect(receiver.bodies()).toEqual([[1, 2]]);
+  const letter = await deadLetter();
+  expect(letter).toMatchObject({ key, items: 1, reason: "not JSON" });
+  expect(String((await inspector.letterItems(letter.id))[0]?.body)).toBe("{broken");
+});
+
+test("a key of the wrong type is set aside and stops nobody", async () => {
+  await server.command("SET", queue.keys.queue("odd"), "not a list");
+  await server.command("ZADD", queue.keys.timer, 1, "odd");
+  await push("1");
+  await dispatch();
+  await empty();
+  expect(receiver.bodies()).toEqual([[1]]);
+  expect(await server.command("ZRANGE", queue.keys.broken, 0, -1)).toEqual(["odd"]);
+});
+
 test("the circuit breaker opens per origin, spends no attempts, and a probe closes it", async () => {
   let broken = true;
   receiver.answer = (_, response) => {
