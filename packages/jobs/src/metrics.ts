@@ -5,14 +5,13 @@
 import type { Counter, Histogram } from "@opentelemetry/api";
 import { meterOf } from "@ropeway/core/internal";
 
-/** Name, kind and meaning of every metric. */
-export const METRICS = {
-  "ropeway.jobs.added": "counter: jobs given to add(), by queue",
-  "ropeway.jobs.ended":
-    "counter: attempts that ended, by queue and outcome (completed, retried, failed, lost)",
-  "ropeway.jobs.duration": "histogram, ms: how long handlers took, by queue and outcome",
-  "ropeway.jobs.batch": "histogram: jobs taken per round trip, by queue",
-} as const;
+/** Name, type, attributes and meaning of every metric. */
+export const METRICS: readonly (readonly [string, string, readonly string[], string])[] = [
+  ["ropeway.jobs.added", "counter", ["queue"], "Jobs given to add()"],
+  ["ropeway.jobs.ended", "counter", ["queue", "outcome"], "Attempts that ended"],
+  ["ropeway.jobs.duration", "histogram", ["queue", "outcome"], "How long handlers took, ms"],
+  ["ropeway.jobs.batch", "histogram", ["queue"], "Jobs taken per round trip"],
+];
 
 export type Outcome = "completed" | "retried" | "failed" | "lost";
 

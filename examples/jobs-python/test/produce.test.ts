@@ -1,0 +1,22 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { connect } from "@ropeway/core";
+import { Worker } from "@ropeway/jobs";
+import { eventually, startRedis } from "@ropeway/testkit";
+import { expect, test } from "vitest";
+
+test("what the Python program adds is run by a worker, in order", async () => {
+  await using server = await startRedis();
+  await using redis = await connect(server.url);
+  const seen: string[] = [];
+  const handlers = {
+    thumbnail: (job: { data: { file: string } }) => void seen.push(job.data.file),
+  };
+  await using _worker = new Worker(redis, "thumbnails", handlers);
+  const program = fileURLToPath(new URL("../produce.py", import.meta.url));
+  const args = [program, server.host, String(server.port), "thumbnails", "cat.png", "dog.png"];
+  const { stdout } = await promisify(execFile)("python3", args);
+  expect(stdout.trim().split("\n")).toHaveLength(2);
+  await eventually(() => expect(seen).toEqual(["cat.png", "dog.png"]));
+});
