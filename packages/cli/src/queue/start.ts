@@ -5,6 +5,7 @@ import { listenOn } from "../listen.ts";
 import type { PartPlan } from "../portal/parts.ts";
 import { namingSettings } from "../refused-option.ts";
 import { secretOf } from "../secret.ts";
+import type { SettingKey } from "../settings/table.ts";
 import { queueTargets } from "./targets.ts";
 
 /** A queue that takes pushes and delivers them. */
@@ -14,14 +15,21 @@ export interface StartedQueue extends AsyncDisposable {
   readonly targets: readonly string[];
 }
 
+const OPTIONS: Readonly<Record<string, SettingKey>> = {
+  targets: "queue.targets",
+  signingKeys: "queue.signingKeys",
+};
+
 /** Starts to deliver what is due, then to take pushes. */
 export async function startQueue(plan: PartPlan): Promise<StartedQueue> {
   const { redis, settings, logger } = plan;
   const { values } = settings;
   const targets = queueTargets(settings);
   const queue = new MergeQueue(redis, { prefix: `${values.prefix}:{merge}` });
-  return namingSettings(settings, { targets: "queue.targets" }, async () => {
-    const dispatcher = await HttpDispatcher.start(queue, { targets });
+  const keys = secretOf(settings, "queue.signingKeys", "queue.signingKeysFile") ?? "";
+  const signingKeys = keys.split(/[\s,]+/).filter((key) => key !== "");
+  return namingSettings(settings, OPTIONS, async () => {
+    const dispatcher = await HttpDispatcher.start(queue, { targets, signingKeys });
     const closeAll = async () => {
       await dispatcher.close();
       await queue.close();

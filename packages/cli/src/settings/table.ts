@@ -32,6 +32,8 @@ export interface Settings {
   readonly "queue.port": number;
   readonly "queue.token": string | undefined;
   readonly "queue.tokenFile": string | undefined;
+  readonly "queue.signingKeys": string | undefined;
+  readonly "queue.signingKeysFile": string | undefined;
   readonly "queue.targets": readonly string[];
   readonly "up.redisServer": string | undefined;
   readonly "up.programs": string | undefined;
@@ -142,6 +144,18 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     default: undefined,
     example: "/run/secrets/queue-token",
     doc: "A file that holds queue.token.",
+  },
+  "queue.signingKeys": {
+    kind: secretKind,
+    default: undefined,
+    orFile: "queue.signingKeysFile",
+    doc: "Keys that sign deliveries (Standard Webhooks, whsec_...), separated by spaces; each signs, so that keys can be rotated. Unless it is set, deliveries are not signed.",
+  },
+  "queue.signingKeysFile": {
+    kind: pathKind,
+    default: undefined,
+    example: "/run/secrets/webhook-keys",
+    doc: "A file that holds queue.signingKeys.",
   },
   "queue.targets": {
     kind: listKind,
