@@ -266,6 +266,16 @@ test("with tokens, a request needs one of them", async () => {
   expect((await post(url, "{}", { headers })).status).toBe(202);
 });
 
+test("a Redis without memory is 503 and stores nothing; with memory it goes on", async () => {
+  await server.command("CONFIG", "SET", "maxmemory", "1");
+  const refused = await post(path("k"));
+  expect(refused.status).toBe(503);
+  expect(await json(refused)).toMatchObject({ status: 503, code: "SERVER_REPLY" });
+  expect(await stored()).toBe(0);
+  await server.command("CONFIG", "SET", "maxmemory", "0");
+  expect((await post(`${path("k")}?ontime=4000000000`)).status).toBe(202);
+});
+
 test("Redis down is 503 with Retry-After, and the repeated push is stored once", async () => {
   const headers = { "idempotency-key": "survives" };
   const url = `${path("k")}?ontime=4000000000`;
