@@ -10,7 +10,7 @@
 import { isUtf8 } from "node:buffer";
 import type { Clock } from "@ropeway/core";
 import { currentTraceparent, reasonOf } from "@ropeway/core/internal";
-import type { EndpointHealth } from "./endpoint-health.ts";
+import type { Admission, EndpointHealth } from "./endpoint-health.ts";
 import { BlockedTargetError } from "./errors.ts";
 import { type Item, isForeign } from "./item.ts";
 import type { Batch } from "./queue.ts";
@@ -59,7 +59,7 @@ export class Courier {
     const spoiled = isSingle(target.mergeKey) ? [] : unreadable(batch.items);
     if (spoiled.length > 0) return { kind: "spoiled", positions: spoiled, reason: "not JSON" };
     const { health } = this.#options;
-    const admission = await health.admit(target.url);
+    const admission = await health.admit(target.url).catch(notKnown);
     if (admission.verdict === "hold") {
       return { kind: "hold", reason: admission.reason, ms: admission.ms };
     }
@@ -135,6 +135,11 @@ export class Courier {
     await this.#options.health.report(url, { outcome: "down", status });
     return { kind: "retry", reason: reasonOf(error) };
   }
+}
+
+/** Redis is away: nothing was tried, so nothing failed. */
+function notKnown(error: unknown): Admission {
+  return { verdict: "hold", ms: 1_000, reason: reasonOf(error) };
 }
 
 /** Items that would spoil the array for all others; ours were looked at when they were pushed. */

@@ -33,6 +33,8 @@ export type Handler = (batch: Batch, handling: Handling) => Promise<Verdict | un
 
 /** After a look that found nothing, pushes wake us at most this often. */
 const CALM_MS = 5;
+/** Keys that one look reserves at most; others want some too. */
+const MOST_KEYS = 64;
 /** The longest sleep: recovery for whatever was missed. */
 const LONGEST_SLEEP_MS = 5_000;
 /** What the last word about a batch needs of its lease. */
@@ -114,11 +116,11 @@ export class Dispatcher implements AsyncDisposable {
     const calm = this.#lookedAt + CALM_MS - performance.now();
     if (calm > 0) await sleep(calm, signal);
     const seen = this.#signal.count;
-    const { keys, options } = this.#queue;
+    const { keys } = this.#queue;
     const found = await this.#queue.redis.run(
       scripts.due,
       [keys.timer, keys.paused],
-      [Math.min(free, options.maxItems), this.#options.reserveMs],
+      [Math.min(free, MOST_KEYS), this.#options.reserveMs],
     );
     for (const key of found.keys) this.#launch(key, found.reserved);
     if (found.keys.length > 0) return 0;

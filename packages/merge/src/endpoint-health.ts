@@ -103,8 +103,19 @@ export class EndpointHealth implements AsyncDisposable {
     return admission;
   }
 
-  /** Takes note of a call. */
-  async report(url: string, { outcome, status, retryAfterMs = 0, disable }: Report): Promise<void> {
+  /** Takes note of a call. Never throws: what became of the batch is known whether this is written or not. */
+  async report(url: string, noted: Report): Promise<void> {
+    try {
+      await this.#report(url, noted);
+    } catch (error) {
+      this.#redis.logger.warn({ url, err: error }, "cannot write endpoint health");
+    }
+  }
+
+  async #report(
+    url: string,
+    { outcome, status, retryAfterMs = 0, disable }: Report,
+  ): Promise<void> {
     const fine = this.#fine.get(url);
     if (outcome === "ok" && fine !== undefined) {
       fine.count += 1;
@@ -119,7 +130,9 @@ export class EndpointHealth implements AsyncDisposable {
   /** Writes what is left to write. */
   async close(): Promise<void> {
     await this.#writer.close();
-    await this.#flush();
+    await this.#flush().catch((error) =>
+      this.#redis.logger.warn({ err: error }, "cannot write endpoint health"),
+    );
   }
 
   [Symbol.asyncDispose](): Promise<void> {
