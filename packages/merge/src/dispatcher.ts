@@ -21,7 +21,7 @@ import type { Handling } from "./courier.ts";
 import { type DispatcherOptions, dispatcherOptions } from "./dispatcher-options.ts";
 import { LeaseLostError } from "./errors.ts";
 import { newItemId } from "./item.ts";
-import { deliveryMetrics, deliverySpan } from "./metrics.ts";
+import { DeliveryMetrics, deliverySpan } from "./metrics.ts";
 import { PushSignal } from "./push-signal.ts";
 import { type Batch, batchOf, type MergeQueue, newBatchId, secondsText } from "./queue.ts";
 import * as scripts from "./scripts.ts";
@@ -50,6 +50,7 @@ export class Dispatcher implements AsyncDisposable {
   readonly #active = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
   readonly #signal: PushSignal;
+  readonly #metrics = new DeliveryMetrics();
   #closed: Promise<void> | undefined;
   #lookedAt = 0;
 
@@ -158,7 +159,7 @@ export class Dispatcher implements AsyncDisposable {
     } else {
       verdict = await this.#handle(batch, { leftMs, signal: this.#stopping.signal });
     }
-    deliveryMetrics.noteDelivery(batch, verdict, performance.now() - began);
+    this.#metrics.noteDelivery(batch, verdict, performance.now() - began);
     await this.#settle(batch, verdict);
   }
 
@@ -286,7 +287,7 @@ export class Dispatcher implements AsyncDisposable {
         return await say();
       } catch (error) {
         if (error instanceof LeaseLostError) {
-          if (!lost) deliveryMetrics.noteLeaseLost(); // after a loss it may well have been said
+          if (!lost) this.#metrics.noteLeaseLost(); // after a loss it may well have been said
           this.#logger.debug({ key: batch.key, err: error }, "the batch was not ours any more");
           return;
         }

@@ -16,7 +16,8 @@ export const INSTRUMENTS = {
   leaseLost: ["ropeway.merge.lease.lost", "Verdicts that came after the lease"],
 } as const;
 
-class DeliveryMetrics {
+/** The instruments, made when a dispatcher starts: by then the application has installed its SDK. */
+export class DeliveryMetrics {
   readonly #deliveries: Counter;
   readonly #items: Counter;
   readonly #lateness: Histogram;
@@ -74,5 +75,3 @@ export function deliverySpan(batch: Batch): Span {
     links,
   });
 }
-
-export const deliveryMetrics: DeliveryMetrics = new DeliveryMetrics();
