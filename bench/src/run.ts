@@ -3,7 +3,8 @@
  *
  *   one Redis    fresh, on loopback TCP, without persistence; emptied between scenarios
  *   interleaved  a round is a few turns, a turn is one slice of each contender; the order rotates from
- *                turn to turn, and the median of a contender's quiet slices is its sample of the round
+ *                turn to turn, and the median of a contender's slices is its sample of the round; turns in
+ *                which somebody was disturbed count only if there is no other
  *   warm         round 0 is run like the others and dropped
  *   quiet        a slice during which strangers used more than a tenth of the machine is run again,
  *                a few times; the quietest is kept and its disturbance is reported
@@ -16,7 +17,7 @@ import { passage, readMeter } from "./meter.ts";
 import { type Allowance, Pace } from "./pace.ts";
 import { Remote } from "./remote.ts";
 import { Results, type ScenarioResult, type Standing } from "./results.ts";
-import { FOREIGN_LIMIT, medianSample, type Sample, sampleOf } from "./sample.ts";
+import { FOREIGN_LIMIT, medianSample, quietTurns, type Sample, sampleOf } from "./sample.ts";
 import { rotated } from "./statistics.ts";
 
 /** How a run is made. */
@@ -131,14 +132,18 @@ export class Run {
   }
 
   async #round(players: readonly Player[], slice: ScenarioSlice): Promise<void> {
-    const slices = new Map(players.map((player) => [player, [] as Sample[]]));
+    const turns: Sample[][] = [];
     for (let turn = 0; turn < this.#plan.turns; turn++) {
-      for (const player of rotated(players, slice.round * this.#plan.turns + turn)) {
-        slices.get(player)?.push(await this.#quietSlice(player, slice));
-      }
+      const samples: Sample[] = [];
+      const order = rotated([...players.keys()], slice.round * this.#plan.turns + turn);
+      for (const at of order) samples[at] = await this.#quietSlice(players[at] as Player, slice);
+      turns.push(samples);
     }
     if (slice.round === 0) return;
-    for (const [player, samples] of slices) player.samples.push(medianSample(samples));
+    const counted = quietTurns(turns);
+    for (const [at, player] of players.entries()) {
+      player.samples.push(medianSample(counted.map((turn) => turn[at] as Sample)));
+    }
   }
 
   async #invite(contender: Contender, scenario: string, sliceMs: number): Promise<Player> {

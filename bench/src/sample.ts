@@ -58,10 +58,14 @@ export function sampleOf(report: AgentReport, passed: Passage, round: number): S
 /** A slice during which strangers used more than this share of the machine is a disturbed one. */
 export const FOREIGN_LIMIT = 0.1;
 
-/** The slices of one round as one sample: of the quiet ones if there are any. */
-export function medianSample(all: readonly Sample[]): Sample {
-  const quiet = all.filter(({ foreign }) => foreign <= FOREIGN_LIMIT);
-  const slices = quiet.length > 0 ? quiet : all;
+/** The turns in which nobody was disturbed; all of them if there is no such turn. */
+export function quietTurns(turns: readonly (readonly Sample[])[]): readonly (readonly Sample[])[] {
+  const quiet = turns.filter((turn) => turn.every(({ foreign }) => foreign <= FOREIGN_LIMIT));
+  return quiet.length > 0 ? quiet : turns;
+}
+
+/** The slices of one round as one sample. */
+export function medianSample(slices: readonly Sample[]): Sample {
   const sum = (of: (slice: Sample) => number) =>
     slices.reduce((total, slice) => total + of(slice), 0);
   return {
@@ -69,7 +73,7 @@ export function medianSample(all: readonly Sample[]): Sample {
     operations: sum(({ operations }) => operations),
     elapsedMs: sum(({ elapsedMs }) => elapsedMs),
     foreign: Math.max(...slices.map(({ foreign }) => foreign)),
-    repeated: all.reduce((times, { repeated }) => times + repeated, 0),
+    repeated: sum(({ repeated }) => repeated),
     metrics: medians(slices.map(({ metrics }) => metrics)),
     commands: medians(slices.map(({ commands }) => commands)),
   };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { medianSample, sampleOf } from "../src/sample.ts";
+import { medianSample, quietTurns, sampleOf } from "../src/sample.ts";
 import { sampleOf as slice } from "./sample-results.ts";
 
 test("figures of a slice are per operation", () => {
@@ -27,10 +27,9 @@ test("the sample of a round has the medians of its slices and all of their opera
   expect(sample.operations).toBe(30);
 });
 
-test("disturbed slices count only where there is no quiet one", () => {
-  const disturbed = [10, 20, 30].map((rate) => ({ ...slice(1, { rate }), foreign: rate / 50 }));
-  const mixed = medianSample([...disturbed, slice(1, { rate: 99 })]);
-  expect([mixed.metrics.rate, mixed.foreign]).toEqual([99, 0.02]);
-  const all = medianSample(disturbed);
-  expect([all.metrics.rate, all.foreign]).toEqual([20, 0.6]);
+test("a turn in which anybody was disturbed counts only where there is no quiet one", () => {
+  const quiet = [slice(1, { rate: 1 }), slice(1, { rate: 2 })];
+  const disturbed = [slice(1, { rate: 3 }), { ...slice(1, { rate: 4 }), foreign: 0.6 }];
+  expect(quietTurns([disturbed, quiet, disturbed])).toEqual([quiet]);
+  expect(quietTurns([disturbed, disturbed])).toEqual([disturbed, disturbed]);
 });
