@@ -11,17 +11,18 @@
 --       +2 the record without its first field
 -- Returns the number of jobs when all were added; else a list of: index (from 0), id that is there
 --         instead, "exists" | "kept" | "replaced" for each job that was not.
-local META, JOBS, WAIT, PRIO, GROUPS, GROUPED, _, DELAYED, ACTIVE, _, _, COMPLETED, FAILED, KIDS, BLOCKED, DEDUPE, ALARMS, WAITED, _, WAKE, EVENTS =
+local META, JOBS, WAIT, PRIO, GROUPS, GROUPED, _, DELAYED, ACTIVE, LEASE, _, COMPLETED, FAILED, KIDS, BLOCKED, DEDUPE, ALARMS, WAITED, _, WAKE, EVENTS, PARKED =
   unpack(KEYS)
 local CONTROL = ARGV[1]
 local CHUNK = 500 -- Lua can unpack only so many values at once
+local HANDOVER_MS = 5000 -- the lease of a job handed over, until its receiver renews it
 
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local count = (#ARGV - 1) / 3
 
 local fields, tail, other = {}, {}, {} -- new records; ids for the end of the list; jobs not added
-local seen, born, earlier = {}, {}, false
+local seen, born, earlier, handedOver = {}, {}, false, false
 
 -- Where a job waits; if you change this, change move.lua too.
 local function place(id, how)
@@ -91,6 +92,27 @@ local function claim(id, how, rest)
   if ttl > 0 then redis.call("ZADD", ALARMS, now + ttl, "d" .. key) end
 end
 
+-- Whether a worker sits idle and nothing stands between it and a new job. Its place is used up.
+local function idleWorker()
+  local idle = redis.call("ZRANGE", PARKED, -1, -1, "WITHSCORES")
+  if not idle[2] or tonumber(idle[2]) <= now then return false end
+  local limits = redis.call("HMGET", META, "paused", "hold", "conc", "max")
+  if limits[1] or tonumber(limits[2] or 0) > now or limits[3] or limits[4] then return false end
+  local others = redis.call("LLEN", WAIT) + redis.call("ZCARD", PRIO) + redis.call("ZCARD", GROUPS)
+  if others > 0 then return false end
+  redis.call("ZREM", PARKED, idle[1])
+  return true
+end
+
+-- Takes the job for whoever blocks on WAKE. If nobody comes for it, move.lua finds it there.
+local function handOver(id, record)
+  local token = redis.call("HINCRBY", META, "fence", 1) .. "@handover@" .. now
+  redis.call("HSET", JOBS, id, record)
+  redis.call("HSET", ACTIVE, id, token)
+  redis.call("ZADD", LEASE, now + HANDOVER_MS, id)
+  redis.call("ZADD", WAKE, -1, token .. "\n" .. id .. "\n" .. record)
+end
+
 local function add(index, id, how, rest)
   if how ~= "" then
     how = cjson.decode(how)
@@ -106,6 +128,9 @@ local function add(index, id, how, rest)
     redis.call("HSET", JOBS, id, now .. rest) -- at once: the next one may want to replace it
     if how.w then redis.call("SADD", WAITED, id) end
     place(id, how)
+  elseif count == 1 and idleWorker() then
+    handOver(id, now .. rest)
+    handedOver = true
   else
     fields[#fields + 1] = id
     fields[#fields + 1] = now .. rest
@@ -136,10 +161,13 @@ for first = 0, count - 1, CHUNK do
 end
 
 if #born > 0 then
-  redis.call("ZADD", WAKE, 0, "0")
+  if not handedOver then redis.call("ZADD", WAKE, 0, "0") end
   if tonumber(redis.call("HGET", META, "listen") or 0) > now then
     for _, id in ipairs(born) do
       redis.call("XADD", EVENTS, "MAXLEN", "~", 10000, "*", "event", "added", "id", id)
+    end
+    if handedOver then
+      redis.call("XADD", EVENTS, "MAXLEN", "~", 10000, "*", "event", "active", "id", born[1], "worker", "handover")
     end
   end
 end

@@ -109,6 +109,7 @@ elseif verb == "retry" then
   leaveLane()
   redis.call("ZREM", ALARMS, "j" .. id)
   if created then redis.call("HSET", JOBS, id, created .. ";0;0;" .. opts .. rest) end
+  if o.d then redis.call("HSETNX", DEDUPE, o.d, "0:" .. id) end -- it holds its key again, if that is free
   return comeBack()
 elseif verb == "update" then
   if state ~= "waiting" and state ~= "delayed" and state ~= "blocked" then return state end

@@ -36,12 +36,18 @@ local function release(group)
 end
 
 -- Lost leases. The stall is counted in the record: a job that takes its worker down every time must end.
+local stalled = 0
 local lost = redis.call("ZRANGEBYSCORE", LEASE, "-inf", now, "LIMIT", 0, LIMIT)
 for n, id in ipairs(lost) do
+  local token = redis.call("HGET", ACTIVE, id)
   redis.call("ZREM", LEASE, id)
   redis.call("HDEL", ACTIVE, id)
   local record = redis.call("HGET", JOBS, id)
-  if record then
+  local untaken = token and record and redis.call("ZREM", WAKE, token .. "\n" .. id .. "\n" .. record) == 1
+  if untaken then -- handed over, but nobody came for it: no worker was lost
+    redis.call("ZADD", DELAYED, n, id)
+  elseif record then
+    stalled = stalled + 1
     local created, attempts, stalls, opts, rest = parse(record)
     if created then
       redis.call("HSET", JOBS, id, created .. ";" .. attempts .. ";" .. (stalls + 1) .. ";" .. opts .. rest)
@@ -54,7 +60,7 @@ for n, id in ipairs(lost) do
     end
   end
 end
-if #lost > 0 then redis.call("HINCRBY", META, "stalled", #lost) end
+if stalled > 0 then redis.call("HINCRBY", META, "stalled", stalled) end
 
 -- Where a job waits; if you change this, change add.lua too.
 local front, tail = {}, {}

@@ -2,7 +2,8 @@
 --
 -- KEYS  the queue's, in the order of keys.ts
 -- ARGV  1 worker id, 2 lease ms, 3 how many to take, 4 how many are done, 5 how many are undone,
---       6 the control channel, 7 the results channel
+--       6 the control channel, 7 the results channel, 8 ms for which the worker will block on WAKE if
+--       it gets fewer than it wants, or 0
 --       then for each done job:   id, token, "s" if its record has to be looked at else "", result
 --       then for each undone job: id, token, verdict, error as JSON
 --          verdict: "dead" | "back" (untouched, to the front) | "hold <ms>" (back, and nobody takes any
@@ -10,7 +11,7 @@
 -- Returns {ids whose token was old, ms until something is due or -1, ms until a limit allows more or -1,
 --          first fence, rest of the tokens, {id, record, id, record ...}}; the n-th job's token is
 --          (first fence + n) .. rest.
-local META, JOBS, WAIT, PRIO, GROUPS, GROUPED, TENANTS, DELAYED, ACTIVE, LEASE, NOTES, COMPLETED, FAILED, KIDS, BLOCKED, DEDUPE, ALARMS, WAITED, CANCELS, WAKE, EVENTS =
+local META, JOBS, WAIT, PRIO, GROUPS, GROUPED, TENANTS, DELAYED, ACTIVE, LEASE, NOTES, COMPLETED, FAILED, KIDS, BLOCKED, DEDUPE, ALARMS, WAITED, CANCELS, WAKE, EVENTS, PARKED =
   unpack(KEYS)
 local WORKER, LEASE_MS, CONTROL, RESULTS = ARGV[1], tonumber(ARGV[2]), ARGV[6], ARGV[7]
 local RESULT_MS = 60000 -- how long an awaited outcome stays when the job itself is not kept
@@ -141,7 +142,7 @@ tellParent = function(child, parent, ok, text)
   end
 end
 
-local refused, at = {}, 8
+local refused, at = {}, 9
 
 local function held(n, width)
   local ids, mine = {}, {}
@@ -353,6 +354,12 @@ if (asked == 0 or #ids == asked)
   and (redis.call("LLEN", WAIT) > 0 or redis.call("ZCARD", PRIO) > 0 or redis.call("ZCARD", GROUPS) > 0)
 then
   if asked > 0 or done + undone > 0 then redis.call("ZADD", WAKE, 0, "0") end
+end
+-- Who goes idle says so: a lone job is then handed over by add.lua itself.
+if tonumber(ARGV[8]) > 0 and asked == tonumber(ARGV[3]) and #ids < asked then
+  redis.call("ZADD", PARKED, now + ARGV[8], WORKER)
+else
+  redis.call("ZREM", PARKED, WORKER)
 end
 local head = redis.call("ZRANGE", DELAYED, 0, 0, "WITHSCORES")
 if head[2] then bringForward(math.ceil(head[2] - now)) end

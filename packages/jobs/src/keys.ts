@@ -15,6 +15,9 @@
  *    blocked --+       +------ promote, retry by hand
  *    (a parent, until its last child has ended)
  *
+ * A lone job for an idle worker skips the lane: add.lua takes it on the worker's behalf and hands it over
+ * through `wake`, so that it starts one hop after add().
+ *
  * Everything that comes back comes back through `delayed`, be it due at once: so only add.lua and
  * move.lua know how a job finds its lane.
  */
@@ -63,10 +66,15 @@ export interface QueueKeys {
   readonly waited: string;
   /** hash: id -> reason. */
   readonly cancels: string;
-  /** zset: at most one member, "0": there may be work. Idle workers block on it. */
+  /**
+   * zset: idle workers block on it. "0" (score 0): there may be work. token LF id LF record (score -1): a
+   * job handed over, already active under that token.
+   */
   readonly wake: string;
   /** stream: events, while somebody listens. */
   readonly events: string;
+  /** zset: worker -> until when it blocks on `wake`, unless something wakes it. */
+  readonly parked: string;
   /** hash: "s" schedule -> JSON, "l" schedule -> id of its newest job. */
   readonly schedules: string;
   /** zset: schedule -> next due ms. */
@@ -77,7 +85,7 @@ export interface QueueKeys {
   readonly control: string;
   /** channel: id of an awaited job that has ended. */
   readonly results: string;
-  /** The first 21 keys in the order the big scripts expect. */
+  /** The first 22 keys in the order the big scripts expect. */
   readonly all: readonly string[];
 }
 
@@ -103,6 +111,7 @@ const ORDER = [
   "cancels",
   "wake",
   "events",
+  "parked",
 ] as const;
 
 const OTHERS = ["schedules", "plan", "workers", "control", "results"] as const;

@@ -2,7 +2,7 @@
  * One queue as one worker sees it: what is held, what has ended and is still to be told, and whether
  * asking for more makes sense. A worker on several queues has a lane for each, in order.
  */
-import { Attempt, type AttemptHome } from "./attempt.ts";
+import { Attempt, type AttemptHome, type Lease } from "./attempt.ts";
 import { decodeRecord } from "./record.ts";
 import type { Ended, Exchange, QueueStore, Taken } from "./store.ts";
 
@@ -13,6 +13,8 @@ const MOST_ENDED = 500;
 export interface LaneOptions extends AttemptHome {
   readonly worker: string;
   readonly leaseMs: number;
+  /** How long the worker blocks when it is idle. */
+  readonly idleMs: number;
 }
 
 /** A job whose record could not be read. */
@@ -59,8 +61,8 @@ export class Lane {
   async exchange(want: number): Promise<Taken> {
     const done = this.#done.splice(0, MOST_ENDED);
     const undone = this.#undone.splice(0, MOST_ENDED);
-    const { worker, leaseMs } = this.#options;
-    const exchange: Exchange = { worker, leaseMs, want, done, undone };
+    const { worker, leaseMs, idleMs } = this.#options;
+    const exchange: Exchange = { worker, leaseMs, want, parkMs: idleMs, done, undone };
     try {
       const taken = await this.store.next(exchange);
       this.#confirm(done);
@@ -81,21 +83,38 @@ export class Lane {
     const attempts: Attempt[] = [];
     const unreadable: Unreadable[] = [];
     const { jobs, firstFence, tokenRest } = taken;
+    const safeUntil = sentAt + this.#options.leaseMs;
     for (let i = 0; i < jobs.length; i += 2) {
       const id = jobs[i] as string;
       const fence = firstFence + i / 2 + 1;
       const token = `${fence}${tokenRest}`;
-      const record = decodeRecord(jobs[i + 1] as string);
-      if (record === undefined) {
-        unreadable.push({ id, token });
-        continue;
-      }
-      const safeUntil = sentAt + this.#options.leaseMs;
-      const attempt = new Attempt(this.#options, record, { id, token, fence, safeUntil });
-      this.held.set(id, attempt);
-      attempts.push(attempt);
+      const attempt = this.#attempt(jobs[i + 1] as string, { id, token, fence, safeUntil });
+      if (attempt === undefined) unreadable.push({ id, token });
+      else attempts.push(attempt);
     }
     return { attempts, unreadable };
+  }
+
+  /** Makes an attempt of a job that add.lua handed over: token LF id LF record. */
+  adopt(handedOver: string): { attempts: Attempt[]; unreadable: Unreadable[] } {
+    const first = handedOver.indexOf("\n");
+    const second = handedOver.indexOf("\n", first + 1);
+    const token = handedOver.slice(0, first);
+    const id = handedOver.slice(first + 1, second);
+    const fence = Number.parseInt(token, 10);
+    const safeUntil = performance.now() + this.#options.leaseMs;
+    const attempt = this.#attempt(handedOver.slice(second + 1), { id, token, fence, safeUntil });
+    return attempt === undefined
+      ? { attempts: [], unreadable: [{ id, token }] }
+      : { attempts: [attempt], unreadable: [] };
+  }
+
+  #attempt(text: string, lease: Lease): Attempt | undefined {
+    const record = decodeRecord(text);
+    if (record === undefined) return undefined;
+    const attempt = new Attempt(this.#options, record, lease);
+    this.held.set(lease.id, attempt);
+    return attempt;
   }
 
   /** Asks again in `ms`: a limit stands in the way until then. */

@@ -118,6 +118,13 @@ export class Processor {
     });
   }
 
+  /** A job came without being asked for: it starts at once. */
+  handedOver(lane: Lane, job: string): void {
+    this.#receive(lane, lane.adopt(job));
+    this.#startFetched();
+    this.pump();
+  }
+
   /** Takes nothing more and hands back what has not started. */
   stop(): void {
     this.#taking = false;

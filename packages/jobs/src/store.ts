@@ -48,6 +48,8 @@ export interface Exchange {
   readonly worker: string;
   readonly leaseMs: number;
   readonly want: number;
+  /** How long the worker will block for a wake-up if it gets fewer than it wants. @default 0 */
+  readonly parkMs?: number;
   readonly done: readonly Ended[];
   readonly undone: readonly Ended[];
 }
@@ -125,10 +127,10 @@ export class QueueStore {
   }
 
   async next(exchange: Exchange): Promise<Taken> {
-    const { worker, leaseMs, want, done, undone } = exchange;
+    const { worker, leaseMs, want, parkMs = 0, done, undone } = exchange;
     const { control, results, all } = this.keys;
     const args: (string | number)[] = [worker, leaseMs, want, done.length, undone.length];
-    args.push(control, results);
+    args.push(control, results, parkMs);
     for (const ended of done) args.push(ended.id, ended.token, ended.how, ended.json);
     for (const ended of undone) args.push(ended.id, ended.token, ended.how, ended.json);
     const reply = (await this.redis.run(nextScript, all, args)) as readonly Reply[];

@@ -5,10 +5,17 @@
 import { Backoff, type BlockingConnection } from "@ropeway/core/internal";
 import type { Lane } from "./lane.ts";
 
+/** The member of a wake key that is no job. */
+const MARKER = "0";
+
 /** What a watcher tells. */
 export interface WatcherEvents {
   /** There may be work in these lanes. */
   onWake(lanes: readonly Lane[]): void;
+  /** A job was handed over to us; also told while closing. */
+  onHandedOver(lane: Lane, job: string): void;
+  /** The wait is over: there may be reason for the next. */
+  onReturned(): void;
   onError(error: unknown): void;
 }
 
@@ -34,6 +41,7 @@ export class Watcher {
     if (this.#closing.signal.aborted) return;
     this.#watching ??= this.#wait().finally(() => {
       this.#watching = undefined;
+      this.#events.onReturned();
     });
   }
 
@@ -53,15 +61,21 @@ export class Watcher {
         blockMs: this.#idleMs,
         signal,
       });
-      if (reply !== null) lanes = lanes.filter((lane) => lane.store.keys.wake === reply[0]);
       this.#backoff.reset();
+      if (reply !== null) {
+        lanes = lanes.filter((lane) => lane.store.keys.wake === reply[0]);
+        const [lane] = lanes;
+        if (lane !== undefined && reply[1] !== MARKER) {
+          this.#events.onHandedOver(lane, reply[1] as string);
+          return;
+        }
+      }
     } catch (error) {
       if (signal.aborted) return;
       this.#events.onError(error);
       await new Promise((resolve) => setTimeout(resolve, this.#backoff.next()));
     }
-    // After this function has ended: onWake may want to watch again.
-    if (!signal.aborted) setImmediate(() => this.#events.onWake(lanes));
+    if (!signal.aborted) this.#events.onWake(lanes);
   }
 }
 

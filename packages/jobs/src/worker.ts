@@ -124,6 +124,11 @@ export class Worker extends EventEmitter<WorkerEvents> implements AsyncDisposabl
     this.#watcher = new Watcher(connection, lanes, {
       idleMs: this.#options.idleMs,
       onWake: (woken) => this.#woken(woken),
+      onHandedOver: (lane, job) => {
+        this.#processor.handedOver(lane, job);
+        this.#crewOf(lane).heartbeat.wake(); // its first lease is short
+      },
+      onReturned: () => this.#processor.pump(),
       onError: (error) => this.#fault(error),
     });
     await Promise.all(this.#crews.map((crew) => this.#listen(control, crew)));
@@ -162,9 +167,9 @@ export class Worker extends EventEmitter<WorkerEvents> implements AsyncDisposabl
   }
 
   #crew(queue: string, description: string): Crew {
-    const { prefix, leaseMs, logLines } = this.#options;
+    const { prefix, leaseMs, logLines, idleMs } = this.#options;
     const store = new QueueStore(this.#redis, prefix, queue);
-    const lane = new Lane({ store, logLines, worker: this.id, leaseMs });
+    const lane = new Lane({ store, logLines, worker: this.id, leaseMs, idleMs });
     const onError = (error: unknown) => this.#fault(error);
     const mover = new Mover(store, { onMoved: () => this.#woken([lane]), onError });
     const book = new ScheduleBook(store);

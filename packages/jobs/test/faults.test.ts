@@ -120,6 +120,59 @@ describe("a worker that stands still", () => {
   });
 });
 
+describe("a job handed over to an idle worker", () => {
+  it("starts without a lane in between, and ends like any other", async () => {
+    const queue = one.queue();
+    const { parked, wait } = queueKeys("ropeway:jobs", queue.name);
+    const { seen, handler } = collector((job) => job.data);
+    one.worker(queue, handler);
+    for (let i = 0; i < 5; i++) {
+      await eventually(async () => expect(await one.redis.send(["ZCARD", parked])).toBe(1));
+      await queue.add("n", i);
+      expect(await one.redis.send(["EXISTS", wait])).toBe(0);
+      await eventually(() => expect(seen).toHaveLength(i + 1));
+    }
+    expect(seen).toEqual([0, 1, 2, 3, 4]);
+    await eventually(async () =>
+      expect(await queue.counts()).toMatchObject({ active: 0, totals: { completed: 5 } }),
+    );
+  });
+
+  it("comes back unharmed when nobody is there to take it", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const { parked, wake } = store.keys;
+    await one.redis.send(["ZADD", parked, "9999999999999", "a worker that died"]);
+    const job = await queue.add("n", 1);
+    const view = await job.view();
+    expect(view).toMatchObject({ state: "active", worker: "handover" });
+    const [member] = await one.redis.send<readonly string[]>(["ZRANGE", wake, "0", "-1"]);
+    const token = String(member).split("\n")[0] as string;
+    await store.renew("nobody", { leaseMs: -1, description: "{}" }, [[job.id, token]]);
+    await store.move(10);
+    expect(await job.view()).toMatchObject({ state: "waiting", stalls: 0 });
+    expect(await one.redis.send(["ZRANGE", wake, "0", "-1"])).toEqual(["0"]);
+    const { seen, handler } = collector((next) => next.id);
+    one.worker(queue, handler);
+    await eventually(() => expect(seen).toEqual([job.id]));
+  });
+
+  it("is not handed over past a pause, a limit or a job that waits", async () => {
+    const queue = one.queue();
+    const { parked } = queueKeys("ropeway:jobs", queue.name);
+    await one.redis.send(["ZADD", parked, "9999999999999", "idle"]);
+    await queue.pause();
+    await queue.add("n", 1);
+    await queue.resume();
+    await queue.add("n", 2);
+    expect(await queue.counts()).toMatchObject({ waiting: 2, active: 0 });
+    await queue.drain();
+    await queue.setLimits({ rate: { max: 1, perMs: 1_000 } });
+    await queue.add("n", 3);
+    expect(await queue.counts()).toMatchObject({ waiting: 1, active: 0 });
+  });
+});
+
 describe("the network", () => {
   it("may be cut at any moment while jobs are added and run", async () => {
     const proxy = await startProxy({ host: one.server.host, port: one.server.port });

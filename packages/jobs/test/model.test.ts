@@ -34,6 +34,8 @@ interface Job {
 class Model {
   readonly jobs = new Map<string, Job>();
   readonly oldTokens: { id: string; token: string }[] = [];
+  /** Who holds which dedupe key. */
+  readonly holders = new Map<number, string>();
   #sequence = 0;
   #front = 0;
 
@@ -42,10 +44,8 @@ class Model {
   }
 
   add(id: string, { priority, delayed, key }: Extract<Command, { kind: "add" }>): boolean {
-    const holder = [...this.jobs.values()].find(
-      (job) => key > 0 && job.key === key && !["failed", "gone"].includes(job.state),
-    );
-    if (holder !== undefined) return false;
+    if (key > 0 && this.holders.has(key)) return false;
+    if (key > 0) this.holders.set(key, id);
     const job: Job = { id, state: "delayed", priority, order: 0, attempts: 0, stalls: 0, key };
     this.jobs.set(id, job);
     if (!delayed) this.wait(job);
@@ -65,6 +65,12 @@ class Model {
       // Those with a priority all get the same first place there, and then the id decides.
       job.order = job.priority === 0 ? this.#front + i : Number.NEGATIVE_INFINITY;
     }
+  }
+
+  /** The job has ended in one way or another. */
+  end(job: Job, state: "gone" | "failed"): void {
+    job.state = state;
+    if (this.holders.get(job.key) === job.id) this.holders.delete(job.key);
   }
 
   letGo(job: Job): void {
@@ -176,8 +182,8 @@ class Both {
     expect(taken.refused).toEqual([]);
     for (const { job, end } of ended) {
       model.letGo(job);
-      if (end === "done") job.state = "gone";
-      if (end === "dead") job.state = "failed";
+      if (end === "done") model.end(job, "gone");
+      if (end === "dead") model.end(job, "failed");
       if (end === "dead" || end === "retry") job.attempts++;
     }
     const expected = model.take(want);
@@ -235,9 +241,12 @@ class Both {
     if (!allowed) return void expect(answer).toBe(state);
     if (verb === "cancel" && state === "active") return void expect(answer).toBe("signalled");
     expect(answer).toBe("done");
-    if (verb === "retry") Object.assign(job, { attempts: 0, stalls: 0 });
+    if (verb === "retry") {
+      Object.assign(job, { attempts: 0, stalls: 0 });
+      if (job.key > 0 && !this.model.holders.has(job.key)) this.model.holders.set(job.key, job.id);
+    }
     if (verb === "promote" || verb === "retry") this.model.wait(job);
-    else job.state = "gone";
+    else this.model.end(job, "gone");
   }
 
   async check(): Promise<void> {
