@@ -33,8 +33,9 @@ export interface CourierOptions {
 
 /** The rest of what a handler is told. */
 export interface Handling {
-  /** How long the batch is still ours. */
+  /** How long the batch is still ours; work that takes longer is done again by another. */
   readonly leftMs: number;
+  /** Aborts when that time is over, and when the dispatcher closes. */
   readonly signal: AbortSignal;
 }
 
@@ -129,7 +130,7 @@ export class Courier {
     const blocked = blockedBy(error);
     if (blocked !== undefined) return dead(blocked.message);
     if (handling.signal.aborted) {
-      return { kind: "hold", reason: "the dispatcher was closed", ms: 0 };
+      return { kind: "hold", reason: "interrupted", ms: 0 };
     }
     const status = (error as NodeJS.ErrnoException).code ?? "ERROR";
     await this.#options.health.report(url, { outcome: "down", status });

@@ -37,7 +37,7 @@ const CALM_MS = 5;
 const MOST_KEYS = 64;
 /** The longest sleep: recovery for whatever was missed. */
 const LONGEST_SLEEP_MS = 5_000;
-/** What the last word about a batch needs of its lease. */
+/** What the last word about a batch may need of its lease: a quarter, at most a second. */
 const SETTLE_MS = 1_000;
 
 /** A background role that takes due batches to a handler. */
@@ -48,7 +48,8 @@ export class Dispatcher implements AsyncDisposable {
   readonly #logger: Logger;
   readonly #loop: Loop;
   readonly #active = new Set<Promise<void>>();
-  readonly #stopping = new AbortController();
+  /** One per batch in the handler's hands: aborted when its lease ends, or when we must close. */
+  readonly #running = new Set<AbortController>();
   readonly #signal: PushSignal;
   readonly #metrics = new DeliveryMetrics();
   #closed: Promise<void> | undefined;
@@ -101,7 +102,9 @@ export class Dispatcher implements AsyncDisposable {
 
   async #close(): Promise<void> {
     await this.#loop.close();
-    const bound = setTimeout(() => this.#stopping.abort(), this.#options.closeWithinMs);
+    const bound = setTimeout(() => {
+      for (const running of this.#running) running.abort();
+    }, this.#options.closeWithinMs);
     await Promise.all(this.#active);
     clearTimeout(bound);
     await this.#signal.close();
@@ -150,14 +153,15 @@ export class Dispatcher implements AsyncDisposable {
     const batch = await this.#claim(due, reserved);
     if (batch === undefined) return;
     const { leaseMs, maxAttempts } = this.#options;
-    const leftMs = began + leaseMs - performance.now() - SETTLE_MS;
+    const settleMs = Math.min(SETTLE_MS, leaseMs / 4);
+    const leftMs = began + leaseMs - settleMs - performance.now();
     if (leftMs <= 0) return this.#release(batch, { kind: "hold", reason: "too late", ms: 0 });
     let verdict: Verdict;
     if (batch.attempt > maxAttempts) {
       // Attempts that ended without a verdict took their dispatcher with them.
       verdict = { kind: "dead", reason: `given up after ${maxAttempts} attempts` };
     } else {
-      verdict = await this.#handle(batch, { leftMs, signal: this.#stopping.signal });
+      verdict = await this.#handle(batch, leftMs);
     }
     this.#metrics.noteDelivery(batch, verdict, performance.now() - began);
     await this.#settle(batch, verdict);
@@ -185,12 +189,19 @@ export class Dispatcher implements AsyncDisposable {
   }
 
   /** In a span that links to whoever pushed the items. */
-  async #handle(batch: Batch, handling: Handling): Promise<Verdict> {
+  async #handle(batch: Batch, leftMs: number): Promise<Verdict> {
+    const running = new AbortController();
+    const { signal } = running;
+    const lease = setTimeout(() => running.abort(), leftMs);
+    this.#running.add(running);
     try {
-      const verdict = await inSpan(deliverySpan(batch), () => this.#handler(batch, handling));
-      return verdict ?? DELIVERED;
+      const work = () => this.#handler(batch, { leftMs, signal });
+      return (await inSpan(deliverySpan(batch), work)) ?? DELIVERED;
     } catch (error) {
       return { kind: "retry", reason: reasonOf(error) };
+    } finally {
+      clearTimeout(lease);
+      this.#running.delete(running);
     }
   }
 

@@ -334,6 +334,27 @@ test("many dispatchers share the keys; each batch is handed to one of them", asy
   expect(seen).toHaveLength(600);
 });
 
+test("a handler is told when its lease ends, and its late verdict changes nothing", async () => {
+  const queue = fresh();
+  const seen: string[] = [];
+  await queue.push("k", "a");
+  await dispatch(
+    queue,
+    async (batch, { signal, leftMs }) => {
+      seen.push(`attempt ${batch.attempt}`);
+      if (batch.attempt > 1) return undefined;
+      expect(leftMs).toBeLessThanOrEqual(300);
+      await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+      seen.push("told");
+      await eventually(() => expect(seen).toContain("attempt 2")); // far too late
+      return undefined;
+    },
+    { leaseMs: 400, reserveMs: 50 },
+  );
+  await eventually(async () => expect(await keysLeft(queue)).toEqual([]));
+  expect(seen).toEqual(["attempt 1", "told", "attempt 2"]);
+});
+
 test("close waits for the running batch and leaves the rest to others", async () => {
   const queue = fresh();
   const seen: string[] = [];
