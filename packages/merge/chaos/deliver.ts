@@ -11,7 +11,13 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect } from "@ropeway/core";
 import { Inspector, keyOf, MergeQueue } from "@ropeway/merge";
-import { eventually, type Script, spawnScript, startRedis } from "@ropeway/testkit";
+import {
+  eventually,
+  type RedisServer,
+  type Script,
+  spawnScript,
+  startRedis,
+} from "@ropeway/testkit";
 
 const FIXTURE = new URL("../test/dispatcher.fixture.ts", import.meta.url);
 
@@ -22,6 +28,8 @@ export interface ChaosPlan {
   readonly dispatchers: number;
   readonly killEveryMs: number;
   readonly failRate: number;
+  /** Redis itself is killed -9 and started again so often; it then writes every change to disk first. */
+  readonly redisKills?: number;
   readonly withinMs: number;
   readonly seed: number;
 }
@@ -94,7 +102,7 @@ export async function chaosDeliver(plan: ChaosPlan): Promise<ChaosReport> {
   const receiver = createServer((request, response) => void ledger.take(request, response));
   await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
-  const server = await startRedis({ appendonly: false });
+  const server = await startRedis({ appendonly: (plan.redisKills ?? 0) > 0 });
   const redis = await connect(server.url);
   const queue = new MergeQueue(redis, { prefix: "chaos" });
   const start = async () => {
@@ -103,11 +111,13 @@ export async function chaosDeliver(plan: ChaosPlan): Promise<ChaosReport> {
     return script;
   };
   const pool: Script[] = await Promise.all(Array.from({ length: plan.dispatchers }, start));
-  const state = { over: false, kills: 0 };
+  const state = { over: new AbortController(), kills: 0 };
   const reaper = reap(pool, start, { plan, random, state });
+  const restarts = restart(server, plan.redisKills ?? 0);
   const inspector = new Inspector(queue);
   try {
     const accepted = await pushAll(queue, url, plan);
+    await restarts;
     await eventually(
       async () => {
         const { keys } = await inspector.stats();
@@ -120,8 +130,9 @@ export async function chaosDeliver(plan: ChaosPlan): Promise<ChaosReport> {
     const seen = { delivered, duplicates, requests, refused, outOfOrder, overlaps };
     return { accepted, ...seen, kills: state.kills, lost: accepted - delivered, deadLetters };
   } finally {
-    state.over = true;
+    state.over.abort();
     await reaper;
+    await restarts;
     await Promise.all(pool.map((script) => script.close()));
     await redis.close();
     await server.close();
@@ -133,7 +144,7 @@ export async function chaosDeliver(plan: ChaosPlan): Promise<ChaosReport> {
 interface ReapPlan {
   readonly plan: ChaosPlan;
   readonly random: () => number;
-  readonly state: { over: boolean; kills: number };
+  readonly state: { readonly over: AbortController; kills: number };
 }
 
 async function reap(
@@ -141,14 +152,31 @@ async function reap(
   start: () => Promise<Script>,
   { plan, random, state }: ReapPlan,
 ): Promise<void> {
-  while (!state.over) {
-    await sleep(plan.killEveryMs * (0.5 + random()));
-    if (state.over) return;
+  const { signal } = state.over;
+  for (;;) {
+    const pause = sleep(plan.killEveryMs * (0.5 + random()), undefined, { signal });
+    await pause.catch(() => undefined); // the abort ends the pause, and us
+    if (signal.aborted) return;
     const victim = Math.floor(random() * pool.length);
     await pool[victim]?.close(); // SIGKILL
     state.kills += 1;
     pool[victim] = await start();
   }
+}
+
+async function restart(server: RedisServer, times: number): Promise<void> {
+  for (let i = 0; i < times; i++) {
+    await sleep(700);
+    await server.kill9();
+    await sleep(100);
+    await server.start();
+  }
+}
+
+/** A push whose outcome is unknown is repeated under the same idempotency key: stored once. */
+async function pushSurely(queue: MergeQueue, key: string, body: string): Promise<void> {
+  const push = () => queue.push(key, body, { idempotencyKey: `${key.length}-${body}` });
+  await eventually(push, { withinMs: 60_000 });
 }
 
 /** Pushes the items of each key in order, many keys at a time; returns how many were accepted. */
@@ -161,7 +189,9 @@ async function pushAll(queue: MergeQueue, url: string, plan: ChaosPlan): Promise
       await Promise.all(
         burst.map(async (key) => {
           const name = keyOf({ mergeKey: `k${key}`, method: "POST", url }, "");
-          await queue.push(name, JSON.stringify([key, seq]));
+          const body = JSON.stringify([key, seq]);
+          if (plan.redisKills === undefined) await queue.push(name, body);
+          else await pushSurely(queue, name, body);
           accepted += 1;
         }),
       );

@@ -21,6 +21,21 @@ test("killed dispatchers and a failing receiver lose nothing, reorder nothing, o
   expect(report).toMatchObject({ accepted: 3_000, delivered: 3_000, lost: 0, outOfOrder: 0 });
 }, 120_000);
 
+test("a Redis that is killed and comes back loses nothing that was accepted", async () => {
+  const report = await chaosDeliver({
+    keys: 60,
+    items: 600,
+    dispatchers: 1,
+    killEveryMs: 60_000,
+    failRate: 0.1,
+    redisKills: 2,
+    withinMs: 60_000,
+    seed: 3,
+  });
+  expect(chaosLines(report).filter((line) => line.endsWith("VIOLATED"))).toEqual([]);
+  expect(report).toMatchObject({ accepted: 600, delivered: 600, lost: 0, outOfOrder: 0 });
+}, 120_000);
+
 test("a dispatcher killed while it sends loses nothing: the batch comes again after its lease", async () => {
   await using server = await startRedis();
   await using receiver = await Receiver.start();
