@@ -65,7 +65,7 @@ test("a hundred callers that find the node gone agree on one other node", async 
 test("calls that wait for a killed node are run once by the next, none by two", async () => {
   await using doomed = await spawnScript(NODE, { args: [stage.server.url, "n1"] });
   await doomed.waitForLine(/^ready/);
-  const client = await stage.client({ timeoutMs: 6_000 });
+  const client = await stage.client({ timeoutMs: 4_000 });
   const session = client.session("g", "c1");
   await expect(session.call("demo.whoami")).resolves.toMatchObject({ node: "n1" });
   await node("n2");
