@@ -9,6 +9,7 @@ import { closedLoop, latencyOf } from "../closed-loop.ts";
 import type { Remote } from "../remote.ts";
 import type { Metric } from "../sample.ts";
 import type { Stage } from "../stage.ts";
+import { backlog, DEEP, SHALLOW } from "./jobs/backlog.ts";
 import { Control } from "./jobs/control.ts";
 import type { JobData, System } from "./jobs/system.ts";
 import { BARE, BEE, BULL, BULL_BEST, OURS, SYSTEMS } from "./jobs/systems.ts";
@@ -273,6 +274,13 @@ const scenarios: Scenario[] = [
     baseline: BULL,
     contenders: [OURS, BULL, BEE].map((name) => contender(name, remembering)),
   },
+  {
+    id: "jobs.depth",
+    title: "Adding and processing behind a backlog",
+    measure: "cost",
+    baseline: SHALLOW,
+    contenders: [backlog(SHALLOW, 1_000), backlog(DEEP, 1_000_000)],
+  },
 ];
 
 interface Claim {
@@ -337,5 +345,13 @@ export const bench: Bench = {
       op: "<=",
       target: 0.5,
     }),
+    {
+      id: "jobs.depth.rediscpu",
+      ratio: (results) =>
+        results.ratio({ scenario: "jobs.depth", metric: "redisCpu", of: DEEP, to: SHALLOW })
+          ?.median,
+      op: "<=",
+      target: 1.5,
+    },
   ],
 };

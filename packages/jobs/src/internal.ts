@@ -1,4 +1,4 @@
 /** What our own packages share and nobody else should rely on. */
 export { DEFAULT_PREFIX, type QueueKeys, queueKeys, queuesKey } from "./keys.ts";
 export { METRICS } from "./metrics.ts";
-export { QueueStore } from "./store.ts";
+export { type Ended, type Exchange, QueueStore, type Taken } from "./store.ts";

@@ -300,4 +300,15 @@ describe("operating a queue", () => {
     const [id] = seen;
     expect((await queue.search({ text: id as string })).jobs.map((job) => job.id)).toEqual([id]);
   });
+
+  it("finds one of 100,000 jobs, and walks through all of them page by page", async () => {
+    const queue = one.queue();
+    await queue.addBulk(
+      numbers(100_000).map((i) => ({ name: i % 1_000 === 0 ? "rare" : "n", data: `job ${i};` })),
+    );
+    const found = await queue.search({ text: "job 98765;" });
+    expect(found.jobs.map((job) => job.data)).toEqual(["job 98765;"]);
+    expect((await queue.search({ name: "rare", limit: 500 })).jobs).toHaveLength(100);
+    expect(await queue.drain(["waiting"])).toBe(100_000);
+  }, 60_000);
 });

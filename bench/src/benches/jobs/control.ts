@@ -1,11 +1,16 @@
 /** What a session needs besides its library: an empty Redis, and how much memory it uses. */
-import { connect, type Redis } from "@ropeway/core";
+import { connect, defineScript, type Redis, type Script } from "@ropeway/core";
+import { QueueStore } from "@ropeway/jobs/internal";
 import type { Stage } from "../../stage.ts";
+
+const fillScript: Script = defineScript(new URL("../../../lua/jobs-fill.lua", import.meta.url));
+const AT_ONCE = 20_000;
 
 /** A side connection of one contender. */
 export class Control {
   readonly #redis: Redis;
   readonly #prefix: string;
+  #filled = 0;
 
   private constructor(redis: Redis, prefix: string) {
     this.#redis = redis;
@@ -25,6 +30,22 @@ export class Control {
       if (keys.length > 0) await this.#redis.send(["DEL", ...keys]);
       cursor = next;
     } while (cursor !== "0");
+  }
+
+  /** Our queue "bench", at its lowest level. */
+  queue(): QueueStore {
+    return new QueueStore(this.#redis, this.#prefix, "bench");
+  }
+
+  /** Lets our queue "bench" have at least so many waiting jobs. */
+  async fill(waiting: number, json: string): Promise<void> {
+    const { jobs, wait } = this.queue().keys;
+    let length = await this.#redis.send<number>(["LLEN", wait]);
+    while (length < waiting) {
+      this.#filled += AT_ONCE;
+      const args = [this.#filled, Math.min(AT_ONCE, waiting - length), `;0;0;\njob\n${json}`];
+      length = Number(await this.#redis.run(fillScript, [jobs, wait], args));
+    }
   }
 
   /** Bytes that Redis uses for everything. */
