@@ -4,6 +4,8 @@ import { show } from "@ropeway/core/internal";
 
 /** The key cannot name a queue; nothing was stored. */
 export class InvalidKeyError extends RopewayError {
+  readonly parameter = "merge_key";
+
   constructor(key: string, rule: string) {
     super("INVALID_KEY", `the key ${show(key)} ${rule}`, { details: { key } });
   }
@@ -49,6 +51,8 @@ export class UnknownLetterError extends RopewayError {
 
 /** The target must not be called: its address is on the block list, or the URL is not one we call. */
 export class BlockedTargetError extends RopewayError {
+  readonly parameter = "service";
+
   constructor(target: string, reason: string) {
     super("BLOCKED_TARGET", `${target} must not be called: ${reason}`, {
       details: { target, reason },

@@ -20,6 +20,8 @@ export interface Problem {
   readonly code: string;
   /** Finds this request in the log. */
   readonly requestId: string;
+  /** The parameter that is wrong, if there is one. */
+  readonly parameter?: string | undefined;
   /** What is wrong with which part of the request. */
   readonly errors?: readonly { readonly pointer: string; readonly detail: string }[] | undefined;
 }
@@ -32,6 +34,7 @@ export const Problem: z.ZodType<Problem> = z
     instance: z.string().describe("The path that was asked for."),
     code: z.string().describe("A stable name to branch on."),
     requestId: z.string().describe("Finds this request in the log."),
+    parameter: z.string().optional().describe("The parameter that is wrong, if there is one."),
     errors: z
       .array(z.object({ pointer: z.string(), detail: z.string() }))
       .optional()

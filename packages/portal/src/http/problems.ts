@@ -112,6 +112,7 @@ export function problemOf(error: unknown, request: { id: string; url: string }):
     code,
     requestId: request.id,
     ...(error instanceof InvalidRequestError ? { errors: [...error.faults] } : {}),
+    ...parameterOf(error),
   };
   return { body, headers: headersOf(error, kind) };
 }
@@ -126,6 +127,12 @@ function codeOf(error: unknown): string {
   if (!(error instanceof RopewayError)) return "INTERNAL";
   if (error instanceof ServerReplyError && !FOR_NOW.has(error.prefix)) return "INTERNAL";
   return Object.hasOwn(PROBLEMS, error.code) ? error.code : "INTERNAL";
+}
+
+/** Which parameter it was, for an error that knows. */
+function parameterOf(error: unknown): { parameter?: string } {
+  const parameter = (error as { parameter?: unknown } | null)?.parameter;
+  return typeof parameter === "string" ? { parameter } : {};
 }
 
 function headersOf(error: unknown, kind: ProblemKind): Record<string, string> {

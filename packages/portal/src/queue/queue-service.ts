@@ -11,12 +11,21 @@
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import { type Logger, RopewayError, ServerReplyError, silentLogger } from "@ropeway/core";
+import { type Logger, type RopewayError, silentLogger } from "@ropeway/core";
 import type { MergeQueue } from "@ropeway/merge";
 import { AddressGuard } from "@ropeway/merge/internal";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { foreignOrigin } from "../access/cross-site.ts";
+import {
+  CrossSiteError,
+  ListenFailedError,
+  MethodNotAllowedError,
+  RouteNotFoundError,
+  UnauthenticatedError,
+} from "../errors.ts";
+import { translate } from "../http/framework-error.ts";
+import { pathOf, problemOf } from "../http/problems.ts";
 import { partsOf, V3Desk } from "./v3-desk.ts";
-import { queueProblem } from "./v3-problem.ts";
 import { cutPath, QUEUE_PATH, targetOfPath } from "./v3-request.ts";
 
 /** How the service listens and what it takes. */
@@ -34,9 +43,7 @@ export interface QueueServiceOptions {
   readonly logger?: Logger;
 }
 
-const METHODS = "GET, HEAD, POST, DELETE";
-/** Errors of Redis that pass by themselves or by an operator's hand. */
-const FOR_NOW = /^(OOM|MISCONF|LOADING|READONLY|BUSY|TRYAGAIN|MASTERDOWN|CLUSTERDOWN|NOREPLICAS)$/;
+const METHODS = ["GET", "HEAD", "POST", "DELETE"];
 
 /** A listening v3 queue. */
 export class QueueService implements AsyncDisposable {
@@ -57,7 +64,9 @@ export class QueueService implements AsyncDisposable {
   static async start(queue: MergeQueue, options: QueueServiceOptions = {}): Promise<QueueService> {
     const { host = "127.0.0.1", port = 23_334 } = options;
     const service = new QueueService(queue, options);
-    await service.#app.listen({ host, port });
+    await service.#app.listen({ host, port }).catch((error) => {
+      throw new ListenFailedError(`${host}:${port}`, error);
+    });
     const address = service.#app.server.address() as AddressInfo;
     const shown = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
     service.#url = `http://${shown.includes(":") ? `[${shown}]` : shown}:${address.port}`;
@@ -88,14 +97,14 @@ export class QueueService implements AsyncDisposable {
       forceCloseConnections: "idle",
       // A path that Fastify cannot decode: ours names the part that is wrong.
       frameworkErrors: (error, request, reply) =>
-        void this.#refuse(pathFault(request.raw.url ?? "") ?? translated(error), reply),
+        void this.#refuse(pathFault(request.raw.url ?? "") ?? error, request, reply),
     });
     app.removeAllContentTypeParsers();
     app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) =>
       done(null, body),
     );
-    app.setErrorHandler((error, _request, reply) => this.#refuse(translated(error), reply));
-    app.setNotFoundHandler((request, reply) => this.#refuse(notFound(request), reply));
+    app.setErrorHandler((error, request, reply) => this.#refuse(error, request, reply));
+    app.setNotFoundHandler((request, reply) => this.#refuse(notFound(request), request, reply));
     app.addHook("onRequest", (request, _reply, done) => done(this.#refusal(request)));
     const desk = this.#desk;
     app.post(`${QUEUE_PATH}*`, (request, reply) => {
@@ -108,44 +117,28 @@ export class QueueService implements AsyncDisposable {
   }
 
   /** Why the request must not go on, if so. */
-  #refusal(request: FastifyRequest): RopewayError | undefined {
-    const { origin, authorization = "", host } = request.headers;
-    const site = request.headers["sec-fetch-site"];
+  #refusal({ method, headers }: FastifyRequest): RopewayError | undefined {
     // A page of another site could otherwise make its reader's browser push to this machine.
-    const foreign = origin !== undefined && !sameHost(origin, host);
-    if (foreign || site === "cross-site" || site === "same-site") {
-      return new RopewayError("CROSS_SITE", `requests from ${origin ?? "other sites"} are refused`);
-    }
+    const foreign = foreignOrigin(method, headers, headers.host ?? "");
+    if (foreign !== undefined) return new CrossSiteError(foreign);
     if (this.#tokens.length === 0) return undefined;
-    const given = digest(authorization.replace(/^Bearer\s+/i, ""));
+    const given = digest((headers.authorization ?? "").replace(/^Bearer\s+/i, ""));
     if (this.#tokens.some((token) => timingSafeEqual(token, given))) return undefined;
-    return new RopewayError("UNAUTHENTICATED", "send Authorization: Bearer with a valid token");
+    return new UnauthenticatedError("send Authorization: Bearer with a valid token");
   }
 
-  #refuse(error: unknown, reply: FastifyReply): FastifyReply {
-    const { status, headers, body } = queueProblem(error);
-    if (status >= 500) this.#logger.error({ err: error, code: body.code }, "a request failed");
+  #refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+    const { body, headers } = problemOf(translate(error, request), request);
+    if (body.status >= 500) this.#logger.error({ err: error, code: body.code }, "a push failed");
     return reply
-      .code(status)
+      .code(body.status)
       .headers(headers)
       .type("application/problem+json")
       .send(JSON.stringify(body));
   }
 }
 
-/** Fastify's complaints in our words; errors of Redis that will pass are told from our own faults. */
-function translated(error: unknown): unknown {
-  if (error instanceof ServerReplyError && !FOR_NOW.test(error.prefix))
-    return new Error("bug", { cause: error });
-  if (error instanceof RopewayError || !(error instanceof Error)) return error;
-  const { code, statusCode = 500 } = error as { code?: string; statusCode?: number };
-  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") {
-    return new RopewayError("BODY_TOO_LARGE", "the body is larger than this queue takes");
-  }
-  if (statusCode < 500) return new RopewayError("BAD_REQUEST", error.message, { cause: error });
-  return error;
-}
-
+/** What is wrong with a path that Fastify could not even decode. */
 function pathFault(url: string): unknown {
   try {
     targetOfPath(cutPath(url));
@@ -155,17 +148,11 @@ function pathFault(url: string): unknown {
   }
 }
 
-function notFound(request: FastifyRequest): RopewayError {
-  const path = (request.raw.url ?? "").split("?", 1)[0] ?? "";
-  if (!path.startsWith(QUEUE_PATH)) {
-    return new RopewayError("ROUTE_NOT_FOUND", `there is only ${QUEUE_PATH}...`);
-  }
-  const message = `${request.method} is not possible here, only ${METHODS}`;
-  return new RopewayError("METHOD_NOT_ALLOWED", message, { details: { allow: METHODS } });
-}
-
-function sameHost(origin: string, host: string | undefined): boolean {
-  return URL.canParse(origin) && new URL(origin).host === host;
+function notFound({ method, raw }: FastifyRequest): RopewayError {
+  const path = pathOf(raw.url ?? "");
+  return path.startsWith(QUEUE_PATH)
+    ? new MethodNotAllowedError(method, path, METHODS)
+    : new RouteNotFoundError(method, path);
 }
 
 function digest(text: string): Buffer {
