@@ -71,6 +71,11 @@ export interface Dialect {
 
   /** The text of a call. */
   encodeCall(call: OutgoingCall): string;
+  /**
+   * What stands between head and params in the plainest calls of a method, for those who make many of
+   * them; undefined if every call is different.
+   */
+  plainMiddle(method: string, replyTo: string): string | undefined;
   /** Reads a popped call; throws RpcError with what can be said about it. `method` is the list's. */
   decodeCall(text: string, method: string | undefined): IncomingCall;
   /** The text of a result; `addressed` when it goes to a shared list and must say whose it is. */
@@ -105,27 +110,24 @@ export function readId(value: unknown): string | undefined {
   return typeof value === "number" && Number.isFinite(value) ? String(value) : undefined;
 }
 
-/** The members that we add to both wires, read leniently: a wrong one counts as absent. */
-export function readAddedMembers(
-  message: Readonly<Record<string, unknown>>,
-): Pick<IncomingCall, "deadline" | "replyTo" | "traceparent" | "window" | "session"> {
-  const { dl, rt, tp, st, ss } = message;
-  return {
-    deadline: typeof dl === "number" ? dl : undefined,
-    replyTo: typeof rt === "string" && rt !== "" ? rt : undefined,
-    traceparent: typeof tp === "string" ? tp : undefined,
-    window: typeof st === "number" && st >= 1 ? Math.floor(st) : undefined,
-    session: readSession(ss),
-  };
+/** A text that is there, of a member that may be anything: a wrong one counts as absent. */
+export function readText(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value : undefined;
 }
 
-function readSession(value: unknown): SessionMark | undefined {
+/** How many stream items the caller allows. */
+export function readWindow(value: unknown): number | undefined {
+  return typeof value === "number" && value >= 1 ? Math.floor(value) : undefined;
+}
+
+/** The session a call belongs to. */
+export function readSession(value: unknown): SessionMark | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const { c, e } = value as { c?: unknown; e?: unknown };
   return typeof c === "string" && typeof e === "number" ? { client: c, epoch: e } : undefined;
 }
 
-/** Those members as text behind the head, each with its leading comma. */
+/** The members that we add to both wires, as text behind the head, each with its leading comma. */
 export function writeAddedMembers(call: OutgoingCall): string {
   let text = "";
   if (call.traceparent !== undefined) text += `,"tp":${JSON.stringify(call.traceparent)}`;

@@ -61,7 +61,7 @@ const SESSIONS_AT_MOST = 100_000;
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #metrics = new Metrics("server");
-  readonly #running = new Map<string, { readonly call: RunningCall; readonly source: Source }>();
+  readonly #running = new Map<string, Run>();
   /** Ids cancelled before their call came. */
   readonly #cancelled = new Recent<string, true>(CANCELLED_AT_MOST);
   /** The epoch of each session seen here. */
@@ -89,12 +89,14 @@ export class Dispatcher {
   cancel(id: string): void {
     const running = this.#running.get(id);
     if (running === undefined) this.#cancelled.note(id, true);
-    else running.call.abort();
+    else running.running.abort();
   }
 
   /** Aborts the running calls for which `test` holds. */
   abortWhere(test: (source: Source) => boolean, reason: RpcError): void {
-    for (const { call, source } of this.#running.values()) if (test(source)) call.abort(reason);
+    for (const { running, source } of this.#running.values()) {
+      if (test(source)) running.abort(reason);
+    }
   }
 
   #accept(source: Source, text: string, outdated: number): void {
@@ -164,9 +166,9 @@ export class Dispatcher {
     }
     const where = { service: source.service.name, session: this.#session(source, call) };
     const running = new RunningCall(this.#options.host, call, where);
-    this.#running.set(call.id, { call: running, source });
     if (streams(call)) this.#options.streams.open(running, method);
     const run: Run = { source, text, call, method, running, began: performance.now() };
+    this.#running.set(call.id, run);
     if (call.traceparent !== undefined) void this.#runTraced(run, call.traceparent);
     else this.#run(run);
   }

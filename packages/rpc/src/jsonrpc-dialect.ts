@@ -14,8 +14,10 @@ import {
   type OutgoingCall,
   type Progress,
   parseObject,
-  readAddedMembers,
   readId,
+  readSession,
+  readText,
+  readWindow,
   writeAddedMembers,
 } from "./dialect.ts";
 import { InvalidRequestError, type WireError } from "./errors.ts";
@@ -47,6 +49,10 @@ export class JsonRpcDialect implements Dialect {
     return `${text},"params":${JSON.stringify(call.params)}}`;
   }
 
+  plainMiddle(method: string, replyTo: string): string {
+    return `,"rt":"${replyTo}"${this.#methodMember(method)},"params":`;
+  }
+
   /** The members that are the same for all calls of a method. */
   #methodMember(method: string): string {
     let member = this.#methods.get(method);
@@ -68,13 +74,18 @@ export class JsonRpcDialect implements Dialect {
     if (typeof params !== "object" || params === null) {
       throw new InvalidRequestError("params is neither an array nor an object", params, id);
     }
+    const { dl, rt, tp, st, ss } = message;
     return {
       id,
       method,
       params,
       notification: message.notification === true,
       track: Boolean(message.track_process),
-      ...readAddedMembers(message),
+      deadline: typeof dl === "number" ? dl : undefined,
+      replyTo: readText(rt),
+      traceparent: readText(tp),
+      window: readWindow(st),
+      session: ss === undefined ? undefined : readSession(ss),
     };
   }
 

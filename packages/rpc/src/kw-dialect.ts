@@ -16,8 +16,10 @@ import {
   type OutgoingCall,
   type Progress,
   parseObject,
-  readAddedMembers,
   readId,
+  readSession,
+  readText,
+  readWindow,
   writeAddedMembers,
 } from "./dialect.ts";
 import { InvalidParamsError, InvalidRequestError, RPC_CODES, type WireError } from "./errors.ts";
@@ -55,6 +57,10 @@ export class KwDialect implements Dialect {
     return `${text},"kw":${JSON.stringify(Array.isArray(params) ? {} : (params ?? {}))}}`;
   }
 
+  plainMiddle(): undefined {
+    return undefined; // each call has its own time in it
+  }
+
   decodeCall(text: string, method: string | undefined): IncomingCall {
     const message = parseObject(text);
     const id = readId(message.id);
@@ -63,13 +69,18 @@ export class KwDialect implements Dialect {
     if (typeof kw !== "object" || Array.isArray(kw)) {
       throw new InvalidRequestError("kw is not an object", kw, id);
     }
+    const { dl, rt, tp, st, ss } = message;
     return {
       id,
       method: method ?? "",
       params: kw,
       notification: message.no_response === true,
       track: Boolean(message.track_process),
-      ...readAddedMembers(message),
+      deadline: typeof dl === "number" ? dl : undefined,
+      replyTo: readText(rt),
+      traceparent: readText(tp),
+      window: readWindow(st),
+      session: readSession(ss),
     };
   }
 

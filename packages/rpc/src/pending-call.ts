@@ -24,32 +24,37 @@ export interface PendingHost {
   progress(message: Readonly<Record<string, unknown>>): Progress;
 }
 
+/** Shared by all calls without any extras, and therefore never written to. */
+const PLAIN: PendingExtras = Object.freeze({});
+const IGNORE = (): void => {};
+
 /** One unary call. */
 export class PendingCall extends WheelEntry implements Receiver {
   readonly id: string;
   readonly route: Route;
-  readonly sentAt: number;
-  readonly timeoutMs: number;
+  readonly sentAt: number = performance.now();
+  timeoutMs = 0;
   /** Its text, to take it out of the queue again. */
   text = "";
   /** When its documented key is looked at although its answer should come in the reply list. */
   nextLookAt = 0;
   /** What most calls do not have. */
-  readonly extras: PendingExtras;
+  extras: PendingExtras = PLAIN;
   readonly #host: PendingHost;
-  readonly #resolve: (value: unknown) => void;
-  readonly #reject: (reason: unknown) => void;
+  #resolve: (value: unknown) => void = IGNORE;
+  #reject: (reason: unknown) => void = IGNORE;
 
-  constructor(host: PendingHost, route: Route, settled: PendingSettled) {
+  constructor(host: PendingHost, route: Route, id: string) {
     super();
     this.#host = host;
     this.route = route;
-    this.id = settled.id;
-    this.timeoutMs = settled.timeoutMs;
-    this.sentAt = performance.now();
-    this.extras = settled.extras ?? PLAIN;
-    this.#resolve = settled.resolve;
-    this.#reject = settled.reject;
+    this.id = id;
+  }
+
+  /** How the call's promise is settled. */
+  settles(resolve: (value: unknown) => void, reject: (reason: unknown) => void): void {
+    this.#resolve = resolve;
+    this.#reject = reject;
   }
 
   receive(message: Readonly<Record<string, unknown>>): void {
@@ -90,16 +95,4 @@ export interface PendingExtras {
   progressKey?: string;
   onSettled?: () => void;
   onProgress?: ((progress: Progress) => void) | undefined;
-}
-
-/** Shared by all calls without any of that, and therefore never written to. */
-const PLAIN: PendingExtras = Object.freeze({});
-
-/** How a pending call begins and ends. */
-export interface PendingSettled {
-  readonly extras?: PendingExtras | undefined;
-  readonly id: string;
-  readonly timeoutMs: number;
-  resolve(value: unknown): void;
-  reject(reason: unknown): void;
 }

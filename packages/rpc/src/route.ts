@@ -11,6 +11,8 @@ export class Route {
   /** The request list. */
   readonly list: string;
   readonly stats: Histogram = new Histogram();
+  /** See Dialect.plainMiddle; found by the desk, which knows the reply list. */
+  plainMiddle: string | undefined;
   readonly #metrics: Metrics;
   readonly #ok: Record<string, string>;
   readonly #failed: Record<string, string>;

@@ -120,8 +120,10 @@ export class Session {
     try {
       return await new Promise((resolve, reject) => {
         const { onProgress } = options;
-        const extras = { onProgress };
-        const pending = new PendingCall(desk, route, { id, timeoutMs, resolve, reject, extras });
+        const pending = new PendingCall(desk, route, id);
+        pending.settles(resolve, reject);
+        pending.timeoutMs = timeoutMs;
+        pending.extras = { onProgress };
         const track = onProgress !== undefined;
         const text = desk.prepare(pending, shared, {
           params,

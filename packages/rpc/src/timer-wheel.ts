@@ -42,11 +42,11 @@ export class TimerWheel {
     return this.#count;
   }
 
-  /** Calls `entry.due()` once, `ms` from now. */
-  set(entry: WheelEntry, ms: number): void {
+  /** Calls `entry.due()` once, `ms` from now; `at` is now, for callers that know it already. */
+  set(entry: WheelEntry, ms: number, at: number = performance.now()): void {
     if (entry.after !== undefined) this.clear(entry);
     if (this.#timer === undefined) this.#start();
-    const now = performance.now() - this.#began;
+    const now = at - this.#began;
     entry.dueTick = Math.max(this.#tick + 1, Math.ceil((now + ms) / TICK_MS));
     const head = this.#slots[entry.dueTick % SLOTS] as WheelEntry;
     const last = head.before as WheelEntry;

@@ -102,7 +102,7 @@ test("answers already written when Redis restarts are delivered after it", async
   await stage.clear();
 });
 
-test("cut and half-open connections lose no answer that was on its way", async () => {
+test("cut connections lose no answer that was on its way", async () => {
   await using server = await startRedis();
   await using proxy = await startProxy(server);
   const near = await connect(server.url);

@@ -1,0 +1,25 @@
+/**
+ * Names for calls: a random part per client and a counter. Workers of ours get short ids, which cost
+ * less on every hop; all others get a UUID, as documented (version 8: its layout is ours to choose).
+ */
+import { randomBytes } from "node:crypto";
+
+/** See the top of the file. */
+export class CallIds {
+  /** The random part of the short ids; also names the client. */
+  readonly client: string = randomBytes(9).toString("base64url");
+  readonly #uuidPrefix = uuidPrefix();
+  #last = 0;
+
+  next(short: boolean): string {
+    this.#last += 1;
+    return short
+      ? `${this.client}.${this.#last.toString(36)}`
+      : this.#uuidPrefix + this.#last.toString(16).padStart(12, "0");
+  }
+}
+
+function uuidPrefix(): string {
+  const hex = randomBytes(10).toString("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(12, 15)}-8${hex.slice(15, 18)}-`;
+}
