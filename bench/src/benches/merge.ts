@@ -3,7 +3,7 @@
  * fired next to the barest possible script, how late they fire, and what a million waiting keys cost.
  */
 import { connect, defineScript, type Redis } from "@ropeway/core";
-import { Dispatcher, encodeService, MergeQueue } from "@ropeway/merge";
+import { Dispatcher, encodeService, HttpDispatcher, keyOf, MergeQueue } from "@ropeway/merge";
 import type { Bar, Bench, Contender, Scenario, Session } from "../bench.ts";
 import { closedLoop, latencyOf } from "../closed-loop.ts";
 import { absolute, type Results } from "../results.ts";
@@ -13,6 +13,7 @@ import { HttpLoad, postBytes } from "./merge/http-load.ts";
 const OURS = "ropeway";
 const BARE = "Fastify + EVALSHA";
 const SCRIPT = "one script per key";
+const SINGLE = "one POST per item";
 
 const drain = defineScript<readonly string[]>(new URL("../../lua/drain.lua", import.meta.url));
 
@@ -114,6 +115,54 @@ async function openDrain(stage: Stage): Promise<Session> {
       return { operations, checked: operations };
     },
     close: () => redis.close(),
+  };
+}
+
+const RECEIVER = new URL("./merge/receiver.ts", import.meta.url);
+
+/** Due keys with 200 items each, delivered over HTTP. */
+async function openDeliver(stage: Stage): Promise<Session> {
+  const redis = await connect(stage.url);
+  const queue = new MergeQueue(redis, { prefix: stage.prefix, maxItems: ITEMS_PER_KEY });
+  const receiver = await stage.fork(RECEIVER);
+  const url = `http://127.0.0.1:${await receiver.ask<number>("port")}/`;
+  const body = JSON.stringify({ text: stage.text });
+  let keys = 0;
+  return {
+    prepare: async ({ ms }) => {
+      keys = Math.max(10, Math.round(ms / 5));
+      const items = Array.from({ length: ITEMS_PER_KEY }, () => ({ body, ontime: 1 }));
+      for (let i = 0; i < keys; i++) {
+        await queue.pushAll(keyOf({ mergeKey: `k${i}`, method: "POST", url }, ""), items);
+      }
+    },
+    run: async () => {
+      const before = await receiver.ask<number>("items");
+      const expected = keys * ITEMS_PER_KEY;
+      const dispatcher = await HttpDispatcher.start(queue, { targets: ["loopback"] });
+      let seen = 0;
+      while (seen < expected) seen = (await receiver.ask<number>("items")) - before;
+      await dispatcher.close();
+      return { operations: seen, checked: seen === expected ? seen : 0 };
+    },
+    close: () => redis.close(),
+  };
+}
+
+/** The same items to the same receiver, each in a request of its own, from memory. */
+async function openSingle(stage: Stage): Promise<Session> {
+  const receiver = await stage.fork(RECEIVER);
+  const load = await HttpLoad.open(await receiver.ask<number>("port"), IN_FLIGHT);
+  const request = postBytes("/", JSON.stringify({ text: stage.text }));
+  return {
+    run: ({ ms }) =>
+      closedLoop({
+        inFlight: IN_FLIGHT,
+        ms,
+        issue: () => load.send(request),
+        isRight: (status) => status === 200,
+      }),
+    close: async () => load.close(),
   };
 }
 
@@ -224,6 +273,16 @@ const scenarios: Scenario[] = [
     contenders: [
       { name: OURS, role: "ours", open: openFire },
       { name: SCRIPT, role: "ceiling", open: openDrain },
+    ],
+  },
+  {
+    id: "merge.deliver.http",
+    title: `Items delivered over HTTP in batches of ${ITEMS_PER_KEY}`,
+    measure: "throughput",
+    baseline: SINGLE,
+    contenders: [
+      { name: OURS, role: "ours", open: openDeliver },
+      { name: SINGLE, role: "ceiling", open: openSingle },
     ],
   },
   {
