@@ -14,7 +14,7 @@ import { isReply, type Redis } from "@ropeway/core";
 import { type BlockingConnection, Loop } from "@ropeway/core/internal";
 import type { Dialect } from "./dialect.ts";
 import { WrongKeyTypeError } from "./errors.ts";
-import { type Popped, Popper } from "./popper.ts";
+import { nextImmediate, type Popped, Popper } from "./popper.ts";
 import { collect } from "./scripts.ts";
 
 /** What an inbox is given. */
@@ -38,6 +38,8 @@ export interface KeyListener {
 const BLOCK_MS = 5_000;
 const PER_POP = 512;
 const PER_COLLECT = 1_000;
+/** From so many answers on, the next pop is sent before they are delivered. */
+const AHEAD_FROM = 16;
 const PUT_BACK_SECONDS = "120";
 
 /** See the top of the file. */
@@ -47,6 +49,7 @@ export class Inbox {
   readonly #watched = new Map<string, KeyListener>();
   #connection: BlockingConnection | undefined;
   #popper: Popper | undefined;
+  #ahead: Promise<Popped | null> | undefined;
   /** Ends the pop under way, so that the next one knows more keys; lasts until it is used. */
   #rearm = new AbortController();
   #waiting = false;
@@ -107,37 +110,52 @@ export class Inbox {
     const closed = this.#loop.close();
     this.#rearm.abort();
     await closed;
+    await this.#ahead?.catch(() => {}); // nobody waits for what it may still have brought
     await this.#connection?.close();
   }
 
   async #tick(signal: AbortSignal): Promise<number> {
-    const popper = await this.#ready();
+    const ahead = this.#ahead;
+    this.#ahead = undefined; // first: if it failed, the next tick must not find it again
+    const popped = await (ahead ?? this.#pop(signal));
+    if (popped === null) return 0;
+    if (popped.texts.length >= AHEAD_FROM && !signal.aborted) {
+      // The next pop is on its way before these are delivered, so that its answer is there after it.
+      this.#ahead = this.#pop(signal);
+      this.#ahead.catch(() => {}); // told to the next tick
+      await nextImmediate();
+    }
+    if (popped.list === this.#options.replyList) this.#options.onReplies(popped.texts);
+    else this.#deliver(popped.list, popped.texts);
+    if (this.#watched.size > 1) await this.#collectWatched();
+    return 0;
+  }
+
+  async #pop(signal: AbortSignal): Promise<Popped | null> {
+    const popper = this.#popper ?? (await this.#ready());
     if (this.#gap) {
       this.#gap = false;
       this.#options.onGap();
       await this.#collectWatched();
     }
-    if (signal.aborted) return 0;
+    if (signal.aborted) return null;
     this.#released.clear(); // from here on they are popped by nobody here
     const lists = [this.#options.replyList, ...this.#watched.keys()];
     this.#armed = this.#watched.size > 0 ? new Set(lists) : NOTHING;
     if (this.#rearm.signal.aborted) this.#rearm = new AbortController();
     this.#waiting = true;
-    const options = { count: PER_POP, blockMs: BLOCK_MS, signal: this.#rearm.signal };
-    let popped: Popped | null;
     try {
-      popped = await popper.pop(lists, options);
+      return await popper.pop(lists, {
+        count: PER_POP,
+        blockMs: BLOCK_MS,
+        signal: this.#rearm.signal,
+      });
     } catch (error) {
       if (isReply(error, "WRONGTYPE")) await this.#refuseWrongKeys(error);
       throw error;
     } finally {
       this.#waiting = false;
     }
-    if (popped === null) return 0;
-    if (popped.list === this.#options.replyList) this.#options.onReplies(popped.texts);
-    else this.#deliver(popped.list, popped.texts);
-    if (this.#watched.size > 1) await this.#collectWatched();
-    return 0;
   }
 
   async #ready(): Promise<Popper> {

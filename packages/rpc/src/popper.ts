@@ -64,6 +64,11 @@ export class Popper {
   }
 }
 
+/** Resolves when what was sent in this turn of the event loop has been written. */
+export function nextImmediate(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
 /** Whether the server knows BLMPOP. */
 export function hasBlmpop(redis: Redis): boolean {
   return atLeast(redis.server, [7, 0]);

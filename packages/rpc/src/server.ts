@@ -22,7 +22,7 @@ import { RpcClosedError, ServerClosingError, SessionLostError } from "./errors.t
 import { JsonRpcDialect } from "./jsonrpc-dialect.ts";
 import { leases } from "./keys.ts";
 import { type ServerOptions, serverTable } from "./options.ts";
-import { hasBlmpop, type Popped, Popper } from "./popper.ts";
+import { hasBlmpop, nextImmediate, type Popped, Popper } from "./popper.ts";
 import { Registrar, type SignOfLife } from "./registrar.ts";
 import { register } from "./registry.ts";
 import { type Middleware, type ServedService, type Source, serveService } from "./served.ts";
@@ -34,6 +34,8 @@ import { dialectOf } from "./wire.ts";
 
 /** How often a worker without a free slot looks at its control list. */
 const BUSY_LOOK_MS = 25;
+/** From so many calls on, the next pop is sent before they are begun. */
+const AHEAD_FROM = 16;
 
 /** What a server tells about itself. */
 export interface ServerStats {
@@ -61,6 +63,7 @@ export class RpcServer implements AsyncDisposable {
   #client: Promise<RpcClient> | undefined;
   #sources: SourceList | undefined;
   #custodians: readonly Custodian[] = [];
+  #ahead: Promise<Popped | null> | undefined;
   #slotFreed: (() => void) | undefined;
   #closed: Promise<void> | undefined;
 
@@ -249,23 +252,43 @@ export class RpcServer implements AsyncDisposable {
   }
 
   async #tick(signal: AbortSignal): Promise<number> {
-    const { popper, dispatcher, controlList } = this.#parts as Parts;
-    const free = this.#options.concurrency - dispatcher.active;
-    if (free <= 0) return this.#whileBusy();
+    const { dispatcher } = this.#parts as Parts;
+    const { concurrency } = this.#options;
+    const free = concurrency - dispatcher.active;
+    if (free <= 0 && this.#ahead === undefined) return this.#whileBusy();
+    const ahead = this.#ahead;
+    this.#ahead = undefined; // first: if it failed, the next tick must not find it again
+    const popped = await (ahead ?? this.#pop(free, signal));
+    if (popped === null) return 0;
+    const left = concurrency - dispatcher.active - popped.texts.length;
+    if (left > 0 && popped.texts.length >= AHEAD_FROM && !signal.aborted) {
+      // More are on their way for the slots that are left while these are run.
+      this.#ahead = this.#pop(left, signal);
+      this.#ahead.catch(() => {}); // told to the next tick
+      await nextImmediate();
+    }
+    this.#handle(popped);
+    return 0;
+  }
+
+  async #pop(free: number, signal: AbortSignal): Promise<Popped | null> {
+    const { popper, controlList } = this.#parts as Parts;
     const sources = this.#sources as SourceList; // known since start()
     const lists = [controlList, ...sources.next()];
-    let popped: Popped | null;
+    // Half of the slots at most, so that the other half can be filled meanwhile.
+    const count = Math.min(free, Math.max(AHEAD_FROM, Math.ceil(this.#options.concurrency / 2)));
     try {
-      popped = await popper.pop(lists, { count: free, blockMs: sources.blockMs, signal });
+      return await popper.pop(lists, { count, blockMs: sources.blockMs, signal });
     } catch (error) {
       if (isReply(error, "WRONGTYPE")) await sources.avoidWrongTypes(error);
       throw error;
     }
-    if (popped === null) return 0;
-    const source = sources.get(popped.list);
-    if (source === undefined) this.#control(popped.texts);
-    else dispatcher.acceptAll(source, popped.texts);
-    return 0;
+  }
+
+  #handle({ list, texts }: Popped): void {
+    const source = this.#sources?.get(list);
+    if (source === undefined) this.#control(texts);
+    else this.#parts?.dispatcher.acceptAll(source, texts);
   }
 
   async #whileBusy(): Promise<number> {
@@ -325,6 +348,8 @@ export class RpcServer implements AsyncDisposable {
     if (parts === undefined) return;
     const { dispatcher, desk, streams, clock, blocking, registrar } = parts;
     await Promise.all([this.#loop.close(), ...this.#custodians.map((each) => each.stop())]);
+    const last = await this.#ahead?.catch(() => null); // told by the loop's own error handling
+    if (last != null) this.#handle(last);
     await this.#idle(dispatcher, performance.now() + this.#options.closeWithinMs);
     dispatcher.abortWhere(() => true, new ServerClosingError(this.#services[0]?.name ?? ""));
     await sleep(0); // what was aborted answers now

@@ -106,7 +106,7 @@ test("cut connections lose no answer that was on its way", async () => {
   await using server = await startRedis();
   await using proxy = await startProxy(server);
   const near = await connect(server.url);
-  const far = await connect(proxy.url, { heartbeatMs: 100, deadAfterMs: 400 });
+  const far = await connect(proxy.url);
   const worker = await new RpcServer(near, { ns: "t" }).add("demo", handlers as never).start();
   const client = await createClient(far, { ns: "t" });
   await client.call("demo.echo", [0]);
