@@ -3,4 +3,4 @@ export { AddressGuard } from "./address-guard.ts";
 export { newItemId } from "./item.ts";
 export { checkKey, MergeKeys } from "./keys.ts";
 export { INSTRUMENTS } from "./metrics.ts";
-export { checkMergeKey, isSingle, singlePrefix, targetOf } from "./target.ts";
+export { checkMergeKey, isSingle, pushKeyOf, singlePrefix, targetOf } from "./target.ts";

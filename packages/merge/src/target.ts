@@ -8,6 +8,7 @@
  * A URL has no spaces and a method none, so reading from the right is unambiguous whatever the merge key
  * contains, and no key ends like one of the queue's companions (":data").
  */
+import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "./errors.ts";
 
 /** The three parts of a service path. */
@@ -71,6 +72,16 @@ export function keyOf(target: Target, itemId: string): string {
   const { mergeKey, url, method } = target;
   const key = `${mergeKey} ${url} ${method}`;
   return isSingle(mergeKey) ? `${key} ${itemId}` : key;
+}
+
+/**
+ * The queue key of one push. A single item's key is made from the idempotency key if there is one, so
+ * that a repetition meets the first push.
+ */
+export function pushKeyOf(target: Target, id: string, idempotencyKey: string | undefined): string {
+  if (idempotencyKey === undefined || !isSingle(target.mergeKey)) return keyOf(target, id);
+  const name = createHash("sha256").update(idempotencyKey).digest("base64url").slice(0, 22);
+  return keyOf(target, name);
 }
 
 /** What all keys of a single target begin with. */

@@ -9,7 +9,7 @@ import {
   readTarget,
   type Target,
 } from "@ropeway/merge";
-import { isSingle, newItemId } from "@ropeway/merge/internal";
+import { isSingle, newItemId, pushKeyOf } from "@ropeway/merge/internal";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
@@ -35,11 +35,12 @@ async function push(context: Context): Promise<void> {
   if (!isSingle(target.mergeKey)) checkJson(body);
   await withQueue(context, async ({ queue }) => {
     const id = newItemId();
-    const pushed = await queue.push(keyOf(target, id), body, {
+    const idempotencyKey = options.idempotencyKey as string | undefined;
+    const pushed = await queue.push(pushKeyOf(target, id, idempotencyKey), body, {
       id,
       ontime: await timeOf(String(options.ontime), queue),
       overwrite: options.update as "once" | "always",
-      idempotencyKey: options.idempotencyKey as string | undefined,
+      idempotencyKey,
     });
     output.result({ ...pushed, key: target.mergeKey }, ({ ontime, items }) => {
       output.line(`${pushed.id}: item ${items} of its batch, fires ${when(ontime)}`);

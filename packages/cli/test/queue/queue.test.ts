@@ -56,8 +56,11 @@ test("an item is pushed, listed, peeked at, sent now and deleted", async () => {
 test("single items are pushed and deleted by a key that starts with -", async () => {
   await json("push", "--ontime", "4000000000", "--", "-job", URL, "not json");
   await json("push", "--ontime", "4000000001", "--", "-job", URL, "2");
-  expect(await json("peek", "--", "-job", URL)).toHaveLength(2);
-  expect(await json("delete", "--", "-job", URL)).toEqual({ deleted: 2, sending: 0 });
+  const repeated = ["--ontime", "4000000002", "--idempotency-key", "k1", "--", "-job", URL, "3"];
+  const first = await json("push", ...repeated);
+  expect(await json("push", ...repeated)).toEqual(first);
+  expect(await json("peek", "--", "-job", URL)).toHaveLength(3);
+  expect(await json("delete", "--", "-job", URL)).toEqual({ deleted: 3, sending: 0 });
 });
 
 test("dead letters are listed and replayed, endpoints disabled and enabled, firing paused", async () => {

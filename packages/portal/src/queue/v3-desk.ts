@@ -3,10 +3,9 @@
  * portal. Reading a path's method and URL costs more than all the rest, and few URLs are many pushes:
  * those that were read and checked are remembered.
  */
-import { createHash } from "node:crypto";
 import { NotConnectedError } from "@ropeway/core";
 import { Inspector, keyOf, type MergeQueue, type Removed, type Target } from "@ropeway/merge";
-import { type AddressGuard, isSingle, newItemId } from "@ropeway/merge/internal";
+import { type AddressGuard, isSingle, newItemId, pushKeyOf } from "@ropeway/merge/internal";
 import { cutPath, mergeKeyOf, readBody, readQuery, targetOfPath } from "./v3-request.ts";
 
 /** The parts of a request that matter. */
@@ -64,7 +63,7 @@ export class V3Desk {
     const idempotencyKey = given === undefined ? undefined : String(given);
     this.#checkRedis();
     const id = newItemId();
-    const key = keyOf(target, singleName(target, idempotencyKey) ?? id);
+    const key = pushKeyOf(target, id, idempotencyKey);
     const pushed = await this.#queue.push(key, body.content, {
       ontime,
       overwrite: update,
@@ -128,13 +127,4 @@ export class V3Desk {
     const { redis } = this.#queue;
     if (!redis.connected) throw new NotConnectedError(redis.where, 0);
   }
-}
-
-/**
- * The name of a single item's own queue key: with an idempotency key it is made from that, so that a
- * repetition meets the first one.
- */
-function singleName(target: Target, idempotencyKey: string | undefined): string | undefined {
-  if (idempotencyKey === undefined || !isSingle(target.mergeKey)) return undefined;
-  return createHash("sha256").update(idempotencyKey).digest("base64url").slice(0, 22);
 }
