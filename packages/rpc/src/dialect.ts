@@ -66,8 +66,6 @@ export interface Dialect {
   readonly popSide: "RIGHT" | "LEFT";
   /** Seconds that a request list lives after each push; undefined: for ever. */
   readonly requestTtlSeconds: number | undefined;
-  /** Whether a worker takes from its lists in turn, one step further at each pop. */
-  readonly rotates: boolean;
 
   /** The text of a call. */
   encodeCall(call: OutgoingCall): string;

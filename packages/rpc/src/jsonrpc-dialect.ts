@@ -31,7 +31,6 @@ export class JsonRpcDialect implements Dialect {
   readonly push = "LPUSH" as const;
   readonly popSide = "RIGHT" as const;
   readonly requestTtlSeconds: undefined;
-  readonly rotates = true;
   readonly #methods = new Map<string, string>();
 
   constructor(ns: string) {

@@ -35,7 +35,6 @@ export class KwDialect implements Dialect {
   readonly push = "RPUSH" as const;
   readonly popSide = "LEFT" as const;
   readonly requestTtlSeconds: number = REQUEST_TTL_SECONDS;
-  readonly rotates = true;
   readonly #now: () => number;
 
   constructor(prefix: string, now: () => number) {

@@ -9,6 +9,7 @@ import {
   satisfying,
   text,
 } from "@ropeway/core/internal";
+import type { Progress } from "./dialect.ts";
 
 /** Which wire, and where on it. */
 export interface WireOptions {
@@ -165,5 +166,5 @@ export interface CallOptions {
   /** @default the client's */
   readonly whenDown?: "queue" | "fail" | undefined;
   /** Told of each progress report. */
-  readonly onProgress?: ((progress: import("./dialect.ts").Progress) => void) | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
 }

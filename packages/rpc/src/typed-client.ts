@@ -1,5 +1,4 @@
 /** A described service as an object of functions: types, validation and retries from its description. */
-import type { Progress } from "./dialect.ts";
 import { InvalidParamsError } from "./errors.ts";
 import type { CallOptions } from "./options.ts";
 import type { InputOf } from "./schema.ts";
@@ -90,5 +89,3 @@ async function* checkedItems(
 ): AsyncGenerator<unknown> {
   for await (const item of await open()) yield await readOutput(name, output, item);
 }
-
-export type { Progress };

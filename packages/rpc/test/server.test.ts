@@ -290,3 +290,10 @@ test("with plain pops (before Redis 7) everything works the same", async () => {
   );
   expect(answers).toEqual(Array.from({ length: 500 }, (_, i) => i));
 });
+
+test("nobody makes a worker push into a key of his choice", async () => {
+  await stage.serve(echo);
+  const call = { id: "x", rt: "/api/other/secret", version: "2", method: "echo", params: [1] };
+  expect(await ask("x", JSON.stringify(call))).toEqual({ id: "x", result: 1 });
+  expect(await stage.server.command("EXISTS", "/api/other/secret")).toBe(0);
+});
