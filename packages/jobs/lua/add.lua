@@ -15,7 +15,6 @@ local META, JOBS, WAIT, PRIO, GROUPS, GROUPED, _, DELAYED, ACTIVE, LEASE, _, COM
   unpack(KEYS)
 local CONTROL = ARGV[1]
 local CHUNK = 500 -- Lua can unpack only so many values at once
-local HANDOVER_MS = 5000 -- the lease of a job handed over, until its receiver renews it
 
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -92,7 +91,7 @@ local function claim(id, how, rest)
   if ttl > 0 then redis.call("ZADD", ALARMS, now + ttl, "d" .. key) end
 end
 
--- Whether a worker sits idle and nothing stands between it and a new job. Its place is used up.
+-- The lease ms of a worker that sits idle, if nothing stands between it and a new job. Its place is used up.
 local function idleWorker()
   local idle = redis.call("ZRANGE", PARKED, -1, -1, "WITHSCORES")
   if not idle[2] or tonumber(idle[2]) <= now then return false end
@@ -101,15 +100,15 @@ local function idleWorker()
   local others = redis.call("LLEN", WAIT) + redis.call("ZCARD", PRIO) + redis.call("ZCARD", GROUPS)
   if others > 0 then return false end
   redis.call("ZREM", PARKED, idle[1])
-  return true
+  return tonumber(string.match(idle[1], "^(%d+) ")) or 30000
 end
 
 -- Takes the job for whoever blocks on WAKE. If nobody comes for it, move.lua finds it there.
-local function handOver(id, record)
+local function handOver(id, record, leaseMs)
   local token = redis.call("HINCRBY", META, "fence", 1) .. "@handover@" .. now
   redis.call("HSET", JOBS, id, record)
   redis.call("HSET", ACTIVE, id, token)
-  redis.call("ZADD", LEASE, now + HANDOVER_MS, id)
+  redis.call("ZADD", LEASE, now + leaseMs, id)
   redis.call("ZADD", WAKE, -1, token .. "\n" .. id .. "\n" .. record)
 end
 
@@ -128,8 +127,12 @@ local function add(index, id, how, rest)
     redis.call("HSET", JOBS, id, now .. rest) -- at once: the next one may want to replace it
     if how.w then redis.call("SADD", WAITED, id) end
     place(id, how)
-  elseif count == 1 and idleWorker() then
-    handOver(id, now .. rest)
+    born[#born + 1] = id
+    return
+  end
+  local leaseMs = count == 1 and idleWorker()
+  if leaseMs then
+    handOver(id, now .. rest, leaseMs)
     handedOver = true
   else
     fields[#fields + 1] = id

@@ -357,9 +357,9 @@ then
 end
 -- Who goes idle says so: a lone job is then handed over by add.lua itself.
 if tonumber(ARGV[8]) > 0 and asked == tonumber(ARGV[3]) and #ids < asked then
-  redis.call("ZADD", PARKED, now + ARGV[8], WORKER)
+  redis.call("ZADD", PARKED, now + ARGV[8], LEASE_MS .. " " .. WORKER)
 else
-  redis.call("ZREM", PARKED, WORKER)
+  redis.call("ZREM", PARKED, LEASE_MS .. " " .. WORKER)
 end
 local head = redis.call("ZRANGE", DELAYED, 0, 0, "WITHSCORES")
 if head[2] then bringForward(math.ceil(head[2] - now)) end

@@ -2,6 +2,7 @@
 import { JobNotFoundError, JobStateError } from "./errors.ts";
 import { JOB_STATES, type JobState, type JobView, viewOf } from "./job-view.ts";
 import { encodeData } from "./record.ts";
+import { pairsOf } from "./scripts.ts";
 import type { QueueStore } from "./store.ts";
 
 /** How many jobs are where. */
@@ -45,6 +46,7 @@ export interface WorkerView {
   readonly id: string;
   readonly name: string;
   readonly concurrency: number;
+  readonly leaseMs: number;
   readonly startedAt: number;
   readonly seenAt: number;
 }
@@ -101,17 +103,22 @@ export class Inspector {
     return { jobs };
   }
 
+  /** Workers with a sign of life within two leases; others are forgotten. */
   async workers(): Promise<WorkerView[]> {
-    const { redis, keys } = this.#store;
-    const flat = await redis.send<readonly string[]>(["HGETALL", keys.workers], {
-      key: keys.workers,
-      repeatable: true,
-    });
+    const { workers: key } = this.#store.keys;
+    const [now, flat] = await Promise.all([
+      this.#store.now(),
+      this.#store.send<readonly string[]>("HGETALL", key),
+    ]);
     const workers: WorkerView[] = [];
-    for (let i = 0; i + 1 < flat.length; i += 2) {
-      const [seen = "", ...rest] = (flat[i + 1] as string).split(" ");
-      const about = JSON.parse(rest.join(" ")) as Omit<WorkerView, "id" | "seenAt">;
-      workers.push({ id: flat[i] as string, ...about, seenAt: Number(seen) });
+    for (const [id, text] of pairsOf(flat)) {
+      const [seen = ""] = text.split(" ", 1);
+      const about = JSON.parse(text.slice(seen.length + 1)) as Omit<WorkerView, "id" | "seenAt">;
+      if (now - Number(seen) <= 2 * about.leaseMs) {
+        workers.push({ id, ...about, seenAt: Number(seen) });
+      } else {
+        await this.#store.send("HDEL", key, id);
+      }
     }
     return workers;
   }

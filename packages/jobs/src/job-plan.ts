@@ -30,6 +30,8 @@ export interface JobPlan {
 
 const PLAIN: JobPlan = { placement: undefined, options: {} };
 const PRIORITY = integer(-1_048_575, 1_048_575);
+/** What setTimeout can count. */
+const LONGEST_TIMER_MS = 2_147_483_647;
 const KEPT_FAILED: readonly [number, number] = [10_000, 7_776_000_000];
 const KNOWN = new Set([
   "id",
@@ -71,7 +73,8 @@ export function planJob(options: JobOptions | undefined): JobPlan {
     record.a = options.attempts;
   }
   if (options.backoff !== undefined) record.b = planBackoff(options.backoff);
-  if (check("timeoutMs", options.timeoutMs, milliseconds(1))) record.t = options.timeoutMs;
+  if (check("timeoutMs", options.timeoutMs, between(1, LONGEST_TIMER_MS)))
+    record.t = options.timeoutMs;
   if (options.keep !== undefined) record.k = planKeep(options.keep);
   if (options.dedupe !== undefined) {
     placement.k = planDedupe(options.dedupe);

@@ -73,7 +73,7 @@ export interface QueueKeys {
   readonly wake: string;
   /** stream: events, while somebody listens. */
   readonly events: string;
-  /** zset: worker -> until when it blocks on `wake`, unless something wakes it. */
+  /** zset: lease ms SPACE worker -> until when it blocks on `wake`, unless something wakes it. */
   readonly parked: string;
   /** hash: "s" schedule -> JSON, "l" schedule -> id of its newest job. */
   readonly schedules: string;

@@ -9,6 +9,9 @@ import type { Ended, Exchange, QueueStore, Taken } from "./store.ts";
 /** Ended attempts per call: Lua unpacks them all at once. */
 const MOST_ENDED = 500;
 
+/** A limit may be lifted meanwhile: look again at least this often. */
+const LONGEST_REST_MS = 60_000;
+
 /** What a lane is given. */
 export interface LaneOptions extends AttemptHome {
   readonly worker: string;
@@ -120,10 +123,13 @@ export class Lane {
   /** Asks again in `ms`: a limit stands in the way until then. */
   restFor(ms: number, resume: () => void): void {
     clearTimeout(this.#resume);
-    this.#resume = setTimeout(() => {
-      this.dry = false;
-      resume();
-    }, ms);
+    this.#resume = setTimeout(
+      () => {
+        this.dry = false;
+        resume();
+      },
+      Math.min(ms, LONGEST_REST_MS),
+    );
   }
 
   close(): void {

@@ -1,9 +1,9 @@
 /** All options of queues, jobs and workers: their meaning, defaults and limits. */
 import type { Logger } from "@ropeway/core";
 import {
+  between,
   flag,
   integer,
-  milliseconds,
   type OptionTable,
   optional,
   resolveOptions,
@@ -135,12 +135,12 @@ const workerTable: OptionTable<WorkerOptions> = {
   prefix: { default: DEFAULT_PREFIX, rule: text },
   concurrency: { default: 1, rule: integer(1, 10_000) },
   batch: { default: 0, rule: integer(0, 1_000) },
-  leaseMs: { default: 30_000, rule: integer(50) },
+  leaseMs: { default: 30_000, rule: integer(50, 2_147_483_647) },
   maxStalls: { default: 3, rule: integer(0) },
   prefetch: { default: 200, rule: integer(0, 1_000) },
-  closeWithinMs: { default: 30_000, rule: milliseconds() },
+  closeWithinMs: { default: 30_000, rule: between(0, 2_147_483_647) },
   backoffs: { default: {}, rule: satisfying("functions by name", anObject) },
-  idleMs: { default: 5_000, rule: integer(10) },
+  idleMs: { default: 5_000, rule: integer(10, 600_000) },
   logLines: { default: 100, rule: integer(1) },
   name: { default: "", rule: satisfying("a text", (value) => typeof value === "string") },
   logger: { default: undefined, rule: optional(satisfying<Logger>("a logger", anObject)) },

@@ -11,7 +11,7 @@
  * the next one. So a lone job costs no waiting, and under load the batches grow by themselves.
  */
 import { context, SpanKind, trace } from "@opentelemetry/api";
-import { Backoff, contextOf, inSpan, tracerOf } from "@ropeway/core/internal";
+import { Backoff, contextOf, inSpan, sleep, tracerOf } from "@ropeway/core/internal";
 import type { Attempt, JobContext, Settlement } from "./attempt.ts";
 import {
   failureOf,
@@ -80,6 +80,7 @@ export class Processor {
   #asked = 0;
   #scheduled = false;
   #taking = false;
+  readonly #over = new AbortController();
   #stale: NodeJS.Timeout | undefined;
 
   constructor(plan: ProcessorPlan) {
@@ -111,6 +112,7 @@ export class Processor {
     this.#scheduled = true;
     process.nextTick(() => {
       this.#scheduled = false;
+      if (this.#over.signal.aborted) return;
       this.#startFetched();
       this.#exchange();
       this.#watchStale();
@@ -152,8 +154,10 @@ export class Processor {
     });
   }
 
-  /** Tells every handler that still runs to stop, and forgets it. */
-  abandon(reason: unknown): void {
+  /** The end: handlers that still run are told to stop, and nothing is sent any more. */
+  end(reason: unknown): void {
+    this.#over.abort();
+    clearTimeout(this.#stale);
     for (const attempt of this.#running) attempt.abort(reason);
   }
 
@@ -253,6 +257,10 @@ export class Processor {
     }
     this.#running.add(attempt);
     attempt.begin((settlement) => this.#ended(lane, attempt, settlement));
+    if (attempt.cancelled) {
+      attempt.settle({ ok: false, error: attempt.signal.reason }); // before it could start
+      return false;
+    }
     if (attempt.record.stalls > options.maxStalls) {
       attempt.settle({ ok: false, error: new JobStalledError(attempt.id, attempt.record.stalls) });
       return false;
@@ -337,8 +345,9 @@ export class Processor {
       for (const id of taken.refused) this.#plan.events.onLost(id);
       this.#plan.hint(lane, taken.dueMs);
     } catch (error) {
+      if (this.#over.signal.aborted) return;
       this.#plan.events.onError(error);
-      await new Promise((resolve) => setTimeout(resolve, this.#backoff.next()));
+      await sleep(this.#backoff.next(), this.#over.signal).catch(() => {}); // over: no more calls
     } finally {
       lane.calls -= 1;
       this.#asked -= want;

@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { EventEmitter } from "node:events";
 import { hostname } from "node:os";
 import { InvalidOptionError, type Logger, type Redis } from "@ropeway/core";
-import { Loop, type Subscriber, slotOf } from "@ropeway/core/internal";
+import { Loop, type Subscriber, sleep, slotOf } from "@ropeway/core/internal";
 import type { Attempt, JobContext } from "./attempt.ts";
 import { JobsClosedError } from "./errors.ts";
 import { Heartbeat } from "./heartbeat.ts";
@@ -32,6 +32,7 @@ export interface WorkerEvents {
 }
 
 const SCHEDULE_MS = 5_000;
+const RESTART_MS = 1_000;
 
 /** The roles that serve one queue. */
 interface Crew {
@@ -51,6 +52,7 @@ export class Worker extends EventEmitter<WorkerEvents> implements AsyncDisposabl
   readonly #logger: Logger;
   readonly #crews: readonly Crew[];
   readonly #processor: Processor;
+  readonly #closing = new AbortController();
   #watcher: Watcher | undefined;
   #control: Subscriber | undefined;
   #started: Promise<void> | undefined;
@@ -73,6 +75,7 @@ export class Worker extends EventEmitter<WorkerEvents> implements AsyncDisposabl
     const description = JSON.stringify({
       name: this.#options.name || `${hostname()}:${process.pid}`,
       concurrency: this.#options.concurrency,
+      leaseMs: this.#options.leaseMs,
       startedAt: Date.now(),
     });
     this.#crews = this.queues.map((queue) => this.#crew(queue, description));
@@ -84,7 +87,7 @@ export class Worker extends EventEmitter<WorkerEvents> implements AsyncDisposabl
       events: this.#processorEvents(),
       hint: (lane, dueMs) => this.#crewOf(lane).mover.hint(dueMs),
     });
-    if (this.#options.autostart) this.start().catch((error) => this.#fault(error));
+    if (this.#options.autostart) void this.#startInTheEnd();
   }
 
   /** Jobs whose handlers run now. */
@@ -112,21 +115,36 @@ export class Worker extends EventEmitter<WorkerEvents> implements AsyncDisposabl
     return this.close();
   }
 
+  /** Nobody waits for a worker that starts by itself: it tries until it can. */
+  async #startInTheEnd(): Promise<void> {
+    while (this.#closed === undefined) {
+      try {
+        await this.start();
+        return;
+      } catch (error) {
+        this.#fault(error);
+        this.#started = undefined;
+        await sleep(RESTART_MS, this.#closing.signal).catch(() => {}); // closed: the loop ends
+      }
+    }
+  }
+
   async #start(): Promise<void> {
     const lanes = this.#crews.map((crew) => crew.lane);
     const firstKey = lanes[0]?.store.keys.wake as string;
-    const [connection, control] = await Promise.all([
-      this.#redis.blocking("jobs-worker", firstKey),
-      this.#redis.subscriber("jobs-control"),
-      ...lanes.map((lane) => lane.store.register()),
-    ]);
+    await Promise.all(lanes.map((lane) => lane.store.register()));
+    const connection = await this.#redis.blocking("jobs-worker", firstKey);
+    const control = await this.#redis.subscriber("jobs-control").catch(async (error) => {
+      await connection.close();
+      throw error;
+    });
     this.#control = control;
     this.#watcher = new Watcher(connection, lanes, {
       idleMs: this.#options.idleMs,
       onWake: (woken) => this.#woken(woken),
       onHandedOver: (lane, job) => {
         this.#processor.handedOver(lane, job);
-        this.#crewOf(lane).heartbeat.wake(); // its first lease is short
+        this.#crewOf(lane).heartbeat.wake(); // it may have waited there for us: renew its lease
       },
       onReturned: () => this.#processor.pump(),
       onError: (error) => this.#fault(error),
@@ -143,19 +161,20 @@ export class Worker extends EventEmitter<WorkerEvents> implements AsyncDisposabl
   }
 
   async #close(): Promise<void> {
+    this.#closing.abort();
     await this.#started?.catch(() => {});
     this.#processor.stop();
     await this.#watcher?.close();
     const patience = new AbortController();
     const timer = setTimeout(() => patience.abort(), this.#options.closeWithinMs);
     if (!(await this.#processor.quiet(patience.signal))) {
-      this.#processor.abandon(new JobsClosedError("the worker"));
       this.#logger.warn(
         { running: this.running },
         "closed with jobs running: their leases run out",
       );
     }
     clearTimeout(timer);
+    this.#processor.end(new JobsClosedError("the worker"));
     await this.#control?.close();
     await Promise.all(this.#crews.map((crew) => this.#dismiss(crew)));
   }

@@ -227,6 +227,17 @@ describe("a running job", () => {
   });
 });
 
+describe("workers that died", () => {
+  it("are not listed any more after two leases", async () => {
+    const queue = one.queue();
+    const { workers } = queueKeys("ropeway:jobs", queue.name);
+    const about = { name: "gone", concurrency: 1, leaseMs: 1_000, startedAt: 0 };
+    await one.redis.send(["HSET", workers, "gone", `1000 ${JSON.stringify(about)}`]);
+    expect(await queue.workers()).toEqual([]);
+    expect(await one.redis.send(["EXISTS", workers])).toBe(0);
+  });
+});
+
 describe("results", () => {
   it("are awaited, whether the job has ended or not", async () => {
     const queue = one.queue();

@@ -70,6 +70,7 @@ export interface JobQueueDetail extends JobQueueView {
     readonly id: string;
     readonly name: string;
     readonly concurrency: number;
+    readonly leaseMs: number;
     readonly startedAt: number;
     readonly seenAt: number;
   }[];
@@ -90,6 +91,7 @@ export const JobQueueDetail: z.ZodType<JobQueueDetail> = z.object({
       id: z.string(),
       name: z.string(),
       concurrency: z.int(),
+      leaseMs: z.number(),
       startedAt: z.number(),
       seenAt: z.number().describe("Its last sign of life, ms."),
     }),
