@@ -11,6 +11,7 @@
  * A tick that throws does not end the loop; only close() does.
  */
 import { Backoff, type BackoffOptions } from "./backoff.ts";
+import { LONGEST_TIMER_MS } from "./wait.ts";
 
 /** What a loop does and how it fails. */
 export interface LoopOptions {
@@ -89,7 +90,7 @@ export class Loop implements AsyncDisposable {
         this.#wakeRequested = false;
         resolve();
       };
-      const timer = setTimeout(done, ms);
+      const timer = setTimeout(done, Math.min(ms, LONGEST_TIMER_MS));
       this.#wake = done;
     });
   }

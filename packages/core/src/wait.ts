@@ -1,6 +1,9 @@
 /** Waiting, always with a bound or an AbortSignal, and never with a timer or listener left behind. */
 import { AbortedError, TimeoutError } from "./errors.ts";
 
+/** The longest wait a timer of Node can hold, 24.8 days: asked for more, it fires at once. */
+export const LONGEST_TIMER_MS: number = 2 ** 31 - 1;
+
 /** Resolves after `ms`; rejects with AbortedError as soon as the signal aborts. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -12,10 +15,13 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
       clearTimeout(timer);
       reject(new AbortedError("a wait", signal?.reason));
     };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", onAbort);
-      resolve();
-    }, ms);
+    const timer = setTimeout(
+      () => {
+        signal?.removeEventListener("abort", onAbort);
+        resolve();
+      },
+      Math.min(ms, LONGEST_TIMER_MS),
+    );
     signal?.addEventListener("abort", onAbort, { once: true });
   });
 }
@@ -36,7 +42,10 @@ export function within<T>(promise: Promise<T>, bounds: WaitBounds): Promise<T> {
     const timer =
       timeoutMs === undefined
         ? undefined
-        : setTimeout(() => settle(() => reject(new TimeoutError(what, timeoutMs))), timeoutMs);
+        : setTimeout(
+            () => settle(() => reject(new TimeoutError(what, timeoutMs))),
+            Math.min(timeoutMs, LONGEST_TIMER_MS),
+          );
     const settle = (finish: () => void) => {
       clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);

@@ -65,3 +65,17 @@ test("a closed loop never starts", async () => {
   loop.start();
   await loop.close();
 });
+
+test("a pause longer than a timer can hold is long, not short", async () => {
+  let ticks = 0;
+  const loop = new Loop({
+    onError: () => expect.unreachable(),
+    tick: async () => {
+      ticks += 1;
+      return 90 * 24 * 3_600_000; // as a job that is due in three months asks for
+    },
+  }).start();
+  await sleep(50);
+  await loop.close();
+  expect(ticks).toBe(1);
+});
