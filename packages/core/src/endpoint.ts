@@ -6,7 +6,8 @@
  *   redis-sentinel://user:password@host1:26379,host2:26379/mymaster?db=0     rediss-sentinel://
  *   redis-cluster://user:password@host1:6379,host2:6379                      rediss-cluster://
  *
- * User and password may hold any character, percent-encoded.
+ * User and password may hold any character, percent-encoded. The sentinels' own are parameters:
+ * ?sentinelUsername=...&sentinelPassword=...
  */
 import type { ConnectionOptions as TlsOptions } from "node:tls";
 import { InvalidOptionError } from "./errors.ts";
@@ -33,6 +34,11 @@ export interface Endpoint {
 
 const SCHEME =
   /^(?:(redis|rediss|valkey|valkeys)(?:[+-](unix|sentinel|cluster))?|(unix)):\/\/(.*)$/s;
+/** What may stand behind the "?". */
+const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
+  unix: ["db"],
+  sentinel: ["db", "sentinelUsername", "sentinelPassword"],
+};
 const ALLOWED =
   "a URL such as redis://user:password@127.0.0.1:6379/0, rediss://..., redis+unix:///path, redis-sentinel://host:26379,host:26379/name or redis-cluster://host:6379,host:6379";
 
@@ -46,11 +52,15 @@ export function parseEndpoint(url: string, option: string = "url"): Endpoint {
   const kind = suffix ?? unix;
   const [location = "", query = ""] = splitOnce(rest, "?");
   const parameters = new URLSearchParams(query);
-  const at = location.lastIndexOf("@");
+  const known = PARAMETERS[kind ?? ""] ?? [];
+  if ([...parameters.keys()].some((name) => !known.includes(name))) {
+    throw refuse(`behind the ?, only ${known.join(", ") || "nothing"} is known here`);
+  }
+  // The path of a socket may hold an @, and begins where its credentials end.
+  const at = kind === "unix" ? location.search(/(?<=^[^/]*)@\//) : location.lastIndexOf("@");
   const credentials = at < 0 ? {} : parseCredentials(location.slice(0, at), refuse);
   const [hosts = "", path = ""] = splitOnce(location.slice(at + 1), "/");
   const tls = scheme === "rediss" || scheme === "valkeys" ? { tls: true as const } : {};
-  const sentinelPassword = parameters.get("sentinelPassword");
   const common = { ...credentials, ...tls };
 
   if (kind === "unix") {
@@ -62,12 +72,15 @@ export function parseEndpoint(url: string, option: string = "url"): Endpoint {
     return { topology: "cluster", addresses, ...common };
   }
   if (kind === "sentinel") {
+    const sentinelUsername = parameters.get("sentinelUsername");
+    const sentinelPassword = parameters.get("sentinelPassword");
     if (path === "") throw refuse("the master's name is missing");
     return {
       topology: "sentinel",
       addresses,
-      masterName: decodeURIComponent(path),
+      masterName: decode(path, () => refuse("the master's name is not percent-encoded")),
       ...common,
+      ...(sentinelUsername === null ? {} : { sentinelUsername }),
       ...(sentinelPassword === null ? {} : { sentinelPassword }),
       ...parseDb(parameters.get("db"), refuse),
     };
@@ -94,21 +107,20 @@ type Refuse = (why: string) => InvalidOptionError;
 
 function parseCredentials(text: string, refuse: Refuse): { username?: string; password?: string } {
   const [user = "", password] = splitOnce(text, ":");
-  try {
-    return {
-      ...(user === "" ? {} : { username: decodeURIComponent(user) }),
-      ...(password === undefined ? {} : { password: decodeURIComponent(password) }),
-    };
-  } catch {
-    throw refuse("the user or password is not percent-encoded");
-  }
+  const wrong = () => refuse("the user or password is not percent-encoded");
+  return {
+    ...(user === "" ? {} : { username: decode(user, wrong) }),
+    ...(password === undefined ? {} : { password: decode(password, wrong) }),
+  };
 }
 
 function parseHosts(hosts: string, defaultPort: number, refuse: Refuse): Address[] {
   return (hosts || "127.0.0.1").split(",").map((entry) => {
     const match = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::(\d+))?$/.exec(entry);
     const port = Number(match?.[3] ?? defaultPort);
-    if (match === null || port < 1 || port > 65_535) throw refuse(`no such host: ${entry}`);
+    if (match === null || port < 1 || port > 65_535) {
+      throw refuse("no such host"); // not which one: it may be the end of a password
+    }
     return { host: match[1] ?? match[2] ?? "", port };
   });
 }
@@ -117,6 +129,14 @@ function parseDb(text: string | null, refuse: Refuse): { db?: number } {
   if (text === null) return {};
   if (!/^\d{1,5}$/.test(text)) throw refuse(`no such database number: ${text}`);
   return { db: Number(text) };
+}
+
+function decode(text: string, refuse: () => InvalidOptionError): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw refuse();
+  }
 }
 
 function splitOnce(text: string, separator: string): [string, string | undefined] {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { parseEndpoint, showEndpoint } from "../src/endpoint.ts";
+import { InvalidOptionError } from "../src/errors.ts";
 
 test("a plain URL names one server, its user, password and database", () => {
   expect(parseEndpoint("redis://ann:p%40ss%3A%2F@db.local:6380/3")).toEqual({
@@ -65,4 +66,28 @@ test.each([
 test("no message repeats a password", () => {
   expect(() => parseEndpoint("redis://ann:hush@host:0")).toThrow(/ann:\*\*\*@host/);
   expect(showEndpoint(parseEndpoint("redis://ann:hush@host"))).toBe("host:6379");
+});
+
+test("what is not understood is refused, typed, and without the password", () => {
+  const refused = (url: string) => {
+    try {
+      parseEndpoint(url);
+    } catch (error) {
+      return error as InvalidOptionError;
+    }
+    return expect.unreachable(url);
+  };
+  expect(refused("redis-sentinel://h:1/%zz")).toBeInstanceOf(InvalidOptionError);
+  expect(refused("redis://h:1?db=2")).toBeInstanceOf(InvalidOptionError);
+  expect(refused("redis://:top?secret@h:1").message).not.toMatch(/top|secret/);
+});
+
+test("a socket's path may hold an @", () => {
+  expect(parseEndpoint("unix:///run/a@b.sock")).toMatchObject({
+    addresses: [{ path: "/run/a@b.sock" }],
+  });
+  expect(parseEndpoint("unix://:pw@/run/a@b.sock")).toMatchObject({
+    password: "pw",
+    addresses: [{ path: "/run/a@b.sock" }],
+  });
 });
