@@ -18,6 +18,7 @@
  */
 import type { Address } from "./endpoint.ts";
 import {
+  AbortedError,
   AuthFailedError,
   ConnectFailedError,
   ConnectionClosedError,
@@ -36,7 +37,7 @@ import type { Argument, Reply } from "./reply.ts";
 import type { Script } from "./script.ts";
 import type { ServerInfo } from "./server-info.ts";
 import { meterOf } from "./telemetry.ts";
-import { type Deferred, deferred, sleep, within } from "./wait.ts";
+import { type Deferred, deferred, LONGEST_TIMER_MS, sleep, within } from "./wait.ts";
 
 /** How one command is to be treated. */
 export interface SendOptions {
@@ -62,13 +63,19 @@ export interface ConnectionPlan {
   locate(signal: AbortSignal): Promise<Address>;
   /** Makes a fresh link fit for use (role check, subscriptions) before anyone gets it. */
   prepare?(link: Link): Promise<void>;
+  /** Told once, when close() is done. */
+  readonly onClosed?: (() => void) | undefined;
 }
 
 /** A command that can be issued on any link. */
-interface Operation {
+export interface Operation<T = Reply> {
   readonly label: string;
   readonly repeatable: boolean;
-  issue(link: Link, afterNoScript: boolean): Promise<Reply>;
+  /** Ends the waiting for a link, with AbortedError; what is under way is not touched. */
+  readonly signal?: AbortSignal | undefined;
+  issue(link: Link): Promise<T>;
+  /** The other way to issue it, after NOSCRIPT; without one that is a reply like any other. */
+  readonly afterNoScript?: (link: Link) => Promise<T>;
 }
 
 const RECONNECT = { baseMs: 25, maxMs: 2_000 };
@@ -117,7 +124,8 @@ export class Connection implements AsyncDisposable {
       await this.close();
       if (!(error instanceof NotConnectedError)) throw error;
       if (error.cause instanceof RopewayError) throw error.cause;
-      throw new ConnectFailedError(this.where, new TimeoutError("the first attempt", waitMs));
+      const why = error.cause ?? new TimeoutError("the first attempt", waitMs);
+      throw new ConnectFailedError(this.where, why);
     }
   }
 
@@ -142,10 +150,10 @@ export class Connection implements AsyncDisposable {
     const link = this.#link;
     const reply =
       link === undefined
-        ? this.#issue(sendOf(args, options))
+        ? this.issue(sendOf(args, options))
         : link
             .send(args, options?.binary)
-            .then(undefined, (error) => this.#issue(sendOf(args, options), error));
+            .then(undefined, (error) => this.issue(sendOf(args, options), error));
     return reply as Promise<T>;
   }
 
@@ -162,24 +170,28 @@ export class Connection implements AsyncDisposable {
   }
 
   async #rerun<T>(script: Script<T>, operation: Operation, error?: unknown): Promise<T> {
-    const reply = await this.#issue(operation, error);
+    const reply = await this.issue(operation, error);
     return script.parse === undefined ? (reply as T) : script.parse(reply);
   }
 
   /** The current link, or the next one if it comes within `waitMs`. */
-  async link(waitMs: number): Promise<Link> {
+  async link(waitMs: number, signal?: AbortSignal): Promise<Link> {
     if (this.#closed !== undefined) throw new ConnectionClosedError(this.where);
     if (this.#link !== undefined) return this.#link;
     const waiter = deferred<Link>();
     this.#waiting.add(waiter);
     const timer = setTimeout(
       () => waiter.reject(new NotConnectedError(this.where, waitMs, this.#failure)),
-      waitMs,
+      Math.min(waitMs, LONGEST_TIMER_MS),
     );
+    const onAbort = () => waiter.reject(new AbortedError("a wait for a connection"));
+    if (signal?.aborted) onAbort();
+    signal?.addEventListener("abort", onAbort, { once: true });
     try {
       return await waiter.promise;
     } finally {
       clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
       this.#waiting.delete(waiter);
     }
   }
@@ -210,10 +222,13 @@ export class Connection implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
+    // Before anything is awaited: a link that is lost, or just made, during the rest has no successor.
+    const ended = this.#loop.close();
     const closed = new ConnectionClosedError(this.where);
     for (const waiter of this.#waiting) waiter.reject(closed);
     await this.#link?.close(this.#plan.closeWithinMs);
-    await this.#loop.close();
+    await ended;
+    this.#plan.onClosed?.();
   }
 
   /** One link's whole life. */
@@ -266,14 +281,16 @@ export class Connection implements AsyncDisposable {
   }
 
   /** Issues the operation until it has an outcome; `error` is that of an earlier attempt. */
-  async #issue(operation: Operation, error?: unknown): Promise<Reply> {
+  async issue<T>(operation: Operation<T>, error?: unknown): Promise<T> {
     const until = performance.now() + this.#plan.offlineWaitMs;
     let failure = error;
     for (;;) {
       if (failure !== undefined) await this.#settle(failure, operation, until);
-      const link = await this.link(Math.max(0, until - performance.now()));
+      const link = await this.link(Math.max(0, until - performance.now()), operation.signal);
+      const { afterNoScript } = operation;
       try {
-        return await operation.issue(link, isNoScript(failure));
+        if (afterNoScript !== undefined && isNoScript(failure)) return await afterNoScript(link);
+        return await operation.issue(link);
       } catch (next) {
         failure = next;
       }
@@ -281,15 +298,16 @@ export class Connection implements AsyncDisposable {
   }
 
   /** Returns if the operation may be issued again, throws its final error if not. */
-  async #settle(failure: unknown, operation: Operation, until: number): Promise<void> {
+  async #settle(failure: unknown, operation: Operation<unknown>, until: number): Promise<void> {
     const reply = explainReply(failure, operation.label);
     if (reply === undefined) {
       if (failure instanceof TypeError) throw failure; // an argument that is neither text nor bytes
-      if (this.#closed !== undefined) throw new ConnectionClosedError(this.where);
-      if (wasNeverSent(failure) || operation.repeatable) return;
+      if (wasNeverSent(failure)) return;
+      // After close() there is no next link, and "closed" would say that it was never sent.
+      if (operation.repeatable && this.#closed === undefined) return;
       throw new ConnectionLostError(this.where, failure);
     }
-    if (reply.prefix === "NOSCRIPT" && isNoScript(failure)) return;
+    if (operation.afterNoScript !== undefined && isNoScript(failure)) return;
     if (WRONG_SERVER.has(reply.prefix)) this.relocate(reply);
     else if (NOT_NOW.has(reply.prefix)) await sleep(BUSY_PAUSE_MS);
     else throw reply;
@@ -313,12 +331,13 @@ function runOf(
   return {
     label: script.name,
     repeatable: script.idempotent,
-    issue: (link, afterNoScript) =>
-      afterNoScript ? link.eval(script, keys, args) : link.run(script, keys, args),
+    issue: (link) => link.run(script, keys, args),
+    afterNoScript: (link) => link.eval(script, keys, args),
   };
 }
 
-function isPermanent(error: unknown): boolean {
+/** Whether no retry can mend it: a wrong password, a server that is too old. */
+export function isPermanent(error: unknown): boolean {
   return error instanceof AuthFailedError || error instanceof ServerTooOldError;
 }
 

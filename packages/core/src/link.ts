@@ -57,6 +57,9 @@ type Client = ReturnType<typeof createRawClient>;
 const NO_TIMER = { timeout: undefined } as unknown as { timeout?: number };
 const BINARY = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } } as const;
 
+/** Gets what is published on a channel. */
+export type ChannelListener = (message: Buffer, channel: Buffer) => void;
+
 /** One live socket. */
 export class Link {
   readonly server: ServerInfo;
@@ -137,6 +140,11 @@ export class Link {
     return this.send(scriptCommand(["EVALSHA", script.sha1], keys, args), script.binary);
   }
 
+  /** Has the server take the very next command although it is only importing that command's slot. */
+  asking(): void {
+    this.send(["ASKING"]).catch(ignore); // the command behind it says what went wrong
+  }
+
   /** Runs a script by its source: the way out of NOSCRIPT. */
   eval(
     script: Script<unknown>,
@@ -146,16 +154,20 @@ export class Link {
     return this.send(scriptCommand(["EVAL", script.source], keys, args), script.binary);
   }
 
-  /** Listens on a channel; the link can then carry no ordinary commands. */
-  async subscribe(
-    channel: string,
-    listener: (message: Buffer, channel: Buffer) => void,
-  ): Promise<void> {
+  /**
+   * Listens on a channel; the link can then carry no ordinary commands. A channel and listener that are
+   * there already are not doubled.
+   */
+  async subscribe(channel: string, listener: ChannelListener): Promise<void> {
+    // The library would queue this on a dead socket for ever, unlike an ordinary command.
+    if (!this.#alive) throw new ClientClosedError();
     await this.#client.subscribe(channel, listener, true);
   }
 
-  async unsubscribe(channel: string): Promise<void> {
-    await this.#client.unsubscribe(channel);
+  /** Leaves a channel. Without the listener the library would forget a subscribe() right behind it. */
+  async unsubscribe(channel: string, listener: ChannelListener): Promise<void> {
+    if (!this.#alive) throw new ClientClosedError();
+    await this.#client.unsubscribe(channel, listener, true);
   }
 
   /** Gives the link up at once, because it is known to be of no use any more. */
@@ -168,7 +180,8 @@ export class Link {
     if (!this.#alive) return;
     clearInterval(this.#heartbeat);
     try {
-      await within(this.#client.close(), { timeoutMs: withinMs });
+      // The library does not notice that a socket breaks while it waits for the last answers.
+      await within(Promise.race([this.#client.close(), this.died]), { timeoutMs: withinMs });
     } catch {
       // too slow, or lost meanwhile: #die() below destroys what is left
     }

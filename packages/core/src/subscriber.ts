@@ -2,9 +2,13 @@
  * A connection that listens. After a loss every channel is subscribed again before the connection
  * counts as ready; what was published in between is gone, and the listeners are told by `onGap` so that
  * they can look for what they missed.
+ *
+ * A subscribe() that resolved holds until unsubscribe(); one that was rejected has left nothing behind.
+ * Every link gets one and the same listener, so a channel that is asked for twice (by the new link and
+ * by a subscribe() that waited for it) is still heard once.
  */
 import { Connection, type ConnectionPlan } from "./connection.ts";
-import type { Link } from "./link.ts";
+import { type ChannelListener, explainReply } from "./link.ts";
 import { Listeners } from "./listeners.ts";
 
 /** Gets each message of its channel. */
@@ -13,18 +17,21 @@ export type MessageListener = (message: Buffer, channel: string) => void;
 /** What subscriber() lends. */
 export class Subscriber implements AsyncDisposable {
   readonly #connection: Connection;
-  readonly #plan: ConnectionPlan;
   readonly #channels = new Map<string, Set<MessageListener>>();
   readonly #gaps = new Listeners();
+  readonly #deliver: ChannelListener = (message, bytes) => {
+    const channel = String(bytes);
+    for (const listener of this.#channels.get(channel) ?? []) listener(message, channel);
+  };
   #links = 0;
 
   constructor(plan: ConnectionPlan) {
-    this.#plan = plan;
     this.#connection = new Connection({
       ...plan,
       prepare: async (link) => {
         await plan.prepare?.(link);
-        for (const channel of this.#channels.keys()) await this.#listen(link, channel);
+        const channels = [...this.#channels.keys()];
+        await Promise.all(channels.map((channel) => link.subscribe(channel, this.#deliver)));
       },
     });
     this.#connection.onReady(() => {
@@ -40,27 +47,44 @@ export class Subscriber implements AsyncDisposable {
 
   /** Listens on a channel; resolves when the server has confirmed it. */
   async subscribe(channel: string, listener: MessageListener): Promise<void> {
-    const listeners = this.#channels.get(channel);
-    if (listeners !== undefined) {
-      listeners.add(listener);
-      return;
+    const listeners = this.#channels.get(channel) ?? new Set();
+    const known = listeners.has(listener);
+    this.#channels.set(channel, listeners.add(listener));
+    try {
+      await this.#connection.issue({
+        label: "SUBSCRIBE",
+        repeatable: true,
+        issue: (link) => link.subscribe(channel, this.#deliver),
+      });
+    } catch (error) {
+      if (!known) this.#remove(channel, listener);
+      throw error;
     }
-    this.#channels.set(channel, new Set([listener]));
-    await this.#listen(await this.#connection.link(this.#plan.offlineWaitMs), channel);
   }
 
   /** Stops one listener; the channel is left when nobody listens any more. */
   async unsubscribe(channel: string, listener: MessageListener): Promise<void> {
-    const listeners = this.#channels.get(channel);
-    if (listeners === undefined || !listeners.delete(listener) || listeners.size > 0) return;
-    this.#channels.delete(channel);
+    if (!this.#remove(channel, listener)) return;
     if (!this.#connection.connected) return; // the next link will not subscribe to it
-    await (await this.#connection.link(0)).unsubscribe(channel);
+    const link = await this.#connection.link(0);
+    if (this.#channels.has(channel)) return; // joined again meanwhile
+    try {
+      await link.unsubscribe(channel, this.#deliver);
+    } catch (error) {
+      const reply = explainReply(error, "UNSUBSCRIBE");
+      if (reply !== undefined) throw reply;
+      // the link was lost, and the channel with it
+    }
   }
 
   /** Calls the listener after a loss was mended: messages in between were missed. */
   onGap(listener: () => void): () => void {
     return this.#gaps.add(listener);
+  }
+
+  /** Gives the current link up and finds the place anew; counts as a gap. */
+  relocate(reason: unknown): void {
+    this.#connection.relocate(reason);
   }
 
   close(): Promise<void> {
@@ -71,9 +95,10 @@ export class Subscriber implements AsyncDisposable {
     return this.close();
   }
 
-  #listen(link: Link, channel: string): Promise<void> {
-    return link.subscribe(channel, (message) => {
-      for (const listener of this.#channels.get(channel) ?? []) listener(message, channel);
-    });
+  /** Takes one listener out; whether it was the channel's last. */
+  #remove(channel: string, listener: MessageListener): boolean {
+    const listeners = this.#channels.get(channel);
+    if (!listeners?.delete(listener) || listeners.size > 0) return false;
+    return this.#channels.delete(channel);
   }
 }

@@ -7,6 +7,7 @@ import {
 } from "@ropeway/testkit";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { connect } from "../src/index.ts";
+import { sleep } from "../src/wait.ts";
 
 let server: RedisServer;
 let proxy: FaultProxy;
@@ -69,10 +70,38 @@ test("closing while the peer is silent ends within its bound", async () => {
   const redis = await connect(proxy.url, { closeWithinMs: 100 });
   proxy.halfOpen();
   const unanswered = expect(redis.send(["PING"])).rejects.toMatchObject({
-    code: "CONNECTION_CLOSED",
+    code: "CONNECTION_LOST", // it was under way: the server may have applied it
   });
   await redis.close();
   await unanswered;
   proxy.cut();
   await eventually(async () => expect(await server.clients()).toEqual([]));
 });
+
+test("closing ends also when the connection breaks while the last answer is awaited", async () => {
+  const redis = await connect(proxy.url, { closeWithinMs: 1_000 });
+  const last = expect(redis.send(["BLPOP", "never", "60"])).rejects.toMatchObject({
+    code: "CONNECTION_LOST",
+  });
+  await eventually(async () => {
+    expect(String(await server.command("INFO", "clients"))).toContain("blocked_clients:1");
+  });
+  const closed = redis.close();
+  proxy.cut();
+  await Promise.all([last, closed]);
+  await eventually(async () => expect(await server.clients()).toEqual([]));
+});
+
+test("closing opens no further connection", async () => {
+  const before = await connectionsReceived();
+  const redis = await connect(proxy.url);
+  await sleep(1_100); // an older link is replaced without a pause
+  await redis.close();
+  await eventually(async () => expect(await server.clients()).toEqual([]));
+  expect(await connectionsReceived()).toBe(before + 1);
+});
+
+async function connectionsReceived(): Promise<number> {
+  const stats = String(await server.command("INFO", "stats"));
+  return Number(/total_connections_received:(\d+)/.exec(stats)?.[1]);
+}

@@ -1,4 +1,4 @@
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
+import { eventually, type RedisServer, startProxy, startRedis } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connect, type Redis } from "../src/index.ts";
 
@@ -45,4 +45,109 @@ test("after a loss the channels are subscribed again and the gap is told", async
   await eventually(() => expect(gaps).toBe(1));
   await redis.send(["PUBLISH", "news", "again"]);
   await eventually(() => expect(heard).toEqual(["again"]));
+});
+
+test("a channel that is left and joined again at once is still heard", async () => {
+  await using subscriber = await redis.subscriber("test");
+  const heard: string[] = [];
+  const listen = (message: Buffer) => void heard.push(String(message));
+  await subscriber.subscribe("again", listen);
+  for (const pause of [async () => {}, () => new Promise(setImmediate)]) {
+    const left = subscriber.unsubscribe("again", listen);
+    await pause(); // before the command is written, and before it is answered
+    await Promise.all([left, subscriber.subscribe("again", listen)]);
+    await redis.send(["PUBLISH", "again", "x"]);
+    await eventually(() => expect(heard).toEqual(["x"]));
+    heard.length = 0;
+  }
+});
+
+test("a second listener also waits until the server has confirmed the channel", async () => {
+  await using subscriber = await redis.subscriber("test");
+  server.pause();
+  const confirmed: number[] = [];
+  const one = subscriber.subscribe("slow", () => {}).then(() => confirmed.push(1));
+  const two = subscriber.subscribe("slow", () => {}).then(() => confirmed.push(2));
+  await new Promise(setImmediate);
+  const early = [...confirmed];
+  server.resume();
+  await Promise.all([one, two]);
+  expect(early).toEqual([]);
+});
+
+test("a channel that is joined during a reconnect is heard once", async () => {
+  await using proxy = await startProxy(server);
+  await using other = await connect(proxy.url);
+  await using subscriber = await other.subscriber("test");
+  proxy.refuse();
+  proxy.cut();
+  await eventually(() => expect(proxy.connections).toBe(0));
+  const heard: string[] = [];
+  const joined = subscriber.subscribe("late", (message) => void heard.push(String(message)));
+  await proxy.heal();
+  await joined;
+  await redis.send(["PUBLISH", "late", "x"]);
+  await redis.send(["PUBLISH", "late", "y"]);
+  await eventually(() => expect(heard).toContain("y"));
+  expect(heard).toEqual(["x", "y"]);
+});
+
+test("a subscription that is cut off before it is confirmed is made on the next connection", async () => {
+  await using proxy = await startProxy(server);
+  await using other = await connect(proxy.url);
+  await using subscriber = await other.subscriber("test");
+  proxy.halfOpen();
+  const heard: string[] = [];
+  const joined = subscriber.subscribe("cut", (message) => void heard.push(String(message)));
+  await new Promise(setImmediate);
+  proxy.cut();
+  await proxy.heal();
+  await joined;
+  await redis.send(["PUBLISH", "cut", "x"]);
+  await eventually(() => expect(heard).toEqual(["x"]));
+});
+
+test("a channel that is forbidden is told typed and does not harm the others", async () => {
+  await redis.send([
+    "ACL",
+    "SETUSER",
+    "reader",
+    "on",
+    ">pw",
+    "+@all",
+    "~*",
+    "resetchannels",
+    "&ok",
+  ]);
+  await using other = await connect(server.url.replace("redis://", "redis://reader:pw@"));
+  await using subscriber = await other.subscriber("test");
+  const heard: string[] = [];
+  await subscriber.subscribe("ok", (message) => void heard.push(String(message)));
+  await expect(subscriber.subscribe("secret", () => {})).rejects.toMatchObject({
+    code: "SERVER_REPLY",
+    prefix: "NOPERM",
+  });
+  let gaps = 0;
+  subscriber.onGap(() => {
+    gaps += 1;
+  });
+  await redis.send(["CLIENT", "KILL", "TYPE", "pubsub"]);
+  await eventually(() => expect(gaps).toBe(1));
+  await redis.send(["PUBLISH", "ok", "x"]);
+  await eventually(() => expect(heard).toEqual(["x"]));
+});
+
+test("thousands of channels are subscribed again within one connection attempt", async () => {
+  await using proxy = await startProxy(server);
+  await using other = await connect(proxy.url, { connectTimeoutMs: 1_000 });
+  await using subscriber = await other.subscriber("test");
+  const names = Array.from({ length: 2_000 }, (_, i) => `many:${i}`);
+  await Promise.all(names.map((name) => subscriber.subscribe(name, () => {})));
+  let gaps = 0;
+  subscriber.onGap(() => {
+    gaps += 1;
+  });
+  proxy.delay(5);
+  proxy.cut();
+  await eventually(() => expect(gaps).toBe(1), { withinMs: 8_000 });
 });
