@@ -5,11 +5,11 @@
  * server that has just popped an element for a socket that is gone has lost that element.
  */
 import { Connection, type ConnectionPlan, isReply } from "./connection.ts";
-import type { ConnectionLostError } from "./errors.ts";
+import { AbortedError, type ConnectionLostError } from "./errors.ts";
 import type { Link } from "./link.ts";
 import type { Reply } from "./reply.ts";
 import type { ServerInfo } from "./server-info.ts";
-import { sleep } from "./wait.ts";
+import { LONGEST_TIMER_MS, sleep } from "./wait.ts";
 
 /** How a blocking command is to be treated. */
 export interface BlockingOptions {
@@ -20,6 +20,9 @@ export interface BlockingOptions {
   /** Bulk strings come back as Buffers. */
   readonly binary?: boolean | undefined;
 }
+
+/** How long a key is left alone whose slot is on its way to another node. */
+const MOVING_PAUSE_MS = 50;
 
 /** What blocking() lends. */
 export class BlockingConnection implements AsyncDisposable {
@@ -52,14 +55,25 @@ export class BlockingConnection implements AsyncDisposable {
     args: readonly (string | Buffer)[],
     options: BlockingOptions,
   ): Promise<T | null> {
+    const until = performance.now() + options.blockMs;
+    const operation = {
+      label: String(args[0]),
+      repeatable: false,
+      signal: options.signal,
+      issue: (link: Link) => this.#waitOn<T>(link, args, options),
+    };
     for (;;) {
-      const link = await this.#connection.link(this.#plan.offlineWaitMs);
-      if (options.signal?.aborted || this.#closing.signal.aborted) return null;
       try {
-        return await this.#sendOn<T>(link, args, options);
+        return await this.#connection.issue(operation);
       } catch (error) {
-        if (!isReply(error, "MOVED")) throw error;
-        this.#connection.relocate(error); // the slot has a new owner; nothing was popped
+        if (error instanceof AbortedError) return null;
+        if (isReply(error, "MOVED")) {
+          this.#connection.relocate(error); // the slot has a new owner; nothing was popped
+        } else if (isReply(error, "ASK")) {
+          // The key is away and its slot about to follow: MOVED will say when and where to.
+          if (performance.now() > until) return null;
+          await sleep(MOVING_PAUSE_MS);
+        } else throw error;
       }
     }
   }
@@ -89,22 +103,24 @@ export class BlockingConnection implements AsyncDisposable {
     await this.#connection.close(); // waits for the answer under way, bounded
   }
 
-  async #sendOn<T extends Reply>(
+  /** Waits on one link; a repetition on another one (UNBLOCKED, READONLY) comes through here again. */
+  async #waitOn<T extends Reply>(
     link: Link,
     args: readonly (string | Buffer)[],
     options: BlockingOptions,
   ): Promise<T | null> {
+    if (options.signal?.aborted || this.#closing.signal.aborted) return null;
     // No heartbeat can pass a command that blocks; its own timeout, well exceeded, takes its place.
     const guard = setTimeout(
       () => link.retire(new Error("a blocking command was not answered")),
-      options.blockMs + this.#plan.link.deadAfterMs,
+      Math.min(options.blockMs + this.#plan.link.deadAfterMs, LONGEST_TIMER_MS),
     );
     const wait: Wait = { clientId: link.clientId, over: false };
     const interrupt = () => void this.#interrupt(wait);
     options.signal?.addEventListener("abort", interrupt, { once: true });
     this.#closing.signal.addEventListener("abort", interrupt, { once: true });
     try {
-      return await this.#connection.send<T>(args, { binary: options.binary });
+      return (await link.send(args, options.binary)) as T | null;
     } finally {
       wait.over = true;
       clearTimeout(guard);

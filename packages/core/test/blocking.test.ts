@@ -1,4 +1,4 @@
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
+import { eventually, type RedisServer, startRedis, startReplicaPair } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connect, type Redis } from "../src/index.ts";
 
@@ -65,4 +65,35 @@ test("a server that fell silent is noticed although nothing can be asked", async
   await expect(popped).rejects.toMatchObject({ code: "CONNECTION_LOST" });
   silent.resume();
   await waiting.close();
+});
+
+test("a wait that was carried over to another link can still be ended", async () => {
+  await using pair = await startReplicaPair();
+  await using other = await connect(pair.master.url, { closeWithinMs: 60_000 });
+  await using waiting = await other.blocking("test", "list");
+  const abort = new AbortController();
+  const popped = waiting.send(["BLPOP", "list", "60"], { blockMs: 60_000, signal: abort.signal });
+  const isBlocked = () =>
+    eventually(async () => {
+      expect(String(await pair.master.command("INFO", "clients"))).toContain("blocked_clients:1");
+    });
+  await isBlocked();
+  // The master is made a replica and a master again: the wait ends with UNBLOCKED and is repeated.
+  await pair.master.command("REPLICAOF", "127.0.0.1", String(pair.replica.port));
+  await pair.master.command("REPLICAOF", "NO", "ONE");
+  await isBlocked();
+  abort.abort();
+  expect(await popped).toBeNull();
+});
+
+test("an abort ends also the wait for a connection", async () => {
+  await using lonely = await startRedis();
+  await using other = await connect(lonely.url, { offlineWaitMs: 60_000 });
+  await using waiting = await other.blocking("test", "list");
+  await lonely.kill9();
+  await eventually(() => expect(other.connected).toBe(false));
+  const abort = new AbortController();
+  const popped = waiting.send(["BLPOP", "list", "60"], { blockMs: 60_000, signal: abort.signal });
+  abort.abort();
+  expect(await popped).toBeNull();
 });
