@@ -13,7 +13,7 @@
  */
 import { BlockingConnection } from "./blocking.ts";
 import type { ResolvedConnectOptions } from "./connect.ts";
-import { Connection, type ConnectionPlan, type SendOptions } from "./connection.ts";
+import { Connection, type ConnectionPlan, isPermanent, type SendOptions } from "./connection.ts";
 import { type Address, type Endpoint, showAddress, showEndpoint } from "./endpoint.ts";
 import {
   ConnectFailedError,
@@ -24,12 +24,13 @@ import {
 } from "./errors.ts";
 import { slotOf } from "./keys.ts";
 import { Listeners } from "./listeners.ts";
+import { Loans } from "./loans.ts";
 import type { Logger } from "./logger.ts";
 import type { Redis } from "./redis.ts";
 import type { Argument, Reply } from "./reply.ts";
 import type { Script } from "./script.ts";
 import type { ServerInfo } from "./server-info.ts";
-import { type Lent, linkOptions } from "./single.ts";
+import { linkOptions } from "./single.ts";
 import { SlotTable } from "./slot-table.ts";
 import { Subscriber } from "./subscriber.ts";
 import { sleep } from "./wait.ts";
@@ -53,15 +54,18 @@ export class ClusterRedis implements Redis {
   readonly #plan: Omit<ConnectionPlan, "locate">;
   readonly #table: SlotTable;
   readonly #nodes = new Map<string, Connection>();
-  readonly #lent = new Set<Lent>();
+  readonly #loans: Loans;
   readonly #lost = new Listeners<[ConnectionLostError]>();
   readonly #ready = new Listeners();
+  /** Of the newest link to any node. */
+  #server: ServerInfo | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(endpoint: Endpoint, options: ResolvedConnectOptions) {
     this.where = showEndpoint(endpoint);
     this.logger = options.logger;
     this.#options = options;
+    this.#loans = new Loans(this.where);
     this.#plan = {
       where: this.where,
       link: linkOptions(endpoint, options),
@@ -79,23 +83,22 @@ export class ClusterRedis implements Redis {
         await this.#table.refresh();
         return this;
       } catch (error) {
-        if (performance.now() < until) {
+        if (performance.now() < until && !isPermanent(error)) {
           await sleep(PAUSE_MS);
           continue;
         }
         await this.close();
-        throw new ConnectFailedError(this.where, error);
+        throw isPermanent(error) ? error : new ConnectFailedError(this.where, error);
       }
     }
   }
 
   get connected(): boolean {
-    return this.#masters().every((node) => node.connected);
+    return this.#closed === undefined && this.#masters().every((node) => node.connected);
   }
 
   get server(): ServerInfo {
-    const known = [...this.#nodes.values()].map((node) => node.server);
-    return known.find((server) => server !== undefined) as ServerInfo; // known since opened()
+    return this.#server as ServerInfo; // known since opened()
   }
 
   send<T extends Reply = Reply>(
@@ -106,11 +109,15 @@ export class ClusterRedis implements Redis {
       key: options.key,
       repeatable: options.repeatable === true,
       on: (node) => node.send<T>(args, options),
-      asking: async (node) => {
-        // One tick, one write: nothing can come between the two.
-        const [, reply] = await Promise.all([node.send(["ASKING"]), node.send<T>(args, options)]);
-        return reply;
-      },
+      asking: (node) =>
+        node.issue({
+          label: String(args[0]),
+          repeatable: options.repeatable === true,
+          issue: (link) => {
+            link.asking();
+            return link.send(args, options.binary) as Promise<T>;
+          },
+        }),
     });
   }
 
@@ -120,31 +127,41 @@ export class ClusterRedis implements Redis {
       repeatable: script.idempotent,
       on: (node) => node.run(script, keys, args),
       asking: async (node) => {
-        await node.send(["SCRIPT", "LOAD", script.source]); // must not stand behind ASKING
-        const [, reply] = await Promise.all([node.send(["ASKING"]), node.run(script, keys, args)]);
-        return reply;
+        const reply = await node.issue({
+          label: script.name,
+          repeatable: script.idempotent,
+          issue: (link) => {
+            link.asking();
+            return link.eval(script, keys, args); // run() might put SCRIPT LOAD between the two
+          },
+        });
+        return script.parse === undefined ? (reply as T) : script.parse(reply);
       },
     });
   }
 
   blocking(purpose: string, key: string): Promise<BlockingConnection> {
     const plan = this.#lentPlan(purpose, 0, () => this.#ownerOf(key));
-    return this.#lend(
-      new BlockingConnection(plan, (clientId) =>
-        this.send(["CLIENT", "UNBLOCK", String(clientId)], { key, repeatable: true }),
-      ),
+    const unblock = (clientId: number) =>
+      this.send(["CLIENT", "UNBLOCK", String(clientId)], { key, repeatable: true });
+    return this.#loans.lend(
+      (onClosed) => new BlockingConnection({ ...plan, onClosed }, unblock),
+      this.#options.connectWaitMs,
     );
   }
 
   subscriber(purpose: string): Promise<Subscriber> {
-    // Cluster hands every PUBLISH to all nodes, so any master will do.
+    // Cluster hands every PUBLISH to all nodes, so any master will do, if it is one still.
     let next = 0;
     const anyMaster = async () => {
+      if (next > 0) await this.#refresh();
       const masters = this.#table.addresses;
       return masters[next++ % masters.length] as Address;
     };
-    return this.#lend(
-      new Subscriber(this.#lentPlan(purpose, this.#options.heartbeatMs, anyMaster)),
+    const plan = this.#lentPlan(purpose, this.#options.heartbeatMs, anyMaster);
+    return this.#loans.lend(
+      (onClosed) => new Subscriber({ ...plan, onClosed }),
+      this.#options.connectWaitMs,
     );
   }
 
@@ -166,7 +183,7 @@ export class ClusterRedis implements Redis {
   }
 
   async #close(): Promise<void> {
-    await Promise.all([...this.#lent].map((lent) => lent.close()));
+    await this.#loans.close();
     await Promise.all([...this.#nodes.values()].map((node) => node.close()));
   }
 
@@ -175,8 +192,8 @@ export class ClusterRedis implements Redis {
     let redirect: { readonly node: Connection; readonly ask: boolean } | undefined;
     for (;;) {
       if (this.#closed !== undefined) throw new ConnectionClosedError(this.where);
-      const node = redirect?.node ?? this.#nodeOf(routed.key);
       try {
+        const node = redirect?.node ?? this.#nodeOf(routed.key);
         if (!node.connected) await node.link(PAUSE_MS);
         return await (redirect?.ask ? routed.asking(node) : routed.on(node));
       } catch (error) {
@@ -193,7 +210,7 @@ export class ClusterRedis implements Redis {
   /** Where MOVED or ASK points to. */
   #redirected(error: unknown): { node: Connection; ask: boolean } | undefined {
     if (!(error instanceof ServerReplyError)) return undefined;
-    const match = /(MOVED|ASK) \d+ (.*):(\d+)$/.exec(error.message);
+    const match = /(MOVED|ASK) \d+ (.+):(\d+)$/.exec(error.message);
     if (match === null) return undefined;
     const [, kind, host = "", port] = match;
     return { node: this.#node({ host, port: Number(port) }), ask: kind === "ASK" };
@@ -223,13 +240,18 @@ export class ClusterRedis implements Redis {
   }
 
   #node(address: Address): Connection {
+    if (this.#closed !== undefined) throw new ConnectionClosedError(this.where);
     const name = showAddress(address);
     let node = this.#nodes.get(name);
     if (node === undefined) {
-      node = new Connection({ ...this.#plan, where: name, locate: async () => address });
-      node.onLost((error) => this.#lost.tell(error));
-      node.onReady(() => this.#ready.tell());
-      this.#nodes.set(name, node);
+      const fresh = new Connection({ ...this.#plan, where: name, locate: async () => address });
+      fresh.onLost((error) => this.#lost.tell(error));
+      fresh.onReady(() => {
+        this.#server = fresh.server;
+        this.#ready.tell();
+      });
+      this.#nodes.set(name, fresh);
+      node = fresh;
     }
     return node;
   }
@@ -257,19 +279,15 @@ export class ClusterRedis implements Redis {
       locate,
     };
   }
-
-  async #lend<L extends Lent>(lent: L): Promise<L> {
-    this.#lent.add(lent);
-    return lent.opened(this.#options.connectWaitMs) as Promise<L>;
-  }
 }
 
 function mayRepeat(error: unknown, repeatable: boolean): boolean {
   if (error instanceof NotConnectedError || error instanceof ConnectionClosedError) return true;
   if (error instanceof ConnectionLostError) return repeatable;
-  // The node's Connection has no patience of its own here, so these words come through.
+  // The node's Connection has no patience of its own here, so these words come through; MOVED and ASK
+  // only if they name no host, and then the table knows it.
   return (
     error instanceof ServerReplyError &&
-    /^(CLUSTERDOWN|TRYAGAIN|LOADING|MASTERDOWN|READONLY)$/.test(error.prefix)
+    /^(CLUSTERDOWN|TRYAGAIN|LOADING|MASTERDOWN|BUSY|READONLY|MOVED|ASK)$/.test(error.prefix)
   );
 }

@@ -6,6 +6,7 @@ import { Connection, type ConnectionPlan } from "./connection.ts";
 import { type Address, type Endpoint, showAddress } from "./endpoint.ts";
 import { ConnectFailedError } from "./errors.ts";
 import { Link, type LinkOptions } from "./link.ts";
+import { within } from "./wait.ts";
 
 /** The part of a ConnectionPlan that sentinels need. */
 export type SentinelPlan = Pick<
@@ -70,11 +71,18 @@ export class Sentinels {
     const link = await Link.open({ ...this.#linkOptions(), address }, signal);
     try {
       const name = this.#endpoint.masterName ?? "";
-      const reply = await link.send(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]);
+      const asked = link.send(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]);
+      const { connectTimeoutMs } = this.#plan.link;
+      const bounds = {
+        timeoutMs: connectTimeoutMs,
+        signal,
+        what: `asking ${showAddress(address)}`,
+      };
+      const reply = await within(asked, bounds);
       const [host, port] = (reply ?? []) as readonly string[];
       return host === undefined ? undefined : { host, port: Number(port) };
     } finally {
-      await link.close(this.#plan.closeWithinMs);
+      link.retire(new Error("asked"));
     }
   }
 

@@ -5,6 +5,7 @@ import { Connection, type ConnectionPlan, type SendOptions } from "./connection.
 import { type Address, type Endpoint, showEndpoint } from "./endpoint.ts";
 import type { ConnectionLostError } from "./errors.ts";
 import type { LinkOptions } from "./link.ts";
+import { Loans } from "./loans.ts";
 import type { Logger } from "./logger.ts";
 import type { Redis } from "./redis.ts";
 import type { Argument, Reply } from "./reply.ts";
@@ -39,13 +40,14 @@ export class SingleRedis implements Redis {
   readonly #plan: ConnectionPlan;
   readonly #connection: Connection;
   readonly #sentinelWatch: Connection | undefined;
-  readonly #lent = new Set<{ close(): Promise<void> }>();
+  readonly #loans: Loans;
 
   constructor(endpoint: Endpoint, options: ResolvedConnectOptions) {
     this.topology = endpoint.topology;
     this.where = showEndpoint(endpoint);
     this.logger = options.logger;
     this.#options = options;
+    this.#loans = new Loans(this.where);
     const common = {
       where: this.where,
       link: linkOptions(endpoint, options),
@@ -98,15 +100,20 @@ export class SingleRedis implements Redis {
 
   blocking(purpose: string): Promise<BlockingConnection> {
     const plan = this.#lentPlan(purpose, 0);
-    return this.#lend(
-      new BlockingConnection(plan, (clientId) =>
-        this.send(["CLIENT", "UNBLOCK", String(clientId)], { repeatable: true }),
-      ),
+    const unblock = (clientId: number) =>
+      this.send(["CLIENT", "UNBLOCK", String(clientId)], { repeatable: true });
+    return this.#loans.lend(
+      (onClosed) => new BlockingConnection({ ...plan, onClosed }, unblock),
+      this.#options.connectWaitMs,
     );
   }
 
   subscriber(purpose: string): Promise<Subscriber> {
-    return this.#lend(new Subscriber(this.#lentPlan(purpose, this.#options.heartbeatMs)));
+    const plan = this.#lentPlan(purpose, this.#options.heartbeatMs);
+    return this.#loans.lend(
+      (onClosed) => new Subscriber({ ...plan, onClosed }),
+      this.#options.connectWaitMs,
+    );
   }
 
   onLost(listener: (error: ConnectionLostError) => void): () => void {
@@ -119,7 +126,7 @@ export class SingleRedis implements Redis {
 
   async close(): Promise<void> {
     // The lent ones first: ending their waits needs this connection.
-    await Promise.all([...this.#lent].map((lent) => lent.close()));
+    await this.#loans.close();
     await Promise.all([this.#connection.close(), this.#sentinelWatch?.close()]);
   }
 
@@ -132,20 +139,9 @@ export class SingleRedis implements Redis {
     return { ...this.#plan, link: { ...this.#plan.link, name, heartbeatMs } };
   }
 
-  async #lend<L extends Lent>(lent: L): Promise<L> {
-    this.#lent.add(lent);
-    return lent.opened(this.#options.connectWaitMs) as Promise<L>;
-  }
-
   #masterMoved(): void {
     const reason = new Error("the sentinels named another master");
     this.#connection.relocate(reason);
-    for (const lent of this.#lent) if (lent instanceof BlockingConnection) lent.relocate(reason);
+    this.#loans.relocate(reason);
   }
-}
-
-/** A connection lent for one purpose. */
-export interface Lent {
-  opened(waitMs: number): Promise<unknown>;
-  close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-import { eventually, type RedisCluster, startCluster } from "@ropeway/testkit";
+import { eventually, type RedisCluster, type RedisServer, startCluster } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connect, defineScript, type Redis } from "../src/index.ts";
 import { slotOf } from "../src/keys.ts";
@@ -105,3 +105,58 @@ test("a master killed under load is replaced by its replica and no command hangs
   await Promise.all(callers);
   expect([...codes].filter((code) => code !== "CONNECTION_LOST")).toEqual([]);
 });
+
+test("a wrong password is told at once, as everywhere", async () => {
+  await using locked = await startCluster({ masters: 1, password: "right" });
+  const wrong = locked.url.replace(/right/g, "wrong");
+  await expect(connect(wrong, { connectWaitMs: 60_000 })).rejects.toMatchObject({
+    code: "AUTH_FAILED",
+  });
+});
+
+test("a closed cluster connection lends nothing and leaves nothing behind", async () => {
+  const other = await connect(cluster.url, { name: "gone" });
+  await other.close();
+  expect(other.connected).toBe(false);
+  const closed = { code: "CONNECTION_CLOSED" };
+  await expect(other.blocking("late", "any")).rejects.toMatchObject(closed);
+  await expect(other.subscriber("late")).rejects.toMatchObject(closed);
+  for (const node of cluster.nodes.filter((each) => each.running)) {
+    const names = (await node.clients()).map((client) => client.name);
+    expect(names.filter((name) => name.startsWith("gone"))).toEqual([]);
+  }
+});
+
+test("a script asks at a node that never saw it with one EVAL and no detour", async () => {
+  const key = "{asked}:new";
+  const from = await cluster.nodeOf(slotOf(key));
+  const to = (await masters()).find((node) => node !== from) ?? from;
+  await cluster.moveSlot(slotOf(key), to, {
+    beforeKeys: async () => {
+      await using other = await connect(cluster.url);
+      await to.command("CONFIG", "RESETSTAT");
+      expect(await other.run(take, [key], [7])).toBe(7);
+      const stats = String(await to.command("INFO", "commandstats"));
+      expect(/cmdstat_asking:calls=(\d+)/.exec(stats)?.[1]).toBe("1");
+    },
+  });
+});
+
+test("a wait on a list whose slot is moving goes on where the slot ends up", async () => {
+  const key = "{moved-wait}:list";
+  const from = await cluster.nodeOf(slotOf(key));
+  const to = (await masters()).find((node) => node !== from) ?? from;
+  await using waiting = await redis.blocking("test", key);
+  let popped: Promise<unknown> | undefined;
+  await cluster.moveSlot(slotOf(key), to, {
+    beforeKeys: async () => {
+      popped = waiting.send(["BLPOP", key, "30"], { blockMs: 30_000 });
+      await redis.send(["RPUSH", key, "x"], { key }); // asked for at the target
+    },
+  });
+  expect(await popped).toEqual([key, "x"]);
+});
+
+async function masters(): Promise<RedisServer[]> {
+  return Promise.all([0, 8_000, 16_000].map((slot) => cluster.nodeOf(slot)));
+}

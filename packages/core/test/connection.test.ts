@@ -138,3 +138,18 @@ test("an argument that is no text is refused without harm to the others", async 
   await expect(wrong).rejects.toThrow(TypeError);
   expect(await right).toBe("PONG");
 });
+
+test("a closed Redis lends no connection", async () => {
+  const redis = await connect(server.url);
+  await redis.close();
+  const closed = { code: "CONNECTION_CLOSED" };
+  await expect(redis.blocking("late", "any")).rejects.toMatchObject(closed);
+  await expect(redis.subscriber("late")).rejects.toMatchObject(closed);
+  expect(await server.clients()).toEqual([]);
+});
+
+test("a user's own EVALSHA of an unknown script is answered, not repeated for ever", async () => {
+  await using redis = await connect(server.url);
+  const unknown = redis.send(["EVALSHA", "0".repeat(40), "0"]);
+  await expect(unknown).rejects.toMatchObject({ code: "SERVER_REPLY", prefix: "NOSCRIPT" });
+});
