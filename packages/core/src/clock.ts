@@ -9,6 +9,7 @@
  */
 import { Loop } from "./loop.ts";
 import type { Redis } from "./redis.ts";
+import { within } from "./wait.ts";
 
 /** Tells the time in ms since 1970. */
 export interface Clock {
@@ -34,8 +35,8 @@ export class RedisClock implements Clock, AsyncDisposable {
   private constructor(redis: Redis) {
     this.#redis = redis;
     this.#loop = new Loop({
-      tick: async () => {
-        await this.sample();
+      tick: async (signal) => {
+        await within(this.sample(), { signal });
         return SAMPLE_EVERY_MS;
       },
       onError: (error) => redis.logger.debug({ err: error }, "cannot read the Redis clock"),

@@ -1,4 +1,4 @@
-import { type RedisServer, startRedis } from "@ropeway/testkit";
+import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connect, type Redis, RedisClock } from "../src/index.ts";
 
@@ -36,4 +36,20 @@ test("a local clock that is an hour off does not matter", async () => {
   } finally {
     Date.now = real;
   }
+});
+
+test("the clock closes at once although its Redis does not answer", async () => {
+  await using lonely = await startRedis();
+  await using other = await connect(lonely.url, { offlineWaitMs: 60_000, heartbeatMs: 60_000 });
+  let silent = false;
+  other.onReady(() => {
+    lonely.pause(); // before the clock, told next, asks
+    silent = true;
+  });
+  const clock = await RedisClock.start(other);
+  await lonely.kill9();
+  await lonely.start();
+  await eventually(() => expect(silent).toBe(true));
+  await clock.close();
+  lonely.resume();
 });
