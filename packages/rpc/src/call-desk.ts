@@ -11,6 +11,7 @@
  *                                                  worker of the second kind took one
  */
 import { ConnectionLostError, isReply, type Redis, type RedisClock } from "@ropeway/core";
+import { reasonOf } from "@ropeway/core/internal";
 import { CallIds } from "./call-ids.ts";
 import type { Dialect, IncomingAnswer, OutgoingCall, Progress } from "./dialect.ts";
 import { Directory } from "./directory.ts";
@@ -18,9 +19,10 @@ import {
   CancelledError,
   DeadlineExceededError,
   errorFromWire,
+  InvalidParamsError,
   MessageTooLargeError,
   RpcClosedError,
-  type RpcError,
+  RpcError,
   WrongKeyTypeError,
 } from "./errors.ts";
 import { readHead, writeHead } from "./head.ts";
@@ -156,7 +158,9 @@ export class CallDesk implements PendingHost {
   /** The short way, for the calls that come by the hundred thousand. */
   #preparePlain(pending: PendingCall, middle: string, params: unknown): string {
     const head = writeHead(this.deadlineIn(pending.timeoutMs), pending.id);
-    const text = this.#bounded(`${head}${middle}${JSON.stringify(params)}}`, pending.route.method);
+    const { method } = pending.route;
+    const json = asJson(method, () => JSON.stringify(params));
+    const text = this.#bounded(`${head}${middle}${json}}`, method);
     this.#await(pending, text);
     this.#expectReply(pending);
     return text;
@@ -198,7 +202,8 @@ export class CallDesk implements PendingHost {
 
   /** The text of a call, within its bounds. */
   encode(call: OutgoingCall): string {
-    return this.#bounded(this.dialect.encodeCall(call), call.method);
+    const text = asJson(call.method, () => this.dialect.encodeCall(call));
+    return this.#bounded(text, call.method);
   }
 
   #bounded(text: string, method: string): string {
@@ -386,6 +391,16 @@ export class CallDesk implements PendingHost {
 /** The control message that gives a call up. */
 export function cancelText(id: string): string {
   return JSON.stringify({ id, cancel: true });
+}
+
+/** What cannot be written as JSON (a cycle, a BigInt) is the caller's mistake, and is told as one. */
+function asJson(method: string, write: () => string): string {
+  try {
+    return write();
+  } catch (error) {
+    if (error instanceof RpcError) throw error;
+    throw new InvalidParamsError(method, `they cannot be written as JSON: ${reasonOf(error)}`);
+  }
 }
 
 /** Whether nothing is asked for but the answer. */

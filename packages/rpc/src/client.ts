@@ -72,7 +72,6 @@ export async function createClient(redis: Redis, options?: ClientOptions): Promi
 export class RpcClient implements AsyncDisposable {
   readonly #desk: CallDesk;
   readonly #guard: Guard;
-  readonly #sessions = new Set<Session>();
   #closed: Promise<void> | undefined;
 
   /** @internal Use createClient(). */
@@ -83,7 +82,13 @@ export class RpcClient implements AsyncDisposable {
 
   /** Calls a method and waits for its result, at most `timeoutMs`. */
   call(target: string, params: unknown = [], options?: CallOptions): Promise<unknown> {
-    return this.#call(this.#desk.route(target), params, options);
+    let route: Route;
+    try {
+      route = this.#desk.route(target);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return this.#call(route, params, options);
   }
 
   /** Several calls at once; each settles on its own, in the order given. */
@@ -181,9 +186,7 @@ export class RpcClient implements AsyncDisposable {
     if (!(dialect instanceof JsonRpcDialect)) {
       throw new InvalidOptionError("dialect", dialect.name, "jsonrpc for sessions");
     }
-    const session = new Session(this.#desk, dialect.keys, { group, client: clientId });
-    this.#sessions.add(session);
-    return session;
+    return new Session(this.#desk, dialect.keys, { group, client: clientId });
   }
 
   /** The services of the namespace with their methods, workers and queue lengths. */
@@ -214,7 +217,6 @@ export class RpcClient implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    await Promise.all([...this.#sessions].map((session) => session.close()));
     await this.#desk.close();
     await this.#desk.clock.close();
   }

@@ -25,7 +25,7 @@ export interface OutboxOptions {
 
 interface Parcel {
   readonly command: string[];
-  readonly ttlSeconds: number | undefined;
+  ttlSeconds: number | undefined;
   sent: Deferred<void> | undefined;
 }
 
@@ -67,6 +67,9 @@ export class Outbox {
       this.#parcels.set(list, parcel);
     }
     parcel.command.push(text);
+    if (ttlSeconds !== undefined && ttlSeconds > (parcel.ttlSeconds ?? 0)) {
+      parcel.ttlSeconds = ttlSeconds; // the longest of them holds for the list
+    }
     if (!this.#scheduled) {
       this.#scheduled = true;
       process.nextTick(this.#flush);

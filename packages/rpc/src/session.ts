@@ -11,7 +11,7 @@
  * there; if it is not, the dead node had begun it, and it is left to its deadline.
  */
 import { ConnectionLostError, isReply } from "@ropeway/core";
-import { Loop, sleep } from "@ropeway/core/internal";
+import { sleep } from "@ropeway/core/internal";
 import { type CallDesk, cancelText } from "./call-desk.ts";
 import {
   CancelledError,
@@ -25,6 +25,7 @@ import type { CallOptions } from "./options.ts";
 import { PendingCall } from "./pending-call.ts";
 import type { Route } from "./route.ts";
 import { move, stick } from "./scripts.ts";
+import { WheelEntry } from "./timer-wheel.ts";
 
 /** A call on its way through a session. */
 interface Sticky {
@@ -52,7 +53,7 @@ export class Session {
   readonly #desk: CallDesk;
   readonly #keys: JsonRpcKeys;
   readonly #waiting = new Set<Sticky>();
-  readonly #checker: Loop;
+  readonly #check: SessionCheck;
   #nodes: readonly string[] = [];
   #nodesReadAt = Number.NEGATIVE_INFINITY;
 
@@ -62,13 +63,7 @@ export class Session {
     this.group = name.group;
     this.client = name.client;
     keys.group(name.group, "node"); // refuses a name that cannot stand in a key
-    this.#checker = new Loop({
-      tick: async () => {
-        if (this.#waiting.size > 0) await this.#moveStranded();
-        return CHECK_EVERY_MS;
-      },
-      onError: (error) => desk.redis.logger.debug({ err: error }, "cannot check a session yet"),
-    });
+    this.#check = new SessionCheck(() => this.#onCheck());
   }
 
   /** Calls a method on the session's node. */
@@ -100,11 +95,6 @@ export class Session {
     return member.slice(this.group.length + 1);
   }
 
-  /** Stops watching over calls under way; the map entry stays until its ttl. */
-  close(): Promise<void> {
-    return this.#checker.close();
-  }
-
   async #callOnce(
     route: Route,
     params: unknown,
@@ -132,7 +122,7 @@ export class Session {
         });
         sticky = { pending, ...splitAtEpoch(text), member: "" };
         this.#waiting.add(sticky);
-        this.#checker.start();
+        if (this.#check.after === undefined) desk.wheel.set(this.#check, CHECK_EVERY_MS);
         signal?.addEventListener("abort", onAbort, { once: true });
         this.#send(sticky, performance.now() + timeoutMs).catch((error) => {
           // After a loss it may have been pushed: its answer, or its deadline, decides.
@@ -212,6 +202,16 @@ export class Session {
     return this.#nodes;
   }
 
+  /** As long as calls wait, their node is looked at now and then. */
+  #onCheck(): void {
+    if (this.#waiting.size === 0) return;
+    this.#moveStranded()
+      .catch((error) => this.#desk.redis.logger.debug({ err: error }, "cannot check a session yet"))
+      .finally(() => {
+        if (this.#waiting.size > 0) this.#desk.wheel.set(this.#check, CHECK_EVERY_MS);
+      });
+  }
+
   /** Moves calls that wait for a node which is not the session's any more. */
   async #moveStranded(): Promise<void> {
     const place = await this.#tryPlace(undefined);
@@ -245,6 +245,19 @@ export class Session {
 
   #list(member: string, route: Route): string {
     return this.#keys.sessionRequest(member, route.service);
+  }
+}
+
+class SessionCheck extends WheelEntry {
+  readonly #check: () => void;
+
+  constructor(check: () => void) {
+    super();
+    this.#check = check;
+  }
+
+  override due(): void {
+    this.#check();
   }
 }
 

@@ -297,3 +297,11 @@ test("nobody makes a worker push into a key of his choice", async () => {
   expect(await ask("x", JSON.stringify(call))).toEqual({ id: "x", result: 1 });
   expect(await stage.server.command("EXISTS", "/api/other/secret")).toBe(0);
 });
+
+test("params that cannot be written as JSON are an INVALID_PARAMS at the caller", async () => {
+  const ring: { self?: unknown } = {};
+  ring.self = ring;
+  const client = await stage.client();
+  await expect(client.call("demo.echo", [ring])).rejects.toMatchObject({ code: "INVALID_PARAMS" });
+  await expect(client.call("demo.echo", [1n])).rejects.toMatchObject({ code: "INVALID_PARAMS" });
+});
