@@ -21,6 +21,7 @@ const BY_ERROR: Readonly<Record<string, number>> = {
   UNREADABLE_FILE: EXIT.usage.code,
   HOME_UNUSABLE: EXIT.usage.code,
   INVALID_OPTION: EXIT.usage.code,
+  INVALID_ARGUMENT: EXIT.usage.code,
   NO_REDIS: EXIT.unreachable.code,
   CONNECT_FAILED: EXIT.unreachable.code,
   AUTH_FAILED: EXIT.unreachable.code,

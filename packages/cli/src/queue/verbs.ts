@@ -1,11 +1,14 @@
 /** What `ropeway queue ...` does. Each verb opens the queue's Redis, does one thing, and closes it. */
 import { text as readAll } from "node:stream/consumers";
+import { show } from "@ropeway/core/internal";
 import {
+  type DeadLetter,
   type Endpoint,
   encodeService,
   Inspector,
   keyOf,
   MergeQueue,
+  type Page,
   readTarget,
   type Target,
 } from "@ropeway/merge";
@@ -146,16 +149,23 @@ async function replay(context: Context): Promise<void> {
       items += await inspector.replay(id);
       replayed += 1;
     };
-    for (const id of given) await bring(id);
-    while (options.all === true) {
-      const { entries } = await inspector.letters();
-      if (entries.length === 0) break;
-      for (const { id } of entries) await bring(id);
-    }
+    for (const id of options.all === true ? await letterIds(inspector) : given) await bring(id);
     output.result({ letters: replayed, items }, () =>
       output.line(`${replayed} dead letter(s) with ${items} item(s) fire now`),
     );
   });
+}
+
+/** All of them as of now: a letter whose replay fails at once dies anew, and must not be met again. */
+async function letterIds(inspector: Inspector): Promise<string[]> {
+  const ids: string[] = [];
+  let cursor: string | undefined = "0";
+  while (cursor !== undefined) {
+    const page: Page<DeadLetter> = await inspector.letters({ cursor });
+    ids.push(...page.entries.map(({ id }) => id));
+    cursor = page.cursor;
+  }
+  return ids;
 }
 
 async function endpoints(context: Context): Promise<void> {
@@ -244,7 +254,7 @@ function checkJson(body: string): void {
 function limitOf(options: Context["options"]): number {
   const limit = Number(options.limit);
   if (!Number.isInteger(limit) || limit < 1) {
-    throw new UsageError(`--limit is ${String(options.limit)}, but must be a number from 1 on`);
+    throw new UsageError(`--limit is ${show(options.limit)}, but must be a whole number from 1 on`);
   }
   return limit;
 }
@@ -260,7 +270,9 @@ async function timeOf(text: string, { redis, keys }: MergeQueue): Promise<number
   }
   const seconds = Number(text);
   if (text.trim() === "" || Number.isNaN(seconds)) {
-    throw new UsageError(`--ontime is ${text}, but must be unix seconds, or +30s, +5m, +2h, +1d`);
+    throw new UsageError(
+      `--ontime is ${show(text)}, but must be unix seconds, or +30s, +5m, +2h, +1d`,
+    );
   }
   return seconds;
 }
