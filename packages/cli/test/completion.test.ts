@@ -38,4 +38,5 @@ test("bash completes nouns, verbs, options and the words of arguments", async ()
 test("after an option that takes a value, bash offers files or nothing, never commands", async () => {
   expect(await complete("ropeway", "up", "--config", "/et")).toEqual(["/etc"]);
   expect(await complete("ropeway", "up", "--port", "")).toEqual([]);
+  expect(await complete("ropeway", "rpc", "call", "--session", "")).toEqual([]);
 });

@@ -37,7 +37,7 @@ export function placesOf(command: Command, path: string = ""): Place[] {
 }
 
 function flagFrom({ long, short, flags, description }: Option): Flag {
-  const value = /<(\w+)>/.exec(flags)?.[1];
+  const value = /<([^>]+)>/.exec(flags)?.[1];
   const takes = value === undefined ? "nothing" : isPath(value) ? "path" : "other";
   return { name: long ?? short ?? flags, summary: description, takes };
 }
