@@ -54,6 +54,7 @@ export class CliCommand extends Command {
   /** Adds what every command has, to this one and all below; after their own, which help shows first. */
   complete(): this {
     for (const option of globalOptions()) this.addOption(option);
+    if (this.commands.length > 0) this.helpCommand("help [command]", "Print the help of a command");
     for (const child of this.commands) (child as CliCommand).complete();
     return this;
   }

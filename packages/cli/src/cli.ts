@@ -9,6 +9,7 @@
 import { reasonOf } from "@ropeway/core/internal";
 import { CommanderError } from "commander";
 import type { CliCommand, Invocation } from "./cli-command.ts";
+import { commandOf, sentenceOf } from "./command-line.ts";
 import type { Context, World } from "./context.ts";
 import { UsageError } from "./errors.ts";
 import { codeOf, EXIT, exitCodeOf } from "./exit-code.ts";
@@ -55,12 +56,13 @@ export function interruptionCode(signal: AbortSignal): number {
 function parse(argv: readonly string[], { stdout }: CliWorld): Invocation | undefined {
   const program = createProgram();
   quiet(program, stdout);
+  const command = commandOf(program, argv);
   try {
     program.parse([...argv], { from: "user" });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode === 0 || error.code === "commander.help") return undefined;
-    throw new UsageError(sentenceOf(error));
+    throw new UsageError(sentenceOf(error, command));
   }
   return program.chosen;
 }
@@ -70,13 +72,6 @@ function quiet(command: CliCommand, stdout: Sink): void {
   const write = (text: string) => void stdout.write(text);
   command.configureOutput({ writeOut: write, writeErr: write, outputError: () => {} });
   for (const child of command.commands) quiet(child as CliCommand, stdout);
-}
-
-/** "error: unknown command 'upp'\n(Did you mean up?)" as one sentence. */
-function sentenceOf({ message }: CommanderError): string {
-  const [what = "", hint] = message.replace(/^error: /, "").split("\n");
-  const near = /\(Did you mean (?:one of )?(.*)\?\)/.exec(hint ?? "")?.[1];
-  return `${what}: ${near === undefined ? "see `ropeway --help`" : `did you mean ${near}?`}`;
 }
 
 function contextOf(invocation: Invocation, world: CliWorld, output: Output): Context {

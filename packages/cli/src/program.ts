@@ -7,7 +7,6 @@ export function createProgram(): CliCommand {
   const program = new CliCommand("ropeway")
     .description("Everything a fleet of services needs from the Redis it already runs.")
     .version(version, "-V, --version", "print the version")
-    .helpCommand(false)
     .addHelpText(
       "after",
       "\n`ropeway <command> --help` says more. Settings: `ropeway config`. Start with: `ropeway up`.",

@@ -64,6 +64,6 @@ export async function openRedis(
     const { code, message, details } = error as RopewayError;
     const advice = `check that server, or change ${where}`;
     const context = { cause: error, details: { ...details, advice } };
-    throw new RopewayError(code, `${message}; ${advice}`, context);
+    throw new RopewayError(code, `${message.replace(/\.$/, "")}; ${advice}`, context);
   }
 }

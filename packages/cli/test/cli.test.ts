@@ -22,12 +22,40 @@ test("an unknown command or option is one sentence with the one that was meant",
     "ropeway: unknown option '--prot': did you mean --port?\n",
   );
   expect((await speak(["up", "--port"])).stderr).toBe(
-    "ropeway: option '--port <port>' argument missing: see `ropeway --help`\n",
+    "ropeway: option '--port <port>' argument missing: see `ropeway up --help`\n",
   );
-  expect((await speak(["completion", "tcsh"])).stderr).toMatch(
-    /Allowed choices are bash, zsh, fish/,
+  expect((await speak(["completion", "tcsh"])).stderr).toBe(
+    'ropeway: shell is "tcsh", but must be one of bash, zsh, fish\n',
   );
-  expect(await speak(["version", "what"])).toMatchObject({ code: 2, stdout: "" });
+  expect((await speak(["queue", "push", "k", "http://h/", "1", "--update", "no"])).stderr).toBe(
+    'ropeway: --update is "no", but must be one of once, always\n',
+  );
+  expect(await speak(["version", "what"])).toEqual({
+    code: 2,
+    stdout: "",
+    stderr: "ropeway: too many arguments for 'version': see `ropeway version --help`\n",
+  });
+  expect((await speak(["config", "exmple"])).stderr).toBe(
+    "ropeway: unknown command 'exmple': did you mean example?\n",
+  );
+});
+
+test("help of a command that does not exist is no help", async () => {
+  expect((await speak(["help", "queu"])).stderr).toContain("did you mean queue?");
+  expect(await speak(["--config", "up", "sync", "--help"])).toEqual({
+    code: 2,
+    stdout: "",
+    stderr: "ropeway: unknown command 'sync': see `ropeway --help`\n",
+  });
+});
+
+test("help comes with the word as well as with the option", async () => {
+  for (const path of [[], ["queue"], ["queue", "push"], ["config"]]) {
+    const { code, stdout } = await speak([...path, "--help"]);
+    const [last = "", ...before] = path.toReversed();
+    const words = path.length === 0 ? ["help"] : [...before.reverse(), "help", last];
+    expect({ words, ...(await speak(words)) }).toEqual({ words, code, stdout, stderr: "" });
+  }
 });
 
 test("with --json a result is one JSON value, and an error one object with its code", async () => {

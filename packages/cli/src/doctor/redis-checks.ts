@@ -31,7 +31,7 @@ function unusable(error: unknown): Finding {
     return fail("redis", "none is set, none runs here", "set REDIS_URL, or run `ropeway up`");
   }
   if (!(error instanceof RopewayError) || error.details.advice === undefined) throw error;
-  return fail("redis", reasonOf(error.cause), String(error.details.advice));
+  return fail("redis", reasonOf(error.cause).replace(/\.$/, ""), String(error.details.advice));
 }
 
 /** Each master keeps a part of the data, so each one is asked. */
