@@ -17,13 +17,15 @@ class Lane {
     socket.setEncoding("latin1");
     socket.on("data", (text: string) => this.#data(text));
     socket.on("error", (error) => this.#fail?.(error));
+    socket.on("close", () => this.#fail?.(new Error("the server closed the connection")));
   }
 
   request(bytes: Buffer): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#pending = resolve;
       this.#fail = reject;
-      this.#socket.write(bytes);
+      if (this.#socket.destroyed) reject(new Error("the server closed the connection"));
+      else this.#socket.write(bytes);
     });
   }
 

@@ -14,6 +14,7 @@ serve(async () => {
       response.end();
     });
   });
+  server.keepAliveTimeout = 0; // lanes are idle while the others have their slice
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {
     port: () => (server.address() as AddressInfo).port,
