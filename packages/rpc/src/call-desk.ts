@@ -11,7 +11,6 @@
  *                                                  worker of the second kind took one
  */
 import { ConnectionLostError, isReply, type Redis, type RedisClock } from "@ropeway/core";
-import { reasonOf } from "@ropeway/core/internal";
 import { CallIds } from "./call-ids.ts";
 import type { Dialect, IncomingAnswer, OutgoingCall, Progress } from "./dialect.ts";
 import { Directory } from "./directory.ts";
@@ -19,10 +18,10 @@ import {
   CancelledError,
   DeadlineExceededError,
   errorFromWire,
-  InvalidParamsError,
   MessageTooLargeError,
+  paramsError,
   RpcClosedError,
-  RpcError,
+  type RpcError,
   WrongKeyTypeError,
 } from "./errors.ts";
 import { readHead, writeHead } from "./head.ts";
@@ -36,7 +35,7 @@ import { hasBlmpop } from "./popper.ts";
 import { Route, splitTarget } from "./route.ts";
 import { move } from "./scripts.ts";
 import { TimerWheel } from "./timer-wheel.ts";
-import { bytesOver } from "./wire.ts";
+import { bytesOver, paramsJson } from "./wire.ts";
 
 /** What can be said about one sending. */
 export interface SendOptions {
@@ -159,8 +158,7 @@ export class CallDesk implements PendingHost {
   #preparePlain(pending: PendingCall, middle: string, params: unknown): string {
     const head = writeHead(this.deadlineIn(pending.timeoutMs), pending.id);
     const { method } = pending.route;
-    const json = asJson(method, () => JSON.stringify(params));
-    const text = this.#bounded(`${head}${middle}${json}}`, method);
+    const text = this.#bounded(`${head}${middle}${paramsJson(method, params)}}`, method);
     this.#await(pending, text);
     this.#expectReply(pending);
     return text;
@@ -202,8 +200,11 @@ export class CallDesk implements PendingHost {
 
   /** The text of a call, within its bounds. */
   encode(call: OutgoingCall): string {
-    const text = asJson(call.method, () => this.dialect.encodeCall(call));
-    return this.#bounded(text, call.method);
+    try {
+      return this.#bounded(this.dialect.encodeCall(call), call.method);
+    } catch (error) {
+      throw paramsError(call.method, error);
+    }
   }
 
   #bounded(text: string, method: string): string {
@@ -391,16 +392,6 @@ export class CallDesk implements PendingHost {
 /** The control message that gives a call up. */
 export function cancelText(id: string): string {
   return JSON.stringify({ id, cancel: true });
-}
-
-/** What cannot be written as JSON (a cycle, a BigInt) is the caller's mistake, and is told as one. */
-function asJson(method: string, write: () => string): string {
-  try {
-    return write();
-  } catch (error) {
-    if (error instanceof RpcError) throw error;
-    throw new InvalidParamsError(method, `they cannot be written as JSON: ${reasonOf(error)}`);
-  }
 }
 
 /** Whether nothing is asked for but the answer. */

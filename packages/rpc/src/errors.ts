@@ -217,3 +217,9 @@ export function errorForWire(thrown: unknown): RpcError {
   const name = thrown instanceof Error ? thrown.name : typeof thrown;
   return new HandlerFailedError(reasonOf(thrown), { cause: thrown, data: { name } });
 }
+
+/** Params that cannot be written as JSON (a cycle, a BigInt) are the caller's mistake. */
+export function paramsError(method: string, thrown: unknown): RpcError {
+  if (thrown instanceof RpcError) return thrown;
+  return new InvalidParamsError(method, `they cannot be written as JSON: ${reasonOf(thrown)}`);
+}

@@ -1,6 +1,7 @@
 /** Chooses the wire by the options, and refuses one that cannot work on a Cluster. */
 import { type Clock, InvalidOptionError, type Redis } from "@ropeway/core";
 import type { Dialect } from "./dialect.ts";
+import { paramsError } from "./errors.ts";
 import { JsonRpcDialect } from "./jsonrpc-dialect.ts";
 import { isTagged } from "./keys.ts";
 import { KwDialect } from "./kw-dialect.ts";
@@ -22,4 +23,13 @@ export function bytesOver(text: string, allowed: number): number | undefined {
   if (text.length * 3 <= allowed) return undefined;
   const bytes = Buffer.byteLength(text);
   return bytes > allowed ? bytes : undefined;
+}
+
+/** The params of a call as JSON. */
+export function paramsJson(method: string, params: unknown): string {
+  try {
+    return JSON.stringify(params);
+  } catch (error) {
+    throw paramsError(method, error);
+  }
 }
