@@ -63,6 +63,8 @@ async function list(context: Context): Promise<void> {
       entries.push(...page.entries);
       cursor = page.cursor;
     }
+    const { paused } = await inspector.stats();
+    if (paused) output.note("paused: nothing fires before `ropeway queue resume`");
     output.result(entries.slice(0, limit), (keys) => {
       output.table(
         ["FIRES", "ITEMS", "STATE", "ATTEMPTS", "KEY", "ERROR"],

@@ -80,6 +80,7 @@ test("dead letters are listed and replayed, endpoints disabled and enabled, firi
   expect(await json("endpoints", "--enable", URL)).toEqual([]);
   expect(await json("pause")).toEqual({ paused: true });
   expect((await new Inspector(queue).stats()).paused).toBe(true);
+  expect((await ropeway("list")).stderr).toContain("ropeway queue resume");
   expect(await json("resume")).toEqual({ paused: false });
 });
 
