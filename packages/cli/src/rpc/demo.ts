@@ -1,5 +1,6 @@
 /** The service `demo`: small methods that show what calls can do, for callers of either wire. */
-import { type CallContext, defineService, type Handlers } from "@ropeway/rpc";
+import { show } from "@ropeway/core/internal";
+import { type CallContext, defineService, type Handlers, InvalidParamsError } from "@ropeway/rpc";
 
 const STEPS = 10;
 
@@ -24,26 +25,37 @@ function argumentsOf(params: unknown, names: readonly string[]): unknown[] {
   return names.map((name) => named[name]);
 }
 
+/** The same, of a method that takes nothing but numbers. */
+function numbersOf(params: unknown, method: "add" | "slow" | "count"): number[] {
+  const names = definition[method].args;
+  const given = argumentsOf(params, names);
+  return names.map((name, i) => {
+    const value = given[i];
+    if (typeof value === "number") return value;
+    throw new InvalidParamsError(method, `${name} is ${show(value)}, but must be a number`);
+  });
+}
+
 export const demoHandlers: Handlers<typeof definition> = {
   echo: (params) => argumentsOf(params, definition.echo.args)[0],
   add: (params) => {
-    const [a, b] = argumentsOf(params, definition.add.args);
-    return Number(a) + Number(b);
+    const [a = 0, b = 0] = numbersOf(params, "add");
+    return a + b;
   },
   fail: (params) => {
     throw new Error(String(argumentsOf(params, definition.fail.args)[0] ?? "failed as asked"));
   },
   slow: async (params, context) => {
-    const [seconds] = argumentsOf(params, definition.slow.args);
+    const [seconds = 0] = numbersOf(params, "slow");
     for (let step = 1; step <= STEPS; step++) {
-      await pause((Number(seconds) * 1_000) / STEPS, context);
+      await pause((seconds * 1_000) / STEPS, context);
       context.progress(step / STEPS, `step ${step} of ${STEPS}`);
     }
     return `took ${seconds} s`;
   },
   async *count(params) {
-    const [n] = argumentsOf(params, definition.count.args);
-    for (let i = 1; i <= Number(n); i++) yield i;
+    const [n = 0] = numbersOf(params, "count");
+    for (let i = 1; i <= n; i++) yield i;
   },
   whoami: (_params, { node }) => node,
 };

@@ -54,6 +54,8 @@ test("streams print a line per item, sessions find their node, progress goes to 
 test("a failing call exits with 1 and says why; a wrong command line with 2", async () => {
   const failed = await ropeway("call", "shop/demo.fail", '["no way"]');
   expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining("no way") });
+  const wrong = await ropeway("call", "shop/demo.add", '[1,"x"]');
+  expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining('b is "x"') });
   for (const args of [
     ["call", "demo.add"],
     ["call", "shop/demo"],
