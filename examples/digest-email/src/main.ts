@@ -26,7 +26,10 @@ const comments: readonly Comment[] = [
 ];
 
 const key = `whsec_${randomBytes(32).toString("base64")}`;
-const redis = await connect(process.env.REDIS_URL ?? "redis://127.0.0.1:6379");
+const redis = await connect(process.env.REDIS_URL ?? "redis://127.0.0.1:6379").catch((error) => {
+  console.error(`${error.message}; set REDIS_URL to the redis URL that \`npm start\` prints`);
+  process.exit(1);
+});
 const queue = new MergeQueue(redis, { prefix: `{example:digest:${process.pid}}` });
 const service = await QueueService.start(queue, { port: 0, targets: ["loopback"] });
 const dispatcher = await HttpDispatcher.start(queue, { targets: ["loopback"], signingKeys: [key] });

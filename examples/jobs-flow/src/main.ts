@@ -4,7 +4,10 @@ import { type JobContext, Queue, Worker } from "@ropeway/jobs";
 
 const SALES: Readonly<Record<string, number>> = { north: 120, south: 80, east: 300 };
 
-const redis = await connect(process.env.REDIS_URL ?? "redis://127.0.0.1:6379");
+const redis = await connect(process.env.REDIS_URL ?? "redis://127.0.0.1:6379").catch((error) => {
+  console.error(`${error.message}; set REDIS_URL to the redis URL that \`npm start\` prints`);
+  process.exit(1);
+});
 const queue = new Queue(redis, "reports");
 
 const worker = new Worker(
