@@ -189,9 +189,18 @@ class ProxiedPair {
     for (const side of [this.#client, this.#server]) {
       // Only TCP knows a reset, and only once it is connected.
       if (side.connecting || side === this.#local) side.destroy();
-      else side.resetAndDestroy();
+      else resetSocket(side);
     }
   }
+}
+
+/** resetAndDestroy(), which forgets to close a socket that its peer has reset a moment before. */
+function resetSocket(socket: Socket): void {
+  const { _handle: handle } = socket as { _handle?: { close(done: () => void): void } | null };
+  socket.once("error", (error: NodeJS.ErrnoException) => {
+    if (error.syscall === "reset") handle?.close(() => socket.emit("close"));
+  });
+  socket.resetAndDestroy();
 }
 
 function addressOf({ host, port, socketPath }: ProxyTarget): NetConnectOpts {
