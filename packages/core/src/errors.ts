@@ -99,13 +99,22 @@ export class ServerReplyError extends RopewayError {
   readonly prefix: string;
 
   constructor(command: string, reply: Error) {
-    const prefix = reply.message.split(" ", 1)[0] ?? "";
+    const prefix = wordOf(reply.message);
     super("SERVER_REPLY", `${command} was answered with: ${reply.message}`, {
       cause: reply,
       details: { command, prefix },
     });
     this.prefix = prefix;
   }
+}
+
+/** The first word of an error reply; before Redis 7 that of an error inside a script stands further in. */
+function wordOf(reply: string): string {
+  const inScript = /^ERR Error running script \(call to \w+\): @user_script:\d+: (.*)$/s.exec(
+    reply,
+  );
+  const word = /^(?:@user_script: \d+: )?-?([A-Z]{2,}) /.exec(inScript?.[1] ?? "")?.[1];
+  return word ?? reply.split(" ", 1)[0] ?? "";
 }
 
 /** A wait was ended by its AbortSignal. */

@@ -1,4 +1,4 @@
-import { type RedisServer, startRedis } from "@ropeway/testkit";
+import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { connect, defineScript, type Redis } from "../src/index.ts";
 
@@ -80,4 +80,24 @@ test("an idempotent script is repeated over a loss; another one is not", async (
   await durable.start();
   await once;
   expect(await again).toBeGreaterThan(1);
+});
+
+test("a script that met a server which had become a replica runs when it is a master again", async () => {
+  await using fickle = await startRedis();
+  await using other = await connect(fickle.url, { offlineWaitMs: 20_000 });
+  expect(await other.run(take, ["stock"], [1])).toBe(1);
+  await fickle.command("REPLICAOF", "127.0.0.1", "1");
+  let losses = 0;
+  other.onLost(() => {
+    losses += 1;
+  });
+  const taken = other.run(take, ["stock"], [1]);
+  await Promise.race([taken, eventually(() => expect(losses).toBeGreaterThan(0))]);
+  await fickle.command("REPLICAOF", "NO", "ONE");
+  expect(await taken).toBe(2);
+});
+
+test("an error inside a script keeps its word on every version of the server", async () => {
+  await redis.send(["LPUSH", "list", "x"]);
+  await expect(redis.run(take, ["list"], [1])).rejects.toMatchObject({ prefix: "WRONGTYPE" });
 });
