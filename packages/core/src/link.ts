@@ -31,7 +31,7 @@ import {
 import type { Argument, Reply } from "./reply.ts";
 import type { Script } from "./script.ts";
 import { parseServerInfo, type ServerInfo, tooOld } from "./server-info.ts";
-import { deferred, within } from "./wait.ts";
+import { deferred, LONGEST_TIMER_MS, within } from "./wait.ts";
 
 /** How to open a link. */
 export interface LinkOptions {
@@ -83,7 +83,8 @@ export class Link {
     client.on("error", (error) => this.#die(error));
     client.on("end", () => this.#die(new Error("the server closed the connection")));
     if (options.heartbeatMs > 0) {
-      this.#heartbeat = setInterval(() => void this.#beat(), options.heartbeatMs);
+      const everyMs = Math.min(options.heartbeatMs, LONGEST_TIMER_MS);
+      this.#heartbeat = setInterval(() => void this.#beat(), everyMs);
       this.#heartbeat.unref();
     }
   }

@@ -122,8 +122,10 @@ test("a closed cluster connection lends nothing and leaves nothing behind", asyn
   await expect(other.blocking("late", "any")).rejects.toMatchObject(closed);
   await expect(other.subscriber("late")).rejects.toMatchObject(closed);
   for (const node of cluster.nodes.filter((each) => each.running)) {
-    const names = (await node.clients()).map((client) => client.name);
-    expect(names.filter((name) => name.startsWith("gone"))).toEqual([]);
+    await eventually(async () => {
+      const names = (await node.clients()).map((client) => client.name);
+      expect(names.filter((name) => name.startsWith("gone"))).toEqual([]);
+    });
   }
 });
 
