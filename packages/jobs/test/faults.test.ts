@@ -192,8 +192,8 @@ describe("the network", () => {
         await new Promise((resolve) => setTimeout(resolve, 10));
       }
     })();
-    for (let i = 0; i < 5; i++) {
-      await new Promise((resolve) => setTimeout(resolve, 60));
+    for (let i = 0; i < 3; i++) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
       proxy.cut();
     }
     await adding;
