@@ -1,4 +1,5 @@
 import { readdirSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
@@ -13,6 +14,8 @@ export default defineConfig({
   test: {
     testTimeout: 20_000,
     hookTimeout: 60_000,
+    // Tests mostly wait for servers, so one file per core does not use a small machine.
+    maxWorkers: Math.max(3, availableParallelism() - 1),
     globalSetup: [
       fileURLToPath(new URL("./packages/testkit/src/global-setup.ts", import.meta.url)),
     ],
