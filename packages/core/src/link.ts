@@ -28,7 +28,6 @@ import {
   ServerReplyError,
   ServerTooOldError,
 } from "./errors.ts";
-import { OUTGOING } from "./outgoing.ts";
 import type { Argument, Reply } from "./reply.ts";
 import type { Script } from "./script.ts";
 import { parseServerInfo, type ServerInfo, tooOld } from "./server-info.ts";
@@ -237,7 +236,6 @@ function createRawClient(options: LinkOptions) {
     clientInfoTag: "ropeway",
     disableOfflineQueue: true,
     socket: {
-      ...OUTGOING,
       ...address,
       ...(tls === undefined ? {} : { tls: true as const, ...(tls === true ? {} : tls) }),
       connectTimeout: options.connectTimeoutMs,
