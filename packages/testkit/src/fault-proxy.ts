@@ -6,7 +6,6 @@
 // `delay(50)` and `split(1)` together deliver single bytes, late.
 
 import { connect, createServer, type NetConnectOpts, type Server, type Socket } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
 import { TestkitError } from "./errors.ts";
 import { freePort } from "./port.ts";
 import { type Faults, HEALTHY, ProxyLane } from "./proxy-lane.ts";
@@ -138,10 +137,7 @@ export class FaultProxy implements Opened, AsyncDisposable {
     const pairs = [...this.#pairs];
     for (const pair of pairs) pair.reset();
     this.refuse();
-    // Bounded: Node does not always tell of the end of a socket that both sides reset at once.
-    const bound = new AbortController();
-    const ended = Promise.all(pairs.map((pair) => pair.ended)).finally(() => bound.abort());
-    await Promise.race([ended, sleep(CLOSE_WITHIN_MS, undefined, bound).catch(() => {})]);
+    await Promise.all(pairs.map((pair) => pair.ended));
     noteClosed(this);
   }
 
@@ -150,8 +146,6 @@ export class FaultProxy implements Opened, AsyncDisposable {
   }
 }
 
-const CLOSE_WITHIN_MS = 1_000;
-
 /** One client, its connection to the target, and the two lanes between them. */
 class ProxiedPair {
   readonly ended: Promise<void>;
@@ -159,6 +153,7 @@ class ProxiedPair {
   readonly #server: Socket;
   readonly #lanes: readonly ProxyLane[];
   readonly #faults: () => Faults;
+  /** The side that is no TCP and so knows no reset. */
   readonly #local: Socket | undefined;
   #broken = false;
 
@@ -196,20 +191,16 @@ class ProxiedPair {
   reset(): void {
     for (const lane of this.#lanes) lane.close();
     for (const side of [this.#client, this.#server]) {
-      // Only TCP knows a reset, and only once it is connected.
-      if (side.connecting || side === this.#local) side.destroy();
-      else resetSocket(side);
+      if (side !== this.#local && canReset(side)) side.resetAndDestroy();
+      else side.destroy();
     }
   }
 }
 
-/** resetAndDestroy(), which forgets to close a socket that its peer has reset a moment before. */
-function resetSocket(socket: Socket): void {
-  const { _handle: handle } = socket as { _handle?: { close(done: () => void): void } | null };
-  socket.once("error", (error: NodeJS.ErrnoException) => {
-    if (error.syscall === "reset") handle?.close(() => socket.emit("close"));
-  });
-  socket.resetAndDestroy();
+// Node leaves a socket open for good when it is reset while its end is still on the way: libuv
+// refuses, and the handle then takes itself for closing.
+function canReset({ connecting, writableEnded, writableFinished }: Socket): boolean {
+  return !connecting && writableEnded === writableFinished;
 }
 
 function addressOf({ host, port, socketPath }: ProxyTarget): NetConnectOpts {

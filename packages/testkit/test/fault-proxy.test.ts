@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { eventually, startProxy, startRedis } from "@ropeway/testkit";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 
@@ -95,6 +96,21 @@ test("split delivers an answer in pieces of the given size", async () => {
   client.write("ECHO hello\r\n");
   await answered(client, "$5\r\nhello\r\n");
   expect(client.pieces).toEqual(["$5", "\r\n", "he", "ll", "o\r", "\n"]);
+});
+
+test("cut closes a connection whose end is just being passed on", async () => {
+  for (const ticks of [0, 1, 2, 3]) {
+    await using client = await dial();
+    client.write("PING\r\n");
+    await answered(client, "+PONG\r\n");
+    proxy.halfOpen();
+    client.end();
+    await sleep(20);
+    await proxy.heal();
+    for (let tick = 0; tick < ticks; tick++) await new Promise<void>(process.nextTick);
+    proxy.cut();
+    await eventually(() => expect(proxy.connections).toBe(0));
+  }
 });
 
 test("cut resets the connections there are and accepts new ones", async () => {
