@@ -12,6 +12,7 @@ import { mkdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/pr
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { makeFolder } from "./folder.ts";
 import type { Errand } from "./options.ts";
 
 const RENEW_MS = 1_000;
@@ -20,7 +21,7 @@ const SILENT_MS = 30_000;
 
 /** Runs `work` while holding the folder's lock; the folder is created if need be. */
 export async function withLock<T>(errand: Errand, work: () => Promise<T>): Promise<T> {
-  await mkdir(errand.folder, { recursive: true });
+  await makeFolder(errand.folder);
   const lock = join(errand.folder, ".lock");
   const owner = `${hostname()} ${process.pid} ${randomUUID()}`;
   await acquire(lock, owner, errand);

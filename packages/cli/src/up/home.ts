@@ -7,8 +7,9 @@
  *   logs/               redis.log, portal.log
  *   programs/           servers that were provided
  */
-import { mkdir, rename, stat, writeFile } from "node:fs/promises";
+import { rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { makeFolder } from "@ropeway/provide/internal";
 import { HomeError } from "../errors.ts";
 
 const LOG_LIMIT_BYTES = 10 * 1024 * 1024;
@@ -37,7 +38,7 @@ export async function openHome(path: string): Promise<Home> {
   const home = homeAt(path);
   try {
     for (const folder of [home.path, home.claims, home.redis, home.logs]) {
-      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await makeFolder(folder, 0o700);
     }
     await writeFile(join(path, ".gitignore"), "*\n");
   } catch (error) {

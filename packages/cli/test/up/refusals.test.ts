@@ -143,3 +143,12 @@ test("a home that cannot be written to", async () => {
   );
   expect(await readFile(file, "utf8")).toBe("");
 });
+
+test.skipIf(process.platform !== "linux")("a home where nothing can be made", async () => {
+  expect(await refusalOf({ ROPEWAY_HOME: "/proc/ropeway/home" })).toEqual({
+    code: 2,
+    stdout: "",
+    stderr:
+      "ropeway: cannot use /proc/ropeway/home as home (ENOENT): choose another one with ROPEWAY_HOME\n",
+  });
+});
