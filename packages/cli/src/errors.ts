@@ -1,10 +1,22 @@
 /** Every error of the CLI itself. Each message is the one sentence a user reads. */
 import { RopewayError } from "@ropeway/core";
+import { closest, show } from "@ropeway/core/internal";
 
 /** The command line cannot be understood. */
 export class UsageError extends RopewayError {
   constructor(message: string) {
     super("USAGE", message);
+  }
+}
+
+/** The command line is right, but what it names does not exist. */
+export class NotFoundError extends RopewayError {
+  constructor(what: string, name: string, known: readonly string[] = []) {
+    const near = closest(name, known);
+    const hint = near === undefined ? "" : `: did you mean ${near}?`;
+    super("NOT_FOUND", `there is no ${what} ${show(name)}${hint}`, {
+      details: { what, name, ...(near === undefined ? {} : { near }) },
+    });
   }
 }
 

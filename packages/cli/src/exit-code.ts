@@ -1,9 +1,16 @@
-/** What an exit code means; docs/reference/cli.md lists them from here. */
+/**
+ * What an exit code means; docs/reference/cli.md lists them from here. The line between 1 and 2: what
+ * can be seen in the command line and the settings alone is 2; what took a look at the world, 1 or 3.
+ */
 import { RopewayError } from "@ropeway/core";
 
 export const EXIT = {
   ok: { code: 0, meaning: "Done; for `up` and `portal` also: stopped by Ctrl-C or SIGTERM." },
-  failed: { code: 1, meaning: "It failed, or a check found a difference or a fault." },
+  failed: {
+    code: 1,
+    meaning:
+      "It failed; or what the command names does not exist (a job, a service, a dead letter, a receiver, an account); or a check found a difference or a fault.",
+  },
   usage: { code: 2, meaning: "The command line or a setting is wrong; nothing was done." },
   unreachable: {
     code: 3,
@@ -22,6 +29,9 @@ const BY_ERROR: Readonly<Record<string, number>> = {
   HOME_UNUSABLE: EXIT.usage.code,
   INVALID_OPTION: EXIT.usage.code,
   INVALID_ARGUMENT: EXIT.usage.code,
+  INVALID_KEY: EXIT.usage.code,
+  INVALID_NAME: EXIT.usage.code,
+  JOB_NAME_INVALID: EXIT.usage.code,
   NO_REDIS: EXIT.unreachable.code,
   CONNECT_FAILED: EXIT.unreachable.code,
   AUTH_FAILED: EXIT.unreachable.code,

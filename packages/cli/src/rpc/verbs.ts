@@ -1,16 +1,20 @@
 /** What `ropeway rpc ...` does. Each verb opens the settings' Redis, does one thing, and closes it. */
 import { once } from "node:events";
 import type { Redis } from "@ropeway/core";
+import { show } from "@ropeway/core/internal";
 import {
   type ClientOptions,
   createClient,
+  DeadlineExceededError,
   listNamespaces,
   type RpcClient,
+  RpcError,
   RpcServer,
   type ServiceInfo,
 } from "@ropeway/rpc";
+import { Directory, JsonRpcKeys, KwKeys } from "@ropeway/rpc/internal";
 import type { Context } from "../context.ts";
-import { UsageError } from "../errors.ts";
+import { NotFoundError, UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
 import { demo, demoHandlers } from "./demo.ts";
 
@@ -43,8 +47,12 @@ async function describe(context: Context): Promise<void> {
   const [target = ""] = context.arguments;
   const { ns, rest: name } = splitNamespace(target, "namespace/service");
   await using redis = await openRedis(await findRedis(context));
-  const found = (await discoverIn(redis, ns)).find((service) => service.name === name);
-  if (found === undefined) throw new UsageError(`there is no service ${target}`);
+  const services = await discoverIn(redis, ns);
+  const found = services.find((service) => service.name === name);
+  if (found === undefined) {
+    const known = services.map((service) => `${ns}/${service.name}`);
+    throw new NotFoundError("service", target, known);
+  }
   context.output.result(found, ({ methods }) => {
     for (const [method, { doc = "", args = [], kind = "unary", return: gives }] of Object.entries(
       methods,
@@ -60,16 +68,14 @@ async function call(context: Context): Promise<void> {
   const [target = "", text = "[]"] = context.arguments;
   const params = readParams(text);
   const kw = options.dialect === "kw";
-  const { ns, rest } = kw
-    ? { ns: "default", rest: target }
-    : splitNamespace(target, "namespace/service.method");
-  if (!kw && !/^[^.]+\../.test(rest)) {
-    throw new UsageError(`the target is namespace/service.method, not ${target}`);
-  }
+  const shape = "namespace/service.method";
+  const { ns, rest } = kw ? { ns: "default", rest: target } : splitNamespace(target, shape);
+  const [service = ""] = kw ? [] : rest.split(".", 1);
+  if (!kw && !/^[^.]+\../.test(rest)) throw wrongTarget(target, shape);
   const how = { timeoutMs: readTimeout(options.timeout), signal };
   const onProgress = ({ percent, message }: { percent: number; message: string }) =>
     output.note(`${Math.round(percent * 100)} % ${message}`);
-  await withClient(context, ns, async (client) => {
+  const work = async (client: RpcClient) => {
     if (options.stream === true) {
       for await (const item of client.stream(rest, params, how)) output.line(JSON.stringify(item));
       return;
@@ -78,7 +84,11 @@ async function call(context: Context): Promise<void> {
     const progress = options.progress === true ? { onProgress } : {};
     const result = await caller.call(rest, params, { ...how, ...progress });
     output.line(JSON.stringify(result ?? null));
-  });
+  };
+  await using redis = await openRedis(await findRedis(context));
+  const wire = wireOf(context, ns);
+  await using client = await createClient(redis, wire);
+  await namingAbsence(() => work(client), { redis, wire, service });
 }
 
 async function stats(context: Context): Promise<void> {
@@ -125,14 +135,31 @@ async function serveDemo(context: Context): Promise<void> {
 export const verbs: Readonly<Record<"list" | "describe" | "call" | "stats" | "serve-demo", Verb>> =
   { list, describe, call, stats, "serve-demo": serveDemo };
 
-async function withClient(
-  context: Context,
-  ns: string,
-  work: (client: RpcClient) => Promise<void>,
-): Promise<void> {
-  await using redis = await openRedis(await findRedis(context));
-  await using client = await createClient(redis, wireOf(context, ns));
-  await work(client);
+/** Whom a call is for. */
+interface Callee {
+  readonly redis: Redis;
+  readonly wire: ClientOptions;
+  /** "" in the kw wire, whose callers name functions only. */
+  readonly service: string;
+}
+
+/**
+ * Does the call; one that nobody took in time says so. Looked at only then: a worker of another
+ * program may serve without a sign of life.
+ */
+async function namingAbsence(call: () => Promise<void>, callee: Callee): Promise<void> {
+  try {
+    await call();
+  } catch (error) {
+    if (!(error instanceof DeadlineExceededError)) throw error;
+    const { redis, wire, service } = callee;
+    const { ns = "", prefix = "" } = wire;
+    const keys = wire.dialect === "kw" ? new KwKeys(prefix) : new JsonRpcKeys(ns);
+    if ((await new Directory(redis, keys).workers(service)).length > 0) throw error;
+    const what = service === "" ? `anything under the prefix ${prefix}` : `${ns}/${service}`;
+    const message = `${error.message}: no live worker serves ${what}`;
+    throw new RpcError("UNAVAILABLE", message, { cause: error, details: { service: what } });
+  }
 }
 
 function wireOf({ options }: Context, ns: string): ClientOptions {
@@ -156,17 +183,19 @@ function sessionOf(client: RpcClient, session: unknown) {
   if (session === undefined) return undefined;
   const [group = "", ...rest] = String(session).split(":");
   if (group === "" || rest.length === 0) {
-    throw new UsageError(`--session is group:client, not ${session}`);
+    throw new UsageError(`--session is ${show(session)}, but must be group:client`);
   }
   return client.session(group, rest.join(":"));
 }
 
 function splitNamespace(target: string, shape: string): { ns: string; rest: string } {
   const at = target.lastIndexOf("/");
-  if (at <= 0 || at === target.length - 1) {
-    throw new UsageError(`the target is ${shape}, not ${target}`);
-  }
+  if (at <= 0 || at === target.length - 1) throw wrongTarget(target, shape);
   return { ns: target.slice(0, at), rest: target.slice(at + 1) };
+}
+
+function wrongTarget(target: string, shape: string): UsageError {
+  return new UsageError(`the target is ${show(target)}, but must be ${shape}`);
 }
 
 function readParams(text: string): unknown {
@@ -176,11 +205,13 @@ function readParams(text: string): unknown {
   } catch {
     // told below
   }
-  throw new UsageError(`the params are a JSON array or object, not ${text}`);
+  throw new UsageError(`the params are ${show(text)}, but must be a JSON array or object`);
 }
 
 function readTimeout(given: unknown): number {
   const ms = Number(given);
-  if (!(ms >= 1)) throw new UsageError(`--timeout is a number of milliseconds, not ${given}`);
+  if (!(ms >= 1)) {
+    throw new UsageError(`--timeout is ${show(given)}, but must be a number of milliseconds`);
+  }
   return ms;
 }

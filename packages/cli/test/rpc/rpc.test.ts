@@ -62,10 +62,35 @@ test("a failing call exits with 1 and says why; a wrong command line with 2", as
     ["call", "shop/demo.add", "1"],
     ["call", "shop/demo.add", "[1"],
     ["call", "shop/demo.add", "--timeout", "soon"],
-    ["describe", "shop/nothing"],
+    ["describe", "demo"],
   ]) {
     expect((await ropeway(...args)).code, args.join(" ")).toBe(2);
   }
+});
+
+test("what nobody serves is told as that and exits with 1, in both wires", async () => {
+  const soon = ["--timeout", "50"];
+  expect(await ropeway("call", "shop/nobody.add", "[1]", ...soon)).toEqual({
+    code: 1,
+    stdout: "",
+    stderr:
+      "ropeway: the call of nobody.add was not done within 50 ms: no live worker serves shop/nobody\n",
+  });
+  const stream = await ropeway("call", "shop/nobody.count", "[1]", "--stream", "--json", ...soon);
+  expect(JSON.parse(stream.stderr)).toMatchObject({ error: { code: "UNAVAILABLE" } });
+  const kw = await ropeway("call", "--dialect", "kw", "--prefix", "other", "add", "{}", ...soon);
+  expect(kw.stderr).toMatch(/: no live worker serves anything under the prefix other\n$/);
+  // The worker is there and only slow: that is another sentence.
+  const slow = await ropeway("call", "shop/demo.slow", "[1]", ...soon);
+  expect(slow).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/ within (50 ms|its deadline)\n$/),
+  });
+  expect(await ropeway("describe", "shop/demos")).toEqual({
+    code: 1,
+    stdout: "",
+    stderr: 'ropeway: there is no service "shop/demos": did you mean shop/demo?\n',
+  });
 });
 
 test("services are listed, described and counted", async () => {
