@@ -20,5 +20,6 @@ if probe > now then
   -- It will be known soon, long before a probe that never reports is forgotten.
   return { 'hold', math.min(probe - now, tonumber(ARGV[2])), 'the circuit breaker waits for a probe' }
 end
+redis.call('HDEL', KEYS[2], '') -- opens the way as in get.lua
 redis.call('HSET', KEYS[2], 'probe', now + ARGV[1])
 return { 'probe' }

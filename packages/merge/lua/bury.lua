@@ -17,6 +17,7 @@ else
   count = length
 end
 
+redis.call('HDEL', state, '') -- opens the way as in get.lua
 local function move(from, to)
   if count == length then
     if redis.call('EXISTS', from) == 1 then redis.call('RENAME', from, to) end

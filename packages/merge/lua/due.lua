@@ -17,6 +17,7 @@ if later[2] then
 end
 local reserved = ''
 if tonumber(ARGV[2]) > 0 and #found > 0 then
+  redis.call('DEL', KEYS[2]) -- is not there; opens the way as in get.lua
   reserved = string.format('%.3f', tonumber(now) + tonumber(ARGV[2]) / 1000)
   for i = 1, #found, 2 do redis.call('ZADD', KEYS[1], 'XX', reserved, found[i]) end
 end

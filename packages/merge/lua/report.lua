@@ -13,6 +13,7 @@
 local endpoint, breaker = KEYS[2], KEYS[3]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('HDEL', breaker, '') -- opens the way as in get.lua
 redis.call('ZADD', KEYS[1], string.format('%.3f', now / 1000), ARGV[1])
 redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -10001) -- the list is for people
 redis.call('HINCRBY', endpoint, ARGV[2] == 'ok' and 'delivered' or 'failed', ARGV[3])

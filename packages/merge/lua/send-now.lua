@@ -6,6 +6,7 @@
 local timer, queue, _, _, locker, _, _, state = unpack(KEYS)
 local length = redis.call('LLEN', queue)
 if length == 0 then return 0 end
+redis.call('HDEL', state, '') -- opens the way as in get.lua
 local now = redis.call('TIME')
 local score = string.format('%d.%03d', now[1], math.floor(now[2] / 1000))
 if redis.call('HEXISTS', state, 'batch') == 1 then redis.call('HSET', state, 'next', score) end

@@ -20,6 +20,7 @@ if length == 0 then
 end
 if redis.call('EXISTS', locker) == 1 then return { 'busy' } end
 
+redis.call('HDEL', state, '') -- opens the way as in get.lua
 local began = redis.call('GET', start)
 if began then
   if now - tonumber(began) * 1000 < tonumber(ARGV[2]) then return { 'again' } end

@@ -135,11 +135,15 @@ export class Dispatcher implements AsyncDisposable {
   }
 
   #launch(due: scripts.DueKey, reserved: string): void {
-    const running = this.#fire(due, reserved).catch(async (error) => {
-      if (isReply(error, "WRONGTYPE")) return this.#setAside(due.key, error);
+    const running = this.#fire(due, reserved)
+      .catch((error) => {
+        if (isReply(error, "WRONGTYPE")) return this.#setAside(due.key, error);
+        throw error;
+      })
       // Whatever it was, the lease ends by itself and the batch comes again.
-      this.#logger.warn({ key: due.key, err: error }, "a batch is left to its lease");
-    });
+      .catch((error) => {
+        this.#logger.warn({ key: due.key, err: error }, "a batch is left to its lease");
+      });
     const tracked = running.finally(() => {
       const full = this.#active.size === this.#options.concurrency;
       this.#active.delete(tracked);

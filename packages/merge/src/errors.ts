@@ -42,6 +42,16 @@ export class LeaseLostError extends RopewayError {
   }
 }
 
+/** Redis has no memory left: nothing was stored. What is queued still goes out, and makes room. */
+export class OutOfMemoryError extends RopewayError {
+  constructor(key: string, cause: unknown) {
+    super("OUT_OF_MEMORY", `Redis has no memory left for an item of ${show(key)}`, {
+      cause,
+      details: { key },
+    });
+  }
+}
+
 /** There is no dead letter with this id. */
 export class UnknownLetterError extends RopewayError {
   constructor(id: string) {

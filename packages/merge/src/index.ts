@@ -11,6 +11,7 @@ export {
   InvalidKeyError,
   LeaseLostError,
   LockedError,
+  OutOfMemoryError,
   UnknownLetterError,
   WebhookVerificationError,
 } from "./errors.ts";

@@ -1,7 +1,7 @@
 /** What an operator sees and does: the keys and their items, dead letters, endpoints, pause. */
-import type { Reply } from "@ropeway/core";
+import { isReply, type Reply } from "@ropeway/core";
 import { type Endpoint, readEndpoint } from "./endpoint-health.ts";
-import { UnknownLetterError } from "./errors.ts";
+import { OutOfMemoryError, UnknownLetterError } from "./errors.ts";
 import { type Item, readItems } from "./item.ts";
 import { checkKey } from "./keys.ts";
 import type { MergeQueue } from "./queue.ts";
@@ -166,7 +166,10 @@ export class Inspector {
     const { key } = await this.#existing(id);
     const all = [...keys.unit(key), ...keys.letter(id, key)];
     const single = key.startsWith("-") ? 1 : 0;
-    const count = await redis.run(scripts.replay, all, [key, keys.channel, id, single]);
+    const run = redis.run(scripts.replay, all, [key, keys.channel, id, single]);
+    const count = await run.catch((error) => {
+      throw isReply(error, "OOM") ? new OutOfMemoryError(key, error) : error;
+    });
     if (count < 0) throw new UnknownLetterError(id);
     return count;
   }

@@ -13,9 +13,9 @@
  * timer.
  */
 import type { Redis } from "@ropeway/core";
-import { InvalidOptionError } from "@ropeway/core";
+import { InvalidOptionError, isReply } from "@ropeway/core";
 import { currentTraceparent, newToken, resolveOptions } from "@ropeway/core/internal";
-import { InvalidArgumentError, LeaseLostError, LockedError } from "./errors.ts";
+import { InvalidArgumentError, LeaseLostError, LockedError, OutOfMemoryError } from "./errors.ts";
 import { headRest, type Item, newItemId, readItems } from "./item.ts";
 import { checkKey, MergeKeys } from "./keys.ts";
 import { type MergeQueueOptions, queueOptions, type ResolvedQueueOptions } from "./options.ts";
@@ -113,7 +113,7 @@ export class MergeQueue implements AsyncDisposable {
     }
     const args = this.#pushHead(key, data, maxWaitMs);
     addItem(args, body, options);
-    return this.redis.run(scripts.push, keys, args);
+    return this.#store(key, keys, args);
   }
 
   /** Stores many items of one key in order, in few round trips. */
@@ -129,7 +129,7 @@ export class MergeQueue implements AsyncDisposable {
       if (i % CHUNK === 0) calls.push(this.#pushHead(key, options.data, options.maxWaitMs));
       addItem(calls[calls.length - 1] ?? [], item.body, item);
     }
-    for (const args of calls) pushed = await this.redis.run(scripts.push, keys, args);
+    for (const args of calls) pushed = await this.#store(key, keys, args);
     return pushed;
   }
 
@@ -202,6 +202,19 @@ export class MergeQueue implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  async #store(
+    key: string,
+    keys: readonly string[],
+    args: readonly (string | Buffer)[],
+  ): Promise<scripts.Pushed> {
+    try {
+      return await this.redis.run(scripts.push, keys, args);
+    } catch (error) {
+      if (isReply(error, "OOM")) throw new OutOfMemoryError(key, error);
+      throw error;
+    }
   }
 
   async #start(key: string): Promise<scripts.Started["status"]> {

@@ -270,7 +270,8 @@ test("a Redis without memory is 503 and stores nothing; with memory it goes on",
   await server.command("CONFIG", "SET", "maxmemory", "1");
   const refused = await post(path("k"));
   expect(refused.status).toBe(503);
-  expect(await json(refused)).toMatchObject({ status: 503, code: "SERVER_REPLY" });
+  expect(refused.headers.get("retry-after")).toBe("5");
+  expect(await json(refused)).toMatchObject({ status: 503, code: "OUT_OF_MEMORY" });
   expect(await stored()).toBe(0);
   await server.command("CONFIG", "SET", "maxmemory", "0");
   expect((await post(`${path("k")}?ontime=4000000000`)).status).toBe(202);

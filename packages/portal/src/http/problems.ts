@@ -67,6 +67,12 @@ export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
     detail: "The portal lost its Redis while this was under way. It may or may not have been done.",
   },
   CONNECTION_CLOSED: { ...REDIS_AWAY, detail: "The portal is shutting down. Nothing was done." },
+  OUT_OF_MEMORY: {
+    status: 503,
+    title: "Redis is out of memory",
+    detail: "Redis has no memory left for this. Nothing was stored; what is queued still goes out.",
+    retryAfter: 5,
+  },
   SERVER_REPLY: {
     ...REDIS_AWAY,
     title: "Redis cannot do this now",

@@ -1,0 +1,177 @@
+// A Redis without memory refuses what needs more of it. Pushes are refused whole; taking, delivering and
+// giving up must go on, since they are what makes room.
+import { connect, type Redis } from "@ropeway/core";
+import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import {
+  type DispatcherOptions,
+  type HttpDeliveryOptions,
+  HttpDispatcher,
+  Inspector,
+  keyOf,
+  MergeQueue,
+} from "../src/index.ts";
+import { Receiver } from "./receiver.ts";
+
+let server: RedisServer;
+let redis: Redis;
+let prefixes = 0;
+
+beforeAll(async () => {
+  server = await startRedis({ config: ["maxmemory-policy noeviction"] });
+  redis = await connect(server.url);
+});
+
+afterEach(() => limit("0"));
+
+afterAll(async () => {
+  await redis.close();
+  await server.close();
+});
+
+const limit = (bytes: string) => server.command("CONFIG", "SET", "maxmemory", bytes);
+const full = () => limit("1");
+
+function fresh(): { queue: MergeQueue; inspector: Inspector } {
+  prefixes += 1;
+  const queue = new MergeQueue(redis, { prefix: `m${prefixes}` });
+  return { queue, inspector: new Inspector(queue) };
+}
+
+function dispatch(
+  queue: MergeQueue,
+  options: HttpDeliveryOptions = {},
+  dispatching: DispatcherOptions = {},
+): Promise<HttpDispatcher> {
+  return HttpDispatcher.start(
+    queue,
+    { targets: ["loopback"], ...options },
+    { retry: { baseMs: 20, maxMs: 50 }, holdJitterMs: 1, ...dispatching },
+  );
+}
+
+test("pushes are refused by name until what is queued has gone out and made room", async () => {
+  const { queue, inspector } = fresh();
+  await using receiver = await Receiver.start();
+  const key = (n: number) => keyOf({ mergeKey: `k${n}`, method: "POST", url: receiver.url() }, "");
+  const info = String(await server.command("INFO", "memory"));
+  const used = Number(/used_memory:(\d+)/.exec(info)?.[1]);
+  const body = JSON.stringify("x".repeat(65_536));
+  await limit(String(used + 4 * 1_048_576));
+  let pushed = 0;
+  let refusal: unknown;
+  while (refusal === undefined) {
+    await queue.push(key(pushed), body).then(
+      () => (pushed += 1),
+      (error) => (refusal = error),
+    );
+  }
+  expect(refusal).toMatchObject({ code: "OUT_OF_MEMORY", details: { key: key(pushed) } });
+  expect(await server.command("KEYS", `*k${pushed} *`)).toEqual([]);
+  await using _dispatcher = await dispatch(queue);
+  await eventually(async () => expect((await inspector.stats()).keys).toBe(0), {
+    withinMs: 10_000,
+  });
+  expect(receiver.requests).toHaveLength(pushed);
+  await queue.push(key(pushed), body);
+  await eventually(() => expect(receiver.requests).toHaveLength(pushed + 1));
+});
+
+test("retries, parts, spoiled items and dead letters go their way without memory", async () => {
+  const { queue, inspector } = fresh();
+  await using receiver = await Receiver.start();
+  const key = (mergeKey: string) => keyOf({ mergeKey, method: "POST", url: receiver.url() }, "");
+  let failures = 2;
+  receiver.answer = ({ body }, response) => {
+    if (body.includes("dies") || (body.includes("late") && failures-- > 0)) {
+      response.statusCode = 500;
+    }
+    if (body === '["part",1,2]') {
+      response.statusCode = 207;
+      response.write('{"failed":[1]}');
+    }
+    response.end();
+  };
+  await inspector.pause();
+  await queue.push(key("late"), '"late"');
+  await queue.pushAll(key("part"), [{ body: '"part"' }, { body: "1" }, { body: "2" }]);
+  for (let i = 0; i < 3; i++) await queue.push(key("dies"), `"dies ${i}"`);
+  await queue.push(key("spoiled"), '"spoiled"');
+  await server.command("RPUSH", queue.keys.queue(key("spoiled")), "{broken");
+  await full();
+  await inspector.resume();
+  await using _dispatcher = await dispatch(queue, {}, { maxAttempts: 4 });
+  await eventually(async () => expect((await inspector.stats()).keys).toBe(0));
+  const bodies = receiver.requests
+    .map(({ body }) => body)
+    .filter((body) => !/dies|late/.test(body));
+  expect(bodies.sort()).toEqual(['["part",1,2]', '["spoiled"]', "[1]"]);
+  expect(receiver.requests.filter(({ body }) => body === '["late"]')).toHaveLength(3);
+  const letters = (await inspector.letters()).entries;
+  expect(letters.map(({ items, reason }) => `${items} ${reason}`).sort()).toEqual([
+    "1 not JSON",
+    "3 the receiver answered 500, after 4 attempts",
+  ]);
+  const dead = letters.find(({ items }) => items === 3);
+  await expect(inspector.replay(dead?.id ?? "")).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
+  expect(await inspector.letterItems(dead?.id ?? "")).toHaveLength(3);
+  expect(await inspector.discard(dead?.id ?? "")).toBe(3);
+});
+
+test("a part of a key becomes a dead letter without memory, and what came later stays", async () => {
+  const { queue, inspector } = fresh();
+  await using receiver = await Receiver.start();
+  const key = keyOf({ mergeKey: "k", method: "POST", url: receiver.url() }, "");
+  receiver.answer = async (_, response) => {
+    if (receiver.requests.length === 1) {
+      await limit("0");
+      await queue.push(key, "2", { ontime: 4_000_000_000 });
+      await full();
+      response.statusCode = 410;
+    }
+    response.end();
+  };
+  await queue.push(key, "1");
+  await full();
+  await using _dispatcher = await dispatch(queue);
+  await eventually(async () => expect((await inspector.letters()).entries).toHaveLength(1));
+  expect(await inspector.peek(key)).toMatchObject({ items: 1, ontime: 4_000_000_000 });
+  expect(await inspector.sendNow(key)).toBe(1);
+  await eventually(async () => expect((await inspector.letters()).entries).toHaveLength(2));
+});
+
+test("the breaker opens, probes and closes without memory", async () => {
+  const { queue, inspector } = fresh();
+  await using receiver = await Receiver.start();
+  let broken = true;
+  receiver.answer = (_, response) => {
+    response.statusCode = broken ? 503 : 200;
+    response.end();
+  };
+  await queue.push(keyOf({ mergeKey: "k", method: "POST", url: receiver.url() }, ""), "1");
+  await full();
+  await using _dispatcher = await dispatch(queue, { breakerThreshold: 2, breakerOpenMs: 100 });
+  await eventually(async () =>
+    expect((await inspector.endpoints()).entries[0]).toMatchObject({ breaker: "open" }),
+  );
+  broken = false;
+  await eventually(async () => expect((await inspector.stats()).keys).toBe(0));
+  expect((await inspector.endpoints()).entries[0]).toMatchObject({ breaker: "closed" });
+});
+
+test("a worker with the bare actions goes on without memory", async () => {
+  const { queue } = fresh();
+  await queue.push("k", "1");
+  await queue.push("k", "2");
+  await full();
+  expect(await queue.schedule()).toEqual({ key: "k", waitMs: 0 });
+  const first = await queue.get("k", { number: 1, timeoutMs: 5_000 });
+  await queue.release("k", first?.token ?? "", { ontime: 1, reason: "not now" });
+  const again = await queue.get("k", { number: 1, timeoutMs: 5_000 });
+  expect(await queue.complete("k", again?.token ?? "")).toBe(1);
+  await expect(queue.push("k", "3")).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
+  const rest = await queue.get("k", { timeoutMs: 5_000 });
+  expect(rest?.items.map(({ body }) => String(body))).toEqual(["2"]);
+  expect(await queue.complete("k", rest?.token ?? "")).toBe(0);
+  await queue.close();
+});
