@@ -1,24 +1,50 @@
-/** A library's refusal names its option; a person wants to know which setting that was. */
+/** A library's refusal names its option; a person wants to know which setting or flag that was. */
 import { InvalidOptionError } from "@ropeway/core";
 import { show } from "@ropeway/core/internal";
-import { SettingError } from "./errors.ts";
+import { SettingError, UsageError } from "./errors.ts";
 import type { LoadedSettings } from "./settings/load.ts";
 import type { SettingKey } from "./settings/table.ts";
 
 /** Does the work; an InvalidOptionError about one of `options` becomes a SettingError. */
-export async function namingSettings<T>(
+export function namingSettings<T>(
   { origins }: LoadedSettings,
   options: Readonly<Record<string, SettingKey>>,
   work: () => Promise<T>,
 ): Promise<T> {
+  return renaming(options, work, ({ name: key, value, allowed }) => {
+    return new SettingError({ key, value, allowed, where: origins[key].where });
+  });
+}
+
+/** The same for options that come from the command line: they become a UsageError. */
+export function namingFlags<T>(
+  options: Readonly<Record<string, string>>,
+  work: () => Promise<T>,
+): Promise<T> {
+  return renaming(options, work, ({ name, value, allowed }) => {
+    return new UsageError(`${name} is ${value}, but must be ${allowed}`);
+  });
+}
+
+/** What a library refused, under the name that the user gave it. */
+interface Refusal<N> {
+  readonly name: N;
+  readonly value: string;
+  readonly allowed: string;
+}
+
+async function renaming<T, N extends string>(
+  options: Readonly<Record<string, N>>,
+  work: () => Promise<T>,
+  errorOf: (refusal: Refusal<N>) => Error,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    const key =
-      error instanceof InvalidOptionError ? options[String(error.details.option)] : undefined;
-    if (key === undefined) throw error;
-    const { value, allowed } = (error as InvalidOptionError).details;
-    const { where } = origins[key];
-    throw new SettingError({ key, value: show(value), allowed: String(allowed), where });
+    if (!(error instanceof InvalidOptionError)) throw error;
+    const { option, value, allowed } = error.details;
+    const name = options[String(option)];
+    if (name === undefined) throw error;
+    throw errorOf({ name, value: show(value), allowed: String(allowed) });
   }
 }

@@ -1,5 +1,6 @@
 /** What `ropeway jobs ...` does. Each verb opens the queues' Redis, does one thing, and closes it. */
 import type { Redis } from "@ropeway/core";
+import { show as quote } from "@ropeway/core/internal";
 import {
   JobNotFoundError,
   type JobOptions,
@@ -7,12 +8,16 @@ import {
   type JobView,
   Queue,
   type QueueCounts,
+  type QueueEvent,
 } from "@ropeway/jobs";
 import { queuesKey } from "@ropeway/jobs/internal";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
+import { namingFlags } from "../refused-option.ts";
 import { aborted } from "../wait.ts";
+import { wholeNumber } from "../whole-number.ts";
+import { eventText, jobText, timeText } from "./job-text.ts";
 import { workDemo } from "./work-demo.ts";
 
 /** What queues of this installation begin with. */
@@ -20,11 +25,14 @@ export function jobsPrefix(context: Context): string {
   return `${context.settings().values.prefix}:jobs`;
 }
 
+/** What the library calls options and the command line flags. */
+const FLAGS = { delayMs: "--delay", priority: "--priority", attempts: "--attempts" };
+
 /** The queue named first on the command line, for the length of some work. */
 async function withQueue(context: Context, work: (queue: Queue) => Promise<void>): Promise<void> {
   await using redis = await openRedis(await findRedis(context));
   await using queue = new Queue(redis, context.arguments[0] ?? "", { prefix: jobsPrefix(context) });
-  await work(queue);
+  await namingFlags(FLAGS, () => work(queue));
 }
 
 async function add(context: Context): Promise<void> {
@@ -49,7 +57,7 @@ async function add(context: Context): Promise<void> {
 async function list(context: Context): Promise<void> {
   if (context.arguments[0] === undefined) return listQueues(context);
   const { options, output } = context;
-  const limit = wholeNumber("--limit", options.limit) ?? 50;
+  const limit = wholeNumber(options, "limit", 1) ?? 50;
   await withQueue(context, async (queue) => {
     const { jobs } = await queue.search({
       limit,
@@ -94,14 +102,7 @@ async function show(context: Context): Promise<void> {
   await withQueue(context, async (queue) => {
     const job = await queue.get(id);
     if (job === undefined) throw new JobNotFoundError(queue.name, id);
-    context.output.result(job, () => {
-      for (const [name, value] of Object.entries(job)) {
-        const text = typeof value === "string" ? value : JSON.stringify(value);
-        context.output.line(
-          `${name.padEnd(12)} ${name.endsWith("At") ? time(Number(value)) : text}`,
-        );
-      }
-    });
+    context.output.result(job, () => context.output.line(jobText(job)));
   });
 }
 
@@ -155,10 +156,8 @@ async function watch(context: Context): Promise<void> {
   const { output } = context;
   await withQueue(context, async (queue) => {
     const events = await queue.events();
-    events.on("event", (event) => {
-      const { at, event: name, id, ...rest } = event;
-      if (output.json) output.line(JSON.stringify(event));
-      else output.line(`${time(at)}  ${String(name).padEnd(9)}  ${id}  ${details(rest)}`.trimEnd());
+    events.on("event", (event: QueueEvent) => {
+      output.result(event, () => output.line(eventText(event)));
     });
     output.note(`watching ${queue.name}; Ctrl-C ends it`);
     await aborted(context.signal);
@@ -198,9 +197,9 @@ export type VerbName =
   | "work-demo";
 
 function jobOptions(options: Context["options"]): JobOptions {
-  const delayMs = wholeNumber("--delay", options.delay);
-  const priority = wholeNumber("--priority", options.priority);
-  const attempts = wholeNumber("--attempts", options.attempts);
+  const delayMs = wholeNumber(options, "delay", 0);
+  const priority = wholeNumber(options, "priority");
+  const attempts = wholeNumber(options, "attempts", 1);
   return {
     ...(options.id === undefined ? {} : { id: String(options.id) }),
     ...(options.group === undefined ? {} : { group: String(options.group) }),
@@ -210,18 +209,11 @@ function jobOptions(options: Context["options"]): JobOptions {
   };
 }
 
-function wholeNumber(flag: string, value: unknown): number | undefined {
-  if (value === undefined) return undefined;
-  if (!/^-?\d+$/.test(String(value)))
-    throw new UsageError(`${flag} is ${value}, but must be a whole number`);
-  return Number(value);
-}
-
 function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new UsageError(`data is ${text}, but must be JSON; write a text as '"text"'`);
+    throw new UsageError(`data is ${quote(text)}, but must be JSON; write a text as '"text"'`);
   }
 }
 
@@ -231,15 +223,7 @@ function tries({ attempts, maxAttempts }: JobView): string {
 
 function note({ dueAt, worker, failure, progress }: JobView): string {
   if (failure !== undefined) return failure.message;
-  if (dueAt !== undefined) return `due ${time(dueAt)}`;
+  if (dueAt !== undefined) return `due ${timeText(dueAt)}`;
   if (worker === undefined) return "";
   return `on ${worker}${progress === undefined ? "" : `, ${JSON.stringify(progress)}`}`;
-}
-
-function details(rest: object): string {
-  return Object.keys(rest).length === 0 ? "" : JSON.stringify(rest);
-}
-
-function time(ms: number): string {
-  return new Date(ms).toISOString();
 }

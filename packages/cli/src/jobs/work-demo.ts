@@ -3,9 +3,10 @@
 import { sleep } from "@ropeway/core/internal";
 import { type JobContext, Worker } from "@ropeway/jobs";
 import type { Context } from "../context.ts";
-import { UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
+import { namingFlags } from "../refused-option.ts";
 import { aborted } from "../wait.ts";
+import { wholeNumber } from "../whole-number.ts";
 
 const STEPS = 10;
 
@@ -26,16 +27,14 @@ function failJob(job: JobContext): never {
 /** Works until Ctrl-C. */
 export async function workDemo(context: Context): Promise<void> {
   const { options, output, signal } = context;
-  const concurrency = Number(options.concurrency);
-  if (!Number.isInteger(concurrency)) throw new UsageError("--concurrency must be a whole number");
+  const concurrency = wholeNumber(options, "concurrency", 1) ?? 4;
   const queue = String(options.queue);
   await using redis = await openRedis(await findRedis(context));
   const handlers = { echo: (job: JobContext) => job.data, sleep: sleepJob, fail: failJob };
   const prefix = `${context.settings().values.prefix}:jobs`;
-  await using worker = new Worker(redis, queue, handlers, {
-    prefix,
-    concurrency,
-    autostart: false,
+  const how = { prefix, concurrency, autostart: false };
+  await using worker = await namingFlags({ concurrency: "--concurrency" }, async () => {
+    return new Worker(redis, queue, handlers, how);
   });
   const tell = (word: string, job: JobContext, more: unknown) => {
     if (output.json) output.line(JSON.stringify({ event: word, id: job.id, name: job.name, more }));

@@ -16,6 +16,7 @@ import { isSingle, newItemId, pushKeyOf } from "@ropeway/merge/internal";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
+import { wholeNumber } from "../whole-number.ts";
 
 type Verb = (context: Context) => Promise<void>;
 
@@ -254,11 +255,7 @@ function checkJson(body: string): void {
 }
 
 function limitOf(options: Context["options"]): number {
-  const limit = Number(options.limit);
-  if (!Number.isInteger(limit) || limit < 1) {
-    throw new UsageError(`--limit is ${show(options.limit)}, but must be a whole number from 1 on`);
-  }
-  return limit;
+  return wholeNumber(options, "limit", 1) ?? 50;
 }
 
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };

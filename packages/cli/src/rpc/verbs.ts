@@ -16,6 +16,7 @@ import { Directory, JsonRpcKeys, KwKeys } from "@ropeway/rpc/internal";
 import type { Context } from "../context.ts";
 import { NotFoundError, UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
+import { wholeNumber } from "../whole-number.ts";
 import { demo, demoHandlers } from "./demo.ts";
 
 type Verb = (context: Context) => Promise<void>;
@@ -72,7 +73,7 @@ async function call(context: Context): Promise<void> {
   const { ns, rest } = kw ? { ns: "default", rest: target } : splitNamespace(target, shape);
   const [service = ""] = kw ? [] : rest.split(".", 1);
   if (!kw && !/^[^.]+\../.test(rest)) throw wrongTarget(target, shape);
-  const how = { timeoutMs: readTimeout(options.timeout), signal };
+  const how = { timeoutMs: wholeNumber(options, "timeout", 1), signal };
   const onProgress = ({ percent, message }: { percent: number; message: string }) =>
     output.note(`${Math.round(percent * 100)} % ${message}`);
   const work = async (client: RpcClient) => {
@@ -206,12 +207,4 @@ function readParams(text: string): unknown {
     // told below
   }
   throw new UsageError(`the params are ${show(text)}, but must be a JSON array or object`);
-}
-
-function readTimeout(given: unknown): number {
-  const ms = Number(given);
-  if (!(ms >= 1)) {
-    throw new UsageError(`--timeout is ${show(given)}, but must be a number of milliseconds`);
-  }
-  return ms;
 }

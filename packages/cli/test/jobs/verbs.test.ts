@@ -51,8 +51,12 @@ test("the demo worker echoes, sleeps and fails; watch shows it; retry and pause 
   const stop = new AbortController();
   const working = ropeway(["work-demo", "--queue", "demo"], stop.signal);
   const watching = ropeway(["watch", "demo", "--json"], stop.signal);
+  const reading = ropeway(["watch", "demo"], stop.signal);
   const queue = new Queue(redis, "demo");
-  await eventually(async () => expect(await queue.workers()).toHaveLength(1));
+  await eventually(async () => {
+    expect(await queue.workers()).toHaveLength(1);
+    expect(String(await server.command("CLIENT", "LIST")).match(/jobs-events/g)).toHaveLength(2);
+  });
   expect(await json("add", "demo", "echo", '{"a":[1]}', "--wait")).toMatchObject({
     result: { a: [1] },
   });
@@ -60,6 +64,9 @@ test("the demo worker echoes, sleeps and fails; watch shows it; retry and pause 
   await json("add", "demo", "fail", "--id", "bad");
   await eventually(async () =>
     expect(await json("show", "demo", "bad")).toMatchObject({ state: "failed" }),
+  );
+  expect((await ropeway(["show", "demo", "bad"])).stdout).toMatch(
+    /^failure {6}Error: this job always fails\n {15}at .*\n( {15}at .*\n)*endedAt {6}\d{4}-/m,
   );
   const failed = await ropeway(["add", "demo", "fail", "--wait"]);
   expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining("always fails") });
@@ -70,6 +77,9 @@ test("the demo worker echoes, sleeps and fails; watch shows it; retry and pause 
   stop.abort("SIGINT");
   expect((await working).stdout).toContain("completed");
   expect((await watching).stdout).toContain('"event":"completed"');
+  expect((await reading).stdout).toMatch(
+    /^\d{4}-\S+Z {2}failed {5}bad {2}Error: this job always fails\n {4}at /m,
+  );
   await queue.close();
 });
 
@@ -78,7 +88,26 @@ test("what cannot be is refused in one sentence", async () => {
     code: 2,
     stderr: expect.stringContaining("must be JSON"),
   });
-  expect(await ropeway(["add", "q", "n", "--delay", "soon"])).toMatchObject({ code: 2 });
+  for (const [flag, value, allowed] of [
+    ["--delay", "soon", "a whole number from 0 on"],
+    ["--delay", "-5", "a whole number from 0 on"],
+    ["--attempts", "0", "a whole number from 1 on"],
+    ["--priority", "1.5", "a whole number"],
+  ] as const) {
+    const stderr = `ropeway: ${flag} is "${value}", but must be ${allowed}\n`;
+    const said = await ropeway(["add", "q", "n", flag, value]);
+    expect(said).toEqual({ code: 2, stdout: "", stderr });
+  }
+  // The library's own bounds are told under the name of the flag as well.
+  expect(await ropeway(["add", "q", "n", "--priority", "9999999"])).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^ropeway: --priority is 9999999, but must be /),
+  });
+  expect(await ropeway(["work-demo", "--queue", "q", "--concurrency", "99999"])).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^ropeway: --concurrency is 99999, but must be /),
+  });
+  expect(await ropeway(["add", "", "n"])).toMatchObject({ code: 2 });
   expect(await ropeway(["retry", "q"])).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("--all"),

@@ -1,0 +1,58 @@
+/**
+ * Jobs and events as people read them: a name and a value a line, and what is longer than a line below
+ * it, set in.
+ *
+ *   state        failed
+ *   data         {"to":"ann"}
+ *   failure      Error: no such mailbox (code EBOX)
+ *                  at send (mail.js:7:9)
+ */
+import type { JobFailure, JobView, QueueEvent } from "@ropeway/jobs";
+
+const NAME_WIDTH = 12;
+/** JSON that is longer is spread over lines. */
+const LONG = 100;
+
+/** Everything that is known of a job. */
+export function jobText(job: JobView): string {
+  return Object.entries(job)
+    .map(([name, value]) => below(`${name.padEnd(NAME_WIDTH)} `, fieldText(name, value)))
+    .join("\n");
+}
+
+/** One thing that happened. */
+export function eventText({ at, event, id, ...rest }: QueueEvent): string {
+  const { error, ...others } = rest;
+  const details = Object.keys(others).length === 0 ? [] : [JSON.stringify(others)];
+  const failure = error === undefined ? [] : [failureText(error as JobFailure)];
+  const head = `${timeText(at)}  ${event.padEnd(9)}  ${id}  `;
+  return `${head}${[...details, ...failure].join("  ").replaceAll("\n", "\n  ")}`.trimEnd();
+}
+
+/** A time of Redis. */
+export function timeText(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+function fieldText(name: string, value: unknown): string {
+  if (name.endsWith("At") || name === "activeSince") return timeText(Number(value));
+  if (name === "failure") return failureText(value as JobFailure);
+  if (name === "logs") return (value as readonly string[]).join("\n");
+  if (typeof value === "string") return value;
+  const json = JSON.stringify(value) ?? "";
+  return json.length > LONG ? JSON.stringify(value, null, 2) : json;
+}
+
+/** The error and, below it, where it came from. */
+function failureText(failure: JobFailure): string {
+  const { name, message, code, stack = "" } = failure;
+  if (message === undefined) return JSON.stringify(failure);
+  const head = `${name ?? "Error"}: ${message}${code === undefined ? "" : ` (code ${code})`}`;
+  const frames = stack.split("\n").filter((line) => /^\s+at /.test(line));
+  return [head, ...frames.map((line) => `  ${line.trim()}`)].join("\n");
+}
+
+/** The text after its head, further lines below its beginning. */
+function below(head: string, text: string): string {
+  return `${head}${text.replaceAll("\n", `\n${" ".repeat(head.length)}`)}`.trimEnd();
+}

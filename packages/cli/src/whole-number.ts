@@ -1,0 +1,17 @@
+import { show } from "@ropeway/core/internal";
+import type { Context } from "./context.ts";
+import { UsageError } from "./errors.ts";
+
+/** The whole number that an option such as --limit was given; undefined if it was not. */
+export function wholeNumber(
+  options: Context["options"],
+  name: string,
+  lowest: number = Number.MIN_SAFE_INTEGER,
+): number | undefined {
+  const text = options[name];
+  if (text === undefined) return undefined;
+  const value = /^-?\d+$/.test(String(text)) ? Number(text) : Number.NaN;
+  if (Number.isSafeInteger(value) && value >= lowest) return value;
+  const from = lowest === Number.MIN_SAFE_INTEGER ? "" : ` from ${lowest} on`;
+  throw new UsageError(`--${name} is ${show(text)}, but must be a whole number${from}`);
+}
