@@ -92,7 +92,10 @@ export class AddressGuard {
     if (this.#allowed.check(bare, family)) return;
     if (!this.#blocked.check(bare, family)) return;
     const shown = host === bare ? host : `${host} (${bare})`;
-    throw new BlockedTargetError(shown, "the address is not public and not in the allow list");
+    throw new BlockedTargetError(
+      shown,
+      "the address is not public, and targets (ROPEWAY_TARGETS) does not allow it",
+    );
   }
 
   #allow(entry: string): void {

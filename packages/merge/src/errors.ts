@@ -59,6 +59,15 @@ export class UnknownLetterError extends RopewayError {
   }
 }
 
+/** Nothing is known of this receiver: it was never called, or is forgotten. */
+export class UnknownEndpointError extends RopewayError {
+  readonly parameter = "url";
+
+  constructor(url: string) {
+    super("UNKNOWN_ENDPOINT", `there is no receiver ${show(url)}`, { details: { url } });
+  }
+}
+
 /** The target must not be called: its address is on the block list, or the URL is not one we call. */
 export class BlockedTargetError extends RopewayError {
   readonly parameter = "service";

@@ -12,6 +12,7 @@ export {
   LeaseLostError,
   LockedError,
   OutOfMemoryError,
+  UnknownEndpointError,
   UnknownLetterError,
   WebhookVerificationError,
 } from "./errors.ts";

@@ -1,7 +1,7 @@
 /** What an operator sees and does: the keys and their items, dead letters, endpoints, pause. */
 import { isReply, type Reply } from "@ropeway/core";
 import { type Endpoint, readEndpoint } from "./endpoint-health.ts";
-import { OutOfMemoryError, UnknownLetterError } from "./errors.ts";
+import { OutOfMemoryError, UnknownEndpointError, UnknownLetterError } from "./errors.ts";
 import { type Item, readItems } from "./item.ts";
 import { checkKey } from "./keys.ts";
 import type { MergeQueue } from "./queue.ts";
@@ -214,8 +214,12 @@ export class Inspector {
   /** Lets a target be called again: after a 410, a hold or an open breaker. */
   async enable(url: string): Promise<void> {
     const { keys } = this.#queue;
+    const breaker = keys.breaker(new URL(url).origin);
+    // One misspelt letter must not look like success while the receiver stays disabled.
+    const known = await this.#send<number>(["EXISTS", keys.endpoint(url), breaker]);
+    if (known === 0) throw new UnknownEndpointError(url);
     await this.#send(["HDEL", keys.endpoint(url), "disabled", "held"]);
-    await this.#send(["DEL", keys.breaker(new URL(url).origin)]);
+    await this.#send(["DEL", breaker]);
   }
 
   /** Stops a target from being called: what comes due for it becomes a dead letter. */

@@ -117,6 +117,13 @@ test("endpoints are disabled and enabled, and the queue is paused and resumed", 
     body: { url: "ftp://x" },
   });
   expect(bad.status).toBe(400);
+  const unknown = await stage.ask("/api/queue/endpoints/enable", {
+    method: "POST",
+    headers: admin,
+    body: { url: `${url}s` },
+  });
+  expect(unknown.status).toBe(404);
+  expect(await unknown.json()).toMatchObject({ code: "UNKNOWN_ENDPOINT" });
   await ask("/api/queue/pause", { method: "POST" });
   expect(await ask("/api/queue/stats")).toMatchObject({ paused: true });
   await ask("/api/queue/resume", { method: "POST" });

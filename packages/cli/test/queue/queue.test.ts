@@ -77,6 +77,11 @@ test("dead letters are listed and replayed, endpoints disabled and enabled, firi
   expect((await ropeway("replay", "no-such")).stderr).toContain("no-such");
   expect(await json("endpoints", "--disable", URL)).toMatchObject([{ url: URL }]);
   expect((await ropeway("endpoints")).stdout).toContain("disabled");
+  expect(await ropeway("endpoints", "--enable", `${URL}s`)).toEqual({
+    code: 1,
+    stdout: "",
+    stderr: `ropeway: there is no receiver "${URL}s"\n`,
+  });
   expect(await json("endpoints", "--enable", URL)).toEqual([]);
   expect(await json("pause")).toEqual({ paused: true });
   expect((await new Inspector(queue).stats()).paused).toBe(true);
