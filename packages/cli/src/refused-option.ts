@@ -3,7 +3,7 @@ import { InvalidOptionError } from "@ropeway/core";
 import { show } from "@ropeway/core/internal";
 import { SettingError, UsageError } from "./errors.ts";
 import type { LoadedSettings } from "./settings/load.ts";
-import type { SettingKey } from "./settings/table.ts";
+import { type SettingKey, specOf } from "./settings/table.ts";
 
 /** Does the work; an InvalidOptionError about one of `options` becomes a SettingError. */
 export function namingSettings<T>(
@@ -12,7 +12,10 @@ export function namingSettings<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   return renaming(options, work, ({ name: key, value, allowed }) => {
-    return new SettingError({ key, value, allowed, where: origins[key].where });
+    // A secret that nobody said came from its file.
+    const { orFile = key } = specOf(key);
+    const { where } = origins[origins[key].source === "default" ? orFile : key];
+    return new SettingError({ key, value, allowed, where });
   });
 }
 

@@ -1,10 +1,12 @@
 /** The merge queue of `ropeway up`: a dispatcher, and the v3 interface in front of it. */
 import { HttpDispatcher, MergeQueue } from "@ropeway/merge";
+import { AddressGuard, signingKey } from "@ropeway/merge/internal";
 import { QueueService } from "@ropeway/portal";
 import { listenOn } from "../listen.ts";
 import type { PartPlan } from "../portal/parts.ts";
 import { namingSettings } from "../refused-option.ts";
 import { secretOf } from "../secret.ts";
+import type { LoadedSettings } from "../settings/load.ts";
 import type { SettingKey } from "../settings/table.ts";
 import { queueTargets } from "./targets.ts";
 
@@ -20,14 +22,21 @@ const OPTIONS: Readonly<Record<string, SettingKey>> = {
   signingKeys: "queue.signingKeys",
 };
 
+/** Refuses what the queue would refuse, before anything is started or downloaded. */
+export function checkQueueSettings(settings: LoadedSettings): Promise<void> {
+  return namingSettings(settings, OPTIONS, async () => {
+    new AddressGuard(queueTargets(settings));
+    for (const key of signingKeysOf(settings)) signingKey(key);
+  });
+}
+
 /** Starts to deliver what is due, then to take pushes. */
 export async function startQueue(plan: PartPlan): Promise<StartedQueue> {
   const { redis, settings, logger } = plan;
   const { values } = settings;
   const targets = queueTargets(settings);
   const queue = new MergeQueue(redis, { prefix: `${values.prefix}:{merge}` });
-  const keys = secretOf(settings, "queue.signingKeys", "queue.signingKeysFile") ?? "";
-  const signingKeys = keys.split(/[\s,]+/).filter((key) => key !== "");
+  const signingKeys = signingKeysOf(settings);
   return namingSettings(settings, OPTIONS, async () => {
     const dispatcher = await HttpDispatcher.start(queue, { targets, signingKeys });
     const closeAll = async () => {
@@ -48,4 +57,9 @@ export async function startQueue(plan: PartPlan): Promise<StartedQueue> {
       throw error;
     }
   });
+}
+
+function signingKeysOf(settings: LoadedSettings): string[] {
+  const keys = secretOf(settings, "queue.signingKeys", "queue.signingKeysFile") ?? "";
+  return keys.split(/[\s,]+/).filter((key) => key !== "");
 }

@@ -86,24 +86,34 @@ test("a bad setting, before anything is started", async () => {
   });
 });
 
-test("a target that is none", async () => {
-  await using redis = await startRedis();
-  const env = { REDIS_URL: redis.url, ROPEWAY_TARGETS: "10.0.0.0/99" };
-  const { code, stderr } = await refusalOf(env);
+/** Whoever looks for this program before looking at all settings says that it is missing. */
+const NO_REDIS = { PATH: "", ROPEWAY_REDIS_SERVER: "/no/such" };
+
+test("a target that is none, before a Redis is looked for", async () => {
+  const { code, stderr } = await refusalOf({ ...NO_REDIS, ROPEWAY_TARGETS: "10.0.0.0/99" });
   expect(code).toBe(2);
   expect(stderr).toMatch(
     /^ropeway: queue\.targets is .*10\.0\.0\.0\/99.* in ROPEWAY_TARGETS, but must be /,
   );
 });
 
-test("an admin password that the portal refuses, without repeating it", async () => {
-  await using redis = await startRedis();
-  const env = { REDIS_URL: redis.url, ROPEWAY_ADMIN_PASSWORD: "short" };
-  expect(await refusalOf(env)).toMatchObject({
+test("a password or key that is refused, without repeating it, before a Redis is looked for", async () => {
+  const fault = "but must be a text of 8 to 128 characters";
+  expect(await refusalOf({ ...NO_REDIS, ROPEWAY_ADMIN_PASSWORD: "short" })).toMatchObject({
     code: 2,
-    stderr:
-      'ropeway: portal.adminPassword is "***" in ROPEWAY_ADMIN_PASSWORD, but must be a text of 8 to 128 characters\n',
+    stderr: `ropeway: portal.adminPassword is "***" in ROPEWAY_ADMIN_PASSWORD, ${fault}\n`,
   });
+  await using folder = await makeHome();
+  await mkdir(folder.path, { recursive: true });
+  const file = join(folder.path, "password");
+  await writeFile(file, "short\n");
+  expect(await refusalOf(NO_REDIS, "--portal-admin-password-file", file)).toMatchObject({
+    code: 2,
+    stderr: `ropeway: portal.adminPassword is "***" in --portal-admin-password-file, ${fault}\n`,
+  });
+  expect(await refusalOf({ ...NO_REDIS, ROPEWAY_QUEUE_SIGNING_KEYS: "whsec_short" })).toMatchObject(
+    { code: 2, stderr: expect.stringMatching(/^ropeway: queue\.signingKeys is "\*\*\*" in /) },
+  );
 });
 
 test("a server program that is not there", async () => {
