@@ -23,13 +23,15 @@ export interface BlockingOptions {
 
 /** How long a key is left alone whose slot is on its way to another node. */
 const MOVING_PAUSE_MS = 50;
+const UNBLOCK_EVERY_MS = 20;
 
 /** What blocking() lends. */
 export class BlockingConnection implements AsyncDisposable {
   readonly #connection: Connection;
   readonly #plan: ConnectionPlan;
   readonly #unblock: (clientId: number) => Promise<unknown>;
-  readonly #closing = new AbortController();
+  readonly #waits = new Set<Wait>();
+  #watchdog: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(plan: ConnectionPlan, unblock: (clientId: number) => Promise<unknown>) {
@@ -48,34 +50,25 @@ export class BlockingConnection implements AsyncDisposable {
   }
 
   /**
-   * Sends a command that may block; null when its time, or the signal, ended the wait. One at a time:
-   * a second one would stand behind the first.
+   * Sends a command that may block; null when its time, interrupt() or the signal ended the wait. One
+   * at a time: a second one would stand behind the first.
    */
-  async send<T extends Reply = Reply>(
+  send<T extends Reply = Reply>(
     args: readonly (string | Buffer)[],
     options: BlockingOptions,
   ): Promise<T | null> {
-    const until = performance.now() + options.blockMs;
-    const operation = {
-      label: String(args[0]),
-      repeatable: false,
-      signal: options.signal,
-      issue: (link: Link) => this.#waitOn<T>(link, args, options),
-    };
-    for (;;) {
-      try {
-        return await this.#connection.issue(operation);
-      } catch (error) {
-        if (error instanceof AbortedError) return null;
-        if (isReply(error, "MOVED")) {
-          this.#connection.relocate(error); // the slot has a new owner; nothing was popped
-        } else if (isReply(error, "ASK")) {
-          // The key is away and its slot about to follow: MOVED will say when and where to.
-          if (performance.now() > until) return null;
-          await sleep(MOVING_PAUSE_MS);
-        } else throw error;
-      }
-    }
+    const wait = new Wait(args, options);
+    const { signal } = options;
+    wait.ended = signal?.aborted === true || this.#closed !== undefined;
+    if (signal === undefined) return this.#begin<T>(wait);
+    const onAbort = () => this.#end(wait);
+    signal.addEventListener("abort", onAbort, { once: true });
+    return this.#begin<T>(wait).finally(() => signal.removeEventListener("abort", onAbort));
+  }
+
+  /** Ends the wait under way, if there is one: it is answered as if its time had come. */
+  interrupt(): void {
+    for (const wait of this.#waits) this.#end(wait);
   }
 
   /** Calls the listener at each loss; returns the way to stop that. */
@@ -99,51 +92,116 @@ export class BlockingConnection implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    this.#closing.abort();
+    this.interrupt();
     await this.#connection.close(); // waits for the answer under way, bounded
+    clearInterval(this.#watchdog);
   }
 
-  /** Waits on one link; a repetition on another one (UNBLOCKED, READONLY) comes through here again. */
-  async #waitOn<T extends Reply>(
-    link: Link,
-    args: readonly (string | Buffer)[],
-    options: BlockingOptions,
-  ): Promise<T | null> {
-    if (options.signal?.aborted || this.#closing.signal.aborted) return null;
-    // No heartbeat can pass a command that blocks; its own timeout, well exceeded, takes its place.
-    const guard = setTimeout(
-      () => link.retire(new Error("a blocking command was not answered")),
-      Math.min(options.blockMs + this.#plan.link.deadAfterMs, LONGEST_TIMER_MS),
+  /** The short way, for a link that is there; anything else is for #persist. */
+  #begin<T extends Reply>(wait: Wait): Promise<T | null> {
+    this.#waits.add(wait);
+    const link = this.#connection.current;
+    if (link === undefined) return this.#persist<T>(wait);
+    return this.#waitOn<T>(link, wait).then(
+      (reply) => {
+        this.#waits.delete(wait);
+        return reply;
+      },
+      (error) => this.#persist<T>(wait, error),
     );
-    const wait: Wait = { clientId: link.clientId, over: false };
-    const interrupt = () => void this.#interrupt(wait);
-    options.signal?.addEventListener("abort", interrupt, { once: true });
-    this.#closing.signal.addEventListener("abort", interrupt, { once: true });
+  }
+
+  /** Waits on as many links as it takes; `failure` is that of an attempt made already. */
+  async #persist<T extends Reply>(wait: Wait, failure?: unknown): Promise<T | null> {
+    const until = performance.now() + wait.options.blockMs;
+    wait.abort = new AbortController();
+    if (wait.ended) wait.abort.abort();
+    const operation = {
+      label: String(wait.args[0]),
+      repeatable: false,
+      signal: wait.abort.signal,
+      issue: (link: Link) => this.#waitOn<T>(link, wait),
+    };
     try {
-      return (await link.send(args, options.binary)) as T | null;
+      for (let earlier = failure; ; earlier = undefined) {
+        try {
+          return await this.#connection.issue(operation, earlier);
+        } catch (error) {
+          if (error instanceof AbortedError) return null;
+          if (isReply(error, "MOVED")) {
+            this.#connection.relocate(error); // the slot has a new owner; nothing was popped
+          } else if (isReply(error, "ASK")) {
+            // The key is away and its slot about to follow: MOVED will say when and where to.
+            if (performance.now() > until) return null;
+            await sleep(MOVING_PAUSE_MS);
+          } else throw error;
+        }
+      }
     } finally {
-      wait.over = true;
-      clearTimeout(guard);
-      options.signal?.removeEventListener("abort", interrupt);
-      this.#closing.signal.removeEventListener("abort", interrupt);
+      this.#waits.delete(wait);
     }
   }
 
+  /** Waits on one link; a repetition on another one (UNBLOCKED, READONLY) comes through here again. */
+  #waitOn<T extends Reply>(link: Link, wait: Wait): Promise<T | null> {
+    if (wait.ended) return Promise.resolve(null);
+    wait.link = link;
+    wait.until = performance.now() + wait.options.blockMs;
+    this.#watchdog ??= this.#watch();
+    return link.send(wait.args, wait.options.binary) as Promise<T | null>;
+  }
+
+  /**
+   * No heartbeat can pass a command that blocks; its own timeout, well exceeded, takes its place. One
+   * timer for all waits: one each would cost more than the waits themselves.
+   */
+  #watch(): NodeJS.Timeout {
+    const { deadAfterMs } = this.#plan.link;
+    const look = () => {
+      const dead = performance.now() - deadAfterMs;
+      for (const { link, until } of this.#waits) {
+        if (until < dead) link?.retire(new Error("a blocking command was not answered"));
+      }
+    };
+    return setInterval(look, Math.min(deadAfterMs, LONGEST_TIMER_MS)).unref();
+  }
+
+  #end(wait: Wait): void {
+    if (wait.ended) return;
+    wait.ended = true;
+    wait.abort?.abort();
+    void this.#unblockUntilOver(wait);
+  }
+
   /** The unblocking can overtake the command, and then does nothing: it is repeated until it has. */
-  async #interrupt(wait: Wait): Promise<void> {
-    while (wait.clientId !== undefined && !wait.over) {
+  async #unblockUntilOver(wait: Wait): Promise<void> {
+    while (this.#waits.has(wait)) {
+      const clientId = wait.link?.clientId;
       try {
-        await this.#unblock(wait.clientId);
+        if (clientId !== undefined) await this.#unblock(clientId);
       } catch (error) {
         this.#plan.logger.debug({ err: error }, "cannot unblock yet");
       }
-      await sleep(20);
+      await sleep(UNBLOCK_EVERY_MS);
     }
   }
 }
 
-/** One command that blocks; a plain flag, because aborting a signal costs more than the command. */
-interface Wait {
-  readonly clientId: number | undefined;
-  over: boolean;
+/** One command that blocks. */
+class Wait {
+  readonly args: readonly (string | Buffer)[];
+  readonly options: BlockingOptions;
+  /** Where it waits. */
+  link: Link | undefined = undefined;
+  /** When the server should have answered. */
+  until: number = Number.POSITIVE_INFINITY;
+  /** Nobody wants it to go on. */
+  ended = false;
+  /** Ends also the waiting for a link, if it came to that. */
+  abort: AbortController | undefined = undefined;
+
+  constructor(args: readonly (string | Buffer)[], options: BlockingOptions) {
+    this.args = args;
+    this.options = options;
+  }
 }

@@ -137,6 +137,11 @@ export class Connection implements AsyncDisposable {
     return this.#link !== undefined;
   }
 
+  /** The link there is at this moment. */
+  get current(): Link | undefined {
+    return this.#link;
+  }
+
   /** The server behind the newest link. */
   get server(): ServerInfo | undefined {
     return this.#server;

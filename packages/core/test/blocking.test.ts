@@ -97,3 +97,16 @@ test("an abort ends also the wait for a connection", async () => {
   abort.abort();
   expect(await popped).toBeNull();
 });
+
+test("interrupt ends the wait under way, and does nothing when there is none", async () => {
+  await using waiting = await redis.blocking("test", "list");
+  waiting.interrupt();
+  for (let round = 0; round < 5; round++) {
+    const popped = waiting.send(["BLPOP", "list", "60"], forOneMinute);
+    if (round % 2 === 0) await blocked();
+    waiting.interrupt();
+    expect(await popped).toBeNull();
+  }
+  await redis.send(["RPUSH", "list", "c"]);
+  expect(await waiting.send(["BLPOP", "list", "60"], forOneMinute)).toEqual(["list", "c"]);
+});
