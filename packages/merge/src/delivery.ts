@@ -33,8 +33,6 @@ export interface HttpDeliveryOptions {
   readonly timeoutMs?: number;
   /** Bytes of an answer that are read. @default 65536 */
   readonly maxResponseBytes?: number;
-  /** Connections to one origin at a time. @default 64 */
-  readonly maxSockets?: number;
   /** Failures in a row that open an origin's circuit breaker. @default 10 */
   readonly breakerThreshold?: number;
   /** How long it is open at first; each failed probe doubles it. @default 5000 */
@@ -51,7 +49,6 @@ export const deliveryOptions: OptionTable<HttpDeliveryOptions> = {
   signingKeys: { default: [], rule: satisfying("a list of whsec_... keys", isTexts) },
   timeoutMs: { default: 15_000, rule: milliseconds(1) },
   maxResponseBytes: { default: 65_536, rule: integer(0) },
-  maxSockets: { default: 64, rule: integer(1) },
   breakerThreshold: { default: 10, rule: integer(1) },
   breakerOpenMs: { default: 5_000, rule: integer(1) },
   breakerMaxOpenMs: { default: 300_000, rule: integer(1) },
@@ -83,7 +80,7 @@ export class HttpDispatcher implements AsyncDisposable {
     dispatching: DispatcherOptions = {},
   ): Promise<HttpDispatcher> {
     const chosen = resolveOptions(deliveryOptions, options);
-    const { timeoutMs, httpsOnly, maxSockets, maxResponseBytes } = chosen;
+    const { timeoutMs, httpsOnly, maxResponseBytes } = chosen;
     const leaseMs = dispatching.leaseMs ?? 30_000;
     if (leaseMs < timeoutMs + 1_000) {
       const allowed = `at least a second shorter than leaseMs, ${leaseMs}`;
@@ -91,7 +88,7 @@ export class HttpDispatcher implements AsyncDisposable {
     }
     const guard = new AddressGuard(chosen.targets, chosen.resolver);
     const signingKeys = chosen.signingKeys.map(signingKey);
-    const sender = new Sender({ guard, maxSockets, maxResponseBytes });
+    const sender = new Sender({ guard, maxResponseBytes });
     const health = new EndpointHealth(queue.redis, queue.keys, {
       threshold: chosen.breakerThreshold,
       openMs: chosen.breakerOpenMs,

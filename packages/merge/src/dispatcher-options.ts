@@ -4,8 +4,10 @@ import { integer, milliseconds, type OptionTable, satisfying } from "@ropeway/co
 
 /** How a Dispatcher works. */
 export interface DispatcherOptions {
-  /** Batches in the handler's hands at a time. @default 64 */
+  /** Batches in the handler's hands at a time. @default 128 */
   readonly concurrency?: number;
+  /** So many of them for one origin: a receiver that hangs leaves the rest to the others. @default 32 */
+  readonly perOrigin?: number;
   /** How long a batch is ours; after a crash it comes again this late. @default 30000 */
   readonly leaseMs?: number;
   /** How long a due key is kept for us between finding and locking it. @default 2000 */
@@ -21,7 +23,8 @@ export interface DispatcherOptions {
 }
 
 export const dispatcherOptions: OptionTable<DispatcherOptions> = {
-  concurrency: { default: 64, rule: integer(1, 10_000) },
+  concurrency: { default: 128, rule: integer(1, 10_000) },
+  perOrigin: { default: 32, rule: integer(1, 10_000) },
   leaseMs: { default: 30_000, rule: integer(100) },
   reserveMs: { default: 2_000, rule: integer(10) },
   maxAttempts: { default: 12, rule: integer(1) },

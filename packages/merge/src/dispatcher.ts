@@ -1,8 +1,11 @@
 /**
  * Fires what is due. Any number of dispatchers work on one prefix:
  *
- *   due.lua reserves due keys for this one --> get.lua locks each (the lease) --> handler --> verdict
- *      ^                                                                                        |
+ *   due.lua reserves due keys for this one --> a place in the lane of its origin (lanes.ts)
+ *      ^                                              |
+ *      |                                              v
+ *      |                                       get.lua locks it (the lease) --> handler --> verdict
+ *      |                                                                                        |
  *      '---- wait: the next time, a push, a free slot <---- complete | release | settle | bury -'
  *
  * Killed at any point, it leaves a reservation that ends in seconds or a lease that ends by itself; the
@@ -21,17 +24,18 @@ import type { Handling } from "./courier.ts";
 import { type DispatcherOptions, dispatcherOptions } from "./dispatcher-options.ts";
 import { LeaseLostError } from "./errors.ts";
 import { newItemId } from "./item.ts";
+import { Lanes, type Place, type Ticket } from "./lanes.ts";
 import { DeliveryMetrics, deliverySpan } from "./metrics.ts";
 import { PushSignal } from "./push-signal.ts";
 import { type Batch, batchOf, type MergeQueue, newBatchId, secondsText } from "./queue.ts";
 import * as scripts from "./scripts.ts";
-import { isSingle } from "./target.ts";
+import { isSingle, originOf } from "./target.ts";
 import { DELIVERED, type Verdict } from "./verdict.ts";
 
 /** Does something with a batch; returning nothing means all of it arrived, throwing means again. */
 export type Handler = (batch: Batch, handling: Handling) => Promise<Verdict | undefined>;
 
-/** After a look that found nothing, pushes wake us at most this often. */
+/** After a look that launched nothing we look at most this often. */
 const CALM_MS = 5;
 /** Keys that one look reserves at most; others want some too. */
 const MOST_KEYS = 64;
@@ -48,6 +52,7 @@ export class Dispatcher implements AsyncDisposable {
   readonly #logger: Logger;
   readonly #loop: Loop;
   readonly #active = new Set<Promise<void>>();
+  readonly #lanes: Lanes;
   /** One per batch in the handler's hands: aborted when its lease ends, or when we must close. */
   readonly #running = new Set<AbortController>();
   readonly #signal: PushSignal;
@@ -64,6 +69,8 @@ export class Dispatcher implements AsyncDisposable {
     this.#handler = handler;
     this.#options = inside.options;
     this.#signal = inside.signal;
+    const { perOrigin: width, reserveMs } = inside.options;
+    this.#lanes = new Lanes({ width, reserveMs });
     this.#logger = queue.redis.logger;
     this.#loop = new Loop({
       tick: (signal) => this.#tick(signal),
@@ -126,35 +133,53 @@ export class Dispatcher implements AsyncDisposable {
       [keys.timer, keys.paused],
       [Math.min(free, MOST_KEYS), this.#options.reserveMs],
     );
-    for (const key of found.keys) this.#launch(key, found.reserved);
-    if (found.keys.length > 0) return 0;
+    const launched = found.keys.filter((due) => this.#admit({ ...due, reserved: found.reserved }));
+    if (launched.length > 0) return 0;
     this.#lookedAt = performance.now();
+    if (found.keys.length > 0) return 0; // others may be due behind those whose origin is full
     const next = found.nextMs < 0 ? LONGEST_SLEEP_MS : Math.min(found.nextMs, LONGEST_SLEEP_MS);
     await this.#signal.wait(seen, next, signal);
     return 0;
   }
 
-  #launch(due: scripts.DueKey, reserved: string): void {
-    const running = this.#fire(due, reserved)
+  /** Starts on a key if its origin has room; if not, it stands in line or comes due again. */
+  #admit(ticket: Ticket): boolean {
+    const origin = originOf(ticket.key);
+    if (origin === undefined) {
+      this.#launch(ticket, undefined);
+      return true;
+    }
+    const place = this.#lanes.enter(origin, ticket, performance.now());
+    if (typeof place === "object") {
+      this.#launch(ticket, place);
+      return true;
+    }
+    this.#metrics.noteOriginFull();
+    return false;
+  }
+
+  #launch(ticket: Ticket, place: Place | undefined): void {
+    const { key } = ticket;
+    const running = this.#fire(ticket)
       .catch((error) => {
-        if (isReply(error, "WRONGTYPE")) return this.#setAside(due.key, error);
+        if (isReply(error, "WRONGTYPE")) return this.#setAside(key, error);
         throw error;
       })
       // Whatever it was, the lease ends by itself and the batch comes again.
-      .catch((error) => {
-        this.#logger.warn({ key: due.key, err: error }, "a batch is left to its lease");
-      });
+      .catch((error) => this.#logger.warn({ key, err: error }, "a batch is left to its lease"));
     const tracked = running.finally(() => {
       const full = this.#active.size === this.#options.concurrency;
       this.#active.delete(tracked);
-      if (full) this.#signal.ring();
+      const next = place && this.#lanes.leave(place, performance.now());
+      if (next !== undefined && this.#closed === undefined) this.#launch(next.ticket, next.place);
+      else if (full) this.#signal.ring();
     });
     this.#active.add(tracked);
   }
 
-  async #fire(due: scripts.DueKey, reserved: string): Promise<void> {
+  async #fire(ticket: Ticket): Promise<void> {
     const began = performance.now();
-    const batch = await this.#claim(due, reserved);
+    const batch = await this.#claim(ticket);
     if (batch === undefined) return;
     const { leaseMs, maxAttempts } = this.#options;
     const settleMs = Math.min(SETTLE_MS, leaseMs / 4);
@@ -171,15 +196,15 @@ export class Dispatcher implements AsyncDisposable {
     await this.#settle(batch, verdict);
   }
 
-  async #claim(due: scripts.DueKey, reserved: string): Promise<Batch | undefined> {
+  async #claim({ key, score, reserved }: Ticket): Promise<Batch | undefined> {
     const { keys, options, redis } = this.#queue;
     const token = newToken();
-    const number = isSingle(due.key) ? 1 : options.maxItems;
-    const got = await redis.run(scripts.get, keys.unit(due.key), [
-      ...[due.key, number, this.#options.leaseMs, token, newBatchId(), options.maxBytes],
-      ...[1, 1, reserved, due.score],
+    const number = isSingle(key) ? 1 : options.maxItems;
+    const got = await redis.run(scripts.get, keys.unit(key), [
+      ...[key, number, this.#options.leaseMs, token, newBatchId(), options.maxBytes],
+      ...[1, 1, reserved, score],
     ]);
-    return got.status === "ok" ? batchOf(due.key, token, got) : undefined;
+    return got.status === "ok" ? batchOf(key, token, got) : undefined;
   }
 
   /** A key that is no queue at all would be due for ever. */

@@ -13,6 +13,7 @@ export const INSTRUMENTS = {
   items: ["ropeway.merge.items", "Items in these batches, by result"],
   lateness: ["ropeway.merge.lateness", "How long a batch had been due when it was taken, ms"],
   duration: ["ropeway.merge.delivery.duration", "From taking a batch to its verdict, ms"],
+  originFull: ["ropeway.merge.origin.full", "Due keys that found all places of their origin taken"],
   leaseLost: ["ropeway.merge.lease.lost", "Verdicts that came after the lease"],
 } as const;
 
@@ -22,6 +23,7 @@ export class DeliveryMetrics {
   readonly #items: Counter;
   readonly #lateness: Histogram;
   readonly #duration: Histogram;
+  readonly #originFull: Counter;
   readonly #leaseLost: Counter;
 
   constructor() {
@@ -34,6 +36,7 @@ export class DeliveryMetrics {
     this.#items = counter(INSTRUMENTS.items);
     this.#lateness = histogram(INSTRUMENTS.lateness);
     this.#duration = histogram(INSTRUMENTS.duration);
+    this.#originFull = counter(INSTRUMENTS.originFull);
     this.#leaseLost = counter(INSTRUMENTS.leaseLost);
   }
 
@@ -43,6 +46,10 @@ export class DeliveryMetrics {
     this.#items.add(batch.items.length, result);
     this.#duration.record(ms, result);
     if (batch.attempt === 1) this.#lateness.record(Math.max(0, batch.lateMs));
+  }
+
+  noteOriginFull(): void {
+    this.#originFull.add(1);
   }
 
   noteLeaseLost(): void {

@@ -32,11 +32,9 @@ export interface Answer {
   readonly body: Buffer | undefined;
 }
 
-/** How the sender keeps its connections. */
+/** What the sender may do; how many connections it opens is up to whoever asks. */
 export interface SenderOptions {
   readonly guard: AddressGuard;
-  /** Connections to one origin. */
-  readonly maxSockets: number;
   /** Bytes of an answer that are read at most. */
   readonly maxResponseBytes: number;
 }
@@ -55,7 +53,6 @@ export class Sender {
     this.#maxResponseBytes = options.maxResponseBytes;
     const agent = {
       keepAlive: true,
-      maxSockets: options.maxSockets,
       maxFreeSockets: 16,
       timeout: KEEP_ALIVE_MS,
       lookup: this.#lookup,

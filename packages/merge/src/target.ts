@@ -101,6 +101,12 @@ export function targetOf(key: string): Target | undefined {
   return { mergeKey, method, url };
 }
 
+/** Whom a key's batches are sent to: scheme, host and port; undefined for a key that names no target. */
+export function originOf(key: string): string | undefined {
+  const target = targetOf(key);
+  return target === undefined ? undefined : new URL(target.url).origin;
+}
+
 /** Base64url, with or without padding; the plain alphabet is understood too. */
 function decodeService(service: string): string {
   const bare = service.replace(/=+$/, "").replaceAll("+", "-").replaceAll("/", "_");

@@ -38,7 +38,11 @@ export async function startQueue(plan: PartPlan): Promise<StartedQueue> {
   const queue = new MergeQueue(redis, { prefix: `${values.prefix}:{merge}` });
   const signingKeys = signingKeysOf(settings);
   return namingSettings(settings, OPTIONS, async () => {
-    const dispatcher = await HttpDispatcher.start(queue, { targets, signingKeys });
+    const dispatcher = await HttpDispatcher.start(
+      queue,
+      { targets, signingKeys },
+      { concurrency: values["queue.concurrency"], perOrigin: values["queue.perOrigin"] },
+    );
     const closeAll = async () => {
       await dispatcher.close();
       await queue.close();

@@ -54,6 +54,13 @@ export function portKind(lowest: 0 | 1): Kind<number> {
   );
 }
 
+/** How many of something. */
+export function countKind(lowest: number, highest: number): Kind<number> {
+  return plain("number", integer(lowest, highest), (text) =>
+    /^\d+$/.test(text) ? Number(text) : text,
+  );
+}
+
 /** Yes or no. */
 export const flagKind: Kind<boolean> = plain("boolean", flag, (text) =>
   text === "true" ? true : text === "false" ? false : text,

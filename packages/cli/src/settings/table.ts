@@ -5,6 +5,7 @@
  */
 import { oneOf } from "@ropeway/core/internal";
 import {
+  countKind,
   flagKind,
   type Kind,
   listKind,
@@ -35,6 +36,8 @@ export interface Settings {
   readonly "queue.signingKeys": string | undefined;
   readonly "queue.signingKeysFile": string | undefined;
   readonly "queue.targets": readonly string[];
+  readonly "queue.concurrency": number;
+  readonly "queue.perOrigin": number;
   readonly "up.redisServer": string | undefined;
   readonly "up.programs": string | undefined;
   readonly "up.redisPort": number | undefined;
@@ -163,6 +166,16 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     env: "ROPEWAY_TARGETS",
     flag: "--targets",
     doc: "What deliveries may reach besides public addresses: addresses, networks, host names, loopback, private. Unless it is set, `ropeway up` allows loopback.",
+  },
+  "queue.concurrency": {
+    kind: countKind(1, 10_000),
+    default: 128,
+    doc: "How many deliveries are under way at a time.",
+  },
+  "queue.perOrigin": {
+    kind: countKind(1, 10_000),
+    default: 32,
+    doc: "How many of them go to one origin, so that a receiver that hangs leaves the rest to the others.",
   },
   "up.redisServer": {
     kind: pathKind,

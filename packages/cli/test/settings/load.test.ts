@@ -69,6 +69,10 @@ test("a wrong value is told with its key, itself, its place and what is allowed"
   expect(faultOf({ env: { ROPEWAY_PORT: "seven" } })).toBe(
     `BAD_SETTING: portal.port is "seven" in ROPEWAY_PORT, ${range}`,
   );
+  const count = "but must be a whole number from 1 to 10000";
+  expect(faultOf({ env: { ROPEWAY_QUEUE_PER_ORIGIN: "0" } })).toBe(
+    `BAD_SETTING: queue.perOrigin is 0 in ROPEWAY_QUEUE_PER_ORIGIN, ${count}`,
+  );
   expect(faultOf({ toml: "[portal]\n\nport = 70000\n" })).toBe(
     `BAD_SETTING: portal.port is 70000 in ropeway.toml:3, ${range}`,
   );
