@@ -9,7 +9,7 @@ export interface PortPlan {
   readonly key: SettingKey & `${string}.port`;
   readonly settings: LoadedSettings;
   /** Whether a busy port that nobody asked for may be replaced by a free one. */
-  readonly mayMove: boolean;
+  readonly atHome: boolean;
 }
 
 const NEIGHBOURS = 9;
@@ -19,14 +19,14 @@ const NEIGHBOURS = 9;
  * and is taken is a PortInUseError.
  */
 export async function listenOn<T>(
-  { key, settings, mayMove }: PortPlan,
+  { key, settings, atHome }: PortPlan,
   listen: (port: number) => Promise<T>,
 ): Promise<T> {
   const port = settings.values[key];
   const { source, where } = settings.origins[key];
   // The ports next to the usual one first: people recognise them, and the next start finds the same.
   const others = Array.from({ length: NEIGHBOURS }, (_, index) => port + 1 + index);
-  const candidates = mayMove && source === "default" ? [port, ...others, 0] : [port];
+  const candidates = atHome && source === "default" ? [port, ...others, 0] : [port];
   for (const candidate of candidates) {
     try {
       return await listen(candidate);

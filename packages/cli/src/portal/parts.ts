@@ -10,15 +10,19 @@ export interface PartPlan {
   readonly redis: Redis;
   readonly settings: LoadedSettings;
   readonly logger: Logger;
-  /** Whether a busy port that nobody asked for may be replaced by a free one. */
-  readonly mayMove: boolean;
+  /**
+   * Whether this is `up`, on somebody's own machine. Then a busy port that nobody asked for may be
+   * replaced by a free one, and deliveries may reach the programs of the machine.
+   */
+  readonly atHome: boolean;
 }
 
-export function portalParts({ redis, settings }: PartPlan): PortalPart[] {
+export function portalParts(plan: PartPlan): PortalPart[] {
+  const { redis, settings } = plan;
   const { prefix } = settings.values;
   const queue = new MergeQueue(redis, { prefix: `${prefix}:{merge}` });
   return [
-    queuePart(queue, { targets: queueTargets(settings) }),
+    queuePart(queue, { targets: queueTargets(plan) }),
     jobsPart(redis, { prefix: `${prefix}:jobs` }),
     rpcPart(redis),
   ];

@@ -7,7 +7,7 @@ export interface Running {
   readonly portal: PortalStart;
   /** The Redis, as it may be shown. */
   readonly redis: string;
-  readonly queue?: { readonly url: string; readonly targets: readonly string[] };
+  readonly queue: { readonly url: string; readonly targets: readonly string[] } | undefined;
   /** Commands to try next. */
   readonly tries?: readonly string[];
 }

@@ -1,17 +1,23 @@
-/** The portal alone. */
+/** The portal on a Redis that runs already, with the merge queue if that is asked for. */
 import type { Context } from "../context.ts";
 import { openLogger } from "../logger.ts";
+import { checkQueueSettings, startQueue } from "../queue/start.ts";
 import { findRedis, INTERACTIVE, openRedis } from "../redis-access.ts";
 import { aborted } from "../wait.ts";
+import type { PartPlan } from "./parts.ts";
 import { sayReady } from "./ready.ts";
-import { startPortal } from "./start.ts";
+import { checkPortalSettings, startPortal } from "./start.ts";
 
 /** Serves until Ctrl-C. */
 export async function servePortal(context: Context): Promise<void> {
   const settings = context.settings();
+  await checkPortalSettings(settings);
+  await checkQueueSettings(settings);
   const logger = openLogger(settings.values["log.level"]);
   await using redis = await openRedis(await findRedis(context), { ...INTERACTIVE, logger });
-  await using portal = await startPortal({ redis, settings, logger, mayMove: false });
-  sayReady(context, { portal, redis: redis.where });
+  const plan: PartPlan = { redis, settings, logger, atHome: false };
+  await using portal = await startPortal(plan);
+  await using queue = await startQueue(plan);
+  sayReady(context, { portal, queue, redis: redis.where });
   await aborted(context.signal);
 }

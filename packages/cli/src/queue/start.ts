@@ -1,4 +1,4 @@
-/** The merge queue of `ropeway up`: a dispatcher, and the v3 interface in front of it. */
+/** The merge queue of `up` and `portal`: a dispatcher, and the v3 interface in front of it. */
 import { HttpDispatcher, MergeQueue } from "@ropeway/merge";
 import { AddressGuard, signingKey } from "@ropeway/merge/internal";
 import { QueueService } from "@ropeway/portal";
@@ -25,16 +25,17 @@ const OPTIONS: Readonly<Record<string, SettingKey>> = {
 /** Refuses what the queue would refuse, before anything is started or downloaded. */
 export function checkQueueSettings(settings: LoadedSettings): Promise<void> {
   return namingSettings(settings, OPTIONS, async () => {
-    new AddressGuard(queueTargets(settings));
+    new AddressGuard(settings.values["queue.targets"]);
     for (const key of signingKeysOf(settings)) signingKey(key);
   });
 }
 
-/** Starts to deliver what is due, then to take pushes. */
-export async function startQueue(plan: PartPlan): Promise<StartedQueue> {
-  const { redis, settings, logger } = plan;
+/** Starts to deliver what is due, then to take pushes; undefined where queue.serve says no. */
+export async function startQueue(plan: PartPlan): Promise<StartedQueue | undefined> {
+  const { redis, settings, logger, atHome } = plan;
   const { values } = settings;
-  const targets = queueTargets(settings);
+  if (!(values["queue.serve"] ?? atHome)) return undefined;
+  const targets = queueTargets(plan);
   const queue = new MergeQueue(redis, { prefix: `${values.prefix}:{merge}` });
   const signingKeys = signingKeysOf(settings);
   return namingSettings(settings, OPTIONS, async () => {

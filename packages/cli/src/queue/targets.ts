@@ -1,6 +1,7 @@
-import type { LoadedSettings } from "../settings/load.ts";
+import type { PartPlan } from "../portal/parts.ts";
 
-/** What deliveries may reach besides public addresses: on one's own machine usually programs there. */
-export function queueTargets({ values, origins }: LoadedSettings): readonly string[] {
-  return origins["queue.targets"].source === "default" ? ["loopback"] : values["queue.targets"];
+/** What deliveries may reach besides public addresses: at home the programs there, elsewhere nothing. */
+export function queueTargets({ settings, atHome }: PartPlan): readonly string[] {
+  const isSaid = settings.origins["queue.targets"].source !== "default";
+  return atHome && !isSaid ? ["loopback"] : settings.values["queue.targets"];
 }

@@ -29,6 +29,7 @@ export interface Settings {
   readonly "portal.publicMetrics": boolean;
   readonly "portal.adminPassword": string | undefined;
   readonly "portal.adminPasswordFile": string | undefined;
+  readonly "queue.serve": boolean | undefined;
   readonly "queue.host": string;
   readonly "queue.port": number;
   readonly "queue.token": string | undefined;
@@ -125,6 +126,12 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     example: "/run/secrets/admin-password",
     doc: "A file that holds portal.adminPassword.",
   },
+  "queue.serve": {
+    kind: flagKind,
+    default: undefined,
+    example: true,
+    doc: "Whether the merge queue takes pushes on a port of its own and delivers what is due. Unless it is set, `ropeway up` does and `ropeway portal` does not.",
+  },
   "queue.host": {
     kind: textKind,
     default: "127.0.0.1",
@@ -165,7 +172,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     default: [],
     env: "ROPEWAY_TARGETS",
     flag: "--targets",
-    doc: "What deliveries may reach besides public addresses: addresses, networks, host names, loopback, private. Unless it is set, `ropeway up` allows loopback.",
+    doc: "What deliveries may reach besides public addresses: addresses, networks, host names, loopback, private. Unless it is set, `ropeway up` allows loopback, `ropeway portal` nothing.",
   },
   "queue.concurrency": {
     kind: countKind(1, 10_000),

@@ -31,13 +31,13 @@ export async function up(context: Context): Promise<void> {
   signal.throwIfAborted();
   const place = configured ?? placeOf(child as RedisChild, home);
   await using redis = await openRedis(place, { ...INTERACTIVE, logger });
-  const plan: PartPlan = { redis, settings, logger, mayMove: true };
+  const plan: PartPlan = { redis, settings, logger, atHome: true };
   await using portal = await startPortal(plan);
   await using queue = await startQueue(plan);
   const redisUrl = child && { redisUrl: child.url };
-  await claim.tell({ url: portal.url, queueUrl: queue.url, ...redisUrl });
+  await claim.tell({ url: portal.url, ...(queue && { queueUrl: queue.url }), ...redisUrl });
   noteMoved(context, "portal.port", portal.url);
-  noteMoved(context, "queue.port", queue.url);
+  if (queue !== undefined) noteMoved(context, "queue.port", queue.url);
   const shown = child?.url ?? redis.where;
   sayReady(context, { portal, queue, redis: shown, tries: tries(portal.url) });
   await Promise.race([aborted(signal), ...(child === undefined ? [] : [child.failed])]);
