@@ -14,7 +14,7 @@ const REMEMBER_CHARS = 4 * 1024 * 1024;
 
 interface Posted {
   readonly list: string;
-  readonly texts: readonly string[];
+  readonly elements: readonly string[];
   readonly chars: number;
   readonly at: number;
 }
@@ -27,21 +27,22 @@ export class AnswerDesk {
   readonly #dialect: Dialect;
   readonly #outbox: Outbox;
   readonly #ttlSeconds: number;
+  /** How the names of reply lists begin. */
+  readonly #replyLists: string;
   readonly #recent: Posted[] = [];
   #recentChars = 0;
 
   constructor(redis: Redis, dialect: Dialect, ttlSeconds: number) {
     this.#dialect = dialect;
     this.#ttlSeconds = ttlSeconds;
+    this.#replyLists = dialect.keys.reply("");
     this.#outbox = new Outbox(redis, {
       push: dialect.push,
       repeatable: true,
-      onError: (error, texts, list) =>
-        redis.logger.error(
-          { err: error, list, answers: texts.length },
-          "answers could not be sent",
-        ),
-      onFlush: (texts, list) => this.remember(list, texts),
+      packs: (list) => list.startsWith(this.#replyLists),
+      onError: (error, elements, list) =>
+        redis.logger.error({ err: error, list, elements }, "answers could not be sent"),
+      onFlush: (elements, list) => this.remember(list, elements),
     });
   }
 
@@ -63,11 +64,11 @@ export class AnswerDesk {
     this.#outbox.push(list, text, this.#ttlSeconds);
   }
 
-  remember(list: string, texts: readonly string[]): void {
+  remember(list: string, elements: readonly string[]): void {
     let chars = 0;
-    for (const text of texts) chars += text.length;
+    for (const element of elements) chars += element.length;
     const at = performance.now();
-    this.#recent.push({ list, texts, chars, at });
+    this.#recent.push({ list, elements, chars, at });
     this.#recentChars += chars;
     for (let oldest = this.#recent[0]; oldest !== undefined; oldest = this.#recent[0]) {
       if (this.#recentChars <= REMEMBER_CHARS && at - oldest.at < REMEMBER_MS) break;
@@ -78,11 +79,12 @@ export class AnswerDesk {
 
   /** Sends the remembered answers of these calls once more. */
   again(ids: readonly string[]): void {
-    const wanted = new Set(ids.map((id) => `{"id":${JSON.stringify(id)}`));
-    for (const { list, texts } of [...this.#recent]) {
-      for (const text of texts) {
-        const end = text.indexOf(",");
-        if (wanted.has(text.slice(0, end))) this.post(list, text);
+    const wanted = new Set<unknown>(ids);
+    for (const { list, elements } of [...this.#recent]) {
+      for (const element of elements) {
+        for (const message of [JSON.parse(element)].flat() as { readonly id?: unknown }[]) {
+          if (wanted.has(message.id)) this.post(list, JSON.stringify(message));
+        }
       }
     }
   }
@@ -93,6 +95,6 @@ export class AnswerDesk {
 
   /** Only our own reply lists: nobody makes a worker push into a key of his choice. */
   #shared(to: Addressee): string | undefined {
-    return to.replyTo?.startsWith(this.#dialect.keys.reply("")) ? to.replyTo : undefined;
+    return to.replyTo?.startsWith(this.#replyLists) ? to.replyTo : undefined;
   }
 }

@@ -11,7 +11,6 @@
  *                                                  worker of the second kind took one
  */
 import { ConnectionLostError, isReply, type Redis, type RedisClock } from "@ropeway/core";
-import { CallIds } from "./call-ids.ts";
 import type { Dialect, IncomingAnswer, OutgoingCall, Progress } from "./dialect.ts";
 import { Directory } from "./directory.ts";
 import {
@@ -32,6 +31,7 @@ import type { ClientOptions } from "./options.ts";
 import { Outbox } from "./outbox.ts";
 import { PendingCall, type PendingHost, type Receiver } from "./pending-call.ts";
 import { hasBlmpop } from "./popper.ts";
+import { Receivers } from "./receivers.ts";
 import { Route, splitTarget } from "./route.ts";
 import { move } from "./scripts.ts";
 import { TimerWheel } from "./timer-wheel.ts";
@@ -61,10 +61,9 @@ export class CallDesk implements PendingHost {
   readonly wheel: TimerWheel = new TimerWheel();
   readonly replyList: string;
   readonly #outbox: Outbox;
-  readonly #receivers = new Map<string, Receiver>();
+  readonly #receivers: Receivers;
   readonly #routes = new Map<string, Route>();
   readonly #metrics = new Metrics("client");
-  readonly #ids = new CallIds();
   readonly #looker: Looker;
   #closed = false;
 
@@ -77,9 +76,11 @@ export class CallDesk implements PendingHost {
     this.dialect = wire.dialect;
     this.clock = wire.clock;
     this.options = options;
-    this.replyList = wire.dialect.keys.reply(this.#ids.client);
+    this.#receivers = new Receivers((error, text) =>
+      redis.logger.warn({ err: error, text }, "an answer is not understood"),
+    );
+    this.replyList = wire.dialect.keys.reply(this.#receivers.ids.client);
     this.directory = new Directory(redis, wire.dialect.keys);
-
     this.#outbox = new Outbox(redis, {
       push: wire.dialect.push,
       repeatable: false,
@@ -90,9 +91,7 @@ export class CallDesk implements PendingHost {
       dialect: wire.dialect,
       replyList: this.replyList,
       modern: !options.plainPop && hasBlmpop(redis),
-      onReplies: (texts) => {
-        for (const text of texts) this.#receive(text);
-      },
+      onReplies: (texts) => this.#receivers.receiveAll(texts),
       onGap: () => this.#gap(),
     });
     this.#looker = new Looker(this, this.#receivers);
@@ -130,7 +129,7 @@ export class CallDesk implements PendingHost {
 
   /** A new id; a short one if only workers of ours will see it. */
   nextId(short: boolean): string {
-    return this.#ids.next(short);
+    return this.#receivers.ids.next(short);
   }
 
   /** The deadline on the wire for something that may take so long. */
@@ -159,7 +158,7 @@ export class CallDesk implements PendingHost {
     const head = writeHead(this.deadlineIn(pending.timeoutMs), pending.id);
     const { method } = pending.route;
     const text = this.#bounded(`${head}${middle}${paramsJson(method, params)}}`, method);
-    this.#await(pending, text);
+    this.#await(pending);
     this.#expectReply(pending);
     return text;
   }
@@ -192,7 +191,8 @@ export class CallDesk implements PendingHost {
       traceparent: more.traceparent,
       session: more.session,
     });
-    this.#await(pending, text);
+    pending.extras.text = text;
+    this.#await(pending);
     if (shared) this.#expectReply(pending);
     else this.#watch(pending);
     return text;
@@ -214,8 +214,7 @@ export class CallDesk implements PendingHost {
   }
 
   /** From here on the call is answered, expires, or is given up. */
-  #await(pending: PendingCall, text: string): void {
-    pending.text = text;
+  #await(pending: PendingCall): void {
     this.register(pending);
     this.wheel.set(pending, pending.timeoutMs, pending.sentAt);
   }
@@ -229,11 +228,11 @@ export class CallDesk implements PendingHost {
   /** Delivers what comes under the receiver's id to it, until forget(). */
   register(receiver: Receiver): void {
     if (this.#closed) throw new RpcClosedError("the client");
-    this.#receivers.set(receiver.id, receiver);
+    this.#receivers.add(receiver);
   }
 
   forget(receiver: Receiver): void {
-    this.#receivers.delete(receiver.id);
+    this.#receivers.delete(receiver);
   }
 
   /** Pushes a message with whatever else leaves now. */
@@ -260,12 +259,12 @@ export class CallDesk implements PendingHost {
 
   /** Gives a pending call up: it is taken out of the queue, or its worker is told. */
   async cancel(pending: PendingCall, reason: unknown): Promise<void> {
-    if (!this.#receivers.has(pending.id)) return;
+    if (!this.#receivers.has(pending)) return;
     pending.fail(reason);
     const [removed] = await this.redis.run(
       move,
       [pending.extras.list ?? pending.route.list, pending.route.list],
-      [pending.text, ""],
+      [pending.extras.text as string, ""],
     );
     if (removed === 0) await this.tellWorkers(pending.route.service, cancelText(pending.id));
   }
@@ -278,7 +277,7 @@ export class CallDesk implements PendingHost {
   }
 
   answered(call: PendingCall): void {
-    this.#receivers.delete(call.id);
+    this.#receivers.delete(call);
     this.wheel.clear(call);
     const { onSettled, responseKey, progressKey } = call.extras;
     onSettled?.();
@@ -305,7 +304,7 @@ export class CallDesk implements PendingHost {
   async close(): Promise<void> {
     this.#closed = true;
     const closed = new RpcClosedError("the client");
-    for (const receiver of [...this.#receivers.values()]) receiver.fail(closed);
+    for (const receiver of [...this.#receivers]) receiver.fail(closed);
     this.#looker.stop();
     await this.#outbox.drained();
     await this.inbox.close();
@@ -322,15 +321,6 @@ export class CallDesk implements PendingHost {
     };
     pending.extras.onSettled = () => signal.removeEventListener("abort", onAbort);
     signal.addEventListener("abort", onAbort, { once: true });
-  }
-
-  #receive(text: string): void {
-    try {
-      const message = JSON.parse(text) as Record<string, unknown>;
-      this.#receivers.get(message.id as string)?.receive(message);
-    } catch (error) {
-      this.redis.logger.warn({ err: error, text }, "an answer is not understood");
-    }
   }
 
   #watch(pending: PendingCall): void {
@@ -362,7 +352,7 @@ export class CallDesk implements PendingHost {
     const unknown = error instanceof ConnectionLostError;
     const reason = isReply(error, "WRONGTYPE") ? new WrongKeyTypeError(list, error) : error;
     for (const text of texts) {
-      const receiver = this.#receivers.get(readHead(text)?.id ?? "");
+      const receiver = this.#receivers.get(readHead(text)?.id);
       // It may have arrived, and then its answer will come; its deadline decides if not.
       const again = receiver instanceof PendingCall && receiver.extras.failsOnLoss === true;
       if (unknown && !again) continue;
@@ -373,7 +363,7 @@ export class CallDesk implements PendingHost {
   /** What was popped for us when the connection broke is gone: workers remember it for a while. */
   #gap(): void {
     const missing = new Map<string, string[]>();
-    for (const receiver of this.#receivers.values()) {
+    for (const receiver of this.#receivers) {
       receiver.onGap();
       if (!(receiver instanceof PendingCall) || receiver.extras.responseKey !== undefined) continue;
       const { service } = receiver.route;

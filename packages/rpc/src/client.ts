@@ -124,7 +124,7 @@ export class RpcClient implements AsyncDisposable {
     const answer = this.#desk.dialect.decodeAnswer(parseAnswer(text));
     if (answer === undefined)
       throw new RpcError("PARSE_ERROR", `not an answer: ${text.slice(0, 80)}`);
-    if ("error" in answer) throw errorFromWire(answer.error);
+    if (answer.error !== undefined) throw errorFromWire(answer.error);
     return { result: answer.result };
   }
 

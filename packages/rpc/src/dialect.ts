@@ -53,10 +53,11 @@ export interface Progress {
   readonly message: string;
 }
 
-/** What a popped answer turned out to be. */
-export type IncomingAnswer =
-  | { readonly id: string | undefined; readonly result: unknown; readonly error?: never }
-  | { readonly id: string | undefined; readonly error: unknown; readonly result?: never };
+/** What a popped answer turned out to be; a result unless there is an error. */
+export interface IncomingAnswer {
+  readonly result?: unknown;
+  readonly error?: unknown;
+}
 
 /** One of the two wires. */
 export interface Dialect {

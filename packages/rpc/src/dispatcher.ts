@@ -61,6 +61,7 @@ const SESSIONS_AT_MOST = 100_000;
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #metrics = new Metrics("server");
+  /** Calls that wait for something; those whose handler answers at once never come in here. */
   readonly #running = new Map<string, Run>();
   /** Ids cancelled before their call came. */
   readonly #cancelled = new Recent<string, true>(CANCELLED_AT_MOST);
@@ -168,7 +169,6 @@ export class Dispatcher {
     const running = new RunningCall(this.#options.host, call, where);
     if (streams(call)) this.#options.streams.open(running, method);
     const run: Run = { source, text, call, method, running, began: performance.now() };
-    this.#running.set(call.id, run);
     if (call.traceparent !== undefined) void this.#runTraced(run, call.traceparent);
     else this.#run(run);
   }
@@ -199,6 +199,7 @@ export class Dispatcher {
   }
 
   async #runTraced(run: Run, traceparent: string): Promise<void> {
+    this.#running.set(run.call.id, run);
     const name = `${run.source.service.name}.${run.method.name}`;
     const parent = contextOf(traceparent);
     const span = tracerOf("rpc").startSpan(name, { kind: 1 }, parent);
@@ -222,6 +223,7 @@ export class Dispatcher {
         this.#completeNow(run, value);
         return;
       }
+      this.#running.set(run.call.id, run);
       value.then(
         (settled) => this.#completeNow(run, settled),
         (error) => this.#fail(run, error),
@@ -246,6 +248,7 @@ export class Dispatcher {
 
   #completeNow(run: Run, value: unknown): void {
     if (isAsyncIterable(value) || run.method.output !== undefined) {
+      this.#running.set(run.call.id, run);
       this.#complete(run, value).catch((error) => this.#fail(run, error));
       return;
     }
@@ -306,11 +309,10 @@ export class Dispatcher {
   #finish(run: Run, failed: boolean): void {
     const ms = performance.now() - run.began;
     run.running.finish();
-    this.#running.delete(run.call.id);
+    if (this.#running.size > 0 && this.#running.delete(run.call.id)) this.#options.onSlotFreed();
     run.method.stats.record(ms, failed);
     const { ok, failed: bad } = run.method.attributes;
     this.#metrics.duration(ms, failed ? bad : ok);
-    this.#options.onSlotFreed();
   }
 
   #refuse(source: Source, text: string, refused: { call: Answerable; error: RpcError }): void {

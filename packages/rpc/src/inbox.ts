@@ -40,6 +40,8 @@ const PER_POP = 512;
 const PER_COLLECT = 1_000;
 /** From so many answers on, the next pop is sent before they are delivered. */
 const AHEAD_FROM = 16;
+/** An element as long as this has many of them. */
+const AHEAD_CHARS = 1_024;
 const PUT_BACK_SECONDS = "120";
 
 /** See the top of the file. */
@@ -50,8 +52,6 @@ export class Inbox {
   #connection: BlockingConnection | undefined;
   #popper: Popper | undefined;
   #ahead: Promise<Popped | null> | undefined;
-  /** Ends the pop under way, so that the next one knows more keys; lasts until it is used. */
-  #rearm = new AbortController();
   #waiting = false;
   #armed: ReadonlySet<string> = new Set();
   #rearmScheduled = false;
@@ -83,7 +83,7 @@ export class Inbox {
     this.#rearmScheduled = true;
     process.nextTick(() => {
       this.#rearmScheduled = false;
-      if (this.#waiting) this.#rearm.abort();
+      if (this.#waiting) this.#connection?.interrupt(); // the next pop knows more keys
     });
   }
 
@@ -96,7 +96,7 @@ export class Inbox {
   release(key: string): void {
     this.#watched.delete(key);
     this.#released.add(key);
-    if (this.#waiting && this.#armed.has(key)) this.#rearm.abort();
+    if (this.#waiting && this.#armed.has(key)) this.#connection?.interrupt();
   }
 
   /** Looks under these keys once, now. */
@@ -108,7 +108,7 @@ export class Inbox {
 
   async close(): Promise<void> {
     const closed = this.#loop.close();
-    this.#rearm.abort();
+    this.#connection?.interrupt();
     await closed;
     await this.#ahead?.catch(() => {}); // nobody waits for what it may still have brought
     await this.#connection?.close();
@@ -119,7 +119,8 @@ export class Inbox {
     this.#ahead = undefined; // first: if it failed, the next tick must not find it again
     const popped = await (ahead ?? this.#pop(signal));
     if (popped === null) return 0;
-    if (popped.texts.length >= AHEAD_FROM && !signal.aborted) {
+    const many = popped.texts.length >= AHEAD_FROM || (popped.texts[0]?.length ?? 0) >= AHEAD_CHARS;
+    if (many && !signal.aborted) {
       // The next pop is on its way before these are delivered, so that its answer is there after it.
       this.#ahead = this.#pop(signal);
       this.#ahead.catch(() => {}); // told to the next tick
@@ -128,6 +129,8 @@ export class Inbox {
     if (popped.list === this.#options.replyList) this.#options.onReplies(popped.texts);
     else this.#deliver(popped.list, popped.texts);
     if (this.#watched.size > 1) await this.#collectWatched();
+    // What these answers made the program send leaves before the next pop: somebody waits for it.
+    else if (!many) await nextImmediate();
     return 0;
   }
 
@@ -142,14 +145,9 @@ export class Inbox {
     this.#released.clear(); // from here on they are popped by nobody here
     const lists = [this.#options.replyList, ...this.#watched.keys()];
     this.#armed = this.#watched.size > 0 ? new Set(lists) : NOTHING;
-    if (this.#rearm.signal.aborted) this.#rearm = new AbortController();
     this.#waiting = true;
     try {
-      return await popper.pop(lists, {
-        count: PER_POP,
-        blockMs: BLOCK_MS,
-        signal: this.#rearm.signal,
-      });
+      return await popper.pop(lists, { count: PER_POP, blockMs: BLOCK_MS });
     } catch (error) {
       if (isReply(error, "WRONGTYPE")) await this.#refuseWrongKeys(error);
       throw error;

@@ -97,9 +97,8 @@ export class JsonRpcDialect implements Dialect {
   }
 
   decodeAnswer(value: Readonly<Record<string, unknown>>): IncomingAnswer | undefined {
-    const id = readId(value.id);
-    if (value.error !== undefined && value.error !== null) return { id, error: value.error };
-    return "result" in value ? { id, result: value.result } : undefined;
+    if (value.error === null) return "result" in value ? { result: value.result } : undefined;
+    return value.error !== undefined || "result" in value ? value : undefined;
   }
 
   encodeProgress(progress: Progress): string {

@@ -100,13 +100,11 @@ export class KwDialect implements Dialect {
   }
 
   decodeAnswer(value: Readonly<Record<string, unknown>>): IncomingAnswer | undefined {
-    const id = readId(value.id);
     const failure = [value.err, value.exc].find((text) => text !== undefined && text !== null);
     if (failure !== undefined) {
-      const error = value.rpc ?? { code: RPC_CODES.HANDLER_FAILED, message: String(failure) };
-      return { id, error };
+      return { error: value.rpc ?? { code: RPC_CODES.HANDLER_FAILED, message: String(failure) } };
     }
-    return "res" in value ? { id, result: value.res } : undefined;
+    return "res" in value ? { result: value.res } : undefined;
   }
 
   encodeProgress(progress: Progress): string {

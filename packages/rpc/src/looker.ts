@@ -8,7 +8,8 @@ import type { Dialect } from "./dialect.ts";
 import type { Directory } from "./directory.ts";
 import { RpcError } from "./errors.ts";
 import type { Inbox } from "./inbox.ts";
-import { PendingCall, type Receiver } from "./pending-call.ts";
+import { PendingCall } from "./pending-call.ts";
+import type { Receivers } from "./receivers.ts";
 import { type TimerWheel, WheelEntry } from "./timer-wheel.ts";
 
 /** How long a call waits before it is looked for. */
@@ -27,9 +28,9 @@ export interface LookerHost {
 /** See the top of the file. */
 export class Looker extends WheelEntry {
   readonly #host: LookerHost;
-  readonly #receivers: ReadonlyMap<string, Receiver>;
+  readonly #receivers: Receivers;
 
-  constructor(host: LookerHost, receivers: ReadonlyMap<string, Receiver>) {
+  constructor(host: LookerHost, receivers: Receivers) {
     super();
     this.#host = host;
     this.#receivers = receivers;
@@ -65,7 +66,7 @@ export class Looker extends WheelEntry {
   #late(): Map<string, PendingCall> {
     const now = performance.now();
     const late = new Map<string, PendingCall>();
-    for (const receiver of this.#receivers.values()) {
+    for (const receiver of this.#receivers) {
       if (!(receiver instanceof PendingCall) || receiver.extras.responseKey !== undefined) continue;
       if (now - receiver.sentAt < LOOK_EVERY_MS || late.size >= LOOK_AT_MOST) break;
       if (now < receiver.nextLookAt) continue;
@@ -79,7 +80,7 @@ export class Looker extends WheelEntry {
 /** Hands over an answer that came under a key of the call's own. */
 export function receiveAnswer(pending: PendingCall, text: string): void {
   try {
-    pending.receive(JSON.parse(text) as Record<string, unknown>);
+    pending.receive(JSON.parse(text) as Record<string, unknown>, performance.now());
   } catch (error) {
     pending.fail(new RpcError("PARSE_ERROR", "the answer is not JSON", { cause: error }));
   }

@@ -6,9 +6,11 @@ import { WheelEntry } from "./timer-wheel.ts";
 /** Whoever answers for what comes in under an id. */
 export interface Receiver {
   readonly id: string;
+  /** Its place among the receivers; theirs to set. */
+  number: number;
   readonly route: Route;
-  /** A message of the reply list, parsed. */
-  receive(message: Readonly<Record<string, unknown>>): void;
+  /** A message of the reply list, parsed; `at` is when it came. */
+  receive(message: Readonly<Record<string, unknown>>, at: number): void;
   /** Nothing will come any more. */
   fail(error: unknown): void;
   /** Messages popped for us may have been lost. */
@@ -31,11 +33,10 @@ const IGNORE = (): void => {};
 /** One unary call. */
 export class PendingCall extends WheelEntry implements Receiver {
   readonly id: string;
+  number = 0;
   readonly route: Route;
   readonly sentAt: number = performance.now();
   timeoutMs = 0;
-  /** Its text, to take it out of the queue again. */
-  text = "";
   /** When its documented key is looked at although its answer should come in the reply list. */
   nextLookAt = 0;
   /** What most calls do not have. */
@@ -57,7 +58,7 @@ export class PendingCall extends WheelEntry implements Receiver {
     this.#reject = reject;
   }
 
-  receive(message: Readonly<Record<string, unknown>>): void {
+  receive(message: Readonly<Record<string, unknown>>, at: number): void {
     if (message.progress !== undefined) {
       this.extras.onProgress?.(this.#host.progress(message.progress as Record<string, unknown>));
       return;
@@ -65,8 +66,8 @@ export class PendingCall extends WheelEntry implements Receiver {
     const answer = this.#host.decode(message);
     if (answer === undefined) return; // something this version does not know
     this.#host.answered(this);
-    const failed = "error" in answer;
-    this.route.record(performance.now() - this.sentAt, failed);
+    const failed = answer.error !== undefined;
+    this.route.record(at - this.sentAt, failed);
     if (failed) this.#reject(this.#host.failure(answer.error));
     else this.#resolve(answer.result);
   }
@@ -86,6 +87,8 @@ export class PendingCall extends WheelEntry implements Receiver {
 
 /** What only some calls have. */
 export interface PendingExtras {
+  /** Its text, to take it out of the queue again. */
+  text?: string;
   /** The list it waits in, if that is not the route's. */
   list?: string;
   /** A sending whose outcome is unknown counts as failed. */

@@ -18,7 +18,6 @@ export interface PopOptions {
   /** At most how many. */
   readonly count: number;
   readonly blockMs: number;
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** See the top of the file. */
@@ -33,24 +32,22 @@ export class Popper {
     this.#modern = modern;
   }
 
-  /** null when the time or the signal ended the wait. */
-  async pop(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
+  /** null when its time, or an interruption of the connection, ended the wait. */
+  pop(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
     return this.#modern ? this.#popMany(lists, options) : this.#popThenMore(lists, options);
   }
 
-  async #popMany(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
-    const { count, blockMs, signal } = options;
+  #popMany(lists: readonly string[], { count, blockMs }: PopOptions): Promise<Popped | null> {
     const command = ["BLMPOP", seconds(blockMs), String(lists.length), ...lists];
     command.push(this.#side, "COUNT", String(count));
-    const reply = await this.#connection.send<[string, string[]]>(command, { blockMs, signal });
-    return reply === null ? null : { list: reply[0], texts: reply[1] };
+    return this.#connection.send<[string, string[]]>(command, { blockMs }).then(toPopped);
   }
 
   async #popThenMore(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
-    const { count, blockMs, signal } = options;
+    const { count, blockMs } = options;
     const verb = this.#side === "RIGHT" ? "RPOP" : "LPOP";
     const first = [`B${verb}`, ...lists, seconds(blockMs)];
-    const reply = await this.#connection.send<[string, string]>(first, { blockMs, signal });
+    const reply = await this.#connection.send<[string, string]>(first, { blockMs });
     if (reply === null) return null;
     const [list, text] = reply;
     if (count === 1) return { list, texts: [text] };
@@ -72,6 +69,10 @@ export function nextImmediate(): Promise<void> {
 /** Whether the server knows BLMPOP. */
 export function hasBlmpop(redis: Redis): boolean {
   return atLeast(redis.server, [7, 0]);
+}
+
+function toPopped(reply: [string, string[]] | null): Popped | null {
+  return reply === null ? null : { list: reply[0], texts: reply[1] };
 }
 
 function seconds(ms: number): string {

@@ -258,27 +258,30 @@ export class RpcServer implements AsyncDisposable {
     if (free <= 0 && this.#ahead === undefined) return this.#whileBusy();
     const ahead = this.#ahead;
     this.#ahead = undefined; // first: if it failed, the next tick must not find it again
-    const popped = await (ahead ?? this.#pop(free, signal));
+    const popped = await (ahead ?? this.#pop(free));
     if (popped === null) return 0;
     const left = concurrency - dispatcher.active - popped.texts.length;
     if (left > 0 && popped.texts.length >= AHEAD_FROM && !signal.aborted) {
       // More are on their way for the slots that are left while these are run.
-      this.#ahead = this.#pop(left, signal);
+      this.#ahead = this.#pop(left);
       this.#ahead.catch(() => {}); // told to the next tick
       await nextImmediate();
+      this.#handle(popped);
+    } else {
+      this.#handle(popped);
+      await nextImmediate(); // the answers leave before the next pop: somebody waits for them
     }
-    this.#handle(popped);
     return 0;
   }
 
-  async #pop(free: number, signal: AbortSignal): Promise<Popped | null> {
+  async #pop(free: number): Promise<Popped | null> {
     const { popper, controlList } = this.#parts as Parts;
     const sources = this.#sources as SourceList; // known since start()
     const lists = [controlList, ...sources.next()];
     // Half of the slots at most, so that the other half can be filled meanwhile.
     const count = Math.min(free, Math.max(AHEAD_FROM, Math.ceil(this.#options.concurrency / 2)));
     try {
-      return await popper.pop(lists, { count, blockMs: sources.blockMs, signal });
+      return await popper.pop(lists, { count, blockMs: sources.blockMs });
     } catch (error) {
       if (isReply(error, "WRONGTYPE")) await sources.avoidWrongTypes(error);
       throw error;
@@ -347,7 +350,12 @@ export class RpcServer implements AsyncDisposable {
     const parts = this.#parts;
     if (parts === undefined) return;
     const { dispatcher, desk, streams, clock, blocking, registrar } = parts;
-    await Promise.all([this.#loop.close(), ...this.#custodians.map((each) => each.stop())]);
+    const stopped = Promise.all([
+      this.#loop.close(),
+      ...this.#custodians.map((each) => each.stop()),
+    ]);
+    blocking.interrupt();
+    await stopped;
     const last = await this.#ahead?.catch(() => null); // told by the loop's own error handling
     if (last != null) this.#handle(last);
     await this.#idle(dispatcher, performance.now() + this.#options.closeWithinMs);

@@ -142,7 +142,7 @@ export class Session {
 
   #sentTo(sticky: Sticky, place: Placed): void {
     sticky.member = place.member;
-    sticky.pending.text = sticky.before + place.epoch + sticky.after;
+    sticky.pending.extras.text = sticky.before + place.epoch + sticky.after;
     sticky.pending.extras.list = this.#list(place.member, sticky.pending.route);
   }
 
@@ -219,10 +219,10 @@ export class Session {
     const { member, epoch } = place;
     for (const sticky of this.#waiting) {
       if (sticky.member === "" || sticky.member === member) continue;
-      const { route, text } = sticky.pending;
+      const { route, extras } = sticky.pending;
       const lists = [this.#list(sticky.member, route), this.#list(member, route)];
       const [moved] = await this.#desk.redis.run(move, lists, [
-        text,
+        extras.text as string,
         sticky.before + epoch + sticky.after,
       ]);
       if (moved === 1) this.#sentTo(sticky, place);

@@ -31,6 +31,7 @@ const BEATS_PER_IDLE = 3;
 /** See the top of the file. */
 export class StreamCall extends WheelEntry implements Receiver {
   readonly id: string;
+  number = 0;
   readonly route: Route;
   readonly results: StreamReceiver;
   readonly #desk: CallDesk;
@@ -88,8 +89,8 @@ export class StreamCall extends WheelEntry implements Receiver {
     return this.results;
   }
 
-  receive(message: Readonly<Record<string, unknown>>): void {
-    this.#heardAt = performance.now();
+  receive(message: Readonly<Record<string, unknown>>, at: number): void {
+    this.#heardAt = at;
     if (typeof message.ctl === "string") {
       const first = this.#control === undefined;
       this.#control = message.ctl;

@@ -33,10 +33,10 @@ describe.each(dialects.map((dialect) => [dialect.name, dialect] as const))("%s",
 
   test("results and errors are read back as they were written", () => {
     const result = JSON.parse(dialect.encodeResult("i", '{"x":[null]}', true));
-    expect(dialect.decodeAnswer(result)).toEqual({ id: "i", result: { x: [null] } });
+    expect(dialect.decodeAnswer(result)).toMatchObject({ result: { x: [null] } });
     const error = { code: -32601, message: "no", data: { a: 1 } };
     const failed = JSON.parse(dialect.encodeError("i", error, true));
-    expect(dialect.decodeAnswer(failed)).toEqual({ id: "i", error });
+    expect(dialect.decodeAnswer(failed)).toMatchObject({ error });
   });
 
   test("progress is read back as it was written", () => {
@@ -119,10 +119,7 @@ test("a kw failure is read from err or from exc, and an empty one is a failure t
     expect(dialect.decodeAnswer(answer)).toMatchObject({ error: { message: "E: x" } });
   }
   expect(dialect.decodeAnswer({ err: "" })).toMatchObject({ error: { message: "" } });
-  expect(dialect.decodeAnswer({ res: null, verbose: false })).toEqual({
-    id: undefined,
-    result: null,
-  });
+  expect(dialect.decodeAnswer({ res: null, verbose: false })).toEqual({ result: null });
 });
 
 test("a kw call without kw, or with null, has no arguments; positional ones are refused", () => {
