@@ -307,3 +307,29 @@ test("params that cannot be written as JSON are an INVALID_PARAMS at the caller"
   await expect(client.call("demo.echo", [ring])).rejects.toMatchObject({ code: "INVALID_PARAMS" });
   await expect(client.call("demo.echo", [1n])).rejects.toMatchObject({ code: "INVALID_PARAMS" });
 });
+
+test("answers that are ready together come as one element of a reply list, those under a key of their own as they are", async () => {
+  await stage.serve(echo);
+  const list = keys.reply("me");
+  const call = (id: string, more: object) =>
+    JSON.stringify({ id, version: "2", method: "echo", params: [id], ...more });
+  await stage.server.command(
+    "LPUSH",
+    REQUEST,
+    ...["a", "b", "c"].map((id) => call(id, { rt: list })),
+    ...["d", "e"].map((id) => call(id, {})),
+  );
+  await eventually(async () => {
+    const elements = (await stage.server.command("LRANGE", list, "0", "-1")) as string[];
+    expect(elements.reverse().flatMap((element) => JSON.parse(element))).toEqual(
+      ["a", "b", "c"].map((id) => ({ id, result: id })),
+    );
+  });
+  const [one] = (await stage.server.command("LRANGE", list, "0", "-1")) as string[];
+  expect(JSON.parse(one ?? "")).toBeInstanceOf(Array);
+  expect(Number(await stage.server.command("TTL", list))).toBeGreaterThan(0);
+  for (const id of ["d", "e"]) {
+    const answer = await stage.server.command("BRPOP", keys.response("", id), "3");
+    expect(JSON.parse((answer as string[])[1] ?? "")).toEqual({ id, result: id });
+  }
+});
