@@ -2,10 +2,12 @@
 --
 -- KEYS  1 endpoint  2 breaker of its origin
 -- ARGV  1 ms after which a probe that never reported is forgotten  2 ms to wait for a probe
+--       3 ms to wait for an endpoint that is paused
 -- Returns {"go"} | {"probe"} this call decides whether the breaker closes | {"disabled", reason}
 --       | {"hold", ms, why}
-local known = redis.call('HMGET', KEYS[1], 'disabled', 'held')
+local known = redis.call('HMGET', KEYS[1], 'disabled', 'held', 'paused')
 if known[1] then return { 'disabled', known[1] } end
+if known[3] then return { 'hold', tonumber(ARGV[3]), 'the endpoint is paused' } end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local held = tonumber(known[2] or 0)

@@ -3,13 +3,28 @@
 -- With a reservation their time moves a little into the future, so that each due key goes to one of
 -- many dispatchers; one that dies before get() only makes the key late by the reservation.
 --
--- KEYS  1 timer  2 paused
+-- Keys that are paused are passed over where they stand; they are few (pause.lua sees to that), so
+-- that a look goes by them all.
+--
+-- KEYS  1 timer  2 paused  3 paused keys
 -- ARGV  1 at most so many keys  2 reservation in ms, 0 none
 -- Returns {ms to the next key or -1, score of the reservation or "", key, score, key, score ...}
 if redis.call('EXISTS', KEYS[2]) == 1 then return { '-1', '' } end
 local time = redis.call('TIME')
 local now = string.format('%d.%06d', time[1], time[2])
-local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'WITHSCORES', 'LIMIT', 0, ARGV[1])
+local most = tonumber(ARGV[1])
+local paused = redis.call('SCARD', KEYS[3])
+local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'WITHSCORES', 'LIMIT', 0, most + paused)
+if paused > 0 then
+  local passed = {}
+  for i = 1, #found, 2 do
+    if #passed == 2 * most then break end
+    if redis.call('SISMEMBER', KEYS[3], found[i]) == 0 then
+      passed[#passed + 1], passed[#passed + 2] = found[i], found[i + 1]
+    end
+  end
+  found = passed
+end
 local later = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
 local wait = '-1'
 if later[2] then

@@ -23,7 +23,8 @@ if tonumber(ARGV[5]) > 0 then
   redis.call('HSET', endpoint, 'held', math.max(held, now + tonumber(ARGV[5])))
 end
 if ARGV[6] ~= '' then redis.call('HSET', endpoint, 'disabled', ARGV[6]) end
-if redis.call('HEXISTS', endpoint, 'disabled') == 1 then
+local lasting = redis.call('HMGET', endpoint, 'disabled', 'paused')
+if lasting[1] or lasting[2] then
   redis.call('PERSIST', endpoint)
 else
   redis.call('PEXPIRE', endpoint, ARGV[10])

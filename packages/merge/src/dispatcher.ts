@@ -130,7 +130,7 @@ export class Dispatcher implements AsyncDisposable {
     const { keys } = this.#queue;
     const found = await this.#queue.redis.run(
       scripts.due,
-      [keys.timer, keys.paused],
+      [keys.timer, keys.paused, keys.pausedKeys],
       [Math.min(free, MOST_KEYS), this.#options.reserveMs],
     );
     const launched = found.keys.filter((due) => this.#admit({ ...due, reserved: found.reserved }));

@@ -51,6 +51,8 @@ export interface Endpoint {
   /** Until when the receiver asked to wait, ms since 1970. */
   readonly heldUntil: number | undefined;
   readonly disabled: string | undefined;
+  /** An operator lets what comes due for it wait. */
+  readonly paused: boolean;
   readonly breaker: "closed" | "open" | "half-open";
   /** Until when the breaker is open, ms since 1970. */
   readonly openUntil: number | undefined;
@@ -70,6 +72,8 @@ const report: Script = defineScript(new URL("../lua/report.lua", import.meta.url
 const BELIEF_MS = 1_000;
 const PROBE_MS = 60_000;
 const PROBE_WAIT_MS = 1_000;
+/** What is due for a paused endpoint is looked at again this often; so it fires this late after the pause. */
+const PAUSED_MS = 15_000;
 const REMEMBER_MS = 604_800_000;
 
 /** Health of all targets of one prefix. */
@@ -98,7 +102,7 @@ export class EndpointHealth implements AsyncDisposable {
   async admit(url: string): Promise<Admission> {
     if (this.#fine.has(url)) return { verdict: "go" };
     const keys = [this.#keys.endpoint(url), this.#keys.breaker(new URL(url).origin)];
-    const admission = await this.#redis.run(admit, keys, [PROBE_MS, PROBE_WAIT_MS]);
+    const admission = await this.#redis.run(admit, keys, [PROBE_MS, PROBE_WAIT_MS, PAUSED_MS]);
     if (admission.verdict === "go") this.#fine.set(url, { count: 0, status: "" });
     return admission;
   }
@@ -194,6 +198,7 @@ export async function readEndpoint(
     at: Number(known.at ?? 0),
     heldUntil: held > now ? held : undefined,
     disabled: known.disabled,
+    paused: known.paused !== undefined,
     breaker: open === 0 ? "closed" : open > now ? "open" : "half-open",
     openUntil: open > now ? open : undefined,
   };

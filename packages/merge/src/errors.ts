@@ -52,6 +52,15 @@ export class OutOfMemoryError extends RopewayError {
   }
 }
 
+/** As many keys are paused as can be; pausing an endpoint, or all, is without such a limit. */
+export class TooManyPausedError extends RopewayError {
+  constructor(key: string, most: number) {
+    super("TOO_MANY_PAUSED", `${show(key)} cannot be paused: ${most} keys are paused already`, {
+      details: { key, most },
+    });
+  }
+}
+
 /** There is no dead letter with this id. */
 export class UnknownLetterError extends RopewayError {
   constructor(id: string) {

@@ -12,6 +12,7 @@ export {
   LeaseLostError,
   LockedError,
   OutOfMemoryError,
+  TooManyPausedError,
   UnknownEndpointError,
   UnknownLetterError,
   WebhookVerificationError,

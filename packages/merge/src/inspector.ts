@@ -1,7 +1,12 @@
 /** What an operator sees and does: the keys and their items, dead letters, endpoints, pause. */
 import { isReply, type Reply } from "@ropeway/core";
 import { type Endpoint, readEndpoint } from "./endpoint-health.ts";
-import { OutOfMemoryError, UnknownEndpointError, UnknownLetterError } from "./errors.ts";
+import {
+  OutOfMemoryError,
+  TooManyPausedError,
+  UnknownEndpointError,
+  UnknownLetterError,
+} from "./errors.ts";
 import { type Item, readItems } from "./item.ts";
 import { checkKey } from "./keys.ts";
 import type { MergeQueue } from "./queue.ts";
@@ -18,6 +23,8 @@ export interface PendingKey {
   readonly items: number;
   /** `sending`: a dispatcher has it; `retrying`: it failed and waits for the next attempt. */
   readonly state: "waiting" | "sending" | "retrying";
+  /** An operator keeps it from being handed out. */
+  readonly paused: boolean;
   readonly attempts: number;
   /** Why the last attempt failed. */
   readonly error: string | undefined;
@@ -67,10 +74,15 @@ export interface MergeStats {
   readonly endpoints: number;
   /** How long the oldest due key has been due, ms; 0 if none is. */
   readonly oldestDueMs: number;
+  /** Whether nothing at all is handed out. */
   readonly paused: boolean;
+  /** Keys that are paused one by one. */
+  readonly pausedKeys: number;
 }
 
 const PAGE = 50;
+/** Every look for due keys goes by all of them. */
+const MOST_PAUSED = 1_000;
 
 /** The operator's view of a queue. */
 export class Inspector {
@@ -95,10 +107,9 @@ export class Inspector {
   /** One key and its oldest items. */
   async peek(key: string, limit: number = PAGE): Promise<PeekedKey> {
     checkKey(key);
-    const seen = await this.#queue.redis.run(scripts.peek, this.#queue.keys.unit(key), [
-      key,
-      limit,
-    ]);
+    const { keys, redis } = this.#queue;
+    const all = [...keys.unit(key), keys.pausedKeys];
+    const seen = await redis.run(scripts.peek, all, [key, limit]);
     const { state } = seen;
     const out = state.batch !== undefined;
     return {
@@ -107,6 +118,7 @@ export class Inspector {
       ontime: seen.ontime,
       items: seen.items,
       state: seen.lockMs !== -2 ? "sending" : out ? "retrying" : "waiting",
+      paused: seen.paused,
       attempts: Number(state.attempts ?? 0),
       error: state.error,
       data: seen.data,
@@ -134,18 +146,29 @@ export class Inspector {
 
   /** Deletes everything that is queued under the key. */
   remove(key: string): Promise<scripts.Removed> {
-    return this.#queue.redis.run(scripts.remove, this.#queue.keys.unit(key), [key]);
+    const { keys, redis } = this.#queue;
+    return redis.run(scripts.remove, [...keys.unit(key), keys.pausedKeys], [key]);
   }
 
-  /** Nothing is handed out until resume(); pushes are still accepted. */
-  async pause(): Promise<void> {
-    await this.#send(["SET", this.#queue.keys.paused, "1"]);
+  /** Nothing, or nothing of one key, is handed out until resume(); pushes are still accepted. */
+  async pause(key?: string): Promise<void> {
+    const { keys, redis } = this.#queue;
+    if (key === undefined) {
+      await this.#send(["SET", keys.paused, "1"]);
+      return;
+    }
+    checkKey(key);
+    const done = await redis.run(scripts.pause, [keys.pausedKeys], [key, MOST_PAUSED]);
+    if (done === 0) throw new TooManyPausedError(key, MOST_PAUSED);
   }
 
-  /** Ends a pause. */
-  async resume(): Promise<void> {
-    await this.#send(["DEL", this.#queue.keys.paused]);
-    await this.#send(["PUBLISH", this.#queue.keys.channel, "insert"]);
+  /** Ends the pause of all, or of one key: what is due fires now. Says whether there was a pause. */
+  async resume(key?: string): Promise<boolean> {
+    const { keys } = this.#queue;
+    const end = key === undefined ? ["DEL", keys.paused] : ["SREM", keys.pausedKeys, key];
+    const ended = await this.#send<number>(end);
+    await this.#send(["PUBLISH", keys.channel, "insert"]);
+    return ended === 1;
   }
 
   /** The dead letters, newest first. */
@@ -211,24 +234,25 @@ export class Inspector {
     return { entries: found.filter((endpoint) => endpoint !== undefined), cursor: next };
   }
 
-  /** Lets a target be called again: after a 410, a hold or an open breaker. */
+  /** Lets a target be called again: after a 410, a pause, a hold or an open breaker. */
   async enable(url: string): Promise<void> {
     const { keys } = this.#queue;
     const breaker = keys.breaker(new URL(url).origin);
     // One misspelt letter must not look like success while the receiver stays disabled.
     const known = await this.#send<number>(["EXISTS", keys.endpoint(url), breaker]);
     if (known === 0) throw new UnknownEndpointError(url);
-    await this.#send(["HDEL", keys.endpoint(url), "disabled", "held"]);
+    await this.#send(["HDEL", keys.endpoint(url), "disabled", "paused", "held"]);
     await this.#send(["DEL", breaker]);
   }
 
   /** Stops a target from being called: what comes due for it becomes a dead letter. */
   async disable(url: string, reason: string): Promise<void> {
-    const { keys } = this.#queue;
-    const time = await this.#send<readonly string[]>(["TIME"]);
-    await this.#send(["ZADD", keys.endpoints, time[0] ?? "0", url]);
-    await this.#send(["HSET", keys.endpoint(url), "disabled", reason]);
-    await this.#send(["PERSIST", keys.endpoint(url)]);
+    await this.#mark(url, "disabled", reason);
+  }
+
+  /** Lets what comes due for a target wait until enable(), which ends it within seconds. */
+  async pauseEndpoint(url: string): Promise<void> {
+    await this.#mark(url, "paused", "1");
   }
 
   /** The queue in numbers. */
@@ -236,12 +260,13 @@ export class Inspector {
     const { keys } = this.#queue;
     const [sec, usec] = await this.#send<readonly string[]>(["TIME"]);
     const now = Number(sec) + Number(usec) / 1e6;
-    const [count, due, dead, endpoints, paused, first] = await Promise.all([
+    const [count, due, dead, endpoints, paused, pausedKeys, first] = await Promise.all([
       this.#send<number>(["ZCARD", keys.timer]),
       this.#send<number>(["ZCOUNT", keys.timer, "-inf", now]),
       this.#send<number>(["ZCARD", keys.dead]),
       this.#send<number>(["ZCARD", keys.endpoints]),
       this.#send<number>(["EXISTS", keys.paused]),
+      this.#send<number>(["SCARD", keys.pausedKeys]),
       this.#send<readonly string[]>(["ZRANGE", keys.timer, 0, 0, "WITHSCORES"]),
     ]);
     const oldest = Math.max(0, (now - Number(first[1] ?? now)) * 1_000);
@@ -252,7 +277,17 @@ export class Inspector {
       endpoints,
       oldestDueMs: oldest,
       paused: paused === 1,
+      pausedKeys,
     };
+  }
+
+  /** Writes about a target what stays until enable(). */
+  async #mark(url: string, field: "disabled" | "paused", value: string): Promise<void> {
+    const { keys } = this.#queue;
+    const time = await this.#send<readonly string[]>(["TIME"]);
+    await this.#send(["ZADD", keys.endpoints, time[0] ?? "0", url]);
+    await this.#send(["HSET", keys.endpoint(url), field, value]);
+    await this.#send(["PERSIST", keys.endpoint(url)]);
   }
 
   async #search(cursor: string, limit: number, search: string): Promise<Page<PendingKey>> {

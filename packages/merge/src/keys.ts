@@ -20,6 +20,7 @@
  *   p:dead:ID:data           hash     as in the queue
  *   p:idempotency:K KEY      string   the answer to a push, for its repetitions; expires
  *   p:paused                 string   exists while nothing is handed out
+ *   p:paused:keys            set      keys that are not handed out
  *   p:broken                 zset     keys whose list is no list, by when that was noticed
  *   p:endpoints              zset     URL -> last use
  *   p:endpoint:URL           hash     health of one target
@@ -62,6 +63,11 @@ export class MergeKeys {
   /** String. */
   get paused(): string {
     return `${this.prefix}:paused`;
+  }
+
+  /** Set. */
+  get pausedKeys(): string {
+    return `${this.prefix}:paused:keys`;
   }
 
   /** Sorted set. */

@@ -172,7 +172,7 @@ export class MergeQueue implements AsyncDisposable {
     this.#seen = signal.count;
     const found = await this.redis.run(
       scripts.due,
-      [this.keys.timer, this.keys.paused],
+      [this.keys.timer, this.keys.paused, this.keys.pausedKeys],
       [LOOK_AHEAD, 0],
     );
     let again: string | undefined;

@@ -62,6 +62,11 @@ export const sieve: Script<number> = defineScript(file("sieve"), { parse: count 
 export const replay: Script<number> = defineScript(file("replay"), { parse: count });
 export const discard: Script<number> = defineScript(file("discard"), { parse: count });
 
+export const pause: Script<number> = defineScript(file("pause"), {
+  parse: count,
+  idempotent: true,
+});
+
 export const sendNow: Script<number> = defineScript(file("send-now"), {
   parse: count,
   idempotent: true,
@@ -132,13 +137,14 @@ export interface Peeked {
   readonly data: Readonly<Record<string, string>>;
   readonly heads: readonly Buffer[];
   readonly bodies: readonly Buffer[];
+  readonly paused: boolean;
 }
 
 export const peek: Script<Peeked> = defineScript(file("peek"), {
   binary: true,
   idempotent: true,
   parse: (reply) => {
-    const [score, items, lockMs, state, data, heads, bodies] = reply as readonly [
+    const [score, items, lockMs, state, data, heads, bodies, paused] = reply as readonly [
       Buffer,
       number,
       number,
@@ -146,9 +152,11 @@ export const peek: Script<Peeked> = defineScript(file("peek"), {
       readonly Buffer[],
       readonly Buffer[],
       readonly Buffer[],
+      number,
     ];
     const ontime = score.length === 0 ? undefined : Number(score);
-    return { ontime, items, lockMs, state: fields(state), data: fields(data), heads, bodies };
+    const known = { state: fields(state), data: fields(data), paused: paused === 1 };
+    return { ontime, items, lockMs, heads, bodies, ...known };
   },
 });
 

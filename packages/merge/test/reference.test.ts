@@ -44,6 +44,7 @@ test("the wire page lists every key", () => {
   const all = [
     keys.channel,
     keys.paused,
+    keys.pausedKeys,
     keys.broken,
     keys.endpoints,
     keys.endpoint("URL"),

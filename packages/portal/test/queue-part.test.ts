@@ -130,6 +130,26 @@ test("endpoints are disabled and enabled, and the queue is paused and resumed", 
   expect(await ask("/api/queue/stats")).toMatchObject({ paused: false });
 });
 
+test("one key is paused and resumed, and so is one endpoint", async () => {
+  const url = "https://example.com/mended";
+  const post = (path: string, body: object) => ask(path, { method: "POST", body });
+  await post("/api/queue/key/pause", { key: KEY });
+  await queue.push(KEY, "1", { ontime: 4_000_000_000 });
+  expect((await ask("/api/queue/keys?search=digest")).entries).toMatchObject([
+    { key: KEY, paused: true },
+  ]);
+  expect(await ask(PATH)).toMatchObject({ batches: [{ paused: true }] });
+  expect(await ask("/api/queue/stats")).toMatchObject({ paused: false, pausedKeys: 1 });
+  expect(await post("/api/queue/key/resume", { key: KEY })).toEqual({ wasPaused: true });
+  expect(await post("/api/queue/key/resume", { key: KEY })).toEqual({ wasPaused: false });
+  expect(await ask("/api/queue/stats")).toMatchObject({ pausedKeys: 0 });
+  await ask(PATH, { method: "DELETE" });
+  await post("/api/queue/endpoints/pause", { url });
+  expect((await ask("/api/queue/endpoints")).entries).toMatchObject([{ url, paused: true }]);
+  await post("/api/queue/endpoints/enable", { url });
+  expect((await ask("/api/queue/endpoints")).entries).toEqual([]);
+});
+
 test("a wrong v3 request is a problem of the portal that names the parameter", async () => {
   const answer = await stage.ask(`${PATH}?ontime=soon`, {
     method: "POST",

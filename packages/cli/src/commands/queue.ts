@@ -15,8 +15,8 @@ export function queueCommand(): CliCommand {
     lettersVerb(),
     replayVerb(),
     endpointsVerb(),
-    verbOf("pause", "Fire nothing until resumed"),
-    verbOf("resume", "End a pause"),
+    pauseVerb("pause", "Fire nothing, or nothing of one merge key and URL, until resumed"),
+    pauseVerb("resume", "End a pause"),
   ]) {
     queue.addCommand(verb);
   }
@@ -61,6 +61,16 @@ function targetVerb(name: "peek" | "send-now" | "delete", summary: string): CliC
     .addOption(method());
 }
 
+function pauseVerb(name: "pause" | "resume", summary: string): CliCommand {
+  return verbOf(name, summary)
+    .argument("[merge-key]", "the merge key; everything if it is left out")
+    .argument("[url]", "the URL")
+    .addOption(method())
+    .explains(
+      'For a merge key that starts with "-" these are the items that are queued now, not those pushed later.',
+    );
+}
+
 function listVerb(): CliCommand {
   return verbOf("list", "List the keys that wait, soonest first")
     .option("--search <text>", "only keys that contain this")
@@ -84,6 +94,7 @@ function replayVerb(): CliCommand {
 function endpointsVerb(): CliCommand {
   return verbOf("endpoints", "List the receivers and their health, last used first")
     .option("--enable <url>", "call this one again")
-    .option("--disable <url>", "call this one no more")
+    .option("--disable <url>", "call this one no more; what comes due for it becomes a dead letter")
+    .option("--pause <url>", "let what comes due for this one wait until it is enabled")
     .option("--limit <number>", "how many at most", "50");
 }

@@ -69,8 +69,9 @@ async function list(context: Context): Promise<void> {
     output.result(entries.slice(0, limit), (keys) => {
       output.table(
         ["FIRES", "ITEMS", "STATE", "ATTEMPTS", "KEY", "ERROR"],
-        keys.map(({ ontime, items, state, attempts, key, error = "" }) => {
-          return [when(ontime), String(items), state, String(attempts), key, error];
+        keys.map(({ ontime, items, state, paused, attempts, key, error = "" }) => {
+          const shown = paused ? "paused" : state;
+          return [when(ontime), String(items), shown, String(attempts), key, error];
         }),
       );
     });
@@ -91,8 +92,8 @@ async function peek(context: Context): Promise<void> {
       }));
     output.result(found, (batches) => {
       if (batches.length === 0) output.line("nothing is queued");
-      for (const { ontime, items, state, oldest } of batches) {
-        output.line(`${items} item(s), ${state}, fires ${when(ontime)}`);
+      for (const { ontime, items, state, paused, oldest } of batches) {
+        output.line(`${items} item(s), ${paused ? "paused" : state}, fires ${when(ontime)}`);
         for (const { id, body } of oldest) output.line(`  ${id}  ${body}`);
       }
     });
@@ -178,6 +179,7 @@ async function endpoints(context: Context): Promise<void> {
     if (typeof options.disable === "string") {
       await inspector.disable(urlOf(options.disable), "disabled by an operator");
     }
+    if (typeof options.pause === "string") await inspector.pauseEndpoint(urlOf(options.pause));
     const { entries } = await inspector.endpoints({ limit: limitOf(options) });
     output.result(entries, (all) => {
       output.table(
@@ -192,16 +194,40 @@ async function endpoints(context: Context): Promise<void> {
 }
 
 async function pause(context: Context): Promise<void> {
+  const { output } = context;
   await withQueue(context, async ({ inspector }) => {
-    await inspector.pause();
-    context.output.result({ paused: true }, () => context.output.line("nothing fires any more"));
+    if (context.arguments[0] === undefined) {
+      await inspector.pause();
+      output.result({ paused: true }, () => output.line("nothing fires any more"));
+      return;
+    }
+    let items = 0;
+    const keys = await keysOf(inspector, targetOf(context));
+    for (const key of keys) {
+      await inspector.pause(key);
+      items += (await inspector.peek(key, 0)).items;
+    }
+    output.result({ paused: true, keys: keys.length, items }, () =>
+      output.line(`${items} item(s) of ${keys.length} key(s) wait until resumed`),
+    );
   });
 }
 
 async function resume(context: Context): Promise<void> {
+  const { output } = context;
   await withQueue(context, async ({ inspector }) => {
-    await inspector.resume();
-    context.output.result({ paused: false }, () => context.output.line("firing again"));
+    if (context.arguments[0] === undefined) {
+      await inspector.resume();
+      output.result({ paused: false }, () => output.line("firing again"));
+      return;
+    }
+    let resumed = 0;
+    for (const key of await keysOf(inspector, targetOf(context))) {
+      if (await inspector.resume(key)) resumed += 1;
+    }
+    output.result({ paused: false, keys: resumed }, () =>
+      output.line(resumed === 0 ? "it was not paused" : `${resumed} key(s) fire again`),
+    );
   });
 }
 
@@ -281,8 +307,9 @@ function when(seconds: number | undefined): string {
   return new Date(seconds * 1_000).toISOString();
 }
 
-function stateOf({ disabled, breaker, heldUntil }: Endpoint): string {
+function stateOf({ disabled, paused, breaker, heldUntil }: Endpoint): string {
   if (disabled !== undefined) return `disabled: ${disabled}`;
+  if (paused) return "paused";
   if (breaker !== "closed") return `breaker ${breaker}`;
   return heldUntil === undefined ? "fine" : `waits until ${when(heldUntil / 1_000)}`;
 }

@@ -89,6 +89,24 @@ test("dead letters are listed and replayed, endpoints disabled and enabled, firi
   expect(await json("resume")).toEqual({ paused: false });
 });
 
+test("one key or one receiver is paused and resumed", async () => {
+  await json("push", "k", URL, "1", "--ontime", "4000000000");
+  expect(await json("pause", "k", URL)).toEqual({ paused: true, keys: 1, items: 1 });
+  expect((await ropeway("list")).stdout).toContain("paused");
+  expect((await ropeway("peek", "k", URL)).stdout).toContain("1 item(s), paused, fires");
+  expect(await json("list")).toMatchObject([{ paused: true, state: "waiting" }]);
+  expect(await json("resume", "k", URL)).toEqual({ paused: false, keys: 1 });
+  expect((await ropeway("resume", "k", URL)).stdout).toBe("it was not paused\n");
+  await json("push", "--ontime", "4000000000", "--", "-job", URL, "2");
+  await json("push", "--ontime", "4000000000", "--", "-job", URL, "3");
+  expect(await json("pause", "--", "-job", URL)).toEqual({ paused: true, keys: 2, items: 2 });
+  expect(await json("resume", "--", "-job", URL)).toEqual({ paused: false, keys: 2 });
+  expect((await ropeway("pause", "k")).code).toBe(2);
+  expect(await json("endpoints", "--pause", URL)).toMatchObject([{ url: URL, paused: true }]);
+  expect((await ropeway("endpoints")).stdout).toContain("paused");
+  expect(await json("endpoints", "--enable", URL)).toEqual([]);
+});
+
 test("a replay of all meets each letter once, even if it dies again at once", async () => {
   const dispatcher = await Dispatcher.start(queue, async () => ({ kind: "dead", reason: "gone" }));
   for (const name of ["a", "b", "c"]) await json("push", name, URL, "1");

@@ -49,6 +49,7 @@ export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   JOB_NOT_FOUND: { status: 404, title: "There is no such job" },
   METHOD_NOT_ALLOWED: { status: 405, title: "Not with this method" },
   JOB_STATE: { status: 409, title: "The job's state does not allow this" },
+  TOO_MANY_PAUSED: { status: 409, title: "Too many keys are paused" },
   PASSWORD_CONFLICT: { status: 409, title: "The password was changed meanwhile" },
   BODY_TOO_LARGE: { status: 413, title: "The body is too large" },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "The content type is not supported" },

@@ -8,6 +8,7 @@ export interface QueueKey {
   readonly ontime: number | null;
   readonly items: number;
   readonly state: "waiting" | "sending" | "retrying";
+  readonly paused: boolean;
   readonly attempts: number;
   readonly error: string | null;
 }
@@ -20,6 +21,7 @@ const keyShape = {
   state: z
     .enum(["waiting", "sending", "retrying"])
     .describe("sending: a dispatcher has it; retrying: it failed and waits for the next attempt."),
+  paused: z.boolean().describe("It is not handed out until it is resumed."),
   attempts: z.int(),
   error: z.string().nullable().describe("Why the last attempt failed."),
 };
@@ -103,6 +105,7 @@ export interface EndpointView {
   readonly at: number;
   readonly heldUntil: number | null;
   readonly disabled: string | null;
+  readonly paused: boolean;
   readonly breaker: "closed" | "open" | "half-open";
   readonly openUntil: number | null;
 }
@@ -114,6 +117,7 @@ const endpoint = z.object({
   at: z.number().describe("When it was last called, ms since 1970."),
   heldUntil: z.number().nullable().describe("Until when it asked us to wait, ms since 1970."),
   disabled: z.string().nullable().describe("Why it is not called any more."),
+  paused: z.boolean().describe("What comes due for it waits."),
   breaker: z.enum(["closed", "open", "half-open"]),
   openUntil: z.number().nullable(),
 });
@@ -134,6 +138,7 @@ export interface QueueStats {
   readonly endpoints: number;
   readonly oldestDueMs: number;
   readonly paused: boolean;
+  readonly pausedKeys: number;
 }
 export const QueueStats: z.ZodType<QueueStats> = z.object({
   keys: z.int().describe("Keys with something in them."),
@@ -141,5 +146,6 @@ export const QueueStats: z.ZodType<QueueStats> = z.object({
   deadLetters: z.int(),
   endpoints: z.int(),
   oldestDueMs: z.number().describe("How long the oldest due key has been due."),
-  paused: z.boolean(),
+  paused: z.boolean().describe("Whether nothing at all is handed out."),
+  pausedKeys: z.int().describe("Keys that are paused one by one."),
 });

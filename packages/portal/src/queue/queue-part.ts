@@ -48,6 +48,7 @@ const Url = z.object({ url: z.url({ protocol: /^https?$/ }) });
 const Id = z.object({ id: z.string().regex(/^[\w-]{1,64}$/) });
 const Count = z.object({ items: z.int() });
 const Removal = z.object({ deleted: z.int(), sending: z.int() });
+const Resumed = z.object({ wasPaused: z.boolean() });
 const NO_BODY = z.undefined().describe("Done.");
 
 /** The part for a merge queue. */
@@ -121,6 +122,30 @@ function addKeys(app: PortalApp, inspector: Inspector): void {
     "/api/queue/key/send-now",
     { ...operate, schema: { summary: "Fire a key now", body: Key, response: { 200: Count } } },
     async (request) => ({ items: await inspector.sendNow(request.body.key) }),
+  );
+  app.post(
+    "/api/queue/key/pause",
+    {
+      ...operate,
+      schema: {
+        summary: "Keep a key from firing until resumed",
+        description: "It may be paused before it has items; pushes are still accepted.",
+        body: Key,
+        response: { 204: NO_BODY },
+      },
+    },
+    async (request, reply) => {
+      await inspector.pause(request.body.key);
+      return reply.code(204).send();
+    },
+  );
+  app.post(
+    "/api/queue/key/resume",
+    {
+      ...operate,
+      schema: { summary: "Let a key fire again", body: Key, response: { 200: Resumed } },
+    },
+    async (request) => ({ wasPaused: await inspector.resume(request.body.key) }),
   );
   app.delete(
     "/api/queue/key",
@@ -212,6 +237,22 @@ function addEndpoints(app: PortalApp, inspector: Inspector): void {
     },
     async (request, reply) => {
       await inspector.enable(request.body.url);
+      return reply.code(204).send();
+    },
+  );
+  app.post(
+    "/api/queue/endpoints/pause",
+    {
+      ...operate,
+      schema: {
+        summary: "Let what comes due for a target wait",
+        description: "Until it is enabled; then it fires within seconds.",
+        body: Url,
+        response: { 204: NO_BODY },
+      },
+    },
+    async (request, reply) => {
+      await inspector.pauseEndpoint(request.body.url);
       return reply.code(204).send();
     },
   );
@@ -311,14 +352,12 @@ function addMetrics(registry: Registry, inspector: Inspector): void {
   });
 }
 
-function keyView({ key, target, ontime, items, state, attempts, error }: PendingKey): QueueKey {
+function keyView(pending: PendingKey): QueueKey {
+  const { key, target, ontime, items, state, paused, attempts, error } = pending;
   return {
-    key,
+    ...{ key, items, state, paused, attempts },
     target: target === undefined ? null : { ...target },
     ontime: ontime ?? null,
-    items,
-    state,
-    attempts,
     error: error ?? null,
   };
 }

@@ -95,8 +95,8 @@ export class V3Desk {
     const peeked = await Promise.all(keys.map((key) => this.#inspector.peek(key, PEEKED)));
     const batches = peeked
       .filter(({ items }) => items > 0)
-      .map(({ ontime, items, state, attempts, error, oldest }) => ({
-        ...{ ontime, items, state, attempts, error },
+      .map(({ ontime, items, state, paused, attempts, error, oldest }) => ({
+        ...{ ontime, items, state, paused, attempts, error },
         oldest: oldest.map(({ id, pushedAt, contentType = "application/json", body }) => ({
           ...{ id, pushedAt: pushedAt / 1_000, contentType },
           body: body.toString("utf8"),

@@ -1,0 +1,113 @@
+import { connect, type Redis } from "@ropeway/core";
+import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Dispatcher, HttpDispatcher, Inspector, keyOf, MergeQueue } from "../src/index.ts";
+import { Receiver } from "./receiver.ts";
+
+let server: RedisServer;
+let redis: Redis;
+let prefixes = 0;
+
+beforeAll(async () => {
+  server = await startRedis();
+  redis = await connect(server.url);
+});
+
+afterAll(async () => {
+  await redis.close();
+  await server.close();
+});
+
+function fresh(): { queue: MergeQueue; inspector: Inspector } {
+  prefixes += 1;
+  const queue = new MergeQueue(redis, { prefix: `p${prefixes}` });
+  return { queue, inspector: new Inspector(queue) };
+}
+
+async function dispatch(queue: MergeQueue, seen: string[]): Promise<Dispatcher> {
+  return Dispatcher.start(queue, async ({ key, items }) => {
+    seen.push(`${key}:${items.map(({ body }) => String(body))}`);
+  });
+}
+
+test("a paused key is passed over, takes pushes, keeps its time, and fires when it is resumed", async () => {
+  const { queue, inspector } = fresh();
+  await inspector.pause("k");
+  await queue.push("k", "1", { ontime: 5 });
+  await queue.push("k", "2", { ontime: 6, overwrite: "always" });
+  await queue.push("free", "3");
+  const seen: string[] = [];
+  await using _dispatcher = await dispatch(queue, seen);
+  await eventually(() => expect(seen).toEqual(["free:3"]));
+  expect(await inspector.peek("k")).toMatchObject({ paused: true, items: 2, ontime: 6 });
+  expect(await inspector.sendNow("k")).toBe(2);
+  expect(await queue.schedule()).toEqual({ waitMs: undefined });
+  expect(await inspector.stats()).toMatchObject({ paused: false, pausedKeys: 1, keys: 1 });
+  expect((await inspector.list()).entries).toMatchObject([{ key: "k", paused: true }]);
+  expect(await inspector.resume("k")).toBe(true);
+  expect(await inspector.resume("k")).toBe(false);
+  await eventually(() => expect(seen).toEqual(["free:3", "k:1,2"]));
+  expect((await inspector.stats()).pausedKeys).toBe(0);
+  await queue.close();
+});
+
+test("however many paused keys are due first, the others fire", async () => {
+  const { queue, inspector } = fresh();
+  for (let i = 0; i < 200; i++) {
+    await queue.push(`early${i}`, "x", { ontime: 1 + i });
+    await inspector.pause(`early${i}`);
+  }
+  for (let i = 0; i < 100; i++) await queue.push(`late${i}`, "y", { ontime: 1_000 + i });
+  const seen: string[] = [];
+  await using _dispatcher = await dispatch(queue, seen);
+  await eventually(() => expect(seen).toHaveLength(100));
+  expect(seen.every((each) => each.startsWith("late"))).toBe(true);
+});
+
+test("a pause outlives the last item of its key, but not a single item that is deleted", async () => {
+  const { queue, inspector } = fresh();
+  const single = keyOf({ mergeKey: "-s", method: "POST", url: "http://a.test/" }, "id1");
+  for (const key of ["k", single]) {
+    await queue.push(key, "1", { ontime: 4_000_000_000 });
+    await inspector.pause(key);
+    expect(await inspector.remove(key)).toEqual({ deleted: 1, sending: 0 });
+  }
+  expect((await inspector.peek("k")).paused).toBe(true);
+  expect((await inspector.peek(single)).paused).toBe(false);
+});
+
+test("only so many keys can be paused, and the refusal says so", async () => {
+  const { queue, inspector } = fresh();
+  const many = Array.from({ length: 1_000 }, (_, i) => `k${i}`);
+  await server.command("SADD", queue.keys.pausedKeys, ...many);
+  await expect(inspector.pause("one more")).rejects.toMatchObject({
+    code: "TOO_MANY_PAUSED",
+    details: { key: "one more", most: 1_000 },
+  });
+  await inspector.pause("k7"); // is paused already
+  await expect(inspector.pause("k:data")).rejects.toMatchObject({ code: "INVALID_KEY" });
+});
+
+test("what is due for a paused endpoint waits without attempts, the rest of its origin goes on", async () => {
+  const { queue, inspector } = fresh();
+  await using receiver = await Receiver.start();
+  const key = (mergeKey: string, path: string) =>
+    keyOf({ mergeKey, method: "POST", url: receiver.url(path) }, "");
+  await inspector.pauseEndpoint(receiver.url("/mended"));
+  await queue.push(key("a", "/mended"), "1");
+  await queue.push(key("a", "/fine"), "2");
+  await using _dispatcher = await HttpDispatcher.start(queue, { targets: ["loopback"] });
+  await eventually(async () => {
+    expect(receiver.requests.map(({ path }) => path)).toEqual(["/fine"]);
+    expect(await inspector.peek(key("a", "/mended"))).toMatchObject({
+      state: "retrying",
+      attempts: 0,
+      error: "the endpoint is paused",
+    });
+  });
+  const paused = (await inspector.endpoints()).entries.filter((each) => each.paused);
+  expect(paused.map(({ url }) => url)).toEqual([receiver.url("/mended")]);
+  await inspector.enable(receiver.url("/mended"));
+  await inspector.sendNow(key("a", "/mended"));
+  await eventually(() => expect(receiver.bodies()).toEqual([[2], [1]]));
+});
