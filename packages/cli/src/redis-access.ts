@@ -12,6 +12,7 @@ import {
 } from "@ropeway/core";
 import type { Context } from "./context.ts";
 import { NoRedisError } from "./errors.ts";
+import { withTls } from "./redis-tls.ts";
 import { readSecret } from "./secret.ts";
 import type { LoadedSettings } from "./settings/load.ts";
 import { homeAt } from "./up/home.ts";
@@ -28,10 +29,11 @@ export interface RedisPlace {
 }
 
 /** The Redis of redis.url; undefined if none is set. */
-export function configuredRedis({ values, origins }: LoadedSettings): RedisPlace | undefined {
+export function configuredRedis(settings: LoadedSettings): RedisPlace | undefined {
+  const { values, origins } = settings;
   const url = values["redis.url"];
   if (url === undefined) return undefined;
-  const endpoint = parseEndpoint(url);
+  const endpoint = withTls(parseEndpoint(url), settings);
   const file = values["redis.passwordFile"];
   const password = endpoint.password ?? (file === undefined ? undefined : readSecret(file));
   return {

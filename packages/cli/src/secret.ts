@@ -1,6 +1,5 @@
 /** Secrets that stand in the environment or in a file of their own. */
-import { readFileSync } from "node:fs";
-import { UnreadableFileError } from "./errors.ts";
+import { fileText } from "./file-text.ts";
 import type { LoadedSettings } from "./settings/load.ts";
 import type { SettingKey } from "./settings/table.ts";
 
@@ -16,9 +15,5 @@ export function secretOf(
 
 /** The text of a secret's file, without the line's end that editors add. */
 export function readSecret(path: string): string {
-  try {
-    return readFileSync(path, "utf8").replace(/\r?\n$/, "");
-  } catch (error) {
-    throw new UnreadableFileError(path, `${(error as NodeJS.ErrnoException).code}`, error);
-  }
+  return fileText(path).replace(/\r?\n$/, "");
 }

@@ -1,4 +1,5 @@
 import { type CliCommand, defineCommand } from "../cli-command.ts";
+import { redisKeys } from "../settings/table.ts";
 
 /** `ropeway doctor`: looks at everything, changes nothing, says what to change. */
 export function doctorCommand(): CliCommand {
@@ -6,7 +7,7 @@ export function doctorCommand(): CliCommand {
     "doctor",
     "Check Redis, this machine and the settings, and say what to change",
   )
-    .uses("home", "redis.url", "redis.passwordFile", "portal.host", "portal.port", "queue.port")
+    .uses(...redisKeys, "portal.host", "portal.port", "queue.port")
     .explains("Changes nothing. Exits with 1 if a check fails; warnings do not count.")
     .runs(async (context) => (await import("../doctor/examine.ts")).examine(context));
 }

@@ -1,6 +1,7 @@
 import { Option } from "commander";
 import { type CliCommand, defineCommand } from "../cli-command.ts";
 import type { VerbName } from "../jobs/verbs.ts";
+import { redisKeys } from "../settings/table.ts";
 
 /** `ropeway jobs ...`: the task queues, looked at and handled directly in their Redis. */
 export function jobsCommand(): CliCommand {
@@ -25,7 +26,7 @@ export function jobsCommand(): CliCommand {
 
 function verbOf(name: VerbName, summary: string): CliCommand {
   return defineCommand(name, summary)
-    .uses("home", "redis.url", "redis.passwordFile", "prefix")
+    .uses(...redisKeys, "prefix")
     .runs(async (context) => (await import("../jobs/verbs.ts")).verbs[name](context));
 }
 

@@ -1,5 +1,6 @@
 import { Option } from "commander";
 import { type CliCommand, defineCommand } from "../cli-command.ts";
+import { redisKeys } from "../settings/table.ts";
 
 type Verbs = typeof import("../queue/verbs.ts");
 
@@ -25,7 +26,7 @@ export function queueCommand(): CliCommand {
 
 function verbOf(name: string, summary: string): CliCommand {
   return defineCommand(name, summary)
-    .uses("home", "redis.url", "redis.passwordFile", "prefix")
+    .uses(...redisKeys, "prefix")
     .runs(async (context) =>
       (await import("../queue/verbs.ts")).verbs[name as keyof Verbs["verbs"]](context),
     );

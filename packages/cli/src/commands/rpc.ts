@@ -1,5 +1,6 @@
 import { Option } from "commander";
 import { type CliCommand, defineCommand } from "../cli-command.ts";
+import { redisKeys } from "../settings/table.ts";
 
 type Verbs = typeof import("../rpc/verbs.ts");
 
@@ -14,7 +15,7 @@ export function rpcCommand(): CliCommand {
 
 function verbOf(name: string, summary: string): CliCommand {
   return defineCommand(name, summary)
-    .uses("home", "redis.url", "redis.passwordFile")
+    .uses(...redisKeys)
     .runs(async (context) =>
       (await import("../rpc/verbs.ts")).verbs[name as keyof Verbs["verbs"]](context),
     );

@@ -23,6 +23,9 @@ export interface Settings {
   readonly prefix: string;
   readonly "redis.url": string | undefined;
   readonly "redis.passwordFile": string | undefined;
+  readonly "redis.caFile": string | undefined;
+  readonly "redis.certFile": string | undefined;
+  readonly "redis.keyFile": string | undefined;
   readonly "portal.host": string;
   readonly "portal.port": number;
   readonly "portal.trustProxy": readonly string[];
@@ -89,6 +92,24 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     default: undefined,
     example: "/run/secrets/redis-password",
     doc: "A file that holds the password of redis.url, for a URL without one.",
+  },
+  "redis.caFile": {
+    kind: pathKind,
+    default: undefined,
+    example: "/etc/ropeway/redis-ca.pem",
+    doc: "A file with the certificates, in PEM, of the authorities that a rediss:// URL is checked with. Unless it is set, those that Node trusts.",
+  },
+  "redis.certFile": {
+    kind: pathKind,
+    default: undefined,
+    example: "/etc/ropeway/redis-client.pem",
+    doc: "A file with our own certificate, in PEM, for a Redis that asks for one (tls-auth-clients); with redis.keyFile.",
+  },
+  "redis.keyFile": {
+    kind: pathKind,
+    default: undefined,
+    example: "/run/secrets/redis-client-key.pem",
+    doc: "A file with the key of redis.certFile, in PEM and without a passphrase.",
   },
   "portal.host": {
     kind: textKind,
@@ -221,6 +242,12 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
 };
 
 export const settingKeys: readonly SettingKey[] = Object.keys(table) as SettingKey[];
+
+/** The settings that say which Redis a command talks to, and how. */
+export const redisKeys: readonly SettingKey[] = [
+  "home",
+  ...settingKeys.filter((key) => key.startsWith("redis.")),
+];
 
 /** The setting of a key, whatever its type. */
 export function specOf(key: SettingKey): SettingSpec<unknown> {

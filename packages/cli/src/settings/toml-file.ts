@@ -1,8 +1,8 @@
 /** A settings file, read into keys with the line each of them stands on. */
-import { readFileSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import { UnreadableFileError } from "../errors.ts";
+import { fileText } from "../file-text.ts";
 
 /** One `key = value` of the file; a section in brackets is part of the key. */
 export interface TomlEntry {
@@ -21,7 +21,7 @@ export interface TomlFile {
 /** Reads a file of settings; what is wrong with it is an UnreadableFileError with its line. */
 export function readTomlFile(path: string): TomlFile {
   const name = basename(path);
-  const source = readSource(path);
+  const source = fileText(path);
   let root: Record<string, unknown>;
   try {
     root = parse(source);
@@ -37,15 +37,6 @@ export function readTomlFile(path: string): TomlFile {
     return { key, value, where: line === undefined ? name : `${name}:${line}` };
   });
   return { entries, folder: dirname(path) };
-}
-
-function readSource(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new UnreadableFileError(path, code === "ENOENT" ? "there is no such file" : `${code}`);
-  }
 }
 
 /** An empty table counts as a leaf, so that a misspelt section is noticed even then. */
