@@ -187,7 +187,7 @@ export async function readEndpoint(
     redis.send<readonly string[]>(["TIME"], { key: keys.timer, repeatable: true }),
   ]);
   if (Object.keys(known).length === 0) return undefined;
-  const now = Number(time[0]) * 1_000;
+  const now = Number(time[0]) * 1_000 + Number(time[1]) / 1_000;
   const held = Number(known.held ?? 0);
   const open = Number(breaker.until ?? 0);
   return {

@@ -108,6 +108,19 @@ test("a single item is an array too; a key with - gets the body alone, with its 
   );
 });
 
+test.each([
+  ["PUT", 201],
+  ["PATCH", 202],
+  ["DELETE", 204],
+  ["GET", 299],
+])("%s is called as such, and %i means delivered", async (method, status) => {
+  receiver.answer = (_, response) => response.writeHead(status).end();
+  await dispatch();
+  await queue.push(keyOf({ mergeKey: "k", url: receiver.url("/a,b?c=d,e"), method }, ""), "1");
+  await empty();
+  expect(receiver.requests).toMatchObject([{ method, path: "/a,b?c=d,e", body: "[1]" }]);
+});
+
 test("a receiver that is down for a while gets the same batch under the same id", async () => {
   let answers = 0;
   receiver.answer = (_, response) => {

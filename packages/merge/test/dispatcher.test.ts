@@ -212,6 +212,21 @@ test("a partial verdict tries only the failed items again, in order, in front of
   await eventually(async () => expect(await keysLeft(queue)).toEqual([]));
 });
 
+test("items that fail in part to the last are a dead letter, the others have arrived", async () => {
+  const queue = fresh();
+  await queue.pushAll(
+    "k",
+    ["a", "b"].map((body) => ({ body })),
+  );
+  const partly = async () => ({ kind: "partial", failed: [0], reason: "never" }) as const;
+  await dispatch(queue, partly, { maxAttempts: 2 });
+  const inspector = new Inspector(queue);
+  await eventually(async () => expect((await inspector.letters()).entries).toHaveLength(1));
+  const [letter] = (await inspector.letters()).entries;
+  expect(String((await inspector.letterItems(letter?.id ?? ""))[0]?.body)).toBe("a");
+  expect(letter).toMatchObject({ items: 1, reason: expect.stringContaining("2 attempts") });
+});
+
 test("a hold does not count as an attempt", async () => {
   const queue = fresh();
   const attempts: number[] = [];

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { type BackoffOptions, backoffDelay } from "@ropeway/core";
 import { expect, test } from "vitest";
 import { deliveryOptions } from "../src/delivery.ts";
 import { dispatcherOptions } from "../src/dispatcher-options.ts";
@@ -7,6 +8,8 @@ import { MergeKeys } from "../src/keys.ts";
 import { INSTRUMENTS } from "../src/metrics.ts";
 import { queueOptions } from "../src/options.ts";
 
+const defaultsOf = (table: Readonly<Record<string, { default: unknown }>>) =>
+  Object.fromEntries(Object.entries(table).map(([name, spec]) => [name, spec.default]));
 const read = (name: string) =>
   readFileSync(new URL(`../../../docs/${name}`, import.meta.url), "utf8");
 
@@ -36,6 +39,18 @@ test("the guide lists every option with its default", () => {
       expect(guide, name).toContain(`| \`${name}\` | ${shown} |`);
     }
   }
+});
+
+test("twelve attempts take about a day, as the guide says", () => {
+  const { retry, maxAttempts } = { ...defaultsOf(dispatcherOptions) };
+  const pauses = Array.from({ length: Number(maxAttempts) - 1 }, (_, i) =>
+    backoffDelay(i + 1, retry as BackoffOptions),
+  );
+  const hours = pauses.reduce((sum, ms) => sum + ms, 0) / 3_600_000;
+  expect(maxAttempts).toBe(12);
+  expect(hours).toBeGreaterThan(16);
+  expect(hours).toBeLessThan(30);
+  expect(pauses[0]).toBeLessThanOrEqual(6_000);
 });
 
 test("the wire page lists every key", () => {

@@ -3,7 +3,7 @@
 import { connect, type Redis } from "@ropeway/core";
 import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { MergeQueue } from "../src/index.ts";
+import { Inspector, MergeQueue } from "../src/index.ts";
 
 let server: RedisServer;
 let redis: Redis;
@@ -288,6 +288,35 @@ describe("bugs of the seed's library, put right", () => {
     await queue.push("k", "a");
     expect(await queue.wait(20_000)).toBe("push");
     expect(await queue.schedule()).toEqual({ key: "k", waitMs: 0 });
+  });
+
+  test("an ontime of 0, less or none is now", async () => {
+    for (const ontime of [0, -5, undefined]) {
+      const before = await redisNow();
+      await queue.push("k", "a", ontime === undefined ? {} : { ontime });
+      expect(await score()).toBeGreaterThanOrEqual(before - 0.001);
+      expect(await score()).toBeLessThanOrEqual(await redisNow());
+      await server.command("FLUSHALL");
+    }
+  });
+
+  test("an earlier time shortens the wait, and a deletion ends it", async () => {
+    const now = await redisNow();
+    await queue.push("k", "a", { ontime: now + 100 });
+    expect((await queue.schedule()).waitMs).toBeGreaterThan(90_000);
+    await queue.push("k", "b", { ontime: now + 10, overwrite: "always" });
+    expect((await queue.schedule()).waitMs).toBeLessThanOrEqual(10_000);
+    await new Inspector(queue).remove("k");
+    expect(await queue.schedule()).toEqual({ waitMs: undefined });
+  });
+
+  test("whoever holds the lock may get again with its token, and the lock lasts anew", async () => {
+    await pushTen();
+    await queue.get("k", { number: 2, timeoutMs: 1_000, token: "mine" });
+    const again = await queue.get("k", { number: 3, timeoutMs: 60_000, token: "mine" });
+    expect(texts(again?.items)).toEqual(["task0", "task1", "task2"]);
+    expect(await server.command("PTTL", "p:queue:k:locker")).toBeGreaterThan(1_000);
+    expect(await queue.complete("k", "mine")).toBe(7);
   });
 
   test("11: times keep their milliseconds", async () => {

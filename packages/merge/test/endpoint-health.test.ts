@@ -1,0 +1,133 @@
+import { connect, type Redis } from "@ropeway/core";
+import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { EndpointHealth, readEndpoint } from "../src/endpoint-health.ts";
+import { Inspector, MergeQueue } from "../src/index.ts";
+
+const URL_A = "http://a.test/one";
+const SIBLING = "http://a.test/two";
+const OTHER = "http://b.test/one";
+
+let server: RedisServer;
+let redis: Redis;
+let queue: MergeQueue;
+let inspector: Inspector;
+
+beforeAll(async () => {
+  server = await startRedis();
+  redis = await connect(server.url);
+  queue = new MergeQueue(redis, { prefix: "p" });
+  inspector = new Inspector(queue);
+});
+
+afterAll(async () => {
+  await redis.close();
+  await server.close();
+});
+
+beforeEach(() => server.command("FLUSHALL"));
+
+/** As every dispatcher has one; two of them share what they know through Redis. */
+const open = (openMs = 60_000, maxOpenMs = 600_000) =>
+  new EndpointHealth(redis, queue.keys, { threshold: 3, openMs, maxOpenMs });
+const down = { outcome: "down", status: "503" } as const;
+const breakerOf = async (url: string) => (await readEndpoint(redis, queue.keys, url))?.breaker;
+const openMs = async (url: string) => {
+  const [seconds] = (await server.command("TIME")) as string[];
+  const until = (await readEndpoint(redis, queue.keys, url))?.openUntil ?? 0;
+  return until - Number(seconds) * 1_000;
+};
+
+test("failures in a row open the breaker of the origin, for every dispatcher and URL of it", async () => {
+  await using one = open();
+  await using two = open();
+  for (const health of [one, two, one]) {
+    expect(await health.admit(URL_A)).toEqual({ verdict: "go" });
+    await health.report(URL_A, down);
+  }
+  const held = { verdict: "hold", reason: "the circuit breaker is open" };
+  expect(await two.admit(URL_A)).toMatchObject(held);
+  expect(await two.admit(SIBLING)).toMatchObject(held);
+  expect(await two.admit(OTHER)).toEqual({ verdict: "go" });
+});
+
+test("a success or a refusal in between starts the count anew", async () => {
+  await using health = open();
+  for (const outcome of ["ok", "refused"] as const) {
+    await health.report(URL_A, down);
+    await health.report(URL_A, down);
+    await health.report(URL_A, { outcome, status: "400" });
+  }
+  await health.report(URL_A, down);
+  expect(await breakerOf(URL_A)).toBe("closed");
+});
+
+test("half open, one call is let through as a probe and the others wait for it", async () => {
+  await using health = open(1);
+  for (let i = 0; i < 3; i++) await health.report(URL_A, down);
+  await eventually(async () => expect(await breakerOf(URL_A)).toBe("half-open"));
+  const first = await eventually(async () => {
+    const admission = await health.admit(URL_A);
+    expect(admission.verdict).toBe("probe");
+    return admission;
+  });
+  expect(first).toEqual({ verdict: "probe" });
+  expect(await health.admit(SIBLING)).toMatchObject({
+    verdict: "hold",
+    reason: "the circuit breaker waits for a probe",
+  });
+  await health.report(URL_A, { outcome: "ok", status: "200" });
+  expect(await health.admit(SIBLING)).toEqual({ verdict: "go" });
+  expect(await breakerOf(URL_A)).toBe("closed");
+});
+
+test("each probe that fails keeps it open twice as long, up to the longest", async () => {
+  await using health = open(60_000, 200_000);
+  for (let i = 0; i < 3; i++) await health.report(URL_A, down);
+  const breaker = queue.keys.breaker("http://a.test");
+  for (const expected of [120_000, 200_000, 200_000]) {
+    await server.command("HSET", breaker, "until", "1"); // its time is over
+    expect(await health.admit(URL_A)).toEqual({ verdict: "probe" });
+    await health.report(URL_A, down);
+    expect(await openMs(URL_A)).toBeGreaterThan(expected - 5_000);
+    expect(await openMs(URL_A)).toBeLessThanOrEqual(expected + 1_000);
+  }
+});
+
+test("a probe that never reports is forgotten, so that another can be sent", async () => {
+  await using health = open(1);
+  for (let i = 0; i < 3; i++) await health.report(URL_A, down);
+  await eventually(async () => expect((await health.admit(URL_A)).verdict).toBe("probe"));
+  const breaker = queue.keys.breaker("http://a.test");
+  await server.command("HSET", breaker, "probe", "1");
+  expect(await health.admit(URL_A)).toEqual({ verdict: "probe" });
+});
+
+test("Retry-After and a 410 are for the endpoint, not for its origin, and enabling ends both", async () => {
+  await using health = open();
+  const asked = { outcome: "refused", status: "429", retryAfterMs: 50_000 } as const;
+  await health.report(URL_A, asked);
+  expect(await health.admit(URL_A)).toMatchObject({ verdict: "hold" });
+  expect(await health.admit(SIBLING)).toEqual({ verdict: "go" });
+  await health.report(SIBLING, { outcome: "refused", status: "410", disable: "gone" });
+  expect(await health.admit(SIBLING)).toEqual({ verdict: "disabled", reason: "gone" });
+  await inspector.enable(URL_A);
+  await inspector.enable(SIBLING);
+  expect(await health.admit(URL_A)).toEqual({ verdict: "go" });
+  expect(await health.admit(SIBLING)).toEqual({ verdict: "go" });
+});
+
+test("successes are written together, and all of them by close", async () => {
+  const health = open();
+  for (let i = 0; i < 5; i++) {
+    expect(await health.admit(URL_A)).toEqual({ verdict: "go" });
+    await health.report(URL_A, { outcome: "ok", status: "204" });
+  }
+  await health.close();
+  expect(await readEndpoint(redis, queue.keys, URL_A)).toMatchObject({
+    delivered: 5,
+    failed: 0,
+    status: "204",
+  });
+  expect(await server.command("PTTL", queue.keys.endpoint(URL_A))).toBeGreaterThan(600_000_000);
+});

@@ -1,0 +1,78 @@
+// What happens between two scripts, where no caller can be stopped: the scripts themselves are called.
+import { connect, type Redis } from "@ropeway/core";
+import { type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { MergeQueue } from "../src/index.ts";
+import * as scripts from "../src/scripts.ts";
+
+let server: RedisServer;
+let redis: Redis;
+let queue: MergeQueue;
+
+beforeAll(async () => {
+  server = await startRedis();
+  redis = await connect(server.url);
+  queue = new MergeQueue(redis, { prefix: "p" });
+});
+
+afterAll(async () => {
+  await redis.close();
+  await server.close();
+});
+
+beforeEach(() => server.command("FLUSHALL"));
+
+const look = (most: number, reserveMs: number) => {
+  const { timer, paused, pausedKeys } = queue.keys;
+  return redis.run(scripts.due, [timer, paused, pausedKeys], [most, reserveMs]);
+};
+const take = (reserved: string, token: string) =>
+  redis.run(scripts.get, queue.keys.unit("k"), [
+    ...["k", 10, 60_000, token, "msg_1", 0],
+    ...[1, 1, reserved, "1.000"],
+  ]);
+
+test("a due key is reserved for one look, and comes again when nobody locks it", async () => {
+  await queue.push("k", "a", { ontime: 1 });
+  const first = await look(10, 60_000);
+  expect(first.keys).toEqual([{ key: "k", score: "1" }]);
+  const second = await look(10, 60_000);
+  expect(second.keys).toEqual([]);
+  expect(second.nextMs).toBeGreaterThan(50_000);
+  await server.command("ZADD", "p:timer", "1", "k"); // the reservation is over
+  expect((await look(10, 60_000)).keys).toHaveLength(1);
+});
+
+test("a key that is postponed between being found and being locked is not fired early", async () => {
+  await queue.push("k", "a", { ontime: 1 });
+  const { reserved } = await look(10, 60_000);
+  const [seconds] = (await server.command("TIME")) as string[];
+  const tomorrow = Number(seconds) + 86_400;
+  await queue.push("k", "b", { ontime: tomorrow, overwrite: "always" });
+  expect(await take(reserved, "t1")).toEqual({ status: "moved" });
+  expect(await server.command("EXISTS", "p:queue:k:locker")).toBe(0);
+  expect(Number(await server.command("ZSCORE", "p:timer", "k"))).toBe(tomorrow);
+});
+
+test("a key that another reserved meanwhile is left to it", async () => {
+  await queue.push("k", "a", { ontime: 1 });
+  const { reserved } = await look(10, 60_000);
+  await server.command("ZADD", "p:timer", "1", "k"); // that reservation ended
+  const other = await look(10, 90_000);
+  expect(await take(reserved, "t1")).toEqual({ status: "moved" });
+  expect(await take(other.reserved, "t2")).toMatchObject({ status: "ok", attempt: 1 });
+});
+
+test("a key that was made due earlier meanwhile is taken all the same", async () => {
+  await queue.push("k", "a", { ontime: 1 });
+  const { reserved } = await look(10, 60_000);
+  await queue.push("k", "b", { ontime: 2, overwrite: "always" });
+  expect(await take(reserved, "t1")).toMatchObject({ status: "ok" });
+});
+
+test("a look takes no more keys than it was asked for, the oldest first", async () => {
+  for (let i = 0; i < 5; i++) await queue.push(`k${i}`, "x", { ontime: 10 - i });
+  expect((await look(2, 60_000)).keys.map(({ key }) => key)).toEqual(["k4", "k3"]);
+  await server.command("SADD", "p:paused:keys", "k2");
+  expect((await look(2, 60_000)).keys.map(({ key }) => key)).toEqual(["k1", "k0"]);
+});
