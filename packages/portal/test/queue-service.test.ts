@@ -222,9 +222,15 @@ describe("bad requests", () => {
     },
   );
 
+  test("what is wrong with a body is told, also far behind its beginning", async () => {
+    const answer = await post(path("k"), `{"to": "${"x".repeat(100)}", "id": ...}`);
+    expect((await json(answer)).detail).toMatch(/but must be JSON \(Unexpected token.*\)$/);
+  });
+
   test("a body that is not UTF-8 is not JSON", async () => {
     const answer = await post(path("k"), Buffer.from([0x22, 0xff, 0x22]));
     expect(answer.status).toBe(400);
+    expect((await json(answer)).detail).toContain("not UTF-8");
     expect(await stored()).toBe(0);
   });
 

@@ -79,7 +79,7 @@ export function readQuery(query: Readonly<Record<string, unknown>>): PushQuery {
 export function readBody(target: Target, body: Buffer, contentType: string | undefined): PushBody {
   const json = jsonOf(body);
   if (!isSingle(target.mergeKey)) {
-    if (json === undefined) throw new InvalidArgumentError("body", preview(body), "JSON");
+    if (json === undefined) throw notJson(body);
     return { content: json, contentType: undefined };
   }
   const type = contentType?.trim() ?? "";
@@ -119,6 +119,16 @@ function jsonOf(body: Buffer): string | undefined {
   }
 }
 
-function preview(body: Buffer): string {
-  return body.subarray(0, 60).toString("utf8");
+/** Says where it stops to be JSON: a long body looks fine at its beginning. */
+function notJson(body: Buffer): InvalidArgumentError {
+  const beginning = body.subarray(0, 60).toString("utf8");
+  let why = "it is not UTF-8";
+  if (isUtf8(body)) {
+    try {
+      JSON.parse(body.toString("utf8"));
+    } catch (error) {
+      why = (error as Error).message;
+    }
+  }
+  return new InvalidArgumentError("body", beginning, `JSON (${why})`);
 }
