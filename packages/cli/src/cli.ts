@@ -75,7 +75,7 @@ function quiet(command: CliCommand, stdout: Sink): void {
 }
 
 function contextOf(invocation: Invocation, world: CliWorld, output: Output): Context {
-  const { env, cwd, signal } = world;
+  const { env, cwd, signal, stdin } = world;
   const { options, flags } = invocation;
   let loaded: LoadedSettings | undefined;
   const settings = () => {
@@ -85,7 +85,7 @@ function contextOf(invocation: Invocation, world: CliWorld, output: Output): Con
     }
     return loaded;
   };
-  return { env, cwd, signal, output, settings, options, arguments: invocation.arguments };
+  return { env, cwd, signal, stdin, output, settings, options, arguments: invocation.arguments };
 }
 
 function outputFor(world: CliWorld, options: Readonly<Record<string, unknown>>): Output {

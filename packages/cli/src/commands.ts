@@ -11,6 +11,7 @@ import { portalCommand } from "./commands/portal.ts";
 import { queueCommand } from "./commands/queue.ts";
 import { rpcCommand } from "./commands/rpc.ts";
 import { upCommand } from "./commands/up.ts";
+import { userCommand } from "./commands/user.ts";
 import { versionCommand } from "./commands/version.ts";
 
 export const commands: readonly (() => CliCommand)[] = [
@@ -19,6 +20,7 @@ export const commands: readonly (() => CliCommand)[] = [
   queueCommand,
   jobsCommand,
   rpcCommand,
+  userCommand,
   doctorCommand,
   configCommand,
   completionCommand,

@@ -1,4 +1,5 @@
 /** What a command's handler is given. */
+import type { Readable } from "node:stream";
 import type { Output } from "./output.ts";
 import type { LoadedSettings } from "./settings/load.ts";
 
@@ -6,6 +7,7 @@ import type { LoadedSettings } from "./settings/load.ts";
 export interface World {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
+  readonly stdin: Readable & { readonly isTTY?: boolean };
   /** Aborted by the first Ctrl-C or SIGTERM; the reason is the signal's name. */
   readonly signal: AbortSignal;
 }

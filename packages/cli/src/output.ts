@@ -63,6 +63,11 @@ export class Output {
     if (!this.json) this.#stderr.write(`${text}\n`);
   }
 
+  /** A question, or the end of one, to whoever sits at the terminal. */
+  prompt(text: string): void {
+    this.#stderr.write(text);
+  }
+
   /** What went wrong without ending the command. */
   warn(text: string): void {
     const warning = JSON.stringify({ warning: text });

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { type CliWorld, runCli } from "../src/cli.ts";
 
 /** What one run of the CLI inside this process printed and returned. */
@@ -25,6 +26,7 @@ export async function speak(
     stderr: sink("stderr"),
     env: {},
     cwd: "/nonexistent",
+    stdin: Readable.from([]),
     signal: new AbortController().signal,
     ...rest,
   });

@@ -120,6 +120,13 @@ export class CrossSiteError extends RopewayError {
   }
 }
 
+/** Nobody has an account of that name. */
+export class UnknownAccountError extends RopewayError {
+  constructor(username: string) {
+    super("UNKNOWN_ACCOUNT", `there is no account ${show(username)}`, { details: { username } });
+  }
+}
+
 /** The password was changed by someone else between reading and writing it. */
 export class PasswordConflictError extends RopewayError {
   constructor(username: string) {

@@ -35,7 +35,7 @@ async function withQueue(context: Context, work: (opened: Opened) => Promise<voi
 async function push(context: Context): Promise<void> {
   const { options, output } = context;
   const target = targetOf(context);
-  const body = context.arguments[2] ?? (await readAll(process.stdin));
+  const body = context.arguments[2] ?? (await readAll(context.stdin));
   if (!isSingle(target.mergeKey)) checkJson(body);
   await withQueue(context, async ({ queue }) => {
     const id = newItemId();

@@ -3,6 +3,8 @@
  * "Admin" cannot pass for "admin"; they are kept in lower case. Passwords have a length and no other
  * rule (NIST SP 800-63B): rules of composition make them worse.
  */
+import { randomBytes } from "node:crypto";
+
 const USERNAME = /^[a-z0-9][a-z0-9._@-]{0,63}$/;
 const PASSWORD_MIN = 8;
 const PASSWORD_MAX = 128;
@@ -23,4 +25,9 @@ export function passwordFault(value: unknown): string | undefined {
   return length >= PASSWORD_MIN && length <= PASSWORD_MAX
     ? undefined
     : `a text of ${PASSWORD_MIN} to ${PASSWORD_MAX} characters`;
+}
+
+/** A password that nobody can guess: 120 bits. */
+export function randomPassword(): string {
+  return randomBytes(15).toString("base64url");
 }

@@ -2,7 +2,7 @@
  * The first start of an installation creates its first admin. Two portals that start at the same
  * moment both try; the script lets one win, and only the winner knows a password to show.
  */
-import { randomBytes } from "node:crypto";
+import { randomPassword } from "./credentials.ts";
 import type { PasswordHasher } from "./hasher.ts";
 import type { AccessStore } from "./store.ts";
 
@@ -27,7 +27,7 @@ export async function ensureFirstAdmin(plan: FirstAdminPlan): Promise<FirstAdmin
   // Only to spare the costly hash on every later start; the script decides.
   if (await store.hasAccounts()) return undefined;
   const username = plan.username.toLowerCase();
-  const secret = password ?? randomBytes(15).toString("base64url");
+  const secret = password ?? randomPassword();
   const created = await store.createFirstAdmin(username, await hasher.hash(secret));
   if (!created) return undefined;
   return { username, password: password === undefined ? secret : undefined };

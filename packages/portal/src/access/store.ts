@@ -22,6 +22,16 @@ export interface Account {
   readonly generation: number;
 }
 
+/** What may be told of an account. */
+export interface AccountInfo {
+  readonly username: string;
+  readonly role: string;
+  /** When it was created, ms since 1970. */
+  readonly createdAt: number;
+  /** When its password was set, ms since 1970. */
+  readonly passwordAt: number;
+}
+
 /** How failed logins slow down the next ones. */
 export const THROTTLE = {
   firstWaitMs: 1_000,
@@ -64,6 +74,27 @@ export class AccessStore {
     );
     if (typeof passwordHash !== "string" || typeof role !== "string") return undefined;
     return { username, passwordHash, role, generation: Number(generation) };
+  }
+
+  /** Everyone who can sign in, by name. */
+  async accounts(): Promise<AccountInfo[]> {
+    const key = this.#keys.users();
+    const names = await this.#redis.send<readonly string[]>(["SMEMBERS", key], {
+      key,
+      repeatable: true,
+    });
+    const found = await Promise.all([...names].sort().map((name) => this.#info(name)));
+    return found.filter((account) => account !== undefined);
+  }
+
+  async #info(username: string): Promise<AccountInfo | undefined> {
+    const key = this.#keys.user(username);
+    const [role, createdAt, passwordAt] = await this.#redis.send<readonly (string | null)[]>(
+      ["HMGET", key, "role", "createdAt", "passwordAt"],
+      { key, repeatable: true },
+    );
+    if (typeof role !== "string") return undefined;
+    return { username, role, createdAt: Number(createdAt), passwordAt: Number(passwordAt) };
   }
 
   /** A new password: ends all sessions but the one with `token`. False if it changed meanwhile. */

@@ -44,6 +44,7 @@ export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   FORBIDDEN: { status: 403, title: "Your role does not allow this" },
   CROSS_SITE: { status: 403, title: "Writes from other sites are refused" },
   ROUTE_NOT_FOUND: { status: 404, title: "There is nothing here" },
+  UNKNOWN_ACCOUNT: { status: 404, title: "There is no such account" },
   UNKNOWN_ENDPOINT: { status: 404, title: "There is no such receiver" },
   UNKNOWN_LETTER: { status: 404, title: "There is no such dead letter" },
   JOB_NOT_FOUND: { status: 404, title: "There is no such job" },

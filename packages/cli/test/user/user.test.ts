@@ -1,0 +1,99 @@
+import { PassThrough, Readable } from "node:stream";
+import { connect, type Redis } from "@ropeway/core";
+import { createPortal, type Portal } from "@ropeway/portal";
+import { type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { speak } from "../spoken.ts";
+
+let server: RedisServer;
+let redis: Redis;
+let portal: Portal;
+
+beforeAll(async () => {
+  server = await startRedis();
+  redis = await connect(server.url);
+  portal = createPortal(redis, { adminPassword: "the forgotten one" });
+  await portal.start();
+});
+
+afterAll(async () => {
+  await portal.close();
+  await redis.close();
+  await server.close();
+});
+
+function ropeway(args: readonly string[], stdin: Readable = Readable.from([])) {
+  return speak(["user", ...args], { env: { REDIS_URL: server.url }, stdin });
+}
+
+async function login(password: string): Promise<{ status: number; token: string }> {
+  const response = await fetch(`${portal.url}/api/session`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ username: "admin", password, as: "token" }),
+  });
+  const { token } = (await response.json()) as { token: string };
+  return { status: response.status, token };
+}
+
+/** A terminal at which somebody types these lines, each after a prompt. */
+function typing(...lines: string[]): Readable {
+  const terminal = new PassThrough();
+  for (const line of lines) terminal.write(`${line}\r`);
+  return Object.assign(terminal, { isTTY: true });
+}
+
+test("a forgotten password is set from a pipe or at a terminal, and old sessions end", async () => {
+  const { token } = await login("the forgotten one");
+  expect(await ropeway(["password", "Admin"], Readable.from(["from a pipe\nmore\n"]))).toEqual({
+    code: 0,
+    stdout: "the password of Admin is set; its sessions have ended\n",
+    stderr: "",
+  });
+  const headers = { authorization: `Bearer ${token}` };
+  expect((await fetch(`${portal.url}/api/session`, { headers })).status).toBe(401);
+  expect((await login("the forgotten one")).status).toBe(401);
+  expect((await login("from a pipe")).status).toBe(201);
+
+  const typed = await ropeway(["password", "admin"], typing("typed by hand", "typed by hand"));
+  expect(typed).toMatchObject({ code: 0, stderr: "New password for admin: \nOnce more: \n" });
+  expect((await login("typed by hand")).status).toBe(201);
+});
+
+test("a random one is made on demand and printed once", async () => {
+  const { code, stdout } = await ropeway(["password", "admin", "--generate", "--json"]);
+  expect(code).toBe(0);
+  const { username, password } = JSON.parse(stdout);
+  expect({ username, length: password.length }).toEqual({ username: "admin", length: 20 });
+  expect((await login(password)).status).toBe(201);
+  expect((await ropeway(["password", "admin", "--generate"])).stdout).toMatch(
+    /^admin \/ [\w-]{20} {3}\(shown only now\)\n$/,
+  );
+});
+
+test("what cannot be is refused in one sentence that shows no password, and changes nothing", async () => {
+  const before = await server.command("HGETALL", "ropeway:{portal}:user:admin");
+  for (const [args, stdin, code, said] of [
+    [["password", "admin"], Readable.from(["tiny\n"]), 2, 'the password is "***", but must be a'],
+    [["password", "admin"], Readable.from([]), 2, "no password was given"],
+    [["password", "admin"], typing("one of them", "another one"), 2, "are not the same"],
+    [["password", "nobody"], Readable.from(["long enough\n"]), 1, 'there is no account "nobody"'],
+    [["password", "admin", "on the line"], Readable.from([]), 2, "too many arguments"],
+    [["password"], Readable.from([]), 2, "missing required argument 'name'"],
+  ] as const) {
+    const spoken = await ropeway(args, stdin);
+    expect(spoken.code, said).toBe(code);
+    expect(spoken.stderr).toContain(said);
+    expect(spoken.stderr).not.toMatch(/tiny|one of them|long enough/);
+  }
+  expect(await server.command("HGETALL", "ropeway:{portal}:user:admin")).toEqual(before);
+});
+
+test("accounts are listed without their hashes", async () => {
+  const { stdout } = await ropeway(["list", "--json"]);
+  const time = expect.any(Number);
+  expect(JSON.parse(stdout)).toEqual([
+    { username: "admin", role: "admin", createdAt: time, passwordAt: time },
+  ]);
+  expect((await ropeway(["list"])).stdout).toMatch(/^admin\tadmin\t\d{4}-\S+\t\d{4}-\S+\n$/);
+});
