@@ -32,6 +32,12 @@ export function globalOptions(): Option[] {
   ].map((option) => option.helpGroup(EVERYWHERE));
 }
 
+/** The option with values to show and complete; what they may be is judged elsewhere. */
+export function offering(option: Option, words: readonly string[]): Option {
+  option.argChoices = [...words];
+  return option;
+}
+
 /** A command of ours. */
 export class CliCommand extends Command {
   /** What explains() said. */
@@ -67,7 +73,8 @@ export class CliCommand extends Command {
       const { kind, doc } = specOf(key);
       const [firstSentence = doc] = doc.split(/(?<=\.) /, 1);
       const text = `${firstSentence} [${variableOf(key)}]`;
-      this.addOption(new Option(`${flag} <${kind.placeholder}>`, text).helpGroup("Settings:"));
+      const option = new Option(`${flag} <${kind.placeholder}>`, text).helpGroup("Settings:");
+      this.addOption(kind.words === undefined ? option : offering(option, kind.words));
       this.settingKeys.push(key);
     }
     return this;

@@ -42,8 +42,7 @@ function commandSection(command: Command, everywhere: readonly Option[]): string
   if (explanation !== "") parts.push(`${asBlock(explanation)}\n`);
   const usage = command.registeredArguments.map((argument) => {
     const { argChoices, description } = argument;
-    const choices = argChoices === undefined ? "" : `: ${argChoices.join(", ")}`;
-    return `| \`<${argument.name()}>\` | ${description}${choices} |`;
+    return `| \`<${argument.name()}>\` | ${description}${listed(argChoices)} |`;
   });
   if (usage.length > 0) parts.push(`| argument | meaning |\n|---|---|\n${usage.join("\n")}\n`);
   if (own.length > 0) parts.push(optionTable(own));
@@ -64,6 +63,12 @@ function pathOf(command: Command): string {
 }
 
 function optionTable(options: readonly Option[]): string {
-  const rows = options.map(({ flags, description }) => `| \`${flags}\` | ${description} |`);
+  const rows = options.map(({ flags, description, argChoices }) => {
+    return `| \`${flags}\` | ${description}${listed(argChoices)} |`;
+  });
   return `| option | meaning |\n|---|---|\n${rows.join("\n")}\n`;
+}
+
+function listed(choices: readonly string[] | undefined): string {
+  return choices === undefined ? "" : `: ${choices.join(", ")}`;
 }

@@ -1,5 +1,5 @@
 import { Option } from "commander";
-import { type CliCommand, defineCommand } from "../cli-command.ts";
+import { type CliCommand, defineCommand, offering } from "../cli-command.ts";
 import { redisKeys } from "../settings/table.ts";
 
 type Verbs = typeof import("../queue/verbs.ts");
@@ -33,7 +33,8 @@ function verbOf(name: string, summary: string): CliCommand {
 }
 
 function method(): Option {
-  return new Option("--method <method>", "how the URL is called").default("POST");
+  const option = new Option("--method <method>", "how the URL is called").default("POST");
+  return offering(option, ["POST", "PUT", "PATCH", "DELETE", "GET"]);
 }
 
 function pushVerb(): CliCommand {

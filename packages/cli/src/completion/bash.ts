@@ -1,4 +1,4 @@
-import { flagsTaking, type Place } from "./tree.ts";
+import { choicesOf, flagsTaking, type Place } from "./tree.ts";
 
 /** A script for bash: `source <(ropeway completion bash)`. */
 export function bashScript(places: readonly Place[]): string {
@@ -6,6 +6,10 @@ export function bashScript(places: readonly Place[]): string {
   const replies = places.map(({ path, words, options }) => {
     const all = [...words, ...options].map(({ name }) => name).join(" ");
     return `    '${path}') candidates='${all}' ;;`;
+  });
+  const choices = choicesOf(places).map(({ after, values }) => {
+    const words = `compgen -W '${values.join(" ")}' -- "$current"`;
+    return `    ${after.map((place) => `'${place}'`).join("|")}) COMPREPLY=($(${words})); return ;;`;
   });
   return `# bash completion of ropeway
 _ropeway() {
@@ -15,6 +19,9 @@ _ropeway() {
       ${below.join("|")}) place="$place/\${COMP_WORDS[i]}" ;;
     esac
   done
+  case "$place \${COMP_WORDS[COMP_CWORD-1]}" in
+${choices.join("\n")}
+  esac
   case "\${COMP_WORDS[COMP_CWORD-1]}" in
     ${flagsTaking(places, "path").join("|")}) COMPREPLY=($(compgen -f -- "$current")); return ;;
     ${flagsTaking(places, "other").join("|")}) COMPREPLY=(); return ;;

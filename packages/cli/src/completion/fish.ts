@@ -23,8 +23,9 @@ ${lines.join("\n")}
 `;
 }
 
-function optionPart({ name, takes }: Flag): string {
-  const value = { nothing: "", path: " -r -F", other: " -x" }[takes];
+function optionPart({ name, takes, values }: Flag): string {
+  const words = ` -x -a '${values.join(" ")}'`;
+  const value = { nothing: "", path: " -r -F", word: words, other: " -x" }[takes];
   return `-l ${name.replace(/^--/, "")}${value}`;
 }
 

@@ -19,7 +19,16 @@ export interface Flag {
   /** Such as --json; short forms are for fingers, not for completion. */
   readonly name: string;
   readonly summary: string;
-  readonly takes: "nothing" | "path" | "other";
+  readonly takes: "nothing" | "path" | "word" | "other";
+  /** What the value may be; of "word" only. */
+  readonly values: readonly string[];
+}
+
+/** Flags of some places that are followed by one of the same words. */
+export interface Choice {
+  /** Each a place and a flag, such as "/queue/push --update". */
+  readonly after: readonly string[];
+  readonly values: readonly string[];
 }
 
 /** Every place of the tree, the root first. */
@@ -36,13 +45,14 @@ export function placesOf(command: Command, path: string = ""): Place[] {
   return [place, ...below];
 }
 
-function flagFrom({ long, short, flags, description }: Option): Flag {
+function flagFrom({ long, short, flags, description, argChoices: values = [] }: Option): Flag {
   const value = /<([^>]+)>/.exec(flags)?.[1];
-  const takes = value === undefined ? "nothing" : isPath(value) ? "path" : "other";
-  return { name: long ?? short ?? flags, summary: description, takes };
+  const takes = values.length > 0 ? "word" : isPath(value) ? "path" : "other";
+  const name = long ?? short ?? flags;
+  return { name, summary: description, takes: value === undefined ? "nothing" : takes, values };
 }
 
-function isPath(placeholder: string): boolean {
+function isPath(placeholder: string | undefined): boolean {
   return placeholder === "path" || placeholder === "file";
 }
 
@@ -50,4 +60,18 @@ function isPath(placeholder: string): boolean {
 export function flagsTaking(places: readonly Place[], takes: Flag["takes"]): string[] {
   const all = places.flatMap(({ options }) => options);
   return [...new Set(all.filter((flag) => flag.takes === takes).map(({ name }) => name))];
+}
+
+/** Where a word of a few follows. */
+export function choicesOf(places: readonly Place[]): Choice[] {
+  const all = new Map<string, { after: string[]; values: readonly string[] }>();
+  for (const { path, options } of places) {
+    for (const { name, takes, values } of options) {
+      if (takes !== "word") continue;
+      const choice = all.get(values.join(" ")) ?? { after: [], values };
+      choice.after.push(`${path} ${name}`);
+      all.set(values.join(" "), choice);
+    }
+  }
+  return [...all.values()];
 }

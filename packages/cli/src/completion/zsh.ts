@@ -1,4 +1,4 @@
-import { flagsTaking, type Place } from "./tree.ts";
+import { choicesOf, flagsTaking, type Place } from "./tree.ts";
 
 /** A script for zsh: `source <(ropeway completion zsh)`. */
 export function zshScript(places: readonly Place[]): string {
@@ -6,6 +6,10 @@ export function zshScript(places: readonly Place[]): string {
   const replies = places.map(({ path, words, options }) => {
     const all = [...words, ...options].map(({ name, summary }) => `'${name}:${escaped(summary)}'`);
     return `    ('${path}') candidates=(${all.join(" ")}) ;;`;
+  });
+  const choices = choicesOf(places).map(({ after, values }) => {
+    const when = after.map((place) => `'${place}'`).join("|");
+    return `    (${when}) compadd -- ${values.join(" ")}; return ;;`;
   });
   return `#compdef ropeway
 _ropeway() {
@@ -16,6 +20,9 @@ _ropeway() {
       (${below.join("|")}) place="$place/$word" ;;
     esac
   done
+  case "$place \${words[CURRENT-1]}" in
+${choices.join("\n")}
+  esac
   case "\${words[CURRENT-1]}" in
     (${flagsTaking(places, "path").join("|")}) _files; return ;;
     (${flagsTaking(places, "other").join("|")}) return ;;

@@ -4,7 +4,7 @@
  */
 import { resolve } from "node:path";
 import { InvalidOptionError, parseEndpoint } from "@ropeway/core";
-import { flag, integer, type Rule, text } from "@ropeway/core/internal";
+import { flag, integer, oneOf, type Rule, text } from "@ropeway/core/internal";
 
 /** One kind of value. */
 export interface Kind<T> {
@@ -12,6 +12,8 @@ export interface Kind<T> {
   readonly placeholder: string;
   /** Finishes the sentence "must be ..." in the reference. */
   readonly allowed: string;
+  /** Every value there is, where they are few. */
+  readonly words?: readonly string[];
   /** What a text of the environment or a flag means; anything but T is refused afterwards. */
   parse(text: string): unknown;
   /** What is allowed instead, if the value is refused. */
@@ -43,8 +45,8 @@ function plain<T>(
 export const textKind: Kind<string> = plain("text", text);
 
 /** One of a few words. */
-export function wordKind<W extends string>(rule: Rule<W>): Kind<W> {
-  return plain("word", rule);
+export function wordKind<const W extends string>(...words: readonly W[]): Kind<W> {
+  return { ...plain("word", oneOf(...words)), words };
 }
 
 /** A TCP port; 0 where any free one will do. */
@@ -62,9 +64,10 @@ export function countKind(lowest: number, highest: number): Kind<number> {
 }
 
 /** Yes or no. */
-export const flagKind: Kind<boolean> = plain("boolean", flag, (text) =>
-  text === "true" ? true : text === "false" ? false : text,
-);
+export const flagKind: Kind<boolean> = {
+  ...plain("boolean", flag, (text) => (text === "true" ? true : text === "false" ? false : text)),
+  words: ["true", "false"],
+};
 
 /** A file or folder. */
 export const pathKind: Kind<string> = {

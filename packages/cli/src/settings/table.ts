@@ -3,7 +3,6 @@
  * environment, the flags, ropeway.example.toml and docs/reference/settings.md. A new setting is one
  * line in `Settings` and one entry in `table`.
  */
-import { oneOf } from "@ropeway/core/internal";
 import {
   countKind,
   flagKind,
@@ -229,13 +228,13 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     doc: "The port of the Redis that `ropeway up` starts. Unless it is set, a free one is chosen and kept.",
   },
   "up.appendfsync": {
-    kind: wordKind(oneOf("always", "everysec")),
+    kind: wordKind("always", "everysec"),
     default: "always",
     flag: "--appendfsync",
     doc: "When that Redis writes its log to the disk: always, before each answer; everysec is faster and can lose the last second at a power failure.",
   },
   "log.level": {
-    kind: wordKind(oneOf("debug", "info", "warn", "error", "silent")),
+    kind: wordKind("debug", "info", "warn", "error", "silent"),
     default: "info",
     doc: "How much is logged: debug, info, warn, error or silent. `ropeway up` logs to the folder `logs` in its home, `ropeway portal` to standard error.",
   },

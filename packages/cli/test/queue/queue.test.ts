@@ -53,6 +53,15 @@ test("an item is pushed, listed, peeked at, sent now and deleted", async () => {
   expect((await ropeway("peek", "k", URL)).stdout).toBe("nothing is queued\n");
 });
 
+test.each(["POST", "PUT", "PATCH", "DELETE", "GET", "get"])(
+  "the URL is called by %s",
+  async (method) => {
+    expect(await json("push", "k", URL, "1", "--ontime", "+1h", "--method", method)).toMatchObject({
+      items: 1,
+    });
+  },
+);
+
 test("single items are pushed and deleted by a key that starts with -", async () => {
   await json("push", "--ontime", "4000000000", "--", "-job", URL, "not json");
   await json("push", "--ontime", "4000000001", "--", "-job", URL, "2");
