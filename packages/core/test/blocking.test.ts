@@ -1,19 +1,9 @@
-import { eventually, type RedisServer, startRedis, startReplicaPair } from "@ropeway/testkit";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { connect, type Redis } from "../src/index.ts";
+import { eventually, startRedis, startReplicaPair } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { expect, test } from "vitest";
+import { connect } from "../src/index.ts";
 
-let server: RedisServer;
-let redis: Redis;
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url, { deadAfterMs: 300 });
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
-});
+const { server, redis } = await redisForFile({ connect: { deadAfterMs: 300 } });
 
 const forOneMinute = { blockMs: 60_000 };
 

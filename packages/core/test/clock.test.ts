@@ -1,19 +1,9 @@
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { connect, type Redis, RedisClock } from "../src/index.ts";
+import { eventually, startRedis } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { expect, test } from "vitest";
+import { connect, RedisClock } from "../src/index.ts";
 
-let server: RedisServer;
-let redis: Redis;
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
-});
+const { redis } = await redisForFile();
 
 test("the clock agrees with Redis within the error it admits", async () => {
   await using clock = await RedisClock.start(redis);

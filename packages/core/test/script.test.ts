@@ -1,23 +1,13 @@
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { connect, defineScript, type Redis } from "../src/index.ts";
+import { eventually, startRedis } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { beforeEach, expect, test } from "vitest";
+import { connect, defineScript } from "../src/index.ts";
 
 const take = defineScript(new URL("./fixture/take.lua", import.meta.url), {
   parse: (reply) => Number(reply),
 });
 
-let server: RedisServer;
-let redis: Redis;
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
-});
+const { server, redis } = await redisForFile();
 
 beforeEach(() => server.command("FLUSHALL"));
 

@@ -1,19 +1,9 @@
-import { eventually, type RedisServer, startProxy, startRedis } from "@ropeway/testkit";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { connect, type Redis } from "../src/index.ts";
+import { eventually, startProxy } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { expect, test } from "vitest";
+import { connect } from "../src/index.ts";
 
-let server: RedisServer;
-let redis: Redis;
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
-});
+const { server, redis } = await redisForFile();
 
 test("every listener of a channel gets its messages, until it leaves", async () => {
   await using subscriber = await redis.subscriber("test");
