@@ -1,6 +1,6 @@
-import { connect, type Redis } from "@ropeway/core";
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import {
   type DispatcherOptions,
   type HttpDeliveryOptions,
@@ -12,18 +12,12 @@ import {
 } from "../src/index.ts";
 import { Receiver } from "./receiver.ts";
 
-let server: RedisServer;
-let redis: Redis;
+const { server, redis } = await redisForFile();
 let queue: MergeQueue;
 let inspector: Inspector;
 let receiver: Receiver;
 let prefixes = 0;
 const open: { close(): Promise<void> }[] = [];
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-});
 
 beforeEach(async () => {
   prefixes += 1;
@@ -35,11 +29,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await Promise.all(open.splice(0).map((each) => each.close()));
   await receiver.close();
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
 });
 
 const QUICK: DispatcherOptions = { retry: { baseMs: 20, maxMs: 50 }, holdJitterMs: 1 };

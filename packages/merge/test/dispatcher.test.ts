@@ -1,25 +1,14 @@
-import { connect, type Redis } from "@ropeway/core";
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { afterEach, expect, test } from "vitest";
 import { type Batch, Dispatcher, Inspector, MergeQueue } from "../src/index.ts";
 
-let server: RedisServer;
-let redis: Redis;
+const { server, redis } = await redisForFile();
 let prefixes = 0;
 const open: { close(): Promise<void> }[] = [];
 
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-});
-
 afterEach(async () => {
   await Promise.all(open.splice(0).map((each) => each.close()));
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
 });
 
 const fresh = (options = {}) => {

@@ -1,6 +1,6 @@
-import { connect, type Redis } from "@ropeway/core";
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { beforeEach, expect, test } from "vitest";
 import { EndpointHealth, readEndpoint } from "../src/endpoint-health.ts";
 import { Inspector, MergeQueue } from "../src/index.ts";
 
@@ -8,22 +8,9 @@ const URL_A = "http://a.test/one";
 const SIBLING = "http://a.test/two";
 const OTHER = "http://b.test/one";
 
-let server: RedisServer;
-let redis: Redis;
-let queue: MergeQueue;
-let inspector: Inspector;
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-  queue = new MergeQueue(redis, { prefix: "p" });
-  inspector = new Inspector(queue);
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
-});
+const { server, redis } = await redisForFile();
+const queue = new MergeQueue(redis, { prefix: "p" });
+const inspector = new Inspector(queue);
 
 beforeEach(() => server.command("FLUSHALL"));
 

@@ -1,24 +1,11 @@
-import { connect, type Redis } from "@ropeway/core";
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { beforeEach, expect, test } from "vitest";
 import { Dispatcher, Inspector, keyOf, MergeQueue, type Page } from "../src/index.ts";
 
-let server: RedisServer;
-let redis: Redis;
-let queue: MergeQueue;
-let inspector: Inspector;
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-  queue = new MergeQueue(redis, { prefix: "p" });
-  inspector = new Inspector(queue);
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
-});
+const { server, redis } = await redisForFile();
+const queue = new MergeQueue(redis, { prefix: "p" });
+const inspector = new Inspector(queue);
 
 beforeEach(() => server.command("FLUSHALL"));
 

@@ -1,8 +1,8 @@
 // A Redis without memory refuses what needs more of it. Pushes are refused whole; taking, delivering and
 // giving up must go on, since they are what makes room.
-import { connect, type Redis } from "@ropeway/core";
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { afterEach, expect, test } from "vitest";
 import {
   type DispatcherOptions,
   type HttpDeliveryOptions,
@@ -13,21 +13,10 @@ import {
 } from "../src/index.ts";
 import { Receiver } from "./receiver.ts";
 
-let server: RedisServer;
-let redis: Redis;
+const { server, redis } = await redisForFile({ config: ["maxmemory-policy noeviction"] });
 let prefixes = 0;
 
-beforeAll(async () => {
-  server = await startRedis({ config: ["maxmemory-policy noeviction"] });
-  redis = await connect(server.url);
-});
-
 afterEach(() => limit("0"));
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
-});
 
 const limit = (bytes: string) => server.command("CONFIG", "SET", "maxmemory", bytes);
 const full = () => limit("1");

@@ -1,23 +1,11 @@
 // The engine against a model of itself in a few lines of TypeScript: whatever the order of pushes, gets,
 // completes and releases, list, time, lock and batch are what the rules say.
-import { connect, type Redis } from "@ropeway/core";
-import { type RedisServer, startRedis } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Inspector, MergeQueue } from "../src/index.ts";
 
-let server: RedisServer;
-let redis: Redis;
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
-});
+const { redis } = await redisForFile();
 
 /** What the rules say about one key; times are in the past, so that only "lease" is unknown. */
 class Model {

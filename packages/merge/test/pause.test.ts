@@ -1,22 +1,11 @@
-import { connect, type Redis } from "@ropeway/core";
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { expect, test } from "vitest";
 import { Dispatcher, HttpDispatcher, Inspector, keyOf, MergeQueue } from "../src/index.ts";
 import { Receiver } from "./receiver.ts";
 
-let server: RedisServer;
-let redis: Redis;
+const { server, redis } = await redisForFile();
 let prefixes = 0;
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
-});
 
 function fresh(): { queue: MergeQueue; inspector: Inspector } {
   prefixes += 1;

@@ -1,24 +1,11 @@
 // What happens between two scripts, where no caller can be stopped: the scripts themselves are called.
-import { connect, type Redis } from "@ropeway/core";
-import { type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { beforeEach, expect, test } from "vitest";
 import { MergeQueue } from "../src/index.ts";
 import * as scripts from "../src/scripts.ts";
 
-let server: RedisServer;
-let redis: Redis;
-let queue: MergeQueue;
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-  queue = new MergeQueue(redis, { prefix: "p" });
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
-});
+const { server, redis } = await redisForFile();
+const queue = new MergeQueue(redis, { prefix: "p" });
 
 beforeEach(() => server.command("FLUSHALL"));
 

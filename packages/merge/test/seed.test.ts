@@ -1,25 +1,14 @@
 // The acceptance cases of the seed's own library, and every row of its table of bugs with the right
 // behaviour: exact scores, lengths, keys and messages in Redis.
-import { connect, type Redis } from "@ropeway/core";
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { Inspector, MergeQueue } from "../src/index.ts";
 
-let server: RedisServer;
-let redis: Redis;
-let queue: MergeQueue;
+const { server, redis } = await redisForFile();
+const queue = new MergeQueue(redis, { prefix: "p" });
 
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-  queue = new MergeQueue(redis, { prefix: "p" });
-});
-
-afterAll(async () => {
-  await queue.close();
-  await redis.close();
-  await server.close();
-});
+afterAll(() => queue.close());
 
 beforeEach(() => server.command("FLUSHALL"));
 
