@@ -1,7 +1,6 @@
-import { connect, type Redis } from "@ropeway/core";
-import { type RedisServer, startRedis } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { Authenticator, type LoginOutcome } from "../src/access/authenticator.ts";
 import { PasswordHasher } from "../src/access/hasher.ts";
 import { AccessStore } from "../src/access/store.ts";
@@ -13,16 +12,12 @@ const keys = new PortalKeys("ropeway");
 const life = { idleMs: 60_000, maxMs: 600_000 };
 const PASSWORD = "correct horse battery";
 
-let server: RedisServer;
-let redis: Redis;
-let store: AccessStore;
+const { server, redis } = await redisForFile();
+const store = new AccessStore(redis, keys);
 let authenticator: Authenticator;
 const outcomes: LoginOutcome[] = [];
 
 beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-  store = new AccessStore(redis, keys);
   await store.createFirstAdmin("admin", await hasher.hash(PASSWORD));
   authenticator = new Authenticator({
     store,
@@ -30,11 +25,6 @@ beforeAll(async () => {
     life,
     onLogin: (outcome) => void outcomes.push(outcome),
   });
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
 });
 
 const right = (place: string) =>

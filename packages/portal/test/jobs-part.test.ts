@@ -1,29 +1,22 @@
-import { connect, type Redis } from "@ropeway/core";
 import { Queue, Worker } from "@ropeway/jobs";
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { jobsPart } from "../src/index.ts";
 import { Stage } from "./stage.fixture.ts";
 
+const { redis } = await redisForFile();
 let stage: Stage;
-let server: RedisServer;
-let redis: Redis;
 let admin: { authorization: string };
 const NAME = "mail: {urgent}/1";
 const BASE = `/api/jobs/queues/${encodeURIComponent(NAME)}`;
 
 beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
   stage = await Stage.open({ parts: [jobsPart(redis)] });
   admin = await stage.bearer();
 });
 
-afterAll(async () => {
-  await stage.close();
-  await redis.close();
-  await server.close();
-});
+afterAll(() => stage.close());
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked at, not typed
 const ask = async (path: string, init: object = {}): Promise<any> => {

@@ -1,26 +1,18 @@
 import { once } from "node:events";
 import { Agent, get, type IncomingMessage } from "node:http";
 import { connect as connectTcp } from "node:net";
-import { connect, type Redis } from "@ropeway/core";
 import { deferred } from "@ropeway/core/internal";
-import { eventually, freePort, type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { eventually, freePort } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { beforeAll, expect, test } from "vitest";
 import { AccessStore } from "../src/access/store.ts";
 import { createPortal, needs, type PortalOptions, type PortalPart } from "../src/index.ts";
 import { PortalKeys } from "../src/keys.ts";
 
-let server: RedisServer;
-let redis: Redis;
+const { server, redis } = await redisForFile();
 
 beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
   await new AccessStore(redis, new PortalKeys("ropeway")).createFirstAdmin("admin", "-");
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
 });
 
 /** A route that answers when it is told to, and the way to tell it. */

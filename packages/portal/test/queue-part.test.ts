@@ -1,6 +1,6 @@
-import { connect, type Redis } from "@ropeway/core";
 import { Dispatcher, encodeService, MergeQueue } from "@ropeway/merge";
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { queuePart } from "../src/index.ts";
 import { Stage } from "./stage.fixture.ts";
@@ -9,25 +9,17 @@ const HOOK = "http://127.0.0.1:9/hook";
 const PATH = `/v3/queue/digest_1/POST/${encodeService(HOOK)}`;
 const KEY = `digest_1 ${HOOK} POST`;
 
+const { redis } = await redisForFile(); // the portal's own Redis is the stage's
+const queue = new MergeQueue(redis, { prefix: "{q}" });
 let stage: Stage;
-let server: RedisServer;
-let redis: Redis;
-let queue: MergeQueue;
 let admin: { authorization: string };
 
 beforeAll(async () => {
-  server = await startRedis(); // the portal's own Redis is the stage's
-  redis = await connect(server.url);
-  queue = new MergeQueue(redis, { prefix: "{q}" });
   stage = await Stage.open({ parts: [queuePart(queue, { targets: ["loopback"] })] });
   admin = await stage.bearer();
 });
 
-afterAll(async () => {
-  await stage.close();
-  await redis.close();
-  await server.close();
-});
+afterAll(() => stage.close());
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked at, not typed
 const ask = async (path: string, init: object = {}): Promise<any> => {

@@ -1,20 +1,8 @@
-import { connect, type Redis } from "@ropeway/core";
-import { type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { expect, test } from "vitest";
 import { createPortal, needs, type PortalApp, type PortalPart } from "../src/index.ts";
 
-let server: RedisServer;
-let redis: Redis;
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
-});
+const { redis } = await redisForFile();
 
 const part = (routes: (app: PortalApp) => void): PortalPart => {
   const permissions = { "thing:view": { least: "viewer", means: "See things." } } as const;

@@ -1,13 +1,12 @@
-import { connect, type Redis } from "@ropeway/core";
 import { RpcServer } from "@ropeway/rpc";
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { rpcPart } from "../src/index.ts";
 import { Stage } from "./stage.fixture.ts";
 
+const { redis } = await redisForFile(); // the portal's own Redis is the stage's
 let stage: Stage;
-let server: RedisServer;
-let redis: Redis;
 let worker: RpcServer;
 let admin: { authorization: string };
 const notified: unknown[] = [];
@@ -38,8 +37,6 @@ const handlers = {
 };
 
 beforeAll(async () => {
-  server = await startRedis(); // the portal's own Redis is the stage's
-  redis = await connect(server.url);
   worker = await new RpcServer(redis, { ns: "shop", node: "n1" }).add("demo", handlers).start();
   stage = await Stage.open({ parts: [rpcPart(redis, { timeoutMs: 5_000 })] });
   admin = await stage.bearer();
@@ -48,8 +45,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await stage.close();
   await worker.close();
-  await redis.close();
-  await server.close();
 });
 
 const post = (body: unknown, headers: Record<string, string> = {}, signal?: AbortSignal) =>

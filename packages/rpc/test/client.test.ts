@@ -1,16 +1,12 @@
-import { connect, type Redis } from "@ropeway/core";
-import { type RedisServer, startRedis } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createClient, type RpcClient, RpcServer } from "../src/index.ts";
 
-let server: RedisServer;
-let redis: Redis;
+const { server, redis } = await redisForFile();
 let worker: RpcServer;
 let client: RpcClient;
 
 beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
   worker = await new RpcServer(redis, { ns: "t", node: "n1" })
     .add("demo", {
       echo: ([value]) => value,
@@ -38,8 +34,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await client.close();
   await worker.close();
-  await redis.close();
-  await server.close();
 });
 
 test("a call gets its handler's result", async () => {

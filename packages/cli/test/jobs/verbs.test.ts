@@ -1,21 +1,10 @@
-import { connect, type Redis } from "@ropeway/core";
 import { Queue } from "@ropeway/jobs";
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { beforeEach, expect, test } from "vitest";
 import { speak } from "../spoken.ts";
 
-let server: RedisServer;
-let redis: Redis;
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
-});
+const { server, redis } = await redisForFile();
 
 beforeEach(() => server.command("FLUSHALL"));
 

@@ -1,25 +1,13 @@
-import { connect, type Redis } from "@ropeway/core";
 import { Dispatcher, Inspector, MergeQueue } from "@ropeway/merge";
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { beforeEach, expect, test } from "vitest";
 import { speak } from "../spoken.ts";
 
 const URL = "http://127.0.0.1:9/digest";
 
-let server: RedisServer;
-let redis: Redis;
-let queue: MergeQueue;
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
-  queue = new MergeQueue(redis, { prefix: "ropeway:{merge}" });
-});
-
-afterAll(async () => {
-  await redis.close();
-  await server.close();
-});
+const { server, redis } = await redisForFile();
+const queue = new MergeQueue(redis, { prefix: "ropeway:{merge}" });
 
 beforeEach(() => server.command("FLUSHALL"));
 

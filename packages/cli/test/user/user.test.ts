@@ -1,26 +1,18 @@
 import { PassThrough, Readable } from "node:stream";
-import { connect, type Redis } from "@ropeway/core";
 import { createPortal, type Portal } from "@ropeway/portal";
-import { type RedisServer, startRedis } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { speak } from "../spoken.ts";
 
-let server: RedisServer;
-let redis: Redis;
+const { server, redis } = await redisForFile();
 let portal: Portal;
 
 beforeAll(async () => {
-  server = await startRedis();
-  redis = await connect(server.url);
   portal = createPortal(redis, { adminPassword: "the forgotten one" });
   await portal.start();
 });
 
-afterAll(async () => {
-  await portal.close();
-  await redis.close();
-  await server.close();
-});
+afterAll(() => portal.close());
 
 function ropeway(args: readonly string[], stdin: Readable = Readable.from([])) {
   return speak(["user", ...args], { env: { REDIS_URL: server.url }, stdin });
