@@ -66,6 +66,14 @@ export class BlockingConnection implements AsyncDisposable {
     return this.#begin<T>(wait).finally(() => signal.removeEventListener("abort", onAbort));
   }
 
+  /**
+   * Takes ordinary commands while nobody waits on it; undefined while somebody does. With one that
+   * blocks sent right behind, both cost one write here and one read there.
+   */
+  get whileFree(): Pick<Connection, "send"> | undefined {
+    return this.#waits.size === 0 && this.#connection.connected ? this.#connection : undefined;
+  }
+
   /** Ends the wait under way, if there is one: it is answered as if its time had come. */
   interrupt(): void {
     for (const wait of this.#waits) this.#end(wait);

@@ -25,7 +25,7 @@ export type Addressee = Pick<IncomingCall, "id" | "method" | "replyTo">;
 /** See the top of the file. */
 export class AnswerDesk {
   readonly #dialect: Dialect;
-  readonly #outbox: Outbox;
+  readonly outbox: Outbox;
   readonly #ttlSeconds: number;
   /** How the names of reply lists begin. */
   readonly #replyLists: string;
@@ -36,7 +36,7 @@ export class AnswerDesk {
     this.#dialect = dialect;
     this.#ttlSeconds = ttlSeconds;
     this.#replyLists = dialect.keys.reply("");
-    this.#outbox = new Outbox(redis, {
+    this.outbox = new Outbox(redis, {
       push: dialect.push,
       repeatable: true,
       packs: (list) => list.startsWith(this.#replyLists),
@@ -61,7 +61,7 @@ export class AnswerDesk {
 
   /** Sends a text to a list that expires. */
   post(list: string, text: string): void {
-    this.#outbox.push(list, text, this.#ttlSeconds);
+    this.outbox.push(list, text, this.#ttlSeconds);
   }
 
   remember(list: string, elements: readonly string[]): void {
@@ -90,7 +90,7 @@ export class AnswerDesk {
   }
 
   drained(): Promise<void> {
-    return this.#outbox.drained();
+    return this.outbox.drained();
   }
 
   /** Only our own reply lists: nobody makes a worker push into a key of his choice. */

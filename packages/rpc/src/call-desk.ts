@@ -90,6 +90,7 @@ export class CallDesk implements PendingHost {
       redis,
       dialect: wire.dialect,
       replyList: this.replyList,
+      outbox: this.#outbox,
       modern: !options.plainPop && hasBlmpop(redis),
       onReplies: (texts) => this.#receivers.receiveAll(texts),
       onGap: () => this.#gap(),

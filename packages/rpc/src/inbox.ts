@@ -6,7 +6,8 @@
  *          +-------------------------------------------------------------+
  *          v                                                             |
  *   arm: BLMPOP reply, key, key, ... --popped--> deliver --> collect the other keys without waiting
- *          ^          |
+ *          ^          |                            |
+ *          |          |                            +-- what the program sends now leaves with the next pop
  *          |          +-- a key is added: CLIENT UNBLOCK, arm again
  *          +-- lost: reconnect; onGap says that something popped may have died with the socket
  */
@@ -14,7 +15,8 @@ import { isReply, type Redis } from "@ropeway/core";
 import { type BlockingConnection, Loop } from "@ropeway/core/internal";
 import type { Dialect } from "./dialect.ts";
 import { WrongKeyTypeError } from "./errors.ts";
-import { nextImmediate, type Popped, Popper } from "./popper.ts";
+import type { Outbox } from "./outbox.ts";
+import { leaves, type Popped, Popper } from "./popper.ts";
 import { collect } from "./scripts.ts";
 
 /** What an inbox is given. */
@@ -22,6 +24,8 @@ export interface InboxOptions {
   readonly redis: Redis;
   readonly dialect: Dialect;
   readonly replyList: string;
+  /** Where what the answers cause is gathered. */
+  readonly outbox: Outbox;
   /** Whether BLMPOP may be used. */
   readonly modern: boolean;
   onReplies(texts: readonly string[]): void;
@@ -38,10 +42,6 @@ export interface KeyListener {
 const BLOCK_MS = 5_000;
 const PER_POP = 512;
 const PER_COLLECT = 1_000;
-/** From so many answers on, the next pop is sent before they are delivered. */
-const AHEAD_FROM = 16;
-/** An element as long as this has many of them. */
-const AHEAD_CHARS = 1_024;
 const PUT_BACK_SECONDS = "120";
 
 /** See the top of the file. */
@@ -51,7 +51,6 @@ export class Inbox {
   readonly #watched = new Map<string, KeyListener>();
   #connection: BlockingConnection | undefined;
   #popper: Popper | undefined;
-  #ahead: Promise<Popped | null> | undefined;
   #waiting = false;
   #armed: ReadonlySet<string> = new Set();
   #rearmScheduled = false;
@@ -110,27 +109,16 @@ export class Inbox {
     const closed = this.#loop.close();
     this.#connection?.interrupt();
     await closed;
-    await this.#ahead?.catch(() => {}); // nobody waits for what it may still have brought
     await this.#connection?.close();
   }
 
   async #tick(signal: AbortSignal): Promise<number> {
-    const ahead = this.#ahead;
-    this.#ahead = undefined; // first: if it failed, the next tick must not find it again
-    const popped = await (ahead ?? this.#pop(signal));
+    const popped = await this.#pop(signal);
     if (popped === null) return 0;
-    const many = popped.texts.length >= AHEAD_FROM || (popped.texts[0]?.length ?? 0) >= AHEAD_CHARS;
-    if (many && !signal.aborted) {
-      // The next pop is on its way before these are delivered, so that its answer is there after it.
-      this.#ahead = this.#pop(signal);
-      this.#ahead.catch(() => {}); // told to the next tick
-      await nextImmediate();
-    }
     if (popped.list === this.#options.replyList) this.#options.onReplies(popped.texts);
     else this.#deliver(popped.list, popped.texts);
     if (this.#watched.size > 1) await this.#collectWatched();
-    // What these answers made the program send leaves before the next pop: somebody waits for it.
-    else if (!many) await nextImmediate();
+    else await leaves(this.#options.outbox); // what these answers made the program send
     return 0;
   }
 
@@ -160,6 +148,9 @@ export class Inbox {
     if (this.#popper === undefined) {
       const { redis, dialect, replyList, modern } = this.#options;
       this.#connection ??= await redis.blocking("rpc-replies", replyList);
+      if (redis.topology !== "cluster") {
+        this.#options.outbox.rideOn(() => this.#connection?.whileFree);
+      }
       this.#popper = new Popper(this.#connection, dialect.popSide, modern);
     }
     return this.#popper;

@@ -8,6 +8,14 @@
  * A list whose reader knows it gets one element for all of them, a JSON array: one thing to measure,
  * to store and to pop instead of hundreds.
  *
+ * Many leave on the connection that is about to wait for the next messages anyway, if that one is free
+ * at the moment: push and pop are then one write. A few leave at once on the ordinary one: somebody
+ * waits for them. Order is kept: it changes from one connection to the other only when everything sent
+ * on the one has been answered.
+ *
+ * A list that is packed is pushed to thousands of times a second and gone each time it has been read: it
+ * is told when to expire within a second of each push instead of with it.
+ *
  * The flush hangs on process.nextTick, which runs when the promise continuations of the event have
  * run: later than a microtask would (all continuations are in), earlier than the next turn of the loop
  * (the connection writes at its end anyway, so gathering costs no latency).
@@ -28,6 +36,9 @@ export interface OutboxOptions {
   onFlush?(elements: readonly string[], list: string): void;
 }
 
+/** How pushes leave. */
+export type Carrier = Pick<Redis, "send">;
+
 interface Parcel {
   readonly command: string[];
   readonly packs: boolean;
@@ -38,6 +49,9 @@ interface Parcel {
   sent: Deferred<void> | undefined;
 }
 
+/** So many are worth less than the time it takes Redis to see to a pop as well. */
+const FEW = 8;
+const EXPIRE_WITHIN_MS = 1_000;
 /** More than this in one command would make Redis busy for too long at once. */
 const MAX_PER_PUSH = 1_000;
 /** No packed element is longer than this and one message. */
@@ -48,14 +62,32 @@ export class Outbox {
   readonly #redis: Redis;
   readonly #options: OutboxOptions;
   readonly #flush = () => this.flush();
+  /** What everything under way left on. */
+  #carrier: Carrier;
+  /** Seconds that lists have to live, not told to Redis yet. */
+  readonly #expiries = new Map<string, number>();
+  #expiring: NodeJS.Timeout | undefined;
+  #ride: (() => Carrier | undefined) | undefined;
   #parcels = new Map<string, Parcel>();
+  #gathered = 0;
   #scheduled = false;
   #underWay = 0;
   #idle: (() => void) | undefined;
 
   constructor(redis: Redis, options: OutboxOptions) {
     this.#redis = redis;
+    this.#carrier = redis;
     this.#options = options;
+  }
+
+  /** Whether the next pop should be sent at once, to be in one write with what has left. */
+  get rides(): boolean {
+    return this.#underWay > 0 && this.#carrier !== this.#redis;
+  }
+
+  /** From now on `ride` gives the connection of the pops, while it is free. */
+  rideOn(ride: () => Carrier | undefined): void {
+    this.#ride = ride;
   }
 
   /** Adds a message; `ttlSeconds` makes the list expire that long after its last push. */
@@ -72,10 +104,12 @@ export class Outbox {
 
   #add(list: string, text: string, ttlSeconds: number | undefined): Parcel {
     let parcel = this.#parcels.get(list);
-    if (parcel === undefined || parcel.command.length > MAX_PER_PUSH) {
-      if (parcel !== undefined) this.flush();
-      parcel = this.#open(list);
+    if (parcel !== undefined && parcel.command.length > MAX_PER_PUSH) {
+      this.flush();
+      parcel = this.#parcels.get(list); // still there if it has to wait
     }
+    parcel ??= this.#open(list);
+    this.#gathered += 1;
     if (parcel.packs) pack(parcel, text);
     else parcel.command.push(text);
     if (ttlSeconds !== undefined && ttlSeconds > (parcel.ttlSeconds ?? 0)) {
@@ -107,14 +141,26 @@ export class Outbox {
     this.#scheduled = false;
     const parcels = this.#parcels;
     if (parcels.size === 0) return;
+    if (!this.#chooseCarrier()) return;
     this.#parcels = new Map();
+    this.#gathered = 0;
     for (const [list, parcel] of parcels) this.#send(list, parcel);
+  }
+
+  /** False if what has left has to arrive first; it flushes when it has. */
+  #chooseCarrier(): boolean {
+    const ride = this.#ride?.();
+    if (this.#underWay === 0) {
+      this.#carrier = this.#gathered < FEW ? this.#redis : (ride ?? this.#redis);
+    }
+    return this.#carrier === this.#redis || this.#carrier === ride;
   }
 
   /** Resolves when everything pushed so far has been answered. */
   async drained(): Promise<void> {
     this.flush();
-    while (this.#underWay > 0) {
+    this.#expireNow();
+    while (this.#underWay > 0 || this.#parcels.size > 0) {
       await new Promise<void>((resolve) => {
         this.#idle = resolve;
       });
@@ -122,13 +168,13 @@ export class Outbox {
   }
 
   #send(list: string, parcel: Parcel): void {
-    const { push, repeatable, onError, onFlush } = this.#options;
+    const { repeatable, onError, onFlush } = this.#options;
     const options = { key: list, repeatable };
     const elements = () => parcel.command.slice(2);
     seal(parcel);
     if (onFlush !== undefined) onFlush(elements(), list);
     this.#underWay += 1;
-    this.#redis.send(parcel.command, options).then(
+    this.#carrier.send(parcel.command, options).then(
       () => {
         parcel.sent?.resolve();
         this.#done();
@@ -140,16 +186,33 @@ export class Outbox {
       },
     );
     if (parcel.ttlSeconds === undefined) return;
-    // If this fails so has the push, or the list lives a little too long; both are told above.
-    this.#redis
-      .send(["EXPIRE", list, String(parcel.ttlSeconds)], { key: list, repeatable: true })
-      .catch((error) =>
-        this.#redis.logger.debug({ err: error, list, push }, "cannot expire a list"),
-      );
+    if (parcel.packs) this.#expireSoon(list, parcel.ttlSeconds);
+    else this.#expire(this.#carrier, list, parcel.ttlSeconds);
+  }
+
+  #expire(carrier: Carrier, list: string, seconds: number): void {
+    carrier
+      .send(["EXPIRE", list, String(seconds)], { key: list, repeatable: true })
+      // So has the push failed, which is told, or the list lives a little too long.
+      .catch((error) => this.#redis.logger.debug({ err: error, list }, "cannot expire a list"));
+  }
+
+  #expireSoon(list: string, seconds: number): void {
+    this.#expiries.set(list, seconds);
+    this.#expiring ??= setTimeout(() => this.#expireNow(), EXPIRE_WITHIN_MS).unref();
+  }
+
+  #expireNow(): void {
+    clearTimeout(this.#expiring);
+    this.#expiring = undefined;
+    for (const [list, seconds] of this.#expiries) this.#expire(this.#redis, list, seconds);
+    this.#expiries.clear();
   }
 
   #done(): void {
     this.#underWay -= 1;
+    if (this.#underWay > 0) return;
+    this.flush(); // what had to wait for that
     if (this.#underWay > 0) return;
     this.#idle?.();
     this.#idle = undefined;

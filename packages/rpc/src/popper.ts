@@ -6,6 +6,7 @@
  */
 import type { Redis } from "@ropeway/core";
 import { atLeast, type BlockingConnection } from "@ropeway/core/internal";
+import type { Outbox } from "./outbox.ts";
 
 /** What was popped from which list, oldest first. */
 export interface Popped {
@@ -61,9 +62,19 @@ export class Popper {
   }
 }
 
-/** Resolves when what was sent in this turn of the event loop has been written. */
-export function nextImmediate(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+/**
+ * Resolves when it is time for the next pop: at once if what the last one caused rides on it, and
+ * otherwise when that has been written, so that it arrives first.
+ */
+export function leaves(outbox: Outbox): Promise<void> {
+  return new Promise((resolve) => {
+    const go = () => {
+      if (outbox.rides) resolve();
+      else setImmediate(resolve);
+    };
+    // The first comes before the outbox's own flush, which was scheduled meanwhile; the second after it.
+    process.nextTick(() => process.nextTick(go));
+  });
 }
 
 /** Whether the server knows BLMPOP. */

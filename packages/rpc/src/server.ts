@@ -4,7 +4,8 @@
  *   control list, session lists, request lists (rotated)
  *        |
  *        v  BLMPOP, at most as many as there are free slots
- *   Dispatcher --> AnswerDesk          everything that ends in one event leaves in one push per caller
+ *   Dispatcher --> AnswerDesk          everything that ends in one event leaves in one push per caller,
+ *                                      in one write with the next pop if it ended at once
  *
  * Only what can be started is popped: a call that waits, waits in Redis, where another worker can
  * have it. When all slots are busy the control list alone is looked at, now and then.
@@ -22,7 +23,7 @@ import { RpcClosedError, ServerClosingError, SessionLostError } from "./errors.t
 import { JsonRpcDialect } from "./jsonrpc-dialect.ts";
 import { leases } from "./keys.ts";
 import { type ServerOptions, serverTable } from "./options.ts";
-import { hasBlmpop, nextImmediate, type Popped, Popper } from "./popper.ts";
+import { hasBlmpop, leaves, type Popped, Popper } from "./popper.ts";
 import { Registrar, type SignOfLife } from "./registrar.ts";
 import { register } from "./registry.ts";
 import { type Middleware, type ServedService, type Source, serveService } from "./served.ts";
@@ -34,8 +35,6 @@ import { dialectOf } from "./wire.ts";
 
 /** How often a worker without a free slot looks at its control list. */
 const BUSY_LOOK_MS = 25;
-/** From so many calls on, the next pop is sent before they are begun. */
-const AHEAD_FROM = 16;
 
 /** What a server tells about itself. */
 export interface ServerStats {
@@ -63,7 +62,6 @@ export class RpcServer implements AsyncDisposable {
   #client: Promise<RpcClient> | undefined;
   #sources: SourceList | undefined;
   #custodians: readonly Custodian[] = [];
-  #ahead: Promise<Popped | null> | undefined;
   #slotFreed: (() => void) | undefined;
   #closed: Promise<void> | undefined;
 
@@ -73,7 +71,7 @@ export class RpcServer implements AsyncDisposable {
     this.node =
       this.#options.node ?? `${hostname().replace(/[:/\s]/g, "-")}-${this.#worker.slice(0, 8)}`;
     this.#loop = new Loop({
-      tick: (signal) => this.#tick(signal),
+      tick: () => this.#tick(),
       onError: (error) => redis.logger.warn({ err: error }, "cannot fetch calls yet"),
       backoff: { baseMs: 10, maxMs: 1_000 },
     });
@@ -162,6 +160,7 @@ export class RpcServer implements AsyncDisposable {
       onSlotFreed: () => this.#slotFreed?.(),
     });
     const blocking = await redis.blocking("rpc-calls", controlList);
+    if (redis.topology !== "cluster") desk.outbox.rideOn(() => blocking.whileFree);
     const modern = !options.plainPop && hasBlmpop(redis);
     const popper = new Popper(blocking, dialect.popSide, modern);
     const registrar = this.#registrar(dialect, dispatcher, controlList);
@@ -251,26 +250,15 @@ export class RpcServer implements AsyncDisposable {
     return custodian;
   }
 
-  async #tick(signal: AbortSignal): Promise<number> {
-    const { dispatcher } = this.#parts as Parts;
+  async #tick(): Promise<number> {
+    const { dispatcher, desk } = this.#parts as Parts;
     const { concurrency } = this.#options;
     const free = concurrency - dispatcher.active;
-    if (free <= 0 && this.#ahead === undefined) return this.#whileBusy();
-    const ahead = this.#ahead;
-    this.#ahead = undefined; // first: if it failed, the next tick must not find it again
-    const popped = await (ahead ?? this.#pop(free));
+    if (free <= 0) return this.#whileBusy();
+    const popped = await this.#pop(free);
     if (popped === null) return 0;
-    const left = concurrency - dispatcher.active - popped.texts.length;
-    if (left > 0 && popped.texts.length >= AHEAD_FROM && !signal.aborted) {
-      // More are on their way for the slots that are left while these are run.
-      this.#ahead = this.#pop(left);
-      this.#ahead.catch(() => {}); // told to the next tick
-      await nextImmediate();
-      this.#handle(popped);
-    } else {
-      this.#handle(popped);
-      await nextImmediate(); // the answers leave before the next pop: somebody waits for them
-    }
+    this.#handle(popped);
+    await leaves(desk.outbox); // the answers there are already
     return 0;
   }
 
@@ -278,10 +266,8 @@ export class RpcServer implements AsyncDisposable {
     const { popper, controlList } = this.#parts as Parts;
     const sources = this.#sources as SourceList; // known since start()
     const lists = [controlList, ...sources.next()];
-    // Half of the slots at most, so that the other half can be filled meanwhile.
-    const count = Math.min(free, Math.max(AHEAD_FROM, Math.ceil(this.#options.concurrency / 2)));
     try {
-      return await popper.pop(lists, { count, blockMs: sources.blockMs });
+      return await popper.pop(lists, { count: free, blockMs: sources.blockMs });
     } catch (error) {
       if (isReply(error, "WRONGTYPE")) await sources.avoidWrongTypes(error);
       throw error;
@@ -356,8 +342,6 @@ export class RpcServer implements AsyncDisposable {
     ]);
     blocking.interrupt();
     await stopped;
-    const last = await this.#ahead?.catch(() => null); // told by the loop's own error handling
-    if (last != null) this.#handle(last);
     await this.#idle(dispatcher, performance.now() + this.#options.closeWithinMs);
     dispatcher.abortWhere(() => true, new ServerClosingError(this.#services[0]?.name ?? ""));
     await sleep(0); // what was aborted answers now
