@@ -1,24 +1,11 @@
 import { eventually, spawnScript } from "@ropeway/testkit";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { attempts, dead, JsonRpcKeys, leases } from "../src/internal.ts";
 import { Stage } from "./stage.ts";
 
-let stage: Stage;
+const stage = await Stage.forFile();
 const NODE = new URL("./node.fixture.ts", import.meta.url);
 const REQUEST = new JsonRpcKeys("t").request("demo");
-
-beforeAll(async () => {
-  stage = await Stage.open();
-});
-
-afterAll(async () => {
-  await stage.close();
-});
-
-afterEach(async () => {
-  await stage.clear();
-  await stage.server.command("FLUSHALL");
-});
 
 const durable = { atLeastOnce: true, heartbeatMs: 300 } as const;
 

@@ -1,25 +1,12 @@
 import { eventually } from "@ropeway/testkit";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Breaker } from "../src/breaker.ts";
 import { Bulkhead } from "../src/bulkhead.ts";
 import { Histogram } from "../src/histogram.ts";
 import { RetryBudget } from "../src/retry-budget.ts";
 import { Stage } from "./stage.ts";
 
-let stage: Stage;
-
-beforeAll(async () => {
-  stage = await Stage.open();
-});
-
-afterAll(async () => {
-  await stage.close();
-});
-
-afterEach(async () => {
-  await stage.clear();
-  await stage.server.command("FLUSHALL");
-});
+const stage = await Stage.forFile();
 
 test("an idempotent call is sent again when an attempt is not answered, inside its deadline", async () => {
   let runs = 0;

@@ -3,24 +3,11 @@
  * below is one that the seed documents show, sent over a connection of the testkit's own.
  */
 import { eventually } from "@ropeway/testkit";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { KwKeys, NAMESPACES } from "../src/internal.ts";
 import { all, Stage } from "./stage.ts";
 
-let stage: Stage;
-
-beforeAll(async () => {
-  stage = await Stage.open();
-});
-
-afterAll(async () => {
-  await stage.close();
-});
-
-afterEach(async () => {
-  await stage.clear();
-  await stage.server.command("FLUSHALL");
-});
+const stage = await Stage.forFile();
 
 const plain = (...args: string[]) => stage.server.command(...args);
 const json = (value: unknown) => JSON.parse(String(value));

@@ -1,25 +1,12 @@
 import { eventually } from "@ropeway/testkit";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { ApplicationError, type RpcClient, RpcServer } from "../src/index.ts";
 import { dead, JsonRpcKeys } from "../src/internal.ts";
 import { Stage } from "./stage.ts";
 
-let stage: Stage;
+const stage = await Stage.forFile();
 const keys = new JsonRpcKeys("t");
 const REQUEST = keys.request("demo");
-
-beforeAll(async () => {
-  stage = await Stage.open();
-});
-
-afterAll(async () => {
-  await stage.close();
-});
-
-afterEach(async () => {
-  await stage.clear();
-  await stage.server.command("FLUSHALL");
-});
 
 /** What a plain client gets for a message it pushes. */
 async function ask(id: string, message: string): Promise<Record<string, never>> {

@@ -1,23 +1,10 @@
 import { eventually, spawnScript } from "@ropeway/testkit";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { CallContext } from "../src/index.ts";
 import { Stage } from "./stage.ts";
 
-let stage: Stage;
+const stage = await Stage.forFile();
 const NODE = new URL("./node.fixture.ts", import.meta.url);
-
-beforeAll(async () => {
-  stage = await Stage.open();
-});
-
-afterAll(async () => {
-  await stage.close();
-});
-
-afterEach(async () => {
-  await stage.clear();
-  await stage.server.command("FLUSHALL");
-});
 
 const who = {
   whoami: (_params: unknown, { node, session }: CallContext) => ({ node, ...session }),

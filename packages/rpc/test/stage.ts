@@ -1,6 +1,7 @@
 /** A Redis, a connection, and everything made on it, closed together in the right order. */
 import { type ConnectOptions, connect, type Redis } from "@ropeway/core";
 import { type RedisOptions, type RedisServer, startRedis } from "@ropeway/testkit";
+import { afterAll, afterEach } from "vitest";
 import type { AnyHandlers, ServerOptions } from "../src/index.ts";
 import { type ClientOptions, createClient, type RpcClient, RpcServer } from "../src/index.ts";
 
@@ -18,6 +19,17 @@ export class Stage implements AsyncDisposable {
   static async open(options?: RedisOptions, connecting?: ConnectOptions): Promise<Stage> {
     const server = await startRedis(options);
     return new Stage(server, await connect(server.url, connecting));
+  }
+
+  /** For the tests of one file, at whose top it is awaited: each begins with nothing on an empty Redis. */
+  static async forFile(): Promise<Stage> {
+    const stage = await Stage.open();
+    afterAll(() => stage.close());
+    afterEach(async () => {
+      await stage.clear();
+      await stage.server.command("FLUSHALL");
+    });
+    return stage;
   }
 
   async client(options?: ClientOptions): Promise<RpcClient> {

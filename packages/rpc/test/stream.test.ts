@@ -1,10 +1,10 @@
 import { connect } from "@ropeway/core";
 import { eventually, startProxy } from "@ropeway/testkit";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { createClient, RpcServer } from "../src/index.ts";
 import { all, Stage } from "./stage.ts";
 
-let stage: Stage;
+const stage = await Stage.forFile();
 let produced = 0;
 let ended: string[] = [];
 
@@ -42,14 +42,6 @@ const handlers = {
 async function* numbers(n: number) {
   for (let i = 1; i <= n; i++) yield i;
 }
-
-beforeAll(async () => {
-  stage = await Stage.open();
-});
-
-afterAll(async () => {
-  await stage.close();
-});
 
 afterEach(async () => {
   await stage.clear();
