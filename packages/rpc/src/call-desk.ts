@@ -143,6 +143,7 @@ export class CallDesk implements PendingHost {
     return new Promise((resolve, reject) => {
       const shared = this.usesReplyList(route.service);
       const pending = new PendingCall(this, route, this.nextId(shared));
+      pending.number = this.#receivers.ids.last;
       pending.settles(resolve, reject);
       pending.timeoutMs = options.timeoutMs;
       const plain = shared && isPlain(options);

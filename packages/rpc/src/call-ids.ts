@@ -12,13 +12,14 @@ export class CallIds {
   readonly client: string = randomBytes(9).toString("base64url");
   readonly #shortPrefix = `${this.client}.`;
   readonly #uuidPrefix = uuidPrefix();
-  #last = 0;
+  /** The counter in the newest id. */
+  last = 0;
 
   next(short: boolean): string {
-    this.#last += 1;
+    this.last += 1;
     return short
-      ? this.#shortPrefix + this.#last
-      : this.#uuidPrefix + this.#last.toString(16).padStart(12, "0");
+      ? this.#shortPrefix + this.last
+      : this.#uuidPrefix + this.last.toString(16).padStart(12, "0");
   }
 
   /** The counter in an id of ours; NaN for any other value. */

@@ -19,12 +19,14 @@ export interface Head {
   readonly replyTo: string | undefined;
   /** Nobody waits for an answer. */
   readonly silent: boolean;
+  /** Where what follows id and list begins. */
+  readonly end: number;
 }
 
 const BEFORE_DEADLINE = '{"dl":';
 const BEFORE_ID = ',"id":"';
 const BEFORE_REPLY = ',"rt":"';
-const SILENT = [',"notification":true', ',"no_response":true'];
+const SILENT = [',"notification":true', ',"no_response":true'] as const;
 const DEADLINE_AT = BEFORE_DEADLINE.length;
 const DIGITS = 13;
 const ID_AT = DEADLINE_AT + DIGITS + BEFORE_ID.length;
@@ -56,5 +58,6 @@ export function readHead(text: string): Head | undefined {
     replyTo = text.slice(at + BEFORE_REPLY.length, end);
     at = end + 1;
   }
-  return { deadline, id, replyTo, silent: SILENT.some((mark) => text.startsWith(mark, at)) };
+  const silent = text.startsWith(SILENT[0], at) || text.startsWith(SILENT[1], at);
+  return { deadline, id, replyTo, silent, end: at };
 }

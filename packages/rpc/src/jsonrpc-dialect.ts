@@ -21,8 +21,11 @@ import {
   writeAddedMembers,
 } from "./dialect.ts";
 import { InvalidRequestError, type WireError } from "./errors.ts";
-import { writeHead } from "./head.ts";
+import { readHead, writeHead } from "./head.ts";
 import { JsonRpcKeys } from "./keys.ts";
+
+const BEFORE_METHOD = ',"version":"2","method":"';
+const BEFORE_PARAMS = '","params":';
 
 /** See the top of the file. */
 export class JsonRpcDialect implements Dialect {
@@ -56,13 +59,17 @@ export class JsonRpcDialect implements Dialect {
   #methodMember(method: string): string {
     let member = this.#methods.get(method);
     if (member === undefined) {
-      member = `,"version":"2","method":${JSON.stringify(method)}`;
+      member = `${BEFORE_METHOD}${JSON.stringify(method).slice(1)}`;
       this.#methods.set(method, member);
     }
     return member;
   }
 
   decodeCall(text: string): IncomingCall {
+    return readPlainCall(text) ?? this.#decodeAnyCall(text);
+  }
+
+  #decodeAnyCall(text: string): IncomingCall {
     const message = parseObject(text);
     const id = readId(message.id);
     if (id === undefined) throw new InvalidRequestError("it has no usable id", message.id);
@@ -119,5 +126,41 @@ export class JsonRpcDialect implements Dialect {
 
   readTicket(ticket: string): { method: string; id: string } {
     return { method: "", id: ticket };
+  }
+}
+
+/**
+ * Reads a call laid out as callers of ours lay out most of theirs, where only the params have to be
+ * parsed; undefined for any other, which is then read, or refused, as a whole.
+ */
+function readPlainCall(text: string): IncomingCall | undefined {
+  const head = readHead(text);
+  if (head?.replyTo === undefined || !text.startsWith(BEFORE_METHOD, head.end)) return undefined;
+  const methodAt = head.end + BEFORE_METHOD.length;
+  const methodEnd = text.indexOf('"', methodAt);
+  const method = text.slice(methodAt, methodEnd);
+  if (method === "" || method.includes("\\")) return undefined;
+  if (!text.startsWith(BEFORE_PARAMS, methodEnd) || !text.endsWith("}")) return undefined;
+  const params = parsed(text.slice(methodEnd + BEFORE_PARAMS.length, -1));
+  if (typeof params !== "object" || params === null) return undefined;
+  return {
+    id: head.id,
+    method,
+    params,
+    notification: false,
+    track: false,
+    deadline: head.deadline,
+    replyTo: head.replyTo,
+    traceparent: undefined,
+    window: undefined,
+    session: undefined,
+  };
+}
+
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return undefined; // told by whoever reads the whole
   }
 }

@@ -6,7 +6,7 @@ import { WheelEntry } from "./timer-wheel.ts";
 /** Whoever answers for what comes in under an id. */
 export interface Receiver {
   readonly id: string;
-  /** Its place among the receivers; theirs to set. */
+  /** The counter in its id; 0 for the receivers to read it. */
   number: number;
   readonly route: Route;
   /** A message of the reply list, parsed; `at` is when it came. */

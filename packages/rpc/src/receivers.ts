@@ -25,7 +25,7 @@ export class Receivers implements Iterable<Receiver> {
   }
 
   add(receiver: Receiver): void {
-    receiver.number = this.ids.numberOf(receiver.id);
+    if (receiver.number === 0) receiver.number = this.ids.numberOf(receiver.id);
     this.#waiting.set(receiver.number, receiver);
   }
 

@@ -130,3 +130,23 @@ test("a kw call without kw, or with null, has no arguments; positional ones are 
     dialect.encodeCall({ id: "i", method: "f", params: [1], deadline: undefined }),
   ).toThrow(expect.objectContaining({ code: "INVALID_PARAMS" }));
 });
+
+test("a call is read the same whether its layout is the usual one or not", () => {
+  const dialect = new JsonRpcDialect("t");
+  const member = fc.oneof(fc.string(), fc.constantFrom('"', "\\", '","params":', "}", "é"));
+  const params = fc.oneof(fc.dictionary(member, fc.jsonValue()), fc.array(fc.jsonValue()));
+  fc.assert(
+    fc.property(member.filter(Boolean), params, fc.nat(40), (method, value, cut) => {
+      const replyTo = "/api/t/reply/c";
+      const id = "c.1";
+      const head = `{"dl":${NOW},"id":"${id}"`;
+      const usual = `${head}${dialect.plainMiddle(method, replyTo)}${JSON.stringify(value)}}`;
+      const other = JSON.stringify({ ...(JSON.parse(usual) as object), more: 1 });
+      expect(dialect.decodeCall(usual)).toEqual(dialect.decodeCall(other));
+      const broken = usual.slice(0, usual.length - 1 - cut);
+      expect(() => dialect.decodeCall(broken)).toThrow(
+        expect.objectContaining({ code: "PARSE_ERROR" }),
+      );
+    }),
+  );
+});

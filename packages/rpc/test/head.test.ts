@@ -11,6 +11,7 @@ test("a head is read back as it was written, whatever follows", () => {
     id: "a-1",
     replyTo: undefined,
     silent: false,
+    end: text.indexOf(',"method"'),
   });
   expect(JSON.parse(text)).toEqual({ dl: DEADLINE, id: "a-1", method: "x" });
 });
