@@ -79,6 +79,7 @@ export class Processor {
   #batches = 0;
   #asked = 0;
   #scheduled = false;
+  #callLeaves = false;
   #taking = false;
   readonly #over = new AbortController();
   #stale: NodeJS.Timeout | undefined;
@@ -110,15 +111,20 @@ export class Processor {
   pump(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    process.nextTick(() => {
-      this.#scheduled = false;
-      if (this.#over.signal.aborted) return;
-      this.#startFetched();
-      this.#exchange();
-      this.#watchStale();
-      for (const look of this.#settled) look();
-    });
+    // After a call the loop has to turn once for it to leave: Redis is to work on it while we go on.
+    if (this.#callLeaves) setImmediate(this.#look);
+    else process.nextTick(this.#look);
   }
+
+  readonly #look = (): void => {
+    this.#scheduled = false;
+    this.#callLeaves = false;
+    if (this.#over.signal.aborted) return;
+    this.#startFetched();
+    this.#exchange();
+    this.#watchStale();
+    for (const look of this.#settled) look();
+  };
 
   /** A job came without being asked for: it starts at once. */
   handedOver(lane: Lane, job: string): void {
@@ -332,6 +338,7 @@ export class Processor {
   async #call(lane: Lane, want: number): Promise<void> {
     lane.calls += 1;
     this.#asked += want;
+    this.#callLeaves = true;
     const sentAt = performance.now();
     try {
       const taken = await lane.exchange(want);
