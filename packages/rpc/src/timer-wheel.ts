@@ -6,7 +6,9 @@
  *           |     |     |                     now or some turns of the wheel later
  *           e <-> e     e
  *
- * The clock ticks only while something is set, and fires at most one tick late, never early.
+ * The timer sleeps until the next slot that has entries: a wheel whose entries are all cleared in time,
+ * as they are when calls are answered, wakes the process about once in four seconds. An entry is due
+ * at most one tick late, never early.
  */
 const SLOTS = 256;
 const TICK_MS = 16;
@@ -35,7 +37,10 @@ export class TimerWheel {
   });
   readonly #began = performance.now();
   #count = 0;
+  /** The last tick whose slot has been looked at. */
   #tick = 0;
+  /** The tick that the timer waits for. */
+  #wakeTick = Number.POSITIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
 
   get size(): number {
@@ -45,8 +50,8 @@ export class TimerWheel {
   /** Calls `entry.due()` once, `ms` from now; `at` is now, for callers that know it already. */
   set(entry: WheelEntry, ms: number, at: number = performance.now()): void {
     if (entry.after !== undefined) this.clear(entry);
-    if (this.#timer === undefined) this.#start();
     const now = at - this.#began;
+    if (this.#count === 0) this.#tick = Math.max(this.#tick, Math.floor(now / TICK_MS));
     entry.dueTick = Math.max(this.#tick + 1, Math.ceil((now + ms) / TICK_MS));
     const head = this.#slots[entry.dueTick % SLOTS] as WheelEntry;
     const last = head.before as WheelEntry;
@@ -55,6 +60,8 @@ export class TimerWheel {
     entry.after = head;
     head.before = entry;
     this.#count += 1;
+    // Not beyond one turn: the slot is passed by then, and looked at for nothing.
+    if (entry.dueTick < this.#wakeTick) this.#sleepUntil(Math.min(entry.dueTick, this.#tick + SLOTS));
   }
 
   /** Makes sure that it is never due; does nothing if it is not set. */
@@ -68,21 +75,29 @@ export class TimerWheel {
     this.#count -= 1;
   }
 
-  #start(): void {
-    this.#tick = Math.floor((performance.now() - this.#began) / TICK_MS);
-    this.#timer = setInterval(() => this.#turn(), TICK_MS);
+  #sleepUntil(tick: number): void {
+    clearTimeout(this.#timer);
+    this.#wakeTick = tick;
+    const ms = tick * TICK_MS - (performance.now() - this.#began);
+    this.#timer = setTimeout(() => this.#turn(), Math.max(1, Math.ceil(ms)));
     this.#timer.unref(); // sockets keep a process alive, its deadlines need not
   }
 
   /** Walks the slots whose time has come since the last turn. */
   #turn(): void {
+    this.#timer = undefined;
+    this.#wakeTick = Number.POSITIVE_INFINITY;
     const until = Math.floor((performance.now() - this.#began) / TICK_MS);
     const from = Math.max(this.#tick + 1, until - SLOTS + 1);
     this.#tick = until;
     for (let tick = from; tick <= until; tick++) this.#fire(tick % SLOTS, until);
-    if (this.#count > 0) return;
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    if (this.#count === 0) return;
+    for (let tick = until + 1; tick <= until + SLOTS; tick++) {
+      const head = this.#slots[tick % SLOTS] as WheelEntry;
+      if (head.after === head || tick >= this.#wakeTick) continue;
+      this.#sleepUntil(tick);
+      return;
+    }
   }
 
   #fire(slot: number, until: number): void {

@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { TimerWheel, WheelEntry } from "../src/timer-wheel.ts";
 
@@ -15,7 +16,7 @@ class Bell extends WheelEntry {
 }
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
 });
 
 afterEach(() => {
@@ -75,4 +76,46 @@ test("setting an entry again moves it", () => {
   expect(rung).toBe(0);
   vi.advanceTimersByTime(5_000);
   expect(rung).toBe(1);
+});
+
+test("deadlines that are all met wake the process rarely", () => {
+  const wheel = new TimerWheel();
+  const timers = vi.spyOn(globalThis, "setTimeout");
+  for (let ms = 0; ms < 60_000; ms += 10) {
+    const bell = new Bell(() => expect.unreachable());
+    wheel.set(bell, 5_000);
+    vi.advanceTimersByTime(10);
+    wheel.clear(bell);
+  }
+  expect(timers.mock.calls.length).toBeLessThan(200);
+});
+
+test("whatever is set and cleared, each entry is due once, in its time", () => {
+  const step = fc.record({ ms: fc.nat(9_000), clears: fc.boolean(), pauseMs: fc.nat(400) });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const wheel = new TimerWheel();
+      const late = new Map<number, number>();
+      const cleared = new Set<number>();
+      for (const [i, { ms, clears, pauseMs }] of steps.entries()) {
+        const dueAt = performance.now() + ms;
+        const bell = new Bell(() => {
+          expect(late.has(i)).toBe(false);
+          late.set(i, performance.now() - dueAt);
+        });
+        wheel.set(bell, ms);
+        vi.advanceTimersByTime(pauseMs);
+        if (clears && !late.has(i)) cleared.add(i);
+        wheel.clear(bell);
+        if (!clears && !late.has(i)) wheel.set(bell, Math.max(0, dueAt - performance.now()));
+      }
+      vi.advanceTimersByTime(10_000);
+      expect(late.size).toBe(steps.length - cleared.size);
+      for (const ms of late.values()) {
+        expect(ms).toBeGreaterThanOrEqual(0);
+        expect(ms).toBeLessThanOrEqual(32);
+      }
+      expect(wheel.size).toBe(0);
+    }),
+  );
 });
