@@ -264,6 +264,7 @@ const scenarios: Scenario[] = [
     id: "jobs.idle",
     title: "Idle queue: from add() to the handler",
     measure: "latency",
+    weight: 5, // one job at a time: a short slice has too few of them
     baseline: BULL,
     contenders: LIBRARIES.map((name) => contender(name, idle(name))),
   },
