@@ -24,6 +24,8 @@ export interface BlockingOptions {
 /** How long a key is left alone whose slot is on its way to another node. */
 const MOVING_PAUSE_MS = 50;
 const UNBLOCK_EVERY_MS = 20;
+/** How often a connection is looked at within the silence that means its death. */
+const LOOKS_PER_DEATH = 4;
 
 /** What blocking() lends. */
 export class BlockingConnection implements AsyncDisposable {
@@ -160,18 +162,20 @@ export class BlockingConnection implements AsyncDisposable {
   }
 
   /**
-   * No heartbeat can pass a command that blocks; its own timeout, well exceeded, takes its place. One
-   * timer for all waits: one each would cost more than the waits themselves.
+   * No heartbeat can pass a command that blocks; its own timeout, well exceeded, takes its place. While
+   * none does there are heartbeats, for what goes whileFree. One timer for all waits: one each would
+   * cost more than the waits themselves.
    */
   #watch(): NodeJS.Timeout {
     const { deadAfterMs } = this.#plan.link;
     const look = () => {
+      if (this.#waits.size === 0) void this.#connection.current?.beat();
       const dead = performance.now() - deadAfterMs;
       for (const { link, until } of this.#waits) {
         if (until < dead) link?.retire(new Error("a blocking command was not answered"));
       }
     };
-    return setInterval(look, Math.min(deadAfterMs, LONGEST_TIMER_MS)).unref();
+    return setInterval(look, Math.min(deadAfterMs / LOOKS_PER_DEATH, LONGEST_TIMER_MS)).unref();
   }
 
   #end(wait: Wait): void {

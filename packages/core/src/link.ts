@@ -84,7 +84,7 @@ export class Link {
     client.on("end", () => this.#die(new Error("the server closed the connection")));
     if (options.heartbeatMs > 0) {
       const everyMs = Math.min(options.heartbeatMs, LONGEST_TIMER_MS);
-      this.#heartbeat = setInterval(() => void this.#beat(), everyMs);
+      this.#heartbeat = setInterval(() => void this.beat(), everyMs);
       this.#heartbeat.unref();
     }
   }
@@ -171,6 +171,16 @@ export class Link {
     await this.#client.unsubscribe(channel, listener, true);
   }
 
+  /** Tests the peer: a link whose PING is not answered in time dies. */
+  async beat(): Promise<void> {
+    const { deadAfterMs } = this.#options;
+    try {
+      await within(this.send(["PING"]), { timeoutMs: deadAfterMs, what: "a heartbeat" });
+    } catch (error) {
+      if (!(error instanceof ErrorReply)) this.#die(error); // LOADING and the like are signs of life
+    }
+  }
+
   /** Gives the link up at once, because it is known to be of no use any more. */
   retire(reason: unknown): void {
     this.#die(reason);
@@ -195,15 +205,6 @@ export class Link {
     clearInterval(this.#heartbeat);
     this.#client.destroy();
     this.#death.resolve(reason);
-  }
-
-  async #beat(): Promise<void> {
-    const { deadAfterMs } = this.#options;
-    try {
-      await within(this.send(["PING"]), { timeoutMs: deadAfterMs, what: "a heartbeat" });
-    } catch (error) {
-      if (!(error instanceof ErrorReply)) this.#die(error); // LOADING and the like are signs of life
-    }
   }
 }
 

@@ -57,6 +57,17 @@ test("a server that fell silent is noticed although nothing can be asked", async
   await waiting.close();
 });
 
+test("a server that fell silent is noticed also by what was sent while nobody waited", async () => {
+  await using silent = await startRedis();
+  await using other = await connect(silent.url, { deadAfterMs: 200, heartbeatMs: 100 });
+  await using waiting = await other.blocking("test", "list");
+  expect(await waiting.send(["BLPOP", "list", "0.01"], { blockMs: 10 })).toBeNull();
+  silent.pause();
+  const pushed = waiting.whileFree?.send(["RPUSH", "list", "a"]);
+  await expect(pushed).rejects.toMatchObject({ code: "CONNECTION_LOST" });
+  silent.resume();
+});
+
 test("a wait that was carried over to another link can still be ended", async () => {
   await using pair = await startReplicaPair();
   await using other = await connect(pair.master.url, { closeWithinMs: 60_000 });
