@@ -14,7 +14,7 @@
  * on the one has been answered.
  *
  * A list that is packed is pushed to thousands of times a second and gone each time it has been read: it
- * is told when to expire within a second of each push instead of with it.
+ * is told when to expire within a second after each push instead of with it.
  *
  * The flush hangs on process.nextTick, which runs when the promise continuations of the event have
  * run: later than a microtask would (all continuations are in), earlier than the next turn of the loop
@@ -159,12 +159,12 @@ export class Outbox {
   /** Resolves when everything pushed so far has been answered. */
   async drained(): Promise<void> {
     this.flush();
-    this.#expireNow();
     while (this.#underWay > 0 || this.#parcels.size > 0) {
       await new Promise<void>((resolve) => {
         this.#idle = resolve;
       });
     }
+    this.#expireNow();
   }
 
   #send(list: string, parcel: Parcel): void {
@@ -177,17 +177,16 @@ export class Outbox {
     this.#carrier.send(parcel.command, options).then(
       () => {
         parcel.sent?.resolve();
-        this.#done();
+        this.#done(list, parcel);
       },
       (error) => {
         parcel.sent?.reject(error);
         onError(error, elements(), list);
-        this.#done();
+        this.#done(list, parcel);
       },
     );
-    if (parcel.ttlSeconds === undefined) return;
-    if (parcel.packs) this.#expireSoon(list, parcel.ttlSeconds);
-    else this.#expire(this.#carrier, list, parcel.ttlSeconds);
+    const { packs, ttlSeconds } = parcel;
+    if (!packs && ttlSeconds !== undefined) this.#expire(this.#carrier, list, ttlSeconds);
   }
 
   #expire(carrier: Carrier, list: string, seconds: number): void {
@@ -209,7 +208,9 @@ export class Outbox {
     this.#expiries.clear();
   }
 
-  #done(): void {
+  #done(list: string, { packs, ttlSeconds }: Parcel): void {
+    // Not before the push is answered: on another connection its expiry could overtake it.
+    if (packs && ttlSeconds !== undefined) this.#expireSoon(list, ttlSeconds);
     this.#underWay -= 1;
     if (this.#underWay > 0) return;
     this.flush(); // what had to wait for that
