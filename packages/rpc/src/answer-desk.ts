@@ -39,7 +39,7 @@ export class AnswerDesk {
     this.outbox = new Outbox(redis, {
       push: dialect.push,
       repeatable: true,
-      packs: (list) => list.startsWith(this.#replyLists),
+      packs: (list) => this.#isReplyList(list),
       onError: (error, elements, list) =>
         redis.logger.error({ err: error, list, elements }, "answers could not be sent"),
       onFlush: (elements, list) => this.remember(list, elements),
@@ -95,6 +95,12 @@ export class AnswerDesk {
 
   /** Only our own reply lists: nobody makes a worker push into a key of his choice. */
   #shared(to: Addressee): string | undefined {
-    return to.replyTo?.startsWith(this.#replyLists) ? to.replyTo : undefined;
+    const { replyTo } = to;
+    return replyTo !== undefined && this.#isReplyList(replyTo) ? replyTo : undefined;
+  }
+
+  /** In the kw wire the keys of a function may begin like that too, and go on with another ":". */
+  #isReplyList(list: string): boolean {
+    return list.startsWith(this.#replyLists) && !list.includes(":", this.#replyLists.length);
   }
 }

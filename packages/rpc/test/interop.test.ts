@@ -346,4 +346,23 @@ describe("kw", () => {
     const ticket = await client.submit("f", {});
     await expect(client.poll(ticket, { waitMs: 3_000 })).resolves.toEqual({ result: "done" });
   });
+
+  test("a function may be called reply: its keys are not taken for reply lists", async () => {
+    await stage.serve(
+      {
+        reply: (_kw, context) => {
+          context.progress(0.25, "a");
+          context.progress(0.5, "b");
+          return "done";
+        },
+      },
+      kw,
+    );
+    const client = await stage.client(kw);
+    const ticket = await client.submit("reply", {});
+    await expect(client.poll(ticket, { waitMs: 3_000 })).resolves.toEqual({ result: "done" });
+    const seen: number[] = [];
+    for await (const { percent } of client.progress(ticket, { idleMs: 100 })) seen.push(percent);
+    expect(seen).toEqual([0.25, 0.5]);
+  });
 });
