@@ -62,7 +62,7 @@ export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #metrics = new Metrics("server");
   /** Calls that wait for something; those whose handler answers at once never come in here. */
-  readonly #running = new Map<string, Run>();
+  readonly #running = new Set<Run>();
   /** Ids cancelled before their call came. */
   readonly #cancelled = new Recent<string, true>(CANCELLED_AT_MOST);
   /** The epoch of each session seen here. */
@@ -88,14 +88,19 @@ export class Dispatcher {
 
   /** Gives up a running call, or one that has not come yet. */
   cancel(id: string): void {
-    const running = this.#running.get(id);
-    if (running === undefined) this.#cancelled.note(id, true);
-    else running.running.abort();
+    let found = false;
+    // Not by id: callers of others may give one id to several calls, and each of them takes a slot.
+    for (const { call, running } of this.#running) {
+      if (call.id !== id) continue;
+      running.abort();
+      found = true;
+    }
+    if (!found) this.#cancelled.note(id, true);
   }
 
   /** Aborts the running calls for which `test` holds. */
   abortWhere(test: (source: Source) => boolean, reason: RpcError): void {
-    for (const { running, source } of this.#running.values()) {
+    for (const { running, source } of this.#running) {
       if (test(source)) running.abort(reason);
     }
   }
@@ -199,7 +204,7 @@ export class Dispatcher {
   }
 
   async #runTraced(run: Run, traceparent: string): Promise<void> {
-    this.#running.set(run.call.id, run);
+    this.#running.add(run);
     const name = `${run.source.service.name}.${run.method.name}`;
     const parent = contextOf(traceparent);
     const span = tracerOf("rpc").startSpan(name, { kind: 1 }, parent);
@@ -223,7 +228,7 @@ export class Dispatcher {
         this.#completeNow(run, value);
         return;
       }
-      this.#running.set(run.call.id, run);
+      this.#running.add(run);
       value.then(
         (settled) => this.#completeNow(run, settled),
         (error) => this.#fail(run, error),
@@ -248,7 +253,7 @@ export class Dispatcher {
 
   #completeNow(run: Run, value: unknown): void {
     if (isAsyncIterable(value) || run.method.output !== undefined) {
-      this.#running.set(run.call.id, run);
+      this.#running.add(run);
       this.#complete(run, value).catch((error) => this.#fail(run, error));
       return;
     }
@@ -309,7 +314,7 @@ export class Dispatcher {
   #finish(run: Run, failed: boolean): void {
     const ms = performance.now() - run.began;
     run.running.finish();
-    if (this.#running.size > 0 && this.#running.delete(run.call.id)) this.#options.onSlotFreed();
+    if (this.#running.size > 0 && this.#running.delete(run)) this.#options.onSlotFreed();
     run.method.stats.record(ms, failed);
     const { ok, failed: bad } = run.method.attributes;
     this.#metrics.duration(ms, failed ? bad : ok);

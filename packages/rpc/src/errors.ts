@@ -53,7 +53,16 @@ export class RpcError extends RopewayError {
 
   toWire(): WireError {
     const { rpcCode, message, data } = this;
-    return { code: rpcCode, message, ...(data === undefined ? {} : { data }) };
+    return { code: rpcCode, message, ...(isWritable(data) ? { data } : {}) };
+  }
+}
+
+/** Data that cannot be written as JSON (a cycle, a BigInt) must not keep its error from arriving. */
+function isWritable(data: unknown): boolean {
+  try {
+    return JSON.stringify(data) !== undefined;
+  } catch {
+    return false;
   }
 }
 

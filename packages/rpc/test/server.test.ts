@@ -150,6 +150,48 @@ test("an application error keeps its own number, message and data", async () => 
   });
 });
 
+test("an error whose data cannot be written as JSON arrives without it, and the calls beside it are answered", async () => {
+  const worker = await stage.serve({
+    ...echo,
+    now: () => {
+      throw new ApplicationError(7, "now", { big: 1n });
+    },
+    later: async () => {
+      throw new ApplicationError(7, "later", { big: 1n });
+    },
+  });
+  const client = await stage.client();
+  const outcomes = await client.batch(
+    ["demo.now", "demo.later", "demo.echo"].map((target) => ({ target, params: [1] })),
+  );
+  expect(outcomes).toMatchObject([
+    { reason: { rpcCode: 7, message: "now", data: undefined } },
+    { reason: { rpcCode: 7, message: "later", data: undefined } },
+    { value: 1 },
+  ]);
+  expect(worker.stats().running).toBe(0);
+});
+
+test("calls that share an id take a slot each, and one cancellation ends them all", async () => {
+  const worker = await stage.serve(
+    {
+      wait: (_params, { signal }) =>
+        new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+    },
+    { concurrency: 3 },
+  );
+  const call = JSON.stringify({ id: "same", version: "2", method: "wait", params: [] });
+  await stage.server.command("LPUSH", REQUEST, call, call, call, call);
+  await eventually(() => expect(worker.stats().running).toBe(3));
+  expect(await stage.server.command("LLEN", REQUEST)).toBe(1);
+  const client = await stage.client();
+  await eventually(async () => {
+    await client.cancel("same", "demo");
+    expect(await stage.server.command("LLEN", keys.response("", "same"))).toBe(4);
+  });
+  expect(worker.stats().running).toBe(0);
+});
+
 test("outdated calls are refused without being parsed, ten thousand after an outage", async () => {
   const waiting = 10_000;
   const client = await stage.client();
