@@ -115,9 +115,11 @@ export class Inbox {
   async #tick(signal: AbortSignal): Promise<number> {
     const popped = await this.#pop(signal);
     if (popped === null) return 0;
-    if (popped.list === this.#options.replyList) this.#options.onReplies(popped.texts);
+    const replies = popped.list === this.#options.replyList;
+    if (replies) this.#options.onReplies(popped.texts);
     else this.#deliver(popped.list, popped.texts);
-    if (this.#watched.size > 1) await this.#collectWatched();
+    // A reply list that is never empty comes first in every pop: the keys have their turn here.
+    if (this.#watched.size > (replies ? 0 : 1)) await this.#collectWatched();
     else await leaves(this.#options.outbox); // what these answers made the program send
     return 0;
   }
@@ -148,6 +150,9 @@ export class Inbox {
     if (this.#popper === undefined) {
       const { redis, dialect, replyList, modern } = this.#options;
       this.#connection ??= await redis.blocking("rpc-replies", replyList);
+      this.#connection.onLost(() => {
+        this.#gap = true; // also when the pop it broke had popped something before
+      });
       if (redis.topology !== "cluster") {
         this.#options.outbox.rideOn(() => this.#connection?.whileFree);
       }

@@ -57,7 +57,7 @@ export class Popper {
       const more = await this.#connection.send<string[]>(command, { blockMs: 0 });
       return { list, texts: [text, ...(more ?? [])] };
     } catch {
-      return { list, texts: [text] }; // what has been popped is delivered; the next pop tells the error
+      return { list, texts: [text] }; // what has been popped is delivered, whatever became of the rest
     }
   }
 }
