@@ -217,8 +217,11 @@ export class RpcClient implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    await this.#desk.close();
-    await this.#desk.clock.close();
+    try {
+      await this.#desk.close();
+    } finally {
+      await this.#desk.clock.close(); // it would keep the process alive
+    }
   }
 
   #call(route: Route, params: unknown, options: CallOptions | undefined): Promise<unknown> {

@@ -170,7 +170,12 @@ export class RpcServer implements AsyncDisposable {
   /** Made when a handler first calls another service. */
   #nestedClient(): Promise<RpcClient> {
     const { dialect, ns, prefix, maxMessageBytes } = this.#options;
-    this.#client ??= createClient(this.#redis, { dialect, ns, prefix, maxMessageBytes });
+    this.#client ??= createClient(this.#redis, { dialect, ns, prefix, maxMessageBytes }).catch(
+      (error) => {
+        this.#client = undefined; // the next handler tries again
+        throw error;
+      },
+    );
     return this.#client;
   }
 
@@ -347,13 +352,17 @@ export class RpcServer implements AsyncDisposable {
     await sleep(0); // what was aborted answers now
     streams.close();
     await desk.drained();
-    await registrar.close();
-    await this.#redis.send(["DEL", parts.controlList], {
-      key: parts.controlList,
-      repeatable: true,
-    });
-    const client = await this.#client;
-    await Promise.all([blocking.close(), client?.close(), clock.close()]);
+    try {
+      await registrar.close();
+      await this.#redis.send(["DEL", parts.controlList], {
+        key: parts.controlList,
+        repeatable: true,
+      });
+    } finally {
+      // Whatever Redis says: a clock that runs on would keep the process alive.
+      const client = await this.#client?.catch(() => undefined);
+      await Promise.all([blocking.close(), client?.close(), clock.close()]);
+    }
   }
 
   async #idle(dispatcher: Dispatcher, until: number): Promise<void> {

@@ -8,7 +8,7 @@ import {
   startSentinelTrio,
 } from "@ropeway/testkit";
 import { describe, expect, test } from "vitest";
-import { createClient, type RpcClient, RpcServer } from "../src/index.ts";
+import { type CallContext, createClient, type RpcClient, RpcServer } from "../src/index.ts";
 import { all, Stage } from "./stage.ts";
 
 const handlers = {
@@ -132,6 +132,105 @@ test("cut connections lose no answer that was on its way", async () => {
   await far.close();
   await near.close();
 }, 40_000);
+
+test("a network that swallows everything: nobody waits past the deadline, and calls go on after it", async () => {
+  await using server = await startRedis();
+  await using proxy = await startProxy(server);
+  const far = await connect(proxy.url, { heartbeatMs: 100, deadAfterMs: 400 });
+  const worker = await new RpcServer(far, { ns: "t" }).add("demo", handlers as never).start();
+  const client = await createClient(far, { ns: "t" });
+  for (const silenceMs of [200, 6_500]) {
+    // Shorter than anybody notices; and so long that every connection is given up.
+    const running = load(client, 500);
+    await eventually(() => expect(running.outcomes.ok).toBeGreaterThan(100));
+    proxy.halfOpen();
+    await new Promise((resolve) => setTimeout(resolve, silenceMs));
+    await proxy.heal();
+    const before = running.outcomes.ok ?? 0;
+    await eventually(() => expect(running.outcomes.ok).toBeGreaterThan(before + 100), {
+      withinMs: 10_000,
+    });
+    const { slowest, wrong } = await running.stop();
+    expect(wrong).toBe(0);
+    expect(slowest).toBeLessThan(500 + GRACE_MS);
+  }
+  await client.close();
+  await worker.close();
+  await far.close();
+}, 60_000);
+
+test("a worker that closes in such a network does not wait for ever with its last answers", async () => {
+  await using server = await startRedis();
+  await using proxy = await startProxy(server);
+  const hasty = { heartbeatMs: 100, deadAfterMs: 200, offlineWaitMs: 300, closeWithinMs: 200 };
+  const near = await connect(server.url);
+  const far = await connect(proxy.url, { ...hasty, connectTimeoutMs: 200 });
+  const ends: (() => void)[] = [];
+  const wait = () => new Promise<void>((resolve) => ends.push(resolve));
+  const worker = await new RpcServer(far, { ns: "t" }).add("demo", { wait }).start();
+  const client = await createClient(near, { ns: "t", timeoutMs: 2_000 });
+  const calls = Array.from({ length: 20 }, () => client.call("demo.wait"));
+  const outcomes = Promise.allSettled(calls);
+  await eventually(() => expect(ends).toHaveLength(20));
+  const closing = expect(worker.close()).rejects.toMatchObject({ code: "NOT_CONNECTED" });
+  await eventually(async () => {
+    const info = String(await server.command("INFO", "clients"));
+    expect(info).toContain("blocked_clients:1"); // the client's; the worker pops no more
+  });
+  proxy.halfOpen();
+  for (const end of ends) end();
+  await closing;
+  await outcomes;
+  await client.close();
+  await far.close();
+  await near.close();
+}, 30_000);
+
+test("a client and a worker whose Redis is gone close, and leave nothing that keeps a process alive", async () => {
+  await using server = await startRedis();
+  const redis = await connect(server.url, { offlineWaitMs: 100, closeWithinMs: 100 });
+  const worker = await new RpcServer(redis, { ns: "t" }).add("demo", handlers as never).start();
+  const client = await createClient(redis, { ns: "t" });
+  await client.call("demo.echo", [1]);
+  await server.kill9();
+  await expect(client.close()).rejects.toMatchObject({ code: "NOT_CONNECTED" });
+  await expect(worker.close()).rejects.toMatchObject({ code: "NOT_CONNECTED" });
+  await redis.close(); // the file fails if a timer is left
+});
+
+test("nested calls work again after the first of them found Redis away", async () => {
+  await using server = await startRedis();
+  await using proxy = await startProxy(server);
+  const near = await connect(server.url);
+  const far = await connect(proxy.url, { offlineWaitMs: 50 });
+  const ends: (() => void)[] = [];
+  const nested: Record<string, unknown>[] = [];
+  const outer = async (_params: unknown, context: CallContext) => {
+    await new Promise<void>((resolve) => ends.push(resolve));
+    const [outcome] = await Promise.allSettled([context.call("demo.echo", ["nested"])]);
+    nested.push(outcome as never);
+  };
+  const worker = new RpcServer(far, { ns: "t" }).add("demo", { ...handlers, outer } as never);
+  await worker.start();
+  const client = await createClient(near, { ns: "t" });
+  const outcomes = Promise.allSettled([client.call("demo.outer", [], { timeoutMs: 2_000 })]);
+  await eventually(() => expect(ends).toHaveLength(1));
+  proxy.refuse();
+  proxy.cut();
+  ends[0]?.();
+  await eventually(() => expect(nested).toMatchObject([{ status: "rejected" }]));
+  await proxy.heal();
+  await outcomes;
+  const again = client.call("demo.outer");
+  await eventually(() => expect(ends).toHaveLength(2));
+  ends[1]?.();
+  await again;
+  expect(nested[1]).toMatchObject({ status: "fulfilled", value: "nested" });
+  await client.close();
+  await worker.close();
+  await far.close();
+  await near.close();
+}, 30_000);
 
 test("a Sentinel failover under load: nobody waits past the deadline, and calls go on after it", async () => {
   await using trio = await startSentinelTrio();
