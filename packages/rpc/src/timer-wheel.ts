@@ -61,7 +61,8 @@ export class TimerWheel {
     head.before = entry;
     this.#count += 1;
     // Not beyond one turn: the slot is passed by then, and looked at for nothing.
-    if (entry.dueTick < this.#wakeTick) this.#sleepUntil(Math.min(entry.dueTick, this.#tick + SLOTS));
+    if (entry.dueTick >= this.#wakeTick) return;
+    this.#sleepUntil(Math.min(entry.dueTick, this.#tick + SLOTS));
   }
 
   /** Makes sure that it is never due; does nothing if it is not set. */
