@@ -172,8 +172,10 @@ export class CallDesk implements PendingHost {
   ): string {
     const { params, onProgress, traceparent, repeatable, signal } = options;
     pending.extras = { onProgress, failsOnLoss: repeatable === true };
-    if (signal !== undefined) this.#cancelWhen(signal, pending);
-    return this.prepare(pending, shared, { params, track: onProgress !== undefined, traceparent });
+    const track = onProgress !== undefined;
+    const text = this.prepare(pending, shared, { params, track, traceparent });
+    if (signal !== undefined) this.#cancelWhen(signal, pending); // last: nothing throws after it
+    return text;
   }
 
   /** Registers a call as waiting and gives its text; the caller pushes it. */

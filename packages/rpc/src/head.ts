@@ -56,6 +56,7 @@ export function readHead(text: string): Head | undefined {
     const end = text.indexOf('"', at + BEFORE_REPLY.length);
     if (end < 0) return undefined;
     replyTo = text.slice(at + BEFORE_REPLY.length, end);
+    if (replyTo.includes("\\")) return undefined; // escaped: only a parser can tell what it says
     at = end + 1;
   }
   const silent = text.startsWith(SILENT[0], at) || text.startsWith(SILENT[1], at);

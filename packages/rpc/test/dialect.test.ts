@@ -131,6 +131,13 @@ test("a kw call without kw, or with null, has no arguments; positional ones are 
   ).toThrow(expect.objectContaining({ code: "INVALID_PARAMS" }));
 });
 
+test("a call in the usual layout may escape what its encoder likes to escape", () => {
+  const dialect = new JsonRpcDialect("t");
+  const usual = `{"dl":${NOW},"id":"c.1"${dialect.plainMiddle("m", "/api/t/reply/c")}["/"]}`;
+  const escaped = usual.replaceAll("/", "\\/");
+  expect(dialect.decodeCall(escaped)).toEqual(dialect.decodeCall(usual));
+});
+
 test("a call is read the same whether its layout is the usual one or not", () => {
   const dialect = new JsonRpcDialect("t");
   const member = fc.oneof(fc.string(), fc.constantFrom('"', "\\", '","params":', "}", "é"));

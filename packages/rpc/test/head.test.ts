@@ -34,6 +34,7 @@ test("a call that does not begin with a deadline has no head", () => {
     `{"dl":${DEADLINE},"id":"a`,
     `{"dl":${DEADLINE},"id":"a\\"b"}`,
     `{"dl":${DEADLINE},"id":"a","rt":"never ends`,
+    `{"dl":${DEADLINE},"id":"a","rt":"\\/api\\/t\\/reply\\/c"}`,
     "",
   ]) {
     expect(readHead(text), text).toBeUndefined();

@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import { ApplicationError, type RpcClient, RpcServer } from "../src/index.ts";
@@ -335,6 +336,11 @@ test("params that cannot be written as JSON are an INVALID_PARAMS at the caller"
   const client = await stage.client();
   await expect(client.call("demo.echo", [ring])).rejects.toMatchObject({ code: "INVALID_PARAMS" });
   await expect(client.call("demo.echo", [1n])).rejects.toMatchObject({ code: "INVALID_PARAMS" });
+  const { signal } = new AbortController();
+  await expect(client.call("demo.echo", [1n], { signal })).rejects.toMatchObject({
+    code: "INVALID_PARAMS",
+  });
+  expect(getEventListeners(signal, "abort")).toEqual([]);
 });
 
 test("answers that are ready together come as one element of a reply list, those under a key of their own as they are", async () => {
