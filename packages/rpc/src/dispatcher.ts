@@ -54,6 +54,8 @@ export interface DispatcherOptions {
   onSlotFreed(): void;
 }
 
+/** Handlers that have kept the process for so long have to let others have a turn. */
+const TURN_MS = 10;
 const CANCELLED_AT_MOST = 10_000;
 const SESSIONS_AT_MOST = 100_000;
 
@@ -67,6 +69,8 @@ export class Dispatcher {
   readonly #cancelled = new Recent<string, true>(CANCELLED_AT_MOST);
   /** The epoch of each session seen here. */
   readonly #sessions = new Recent<string, number>(SESSIONS_AT_MOST);
+  /** When the latest call was begun. */
+  #beganLast = 0;
   /** Totals for stats(). */
   expired = 0;
   setAside = 0;
@@ -80,10 +84,16 @@ export class Dispatcher {
     return this.#running.size;
   }
 
-  /** Starts everything popped at once. */
-  acceptAll(source: Source, texts: readonly string[]): void {
+  /** Starts what was popped, from `at` on, as far as one event should go; returns where it stopped. */
+  accept(source: Source, texts: readonly string[], at: number = 0): number {
     const outdated = this.#options.host.now() - this.#options.clockErrorMs();
-    for (const text of texts) this.#accept(source, text, outdated);
+    const until = performance.now() + TURN_MS;
+    let next = at;
+    while (next < texts.length) {
+      this.#acceptOne(source, texts[next++] as string, outdated);
+      if (this.#beganLast > until) break;
+    }
+    return next;
   }
 
   /** Gives up a running call, or one that has not come yet. */
@@ -105,7 +115,7 @@ export class Dispatcher {
     }
   }
 
-  #accept(source: Source, text: string, outdated: number): void {
+  #acceptOne(source: Source, text: string, outdated: number): void {
     const deadline = readDeadline(text);
     if (deadline !== undefined && deadline < outdated && this.#refuseUnread(source, text)) return;
     let call: IncomingCall;
@@ -173,7 +183,9 @@ export class Dispatcher {
     const where = { service: source.service.name, session: this.#session(source, call) };
     const running = new RunningCall(this.#options.host, call, where);
     if (streams(call)) this.#options.streams.open(running, method);
-    const run: Run = { source, text, call, method, running, began: performance.now() };
+    const began = performance.now();
+    this.#beganLast = began;
+    const run: Run = { source, text, call, method, running, began };
     if (call.traceparent !== undefined) void this.#runTraced(run, call.traceparent);
     else this.#run(run);
   }

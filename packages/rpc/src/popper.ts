@@ -64,12 +64,13 @@ export class Popper {
 
 /**
  * Resolves when it is time for the next pop: at once if what the last one caused rides on it, and
- * otherwise when that has been written, so that it arrives first.
+ * otherwise when that has been written, so that it arrives first. Without an outbox: when everything
+ * sent in this turn of the event loop has been written.
  */
-export function leaves(outbox: Outbox): Promise<void> {
+export function leaves(outbox?: Outbox): Promise<void> {
   return new Promise((resolve) => {
     const go = () => {
-      if (outbox.rides) resolve();
+      if (outbox?.rides) resolve();
       else setImmediate(resolve);
     };
     // The first comes before the outbox's own flush, which was scheduled meanwhile; the second after it.

@@ -249,7 +249,7 @@ export class RpcServer implements AsyncDisposable {
         if (dispatcher.active >= concurrency) await this.#nextFreeSlot(BUSY_LOOK_MS);
         return concurrency - dispatcher.active;
       },
-      onCall: (text) => dispatcher.acceptAll(source, [text]),
+      onCall: (text) => void dispatcher.accept(source, [text]),
     });
     source.custodian = custodian;
     return custodian;
@@ -262,7 +262,7 @@ export class RpcServer implements AsyncDisposable {
     if (free <= 0) return this.#whileBusy();
     const popped = await this.#pop(free);
     if (popped === null) return 0;
-    this.#handle(popped);
+    await this.#handle(popped);
     await leaves(desk.outbox); // the answers there are already
     return 0;
   }
@@ -279,10 +279,18 @@ export class RpcServer implements AsyncDisposable {
     }
   }
 
-  #handle({ list, texts }: Popped): void {
+  async #handle({ list, texts }: Popped): Promise<void> {
+    const { dispatcher } = this.#parts as Parts;
     const source = this.#sources?.get(list);
-    if (source === undefined) this.#control(texts);
-    else this.#parts?.dispatcher.acceptAll(source, texts);
+    if (source === undefined) {
+      this.#control(texts);
+      return;
+    }
+    let at = dispatcher.accept(source, texts);
+    while (at < texts.length) {
+      await leaves(); // handlers that block: what they have answered, before the others run
+      at = dispatcher.accept(source, texts, at);
+    }
   }
 
   async #whileBusy(): Promise<number> {

@@ -193,6 +193,25 @@ test("calls that share an id take a slot each, and one cancellation ends them al
   expect(worker.stats().running).toBe(0);
 });
 
+test("handlers that block share their worker: each answer leaves soon, and calls that became outdated meanwhile are not run", async () => {
+  let run = 0;
+  await stage.serve({
+    block: () => {
+      run += 1;
+      for (const until = performance.now() + 20; performance.now() < until; );
+      return run;
+    },
+  });
+  const client = await stage.client();
+  const calls = Array.from({ length: 50 }, () =>
+    client.call("demo.block", [], { timeoutMs: 500 }).catch((error) => error.code),
+  );
+  await Promise.race(calls);
+  expect(run).toBeLessThan(30);
+  expect((await Promise.all(calls)).at(-1)).toBe("DEADLINE_EXCEEDED");
+  expect(run).toBeLessThan(40);
+});
+
 test("outdated calls are refused without being parsed, ten thousand after an outage", async () => {
   const waiting = 10_000;
   const client = await stage.client();
