@@ -32,6 +32,7 @@ import {
 import { readDeadline, readHead } from "./head.ts";
 import { dead } from "./keys.ts";
 import { Metrics } from "./metrics.ts";
+import type { Popped } from "./popper.ts";
 import { Recent } from "./recent.ts";
 import type { Middleware, ServedMethod, Source } from "./served.ts";
 import { readInput, readOutput } from "./service.ts";
@@ -49,8 +50,8 @@ export interface DispatcherOptions {
   readonly middleware: readonly Middleware[];
   /** The clock's possible error: only what is surely outdated is refused. */
   clockErrorMs(): number;
-  /** Whether this node may serve sessions now. */
-  mayServeSessions(): boolean;
+  /** Whether this node may still serve a session call that it got at this time. */
+  mayServeSessions(gotAt: number): boolean;
   onSlotFreed(): void;
 }
 
@@ -69,6 +70,8 @@ export class Dispatcher {
   readonly #cancelled = new Recent<string, true>(CANCELLED_AT_MOST);
   /** The epoch of each session seen here. */
   readonly #sessions = new Recent<string, number>(SESSIONS_AT_MOST);
+  /** When the calls that are being started were got. */
+  #gotAt = 0;
   /** When the latest call was begun. */
   #beganLast = 0;
   /** Totals for stats(). */
@@ -84,11 +87,13 @@ export class Dispatcher {
     return this.#running.size;
   }
 
-  /** Starts what was popped, from `at` on, as far as one event should go; returns where it stopped. */
-  accept(source: Source, texts: readonly string[], at: number = 0): number {
+  /** Starts what was popped, from `first` on, as far as one event should go; returns where it stopped. */
+  accept(source: Source, popped: Pick<Popped, "texts" | "at">, first: number = 0): number {
+    const { texts } = popped;
+    this.#gotAt = popped.at;
     const outdated = this.#options.host.now() - this.#options.clockErrorMs();
     const until = performance.now() + TURN_MS;
-    let next = at;
+    let next = first;
     while (next < texts.length) {
       this.#acceptOne(source, texts[next++] as string, outdated);
       if (this.#beganLast > until) break;
@@ -197,7 +202,7 @@ export class Dispatcher {
   ): RpcError | undefined {
     if (method === undefined) return new MethodNotFoundError(source.service.name, call.method);
     if (this.#cancelled.forget(call.id)) return new CancelledError(call.method);
-    if (source.group !== undefined && !this.#options.mayServeSessions()) {
+    if (source.group !== undefined && !this.#options.mayServeSessions(this.#gotAt)) {
       return new SessionLostError(source.group);
     }
     return undefined;

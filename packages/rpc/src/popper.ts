@@ -12,6 +12,8 @@ import type { Outbox } from "./outbox.ts";
 export interface Popped {
   readonly list: string;
   readonly texts: readonly string[];
+  /** When the first of them came; by performance.now(). */
+  readonly at: number;
 }
 
 /** How to pop. */
@@ -51,13 +53,14 @@ export class Popper {
     const reply = await this.#connection.send<[string, string]>(first, { blockMs });
     if (reply === null) return null;
     const [list, text] = reply;
-    if (count === 1) return { list, texts: [text] };
+    const at = performance.now();
+    if (count === 1) return { list, texts: [text], at };
     try {
       const command = [verb, list, String(count - 1)];
       const more = await this.#connection.send<string[]>(command, { blockMs: 0 });
-      return { list, texts: [text, ...(more ?? [])] };
+      return { list, texts: [text, ...(more ?? [])], at };
     } catch {
-      return { list, texts: [text] }; // what has been popped is delivered, whatever became of the rest
+      return { list, texts: [text], at }; // what has been popped is delivered, whatever became of the rest
     }
   }
 }
@@ -84,7 +87,7 @@ export function hasBlmpop(redis: Redis): boolean {
 }
 
 function toPopped(reply: [string, string[]] | null): Popped | null {
-  return reply === null ? null : { list: reply[0], texts: reply[1] };
+  return reply === null ? null : { list: reply[0], texts: reply[1], at: performance.now() };
 }
 
 function seconds(ms: number): string {

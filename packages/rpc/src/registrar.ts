@@ -38,6 +38,8 @@ export class Registrar {
   readonly #loop: Loop;
   readonly ttlMs: number;
   #aliveUntil = 0;
+  /** When everyone else began to count this worker as alive, as far as it is known here. */
+  #aliveSince = 0;
 
   constructor(options: RegistrarOptions) {
     this.#options = options;
@@ -52,9 +54,12 @@ export class Registrar {
     });
   }
 
-  /** Whether everyone else still counts this worker as alive. */
-  get alive(): boolean {
-    return performance.now() < this.#aliveUntil;
+  /**
+   * Whether everyone else counts this worker as alive, and has done so without a break since `at`: what
+   * came before a break may be another's by now, even if this worker has come back to life meanwhile.
+   */
+  isAliveSince(at: number): boolean {
+    return at >= this.#aliveSince && performance.now() < this.#aliveUntil;
   }
 
   async start(): Promise<void> {
@@ -74,7 +79,7 @@ export class Registrar {
   async #beat(): Promise<void> {
     const { redis, node, worker, signs } = this.#options;
     const first = this.#aliveUntil === 0;
-    const lapsed = !first && !this.alive;
+    const lapsed = !first && performance.now() >= this.#aliveUntil;
     const sent = performance.now();
     const described = signs.flatMap((sign) => [node, sign.value()]);
     const lost = await redis.run(beat, this.#keys(), [
@@ -84,6 +89,7 @@ export class Registrar {
       ...described,
     ]);
     this.#aliveUntil = sent + this.ttlMs;
+    if (first || lapsed || lost.length > 0) this.#aliveSince = performance.now();
     if (first || (!lapsed && lost.length === 0)) return;
     redis.logger.warn({ node, leases: lost.length }, "this worker counted as dead for a while");
     this.#options.onLapsed();

@@ -156,7 +156,7 @@ export class RpcServer implements AsyncDisposable {
       maxMessageBytes: options.maxMessageBytes,
       middleware: this.#middleware,
       clockErrorMs: () => clock.errorMs,
-      mayServeSessions: () => this.#parts?.registrar.alive ?? false,
+      mayServeSessions: (at) => this.#parts?.registrar.isAliveSince(at) ?? false,
       onSlotFreed: () => this.#slotFreed?.(),
     });
     const blocking = await redis.blocking("rpc-calls", controlList);
@@ -249,7 +249,7 @@ export class RpcServer implements AsyncDisposable {
         if (dispatcher.active >= concurrency) await this.#nextFreeSlot(BUSY_LOOK_MS);
         return concurrency - dispatcher.active;
       },
-      onCall: (text) => void dispatcher.accept(source, [text]),
+      onCall: (text) => void dispatcher.accept(source, { texts: [text], at: performance.now() }),
     });
     source.custodian = custodian;
     return custodian;
@@ -279,17 +279,14 @@ export class RpcServer implements AsyncDisposable {
     }
   }
 
-  async #handle({ list, texts }: Popped): Promise<void> {
+  async #handle(popped: Popped): Promise<void> {
     const { dispatcher } = this.#parts as Parts;
-    const source = this.#sources?.get(list);
-    if (source === undefined) {
-      this.#control(texts);
-      return;
-    }
-    let at = dispatcher.accept(source, texts);
-    while (at < texts.length) {
+    const source = this.#sources?.get(popped.list);
+    if (source === undefined) return this.#control(popped.texts);
+    let next = dispatcher.accept(source, popped);
+    while (next < popped.texts.length) {
       await leaves(); // handlers that block: what they have answered, before the others run
-      at = dispatcher.accept(source, texts, at);
+      next = dispatcher.accept(source, popped, next);
     }
   }
 

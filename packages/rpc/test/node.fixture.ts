@@ -1,4 +1,4 @@
-/** A worker in a process of its own: `url node [atLeastOnce]`. Prints what it begins. */
+/** A worker in a process of its own: `url node [atLeastOnce|plainPop]`. Prints what it begins. */
 import { connect } from "@ropeway/core";
 import { RpcServer } from "../src/index.ts";
 
@@ -10,6 +10,7 @@ const server = new RpcServer(redis, {
   group: "g",
   heartbeatMs: 300,
   atLeastOnce: mode === "atLeastOnce",
+  plainPop: mode === "plainPop",
 });
 server.add("demo", {
   whoami: (_params, { session }) => ({ node, ...session }),

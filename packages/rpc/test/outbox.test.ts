@@ -2,7 +2,7 @@ import { connect } from "@ropeway/core";
 import { eventually, startProxy } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import { Outbox } from "../src/outbox.ts";
-import { Popper } from "../src/popper.ts";
+import { hasBlmpop, Popper } from "../src/popper.ts";
 import { Stage } from "./stage.ts";
 
 const stage = await Stage.forFile();
@@ -19,7 +19,7 @@ const event = () => new Promise((resolve) => setImmediate(resolve));
 
 test("messages arrive in the order of their pushes, few or many, on whichever connection", async () => {
   const blocking = stage.keep(await stage.redis.blocking("test", "in"));
-  const popper = new Popper(blocking, "RIGHT", true);
+  const popper = new Popper(blocking, "RIGHT", hasBlmpop(stage.redis));
   const outbox = new Outbox(stage.redis, options);
   outbox.rideOn(() => blocking.whileFree);
   const left = { onRide: 0, onOrdinary: 0 };

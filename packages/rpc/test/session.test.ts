@@ -71,22 +71,25 @@ test("calls that wait for a killed node are run once by the next, none by two", 
   expect(answers.filter(({ value }) => (value as { isNew: boolean }).isNew)).toHaveLength(1);
 });
 
-test("a node that was stopped for longer than its life refuses the calls it had popped", async () => {
-  await using sleeper = await spawnScript(NODE, { args: [stage.server.url, "n1"] });
-  await sleeper.waitForLine(/^ready/);
-  const client = await stage.client({ timeoutMs: 15_000 });
-  const session = client.session("g", "c1");
-  await expect(session.call("demo.whoami")).resolves.toMatchObject({ node: "n1" });
-  sleeper.pause();
-  const call = session.call("demo.whoami"); // handed by Redis to a process that does not run
-  call.catch(() => {});
-  await node("n2");
-  await eventually(async () => {
-    expect(await stage.server.command("GET", "/api/t/sess_map/g:c1")).toBe("g:n2");
-  });
-  sleeper.resume();
-  await expect(call).resolves.toMatchObject({ node: "n2", isNew: true });
-});
+test.each(["BLMPOP", "plainPop"])(
+  "a node that was stopped for longer than its life refuses the calls it had popped (%s)",
+  async (mode) => {
+    await using sleeper = await spawnScript(NODE, { args: [stage.server.url, "n1", mode] });
+    await sleeper.waitForLine(/^ready/);
+    const client = await stage.client({ timeoutMs: 15_000 });
+    const session = client.session("g", "c1");
+    await expect(session.call("demo.whoami")).resolves.toMatchObject({ node: "n1" });
+    sleeper.pause();
+    const call = session.call("demo.whoami"); // handed by Redis to a process that does not run
+    call.catch(() => {});
+    await node("n2");
+    await eventually(async () => {
+      expect(await stage.server.command("GET", "/api/t/sess_map/g:c1")).toBe("g:n2");
+    });
+    sleeper.resume();
+    await expect(call).resolves.toMatchObject({ node: "n2", isNew: true });
+  },
+);
 
 test("without a live node a session call waits for one, or fails at once if told so", async () => {
   const client = await stage.client({ timeoutMs: 5_000 });
