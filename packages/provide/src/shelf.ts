@@ -61,13 +61,20 @@ async function labelOf(bundle: string): Promise<BundleLabel | undefined> {
 /** A fresh folder to fill; what crashed fillings left is swept away first. Needs the lock. */
 export async function openPartial(folder: string): Promise<string> {
   for (const name of await readdir(folder)) {
-    if (name.startsWith(PARTIAL) || name.startsWith(".lock-")) {
-      await rm(join(folder, name), { recursive: true, force: true });
-    }
+    if (name.startsWith(PARTIAL) || name.startsWith(".lock-")) await sweep(join(folder, name));
   }
   const partial = join(folder, `${PARTIAL}${randomUUID()}`);
   await mkdir(partial);
   return partial;
+}
+
+/** A download of the crashed filling may go on for a while: what it still writes is swept next time. */
+async function sweep(path: string): Promise<void> {
+  try {
+    await rm(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 50 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOTEMPTY") throw error;
+  }
 }
 
 /** Gives a whole bundle its name, in place of a damaged one of the same name. Needs the lock. */

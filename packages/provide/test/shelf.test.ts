@@ -1,6 +1,8 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { programOf } from "../src/program.ts";
 import { openPartial, place, shelved } from "../src/shelf.ts";
 import { script, temporaryFolder } from "./workshop.ts";
@@ -25,6 +27,22 @@ test("Redis comes before Valkey and the newest version first", async () => {
 
 test("a folder that does not exist holds nothing", async () => {
   expect(await shelved(programOf("etcd"), join(await temporaryFolder(), "absent"))).toEqual([]);
+});
+
+test("a download that goes on after the crash of its filling does not stop the next one", async () => {
+  const folder = await temporaryFolder();
+  const crashed = await openPartial(folder);
+  const writes = `while :; do mkdir -p "$0/a"; touch "$0/a/b" "$0/c"; done`;
+  const download = spawn("/bin/sh", ["-c", writes, crashed], { stdio: "ignore" });
+  const ended = once(download, "exit");
+  onTestFinished(async () => {
+    download.kill("SIGKILL");
+    await ended;
+  });
+  for (let i = 0; i < 5; i++) {
+    const partial = await openPartial(folder);
+    expect(await readdir(partial)).toEqual([]);
+  }
 });
 
 test("what a crash left is swept away when the next filling begins", async () => {
