@@ -325,8 +325,10 @@ export class Processor {
       const room = this.#taking && !above ? Math.max(0, this.room + ahead) : 0;
       const wants = !lane.dry && room > 0;
       if (lane.calls < this.#callsPerLane && (wants || lane.ended > 0)) {
-        // Half of it at a time: while one half is worked on, the other is fetched.
-        const share = Math.max(1, Math.ceil((this.#capacity + ahead) / 2));
+        // Half of it at a time: while one half is worked on, the other is fetched. Not for batches,
+        // which should be as full as they can be.
+        const halves = this.#plan.batchHandler === undefined ? 2 : 1;
+        const share = Math.max(1, Math.ceil((this.#capacity + ahead) / halves));
         const want = Math.min(room, share, MOST_TAKEN);
         void this.#call(lane, want);
       }
