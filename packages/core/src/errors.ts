@@ -1,7 +1,10 @@
 /**
- * Every error that core can throw. A caller branches on `code`, which never changes its meaning; the
- * message is for people and carries the offending value. Other packages extend `RopewayError` in an
- * `errors.ts` of their own.
+ * Every error of core, and those that several packages share. There is one class per code in the whole
+ * product. A caller branches on `code` or `instanceof`; the message is for people and carries the
+ * offending value. Other packages extend `RopewayError` in an `errors.ts` of their own.
+ *
+ * An error keeps its values in `details` and reads them from there, never in fields of its own. So an
+ * error that crossed a wire as `{ code, message, details }` is whole again after revive().
  */
 
 /** The parent of all our errors: `code` is stable, `details` holds the offending values. */
@@ -22,6 +25,30 @@ export interface ErrorContext {
   readonly cause?: unknown;
   readonly details?: Readonly<Record<string, unknown>>;
 }
+
+/** The classes of errors that can come back over a wire, by code. */
+export type ErrorTable = Readonly<Record<string, ErrorClass>>;
+
+/** A class of ours, whatever its constructor takes. */
+export type ErrorClass = abstract new (...args: never[]) => RopewayError;
+
+/**
+ * The error that `code`, `message` and `details` describe, as an instance of its class in `table`, or as
+ * a plain RopewayError if the code is unknown.
+ */
+export function revive(table: ErrorTable, wire: RevivedError): RopewayError {
+  const type = Object.hasOwn(table, wire.code) ? table[wire.code] : RopewayError;
+  const { code, message, ...context } = wire;
+  return Reflect.construct(RopewayError, [code, message, context], type as ErrorClass & NewTarget);
+}
+
+/** What revive() needs of an error. */
+export interface RevivedError extends ErrorContext {
+  readonly code: string;
+  readonly message: string;
+}
+
+type NewTarget = new () => RopewayError;
 
 /** An option has a value that is not allowed; nothing was done. */
 export class InvalidOptionError extends RopewayError {
@@ -128,6 +155,68 @@ export class AbortedError extends RopewayError {
 export class TimeoutError extends RopewayError {
   constructor(what: string, timeoutMs: number) {
     super("TIMEOUT", `${what} took longer than ${timeoutMs} ms`, { details: { timeoutMs } });
+  }
+}
+
+/** A name (of a queue, service, node, lock, ...) that cannot be used; nothing was done. */
+export class InvalidNameError extends RopewayError {
+  constructor(what: string, value: unknown, allowed: string) {
+    super("INVALID_NAME", `${what} is ${show(value)}, but must be ${allowed}`, {
+      details: { what, value, allowed },
+    });
+  }
+}
+
+/** An argument of a method has a value that is not allowed; nothing was done. */
+export class InvalidArgumentError extends RopewayError {
+  constructor(argument: string, value: unknown, allowed: string) {
+    super("INVALID_ARGUMENT", `${argument} is ${show(value)}, but must be ${allowed}`, {
+      details: { argument, value, allowed },
+    });
+  }
+
+  /** The name of the argument, as the caller knows it. */
+  get argument(): string {
+    return String(this.details.argument);
+  }
+}
+
+/** A handle or role was used after close(). */
+export class ClosedError extends RopewayError {
+  constructor(what: string) {
+    super("CLOSED", `${what} is closed`, { details: { what } });
+  }
+}
+
+/** A lease ended, or belongs to somebody else now; what was attempted under it changed nothing. */
+export class LeaseLostError extends RopewayError {
+  constructor(what: string, fence?: number) {
+    const which = fence === undefined ? "" : ` with fence ${fence}`;
+    super("LEASE_LOST", `the lease of ${what}${which} was lost`, { details: { what, fence } });
+  }
+}
+
+/** Too much is under way or waiting; the work was refused before it began. */
+export class OverloadedError extends RopewayError {
+  constructor(what: string, reason: string) {
+    super("OVERLOADED", `${what} is overloaded: ${reason}`, { details: { what, reason } });
+  }
+}
+
+/** Redis has no memory left (`maxmemory` with noeviction); nothing was stored. */
+export class OutOfMemoryError extends RopewayError {
+  constructor(what: string, cause?: unknown) {
+    super("OUT_OF_MEMORY", `Redis has no memory left for ${what}`, { cause, details: { what } });
+  }
+}
+
+/** A key holds another Redis type than it should; some other program uses the same key. */
+export class WrongKeyTypeError extends RopewayError {
+  constructor(key: string, cause?: unknown) {
+    super("WRONG_KEY_TYPE", `the key ${show(key)} holds an unexpected type`, {
+      cause,
+      details: { key },
+    });
   }
 }
 

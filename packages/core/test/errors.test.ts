@@ -31,3 +31,15 @@ test("any thrown value has a reason, and long values are cut", () => {
   expect(errors.show(cyclic)).toBe("[object Object]");
   expect(errors.show("x".repeat(500))).toHaveLength(120);
 });
+
+test("an error that crossed a wire is an instance of its class again", () => {
+  const table = { INVALID_ARGUMENT: errors.InvalidArgumentError };
+  const sent = new errors.InvalidArgumentError("size", -1, "positive");
+  const { code, message, details } = JSON.parse(JSON.stringify({ ...sent, message: sent.message }));
+  const back = errors.revive(table, { code, message, details });
+  expect(back).toBeInstanceOf(errors.InvalidArgumentError);
+  expect(back).toMatchObject({ name: "InvalidArgumentError", argument: "size", message });
+  const unknown = errors.revive(table, { code: "constructor", message: "from elsewhere" });
+  expect(unknown).toBeInstanceOf(errors.RopewayError);
+  expect(unknown.code).toBe("constructor");
+});

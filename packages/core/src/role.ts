@@ -1,0 +1,160 @@
+/**
+ * A role is something that runs until it is closed: a worker, a server, a dispatcher, a sync task. All
+ * roles of all packages have this one shape, and this file holds the one life they lead:
+ *
+ *              start()            open() resolved
+ *     idle ------------> starting ----------------> running <----------.
+ *       ^                   |                          | pause()       | resume()
+ *       '--- open() threw --'                          v               |
+ *                           |                        paused -----------'
+ *              close()      |                          |
+ *     any  ---------------> closing -----------------> closed           (final)
+ *
+ * - start() is idempotent: calls made while it is under way, or afterwards, share its outcome. If open()
+ *   throws, everything it had deferred is undone, the error is rejected, and start() may be tried again.
+ * - close() is memoised, and works during start(): it aborts the signal given to open() and undoes what
+ *   had been opened. start() then rejects with ClosedError.
+ * - pause() before start() holds: the role starts paused.
+ */
+import { Emitter, type EventMap } from "./emitter.ts";
+import { ClosedError } from "./errors.ts";
+import type { Logger } from "./logger.ts";
+
+/** Where a role is in its life. */
+export type RoleState = "idle" | "starting" | "running" | "paused" | "closing" | "closed";
+
+/** What every long-running object of ours can do. */
+export interface Role<M extends EventMap & Record<keyof M, unknown[]> = EventMap>
+  extends AsyncDisposable {
+  readonly state: RoleState;
+  /** Starts the role. Rejects with a typed error and leaves nothing running if it cannot. */
+  start(): Promise<this>;
+  /** Takes no new work until resume(). Running work goes on. */
+  pause(): Promise<void>;
+  /** Takes work again. */
+  resume(): Promise<void>;
+  /** Stops within a bound, and releases every connection and timer. The second call waits for the first. */
+  close(): Promise<void>;
+  on<K extends keyof M & string>(event: K, listener: (...args: M[K]) => unknown): this;
+  once<K extends keyof M & string>(event: K, listener: (...args: M[K]) => unknown): this;
+  off<K extends keyof M & string>(event: K, listener: (...args: M[K]) => unknown): this;
+}
+
+/** Undoes one step of open(). */
+export type Undo = () => unknown;
+
+/** What open() is given. */
+export interface Opening {
+  /** Aborted by a close() that comes during start(). */
+  readonly signal: AbortSignal;
+  /** Registers how to undo a step. close() and a failed start run these in reverse order. */
+  defer(undo: Undo): void;
+}
+
+/** The life above. A role implements open(), and hold() and release() if pausing needs work. */
+export abstract class BackgroundRole<M extends EventMap & Record<keyof M, unknown[]> = EventMap>
+  extends Emitter<M>
+  implements Role<M>
+{
+  readonly #what: string;
+  readonly #closing = new AbortController();
+  readonly #undo: Undo[] = [];
+  #state: RoleState = "idle";
+  #held = false;
+  #started: Promise<this> | undefined;
+  #closed: Promise<void> | undefined;
+
+  /** `what` names the role in errors: "the worker". */
+  constructor(what: string, logger: Logger) {
+    super(logger);
+    this.#what = what;
+  }
+
+  get state(): RoleState {
+    return this.#state === "running" && this.#held ? "paused" : this.#state;
+  }
+
+  start(): Promise<this> {
+    if (this.#closed !== undefined) return Promise.reject(new ClosedError(this.#what));
+    this.#started ??= this.#start();
+    return this.#started;
+  }
+
+  async pause(): Promise<void> {
+    if (this.#held) return;
+    this.#held = true;
+    if (this.#state === "running") await this.hold();
+  }
+
+  async resume(): Promise<void> {
+    if (!this.#held) return;
+    this.#held = false;
+    if (this.#state === "running") await this.release();
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** True between pause() and resume(). */
+  protected get held(): boolean {
+    return this.#held;
+  }
+
+  /** Aborted as soon as close() is called. */
+  protected get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** Opens what the role needs and starts its work, held if `this.held`. */
+  protected abstract open(opening: Opening): Promise<void>;
+
+  /** Stops taking work; called while running. */
+  protected hold(): Promise<void> | void {}
+
+  /** Takes work again; called while running. */
+  protected release(): Promise<void> | void {}
+
+  async #start(): Promise<this> {
+    this.#state = "starting";
+    const { signal } = this.#closing;
+    const heldAtFirst = this.#held;
+    try {
+      await this.open({ signal, defer: (undo) => void this.#undo.push(undo) });
+      if (signal.aborted) throw new ClosedError(this.#what);
+    } catch (error) {
+      await this.#undoAll();
+      this.#started = undefined;
+      if (!signal.aborted) this.#state = "idle";
+      throw signal.aborted ? new ClosedError(this.#what) : error;
+    }
+    this.#state = "running";
+    if (this.#held !== heldAtFirst) await (this.#held ? this.hold() : this.release());
+    return this;
+  }
+
+  async #close(): Promise<void> {
+    const starting = this.#started;
+    this.#state = "closing";
+    this.#closing.abort(new ClosedError(this.#what));
+    await starting?.catch(() => {}); // whoever called start() has the error
+    await this.#undoAll();
+    this.#state = "closed";
+  }
+
+  /** Runs every undo, whatever the others do; what one throws is reported. */
+  async #undoAll(): Promise<void> {
+    for (let undo = this.#undo.pop(); undo !== undefined; undo = this.#undo.pop()) {
+      try {
+        await undo();
+      } catch (error) {
+        this.report(error);
+      }
+    }
+  }
+}
