@@ -6,8 +6,9 @@
  *   redis-sentinel://user:password@host1:26379,host2:26379/mymaster?db=0     rediss-sentinel://
  *   redis-cluster://user:password@host1:6379,host2:6379                      rediss-cluster://
  *
- * User and password may hold any character, percent-encoded. The sentinels' own are parameters:
- * ?sentinelUsername=...&sentinelPassword=...
+ * sentinel:// and cluster:// are short for redis-sentinel:// and redis-cluster://; sentinels:// and
+ * clusters:// add TLS. User and password may hold any character, percent-encoded. User and password of the
+ * sentinels themselves are parameters: ?sentinelUsername=...&sentinelPassword=...
  */
 import type { ConnectionOptions as TlsOptions } from "node:tls";
 import { InvalidOptionError } from "./errors.ts";
@@ -33,7 +34,9 @@ export interface Endpoint {
 }
 
 const SCHEME =
-  /^(?:(redis|rediss|valkey|valkeys)(?:[+-](unix|sentinel|cluster))?|(unix)):\/\/(.*)$/s;
+  /^(?:(redis|rediss|valkey|valkeys)(?:[+-](unix|sentinel|cluster))?|(unix|sentinel|cluster|sentinels|clusters)):\/\/(.*)$/s;
+/** The short schemes that mean TLS, and their kinds. */
+const SHORT_TLS: Readonly<Record<string, string>> = { sentinels: "sentinel", clusters: "cluster" };
 /** What may stand behind the "?". */
 const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   unix: ["db"],
@@ -48,8 +51,8 @@ export function parseEndpoint(url: string, option: string = "url"): Endpoint {
     new InvalidOptionError(option, withoutPassword(url), `${ALLOWED} (${why})`);
   const match = SCHEME.exec(url);
   if (match === null) throw refuse("unknown scheme");
-  const [, scheme = "", suffix, unix, rest = ""] = match;
-  const kind = suffix ?? unix;
+  const [, scheme = "", suffix, short = "", rest = ""] = match;
+  const kind = suffix ?? SHORT_TLS[short] ?? (short || undefined);
   const [location = "", query = ""] = splitOnce(rest, "?");
   const parameters = new URLSearchParams(query);
   const known = PARAMETERS[kind ?? ""] ?? [];
@@ -60,7 +63,8 @@ export function parseEndpoint(url: string, option: string = "url"): Endpoint {
   const at = kind === "unix" ? location.search(/(?<=^[^/]*)@\//) : location.lastIndexOf("@");
   const credentials = at < 0 ? {} : parseCredentials(location.slice(0, at), refuse);
   const [hosts = "", path = ""] = splitOnce(location.slice(at + 1), "/");
-  const tls = scheme === "rediss" || scheme === "valkeys" ? { tls: true as const } : {};
+  const encrypted = scheme === "rediss" || scheme === "valkeys" || short in SHORT_TLS;
+  const tls = encrypted ? { tls: true as const } : {};
   const common = { ...credentials, ...tls };
 
   if (kind === "unix") {

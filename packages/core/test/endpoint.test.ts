@@ -24,6 +24,13 @@ test("what is left out has its usual value", () => {
   });
 });
 
+test("sentinel:// and cluster:// are short forms, with an s for TLS", () => {
+  expect(parseEndpoint("sentinel://a:1/main")).toEqual(parseEndpoint("redis-sentinel://a:1/main"));
+  expect(parseEndpoint("cluster://a,b:2")).toEqual(parseEndpoint("redis-cluster://a,b:2"));
+  expect(parseEndpoint("sentinels://a/m")).toEqual(parseEndpoint("rediss-sentinel://a/m"));
+  expect(parseEndpoint("clusters://a")).toEqual(parseEndpoint("rediss-cluster://a"));
+});
+
 test("sockets, sentinels and clusters have URLs too", () => {
   const socket = { topology: "standalone", addresses: [{ path: "/run/redis.sock" }], db: 2 };
   expect(parseEndpoint("redis+unix:///run/redis.sock?db=2")).toEqual(socket);
