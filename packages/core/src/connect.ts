@@ -51,12 +51,18 @@ const table: OptionTable<ConnectOptions> = {
   },
 };
 
+/** Where a Redis usually is: `connect(process.env.REDIS_URL)` works on a developer's machine as well. */
+const USUAL_PLACE = "redis://127.0.0.1:6379";
+
 /**
- * Connects to a Redis by URL or Endpoint. Throws a typed error if that is not possible within
- * `connectWaitMs`; a wrong password or a server that is too old is told at once.
+ * Connects to a Redis by URL or Endpoint; undefined means redis://127.0.0.1:6379. Throws a typed error if
+ * it cannot connect within `connectWaitMs`, and at once if the password is wrong or the server too old.
  */
-export async function connect(target: string | Endpoint, options?: ConnectOptions): Promise<Redis> {
-  const endpoint = typeof target === "string" ? parseEndpoint(target) : target;
+export async function connect(
+  target: string | Endpoint | undefined,
+  options?: ConnectOptions,
+): Promise<Redis> {
+  const endpoint = typeof target === "object" ? target : parseEndpoint(target ?? USUAL_PLACE);
   const resolved = resolveOptions(table, options);
   if (endpoint.addresses.length === 0) {
     throw new InvalidOptionError("addresses", endpoint.addresses, "at least one address");
