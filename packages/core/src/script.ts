@@ -29,11 +29,14 @@ export interface ScriptOptions<T> {
   readonly idempotent?: boolean;
   /** Bulk strings in the reply are Buffers. @default false */
   readonly binary?: boolean;
+  /** Files that stand in front of the script: functions that several scripts share. @default [] */
+  readonly prelude?: readonly URL[];
 }
 
 /** Reads a script from a file: `defineScript(new URL("../lua/push.lua", import.meta.url))`. */
 export function defineScript<T = Reply>(file: URL, options: ScriptOptions<T> = {}): Script<T> {
-  const source = readFileSync(file, "utf8");
+  const files = [...(options.prelude ?? []), file];
+  const source = files.map((part) => readFileSync(part, "utf8")).join("\n");
   return {
     name: file.pathname.replace(/^.*\/|\.lua$/g, ""),
     source,

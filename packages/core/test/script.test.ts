@@ -1,3 +1,7 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { eventually, startRedis } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { beforeEach, expect, test } from "vitest";
@@ -90,4 +94,15 @@ test("a script that met a server which had become a replica runs when it is a ma
 test("an error inside a script keeps its word on every version of the server", async () => {
   await redis.send(["LPUSH", "list", "x"]);
   await expect(redis.run(take, ["list"], [1])).rejects.toMatchObject({ prefix: "WRONGTYPE" });
+});
+
+test("a prelude stands in front of the script", () => {
+  const folder = mkdtempSync(join(tmpdir(), "prelude-"));
+  const [part, body] = ["part.lua", "body.lua"].map((name) => pathToFileURL(join(folder, name)));
+  writeFileSync(part as URL, "local one = 1");
+  writeFileSync(body as URL, "return one");
+  const script = defineScript(body as URL, { prelude: [part as URL] });
+  expect(script.source).toBe("local one = 1\nreturn one");
+  expect(script.name).toBe("body");
+  rmSync(folder, { recursive: true });
 });
