@@ -6,10 +6,7 @@ export {
   type PollOptions,
   RpcClient,
   type SubmitOptions,
-} from "./client.ts";
-export type { CallContext, SessionInfo } from "./context.ts";
-export type { Progress } from "./dialect.ts";
-export type { WorkerInfo } from "./directory.ts";
+} from "./client/client.ts";
 export {
   ApplicationError,
   CancelledError,
@@ -34,7 +31,6 @@ export {
   type WireError,
   WrongKeyTypeError,
 } from "./errors.ts";
-export type { MethodStats } from "./histogram.ts";
 export type {
   BreakerOptions,
   BulkheadOptions,
@@ -43,10 +39,12 @@ export type {
   ServerOptions,
   WireOptions,
 } from "./options.ts";
-export { listNamespaces, type ServiceInfo } from "./registry.ts";
-export type { Schema } from "./schema.ts";
-export type { Middleware } from "./served.ts";
-export { RpcServer, type ServerStats, serve } from "./server.ts";
+export type { WorkerInfo } from "./registry/directory.ts";
+export { listNamespaces, type ServiceInfo } from "./registry/registry.ts";
+export type { CallContext, SessionInfo } from "./server/call-context.ts";
+export type { Middleware } from "./server/served-service.ts";
+export { RpcServer, type ServerStats, serve } from "./server/server.ts";
+export type { Schema } from "./service/schema.ts";
 export {
   type AnyHandlers,
   defineService,
@@ -56,7 +54,9 @@ export {
   type MethodDescription,
   type MethodTable,
   type Service,
-} from "./service.ts";
-export type { Session } from "./session.ts";
-export type { StreamOptions } from "./stream-call.ts";
-export type { Method, ServiceClient } from "./typed-client.ts";
+} from "./service/service.ts";
+export type { Method, ServiceClient } from "./service/typed-client.ts";
+export type { Session } from "./session/session.ts";
+export type { StreamOptions } from "./stream/stream-call.ts";
+export type { MethodStats } from "./telemetry/histogram.ts";
+export type { Progress } from "./wire/dialect.ts";

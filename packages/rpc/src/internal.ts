@@ -1,6 +1,7 @@
 /** What our own packages share and nobody else should rely on. */
-export { Directory } from "./directory.ts";
-export { JsonRpcDialect } from "./jsonrpc-dialect.ts";
+
 export { attempts, dead, inFlight, JsonRpcKeys, KwKeys, leases, NAMESPACES } from "./keys.ts";
-export { KwDialect } from "./kw-dialect.ts";
-export { METRICS } from "./metrics.ts";
+export { Directory } from "./registry/directory.ts";
+export { METRICS } from "./telemetry/metrics.ts";
+export { JsonRpcDialect } from "./wire/jsonrpc-dialect.ts";
+export { KwDialect } from "./wire/kw-dialect.ts";

@@ -9,7 +9,7 @@ import {
   satisfying,
   text,
 } from "@ropeway/core/internal";
-import type { Progress } from "./dialect.ts";
+import type { Progress } from "./wire/dialect.ts";
 
 /** Which wire, and where on it. */
 export interface WireOptions {

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Dialect, OutgoingCall } from "../src/dialect.ts";
 import { RpcError } from "../src/errors.ts";
-import { JsonRpcDialect } from "../src/jsonrpc-dialect.ts";
-import { KwDialect } from "../src/kw-dialect.ts";
+import type { Dialect, OutgoingCall } from "../src/wire/dialect.ts";
+import { JsonRpcDialect } from "../src/wire/jsonrpc-dialect.ts";
+import { KwDialect } from "../src/wire/kw-dialect.ts";
 
 const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
 const dialects: Dialect[] = [new JsonRpcDialect("t"), new KwDialect("p", () => NOW)];

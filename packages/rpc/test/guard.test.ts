@@ -1,9 +1,9 @@
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
-import { Breaker } from "../src/breaker.ts";
-import { Bulkhead } from "../src/bulkhead.ts";
-import { Histogram } from "../src/histogram.ts";
-import { RetryBudget } from "../src/retry-budget.ts";
+import { Breaker } from "../src/client/breaker.ts";
+import { Bulkhead } from "../src/client/bulkhead.ts";
+import { RetryBudget } from "../src/client/retry-budget.ts";
+import { Histogram } from "../src/telemetry/histogram.ts";
 import { Stage } from "./stage.ts";
 
 const stage = await Stage.forFile();

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readDeadline, readHead, writeHead } from "../src/head.ts";
+import { readDeadline, readHead, writeHead } from "../src/wire/head.ts";
 
 const DEADLINE = 1_763_245_000_123;
 

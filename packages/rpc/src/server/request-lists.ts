@@ -1,0 +1,96 @@
+/**
+ * The lists a worker pops from, in the order of one pop: its session lists, then the request lists,
+ * beginning one further each time so that none starves. A key that is no list is left out for a while:
+ * it must not keep the others from being served.
+ */
+import type { Redis } from "@ropeway/core";
+import { WrongKeyTypeError } from "../errors.ts";
+import type { Dialect } from "../wire/dialect.ts";
+import { JsonRpcDialect } from "../wire/jsonrpc-dialect.ts";
+import type { ServedService, Source } from "./served-service.ts";
+
+const BLOCK_MS = 5_000;
+const WRONG_TYPE_PAUSE_MS = 1_000;
+
+/** The request lists of some services: one each, or in the kw wire one per function. */
+export function requestSources(dialect: Dialect, services: readonly ServedService[]): Source[] {
+  return services.flatMap((service) => {
+    const methods = dialect.name === "kw" ? [...service.methods.keys()].sort() : [undefined];
+    return methods.map((method) => ({
+      list: dialect.keys.request(service.name, method ?? ""),
+      service,
+      method,
+      group: undefined,
+      durable: undefined,
+    }));
+  });
+}
+
+/** The session lists of one node of a group. */
+export function sessionSources(
+  dialect: Dialect,
+  services: readonly ServedService[],
+  member: { readonly group: string; readonly node: string },
+): Source[] {
+  if (!(dialect instanceof JsonRpcDialect)) return [];
+  const { group, node } = member;
+  return services.map((service) => ({
+    list: dialect.keys.sessionRequest(`${group}:${node}`, service.name),
+    service,
+    method: undefined,
+    group,
+    durable: undefined,
+  }));
+}
+
+/** See the top of the file. */
+export class RequestLists {
+  readonly #redis: Redis;
+  readonly #sources = new Map<string, Source>();
+  #sessions: readonly string[] = [];
+  #shared: readonly string[] = [];
+  #rotation = 0;
+
+  constructor(redis: Redis, sources: readonly Source[]) {
+    this.#redis = redis;
+    for (const source of sources) this.#sources.set(source.list, source);
+    this.#use(new Set());
+  }
+
+  /** How long a pop may block: not long while a list is left out. */
+  get blockMs(): number {
+    return this.#sessions.length + this.#shared.length < this.#sources.size
+      ? WRONG_TYPE_PAUSE_MS
+      : BLOCK_MS;
+  }
+
+  get(list: string): Source | undefined {
+    return this.#sources.get(list);
+  }
+
+  /** The lists for the next pop. */
+  next(): string[] {
+    const shared = this.#shared;
+    const start = shared.length === 0 ? 0 : this.#rotation++ % shared.length;
+    return [...this.#sessions, ...shared.slice(start), ...shared.slice(0, start)];
+  }
+
+  /** Finds the keys that made a pop fail, and leaves them out until somebody may have mended them. */
+  async avoidWrongTypes(cause: unknown): Promise<void> {
+    const wrong = new Set<string>();
+    for (const list of this.#sources.keys()) {
+      const type = await this.#redis.send(["TYPE", list], { key: list, repeatable: true });
+      if (type === "list" || type === "none") continue;
+      wrong.add(list);
+      this.#redis.logger.error({ err: new WrongKeyTypeError(list, cause) }, "a list is not served");
+    }
+    this.#use(wrong);
+    setTimeout(() => this.#use(new Set()), WRONG_TYPE_PAUSE_MS).unref();
+  }
+
+  #use(wrong: ReadonlySet<string>): void {
+    const usable = [...this.#sources.values()].filter(({ list }) => !wrong.has(list));
+    this.#sessions = usable.filter(({ group }) => group !== undefined).map(({ list }) => list);
+    this.#shared = usable.filter(({ group }) => group === undefined).map(({ list }) => list);
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * Takes several elements at once from the first of some lists that has any, waiting if none has.
+ *
+ *   Redis >= 7   BLMPOP t n list.. RIGHT COUNT c                     one round trip
+ *   before       BRPOP list.. t, then RPOP list c-1                  two, the second without waiting
+ */
+import type { Redis } from "@ropeway/core";
+import { atLeast, type BlockingConnection } from "@ropeway/core/internal";
+import type { PushBuffer } from "./push-buffer.ts";
+
+/** What was popped from which list, oldest first. */
+export interface Popped {
+  readonly list: string;
+  readonly texts: readonly string[];
+  /** When the first of them came; by performance.now(). */
+  readonly at: number;
+}
+
+/** How to pop. */
+export interface PopOptions {
+  /** At most how many. */
+  readonly count: number;
+  readonly blockMs: number;
+}
+
+/** See the top of the file. */
+export class ListPopper {
+  readonly #connection: BlockingConnection;
+  readonly #side: "RIGHT" | "LEFT";
+  readonly #modern: boolean;
+
+  constructor(connection: BlockingConnection, side: "RIGHT" | "LEFT", modern: boolean) {
+    this.#connection = connection;
+    this.#side = side;
+    this.#modern = modern;
+  }
+
+  /** null when its time, or an interruption of the connection, ended the wait. */
+  pop(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
+    return this.#modern ? this.#popMany(lists, options) : this.#popThenMore(lists, options);
+  }
+
+  #popMany(lists: readonly string[], { count, blockMs }: PopOptions): Promise<Popped | null> {
+    const command = ["BLMPOP", seconds(blockMs), String(lists.length), ...lists];
+    command.push(this.#side, "COUNT", String(count));
+    return this.#connection.send<[string, string[]]>(command, { blockMs }).then(toPopped);
+  }
+
+  async #popThenMore(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
+    const { count, blockMs } = options;
+    const verb = this.#side === "RIGHT" ? "RPOP" : "LPOP";
+    const first = [`B${verb}`, ...lists, seconds(blockMs)];
+    const reply = await this.#connection.send<[string, string]>(first, { blockMs });
+    if (reply === null) return null;
+    const [list, text] = reply;
+    const at = performance.now();
+    if (count === 1) return { list, texts: [text], at };
+    try {
+      const command = [verb, list, String(count - 1)];
+      const more = await this.#connection.send<string[]>(command, { blockMs: 0 });
+      return { list, texts: [text, ...(more ?? [])], at };
+    } catch {
+      return { list, texts: [text], at }; // what has been popped is delivered, whatever became of the rest
+    }
+  }
+}
+
+/**
+ * Resolves when it is time for the next pop: at once if what the last one caused rides on it, and
+ * otherwise when that has been written, so that it arrives first. Without an pushes: when everything
+ * sent in this turn of the event loop has been written.
+ */
+export function leaves(pushes?: PushBuffer): Promise<void> {
+  return new Promise((resolve) => {
+    const go = () => {
+      if (pushes?.rides) resolve();
+      else setImmediate(resolve);
+    };
+    // The first comes before the pushes's own flush, which was scheduled meanwhile; the second after it.
+    process.nextTick(() => process.nextTick(go));
+  });
+}
+
+/** Whether the server knows BLMPOP. */
+export function hasBlmpop(redis: Redis): boolean {
+  return atLeast(redis.server, [7, 0]);
+}
+
+function toPopped(reply: [string, string[]] | null): Popped | null {
+  return reply === null ? null : { list: reply[0], texts: reply[1], at: performance.now() };
+}
+
+function seconds(ms: number): string {
+  return String(Math.max(ms, 1) / 1_000);
+}

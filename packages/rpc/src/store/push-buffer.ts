@@ -1,0 +1,234 @@
+/**
+ * Pushes, gathered: everything that is pushed while one event is being handled leaves as one variadic
+ * push per list. Under load an event brings a few hundred answers and so a few hundred new messages,
+ * which become one command; a single message leaves at once.
+ *
+ *   push(list, text) --> per list: [text, text, ...] --(end of this event's microtasks)--> LPUSH list ...
+ *
+ * A list whose reader knows it gets one element for all of them, a JSON array: one thing to measure,
+ * to store and to pop instead of hundreds.
+ *
+ * Many leave on the connection that is about to wait for the next messages anyway, if that one is free
+ * at the moment: push and pop are then one write. A few leave at once on the ordinary one: somebody
+ * waits for them. Order is kept: it changes from one connection to the other only when everything sent
+ * on the one has been answered.
+ *
+ * A list that is packed is pushed to thousands of times a second and gone each time it has been read: it
+ * is told when to expire within a second after each push instead of with it.
+ *
+ * The flush hangs on process.nextTick, which runs when the promise continuations of the event have
+ * run: later than a microtask would (all continuations are in), earlier than the next turn of the loop
+ * (the connection writes at its end anyway, so gathering costs no latency).
+ */
+import type { Redis } from "@ropeway/core";
+import { type Deferred, deferred } from "@ropeway/core/internal";
+
+/** How one list is pushed to. */
+export interface PushBufferOptions {
+  readonly push: "LPUSH" | "RPUSH";
+  /** A push whose outcome is unknown is made again: a doubled message does no harm. */
+  readonly repeatable: boolean;
+  /** Whether the readers of a list take arrays of messages; @default no list's do */
+  packs?(list: string): boolean;
+  /** Told of a failed push and of the elements that were in it. */
+  onError(error: unknown, elements: readonly string[], list: string): void;
+  /** Sees each push just before it leaves. */
+  onFlush?(elements: readonly string[], list: string): void;
+}
+
+/** How pushes leave. */
+export type Carrier = Pick<Redis, "send">;
+
+interface Parcel {
+  readonly command: string[];
+  readonly packs: boolean;
+  /** The messages of the element that is being packed, with commas between them. */
+  pack: string;
+  packed: number;
+  ttlSeconds: number | undefined;
+  sent: Deferred<void> | undefined;
+}
+
+/** So many are worth less than the time it takes Redis to see to a pop as well. */
+const FEW = 8;
+const EXPIRE_WITHIN_MS = 1_000;
+/** More than this in one command would make Redis busy for too long at once. */
+const MAX_PER_PUSH = 1_000;
+/** No packed element is longer than this and one message. */
+const PACK_CHARS = 64 * 1_024;
+
+/** See the top of the file. */
+export class PushBuffer {
+  readonly #redis: Redis;
+  readonly #options: PushBufferOptions;
+  readonly #flush = () => this.flush();
+  /** What everything under way left on. */
+  #carrier: Carrier;
+  /** Seconds that lists have to live, not told to Redis yet. */
+  readonly #expiries = new Map<string, number>();
+  #expiring: NodeJS.Timeout | undefined;
+  #ride: (() => Carrier | undefined) | undefined;
+  #parcels = new Map<string, Parcel>();
+  #gathered = 0;
+  #scheduled = false;
+  #underWay = 0;
+  #idle: (() => void) | undefined;
+
+  constructor(redis: Redis, options: PushBufferOptions) {
+    this.#redis = redis;
+    this.#carrier = redis;
+    this.#options = options;
+  }
+
+  /** Whether the next pop should be sent at once, to be in one write with what has left. */
+  get rides(): boolean {
+    return this.#underWay > 0 && this.#carrier !== this.#redis;
+  }
+
+  /** From now on `ride` gives the connection of the pops, while it is free. */
+  rideOn(ride: () => Carrier | undefined): void {
+    this.#ride = ride;
+  }
+
+  /** Adds a message; `ttlSeconds` makes the list expire that long after its last push. */
+  push(list: string, text: string, ttlSeconds?: number): void {
+    this.#add(list, text, ttlSeconds);
+  }
+
+  /** The same, for a caller who wants to know when Redis has it. */
+  pushed(list: string, text: string, ttlSeconds?: number): Promise<void> {
+    const parcel = this.#add(list, text, ttlSeconds);
+    parcel.sent ??= deferred();
+    return parcel.sent.promise;
+  }
+
+  #add(list: string, text: string, ttlSeconds: number | undefined): Parcel {
+    let parcel = this.#parcels.get(list);
+    if (parcel !== undefined && parcel.command.length > MAX_PER_PUSH) {
+      this.flush();
+      parcel = this.#parcels.get(list); // still there if it has to wait
+    }
+    parcel ??= this.#open(list);
+    this.#gathered += 1;
+    if (parcel.packs) pack(parcel, text);
+    else parcel.command.push(text);
+    if (ttlSeconds !== undefined && ttlSeconds > (parcel.ttlSeconds ?? 0)) {
+      parcel.ttlSeconds = ttlSeconds; // the longest of them holds for the list
+    }
+    if (!this.#scheduled) {
+      this.#scheduled = true;
+      process.nextTick(this.#flush);
+    }
+    return parcel;
+  }
+
+  #open(list: string): Parcel {
+    const { push, packs } = this.#options;
+    const parcel: Parcel = {
+      command: [push, list],
+      packs: packs?.(list) === true,
+      pack: "",
+      packed: 0,
+      ttlSeconds: undefined,
+      sent: undefined,
+    };
+    this.#parcels.set(list, parcel);
+    return parcel;
+  }
+
+  /** Sends what has been gathered. */
+  flush(): void {
+    this.#scheduled = false;
+    const parcels = this.#parcels;
+    if (parcels.size === 0) return;
+    if (!this.#chooseCarrier()) return;
+    this.#parcels = new Map();
+    this.#gathered = 0;
+    for (const [list, parcel] of parcels) this.#send(list, parcel);
+  }
+
+  /** False if what has left has to arrive first; it flushes when it has. */
+  #chooseCarrier(): boolean {
+    const ride = this.#ride?.();
+    if (this.#underWay === 0) {
+      this.#carrier = this.#gathered < FEW ? this.#redis : (ride ?? this.#redis);
+    }
+    return this.#carrier === this.#redis || this.#carrier === ride;
+  }
+
+  /** Resolves when everything pushed so far has been answered. */
+  async drained(): Promise<void> {
+    this.flush();
+    while (this.#underWay > 0 || this.#parcels.size > 0) {
+      await new Promise<void>((resolve) => {
+        this.#idle = resolve;
+      });
+    }
+    this.#expireNow();
+  }
+
+  #send(list: string, parcel: Parcel): void {
+    const { repeatable, onError, onFlush } = this.#options;
+    const options = { key: list, repeatable };
+    const elements = () => parcel.command.slice(2);
+    seal(parcel);
+    if (onFlush !== undefined) onFlush(elements(), list);
+    this.#underWay += 1;
+    this.#carrier.send(parcel.command, options).then(
+      () => {
+        parcel.sent?.resolve();
+        this.#done(list, parcel);
+      },
+      (error) => {
+        parcel.sent?.reject(error);
+        onError(error, elements(), list);
+        this.#done(list, parcel);
+      },
+    );
+    const { packs, ttlSeconds } = parcel;
+    if (!packs && ttlSeconds !== undefined) this.#expire(this.#carrier, list, ttlSeconds);
+  }
+
+  #expire(carrier: Carrier, list: string, seconds: number): void {
+    carrier
+      .send(["EXPIRE", list, String(seconds)], { key: list, repeatable: true })
+      // So has the push failed, which is told, or the list lives a little too long.
+      .catch((error) => this.#redis.logger.debug({ err: error, list }, "cannot expire a list"));
+  }
+
+  #expireSoon(list: string, seconds: number): void {
+    this.#expiries.set(list, seconds);
+    this.#expiring ??= setTimeout(() => this.#expireNow(), EXPIRE_WITHIN_MS).unref();
+  }
+
+  #expireNow(): void {
+    clearTimeout(this.#expiring);
+    this.#expiring = undefined;
+    for (const [list, seconds] of this.#expiries) this.#expire(this.#redis, list, seconds);
+    this.#expiries.clear();
+  }
+
+  #done(list: string, { packs, ttlSeconds }: Parcel): void {
+    // Not before the push is answered: on another connection its expiry could overtake it.
+    if (packs && ttlSeconds !== undefined) this.#expireSoon(list, ttlSeconds);
+    this.#underWay -= 1;
+    if (this.#underWay > 0) return;
+    this.flush(); // what had to wait for that
+    if (this.#underWay > 0) return;
+    this.#idle?.();
+    this.#idle = undefined;
+  }
+}
+
+function pack(parcel: Parcel, text: string): void {
+  parcel.pack = parcel.packed === 0 ? text : `${parcel.pack},${text}`;
+  parcel.packed += 1;
+  if (parcel.pack.length > PACK_CHARS) seal(parcel);
+}
+
+/** Makes an element of what is packed; a message that is alone stays as it is. */
+function seal(parcel: Parcel): void {
+  if (parcel.packed === 0) return;
+  parcel.command.push(parcel.packed === 1 ? parcel.pack : `[${parcel.pack}]`);
+  parcel.packed = 0;
+}

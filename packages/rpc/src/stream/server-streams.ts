@@ -1,0 +1,175 @@
+/**
+ * A worker's open streams. Each has a sender for the results and, if the caller sends too, a receiver
+ * for the input; both are fed by control messages in this worker's own list, which the caller learns
+ * from the first message of the stream:
+ *
+ *   worker -> caller   {"id":..,"last":0,"ctl":"<list>","upto":256}     the stream is open
+ *                      {"id":..,"seq":1,"items":[..]} ... {"id":..,"seq":9,"end":true}
+ *   caller -> worker   {"id":..,"upto":512,"ack":4}  {"id":..,"again":3}  {"id":..,"cancel":true}
+ *                      {"id":..,"seq":1,"items":[..]} ... {"id":..,"seq":3,"end":true}
+ *
+ * The opening is repeated as a sign of life. A stream is kept until its reader has acknowledged all of
+ * it, or has been silent for too long.
+ */
+
+import { errorForWire, InvalidParamsError, type RpcError, StreamBrokenError } from "../errors.ts";
+import type { RunningCall } from "../server/call-context.ts";
+import type { ReplyWriter } from "../server/reply-writer.ts";
+import type { ServedMethod } from "../server/served-service.ts";
+import { readOutput, validate } from "../service/service.ts";
+import { type TimerWheel, WheelEntry } from "../timer-wheel.ts";
+import { StreamReceiver } from "./stream-receiver.ts";
+import { StreamSender } from "./stream-sender.ts";
+
+/** What a stream desk is given. */
+export interface ServerStreamsOptions {
+  readonly desk: ReplyWriter;
+  readonly wheel: TimerWheel;
+  readonly controlList: string;
+  readonly idleMs: number;
+  readonly maxMessageBytes: number;
+}
+
+/** How many items of input a caller may send ahead. */
+const INPUT_WINDOW = 256;
+const BEATS_PER_IDLE = 3;
+
+/** See the top of the file. */
+export class ServerStreams {
+  readonly #options: ServerStreamsOptions;
+  readonly #open = new Map<string, ServedStream>();
+
+  constructor(options: ServerStreamsOptions) {
+    this.#options = options;
+  }
+
+  /** Opens the stream of a call that asked for one. */
+  open(running: RunningCall, method: ServedMethod): void {
+    const stream = new ServedStream(running, this.#options, () => this.#open.delete(running.id));
+    this.#open.set(running.id, stream);
+    running.incoming = method.incoming === undefined ? stream.input : checked(stream.input, method);
+  }
+
+  /** Sends all items; resolves with the error that ended it early, if one did. */
+  async send(
+    running: RunningCall,
+    items: AsyncIterable<unknown>,
+    method: ServedMethod,
+  ): Promise<RpcError | undefined> {
+    const stream = this.#open.get(running.id) as ServedStream; // opened with the call
+    try {
+      for await (const item of items) {
+        if (running.aborted !== undefined) throw running.aborted;
+        const value = readOutput(method.name, method.output, item);
+        const wait = stream.sender.send(value instanceof Promise ? await value : value);
+        if (wait !== undefined) await wait;
+      }
+      stream.sender.end();
+      return undefined;
+    } catch (thrown) {
+      const error = errorForWire(running.aborted ?? thrown);
+      stream.sender.end(error.toWire());
+      return error;
+    }
+  }
+
+  /** Forgets the stream of a call that did not stream after all. */
+  drop(id: string): void {
+    this.#open.get(id)?.close();
+  }
+
+  control(id: string, message: Readonly<Record<string, unknown>>): void {
+    this.#open.get(id)?.control(message);
+  }
+
+  close(): void {
+    for (const stream of this.#open.values()) stream.close();
+  }
+}
+
+class ServedStream extends WheelEntry {
+  readonly sender: StreamSender;
+  readonly input: StreamReceiver;
+  readonly #running: RunningCall;
+  readonly #options: ServerStreamsOptions;
+  readonly #forget: () => void;
+  #heardAt = performance.now();
+
+  constructor(running: RunningCall, options: ServerStreamsOptions, forget: () => void) {
+    super();
+    this.#running = running;
+    this.#options = options;
+    this.#forget = forget;
+    const { request } = running;
+    const list = options.desk.listFor(request);
+    const post = (text: string) => options.desk.post(list, text);
+    this.sender = new StreamSender({
+      id: request.id,
+      upto: request.window ?? 1,
+      maxMessageBytes: options.maxMessageBytes,
+      post,
+    });
+    this.input = new StreamReceiver({
+      window: INPUT_WINDOW,
+      control: (members) => post(`{"id":${JSON.stringify(request.id)},${members}}`),
+      abandoned: () => {},
+      finished: () => {},
+    });
+    const sender = this.sender;
+    running.signal.addEventListener("abort", () => sender.fail(running.aborted), { once: true });
+    this.#beat();
+  }
+
+  control(message: Readonly<Record<string, unknown>>): void {
+    this.#heardAt = performance.now();
+    if ("seq" in message || "last" in message) this.input.receive(message);
+    else this.sender.control(message);
+    if (this.sender.acknowledged) this.close();
+  }
+
+  override due(): void {
+    const { idleMs } = this.#options;
+    if (performance.now() - this.#heardAt < idleMs) {
+      this.#beat();
+      return;
+    }
+    const error = new StreamBrokenError(
+      this.#running.method,
+      `its reader is silent for ${idleMs} ms`,
+    );
+    this.#running.abort(error);
+    this.input.fail(error);
+    this.close();
+  }
+
+  close(): void {
+    this.#options.wheel.clear(this);
+    this.#forget();
+  }
+
+  #beat(): void {
+    const { controlList, wheel, idleMs } = this.#options;
+    this.sender.beat(`,"ctl":${JSON.stringify(controlList)},${this.input.state()}`);
+    wheel.set(this, idleMs / BEATS_PER_IDLE);
+  }
+}
+
+/** Each item of input, checked against the schema. */
+async function* checked(input: StreamReceiver, method: ServedMethod): AsyncGenerator<unknown> {
+  for await (const item of input) {
+    yield await validate(
+      method.incoming,
+      item,
+      (why, issues) => new InvalidParamsError(method.name, `an item is not: ${why}`, issues),
+    );
+  }
+}
+
+/** Whether a handler returned a stream. */
+export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return (
+    typeof (value as { [Symbol.asyncIterator]?: unknown } | null | undefined)?.[
+      Symbol.asyncIterator
+    ] === "function"
+  );
+}

@@ -1,0 +1,143 @@
+/**
+ * The sending half of a stream, the same at both ends: a worker's results, a caller's input.
+ *
+ *   send(item) --> batch --(end of this event)--> {"id":..,"seq":n,"items":[..]}  n = 1, 2, 3, ...
+ *        |                                        {"id":..,"seq":n,"end":true}
+ *        +-- more than `upto` items: wait         {"id":..,"last":n}   now and then: what was sent so far
+ *
+ * The receiver grants items by their total number (`upto`), not by increments, and asks for what it
+ * misses by number (`again`): any control message can be lost or doubled, the next one mends it. What
+ * has not been acknowledged (`ack`) is kept to be sent again, which is never more than the window.
+ */
+import { type Deferred, deferred } from "@ropeway/core/internal";
+import { MessageTooLargeError, type WireError } from "../errors.ts";
+import { bytesOver } from "../wire/choose-dialect.ts";
+
+/** What a sender is given. */
+export interface StreamSenderOptions {
+  readonly id: string;
+  /** How many items may be sent at first. */
+  readonly upto: number;
+  readonly maxMessageBytes: number;
+  post(text: string): void;
+}
+
+/** A control message of the receiver. */
+export interface StreamControl {
+  readonly upto?: unknown;
+  readonly ack?: unknown;
+  readonly again?: unknown;
+}
+
+const BATCH_CHARS = 64 * 1024;
+
+/** See the top of the file. */
+export class StreamSender {
+  readonly #options: StreamSenderOptions;
+  readonly #head: string;
+  readonly #unacknowledged: { readonly seq: number; readonly text: string }[] = [];
+  #upto: number;
+  #sent = 0;
+  #seq = 0;
+  #batch: string[] = [];
+  #batchChars = 0;
+  #scheduled = false;
+  #ended = false;
+  #failure: unknown;
+  #credit: Deferred<void> | undefined;
+
+  constructor(options: StreamSenderOptions) {
+    this.#options = options;
+    this.#head = `{"id":${JSON.stringify(options.id)}`;
+    this.#upto = options.upto;
+  }
+
+  /** Whether the receiver has everything, the end included. */
+  get acknowledged(): boolean {
+    return this.#ended && this.#unacknowledged.length === 0;
+  }
+
+  /** Resolves as soon as at least one item may be sent. */
+  async granted(): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure;
+    if (this.#sent < this.#upto) return;
+    this.#credit ??= deferred();
+    await this.#credit.promise;
+  }
+
+  /** Takes one item; a promise means: wait before the next one. */
+  send(item: unknown): Promise<void> | undefined {
+    if (this.#failure !== undefined) throw this.#failure;
+    const text = JSON.stringify(item) ?? "null";
+    const over = bytesOver(text, this.#options.maxMessageBytes);
+    if (over !== undefined) {
+      throw new MessageTooLargeError("an item", over, this.#options.maxMessageBytes);
+    }
+    this.#batch.push(text);
+    this.#batchChars += text.length;
+    this.#sent += 1;
+    if (this.#batchChars > BATCH_CHARS) this.flush();
+    else this.#schedule();
+    if (this.#sent < this.#upto) return undefined;
+    this.#credit ??= deferred();
+    return this.#credit.promise;
+  }
+
+  /** Says that nothing follows, because all was sent or because of an error. */
+  end(error?: WireError): void {
+    if (this.#ended) return;
+    this.flush();
+    this.#ended = true;
+    this.#post(error === undefined ? '"end":true' : `"error":${JSON.stringify(error)}`);
+  }
+
+  /** Makes a waiting send() throw: nobody listens any more. */
+  fail(error: unknown): void {
+    this.#failure ??= error;
+    this.#credit?.reject(error);
+    this.#credit = undefined;
+  }
+
+  /** Tells the receiver how far the stream has come, so that it can notice what it missed. */
+  beat(more: string = ""): void {
+    this.#options.post(`${this.#head},"last":${this.#seq}${more}}`);
+  }
+
+  control(message: StreamControl): void {
+    const { upto, ack, again } = message;
+    if (typeof ack === "number") {
+      while ((this.#unacknowledged[0]?.seq ?? Number.POSITIVE_INFINITY) <= ack) {
+        this.#unacknowledged.shift();
+      }
+    }
+    if (typeof again === "number") {
+      for (const { seq, text } of this.#unacknowledged) if (seq >= again) this.#options.post(text);
+    }
+    if (typeof upto === "number" && upto > this.#upto) this.#upto = upto;
+    if (this.#sent >= this.#upto) return;
+    this.#credit?.resolve();
+    this.#credit = undefined;
+  }
+
+  flush(): void {
+    this.#scheduled = false;
+    if (this.#batch.length === 0) return;
+    const items = this.#batch.join(",");
+    this.#batch = [];
+    this.#batchChars = 0;
+    this.#post(`"items":[${items}]`);
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    process.nextTick(() => this.flush());
+  }
+
+  #post(body: string): void {
+    this.#seq += 1;
+    const text = `${this.#head},"seq":${this.#seq},${body}}`;
+    this.#unacknowledged.push({ seq: this.#seq, text });
+    this.#options.post(text);
+  }
+}
