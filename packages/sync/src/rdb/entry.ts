@@ -1,0 +1,198 @@
+/**
+ * What an RDB is made of, in the order in which the reader yields it:
+ *
+ *   header, aux*, function*, ( select, resize?, ( slot? key | begin part* end )* )*, eof
+ *
+ * A value up to the bounds `maxRawBytes` and `maxRawElements` comes as one RdbKey with its raw bytes. Raw
+ * bytes are what RESTORE takes, and decoding them is up to the caller (`decodeValue`). A larger value
+ * comes as `begin`, decoded parts of bounded size, and `end`, so that memory does not depend on the
+ * data.
+ *
+ * Buffers of entries are views of the chunks that the reader was given. They stay valid as long as the
+ * caller does not overwrite those chunks.
+ */
+import type { ValuePart, ValueType } from "../value/part.ts";
+
+/** Whose numbering of types and opcodes an RDB uses. Valkey up to 8 writes the same as Redis. */
+export type RdbFamily = "redis" | "valkey";
+
+/** One thing in an RDB. */
+export type RdbEntry =
+  | RdbHeader
+  | RdbAux
+  | RdbSelect
+  | RdbResize
+  | RdbSlot
+  | RdbSlotImport
+  | RdbFunction
+  | RdbModuleAux
+  | RdbKey
+  | RdbBegin
+  | RdbPart
+  | RdbEnd
+  | RdbEof;
+
+/** The magic: always first. */
+export interface RdbHeader {
+  readonly kind: "header";
+  readonly family: RdbFamily;
+  readonly version: number;
+}
+
+/** A named fact about the server, such as `redis-ver`, `repl-id`, `repl-offset`, `lua`. */
+export interface RdbAux {
+  readonly kind: "aux";
+  readonly name: string;
+  readonly value: Buffer;
+}
+
+/** The keys that follow are in this database. */
+export interface RdbSelect {
+  readonly kind: "select";
+  readonly db: number;
+}
+
+/** How many keys the database has, and how many of them expire. A hint only. */
+export interface RdbResize {
+  readonly kind: "resize";
+  readonly keys: number;
+  readonly expires: number;
+}
+
+/** The keys that follow are in this Cluster slot. */
+export interface RdbSlot {
+  readonly kind: "slot";
+  readonly slot: number;
+  readonly keys: number;
+  readonly expires: number;
+}
+
+/** Valkey 9: slots were being imported when the snapshot was taken. */
+export interface RdbSlotImport {
+  readonly kind: "slot-import";
+  readonly job: Buffer;
+  /** First and last slot of each range. */
+  readonly ranges: readonly (readonly [number, number])[];
+}
+
+/** The source of a function library, for FUNCTION LOAD REPLACE. */
+export interface RdbFunction {
+  readonly kind: "function";
+  readonly code: Buffer;
+}
+
+/** Data of a module that belongs to no key. No public command restores it. */
+export interface RdbModuleAux {
+  readonly kind: "module-aux";
+  /** The nine-character name of the module's type. */
+  readonly module: string;
+  /** 1: before the keys, 2: after them. */
+  readonly when: number;
+  /** Its size in the file. */
+  readonly bytes: number;
+}
+
+/** What is known of a key besides its value. */
+export interface RdbKeyAttributes {
+  readonly db: number;
+  readonly key: Buffer;
+  /** The RDB type id. Its meaning depends on `family`. */
+  readonly type: number;
+  readonly family: RdbFamily;
+  readonly valueType: ValueType;
+  /** Absolute, in milliseconds; -1: the key does not expire. */
+  readonly expiresAtMs: number;
+  /** Seconds since the last access (LRU); -1: unknown. */
+  readonly idleS: number;
+  /** Access frequency (LFU), 0 to 255; -1: unknown. */
+  readonly freq: number;
+  /** The KEY_META block of Redis 8.6 and later with its opcode; it precedes the type byte in a payload. */
+  readonly meta: Buffer | undefined;
+  /** The byte in the file at which the key's type stands. */
+  readonly offset: number;
+}
+
+/** Where a whole key stands; what RdbKey is made of. */
+export interface RdbKeyPlace {
+  readonly db: number;
+  readonly type: number;
+  readonly family: RdbFamily;
+  readonly valueType: ValueType;
+  readonly offset: number;
+}
+
+/**
+ * A key with its whole value. A class with offsets and lazy views, because making two Buffers per key
+ * costs more than finding them. A hot path may read `bytes` between the offsets directly.
+ */
+export class RdbKey implements RdbKeyAttributes {
+  readonly kind = "key" as const;
+  readonly db: number;
+  readonly type: number;
+  readonly family: RdbFamily;
+  readonly valueType: ValueType;
+  readonly offset: number;
+  expiresAtMs = -1;
+  idleS = -1;
+  freq = -1;
+  meta: Buffer | undefined = undefined;
+  /** Holds the key's name between `keyStart` and `keyEnd`, decoded. */
+  keyBytes: Buffer = EMPTY;
+  keyStart = 0;
+  keyEnd = 0;
+  /** Holds the raw value between `rawStart` and `rawEnd`, as in the file. */
+  bytes: Buffer = EMPTY;
+  rawStart = 0;
+  rawEnd = 0;
+
+  constructor(place: RdbKeyPlace) {
+    this.db = place.db;
+    this.type = place.type;
+    this.family = place.family;
+    this.valueType = place.valueType;
+    this.offset = place.offset;
+  }
+
+  /** The key's name. */
+  get key(): Buffer {
+    return this.keyBytes.subarray(this.keyStart, this.keyEnd);
+  }
+
+  /** The value as it stands in the file, without its type byte: `dumpPayload` and `decodeValue` take it. */
+  get raw(): Buffer {
+    return this.bytes.subarray(this.rawStart, this.rawEnd);
+  }
+}
+
+const EMPTY = Buffer.alloc(0);
+
+/** A value that is too large to hold begins; parts and one `end` follow. */
+export interface RdbBegin extends RdbKeyAttributes {
+  readonly kind: "begin";
+  /** Of a string: its length in bytes. Of a collection: its elements, if the file says so in advance. */
+  readonly size: number | undefined;
+}
+
+/** A decoded piece of the value that began. */
+export interface RdbPart {
+  readonly kind: "part";
+  readonly part: ValuePart;
+}
+
+/** The value is complete. */
+export interface RdbEnd {
+  readonly kind: "end";
+  /** The size of the raw value in the file. */
+  readonly bytes: number;
+  /** How many elements its parts had (of a string: bytes). */
+  readonly elements: number;
+}
+
+/** The RDB is complete. */
+export interface RdbEof {
+  readonly kind: "eof";
+  /** "absent": before RDB 5, or written with `rdbchecksum no`; "skipped": the reader was told not to check. */
+  readonly checksum: "verified" | "absent" | "skipped";
+  /** The size of the RDB. */
+  readonly bytes: number;
+}

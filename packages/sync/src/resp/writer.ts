@@ -1,0 +1,131 @@
+/**
+ * Builds commands in RESP. Small arguments are copied into one growing page, large ones are passed on
+ * as they are, so that a batch leaves in few writes and no value is copied twice.
+ */
+
+/** What an argument may be. Numbers are written in decimal. */
+export type Argument = Buffer | string | number | bigint;
+
+const PAGE = 64 * 1024;
+/** From this size on an argument is not copied. */
+const LARGE = 16 * 1024;
+const LONGEST_HEAD = 32;
+
+/** Collects commands until `take`. */
+export class RespWriter {
+  #page: Buffer = Buffer.allocUnsafeSlow(PAGE);
+  #from = 0;
+  #at = 0;
+  #full: Buffer[] = [];
+  #size = 0;
+
+  /** How many bytes wait for `take`. */
+  get size(): number {
+    return this.#size + this.#at - this.#from;
+  }
+
+  /** Adds one command. */
+  command(argv: readonly Argument[]): void {
+    this.header(argv.length);
+    for (const argument of argv) this.argument(argument);
+  }
+
+  /** Begins a command; as many arguments must follow. */
+  header(count: number): void {
+    this.#room(LONGEST_HEAD);
+    this.#head(STAR, count);
+  }
+
+  /** Adds an argument of the command that `header` began. */
+  argument(argument: Argument): void {
+    if (typeof argument === "string") this.#string(argument);
+    else if (typeof argument !== "object") this.#string(String(argument));
+    else this.range(argument, 0, argument.length);
+  }
+
+  /** Adds the bytes from `start` to `end` as an argument, without making a view of them. */
+  range(bytes: Buffer, start: number, end: number): void {
+    const length = end - start;
+    this.#room(LONGEST_HEAD + (length < LARGE ? length : 0));
+    this.#head(DOLLAR, length);
+    if (length < LARGE) this.#at += bytes.copy(this.#page, this.#at, start, end);
+    else this.#pass(bytes.subarray(start, end));
+    this.#crlf();
+  }
+
+  /** Adds bytes that are RESP already, such as `WireCommand.raw`. */
+  raw(bytes: Buffer): void {
+    if (bytes.length >= LARGE) {
+      this.#pass(bytes);
+      return;
+    }
+    this.#room(bytes.length);
+    this.#at += bytes.copy(this.#page, this.#at);
+  }
+
+  /** All bytes since the last call, for one write. Empty if there are none. */
+  take(): Buffer[] {
+    this.#seal();
+    const taken = this.#full;
+    this.#full = [];
+    this.#size = 0;
+    return taken;
+  }
+
+  #string(text: string): void {
+    const length = Buffer.byteLength(text);
+    if (length >= LARGE) {
+      this.range(Buffer.from(text), 0, length);
+      return;
+    }
+    this.#room(LONGEST_HEAD + length);
+    this.#head(DOLLAR, length);
+    this.#at += this.#page.write(text, this.#at);
+    this.#crlf();
+  }
+
+  #head(mark: number, value: number): void {
+    const page = this.#page;
+    let at = this.#at;
+    page[at++] = mark;
+    if (value < 10) page[at++] = ZERO + value;
+    else at += page.write(String(value), at, "latin1");
+    page[at++] = CR;
+    page[at++] = LF;
+    this.#at = at;
+  }
+
+  #crlf(): void {
+    this.#page[this.#at++] = CR;
+    this.#page[this.#at++] = LF;
+  }
+
+  /** Makes sure that `bytes`, with the CR LF after them, fit into the page. */
+  #room(bytes: number): void {
+    if (this.#at + bytes + 2 <= this.#page.length) return;
+    this.#seal();
+    this.#page = Buffer.allocUnsafeSlow(Math.max(PAGE, bytes + 2));
+    this.#from = 0;
+    this.#at = 0;
+  }
+
+  /** Queues bytes of others behind what the page has. */
+  #pass(bytes: Buffer): void {
+    this.#seal();
+    this.#full.push(bytes);
+    this.#size += bytes.length;
+  }
+
+  #seal(): void {
+    if (this.#at === this.#from) return;
+    this.#full.push(this.#page.subarray(this.#from, this.#at));
+    this.#size += this.#at - this.#from;
+    this.#from = this.#at;
+  }
+}
+
+const ZERO = 0x30;
+const STAR = 0x2a;
+const DOLLAR = 0x24;
+const CR = 0x0d;
+const LF = 0x0a;
