@@ -4,6 +4,7 @@
  * meant (`chosen`); it runs afterwards, so that everything can be told apart: help, usage, the work.
  */
 import { Command, Option } from "commander";
+import { CommandHelp, EVERYWHERE, SETTINGS } from "./command-help.ts";
 import type { Context } from "./context.ts";
 import { flagOf, type SettingKey, specOf, variableOf } from "./settings/table.ts";
 
@@ -19,8 +20,6 @@ export interface Invocation {
   /** The settings given as flags. */
   readonly flags: Readonly<Partial<Record<SettingKey, string>>>;
 }
-
-const EVERYWHERE = "Options of every command:";
 
 /** The options that every command has. */
 export function globalOptions(): Option[] {
@@ -44,6 +43,8 @@ export class CliCommand extends Command {
   explanation = "";
   /** The settings this command has flags for. */
   readonly settingKeys: SettingKey[] = [];
+  /** Whether help describes the settings one by one, instead of naming their flags in one line. */
+  #describesSettings = false;
   /** Of the root: what the last parse() asked for. */
   chosen: Invocation | undefined;
 
@@ -57,6 +58,13 @@ export class CliCommand extends Command {
     return new CliCommand(name);
   }
 
+  override createHelp(): CommandHelp {
+    const help = new CommandHelp();
+    help.describesSettings = this.#describesSettings;
+    help.explanation = this.explanation;
+    return Object.assign(help, this.configureHelp());
+  }
+
   /** Adds what every command has, to this one and all below; after their own, which help shows first. */
   complete(): this {
     for (const option of globalOptions()) this.addOption(option);
@@ -65,7 +73,13 @@ export class CliCommand extends Command {
     return this;
   }
 
-  /** Adds the flags of settings that the command heeds. */
+  /** Has help describe the settings: for a command that is all about them, such as `up`. */
+  describesSettings(): this {
+    this.#describesSettings = true;
+    return this;
+  }
+
+  /** Adds the flags of settings that the command reads. */
   uses(...keys: readonly SettingKey[]): this {
     for (const key of keys) {
       const flag = flagOf(key);
@@ -73,17 +87,17 @@ export class CliCommand extends Command {
       const { kind, doc } = specOf(key);
       const [firstSentence = doc] = doc.split(/(?<=\.) /, 1);
       const text = `${firstSentence} [${variableOf(key)}]`;
-      const option = new Option(`${flag} <${kind.placeholder}>`, text).helpGroup("Settings:");
+      const option = new Option(`${flag} <${kind.placeholder}>`, text).helpGroup(SETTINGS);
       this.addOption(kind.words === undefined ? option : offering(option, kind.words));
       this.settingKeys.push(key);
     }
     return this;
   }
 
-  /** More than the one line of the description, for help and the reference. */
+  /** More than the one line of the description, for help and the reference; see `paragraphs`. */
   explains(text: string): this {
     this.explanation = text;
-    return this.addHelpText("after", `\n${text}`);
+    return this;
   }
 
   /** Says what the command does when it is asked for. */

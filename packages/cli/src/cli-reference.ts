@@ -1,6 +1,7 @@
 /** docs/reference/cli.md, made from the command tree. */
 import type { Command, Option } from "commander";
 import { type CliCommand, globalOptions } from "./cli-command.ts";
+import { isExample, paragraphs } from "./command-help.ts";
 import { EXIT } from "./exit-code.ts";
 import { flagOf } from "./settings/table.ts";
 
@@ -39,7 +40,7 @@ function commandSection(command: Command, everywhere: readonly Option[]): string
   const own = command.options.filter(({ long }) => ![...names, ...flags].includes(long ?? ""));
   const parts = [`## ${pathOf(command)}\n\n${command.description()}.\n`];
   const { explanation } = command as CliCommand;
-  if (explanation !== "") parts.push(`${asBlock(explanation)}\n`);
+  if (explanation !== "") parts.push(`${paragraphs(explanation).map(asMarkdown).join("\n\n")}\n`);
   const usage = command.registeredArguments.map((argument) => {
     const { argChoices, description } = argument;
     return `| \`<${argument.name()}>\` | ${description}${listed(argChoices)} |`;
@@ -53,9 +54,9 @@ function commandSection(command: Command, everywhere: readonly Option[]): string
   return parts.join("\n");
 }
 
-/** Lines that are set in by two spaces are an example. */
-function asBlock(text: string): string {
-  return text.startsWith("  ") ? `\`\`\`\n${text.replace(/^ {2}/gm, "")}\n\`\`\`` : text;
+function asMarkdown(paragraph: string): string {
+  if (!isExample(paragraph)) return paragraph;
+  return `\`\`\`\n${paragraph.replace(/^ {2}/gm, "")}\n\`\`\``;
 }
 
 function pathOf(command: Command): string {

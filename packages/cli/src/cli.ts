@@ -13,9 +13,12 @@ import { commandOf, sentenceOf } from "./command-line.ts";
 import type { Context, World } from "./context.ts";
 import { UsageError } from "./errors.ts";
 import { codeOf, EXIT, exitCodeOf } from "./exit-code.ts";
-import { Output, type Sink } from "./output.ts";
 import { createProgram } from "./program.ts";
 import { type LoadedSettings, loadSettings } from "./settings/load.ts";
+import { Output, type Sink } from "./terminal/output.ts";
+
+/** Longer lines are hard to read, however wide the terminal is. */
+const MAX_HELP_WIDTH = 100;
 
 /** What a run needs besides its arguments. */
 export interface CliWorld extends World {
@@ -36,7 +39,7 @@ export async function runCli(argv: readonly string[], world: CliWorld): Promise<
   } catch (error) {
     if (world.signal.aborted) return interruptionCode(world.signal);
     const first = firstOf(error);
-    report(first, output, { world, debug });
+    report(first, output, debug);
     return exitCodeOf(first);
   }
 }
@@ -53,9 +56,10 @@ export function interruptionCode(signal: AbortSignal): number {
 }
 
 /** What the command line asks for; nothing if it asked for help and got it. */
-function parse(argv: readonly string[], { stdout }: CliWorld): Invocation | undefined {
+function parse(argv: readonly string[], world: CliWorld): Invocation | undefined {
   const program = createProgram();
-  quiet(program, stdout);
+  const colours = world.stdout.isTTY === true && allowsColours(world);
+  quiet(program, world.stdout, colours && !argv.includes("--no-color"));
   const command = commandOf(program, argv);
   try {
     program.parse([...argv], { from: "user" });
@@ -68,10 +72,20 @@ function parse(argv: readonly string[], { stdout }: CliWorld): Invocation | unde
 }
 
 /** Help is a result; errors are reported by us and not by commander. */
-function quiet(command: CliCommand, stdout: Sink): void {
+function quiet(command: CliCommand, stdout: Sink, colours: boolean): void {
   const write = (text: string) => void stdout.write(text);
-  command.configureOutput({ writeOut: write, writeErr: write, outputError: () => {} });
-  for (const child of command.commands) quiet(child as CliCommand, stdout);
+  const hasColours = () => colours;
+  const width = () => Math.min(stdout.columns ?? 80, MAX_HELP_WIDTH);
+  command.configureOutput({
+    writeOut: write,
+    writeErr: write,
+    outputError: () => {},
+    getOutHasColors: hasColours,
+    getErrHasColors: hasColours,
+    getOutHelpWidth: width,
+    getErrHelpWidth: width,
+  });
+  for (const child of command.commands) quiet(child as CliCommand, stdout, colours);
 }
 
 function contextOf(invocation: Invocation, world: CliWorld, output: Output): Context {
@@ -89,26 +103,21 @@ function contextOf(invocation: Invocation, world: CliWorld, output: Output): Con
 }
 
 function outputFor(world: CliWorld, options: Readonly<Record<string, unknown>>): Output {
-  const { stdout, stderr, env } = world;
-  const colour = options.color !== false && !env.NO_COLOR;
+  const { stdout, stderr } = world;
+  const colour = options.color !== false && allowsColours(world);
   return new Output({ stdout, stderr, json: options.json === true, colour });
 }
 
-function report(
-  error: unknown,
-  output: Output,
-  { world, debug }: { world: CliWorld; debug: boolean },
-): void {
+function allowsColours({ env }: CliWorld): boolean {
+  return !env.NO_COLOR && env.TERM !== "dumb";
+}
+
+function report(error: unknown, output: Output, debug: boolean): void {
   const code = codeOf(error);
   const reason = reasonOf(error).replace(/\s*\n\s*/g, " ");
   const message =
     code === undefined ? `unexpected error: ${reason} (--debug prints its stack)` : reason;
-  const stack = error instanceof Error ? error.stack : undefined;
-  if (output.json) {
-    const { details = {} } = error as { details?: object };
-    const body = { ...details, code: code ?? "UNEXPECTED", message, ...(debug ? { stack } : {}) };
-    world.stderr.write(`${JSON.stringify({ error: body })}\n`);
-    return;
-  }
-  world.stderr.write(`ropeway: ${message}\n${debug ? `${stack}\n` : ""}`);
+  const { details = {} } = error as { details?: object };
+  const stack = debug && error instanceof Error ? error.stack : undefined;
+  output.error({ ...details, code: code ?? "UNEXPECTED", message }, stack);
 }

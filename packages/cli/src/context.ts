@@ -1,7 +1,7 @@
 /** What a command's handler is given. */
 import type { Readable } from "node:stream";
-import type { Output } from "./output.ts";
 import type { LoadedSettings } from "./settings/load.ts";
+import type { Output } from "./terminal/output.ts";
 
 /** The world outside the command: the process's own, or a test's. */
 export interface World {

@@ -9,12 +9,15 @@ export class UsageError extends RopewayError {
   }
 }
 
-/** The command line is right, but what it names does not exist. */
+/**
+ * The command line names something that does not exist, such as a queue or an account. `known` are the
+ * names that do exist; the nearest one is suggested. The exit code is 4.
+ */
 export class NotFoundError extends RopewayError {
   constructor(what: string, name: string, known: readonly string[] = []) {
     const near = closest(name, known);
     const hint = near === undefined ? "" : `: did you mean ${near}?`;
-    super("NOT_FOUND", `there is no ${what} ${show(name)}${hint}`, {
+    super("NOT_FOUND", `${what} ${show(name)} not found${hint}`, {
       details: { what, name, ...(near === undefined ? {} : { near }) },
     });
   }

@@ -8,14 +8,18 @@ export const EXIT = {
   ok: { code: 0, meaning: "Done; for `up` and `portal` also: stopped by Ctrl-C or SIGTERM." },
   failed: {
     code: 1,
-    meaning:
-      "It failed; or what the command names does not exist (a job, a service, a dead letter, a receiver, an account); or a check found a difference or a fault.",
+    meaning: "The command failed, or a check found a problem.",
   },
   usage: { code: 2, meaning: "The command line or a setting is wrong; nothing was done." },
   unreachable: {
     code: 3,
     meaning:
       "No usable Redis: down, unknown, refused the password, too old, or none could be provided.",
+  },
+  notFound: {
+    code: 4,
+    meaning:
+      "Not found: the command names something that does not exist, such as a queue, a job, a service or an account.",
   },
   interrupted: { code: 130, meaning: "Ctrl-C before it was done; 143 for SIGTERM." },
 } as const;
@@ -32,6 +36,14 @@ const BY_ERROR: Readonly<Record<string, number>> = {
   INVALID_KEY: EXIT.usage.code,
   INVALID_NAME: EXIT.usage.code,
   JOB_NAME_INVALID: EXIT.usage.code,
+  NOT_FOUND: EXIT.notFound.code,
+  QUEUE_NOT_FOUND: EXIT.notFound.code,
+  JOB_NOT_FOUND: EXIT.notFound.code,
+  SERVICE_NOT_FOUND: EXIT.notFound.code,
+  METHOD_NOT_FOUND: EXIT.notFound.code,
+  UNKNOWN_LETTER: EXIT.notFound.code,
+  UNKNOWN_ENDPOINT: EXIT.notFound.code,
+  UNKNOWN_ACCOUNT: EXIT.notFound.code,
   NO_REDIS: EXIT.unreachable.code,
   CONNECT_FAILED: EXIT.unreachable.code,
   AUTH_FAILED: EXIT.unreachable.code,

@@ -7,10 +7,7 @@ export function createProgram(): CliCommand {
   const program = new CliCommand("ropeway")
     .description("Everything a fleet of services needs from the Redis it already runs.")
     .version(version, "-V, --version", "print the version")
-    .addHelpText(
-      "after",
-      "\n`ropeway <command> --help` says more. Settings: `ropeway config`. Start with: `ropeway up`.",
-    );
+    .explains("Start with `ropeway up`. `ropeway <command> --help` describes a command.");
   for (const command of commands) program.addCommand(command());
   return program.complete();
 }

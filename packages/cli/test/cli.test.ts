@@ -135,3 +135,35 @@ test("a command without a Redis says in one sentence what to do", async () => {
       "ropeway: no Redis to talk to: set REDIS_URL, or start one with `ropeway up` (nothing runs in /none)\n",
   });
 });
+
+test("help shows a command's own options line by line, and settings and common options as flags", async () => {
+  const { stdout } = await speak(["user", "password", "--help"]);
+  expect(stdout).toBe(`Usage: ropeway user password [options] <name>
+
+Set the password of an account, and end its sessions
+
+Asks for the new password without showing it. In a pipe, reads it from the first
+line of standard input. The old password is not needed, only access to the
+Redis. Use it when the password of \`admin\` is lost.
+
+Arguments:
+  name  the account's name
+
+Options:
+  --generate  make a random password and print it once
+
+Settings:
+  --home, --redis-url, --redis-password-file, --redis-ca-file,
+  --redis-cert-file, --redis-key-file, --prefix (see \`ropeway config --help\`)
+
+Options of every command:
+  --json, --config, --no-color, --debug, --help
+`);
+  const { stdout: config } = await speak(["config", "--help"]);
+  expect(config).toMatch(/^ {2}--redis-url <url> {2,}The Redis to use/m);
+});
+
+test("what came from outside is escaped in errors too", async () => {
+  const { stderr } = await speak(["config", "--config", "/\u001b[2J"]);
+  expect(stderr).toBe("ropeway: cannot read /\\u001b[2J: there is no such file\n");
+});

@@ -17,12 +17,12 @@ export function completionCommand(): CliCommand {
   return command
     .addArgument(new Argument("<shell>", "the shell").choices(Object.keys(SCRIPTS)))
     .explains(
-      `  source <(ropeway completion bash)       in ~/.bashrc
-  source <(ropeway completion zsh)        in ~/.zshrc, after compinit
-  ropeway completion fish | source        in ~/.config/fish/config.fish`,
+      `  source <(ropeway completion bash)       # in ~/.bashrc
+  source <(ropeway completion zsh)        # in ~/.zshrc, after compinit
+  ropeway completion fish | source        # in ~/.config/fish/config.fish`,
     )
     .runs(async ({ output, arguments: [shell = ""] }) => {
       const script = SCRIPTS[shell]?.(placesOf(command.parent ?? command)) ?? "";
-      output.result({ shell, script }, () => output.line(script.trimEnd()));
+      output.result({ shell, script }, () => output.block(script));
     });
 }

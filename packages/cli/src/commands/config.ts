@@ -3,15 +3,17 @@ import type { Context } from "../context.ts";
 import { exampleToml } from "../settings/example.ts";
 import { showSetting } from "../settings/load.ts";
 import { settingKeys } from "../settings/table.ts";
+import { paint } from "../terminal/colour.ts";
 
 /** `ropeway config`: the settings in force; `ropeway config example`: a file to start from. */
 export function configCommand(): CliCommand {
   const command = defineCommand("config", "Print the settings in force and where each came from")
     .uses(...settingKeys)
+    .describesSettings()
     .runs(printSettings);
   command.addCommand(
     defineCommand("example", "Print a ropeway.toml with every setting").runs(async ({ output }) => {
-      output.result({ toml: exampleToml() }, ({ toml }) => output.line(toml.trimEnd()));
+      output.result({ toml: exampleToml() }, ({ toml }) => output.block(toml));
     }),
   );
   return command;
@@ -25,11 +27,11 @@ async function printSettings({ settings, output }: Context): Promise<void> {
   });
   output.result({ file: file ?? null, settings: rows }, () => {
     output.table(
-      ["setting", "value", "from"],
+      ["SETTING", "VALUE", "FROM"],
       rows.map(({ key, value, source, where }) => [
         key,
         value === null ? "" : JSON.stringify(value),
-        source === "default" ? output.paint("dim", where) : where,
+        source === "default" ? paint("dim", where) : where,
       ]),
     );
   });

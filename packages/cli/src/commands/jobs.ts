@@ -84,6 +84,6 @@ function workDemoVerb(): CliCommand {
     .option("--concurrency <number>", "jobs at the same time", "4")
     .explains(
       `Handlers: echo returns its data; sleep waits data ms (or {"ms":...}) and shows progress; fail throws.
-Try: ropeway jobs add demo sleep 2000 --wait`,
+  ropeway jobs add demo sleep 2000 --wait`,
     );
 }

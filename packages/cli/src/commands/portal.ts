@@ -5,11 +5,14 @@ import { partsOf, settingKeys } from "../settings/table.ts";
 export function portalCommand(): CliCommand {
   return defineCommand("portal", "Serve the portal on a Redis that runs already")
     .uses(...settingKeys.filter((key) => partsOf(key).section !== "up"))
+    .describesSettings()
     .explains(
-      `Uses the Redis of redis.url, else the one that \`ropeway up\` runs in this home. With --queue-serve true it
-serves the merge queue as well: its port, and the deliveries. Any number of portals may do so on one Redis.
-Logs go to standard error. Prints the line \`ropeway ready URL\` when it serves. Ctrl-C lets requests and
-deliveries under way finish.`,
+      `Uses the Redis of redis.url. If it is not set, uses the Redis that \`ropeway up\` runs in this home. With
+--queue-serve true, also serves the merge queue and makes its deliveries. Any number of portals may do so on
+one Redis.
+
+Logs to standard error. Prints the line \`ropeway ready URL\` when it is ready. Ctrl-C waits for requests and
+deliveries in progress.`,
     )
     .runs(async (context) => (await import("../portal/serve.ts")).servePortal(context));
 }

@@ -52,7 +52,7 @@ function pushVerb(): CliCommand {
     .option("--idempotency-key <key>", "a repetition with the same key stores nothing")
     .explains(
       `A merge key that starts with "-" is delivered item by item; write -- before it:
-ropeway queue push --ontime +10m -- -job URL '{"n":1}'`,
+  ropeway queue push --ontime +10m -- -job URL '{"n":1}'`,
     );
 }
 

@@ -51,8 +51,8 @@ function callVerb(): CliCommand {
     .option("--stream", "print the items of a stream, one line each")
     .option("--progress", "print progress to standard error")
     .option("--session <group:client>", "stick to one node of the group")
-    .explains(`ropeway rpc call shop/demo.add '[1,2]'
-ropeway rpc call --dialect kw --prefix shop add '{"a":1,"b":2}'`);
+    .explains(`  ropeway rpc call shop/demo.add '[1,2]'
+  ropeway rpc call --dialect kw --prefix shop add '{"a":1,"b":2}'`);
 }
 
 function statsVerb(): CliCommand {

@@ -5,11 +5,13 @@ import { settingKeys } from "../settings/table.ts";
 export function upCommand(): CliCommand {
   return defineCommand("up", "Start Redis, portal and merge queue on this machine")
     .uses(...settingKeys)
+    .describesSettings()
     .explains(
-      `Uses the Redis of redis.url; else starts a real one on a private port of 127.0.0.1, with its data in the
-home. Prints where everything is, and then the line \`ropeway ready URL\`; with --json one object
-{"ready", "url", "redis", "queue", "firstAdmin"} instead. Ctrl-C stops all of it and keeps the data; a second
-Ctrl-C does not wait.`,
+      `Uses the Redis of redis.url. If it is not set, starts a Redis on a private port of 127.0.0.1 and keeps its data
+in the home. Prints the URLs and the login, then the line \`ropeway ready URL\`. With --json, prints one object
+{"ready", "url", "redis", "queue", "firstAdmin"} instead.
+
+Ctrl-C stops everything and keeps the data. A second Ctrl-C stops at once.`,
     )
     .runs(async (context) => (await import("../up/up.ts")).up(context));
 }

@@ -5,7 +5,7 @@ type Verbs = typeof import("../user/verbs.ts");
 
 /** `ropeway user ...`: the portal's accounts, handled directly in their Redis. */
 export function userCommand(): CliCommand {
-  const user = defineCommand("user", "See who can sign in to the portal, and set passwords");
+  const user = defineCommand("user", "List the portal's accounts and set passwords");
   user.addCommand(verbOf("list", "List the accounts"));
   user.addCommand(passwordVerb());
   return user;
@@ -22,7 +22,7 @@ function passwordVerb(): CliCommand {
     .argument("<name>", "the account's name")
     .option("--generate", "make a random password and print it once")
     .explains(
-      `Asks for the new password without showing it; in a pipe, reads it from the first line of standard input.
-It needs no old one, only the Redis: the way back in when the password of \`admin\` is forgotten.`,
+      `Asks for the new password without showing it. In a pipe, reads it from the first line of standard input.
+The old password is not needed, only access to the Redis. Use it when the password of \`admin\` is lost.`,
     );
 }

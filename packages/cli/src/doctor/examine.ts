@@ -1,10 +1,9 @@
 /** All checks, as a table or as JSON. */
 import type { Context } from "../context.ts";
 import { EXIT } from "../exit-code.ts";
+import { stateCell } from "../terminal/colour.ts";
 import { checkMachine } from "./machine-checks.ts";
 import { checkRedis } from "./redis-checks.ts";
-
-const COLOURS = { ok: "green", warn: "yellow", fail: "red" } as const;
 
 /** Prints what was found; 1 if any of it is a failure. */
 export async function examine(context: Context): Promise<number> {
@@ -13,11 +12,11 @@ export async function examine(context: Context): Promise<number> {
   const failed = findings.some(({ status }) => status === "fail");
   output.result({ ok: !failed, checks: findings }, () => {
     const rows = findings.map(({ check, status, found, advice }) => [
-      output.paint(COLOURS[status], status),
+      stateCell(status),
       check,
       advice === undefined ? found : `${found}: ${advice}`,
     ]);
-    output.table(["", "check", "found"], rows);
+    output.table(["STATUS", "CHECK", "FOUND"], rows);
   });
   return failed ? EXIT.failed.code : EXIT.ok.code;
 }

@@ -102,7 +102,7 @@ async function show(context: Context): Promise<void> {
   await withQueue(context, async (queue) => {
     const job = await queue.get(id);
     if (job === undefined) throw new JobNotFoundError(queue.name, id);
-    context.output.result(job, () => context.output.line(jobText(job)));
+    context.output.result(job, () => context.output.block(jobText(job)));
   });
 }
 
@@ -157,7 +157,7 @@ async function watch(context: Context): Promise<void> {
   await withQueue(context, async (queue) => {
     const events = await queue.events();
     events.on("event", (event: QueueEvent) => {
-      output.result(event, () => output.line(eventText(event)));
+      output.result(event, () => output.block(eventText(event)));
     });
     output.note(`watching ${queue.name}; Ctrl-C ends it`);
     await aborted(context.signal);

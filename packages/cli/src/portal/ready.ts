@@ -1,6 +1,7 @@
 /** What `up` and `portal` print once they serve; the line `ropeway ready URL` is for scripts. */
 import type { PortalStart } from "@ropeway/portal";
 import type { Context } from "../context.ts";
+import { type Cell, paint } from "../terminal/colour.ts";
 
 /** What runs. */
 export interface Running {
@@ -17,12 +18,12 @@ export function sayReady({ output }: Context, running: Running): void {
   const { portal, redis, queue, tries = [] } = running;
   const { url, firstAdmin } = portal;
   output.result({ ready: true, url, redis, queue: queue?.url, firstAdmin }, () => {
-    const say = (what: string, text: string) => output.line(`  ${what.padEnd(8)} ${text}`);
+    const say = (what: string, ...cells: Cell[]) => output.line(`  ${what.padEnd(8)} `, ...cells);
     output.line("");
-    say("portal", output.paint("cyan", url));
+    say("portal", paint("cyan", url));
     say("login", loginLine(firstAdmin));
     if (queue !== undefined) {
-      say("queue", `${output.paint("cyan", queue.url)}   (delivers to ${reach(queue.targets)})`);
+      say("queue", paint("cyan", queue.url), `   (delivers to ${reach(queue.targets)})`);
     }
     say("redis", redis);
     for (const [index, command] of tries.entries()) say(index === 0 ? "try" : "", command);
@@ -32,11 +33,11 @@ export function sayReady({ output }: Context, running: Running): void {
 }
 
 function loginLine(firstAdmin: PortalStart["firstAdmin"]): string {
-  if (firstAdmin === undefined) return "the accounts of the last time";
+  if (firstAdmin === undefined) return "use your existing account";
   const { username, password } = firstAdmin;
   return password === undefined
     ? `${username}, with the password you set`
-    : `${username} / ${password}   (shown only now)`;
+    : `${username} / ${password}   (shown only once)`;
 }
 
 function reach(targets: readonly string[]): string {

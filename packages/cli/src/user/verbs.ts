@@ -3,6 +3,7 @@ import { Accounts } from "@ropeway/portal";
 import type { Context } from "../context.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
 import { namingFlags } from "../refused-option.ts";
+import { isoTime } from "../terminal/time.ts";
 import { askPassword } from "./ask-password.ts";
 
 type Verb = (context: Context) => Promise<void>;
@@ -12,14 +13,23 @@ async function list(context: Context): Promise<void> {
   await using redis = await openRedis(await findRedis(context));
   const { prefix } = context.settings().values;
   const accounts = await new Accounts(redis, { prefix }).list();
-  output.result(accounts, (all) => {
-    output.table(
-      ["NAME", "ROLE", "CREATED", "PASSWORD SET"],
-      all.map(({ username, role, createdAt, passwordAt }) => {
-        return [username, role, ...[createdAt, passwordAt].map((ms) => new Date(ms).toISOString())];
-      }),
-    );
-  });
+  const items = accounts.map((account) => ({
+    ...account,
+    createdAt: isoTime(account.createdAt),
+    passwordAt: isoTime(account.passwordAt),
+  }));
+  output.list(
+    { items },
+    {
+      columns: {
+        NAME: ({ username }) => username,
+        ROLE: ({ role }) => role,
+        CREATED: ({ createdAt }) => createdAt,
+        "PASSWORD SET": ({ passwordAt }) => passwordAt,
+      },
+      empty: "no accounts yet: the first start of `ropeway up` or `ropeway portal` creates admin",
+    },
+  );
 }
 
 async function password(context: Context): Promise<void> {
@@ -34,10 +44,13 @@ async function password(context: Context): Promise<void> {
   const set = await namingFlags({ password: "the password" }, () =>
     accounts.setPassword(username, given),
   );
-  output.result({ username, ...(generate ? { password: set } : {}) }, () => {
-    if (generate) output.line(`${username} / ${set}   (shown only now)`);
-    else output.line(`the password of ${username} is set; its sessions have ended`);
-  });
+  output.outcome(
+    "password-set",
+    { username, ...(generate ? { password: set } : {}) },
+    generate
+      ? `${username} / ${set}   (shown only once)`
+      : `Password of ${username} set. Its sessions have ended.`,
+  );
 }
 
 /** By the name of the verb on the command line. */

@@ -33,7 +33,7 @@ test("a job is added, listed, shown, promoted, cancelled", async () => {
   expect(await json("promote", "mail", "a")).toEqual({ outcome: "promoted" });
   expect(await json("cancel", "mail", "a")).toEqual({ outcome: "removed" });
   const gone = await ropeway(["show", "mail", "a"]);
-  expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining('no job "a"') });
+  expect(gone).toMatchObject({ code: 4, stderr: expect.stringContaining('no job "a"') });
 });
 
 test("the demo worker echoes, sleeps and fails; watch shows it; retry and pause work", async () => {

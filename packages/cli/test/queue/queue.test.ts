@@ -75,7 +75,7 @@ test("dead letters are listed and replayed, endpoints disabled and enabled, firi
   expect(await json("endpoints", "--disable", URL)).toMatchObject([{ url: URL }]);
   expect((await ropeway("endpoints")).stdout).toContain("disabled");
   expect(await ropeway("endpoints", "--enable", `${URL}s`)).toEqual({
-    code: 1,
+    code: 4,
     stdout: "",
     stderr: `ropeway: there is no receiver "${URL}s"\n`,
   });

@@ -87,9 +87,9 @@ test("what nobody serves is told as that and exits with 1, in both wires", async
     stderr: expect.stringMatching(/ within (50 ms|its deadline)\n$/),
   });
   expect(await ropeway("describe", "shop/demos")).toEqual({
-    code: 1,
+    code: 4,
     stdout: "",
-    stderr: 'ropeway: there is no service "shop/demos": did you mean shop/demo?\n',
+    stderr: 'ropeway: service "shop/demos" not found: did you mean shop/demo?\n',
   });
 });
 

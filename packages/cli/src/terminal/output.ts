@@ -1,0 +1,185 @@
+/**
+ * Everything a command prints. Results go to standard output and everything else to standard error,
+ * so that a script can read the one while a person still sees the other.
+ *
+ *   method    terminal                      pipe                     --json
+ *   list      table that fits the width     tab-separated rows       {"items": [...], "cursor": ...}
+ *   details   name and value per line       the same, no colours     the object
+ *   outcome   one sentence                  the same                 {"outcome": "paused", ...}
+ *   result    what `render` prints          the same, no colours     one JSON value
+ *   note      standard error                standard error           nothing
+ *   warn      standard error                standard error           {"warning": "..."}
+ *
+ * A verb uses `list` for what it looks up, `details` for one thing, `outcome` for what it changed, and
+ * `result` for the rest. Every string is made printable here (see printable.ts): a verb passes
+ * what it got and colours it with `paint` or `stateCell`, never with escapes of its own.
+ */
+import { type Cell, type Colour, coloured, type Styled, textOf } from "./colour.ts";
+import { printable, printableJson, printableLines } from "./printable.ts";
+import { tableLines } from "./table.ts";
+
+/** One of the process's streams, or a stand-in. */
+export interface Sink {
+  write(text: string): unknown;
+  readonly isTTY?: boolean;
+  /** The width of the terminal, in characters. */
+  readonly columns?: number;
+}
+
+/** Where and how a command prints. */
+export interface OutputOptions {
+  readonly stdout: Sink;
+  readonly stderr: Sink;
+  readonly json: boolean;
+  /** Whether colours are allowed; they are used on a terminal only. */
+  readonly colour: boolean;
+}
+
+/** How a list of things is shown. */
+export interface ListView<T> {
+  /** The heads of the columns, in order, with what each shows of an item. */
+  readonly columns: Readonly<Record<string, (item: T) => Cell>>;
+  /** What to do next when there is nothing to show, such as "no jobs: add one with `ropeway jobs add`". */
+  readonly empty: string;
+  /** What to say when the page is not the last one. @default "more: repeat with --cursor <cursor>" */
+  readonly more?: (cursor: string) => string;
+}
+
+/** Items to show, and where the next page begins. */
+export interface ListedPage<T> {
+  readonly items: readonly T[];
+  readonly cursor?: string | undefined;
+}
+
+const DEFAULT_WIDTH = 80;
+
+/** The output of one command. */
+export class Output {
+  readonly json: boolean;
+  readonly #stdout: Sink;
+  readonly #stderr: Sink;
+  readonly #colours: boolean;
+
+  constructor({ stdout, stderr, json, colour }: OutputOptions) {
+    this.json = json;
+    this.#stdout = stdout;
+    this.#stderr = stderr;
+    this.#colours = colour && stdout.isTTY === true;
+  }
+
+  /** The result: `value` with --json, else the lines that `render` prints. */
+  result<T>(value: T, render: (value: T) => void): void {
+    if (this.json) this.#write(printableJson(value));
+    else render(value);
+  }
+
+  /** A page of things; an empty one says what to do next. */
+  list<T>(page: ListedPage<T>, { columns, empty, more = moreFrom }: ListView<NoInfer<T>>): void {
+    const { items, cursor } = page;
+    this.result({ items, cursor: cursor ?? null }, () => {
+      if (items.length === 0 && cursor === undefined) this.note(empty);
+      const cells = Object.values(columns);
+      const rows = items.map((item) => cells.map((cellOf) => cellOf(item)));
+      if (items.length > 0) this.table(Object.keys(columns), rows);
+      if (cursor !== undefined) this.note(more(cursor));
+    });
+  }
+
+  /** One thing: its fields with --json, else a name and a value per line. Fields without a value are left out. */
+  details<T extends object>(value: T, fields: Readonly<Record<string, Cell | undefined>>): void {
+    this.result(value, () => {
+      const shown = Object.entries(fields).filter(([, cell]) => cell !== undefined);
+      const width = Math.max(0, ...shown.map(([name]) => name.length));
+      for (const [name, cell = ""] of shown) {
+        const head = name.padEnd(width + 2);
+        const [first = "", ...rest] = printableLines(textOf(cell)).split("\n");
+        const colour = typeof cell === "object" ? cell.colour : undefined;
+        this.#write(`${this.#painted(head, "dim")}${this.#painted(first, colour)}`.trimEnd());
+        for (const line of rest) this.#write(`${" ".repeat(head.length)}${line}`.trimEnd());
+      }
+    });
+  }
+
+  /**
+   * What a command has done. `outcome` is one word for scripts, `facts` say to what and how much, and
+   * the sentence is for people.
+   */
+  outcome(outcome: string, facts: Readonly<Record<string, unknown>>, sentence: string): void {
+    this.result({ outcome, ...facts }, () => this.line(sentence));
+  }
+
+  /** A line above a group of lines. */
+  heading(text: string): void {
+    this.line({ text, colour: "bold" });
+  }
+
+  /** One line of standard output, with or without --json; what is not printable in it is escaped. */
+  line(...parts: readonly Cell[]): void {
+    this.#write(parts.map((part) => this.#cell(part)).join(""));
+  }
+
+  /** Several lines of standard output, such as a file's text; line feeds stay. */
+  block(text: string): void {
+    this.#write(printableLines(text.replace(/\n+$/, "")));
+  }
+
+  /** Rows under a head; in a pipe, tab-separated rows without one. Lists use `list`. */
+  table(head: readonly string[], rows: readonly (readonly Cell[])[]): void {
+    const cells = rows.map((row) =>
+      row.map((cell) => ({
+        text: printable(textOf(cell)),
+        colour: typeof cell === "object" ? cell.colour : undefined,
+      })),
+    );
+    if (this.#stdout.isTTY !== true) {
+      for (const row of cells) this.#write(row.map(({ text }) => text).join("\t"));
+      return;
+    }
+    const width = this.#stdout.columns ?? DEFAULT_WIDTH;
+    const layout = { head, rows: cells, width, colours: this.#colours };
+    for (const line of tableLines(layout)) this.#write(line);
+  }
+
+  /** Progress, for people who wait. */
+  note(text: string): void {
+    if (!this.json) this.#stderr.write(`${printable(text)}\n`);
+  }
+
+  /** A question to the person at the terminal, without a line feed after it. */
+  prompt(text: string): void {
+    this.#stderr.write(printableLines(text));
+  }
+
+  /** A problem that did not end the command. */
+  warn(text: string): void {
+    const line = this.json ? printableJson({ warning: text }) : `ropeway: ${printable(text)}`;
+    this.#stderr.write(`${line}\n`);
+  }
+
+  /** The error that ended the command; the stack only if there is one to show. */
+  error(body: { readonly code: string; readonly message: string }, stack?: string): void {
+    const trace = stack === undefined ? {} : { stack };
+    const line = this.json
+      ? printableJson({ error: { ...body, ...trace } })
+      : `ropeway: ${printable(body.message)}`;
+    this.#stderr.write(`${line}\n`);
+    if (!this.json && stack !== undefined) this.#stderr.write(`${printableLines(stack)}\n`);
+  }
+
+  #cell(cell: Cell): string {
+    const text = printable(textOf(cell));
+    return typeof cell === "object" ? this.#painted(text, (cell as Styled).colour) : text;
+  }
+
+  #painted(text: string, colour: Colour | undefined): string {
+    return this.#colours ? coloured(text, colour) : text;
+  }
+
+  #write(line: string): void {
+    this.#stdout.write(`${line}\n`);
+  }
+}
+
+function moreFrom(cursor: string): string {
+  return `more: repeat with --cursor ${cursor}`;
+}
