@@ -91,13 +91,19 @@ function namesOf(declaration) {
   return declaration.id?.name === undefined ? [] : [declaration.id.name];
 }
 
-/** The text of a declaration without what is private. */
+/** Members that are private, or are for our own packages and say so by `@internal`. */
+export function isHidden(member) {
+  if (member.type === "ClassPrivateProperty" || member.accessibility === "private") return true;
+  return docOf(member.leadingComments).includes("@internal");
+}
+
+/** The text of a declaration without its hidden members. */
 function printed(statement, text) {
   const declaration = statement.declaration ?? statement;
   const members = declaration.type === "ClassDeclaration" ? declaration.body.body : [];
   let printed = text.slice(statement.start, statement.end);
   for (const member of members.toReversed()) {
-    if (member.type !== "ClassPrivateProperty" && member.accessibility !== "private") continue;
+    if (!isHidden(member)) continue;
     const start = (member.leadingComments?.[0]?.start ?? member.start) - statement.start;
     printed = printed.slice(0, start).trimEnd() + printed.slice(member.end - statement.start);
   }

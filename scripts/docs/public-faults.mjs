@@ -1,6 +1,6 @@
 // What is wrong with the public signatures of a package: an export without a sentence about it, an `any`, or a
 // type of ours that the signature mentions but nobody can import.
-import { declarationOf, publicApi } from "./public-api.mjs";
+import { declarationOf, isHidden, publicApi } from "./public-api.mjs";
 
 /** One line per fault; empty if all is well. */
 export function faultsOf(folder) {
@@ -23,9 +23,9 @@ export function faultsOf(folder) {
   return [...new Set(faults)];
 }
 
-/** Every type node below a declaration, except in what is private. */
+/** Every type node below a declaration, except in hidden members. */
 function* typesIn(node) {
-  if (node.type === "ClassPrivateProperty" || node.accessibility === "private") return;
+  if (isHidden(node)) return;
   yield node;
   for (const value of Object.values(node)) {
     for (const child of Array.isArray(value) ? value : [value]) {

@@ -36,6 +36,7 @@ export class BlockingConnection implements AsyncDisposable {
   #watchdog: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
+  /** @internal Lent by Redis, never made by users. */
   constructor(plan: ConnectionPlan, unblock: (clientId: number) => Promise<unknown>) {
     this.#plan = plan;
     this.#connection = new Connection(plan);
@@ -70,7 +71,7 @@ export class BlockingConnection implements AsyncDisposable {
 
   /**
    * Takes ordinary commands while nobody waits on it; undefined while somebody does. With one that
-   * blocks sent right behind, both cost one write here and one read there.
+   * blocks sent right behind, both cost one write here and one read there. @internal
    */
   get whileFree(): Pick<Connection, "send"> | undefined {
     return this.#waits.size === 0 && this.#connection.connected ? this.#connection : undefined;

@@ -25,12 +25,12 @@ export interface SchemaIssue {
 }
 
 /** The type of the values that may be passed to a schema. */
-export type InputOf<S> = S extends Schema<unknown, unknown> ? TypesOf<S>["input"] : unknown;
+export type InputOf<S> =
+  S extends Schema<unknown, unknown> ? NonNullable<S["~standard"]["types"]>["input"] : unknown;
 
 /** The type of the values that a schema returns. */
-export type OutputOf<S> = S extends Schema<unknown, unknown> ? TypesOf<S>["output"] : unknown;
-
-type TypesOf<S extends Schema<unknown, unknown>> = NonNullable<S["~standard"]["types"]>;
+export type OutputOf<S> =
+  S extends Schema<unknown, unknown> ? NonNullable<S["~standard"]["types"]>["output"] : unknown;
 
 /** Whether a value is a Standard Schema. */
 export function isSchema(value: unknown): value is Schema {

@@ -25,6 +25,7 @@ export class Subscriber implements AsyncDisposable {
   };
   #links = 0;
 
+  /** @internal Lent by Redis, never made by users. */
   constructor(plan: ConnectionPlan) {
     this.#connection = new Connection({
       ...plan,
