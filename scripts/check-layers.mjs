@@ -1,11 +1,12 @@
-// Fails when a package reaches up or sideways: the table below is the whole law of imports.
+// Fails when a package imports upwards or sideways, or sends Redis commands outside its store.
 //
 //   core   <-  rpc | jobs | merge | kit | sync  <-  cluster  <-  portal  <-  cli
 //   provide (server programs) stands alone beside core; testkit may be used by tests only.
 //
-// Both doors are watched: what package.json declares and what the sources really import.
+// Imports are checked in package.json and in the sources. Commands may be sent by `store.ts` and by files in a folder
+// `store/` only, so that whoever wants to know what a package does to a Redis reads one place.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
+import { dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const SYSTEMS = ["rpc", "jobs", "merge", "kit", "sync"];
@@ -21,6 +22,17 @@ const BELOW = {
 };
 // Packages whose folder and npm name differ.
 const FOLDER_OF = { ropeway: "cli" };
+
+// Packages that are no user of the core's Redis, but make it or have a client of their own.
+const CLIENTS = ["core", "provide", "sync", "testkit"];
+// Packages that still send commands elsewhere. Remove an entry when the package has its store.
+const WITHOUT_STORE = ["jobs", "merge", "rpc"];
+const SENDS = [
+  // On an object that is called a Redis, a connection or a store.
+  /\b\w*(?:redis|connection|store)\.(?:send|run)\s*[<(]/gi,
+  // A literal command, whatever the object is called.
+  /\.send\s*(?:<[^;()]*>)?\(\s*\[\s*"[A-Z]+"/g,
+];
 
 const root = resolve(process.argv[2] ?? join(dirname(fileURLToPath(import.meta.url)), ".."));
 const faults = [];
@@ -38,13 +50,40 @@ for (const folder of readdirSync(join(root, "packages"))) {
     complain(folder, name, `packages/${folder}/package.json`);
   }
   for (const file of sources(join(home, "src"))) {
-    for (const name of importsOf(readFileSync(file, "utf8"))) {
+    const source = readFileSync(file, "utf8");
+    if (mayNotSend(folder, file)) {
+      for (const line of sendsIn(source)) {
+        faults.push(`${relative(root, file)}:${line}: only store.ts or store/ may send commands`);
+      }
+    }
+    for (const name of importsOf(source)) {
       if (name.startsWith(".") && relative(home, resolve(dirname(file), name)).startsWith("..")) {
         faults.push(`${relative(root, file)}: ${name} leaves its package`);
       }
       complain(folder, name, relative(root, file));
     }
   }
+}
+
+function mayNotSend(folder, file) {
+  if (CLIENTS.includes(folder)) return false;
+  // What the portal and the CLI have for a package moves with that package.
+  const parts = file.split(sep);
+  const area = parts.includes("queue")
+    ? "merge"
+    : WITHOUT_STORE.find((name) => parts.includes(name));
+  if (WITHOUT_STORE.includes(folder) || WITHOUT_STORE.includes(area)) return false;
+  return !(parts.at(-1) === "store.ts" || parts.includes("store"));
+}
+
+/** The numbers of the lines on which a command is sent. */
+function sendsIn(source) {
+  const code = source.replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, (comment) =>
+    comment.replace(/[^\n]/g, " "),
+  );
+  const starts = SENDS.flatMap((pattern) => [...code.matchAll(pattern)].map(({ index }) => index));
+  const lines = starts.map((start) => code.slice(0, start).split("\n").length);
+  return [...new Set(lines)].sort((a, b) => a - b);
 }
 
 function complain(folder, specifier, where) {
@@ -76,4 +115,4 @@ if (faults.length > 0) {
   process.stderr.write(`${faults.join("\n")}\n${faults.length} layer fault(s)\n`);
   process.exit(1);
 }
-process.stdout.write("layers: every import points down\n");
+process.stdout.write("layers: every import points down, and only stores send commands\n");

@@ -29,7 +29,10 @@ const tree = {
 };
 
 test("imports that point down pass", () => {
-  expect(check(tree)).toEqual({ status: 0, output: "layers: every import points down\n" });
+  expect(check(tree)).toEqual({
+    status: 0,
+    output: "layers: every import points down, and only stores send commands\n",
+  });
 });
 
 test.each([
@@ -45,4 +48,26 @@ test.each([
   expect(status).toBe(1);
   expect(output).toContain(path.startsWith("packages/attic") ? "packages/attic" : path);
   expect(output).toContain("1 layer fault(s)");
+});
+
+test.each([
+  ["on a Redis", "packages/kit/src/lock.ts", 'await this.#redis.send(["GET", key]);'],
+  ["by a script", "packages/kit/src/lock.ts", "await redis.run(script, keys, args);"],
+  ["through an open door of the store", "packages/kit/src/lock.ts", 'store.send("GET", key);'],
+  ["with a type", "packages/cli/src/a.ts", 'const [now] = await master.send<string[]>(["TIME"]);'],
+])("a command sent %s outside the store fails and names the line", (_, path, content) => {
+  const files = { "packages/kit/package.json": "{}", "packages/cli/package.json": "{}" };
+  const { status, output } = check({ ...tree, ...files, [path]: `// redis.send(\n${content}` });
+  expect(status).toBe(1);
+  expect(output).toBe(`${path}:2: only store.ts or store/ may send commands\n1 layer fault(s)\n`);
+});
+
+test("a store sends, and so does what only looks alike", () => {
+  const files = {
+    "packages/kit/package.json": "{}",
+    "packages/kit/src/store.ts": 'redis.send(["GET", key]);',
+    "packages/kit/src/store/lists.ts": 'redis.send(["GET", key]);',
+    "packages/kit/src/a.ts": "reply.send({}); stream.send(event); guard.run(route);",
+  };
+  expect(check({ ...tree, ...files }).status).toBe(0);
 });

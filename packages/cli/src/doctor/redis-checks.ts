@@ -4,9 +4,10 @@ import { reasonOf } from "@ropeway/core/internal";
 import type { Context } from "../context.ts";
 import { NoRedisError } from "../errors.ts";
 import { findRedis, openRedis, type RedisPlace } from "../redis-access.ts";
+import { readClusterInfo, readMasters } from "../store.ts";
 import { type Finding, fail, ok } from "./finding.ts";
 import { checkServer } from "./server-checks.ts";
-import { fieldsOf, gatherFacts } from "./server-facts.ts";
+import { gatherFacts } from "./server-facts.ts";
 
 export async function checkRedis(context: Context): Promise<Finding[]> {
   let place: RedisPlace;
@@ -36,7 +37,7 @@ function unusable(error: unknown): Finding {
 
 /** Each master keeps a part of the data, so each one is asked. */
 async function checkCluster(cluster: Redis, place: RedisPlace): Promise<Finding[]> {
-  const info = fieldsOf(String(await cluster.send(["CLUSTER", "INFO"])));
+  const info = await readClusterInfo(cluster);
   const covered = info.get("cluster_slots_ok") ?? "0";
   const found = `${info.get("cluster_size")} masters, ${covered} of 16384 slots`;
   const whole =
@@ -44,7 +45,7 @@ async function checkCluster(cluster: Redis, place: RedisPlace): Promise<Finding[
       ? ok("cluster", found)
       : fail("cluster", found, "repair it: redis-cli --cluster check");
   const findings = [whole];
-  for (const { host, port } of await mastersOf(cluster)) {
+  for (const { host, port } of await readMasters(cluster)) {
     const { masterName: _, ...credentials } = place.endpoint;
     const endpoint: Endpoint = {
       ...credentials,
@@ -58,10 +59,4 @@ async function checkCluster(cluster: Redis, place: RedisPlace): Promise<Finding[
     );
   }
   return findings;
-}
-
-async function mastersOf(cluster: Redis): Promise<{ host: string; port: number }[]> {
-  const slots = await cluster.send<[number, number, [string, number]][]>(["CLUSTER", "SLOTS"]);
-  const masters = new Map(slots.map(([, , [host, port]]) => [`${host}:${port}`, { host, port }]));
-  return [...masters.values()];
 }

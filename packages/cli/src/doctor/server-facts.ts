@@ -1,5 +1,6 @@
 /** What a Redis server tells about itself, gathered for the checks to judge. */
 import type { Redis } from "@ropeway/core";
+import { ping, readConfig, readInfo, readTime } from "../store.ts";
 
 /** The answers of INFO, TIME and PING. */
 export interface ServerFacts {
@@ -20,47 +21,37 @@ export interface ServerFacts {
 const PINGS = 15;
 
 export async function gatherFacts(redis: Redis): Promise<ServerFacts> {
-  const info = await redis.send(["INFO"]).then(String, () => "");
+  const info = await readInfo(redis).catch(() => new Map<string, string>());
   const trips: number[] = [];
-  for (let ping = 0; ping < PINGS; ping++) {
+  for (let trip = 0; trip < PINGS; trip++) {
     const sent = performance.now();
-    await redis.send(["PING"]);
+    await ping(redis);
     trips.push(performance.now() - sent);
   }
   return {
     title: redis.server.title,
     topology: redis.topology,
-    info: fieldsOf(info),
-    config: await readConfig(redis),
+    info,
+    config: await configFacts(redis),
     ...(await compareClocks(redis)),
     roundTripMs: trips.sort((a, b) => a - b)[Math.floor(PINGS / 2)] ?? 0,
   };
 }
 
-async function readConfig(redis: Redis): Promise<ReadonlyMap<string, string>> {
-  const names = ["save", "appendfsync"];
-  const answers = names.map((name) =>
-    redis.send<string[]>(["CONFIG", "GET", name]).catch(() => []),
-  );
-  return new Map(
-    (await Promise.all(answers)).flatMap(([name, value]) =>
-      name === undefined || value === undefined ? [] : [[name, value]],
-    ),
-  );
+async function configFacts(redis: Redis): Promise<ReadonlyMap<string, string>> {
+  const facts = new Map<string, string>();
+  for (const name of ["save", "appendfsync"]) {
+    const value = await readConfig(redis, name);
+    if (value !== undefined) facts.set(name, value);
+  }
+  return facts;
 }
 
 async function compareClocks(
   redis: Redis,
 ): Promise<Pick<ServerFacts, "clockAheadMs" | "clockErrorMs">> {
   const sent = performance.now();
-  const [seconds, micros] = await redis.send<string[]>(["TIME"]);
+  const theirs = await readTime(redis);
   const tripMs = performance.now() - sent;
-  const theirs = Number(seconds) * 1_000 + Number(micros) / 1_000;
   return { clockAheadMs: theirs - (Date.now() - tripMs / 2), clockErrorMs: tripMs / 2 };
-}
-
-/** "name:value" lines as a map. */
-export function fieldsOf(info: string): ReadonlyMap<string, string> {
-  const lines = info.split(/\r?\n/).map((line) => /^([^#:]+):(.*)$/.exec(line));
-  return new Map(lines.flatMap((match) => (match ? [[match[1] ?? "", match[2] ?? ""]] : [])));
 }

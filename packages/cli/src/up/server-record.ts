@@ -7,6 +7,7 @@ import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { connect } from "@ropeway/core";
 import { sleep } from "@ropeway/core/internal";
+import { readInfo } from "../store.ts";
 import type { Home } from "./home.ts";
 import { birthOf, isAlive, type ProcessBirth } from "./process-birth.ts";
 
@@ -70,9 +71,9 @@ export async function serverOf(home: Home, port: number): Promise<number | undef
     const name = "ropeway-up";
     const options = { name, connectWaitMs: ASK_WITHIN_MS, connectTimeoutMs: ASK_WITHIN_MS };
     await using redis = await connect(`redis://127.0.0.1:${port}`, options);
-    const info = String(await redis.send(["INFO", "server"]));
-    const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1];
-    return field("config_file") === configFile(home) ? Number(field("process_id")) : undefined;
+    const info = await readInfo(redis, "server");
+    const isOurs = info.get("config_file") === configFile(home);
+    return isOurs ? Number(info.get("process_id")) : undefined;
   } catch {
     return undefined; // nobody there, not yet ready, not a Redis, or one that lets nobody in
   }

@@ -1,11 +1,12 @@
 /** /healthz: the process is alive. /readyz: it can do its work. */
-import { NotConnectedError, type Redis } from "@ropeway/core";
+import type { Redis } from "@ropeway/core";
 import { z } from "zod";
 import { needs } from "../access/permission.ts";
 import { Health, Readiness as ReadinessView } from "../contract.ts";
 import type { PortalPart } from "../part.ts";
 import { VERSION } from "../version.ts";
 import type { Readiness } from "./readiness.ts";
+import { ping } from "./store.ts";
 
 const Verbose = z.object({
   verbose: z
@@ -23,10 +24,7 @@ export function healthPart(redis: Redis, readiness: () => Readiness): PortalPart
       zh: "供负载均衡和编排系统查询：进程存活、服务就绪。",
     },
     probes: {
-      redis: async () => {
-        if (!redis.connected) throw new NotConnectedError(redis.where, 0);
-        await redis.send(["PING"], { repeatable: true });
-      },
+      redis: () => ping(redis),
     },
     routes(app) {
       app.get(
