@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import type { Finding } from "../../src/doctor/finding.ts";
 import { checkNode } from "../../src/doctor/machine-checks.ts";
 import { checkServer } from "../../src/doctor/server-checks.ts";
-import { fieldsOf, type ServerFacts } from "../../src/doctor/server-facts.ts";
+import type { ServerFacts } from "../../src/doctor/server-facts.ts";
+import { fieldsOf } from "../../src/store.ts";
 import { speak } from "../spoken.ts";
 
 /** What doctor finds with this Redis, by check. */
