@@ -63,6 +63,7 @@ export function fetchServer(version: OtherVersion, fetch: string | undefined): O
 
 /** `../shared/servers/fetch` as seen from the workspace's root. */
 function findFetch(): string | undefined {
-  const path = join(workspaceRoot(), "..", "shared", "servers", "fetch");
+  const beside = join(workspaceRoot(), "..", "shared", "servers", "fetch");
+  const path = process.env.ROPEWAY_SERVERS_FETCH ?? beside;
   return existsSync(path) ? path : undefined;
 }

@@ -1,0 +1,178 @@
+/** Every error of the cluster package. What each becomes in HTTP is in the portal. */
+import { RopewayError } from "@ropeway/core";
+import { reasonOf, show } from "@ropeway/core/internal";
+
+/** The store could not be reached in time. If `maybeApplied`, a write may have happened all the same. */
+export class StoreUnavailableError extends RopewayError {
+  constructor(where: string, maybeApplied: boolean, cause: unknown) {
+    const doubt = maybeApplied ? "; the change may or may not have been made" : "";
+    super("STORE_UNAVAILABLE", `the store ${where} is unavailable: ${reasonOf(cause)}${doubt}`, {
+      cause,
+      details: { where, maybeApplied },
+    });
+  }
+
+  get maybeApplied(): boolean {
+    return this.details.maybeApplied === true;
+  }
+}
+
+/** The store refused a request; nothing was changed. */
+export class StoreRefusedError extends RopewayError {
+  constructor(where: string, reason: string, status?: number) {
+    super("STORE_REFUSED", `the store ${where} refused a request: ${reason}`, {
+      details: { where, reason, status },
+    });
+  }
+}
+
+/** The store sent something that is not its protocol. */
+export class StoreProtocolError extends RopewayError {
+  constructor(reason: string) {
+    super("STORE_PROTOCOL", `the store's response cannot be read: ${reason}`, {
+      details: { reason },
+    });
+  }
+}
+
+/** The store is older than etcd 3.4 or cannot be used for another reason. */
+export class StoreUnsupportedError extends RopewayError {
+  constructor(where: string, reason: string) {
+    super("STORE_UNSUPPORTED", `the store ${where} cannot be used: ${reason}`, {
+      details: { where, reason },
+    });
+  }
+}
+
+/** The events from that revision on are no longer kept: read the present state, then watch again. */
+export class CompactedError extends RopewayError {
+  constructor(from: number, oldest: number) {
+    super("COMPACTED", `events from revision ${from} are gone; the oldest kept is ${oldest}`, {
+      details: { from, oldest },
+    });
+  }
+}
+
+/** Another process is registered under the node id. */
+export class NodeIdTakenError extends RopewayError {
+  constructor(nodeId: string, address: string) {
+    super("NODE_ID_TAKEN", `the node id ${show(nodeId)} is online at ${address}`, {
+      details: { nodeId, address },
+    });
+  }
+}
+
+/** There is no node with that id. */
+export class UnknownNodeError extends RopewayError {
+  constructor(nodeId: string) {
+    super("UNKNOWN_NODE", `there is no node ${show(nodeId)}`, { details: { nodeId } });
+  }
+}
+
+/** There is no task with that id. */
+export class UnknownTaskError extends RopewayError {
+  constructor(taskId: string) {
+    super("UNKNOWN_TASK", `there is no task ${show(taskId)}`, { details: { taskId } });
+  }
+}
+
+/** A task with the same name, or with the same source, target and name, exists already. */
+export class DuplicateTaskError extends RopewayError {
+  constructor(field: "name" | "md5", value: string, taskId: string) {
+    super("DUPLICATE_TASK", `a task with the ${field} ${show(value)} exists: ${taskId}`, {
+      details: { field, value, taskId },
+    });
+  }
+}
+
+/** The task cannot go from its present status to the one that was asked for. */
+export class IllegalTransitionError extends RopewayError {
+  constructor(taskId: string, from: string, to: string) {
+    super("ILLEGAL_TRANSITION", `task ${taskId} is ${from} and cannot become ${to}`, {
+      details: { taskId, from, to },
+    });
+  }
+}
+
+/** The record was changed by somebody else too often in a row; nothing was done. */
+export class ConflictError extends RopewayError {
+  constructor(what: string) {
+    super("CONFLICT", `${what} was changed at the same time by somebody else; try again`, {
+      details: { what },
+    });
+  }
+}
+
+/** The idempotency key was used before with another body. */
+export class IdempotencyError extends RopewayError {
+  constructor(key: string) {
+    super("IDEMPOTENCY_KEY_REUSED", `the idempotency key ${show(key)} belongs to another request`, {
+      details: { key },
+    });
+  }
+}
+
+/** No runner of this installation knows the task's type. */
+export class UnknownTaskTypeError extends RopewayError {
+  constructor(type: string, known: readonly string[]) {
+    super("UNKNOWN_TASK_TYPE", `task type ${show(type)} is unknown; known: ${known.join(", ")}`, {
+      details: { type, known },
+    });
+  }
+}
+
+/** A secret is to be stored or read, and there is no key to encrypt it with. */
+export class SecretKeyMissingError extends RopewayError {
+  constructor() {
+    super(
+      "SECRET_KEY_MISSING",
+      "the task has a password, but ROPEWAY_SECRET_KEY is not set; set it to the same 32 random bytes (base64) on every portal and node",
+    );
+  }
+}
+
+/** A secret cannot be decrypted: it was encrypted with another key, or was changed. */
+export class SecretUnreadableError extends RopewayError {
+  constructor(keyId: string) {
+    super("SECRET_UNREADABLE", `a secret encrypted with key ${keyId} cannot be decrypted here`, {
+      details: { keyId },
+    });
+  }
+}
+
+/** An account, role or token with that name exists, or does not. */
+export class UnknownRoleError extends RopewayError {
+  constructor(role: string) {
+    super("UNKNOWN_ROLE", `there is no role ${show(role)}`, { details: { role } });
+  }
+}
+
+/** There is no API token with that id. */
+export class UnknownTokenError extends RopewayError {
+  constructor(id: string) {
+    super("UNKNOWN_TOKEN", `there is no token ${show(id)}`, { details: { id } });
+  }
+}
+
+/** There is no alert with that id. */
+export class UnknownAlertError extends RopewayError {
+  constructor(id: string) {
+    super("UNKNOWN_ALERT", `there is no alert ${show(id)}`, { details: { id } });
+  }
+}
+
+/** A user or role of that name exists already. */
+export class AlreadyExistsError extends RopewayError {
+  constructor(what: string, name: string) {
+    super("ALREADY_EXISTS", `the ${what} ${show(name)} exists already`, {
+      details: { what, name },
+    });
+  }
+}
+
+/** It cannot be removed or changed: a built-in role, the last admin, a role in use. */
+export class ProtectedError extends RopewayError {
+  constructor(what: string, reason: string) {
+    super("PROTECTED", `${what} cannot be changed: ${reason}`, { details: { what, reason } });
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * Wakes the watches of a client when the log grows: one blocked XREAD for all of them, on a stream and
+ * not on a channel, so that a user without channel permissions can watch. It says only that there is
+ * something; each watch then reads for itself from where it stands, so a wake-up that is lost, doubled
+ * or early does no harm.
+ */
+import type { Logger, Redis } from "@ropeway/core";
+import { type BlockingConnection, Loop, reasonOf } from "@ropeway/core/internal";
+import type { RedisStoreKeys } from "./keys.ts";
+
+const BLOCK_MS = 5_000;
+const LAST_OF_REVISION = "18446744073709551615";
+
+/** What a feed needs. */
+export interface FeedPlan {
+  readonly redis: Redis;
+  readonly keys: RedisStoreKeys;
+  readonly logger: Logger;
+}
+
+/** The feed of one client; runs while somebody waits. */
+export class Feed {
+  readonly #plan: FeedPlan;
+  readonly #waiting = new Set<() => void>();
+  #connection: BlockingConnection | undefined;
+  #loop: Loop | undefined;
+  #seen = 0;
+  #closed = false;
+
+  constructor(plan: FeedPlan) {
+    this.#plan = plan;
+  }
+
+  /** Resolves when the log has grown past `revision`, at the latest after 5 s, or on abort. */
+  async wait(revision: number, signal: AbortSignal): Promise<void> {
+    if (signal.aborted || this.#closed) return;
+    if (this.#seen > revision) {
+      this.#seen = revision; // a watch that reads behind the others: look again from there
+    }
+    this.#seen = Math.max(this.#seen, revision);
+    this.#start();
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", done);
+        this.#waiting.delete(done);
+        resolve();
+      };
+      const timer = setTimeout(done, BLOCK_MS);
+      signal.addEventListener("abort", done, { once: true });
+      this.#waiting.add(done);
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#wakeAll();
+    this.#connection?.interrupt();
+    await this.#loop?.close();
+    await this.#connection?.close();
+  }
+
+  #start(): void {
+    if (this.#loop !== undefined) return;
+    this.#loop = new Loop({
+      tick: (signal) => this.#tick(signal),
+      onError: (error) => {
+        this.#plan.logger.debug({ err: reasonOf(error) }, "cannot wait for changes");
+        this.#wakeAll();
+      },
+    }).start();
+  }
+
+  async #tick(signal: AbortSignal): Promise<number> {
+    const { redis, keys } = this.#plan;
+    this.#connection ??= await redis.blocking("store-watch", keys.log);
+    const reply = await this.#connection.send<Reply>(
+      [
+        ...["XREAD", "COUNT", "1", "BLOCK", String(BLOCK_MS), "STREAMS", keys.log],
+        `${this.#seen}-${LAST_OF_REVISION}`,
+      ],
+      { blockMs: BLOCK_MS, signal },
+    );
+    const id = reply?.[0]?.[1]?.[0]?.[0];
+    if (id !== undefined) this.#seen = Math.max(this.#seen, Number(id.split("-", 1)[0]));
+    this.#wakeAll();
+    return 0;
+  }
+
+  #wakeAll(): void {
+    for (const wake of [...this.#waiting]) wake();
+  }
+}
+
+type Reply = readonly [string, readonly [string, readonly string[]][]][];

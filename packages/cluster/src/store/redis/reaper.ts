@@ -1,0 +1,72 @@
+/**
+ * Ends leases whose time has come. Every client of the store runs one, so leases end as long as anybody
+ * is there to notice. Two that work on the same lease do no harm: the script checks again.
+ */
+import type { Logger, Redis } from "@ropeway/core";
+import { Loop, reasonOf } from "@ropeway/core/internal";
+import type { RedisStoreKeys } from "./keys.ts";
+import { storeDue, storeRevoke } from "./scripts.ts";
+
+const LONGEST_PAUSE_MS = 500;
+const SHORTEST_PAUSE_MS = 20;
+const LEASES_PER_ROUND = 20;
+const PATHS_PER_CALL = 200;
+
+/** What a reaper needs. */
+export interface ReaperPlan {
+  readonly redis: Redis;
+  readonly keys: RedisStoreKeys;
+  readonly history: number;
+  readonly logger: Logger;
+}
+
+/** The reaper of one client. */
+export class LeaseReaper {
+  readonly #plan: ReaperPlan;
+  readonly #loop: Loop;
+
+  constructor(plan: ReaperPlan) {
+    this.#plan = plan;
+    this.#loop = new Loop({
+      tick: () => this.tick(),
+      onError: (error) => plan.logger.debug({ err: reasonOf(error) }, "cannot end leases"),
+    });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  close(): Promise<void> {
+    return this.#loop.close();
+  }
+
+  /** Ends what is due; returns how long nothing will be. */
+  async tick(): Promise<number> {
+    const { redis, keys } = this.#plan;
+    const [next, ...due] = await redis.run(storeDue, [keys.leases], [LEASES_PER_ROUND]);
+    for (const lease of due) await this.end(String(lease), "due");
+    if (due.length > 0) return 0;
+    const waitMs = Number(next) < 0 ? LONGEST_PAUSE_MS : Number(next);
+    return Math.min(LONGEST_PAUSE_MS, Math.max(SHORTEST_PAUSE_MS, waitMs));
+  }
+
+  /** Ends one lease with all its keys. */
+  async end(lease: string, mode: "due" | "now"): Promise<void> {
+    const { redis, keys, history } = this.#plan;
+    const held = keys.held(lease);
+    for (;;) {
+      const paths = await redis.send<readonly string[]>(
+        ["SRANDMEMBER", held, String(PATHS_PER_CALL)],
+        { key: held, repeatable: true },
+      );
+      const fixed = [keys.state, keys.index, keys.meta, keys.log, keys.leases, held];
+      const outcome = await redis.run(
+        storeRevoke,
+        [...fixed, ...paths.map((path) => keys.value(path))],
+        [history, lease, mode, ...paths],
+      );
+      if (outcome !== 2) return;
+    }
+  }
+}
