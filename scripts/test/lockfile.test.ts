@@ -1,6 +1,7 @@
 // `npm ci` refuses a lock file that lacks a platform's optional package, and npm writes such a file
 // without a word when the registry at hand does not carry that package. This is where it shows.
 import { readFileSync } from "node:fs";
+import { satisfies } from "semver";
 import { expect, test } from "vitest";
 
 interface Entry {
@@ -8,6 +9,8 @@ interface Entry {
   readonly integrity?: string;
   readonly link?: boolean;
   readonly resolved?: string;
+  readonly engines?: { readonly node?: string };
+  readonly dependencies?: Record<string, string>;
   readonly optionalDependencies?: Record<string, string>;
 }
 
@@ -16,11 +19,11 @@ const lock = JSON.parse(
 ) as { packages: Record<string, Entry> };
 
 /** Where Node would find `name` from inside `from`: its own node_modules, then each one above. */
-function locate(from: string, name: string): Entry | undefined {
+function locate(from: string, name: string): string | undefined {
   for (let folder = from; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/")))) {
-    const entry =
-      lock.packages[folder === "" ? `node_modules/${name}` : `${folder}/node_modules/${name}`];
-    if (entry !== undefined || folder === "") return entry;
+    const path = folder === "" ? `node_modules/${name}` : `${folder}/node_modules/${name}`;
+    if (lock.packages[path] !== undefined) return path;
+    if (folder === "") return undefined;
   }
 }
 
@@ -39,4 +42,27 @@ test("every package that npm downloads has a checksum", () => {
     .filter(([, entry]) => entry.integrity === undefined)
     .map(([path]) => path);
   expect(unchecked).toEqual([]);
+});
+
+test("everything that our packages install runs on the oldest Node we support, without a warning", () => {
+  const { engines } = JSON.parse(
+    readFileSync(new URL("../../package.json", import.meta.url), "utf8"),
+  ) as Entry;
+  const oldest = `${engines?.node?.replace(">=", "")}.0`;
+  const queue = Object.keys(lock.packages).filter((path) => /^packages\/[^/]+$/.test(path));
+  const seen = new Set(queue);
+  const unfit: string[] = [];
+  for (const path of queue) {
+    const { engines, dependencies, optionalDependencies, version } = lock.packages[path] as Entry;
+    if (!satisfies(oldest, engines?.node ?? "*"))
+      unfit.push(`${path} ${version} (${engines?.node})`);
+    for (const name of Object.keys({ ...dependencies, ...optionalDependencies })) {
+      const found = locate(path, name);
+      if (found === undefined || seen.has(found)) continue;
+      seen.add(found);
+      queue.push(found);
+    }
+  }
+  expect(seen.size).toBeGreaterThan(50);
+  expect(unfit).toEqual([]);
 });

@@ -9,6 +9,7 @@ import {
   RoutePermissionError,
   UnauthenticatedError,
 } from "../errors.ts";
+import { readCookie } from "../http/cookie.ts";
 import type { Authenticator } from "./authenticator.ts";
 import { foreignOrigin } from "./cross-site.ts";
 import type { Policy } from "./permission.ts";
@@ -29,7 +30,7 @@ export function guard(authenticator: Authenticator, policy: Policy): Guard {
     if (permission === "public") return;
     const caller = await authenticator.identify(
       request.headers.authorization,
-      request.cookies[sessionCookie(request).name],
+      readCookie(request.headers.cookie, sessionCookie(request).name),
       placeOf(request.ip),
     );
     if (caller === undefined) {

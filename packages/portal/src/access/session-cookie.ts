@@ -3,17 +3,14 @@
  * their writes, and over HTTPS its name carries __Host-, which browsers accept only from this very
  * host, for all of it, and encrypted.
  */
-import type { CookieSerializeOptions } from "@fastify/cookie";
 import type { FastifyRequest } from "fastify";
+import type { CookieAttributes } from "../http/cookie.ts";
 
 /** Name and attributes of the cookie for this request's scheme. */
 export function sessionCookie(request: FastifyRequest): {
   readonly name: string;
-  readonly options: CookieSerializeOptions;
+  readonly attributes: CookieAttributes;
 } {
   const secure = request.protocol === "https";
-  return {
-    name: secure ? "__Host-ropeway_session" : "ropeway_session",
-    options: { path: "/", httpOnly: true, sameSite: "lax", secure },
-  };
+  return { name: secure ? "__Host-ropeway_session" : "ropeway_session", attributes: { secure } };
 }

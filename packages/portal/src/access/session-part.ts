@@ -2,6 +2,7 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { Login, OpenedSession, PasswordChange, Session } from "../contract.ts";
+import { clearCookie, readCookie, setCookie } from "../http/cookie.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import type { Authenticator, Caller } from "./authenticator.ts";
 import { callerOf } from "./guard.ts";
@@ -70,9 +71,9 @@ function addLogin(
       const session = await authenticator.open(account);
       const via = as === "token" ? "bearer" : "cookie";
       if (as === "cookie") {
-        const { name, options } = sessionCookie(request);
+        const { name, attributes } = sessionCookie(request);
         const expires = new Date(session.expiresAt);
-        reply.setCookie(name, session.token, { ...options, expires });
+        reply.header("set-cookie", setCookie(name, session.token, { ...attributes, expires }));
       }
       const opened = sessionOf({ account, via, session });
       return reply.code(201).send(as === "token" ? { ...opened, token: session.token } : opened);
@@ -89,8 +90,10 @@ function addLogout(app: PortalApp, authenticator: Authenticator): void {
     },
     async (request, reply) => {
       await authenticator.end(callerOf(request));
-      const { name, options } = sessionCookie(request);
-      if (request.cookies[name] !== undefined) reply.clearCookie(name, options);
+      const { name, attributes } = sessionCookie(request);
+      if (readCookie(request.headers.cookie, name) !== undefined) {
+        reply.header("set-cookie", clearCookie(name, attributes));
+      }
       return reply.code(204).send();
     },
   );

@@ -8,7 +8,6 @@
 import { randomUUID } from "node:crypto";
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import fastifyCookie from "@fastify/cookie";
 import { type Logger, RopewayError } from "@ropeway/core";
 import fastify, { type FastifyReply, type FastifyRequest, LogController } from "fastify";
 import { serializerCompiler, type ZodTypeProvider } from "fastify-type-provider-zod";
@@ -57,7 +56,6 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   app.setNotFoundHandler((request) => {
     throw new RouteNotFoundError(request.method, pathOf(request.url));
   });
-  await app.register(fastifyCookie);
   traceRequests(app);
   app.addHook("onRequest", async (request, reply) => {
     greet(request, reply);
