@@ -1,0 +1,181 @@
+/**
+ * Something that is held until a time, and renewed before that time comes.
+ *
+ *                       renewal says yes: safeUntil moves on
+ *                     .--------------------.
+ *                     v                    |
+ *   acquired ----> holding --- renewAt ----'
+ *                   |   |
+ *         end() ----'   '---- renewal says no, or safeUntil comes ----> lost: the signal aborts
+ *
+ * `safeUntil` is on this machine's monotonic clock and counts from the moment before the command was
+ * sent, less a margin for clocks that run at different speeds. Redis lets go later than that, so the
+ * signal aborts before anybody else can hold the same thing. A renewal never acquires again: the script
+ * behind it changes nothing if the token is not the holder's.
+ *
+ * One timer serves all leases of the process.
+ */
+import { LeaseLostError } from "@ropeway/core";
+import { LONGEST_TIMER_MS } from "./timer.ts";
+
+/** A renewal is due when a third of the time has passed; two more attempts fit before the end. */
+const RENEWALS_PER_TTL = 3;
+
+/** What a lease is about and how it is renewed. */
+export interface LeasePlan {
+  /** Names it in errors: `lock "market"`. */
+  readonly what: string;
+  readonly fence?: number;
+  /** null: held without an end, nothing to renew. */
+  readonly ttlMs: number | null;
+  /** Until when it is ours for certain, on the monotonic clock. */
+  readonly safeUntil: number;
+  /** Renew by itself. */
+  readonly renew: boolean;
+  /** Not renewed any more after this time. */
+  readonly maxHoldMs?: number | undefined;
+  /** Asks Redis for `ttlMs` more; false if the token does not hold it any more. */
+  extend(ttlMs: number | null): Promise<boolean>;
+}
+
+/** How much of a time to live is left to clocks that run at different speeds. */
+export function safetyOf(ttlMs: number): number {
+  return Math.min(ttlMs / 4, 2 + ttlMs / 100);
+}
+
+/** One held thing. */
+export class Lease {
+  readonly #plan: LeasePlan;
+  readonly #controller = new AbortController();
+  readonly #renewUntil: number;
+  #ttlMs: number | null;
+  #safeUntil: number;
+  #renewAt: number;
+  #state: "holding" | "lost" | "ended" = "holding";
+
+  constructor(plan: LeasePlan) {
+    const now = performance.now();
+    this.#plan = plan;
+    this.#ttlMs = plan.ttlMs;
+    this.#safeUntil = plan.safeUntil;
+    this.#renewUntil = now + (plan.maxHoldMs ?? Number.POSITIVE_INFINITY);
+    this.#renewAt = this.#nextRenewal(now);
+    timer.add(this);
+  }
+
+  /** Aborts with LeaseLostError when the lease is lost; not when it is ended. */
+  get signal(): AbortSignal {
+    this.#look(performance.now()); // the timer may be late after a pause of the process
+    return this.#controller.signal;
+  }
+
+  get held(): boolean {
+    this.#look(performance.now());
+    return this.#state === "holding";
+  }
+
+  /** When the timer has something to do here. */
+  get dueAt(): number {
+    return Math.min(this.#renewAt, this.#safeUntil);
+  }
+
+  /** Renews now, for `ttlMs` or as long as before. Throws LeaseLostError if it is lost. */
+  async extend(ttlMs: number | null = this.#ttlMs): Promise<void> {
+    if (!this.held) throw this.#lostError();
+    const sentAt = performance.now();
+    const ours = await this.#plan.extend(ttlMs);
+    if (this.#state !== "holding") throw this.#lostError();
+    if (!ours) {
+      this.#lose();
+      throw this.#lostError();
+    }
+    this.#ttlMs = ttlMs;
+    this.#safeUntil = ttlMs === null ? Number.POSITIVE_INFINITY : sentAt + ttlMs - safetyOf(ttlMs);
+    this.#renewAt = this.#nextRenewal(performance.now());
+    timer.reschedule();
+  }
+
+  /** Given back: nothing is renewed, and the signal does not abort any more. True if it was held. */
+  end(): boolean {
+    const held = this.held;
+    if (held) this.#state = "ended";
+    timer.remove(this);
+    return held;
+  }
+
+  /** Called by the timer at `dueAt`. */
+  tick(now: number): void {
+    this.#look(now);
+    if (this.#state !== "holding" || now < this.#renewAt) return;
+    this.#renewAt = Number.POSITIVE_INFINITY; // until this attempt has ended
+    this.extend().catch(() => {
+      // A connection that is away may come back in time. If not, safeUntil ends the lease.
+      const pauseMs = Math.min(1_000, (this.#ttlMs ?? 1_000) / 10);
+      this.#renewAt = performance.now() + pauseMs;
+      timer.reschedule();
+    });
+  }
+
+  #nextRenewal(now: number): number {
+    if (!this.#plan.renew || this.#ttlMs === null) return Number.POSITIVE_INFINITY;
+    const leftMs = Math.min(this.#ttlMs, this.#safeUntil - now);
+    const at = now + Math.max(0, leftMs / RENEWALS_PER_TTL);
+    return at < this.#renewUntil ? at : Number.POSITIVE_INFINITY;
+  }
+
+  #look(now: number): void {
+    if (this.#state === "holding" && now >= this.#safeUntil) this.#lose();
+  }
+
+  #lose(): void {
+    if (this.#state !== "holding") return;
+    this.#state = "lost";
+    timer.remove(this);
+    this.#controller.abort(this.#lostError());
+  }
+
+  #lostError(): LeaseLostError {
+    return new LeaseLostError(this.#plan.what, this.#plan.fence);
+  }
+}
+
+/** The one timer: set to the lease that is due next. */
+class LeaseTimer {
+  readonly #leases = new Set<Lease>();
+  #timeout: NodeJS.Timeout | undefined;
+  #at = Number.POSITIVE_INFINITY;
+
+  add(lease: Lease): void {
+    this.#leases.add(lease);
+    if (lease.dueAt < this.#at) this.#arm(lease.dueAt);
+  }
+
+  remove(lease: Lease): void {
+    this.#leases.delete(lease);
+    if (this.#leases.size === 0) this.#arm(Number.POSITIVE_INFINITY);
+  }
+
+  reschedule(): void {
+    let next = Number.POSITIVE_INFINITY;
+    for (const lease of this.#leases) next = Math.min(next, lease.dueAt);
+    if (next !== this.#at) this.#arm(next);
+  }
+
+  #arm(at: number): void {
+    clearTimeout(this.#timeout);
+    this.#at = at;
+    this.#timeout = undefined;
+    if (at === Number.POSITIVE_INFINITY) return;
+    const ms = Math.min(Math.max(0, at - performance.now()), LONGEST_TIMER_MS);
+    this.#timeout = setTimeout(() => this.#tick(), ms).unref();
+  }
+
+  #tick(): void {
+    this.#at = Number.POSITIVE_INFINITY;
+    const now = performance.now();
+    for (const lease of this.#leases) if (lease.dueAt <= now) lease.tick(now);
+    this.reschedule();
+  }
+}
+
+const timer = new LeaseTimer();

@@ -1,0 +1,80 @@
+/** A lock that is held: what acquire() returns. */
+import { newToken } from "@ropeway/core/internal";
+import { Lease, type LeasePlan } from "../lease.ts";
+import type { LockStore } from "./store.ts";
+
+/** Who holds which entry of which lock. */
+export interface Holding {
+  readonly name: string;
+  readonly token: string;
+  /** "0" for the acquisition itself, another id for an entry by token. */
+  readonly entry: string;
+  readonly fence: number;
+}
+
+/**
+ * One acquisition of a lock. Give `fence` to whatever the lock protects: a store that refuses a fence
+ * below the highest it has seen is safe even if this process is paused past its lease.
+ */
+export class HeldLock implements AsyncDisposable {
+  readonly name: string;
+  /** Identifies the holder in Redis. A process that knows it can enter the lock too. */
+  readonly token: string;
+  /** Greater than the fence of every acquisition before this one. */
+  readonly fence: number;
+  readonly #store: LockStore;
+  readonly #entry: string;
+  readonly #lease: Lease;
+  #released: Promise<boolean> | undefined;
+
+  constructor(store: LockStore, holding: Holding, plan: Omit<LeasePlan, "extend" | "what">) {
+    this.name = holding.name;
+    this.token = holding.token;
+    this.fence = holding.fence;
+    this.#store = store;
+    this.#entry = holding.entry;
+    this.#lease = new Lease({
+      ...plan,
+      what: `lock ${JSON.stringify(holding.name)}`,
+      extend: (ttlMs) => store.extend(holding.token, ttlMs),
+    });
+  }
+
+  /** Aborts with LeaseLostError when the lock is lost, before anybody else can hold it. */
+  get signal(): AbortSignal {
+    return this.#lease.signal;
+  }
+
+  /** Whether the lock is held, as far as this process can know. */
+  get held(): boolean {
+    return this.#lease.held;
+  }
+
+  /** Holds the lock for `ttlMs` from now. Throws LeaseLostError if it is lost. */
+  extend(ttlMs?: number | null): Promise<void> {
+    return this.#lease.extend(ttlMs);
+  }
+
+  /**
+   * Releases the lock and hands it to the next waiter. Returns false, and changes nothing, if it was
+   * lost before. A second call has the result of the first.
+   */
+  release(): Promise<boolean> {
+    this.#released ??= this.#release();
+    return this.#released;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
+  async #release(): Promise<boolean> {
+    this.#lease.end();
+    return this.#store.leave(this.token, this.#entry);
+  }
+}
+
+/** A token: its first word tells ours from those of other programs, its last one names the holder. */
+export function lockToken(owner: string): string {
+  return `rw1:${newToken()}:${owner}`;
+}

@@ -1,0 +1,67 @@
+/** What an operator sees and does: the locks that are held, who holds them, and breaking one. */
+import type { Page, Redis } from "@ropeway/core";
+import { type OptionTable, resolveOptions } from "@ropeway/core/internal";
+import { prefixSpec } from "../keyspace.ts";
+import { type ListOptions, scanNames } from "../scan.ts";
+import { lockHead } from "./keys.ts";
+import { LockStore } from "./store.ts";
+
+/** Which locks. */
+export interface LockInspectorOptions {
+  /** In front of every key. @default "" */
+  readonly prefix?: string;
+}
+
+/** A lock that somebody holds. */
+export interface LockView {
+  readonly name: string;
+  /** `read`: shared by readers. `foreign`: held by a program that follows the documented lock. */
+  readonly mode: "write" | "read" | "foreign";
+  /** Names the holder; "" for readers. */
+  readonly owner: string;
+  readonly token: string;
+  /** The newest fence; undefined for a foreign holder that never met one of ours. */
+  readonly fence: number | undefined;
+  /** What is left of its time; null: no end. */
+  readonly leftMs: number | null;
+  readonly readers: number;
+  readonly waiting: number;
+}
+
+const table: OptionTable<LockInspectorOptions> = { prefix: prefixSpec };
+
+/** The locks under one prefix. */
+export class LockInspector {
+  readonly #redis: Redis;
+  readonly #prefix: string;
+
+  constructor(redis: Redis, options?: LockInspectorOptions) {
+    this.#redis = redis;
+    this.#prefix = resolveOptions(table, options).prefix;
+  }
+
+  /** The locks that are held now, page by page. */
+  async list(options: ListOptions = {}): Promise<Page<LockView>> {
+    const before = lockHead(this.#prefix);
+    const { items, ...rest } = await scanNames(this.#redis, { ...options, before, type: "string" });
+    const views = await Promise.all(items.map((name) => this.get(name)));
+    return { items: views.filter((view) => view !== undefined), ...rest };
+  }
+
+  /** One lock, or undefined if nobody holds it. */
+  get(name: string): Promise<LockView | undefined> {
+    return this.#store(name).view(name);
+  }
+
+  /**
+   * Takes the lock from its holder and hands it to the next waiter. With `token`, only from that holder.
+   * The holder learns of it with its next renewal. Returns false if nobody, or another token, holds it.
+   */
+  break(name: string, token?: string): Promise<boolean> {
+    return this.#store(name).break(token);
+  }
+
+  #store(name: string): LockStore {
+    return new LockStore(this.#redis, name, { prefix: this.#prefix, mode: "write", fair: true });
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * A lock in Redis, on the documented key: `lock:<name>` holds the token of the holder.
+ *
+ *   acquire()   one command if the lock is free. Otherwise the same command takes a place in the queue,
+ *               and the process blocks on its wake list until a release hands the lock over.
+ *   release()   one command, which also picks the next live waiter.
+ *
+ * What a Redis lock does not guarantee: a holder that is paused longer than `ttlMs`, or a Redis that
+ * loses its data, can lead to two processes that both believe they hold it. `signal` tells the first
+ * one as soon as it runs again. Only `fence`, checked by the resource itself, excludes it for certain.
+ */
+import { AbortedError, LeaseLostError, type Redis } from "@ropeway/core";
+import { newToken } from "@ropeway/core/internal";
+import { NotAcquiredError } from "../errors.ts";
+import { safetyOf } from "../lease.ts";
+import { type Grant, Line } from "../line.ts";
+import { HeldLock, type Holding, lockToken } from "./held-lock.ts";
+import {
+  type AcquireOptions,
+  type LockOptions,
+  resolveAcquireOptions,
+  resolveLockOptions,
+} from "./options.ts";
+import { type LockMode, LockStore } from "./store.ts";
+
+/** A lock handed over with less time than this left is renewed before the caller gets it. */
+const ENOUGH_MS = 1_000;
+
+/** What a lock and each side of a read/write lock can do. */
+export interface Lockable {
+  readonly name: string;
+  /** Waits for the lock. Throws NotAcquiredError after `waitMs`, AbortedError if the signal aborts. */
+  acquire(options?: AcquireOptions): Promise<HeldLock>;
+  /** The lock if it is free now, otherwise undefined. */
+  tryAcquire(options?: Omit<AcquireOptions, "waitMs">): Promise<HeldLock | undefined>;
+  /** Runs `work` under the lock, and releases it whatever happens. */
+  run<T>(work: (held: HeldLock) => T | Promise<T>, options?: AcquireOptions): Promise<T>;
+}
+
+/** In which way a lock is held, and how it behaves. */
+export interface ModalOptions {
+  readonly mode: LockMode;
+  readonly options: Required<LockOptions>;
+}
+
+/** One name, one mode. `Lock` and `ReadWriteLock` are the public forms of it. */
+export class ModalLock implements Lockable {
+  readonly name: string;
+  protected readonly store: LockStore;
+  readonly #options: Required<LockOptions>;
+  readonly #line: Line;
+
+  constructor(redis: Redis, name: string, { mode, options }: ModalOptions) {
+    this.name = name;
+    this.#options = options;
+    this.store = new LockStore(redis, name, { prefix: options.prefix, fair: options.fair, mode });
+    this.#line = new Line(this.#what, this.store.wakes, (tokens) => this.store.ask(tokens));
+  }
+
+  async acquire(options?: AcquireOptions): Promise<HeldLock> {
+    const how = resolveAcquireOptions(this.#options, options);
+    if (how.signal?.aborted) throw new AbortedError(`acquiring ${this.#what}`, how.signal.reason);
+    if (how.token !== undefined) return this.#enter(how.token, how);
+    const held = await this.#acquire(how);
+    if (held === undefined) throw new NotAcquiredError(this.#what, how.waitMs ?? 0);
+    return held;
+  }
+
+  tryAcquire(options?: Omit<AcquireOptions, "waitMs">): Promise<HeldLock | undefined> {
+    return this.acquire({ ...options, waitMs: 0 }).catch((error) => {
+      if (error instanceof NotAcquiredError) return undefined;
+      throw error;
+    });
+  }
+
+  async run<T>(work: (held: HeldLock) => T | Promise<T>, options?: AcquireOptions): Promise<T> {
+    await using held = await this.acquire(options);
+    return await work(held);
+  }
+
+  get #what(): string {
+    return `lock ${JSON.stringify(this.name)}`;
+  }
+
+  async #acquire(how: Required<AcquireOptions>): Promise<HeldLock | undefined> {
+    const token = lockToken(this.#options.owner);
+    const { ttlMs, waitMs, signal } = how;
+    const sentAt = performance.now();
+    try {
+      const { fence, ...place } = await this.store.acquire({ token, ttlMs, wait: waitMs !== 0 });
+      if (fence !== undefined) {
+        const safeUntil =
+          ttlMs === null ? Number.POSITIVE_INFINITY : sentAt + ttlMs - safetyOf(ttlMs);
+        return this.#hold({ name: this.name, token, entry: "0", fence }, { safeUntil }, how);
+      }
+      if (waitMs === 0) return undefined;
+      const passedMs = performance.now() - sentAt;
+      const left = waitMs === null ? null : Math.max(0, waitMs - passedMs);
+      const grant = await this.#line
+        .wait(token, { touchedAt: sentAt, ...place }, { waitMs: left, signal })
+        .catch((error) => {
+          throw error instanceof NotAcquiredError
+            ? new NotAcquiredError(this.#what, waitMs ?? 0)
+            : error;
+        });
+      return await this.#handedOver(
+        { name: this.name, token, entry: "0", fence: grant.fence },
+        grant,
+        how,
+      );
+    } catch (error) {
+      // The command may have been applied, or the lock handed over meanwhile: it must not stay locked.
+      this.#giveUp(token);
+      throw error;
+    }
+  }
+
+  /** A lock that was handed over has only the time of its place in the queue. */
+  async #handedOver(
+    holding: Holding,
+    grant: Grant,
+    how: Required<AcquireOptions>,
+  ): Promise<HeldLock> {
+    const held = this.#hold(holding, grant, how);
+    const short = grant.safeUntil - performance.now() < Math.min(ENOUGH_MS, how.ttlMs ?? ENOUGH_MS);
+    if (short || !how.renew || how.ttlMs === null) await held.extend(how.ttlMs);
+    return held;
+  }
+
+  #hold(
+    holding: Holding,
+    { safeUntil }: { readonly safeUntil: number },
+    { ttlMs, renew, maxHoldMs }: Required<AcquireOptions>,
+  ): HeldLock {
+    const { fence } = holding;
+    return new HeldLock(this.store, holding, { ttlMs, renew, maxHoldMs, fence, safeUntil });
+  }
+
+  async #enter(token: string, how: Required<AcquireOptions>): Promise<HeldLock> {
+    const entry = newToken();
+    const sentAt = performance.now();
+    const fence = await this.store.enter(token, entry);
+    if (fence === undefined) throw new LeaseLostError(this.#what);
+    const held = this.#hold(
+      { name: this.name, token, entry, fence },
+      { safeUntil: sentAt + (how.ttlMs ?? Number.POSITIVE_INFINITY) },
+      how,
+    );
+    await held.extend(how.ttlMs);
+    return held;
+  }
+
+  #giveUp(token: string): void {
+    this.store.leave(token, "0").catch((error) => {
+      this.store.redis.logger.warn({ err: error, lock: this.name }, "cannot give up a lock");
+    });
+  }
+}
+
+/** A lock that one process holds at a time. */
+export class Lock extends ModalLock {
+  constructor(redis: Redis, name: string, options?: LockOptions) {
+    super(redis, name, { mode: "write", options: resolveLockOptions(options) });
+  }
+}

@@ -1,0 +1,81 @@
+/**
+ * Several locks as one. They are acquired one after the other in the order of their names, so two
+ * processes that want the same locks in any order cannot block each other.
+ */
+import { InvalidArgumentError, type Redis } from "@ropeway/core";
+import type { HeldLock } from "./held-lock.ts";
+import { Lock } from "./lock.ts";
+import { type AcquireOptions, type LockOptions, resolveLockOptions } from "./options.ts";
+
+/** Locks of several names, held together. */
+export class HeldLocks implements AsyncDisposable {
+  readonly locks: readonly HeldLock[];
+  /** Aborts when any of the locks is lost. */
+  readonly signal: AbortSignal;
+
+  constructor(locks: readonly HeldLock[]) {
+    this.locks = locks;
+    this.signal = AbortSignal.any(locks.map((lock) => lock.signal));
+  }
+
+  /** The fence of each lock, by name. */
+  get fences(): ReadonlyMap<string, number> {
+    return new Map(this.locks.map((lock) => [lock.name, lock.fence]));
+  }
+
+  /** Releases all of them. True if all were still held. */
+  async release(): Promise<boolean> {
+    const released = await Promise.allSettled(
+      [...this.locks].reverse().map((lock) => lock.release()),
+    );
+    const failed = released.find((outcome) => outcome.status === "rejected");
+    if (failed !== undefined) throw failed.reason;
+    return released.every((outcome) => outcome.status === "fulfilled" && outcome.value);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+}
+
+/** Locks of several names that are acquired together or not at all. */
+export class MultiLock {
+  readonly names: readonly string[];
+  readonly #locks: readonly Lock[];
+  readonly #waitMs: number | null;
+
+  constructor(redis: Redis, names: readonly string[], options?: LockOptions) {
+    if (!Array.isArray(names) || names.length === 0) {
+      throw new InvalidArgumentError("names", names, "an array of at least one name");
+    }
+    this.names = [...new Set(names)].sort();
+    this.#locks = this.names.map((name) => new Lock(redis, name, options));
+    this.#waitMs = resolveLockOptions(options).waitMs;
+  }
+
+  /** Waits for all locks; `waitMs` bounds the whole wait. Throws NotAcquiredError and holds none. */
+  async acquire(options: Omit<AcquireOptions, "token"> = {}): Promise<HeldLocks> {
+    const waitMs = options.waitMs === undefined ? this.#waitMs : options.waitMs;
+    const until = performance.now() + (waitMs ?? Number.POSITIVE_INFINITY);
+    const held: HeldLock[] = [];
+    try {
+      for (const lock of this.#locks) {
+        const leftMs = waitMs === null ? null : Math.max(0, Math.ceil(until - performance.now()));
+        held.push(await lock.acquire({ ...options, waitMs: leftMs }));
+      }
+      return new HeldLocks(held);
+    } catch (error) {
+      await Promise.allSettled(held.map((lock) => lock.release()));
+      throw error;
+    }
+  }
+
+  /** Runs `work` under all locks, and releases them whatever happens. */
+  async run<T>(
+    work: (held: HeldLocks) => T | Promise<T>,
+    options?: Omit<AcquireOptions, "token">,
+  ): Promise<T> {
+    await using held = await this.acquire(options);
+    return await work(held);
+  }
+}

@@ -1,0 +1,111 @@
+/** Options of locks. */
+import {
+  flag,
+  type OptionTable,
+  optional,
+  type Rule,
+  resolveOptions,
+  satisfying,
+  text,
+} from "@ropeway/core/internal";
+import { isWellFormed, prefixSpec } from "../keyspace.ts";
+import { thisProcess } from "../owner.ts";
+
+/** How a lock behaves. */
+export interface LockOptions {
+  /** In front of every key; give it a hash tag on Cluster, as in "{shop}". @default "" */
+  readonly prefix?: string;
+  /**
+   * How long Redis keeps the lock if this process stops renewing it. null: until it is released, as the
+   * documented lock without a timeout; a crash then locks for ever. @default 30000
+   */
+  readonly ttlMs?: number | null;
+  /** How long acquire() waits; null: without a bound. @default 10000 */
+  readonly waitMs?: number | null;
+  /** Renew the lock while it is held. @default true */
+  readonly renew?: boolean;
+  /** Stop renewing after this time, so that a holder that hangs loses the lock. @default undefined */
+  readonly maxHoldMs?: number | undefined;
+  /**
+   * Hand the lock to the process that waits longest. false: a release frees the lock, and whoever asks
+   * first gets it, which is faster and can starve a waiter. @default true
+   */
+  readonly fair?: boolean;
+  /** Who holds the lock, for operators; part of the token. @default "host:pid" */
+  readonly owner?: string;
+}
+
+/** The options of one acquire(); the rest comes from the lock. */
+export interface AcquireOptions {
+  readonly ttlMs?: number | null;
+  readonly waitMs?: number | null;
+  readonly renew?: boolean;
+  readonly maxHoldMs?: number | undefined;
+  /** Ends the wait. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Enters the lock once more with the token of its holder, in this process or another one. The lock is
+   * free when every entry was released.
+   */
+  readonly token?: string | undefined;
+}
+
+/** Milliseconds that Redis can store, or null for no bound. */
+export function durationOrNull(min: number): Rule<number | null> {
+  return satisfying(`a whole number of milliseconds of at least ${min}, or null`, (value) => {
+    if (value === null) return true;
+    return Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= MAX_MS;
+  });
+}
+
+/** 100 years; Redis refuses times that overflow. */
+const MAX_MS = 3_153_600_000_000;
+const MIN_TTL_MS = 10;
+
+const label: Rule<string> = satisfying(
+  "a string of 1 to 200 characters without spaces",
+  (value) => {
+    return typeof value === "string" && /^[^\s]{1,200}$/.test(value) && isWellFormed(value);
+  },
+);
+
+const perCall = {
+  ttlMs: { default: 30_000, rule: durationOrNull(MIN_TTL_MS) },
+  waitMs: { default: 10_000, rule: durationOrNull(0) },
+  renew: { default: true, rule: flag },
+  maxHoldMs: { default: undefined, rule: optional(durationOrNull(1) as Rule<number>) },
+};
+
+const table: OptionTable<LockOptions> = {
+  prefix: prefixSpec,
+  ...perCall,
+  fair: { default: true, rule: flag },
+  owner: { default: "", rule: label },
+};
+
+const acquireTable: OptionTable<AcquireOptions> = {
+  ...perCall,
+  signal: {
+    default: undefined,
+    rule: optional(satisfying("an AbortSignal", (value) => value instanceof AbortSignal)),
+  },
+  token: { default: undefined, rule: optional(text) },
+};
+
+/** The lock's options with nothing left out. */
+export function resolveLockOptions(given?: LockOptions): Required<LockOptions> {
+  const options = resolveOptions(table, given);
+  return { ...options, owner: options.owner || thisProcess() };
+}
+
+/** The options of one acquire(), those of the lock where it says nothing. */
+export function resolveAcquireOptions(
+  lock: Required<LockOptions>,
+  given?: AcquireOptions,
+): Required<AcquireOptions> {
+  const { ttlMs, waitMs, renew, maxHoldMs } = lock;
+  const said = Object.fromEntries(
+    Object.entries(given ?? {}).filter(([, value]) => value !== undefined),
+  );
+  return resolveOptions(acquireTable, { ttlMs, waitMs, renew, maxHoldMs, ...said });
+}

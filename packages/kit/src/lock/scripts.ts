@@ -1,0 +1,32 @@
+/** The script of the lock; store.ts is the only caller. */
+import { defineScript, type Script } from "@ropeway/core";
+import { lua } from "../scripts.ts";
+import type { WakeUp } from "../wake-list.ts";
+
+/** What turn.lua says. */
+export interface Turn {
+  readonly result: string | number | readonly string[];
+  /** What the holder has left; -1 no end, -2 nobody holds it. */
+  readonly leftMs: number;
+  /** The holder is a program that follows the documented SET NX lock. */
+  readonly foreign: boolean;
+  readonly wakeUps: readonly WakeUp[];
+}
+
+// Every verb names its token, so that a second run after a lost reply finds what the first one did.
+export const turnScript: Script<Turn> = defineScript(lua("lock/turn"), {
+  idempotent: true,
+  parse: (reply) => {
+    const [result, leftMs, foreign, wakes] = reply as readonly [
+      Turn["result"],
+      number,
+      string,
+      readonly string[],
+    ];
+    const wakeUps: WakeUp[] = [];
+    for (let i = 0; i + 1 < wakes.length; i += 2) {
+      wakeUps.push({ list: wakes[i] as string, message: wakes[i + 1] as string });
+    }
+    return { result, leftMs, foreign: foreign === "1", wakeUps };
+  },
+});

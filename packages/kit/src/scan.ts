@@ -1,0 +1,63 @@
+/**
+ * Pages of keys, for operators. SCAN needs no index that every acquisition would have to keep. Each page
+ * looks at a bounded number of keys, so a page may be short, or empty, and still have a cursor.
+ */
+import { InvalidArgumentError, InvalidOptionError, type Page, type Redis } from "@ropeway/core";
+import { hashTag } from "@ropeway/core/internal";
+
+const STEP = 1_000;
+const MOST_STEPS = 20;
+
+/** Which page. */
+export interface ListOptions {
+  /** From the page before. */
+  readonly cursor?: string | undefined;
+  /** How many items at most, about. @default 50 */
+  readonly limit?: number;
+  /** Only names that contain this string. */
+  readonly search?: string | undefined;
+}
+
+/** What to look for. */
+export interface ScanRequest extends ListOptions {
+  readonly before: string;
+  readonly after?: string;
+  readonly type: "string" | "zset" | "list" | "hash";
+}
+
+/** The names between `before` and `after` in the keys that exist. */
+export async function scanNames(redis: Redis, request: ScanRequest): Promise<Page<string>> {
+  const { before, after = "", type, search = "", limit = 50 } = request;
+  if (redis.topology === "cluster" && hashTag(before) === undefined) {
+    throw new InvalidOptionError(
+      "prefix",
+      before,
+      'a string with a hash tag, as in "{shop}", to list keys on Cluster',
+    );
+  }
+  if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1_000) {
+    throw new InvalidArgumentError("limit", limit, "a whole number from 1 to 1000");
+  }
+  const middle = search === "" ? "*" : `*${escaped(search)}*`;
+  const pattern = `${escaped(before)}${middle}${escaped(after)}`;
+  let cursor = request.cursor ?? "0";
+  if (!/^\d{1,20}$/.test(cursor))
+    throw new InvalidArgumentError("cursor", cursor, "a cursor of an earlier page");
+  const items = new Set<string>();
+  for (let step = 0; step < MOST_STEPS && items.size < limit; step++) {
+    const command = ["SCAN", cursor, "MATCH", pattern, "COUNT", String(STEP), "TYPE", type];
+    const [next, keys] = await redis.send<[string, string[]]>(command, {
+      repeatable: true,
+      key: before,
+    });
+    for (const key of keys) items.add(key.slice(before.length, key.length - after.length));
+    cursor = next;
+    if (cursor === "0") break;
+  }
+  const page = { items: [...items].sort() };
+  return cursor === "0" ? page : { ...page, cursor };
+}
+
+function escaped(literal: string): string {
+  return literal.replace(/[\\*?[\]]/g, (special) => `\\${special}`);
+}

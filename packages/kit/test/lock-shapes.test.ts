@@ -1,0 +1,130 @@
+import { connect, InvalidOptionError, LeaseLostError } from "@ropeway/core";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { afterAll, describe, expect, test } from "vitest";
+import { Lock, LockInspector, MultiLock, NotAcquiredError, ReadWriteLock } from "../src/lock/index.ts";
+import { lockKeys } from "../src/lock/keys.ts";
+
+const { server, redis } = await redisForFile();
+const other = await connect(server.url);
+afterAll(() => other.close());
+
+let count = 0;
+const fresh = () => {
+  count += 1;
+  return `n${count}`;
+};
+
+describe("shapes", () => {
+  test("re-entrant by token: free when every entry was released", async () => {
+    const name = fresh();
+    const outer = await new Lock(redis, name).acquire();
+    const inner = await new Lock(other, name).acquire({ token: outer.token });
+    expect(inner.fence).toBe(outer.fence);
+    expect(await outer.release()).toBe(true);
+    expect(await new Lock(redis, name).tryAcquire()).toBeUndefined();
+    expect(await inner.release()).toBe(true);
+    expect(
+      await server.command(
+        "EXISTS",
+        ...lockKeys("", name).all.filter((key) => !key.includes("fence")),
+      ),
+    ).toBe(0);
+    await expect(new Lock(other, name).acquire({ token: outer.token })).rejects.toThrow(
+      LeaseLostError,
+    );
+  });
+
+  test("readers share, a writer is alone, and neither starves", async () => {
+    const name = fresh();
+    const lock = new ReadWriteLock(redis, name);
+    const far = new ReadWriteLock(other, name);
+    const [a, b] = [await lock.read.acquire(), await far.read.acquire()];
+    expect(await far.write.tryAcquire()).toBeUndefined();
+    expect(await new Lock(other, name).tryAcquire()).toBeUndefined();
+    expect(await server.command("SETNX", `lock:${name}`, "document")).toBe(0);
+    const writing = far.write.acquire();
+    await eventually(async () =>
+      expect(await server.command("ZCARD", lockKeys("", name).queue)).toBe(1),
+    );
+    expect(await lock.read.tryAcquire()).toBeUndefined(); // behind the writer
+    const late = [lock.read.acquire(), far.read.acquire()];
+    await a.release();
+    await b.release();
+    const writer = await writing;
+    expect(writer.fence).toBeGreaterThan(b.fence);
+    expect(await lock.read.tryAcquire()).toBeUndefined();
+    await writer.release();
+    for (const reader of await Promise.all(late)) expect(await reader.release()).toBe(true);
+    expect(
+      await server.command(
+        "EXISTS",
+        ...lockKeys("", name).all.filter((key) => !key.includes("fence")),
+      ),
+    ).toBe(0);
+    expect(() => new ReadWriteLock(redis, name, { ttlMs: null })).toThrow(InvalidOptionError);
+  });
+
+  test("a reader that dies does not hold the others", async () => {
+    const name = fresh();
+    const lock = new ReadWriteLock(redis, name);
+    await lock.read.acquire({ ttlMs: 200, renew: false });
+    const kept = await lock.read.acquire({ ttlMs: 5_000 });
+    const writing = lock.write.acquire({ waitMs: 5_000 });
+    await kept.release();
+    expect(await (await writing).release()).toBe(true);
+  });
+
+  test("several locks in any order cannot block each other", async () => {
+    const [a, b, c] = [fresh(), fresh(), fresh()];
+    const orders = [
+      [a, b, c],
+      [c, b, a],
+      [b, a, c],
+      [c, a, b],
+    ];
+    let inside = 0;
+    await Promise.all(
+      Array.from({ length: 24 }, (_, i) =>
+        new MultiLock(i % 2 ? redis : other, orders[i % 4] as string[]).run(async (held) => {
+          inside += 1;
+          expect(inside).toBe(1);
+          expect(held.fences.size).toBe(3);
+          await Promise.resolve();
+          inside -= 1;
+        }),
+      ),
+    );
+    const one = await new Lock(redis, c).acquire();
+    await expect(new MultiLock(redis, [a, c]).acquire({ waitMs: 30 })).rejects.toThrow(
+      NotAcquiredError,
+    );
+    await (await new Lock(redis, a).acquire({ waitMs: 0 })).release();
+    await one.release();
+  });
+
+  test("the inspector lists who holds what", async () => {
+    const held = await new Lock(redis, "market:{x}", { owner: "shop:1" }).acquire();
+    await server.command("SET", "lock:doc", "uuid", "NX", "EX", "10");
+    const { items, cursor } = await new LockInspector(redis).list();
+    expect(cursor).toBeUndefined();
+    expect(items.find((lock) => lock.name === "market:{x}")).toMatchObject({
+      mode: "write",
+      owner: "shop:1",
+      fence: held.fence,
+    });
+    expect(items.find((lock) => lock.name === "doc")).toMatchObject({
+      mode: "foreign",
+      owner: "uuid",
+    });
+    await held.release();
+    await server.command("DEL", "lock:doc");
+  });
+
+  test("nothing is left but fences, which expire", async () => {
+    const keys = ((await server.command("KEYS", "*")) as string[]).filter(
+      (key) => !key.startsWith("lock-fence"),
+    );
+    expect(keys.filter((key) => !key.startsWith("kit-wake"))).toEqual([]);
+  });
+});
