@@ -2,7 +2,13 @@ import { connect, InvalidOptionError, LeaseLostError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, describe, expect, test } from "vitest";
-import { Lock, LockInspector, MultiLock, NotAcquiredError, ReadWriteLock } from "../src/lock/index.ts";
+import {
+  Lock,
+  LockInspector,
+  MultiLock,
+  NotAcquiredError,
+  ReadWriteLock,
+} from "../src/lock/index.ts";
 import { lockKeys } from "../src/lock/keys.ts";
 
 const { server, redis } = await redisForFile();
