@@ -15,8 +15,8 @@
 import { AbortedError, isReply, RopewayError } from "@ropeway/core";
 import { NotAcquiredError } from "./errors.ts";
 import { safetyOf } from "./lease.ts";
+import type { WakeList } from "./store/wake-list.ts";
 import { LONGEST_TIMER_MS } from "./timer.ts";
-import type { WakeList } from "./wake-list.ts";
 
 /** How long a waiter that does not ask keeps its place. */
 export const WAITER_LEASE_MS = 5_000;

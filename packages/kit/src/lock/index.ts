@@ -1,6 +1,6 @@
 /** `@ropeway/kit/lock`: locks with fences, read/write locks, several locks at once. */
 
-export type { ListOptions } from "../scan.ts";
+export type { ListOptions } from "../store/scan.ts";
 export { NotAcquiredError } from "./errors.ts";
 export { HeldLock } from "./held-lock.ts";
 export { LockInspector, type LockInspectorOptions, type LockView } from "./inspector.ts";

@@ -2,7 +2,7 @@
 import type { Page, Redis } from "@ropeway/core";
 import { type OptionTable, resolveOptions } from "@ropeway/core/internal";
 import { prefixSpec } from "../keyspace.ts";
-import { type ListOptions, scanNames } from "../scan.ts";
+import { type ListOptions, scanNames } from "../store/scan.ts";
 import { lockHead } from "./keys.ts";
 import { LockStore } from "./store.ts";
 

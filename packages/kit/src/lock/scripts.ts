@@ -1,7 +1,7 @@
 /** The script of the lock; store.ts is the only caller. */
 import { defineScript, type Script } from "@ropeway/core";
 import { lua } from "../scripts.ts";
-import type { WakeUp } from "../wake-list.ts";
+import type { WakeUp } from "../store/wake-list.ts";
 
 /** What turn.lua says. */
 export interface Turn {

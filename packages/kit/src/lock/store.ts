@@ -2,7 +2,7 @@
 import type { Redis, Reply } from "@ropeway/core";
 import { checkName, checkSlots } from "../keyspace.ts";
 import { type Asked, WAITER_LEASE_MS } from "../line.ts";
-import { type WakeList, wakeListOf } from "../wake-list.ts";
+import { type WakeList, wakeListOf } from "../store/wake-list.ts";
 import type { LockView } from "./inspector.ts";
 import { type LockKeys, lockKeys } from "./keys.ts";
 import { type Turn, turnScript } from "./scripts.ts";

@@ -10,12 +10,12 @@
  * prefix. It is opened by the first wait and closed when none came for a while.
  *
  * A wake-up is speed, not correctness: its pusher or its reader may die. Everything that waits also asks
- * again by itself (see line.ts).
+ * again by itself (see ../line.ts).
  */
 import type { Redis } from "@ropeway/core";
 import { Backoff, type BlockingConnection, newToken } from "@ropeway/core/internal";
-import { headOf } from "./keyspace.ts";
-import { wakeScript } from "./scripts.ts";
+import { headOf } from "../keyspace.ts";
+import { wakeScript } from "../scripts.ts";
 
 const BLOCK_MS = 5_000;
 /** A wake-up nobody reads any more, since its process died, is removed after this time. */
