@@ -1,6 +1,6 @@
 /** Every error of sync. */
 import { RopewayError } from "@ropeway/core";
-import { show } from "@ropeway/core/internal";
+import { reasonOf, show } from "@ropeway/core/internal";
 
 /** The bytes of an RDB file or DUMP payload contradict the format. */
 export class RdbFormatError extends RopewayError {
@@ -117,6 +117,119 @@ export class NotExpressibleError extends RopewayError {
   constructor(type: string, reason: string) {
     super("NOT_EXPRESSIBLE", `a value of type ${show(type)} cannot be written: ${reason}`, {
       details: { type, reason },
+    });
+  }
+}
+
+/** The source does not serve PSYNC to us: an ACL, a provider or a proxy refuses it. */
+export class PsyncRefusedError extends RopewayError {
+  constructor(where: string, reply: string) {
+    super(
+      "PSYNC_REFUSED",
+      `${where} refused PSYNC: ${reply}. Grant the user +psync +replconf, or read the source with scan: true`,
+      { details: { where, reply } },
+    );
+  }
+}
+
+/** The source cannot serve PSYNC at this moment; it is loading, or has lost its own master. */
+export class SourceNotReadyError extends RopewayError {
+  constructor(where: string, reply: string) {
+    super("SOURCE_NOT_READY", `${where} is not ready for PSYNC: ${reply}`, {
+      details: { where, reply },
+    });
+  }
+}
+
+/** The source no longer has the history after the checkpoint, and `onResync` is "stop". */
+export class ResyncRequiredError extends RopewayError {
+  constructor(where: string, offset: number) {
+    super(
+      "RESYNC_REQUIRED",
+      `${where} no longer has the changes after offset ${offset}, so a full synchronisation is required. Raise repl-backlog-size at the source, and start again with onResync: "full" (--restart)`,
+      { details: { where, offset } },
+    );
+  }
+
+  /** The last offset that the target has. */
+  get offset(): number {
+    return this.details.offset as number;
+  }
+}
+
+/** The spool cannot be written or read. */
+export class SpoolError extends RopewayError {
+  constructor(problem: string, cause: unknown) {
+    super(
+      "SPOOL",
+      `the spool failed: ${problem}${cause === undefined ? "" : `: ${reasonOf(cause)}`}`,
+      {
+        cause,
+        details: { problem },
+      },
+    );
+  }
+}
+
+/** The target kept refusing writes: it is out of memory, read-only, or cannot persist. */
+export class TargetRefusedError extends RopewayError {
+  constructor(where: string, reply: string, waitedMs: number) {
+    super(
+      "TARGET_REFUSED",
+      `${where} refused writes for ${waitedMs} ms: ${reply}. ${adviceFor(reply)} Then start the task again; it resumes from its checkpoint`,
+      { details: { where, reply, waitedMs } },
+    );
+  }
+}
+
+/** More keys or commands failed at the target than `maxErrors` allows. */
+export class TooManyErrorsError extends RopewayError {
+  constructor(count: number, maxErrors: number, first: string) {
+    super(
+      "TOO_MANY_ERRORS",
+      `${count} writes failed, but maxErrors is ${maxErrors}. The first: ${first}`,
+      { details: { count, maxErrors, first } },
+    );
+  }
+}
+
+/** The target has a key that the task would overwrite, and `existing` is "fail". */
+export class KeyExistsError extends RopewayError {
+  constructor(key: string, db: number) {
+    super(
+      "KEY_EXISTS",
+      `the key ${show(key)} exists in database ${db} of the target. Choose existing: "replace" or "keep", or empty the target`,
+      { details: { key, db } },
+    );
+  }
+}
+
+/** A command of the source cannot be applied as the options say, such as FLUSHALL with policy "stop". */
+export class CommandRefusedError extends RopewayError {
+  constructor(command: string, reason: string) {
+    super("COMMAND_REFUSED", `the source sent ${command}: ${reason}`, {
+      details: { command, reason },
+    });
+  }
+}
+
+function adviceFor(reply: string): string {
+  if (/NOPERM/.test(reply))
+    return "Grant the user all data commands, watch, multi, exec and restore.";
+  if (/OOM/.test(reply)) return "Raise maxmemory at the target or free memory.";
+  if (/READONLY/.test(reply)) return "Write to a master, not to a replica.";
+  if (/MISCONF/.test(reply))
+    return "Make the target able to save, or set stop-writes-on-bgsave-error no.";
+  if (/NOREPLICAS/.test(reply))
+    return "Attach replicas to the target, or set min-replicas-to-write 0.";
+  return "Repair the target.";
+}
+
+/** The source was asked to continue, but began a full synchronisation instead. */
+export class HistoryLostError extends RopewayError {
+  constructor(where: string, offset: number) {
+    super("HISTORY_LOST", `${where} no longer has the changes after offset ${offset}`, {
+      details: { where, offset },
     });
   }
 }

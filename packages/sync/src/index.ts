@@ -1,15 +1,28 @@
 /** Public door of sync. */
+export type { DiscardedRecord } from "./error-budget.ts";
 export {
   AofFormatError,
+  CommandRefusedError,
   DumpPayloadError,
   ElementTooLargeError,
+  HistoryLostError,
+  KeyExistsError,
   NotExpressibleError,
+  PsyncRefusedError,
   RdbChecksumError,
   RdbFormatError,
   RdbTruncatedError,
   RespFormatError,
+  ResyncRequiredError,
+  SourceNotReadyError,
+  SpoolError,
+  TargetRefusedError,
+  TooManyErrorsError,
   UnsupportedRdbError,
 } from "./errors.ts";
+export type { KeyFilterOptions, KeyPattern } from "./filter.ts";
+export type { SyncMode, SyncOptions } from "./options.ts";
+export type { KeyReason, SyncProgress, SyncStatus } from "./progress.ts";
 export {
   type RdbAux,
   type RdbBegin,
@@ -28,6 +41,8 @@ export {
   type RdbSlot,
   type RdbSlotImport,
 } from "./rdb/entry.ts";
+export { type SyncEvents, SyncTask } from "./task.ts";
+export type { Transform, TransformInput, TransformResult } from "./transform.ts";
 export type {
   ArrayPart,
   HashPart,

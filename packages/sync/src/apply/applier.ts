@@ -1,0 +1,174 @@
+/**
+ * Applies the stream: reads units, translates their commands, and commits them in batches together with the
+ * checkpoint.
+ *
+ *   feed --bytes--> units --translate--> [ transaction being filled ] --commit--> target
+ *                                                                 one at a time
+ *
+ * A batch is whatever has arrived while the one before it was under way. So a lone command leaves at
+ * once, and under load batches grow until they carry the load, up to `batchBytes`.
+ *
+ * What needs no write (PING, GETACK, commands that are filtered out) moves the position in memory only;
+ * the checkpoint follows once a second.
+ */
+import type { Position } from "../checkpoint.ts";
+import type { WireCommand } from "../resp/command-reader.ts";
+import { Transaction } from "../sink/transaction.ts";
+import type { Feed } from "../source/feed.ts";
+import { isWord, type Unit, UnitReader } from "./unit-reader.ts";
+
+/** A write of the stream, for its error: the command as it is sent, and the database at the target. */
+export interface StreamNote {
+  readonly argv: readonly Buffer[];
+  readonly db: number;
+}
+
+/** Turns commands of the source into commands of the target. */
+export interface Translate {
+  /** Adds what a command becomes. */
+  command(command: WireCommand, db: number, into: Transaction<StreamNote>): void;
+  /** Called before and after the commands of a unit. */
+  unit?(unit: Unit, into: Transaction<StreamNote>): boolean;
+}
+
+/** Where batches go. */
+export interface StreamTarget {
+  /** Applies the batch and moves the checkpoint, together and exactly once. */
+  apply(batch: Transaction<StreamNote>, position: Position): Promise<void>;
+}
+
+/** How the stream is applied. */
+export interface ApplierOptions {
+  readonly feed: Feed;
+  readonly from: Position;
+  readonly translate: Translate;
+  readonly target: StreamTarget;
+  readonly batchBytes: number;
+  readonly batchCommands: number;
+  readonly signal: AbortSignal;
+  /** Called after each batch, and when the position moved without one. */
+  onApplied(position: Position, commands: number, bytes: number): void;
+  /** Waits while the task is paused or must be slower. */
+  admit?(commands: number, bytes: number): Promise<void> | undefined;
+}
+
+const IDLE_CHECKPOINT_MS = 1_000;
+
+/** See above. */
+export class Applier {
+  readonly #options: ApplierOptions;
+  readonly #units = new UnitReader();
+  #position: Position;
+  #checkpointed: Position;
+  #checkpointedAt = performance.now();
+  #batch = new Transaction<StreamNote>();
+  #ackWanted = false;
+
+  constructor(options: ApplierOptions) {
+    this.#options = options;
+    this.#position = options.from;
+    this.#checkpointed = options.from;
+  }
+
+  /** The position up to which everything is committed, or needs no commit. */
+  get position(): Position {
+    return this.#batch.empty ? this.#position : this.#checkpointed;
+  }
+
+  /** Applies until `done` says so at a position, the stream ends, or the signal aborts. All batches are finished. */
+  async run(done: (position: Position) => boolean = () => false): Promise<void> {
+    const { feed, signal } = this.#options;
+    while (!signal.aborted) {
+      await this.#fill();
+      // The next batch is filled while this one is under way.
+      if (!this.#batch.empty || this.#stale) await Promise.all([this.#commit(), this.#fill()]);
+      else this.#report(this.#position, 0, 0);
+      if (done(this.position)) break;
+      if (!this.#batch.empty || feed.waiting > 0) continue;
+      const chunk = await this.#wait();
+      if (chunk === undefined) break;
+      this.#units.push(chunk);
+    }
+    if (this.#position.offset !== this.#checkpointed.offset) await this.#commit();
+  }
+
+  /** The next bytes; empty ones when it is time to checkpoint or to stop. */
+  async #wait(): Promise<Buffer | undefined> {
+    const { feed, signal } = this.#options;
+    const idle = new AbortController();
+    const moved = this.#position.offset !== this.#checkpointed.offset;
+    const timer = moved ? setTimeout(() => idle.abort(), IDLE_CHECKPOINT_MS) : undefined;
+    const stop = () => idle.abort();
+    signal.addEventListener("abort", stop, { once: true });
+    try {
+      return await feed.read(idle.signal);
+    } catch (error) {
+      if (idle.signal.aborted) return EMPTY;
+      throw error;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", stop);
+    }
+  }
+
+  /** The position moved a second ago and nothing was written since. */
+  get #stale(): boolean {
+    const moved = this.#position.offset !== this.#checkpointed.offset;
+    return moved && performance.now() - this.#checkpointedAt >= IDLE_CHECKPOINT_MS;
+  }
+
+  /** Takes what has arrived, up to one batch. */
+  async #fill(): Promise<void> {
+    const { feed, batchBytes, batchCommands } = this.#options;
+    while (this.#batch.bytes < batchBytes && this.#batch.commands < batchCommands) {
+      const unit = this.#units.next();
+      if (unit !== undefined) {
+        this.#take(unit);
+        continue;
+      }
+      const chunk = feed.readNow() ?? (feed.waiting > 0 ? await feed.read() : undefined);
+      if (chunk === undefined) return;
+      this.#units.push(chunk);
+    }
+  }
+
+  #take(unit: Unit): void {
+    const { translate, feed } = this.#options;
+    let { db } = this.#position;
+    const wanted = translate.unit?.(unit, this.#batch) ?? true;
+    for (const command of unit.commands) {
+      const [name, first, second] = command.argv;
+      if (isWord(name as Buffer, "SELECT") && first !== undefined) db = Number(first);
+      else if (isWord(name as Buffer, "PING")) continue;
+      else if (isWord(name as Buffer, "REPLCONF")) {
+        if (first !== undefined && isWord(first, "GETACK") && second !== undefined) {
+          this.#ackWanted = true;
+        }
+      } else if (wanted) translate.command(command, db, this.#batch);
+    }
+    const offset = this.#position.offset + unit.bytes;
+    this.#position = { replid: feed.replid, offset, db };
+  }
+
+  async #commit(): Promise<void> {
+    const batch = this.#batch;
+    const position = this.#position;
+    this.#batch = new Transaction();
+    const { target, admit } = this.#options;
+    const { commands, bytes } = batch;
+    await admit?.(commands, bytes);
+    await target.apply(batch, position);
+    this.#checkpointed = position;
+    this.#checkpointedAt = performance.now();
+    this.#report(position, commands, bytes);
+  }
+
+  #report(position: Position, commands: number, bytes: number): void {
+    const { feed, onApplied } = this.#options;
+    feed.acknowledge(position.offset, this.#ackWanted);
+    this.#ackWanted = false;
+    onApplied(position, commands, bytes);
+  }
+}
+
+const EMPTY = Buffer.alloc(0);

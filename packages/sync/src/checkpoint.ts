@@ -1,0 +1,55 @@
+/**
+ * Where a task stands, kept in the target and written in the same transaction as the data:
+ *
+ *   epoch    which run of the task may write; each start raises it, and an older run is refused
+ *   phase    load: a full synchronisation began and has not ended; stream: the data is complete up to
+ *            `offset`; done: a stock task has ended
+ *   replid   the history of the source, and the last byte of it that the target has
+ *   offset
+ *   db       the database of the source that the next command is for: no SELECT is sent again after a resume
+ *   owned    1: the target was empty when the task began, so that whatever is in it came from us
+ *
+ * Because data and checkpoint commit together, INCR, LPUSH and APPEND are applied exactly once: a run that
+ * was killed left both or neither.
+ */
+import type { Reply } from "./resp/reply-reader.ts";
+
+/** How far a task is with its data. */
+export type Phase = "load" | "stream" | "done";
+
+/** A place in a replication history. */
+export interface Position {
+  readonly replid: string;
+  /** The last byte that was applied. */
+  readonly offset: number;
+  readonly db: number;
+}
+
+/** The content of a checkpoint key. */
+export interface Checkpoint extends Position {
+  readonly epoch: number;
+  readonly phase: Phase;
+  readonly owned: boolean;
+}
+
+/** The fields of HSET for what changes with every batch. */
+export function positionFields(position: Position): string[] {
+  const { replid, offset, db } = position;
+  return ["replid", replid, "offset", String(offset), "db", String(db)];
+}
+
+/** Reads the reply of HGETALL; undefined if there is no checkpoint. */
+export function parseCheckpoint(reply: Reply): Checkpoint | undefined {
+  if (!Array.isArray(reply) || reply.length === 0) return undefined;
+  const fields = new Map<string, string>();
+  for (let i = 0; i + 1 < reply.length; i += 2) fields.set(String(reply[i]), String(reply[i + 1]));
+  const phase = fields.get("phase");
+  return {
+    epoch: Number(fields.get("epoch") ?? 0),
+    phase: phase === "stream" || phase === "done" ? phase : "load",
+    replid: fields.get("replid") ?? "?",
+    offset: Number(fields.get("offset") ?? -1),
+    db: Number(fields.get("db") ?? 0),
+    owned: fields.get("owned") === "1",
+  };
+}

@@ -1,0 +1,38 @@
+/** Writes that the target refused: each is recorded, and too many of them end the task. */
+import { TooManyErrorsError } from "./errors.ts";
+
+/** A write that the target refused. */
+export interface DiscardedRecord {
+  readonly command: string;
+  readonly key: string;
+  readonly db: number;
+  readonly error: string;
+  /** ISO 8601. */
+  readonly at: string;
+}
+
+/** Counts for all shards of a task. */
+export class ErrorBudget {
+  readonly #max: number;
+  readonly #record: (record: DiscardedRecord) => void;
+  #spent = 0;
+
+  constructor(maxErrors: number, record: (record: DiscardedRecord) => void) {
+    this.#max = maxErrors;
+    this.#record = record;
+  }
+
+  get spent(): number {
+    return this.#spent;
+  }
+
+  /** Records the failure. Throws TooManyErrorsError if it is one too many. */
+  spend(argv: readonly Buffer[], db: number, error: string): void {
+    this.#spent += 1;
+    const [command = "", key = ""] = argv.map(String);
+    this.#record({ command, key, db, error, at: new Date().toISOString() });
+    if (this.#spent > this.#max) {
+      throw new TooManyErrorsError(this.#spent, this.#max, `${command} ${key}: ${error}`);
+    }
+  }
+}

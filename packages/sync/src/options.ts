@@ -1,0 +1,199 @@
+/** The options of a task: their meaning, defaults and rules. */
+
+import { tmpdir } from "node:os";
+import { type Logger, silentLogger } from "@ropeway/core";
+import {
+  flag,
+  integer,
+  milliseconds,
+  type OptionTable,
+  oneOf,
+  optional,
+  resolveOptions,
+  satisfying,
+  text,
+} from "@ropeway/core/internal";
+import type { KeyFilterOptions } from "./filter.ts";
+import type { Transform } from "./transform.ts";
+
+/** What a task copies: everything and then changes, only what is there, or only changes. */
+export type SyncMode = "total" | "stock" | "increment";
+
+/** The settings of a SyncTask. */
+export interface SyncOptions {
+  /** The source: redis://, rediss://, sentinel://, cluster://, file: or http(s):// of an RDB or AOF. */
+  readonly from: string;
+  /** The target: redis://, rediss://, sentinel://, cluster://, or file: ending in .rdb, .aof or .jsonl. */
+  readonly to: string;
+  /** @default "total" */
+  readonly mode?: SyncMode;
+  /** Names the checkpoint in the target. @default derived from both ends and the mode */
+  readonly name?: string | undefined;
+  /** End when the target has everything the source had at the end of the full synchronisation, or, resuming, at the start. @default false */
+  readonly once?: boolean;
+  /** Begin anew instead of resuming. @default false */
+  readonly restart?: boolean;
+  /** Read with SCAN and DUMP instead of PSYNC; only for mode "stock". @default false */
+  readonly scan?: boolean;
+
+  /** If the source lost the history: synchronise fully again, or stop. @default "full" */
+  readonly onResync?: "full" | "stop";
+  /** Keys that the target has already: overwrite, keep, or fail. @default "replace" */
+  readonly existing?: "replace" | "keep" | "fail";
+  /** Delete keys of the target that the source does not have, after a repeated full synchronisation. "auto": only if the target was empty at first. @default "auto" */
+  readonly sweep?: "auto" | "always" | "never";
+  /** How values are written: RESTORE where possible, always RESTORE, always commands. @default "auto" */
+  readonly path?: "auto" | "fast" | "slow";
+  /** Values with more raw bytes are written in parts. @default 4 MiB */
+  readonly bigBytes?: number;
+  /** Keys that expire sooner than this are held back during the full synchronisation. @default 1 hour */
+  readonly ttlFenceMs?: number;
+  /** Added to every expiry. @default 0 */
+  readonly ttlShiftMs?: number;
+
+  /** Which databases are copied, and to which. Others are left out. @default all, to the same number */
+  readonly dbMap?: Readonly<Record<string, number>> | undefined;
+  /** Which keys and commands are copied. @default all */
+  readonly filter?: KeyFilterOptions | undefined;
+  /** Replaces the beginning of keys: the first entry that matches counts. @default none */
+  readonly rename?: Readonly<Record<string, string>> | undefined;
+  /** Changes or drops commands before they are written. @default none */
+  readonly transform?: Transform | undefined;
+
+  /** FLUSHALL and FLUSHDB. "auto": apply if the target was empty at first, else stop. @default "auto" */
+  readonly flush?: "auto" | "apply" | "drop" | "stop";
+  /** SWAPDB. @default "apply" */
+  readonly swapDb?: "apply" | "drop" | "stop";
+  /** Function libraries. @default "apply" */
+  readonly functions?: "apply" | "drop" | "stop";
+  /** PUBLISH. Messages of Sentinels are always dropped. @default "apply" */
+  readonly publish?: "apply" | "drop" | "stop";
+  /** A transaction or command that a cluster target cannot apply as a whole. @default "split" */
+  readonly crossSlot?: "split" | "stop";
+  /** Mark our writes and leave out those of the reverse task. @default false */
+  readonly twoWay?: boolean;
+
+  /** So many writes may fail; each is recorded. @default 0 */
+  readonly maxErrors?: number;
+  /** Commands per second at most; 0: no bound. @default 0 */
+  readonly opsPerS?: number;
+  /** Bytes per second at most; 0: no bound. @default 0 */
+  readonly bytesPerS?: number;
+  /** Slow down while a round trip to the target takes longer; 0: no bound. @default 0 */
+  readonly latencyMs?: number;
+
+  /** Connections that load a snapshot. @default 3 */
+  readonly lanes?: number;
+  /** A transaction is at most about this large. @default 256 KiB */
+  readonly batchBytes?: number;
+  /** A transaction has at most about so many commands. @default 1000 */
+  readonly batchCommands?: number;
+  /** The folder of the spool. @default the system's folder for temporary files */
+  readonly spoolDir?: string;
+  /** What the spool holds in memory. @default 16 MiB */
+  readonly spoolMemoryBytes?: number;
+  /** What the spool holds on disk at most. @default 32 GiB */
+  readonly spoolDiskBytes?: number;
+  /** How long the target may refuse writes before the task fails. @default 60 s */
+  readonly stallMs?: number;
+  /** @default 5 s */
+  readonly connectTimeoutMs?: number;
+  /** A source that is silent for this long is lost. @default 60 s */
+  readonly silenceMs?: number;
+  /** How often `progress` is emitted. @default 1 s */
+  readonly progressMs?: number;
+  readonly logger?: Logger;
+}
+
+const MIB = 1024 * 1024;
+const nothing = <T>(rule: { allowed: string; accepts(value: unknown): value is T }) => ({
+  default: undefined,
+  rule: optional(rule),
+});
+
+const NAME = /^[A-Za-z0-9._-]{1,64}$/;
+const name = satisfying<string>(
+  "1 to 64 letters, digits, dots, hyphens and underscores",
+  (value) => typeof value === "string" && NAME.test(value),
+);
+
+const dbMap = satisfying<Readonly<Record<string, number>>>(
+  "an object such as { 0: 0, 3: 1 }",
+  (value) =>
+    isPlain(value) &&
+    Object.entries(value).every(
+      ([from, to]) => /^\d{1,9}$/.test(from) && Number.isSafeInteger(to) && (to as number) >= 0,
+    ),
+);
+
+const rename = satisfying<Readonly<Record<string, string>>>(
+  'an object of prefixes such as { "old:": "new:" }',
+  (value) => isPlain(value) && Object.values(value).every((to) => typeof to === "string"),
+);
+
+const filter = satisfying<KeyFilterOptions>("an object of key and command filters", isPlain);
+const callable = satisfying<Transform>("a function", (value) => typeof value === "function");
+
+const table: OptionTable<SyncOptions> = {
+  from: { default: "", rule: text },
+  to: { default: "", rule: text },
+  mode: { default: "total", rule: oneOf("total", "stock", "increment") },
+  name: nothing(name),
+  once: { default: false, rule: flag },
+  restart: { default: false, rule: flag },
+  scan: { default: false, rule: flag },
+  onResync: { default: "full", rule: oneOf("full", "stop") },
+  existing: { default: "replace", rule: oneOf("replace", "keep", "fail") },
+  sweep: { default: "auto", rule: oneOf("auto", "always", "never") },
+  path: { default: "auto", rule: oneOf("auto", "fast", "slow") },
+  bigBytes: { default: 4 * MIB, rule: integer(1) },
+  ttlFenceMs: { default: 3_600_000, rule: milliseconds() },
+  ttlShiftMs: { default: 0, rule: integer(-(2 ** 47), 2 ** 47) },
+  dbMap: nothing(dbMap),
+  filter: nothing(filter),
+  rename: nothing(rename),
+  transform: nothing(callable),
+  flush: { default: "auto", rule: oneOf("auto", "apply", "drop", "stop") },
+  swapDb: { default: "apply", rule: oneOf("apply", "drop", "stop") },
+  functions: { default: "apply", rule: oneOf("apply", "drop", "stop") },
+  publish: { default: "apply", rule: oneOf("apply", "drop", "stop") },
+  crossSlot: { default: "split", rule: oneOf("split", "stop") },
+  twoWay: { default: false, rule: flag },
+  maxErrors: { default: 0, rule: integer(0) },
+  opsPerS: { default: 0, rule: integer(0) },
+  bytesPerS: { default: 0, rule: integer(0) },
+  latencyMs: { default: 0, rule: milliseconds() },
+  lanes: { default: 3, rule: integer(1, 64) },
+  batchBytes: { default: 256 * 1024, rule: integer(1, 64 * MIB) },
+  batchCommands: { default: 1_000, rule: integer(1, 100_000) },
+  spoolDir: { default: tmpdir(), rule: text },
+  spoolMemoryBytes: { default: 16 * MIB, rule: integer(MIB) },
+  spoolDiskBytes: { default: 32 * 1024 * MIB, rule: integer(MIB) },
+  stallMs: { default: 60_000, rule: milliseconds() },
+  connectTimeoutMs: { default: 5_000, rule: milliseconds(1) },
+  silenceMs: { default: 60_000, rule: milliseconds(1) },
+  progressMs: { default: 1_000, rule: milliseconds(10) },
+  logger: {
+    default: silentLogger,
+    rule: satisfying(
+      "a pino-compatible logger",
+      (value) => isPlain(value) || typeof value === "object",
+    ),
+  },
+};
+
+/** All options, with defaults. */
+export type ResolvedSyncOptions = Required<SyncOptions>;
+
+/** Fills in the defaults and checks every value. */
+export function resolveSyncOptions(given: SyncOptions): ResolvedSyncOptions {
+  return resolveOptions<SyncOptions>(table, {
+    ...given,
+    from: given.from ?? "",
+    to: given.to ?? "",
+  });
+}
+
+function isPlain(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

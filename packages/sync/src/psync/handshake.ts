@@ -1,0 +1,83 @@
+/**
+ * What a replica says before the replication begins, one command at a time: the server refuses a PSYNC that
+ * is pipelined behind another command.
+ *
+ *   AUTH -> PING -> REPLCONF listening-port 0 -> REPLCONF capa eof capa psync2 -> REPLCONF version
+ *        -> [REPLCONF rdb-filter-only ""] -> PSYNC
+ *
+ * Port 0 keeps Sentinel from ever reaching us: a syncer must not be promoted. The version tells Valkey
+ * that RDB 80 is understood; Redis does not know the option, and its refusal is ignored.
+ */
+import type { Socket } from "node:net";
+import { AuthFailedError } from "@ropeway/core";
+import { PsyncRefusedError, SourceNotReadyError } from "../errors.ts";
+import { encodeCommand } from "../wire/encode.ts";
+import type { ByteReader } from "./byte-reader.ts";
+
+/** What the handshake needs to know. */
+export interface HandshakePlan {
+  readonly where: string;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  /** Continue after this byte of this history. @default a full synchronisation */
+  readonly after?: { readonly replid: string; readonly offset: number } | undefined;
+  /** Ask for a snapshot without keys. Servers before 7.0 send all of them anyway. */
+  readonly withoutKeys?: boolean;
+}
+
+/** The server's reply to PSYNC. */
+export type PsyncReply =
+  | { readonly kind: "full"; readonly replid: string; readonly offset: number }
+  | { readonly kind: "continue"; readonly replid: string };
+
+/** What Valkey is told: the newest version whose RDB format we read. */
+const ANNOUNCED_VERSION = "9.0.0";
+
+/** Goes through the handshake up to the reply to PSYNC. */
+export async function handshake(
+  socket: Socket,
+  reader: ByteReader,
+  plan: HandshakePlan,
+): Promise<PsyncReply> {
+  const ask = async (...args: string[]): Promise<string> => {
+    socket.write(encodeCommand(args));
+    return reader.line();
+  };
+  const { where, username, password } = plan;
+  if (password !== undefined) {
+    const reply = await ask(
+      "AUTH",
+      ...(username === undefined ? [password] : [username, password]),
+    );
+    if (reply.startsWith("-") && !/no password is set|without any password/i.test(reply)) {
+      throw new AuthFailedError(where, new Error(reply.slice(1)));
+    }
+  }
+  const pong = await ask("PING");
+  if (/^-(NOAUTH|ERR operation not permitted)/.test(pong)) {
+    throw new AuthFailedError(where, new Error(pong.slice(1)));
+  }
+  await ask("REPLCONF", "listening-port", "0");
+  await ask("REPLCONF", "capa", "eof", "capa", "psync2");
+  await ask("REPLCONF", "version", ANNOUNCED_VERSION);
+  if (plan.withoutKeys === true) await ask("REPLCONF", "rdb-filter-only", "");
+  const { replid = "?", offset } = plan.after ?? {};
+  const next = offset === undefined ? "-1" : String(offset + 1);
+  return parseReply(await ask("PSYNC", replid, next), plan);
+}
+
+function parseReply(reply: string, { where, after }: HandshakePlan): PsyncReply {
+  const [word = "", replid, offset] = reply.split(" ");
+  if (word === "+FULLRESYNC" && replid !== undefined && /^\d+$/.test(offset ?? "")) {
+    return { kind: "full", replid, offset: Number(offset) };
+  }
+  if (word === "+CONTINUE" && after !== undefined) {
+    return { kind: "continue", replid: replid ?? after.replid };
+  }
+  if (/^-(NOMASTERLINK|LOADING|MASTERDOWN|BUSY|TRYAGAIN)\b/.test(reply)) {
+    throw new SourceNotReadyError(where, reply.slice(1));
+  }
+  if (/^-(NOAUTH|WRONGPASS)/.test(reply))
+    throw new AuthFailedError(where, new Error(reply.slice(1)));
+  throw new PsyncRefusedError(where, reply.replace(/^-/, ""));
+}

@@ -1,0 +1,131 @@
+/**
+ * A connection on which every transaction is fenced: it is applied only if nobody has changed the
+ * checkpoint since we looked at it.
+ *
+ *   opening:   WATCH keys, HGET epoch, HGET mark            -> is the epoch ours, and how far are we?
+ *   execute:   MULTI ... HMSET mark ... EXEC, WATCH keys, HGET epoch, HGET mark      in one write
+ *
+ * The replies of the second line are awaited before the next transaction is sent, so each EXEC runs
+ * under a WATCH whose values we have seen. This stops two kinds of writers:
+ *
+ * - Another run of the task. It raised `epoch`, so our EXEC is answered with nil.
+ * - Our own past. A transaction may still be in the buffers of a connection that we gave up, and the server
+ *   may read it after we sent the same transaction again. Its WATCH is older than our EXEC, which changed
+ *   the mark; so it is answered with nil.
+ *
+ * There is one round trip per transaction. Throughput comes from large transactions and, while loading,
+ * from several connections.
+ */
+import { LeaseLostError } from "@ropeway/core";
+import { ErrorReply, type Reply } from "../resp/reply-reader.ts";
+import type { Connection } from "../wire/connection.ts";
+import { encodeCommand } from "../wire/encode.ts";
+import type { Transaction } from "./transaction.ts";
+
+/** Which keys fence a connection. */
+export interface Fence {
+  readonly task: string;
+  readonly epoch: number;
+  /** Holds `epoch`. */
+  readonly checkpointKey: string;
+  /** Holds the mark that every transaction moves: the checkpoint key itself, or the key of a lane. */
+  readonly markKey: string;
+  readonly markField: string;
+}
+
+/** What became of a transaction. */
+export type Outcome =
+  /** Applied, except for the commands listed. */
+  | { readonly kind: "applied"; readonly errors: readonly CommandFailure[] }
+  /** Not applied: the server refused commands or the whole transaction. */
+  | { readonly kind: "refused"; readonly errors: readonly CommandFailure[]; readonly reply: string }
+  /** Not applied: the mark moved since we looked. */
+  | { readonly kind: "raced" };
+
+/** A command that failed, by its index in the transaction. */
+export interface CommandFailure {
+  readonly index: number;
+  readonly reply: string;
+}
+
+const MULTI = encodeCommand(["MULTI"]);
+const EXEC = encodeCommand(["EXEC"]);
+
+/** See above. */
+export class FencedConnection {
+  readonly connection: Connection;
+  readonly #fence: Fence;
+  readonly #look: Buffer;
+  #mark: string | undefined;
+
+  private constructor(connection: Connection, fence: Fence) {
+    this.connection = connection;
+    this.#fence = fence;
+    const { checkpointKey, markKey, markField } = fence;
+    this.#look = Buffer.concat([
+      encodeCommand(["WATCH", checkpointKey, markKey]),
+      encodeCommand(["HGET", checkpointKey, "epoch"]),
+      encodeCommand(["HGET", markKey, markField]),
+    ]);
+  }
+
+  /** Takes over a connection in database 0. Rejects with LeaseLostError if the epoch is not ours. */
+  static async open(connection: Connection, fence: Fence): Promise<FencedConnection> {
+    const fenced = new FencedConnection(connection, fence);
+    fenced.#looked(await connection.exchange(fenced.#look, 3));
+    return fenced;
+  }
+
+  /** The mark in the target, as the last look found it. */
+  get mark(): string | undefined {
+    return this.#mark;
+  }
+
+  /** Applies the transaction and sets fields of the mark key, together, or says why not. */
+  async execute(transaction: Transaction<unknown>, fields: readonly string[]): Promise<Outcome> {
+    const body = transaction.encoded();
+    const set = encodeCommand(["HMSET", this.#fence.markKey, ...fields]);
+    const sent = [MULTI, ...body, set, EXEC, this.#look];
+    const commands = transaction.commands + 1;
+    const replies = await this.connection.exchange(sent, commands + 5);
+    const outcome = outcomeOf(replies, commands);
+    try {
+      this.#looked(replies.slice(commands + 2));
+    } catch (error) {
+      this.connection.destroy(); // the outcome counts; the next transaction needs a new connection
+      if (error instanceof LeaseLostError && outcome.kind !== "applied") throw error;
+    }
+    return outcome;
+  }
+
+  #looked([watched, epoch, mark]: Reply[]): void {
+    for (const reply of [watched, epoch, mark]) {
+      if (reply instanceof ErrorReply)
+        throw new Error(`cannot read the checkpoint: ${reply.message}`);
+    }
+    if (Number(epoch) !== this.#fence.epoch) {
+      this.connection.destroy();
+      throw new LeaseLostError(`sync task ${this.#fence.task}`, this.#fence.epoch);
+    }
+    this.#mark = mark === null ? undefined : String(mark);
+  }
+}
+
+/** `replies` are those of MULTI, the commands, and EXEC. */
+function outcomeOf(replies: readonly Reply[], commands: number): Outcome {
+  const executed = replies[commands + 1];
+  if (executed === null) return { kind: "raced" };
+  if (executed instanceof ErrorReply) {
+    return { kind: "refused", errors: failures(replies, 1, commands), reply: executed.message };
+  }
+  return { kind: "applied", errors: failures(executed as readonly Reply[], 0, commands) };
+}
+
+function failures(replies: readonly Reply[], from: number, count: number): CommandFailure[] {
+  const found: CommandFailure[] = [];
+  for (let index = 0; index < count; index++) {
+    const reply = replies[from + index];
+    if (reply instanceof ErrorReply) found.push({ index, reply: reply.message });
+  }
+  return found;
+}

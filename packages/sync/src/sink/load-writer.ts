@@ -1,0 +1,119 @@
+/**
+ * Writes the keys of a snapshot through several lanes at once. A key occurs once in a snapshot, so the
+ * order of keys does not matter; all commands of one key are in one transaction.
+ *
+ *   current transaction --full--> the next free lane --outcome--> failures, note by note
+ */
+import { type Deferred, deferred } from "@ropeway/core/internal";
+import { TargetRefusedError } from "../errors.ts";
+import type { Lane } from "./lane.ts";
+import { Transaction } from "./transaction.ts";
+
+/** How keys are written. */
+export interface LoadWriterOptions<N> {
+  /** The target, for messages. */
+  readonly where: string;
+  readonly lanes: readonly Lane[];
+  /** Distinguishes the marks of this load from those of all others. */
+  readonly epoch: number;
+  readonly batchBytes: number;
+  readonly batchCommands: number;
+  /** Called for each command that failed, after the others of its transaction were applied. May write again. */
+  onFailure(note: N, reply: string): Promise<void>;
+  /** Waits while the task is paused or must be slower. */
+  admit?(commands: number, bytes: number): Promise<void> | undefined;
+}
+
+/** See above. */
+export class LoadWriter<N> {
+  readonly #options: LoadWriterOptions<N>;
+  readonly #free: Lane[];
+  #current = new Transaction<N>();
+  #waiting: Deferred<void> | undefined;
+  #failure: unknown;
+  #busy = 0;
+  #batches = 0;
+
+  constructor(options: LoadWriterOptions<N>) {
+    this.#options = options;
+    this.#free = [...options.lanes];
+  }
+
+  /** Where the commands of the next key go. Call `written` after each key. */
+  get current(): Transaction<N> {
+    return this.#current;
+  }
+
+  /** After a key: hands the transaction over if it is full. A promise only if that means waiting. */
+  written(): Promise<void> | undefined {
+    const { batchBytes, batchCommands } = this.#options;
+    const current = this.#current;
+    if (current.bytes < batchBytes && current.commands < batchCommands) return undefined;
+    return this.flush();
+  }
+
+  /** Hands the current transaction over; resolves when a lane has taken it. */
+  async flush(): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure;
+    if (this.#current.empty) return;
+    const transaction = this.#current;
+    this.#current = new Transaction();
+    await this.#options.admit?.(transaction.commands, transaction.bytes);
+    const lane = await this.#lane();
+    void this.#commit(lane, transaction);
+  }
+
+  /** Resolves when everything is applied. */
+  async drain(): Promise<void> {
+    await this.flush();
+    while (this.#busy > 0) await this.#wait();
+    if (this.#failure !== undefined) throw this.#failure;
+    // A failure may have been answered with further writes.
+    if (!this.#current.empty) await this.drain();
+  }
+
+  async #commit(lane: Lane, transaction: Transaction<N>): Promise<void> {
+    const mark = `${this.#options.epoch}-${++this.#batches}`;
+    try {
+      const outcome = await lane.commit(transaction, mark, ["batch", mark]);
+      this.#release(lane);
+      if (!outcome.applied) throw new TargetRefusedError(this.#options.where, outcome.reply, 0);
+      for (const { index, reply } of outcome.errors) {
+        const note = transaction.notes[index];
+        if (note !== undefined) await this.#options.onFailure(note, reply);
+      }
+    } catch (error) {
+      this.#failure ??= error;
+    } finally {
+      this.#busy -= 1;
+      this.#wake();
+    }
+  }
+
+  async #lane(): Promise<Lane> {
+    for (;;) {
+      if (this.#failure !== undefined) throw this.#failure;
+      const lane = this.#free.pop();
+      if (lane !== undefined) {
+        this.#busy += 1;
+        return lane;
+      }
+      await this.#wait();
+    }
+  }
+
+  #release(lane: Lane): void {
+    this.#free.push(lane);
+    this.#wake();
+  }
+
+  #wait(): Promise<void> {
+    this.#waiting ??= deferred();
+    return this.#waiting.promise;
+  }
+
+  #wake(): void {
+    this.#waiting?.resolve();
+    this.#waiting = undefined;
+  }
+}

@@ -1,0 +1,222 @@
+/**
+ * Writes to one server: a standalone one, or the master that Sentinels name. See fenced-connection.ts for
+ * why two runs of a task cannot both write, and lane.ts for why nothing is applied twice.
+ */
+import type { Endpoint, Logger } from "@ropeway/core";
+import type { StreamNote, StreamTarget } from "../apply/applier.ts";
+import { type Checkpoint, parseCheckpoint, positionFields } from "../checkpoint.ts";
+import { TargetRefusedError } from "../errors.ts";
+import { bigKeysKey, checkpointKey, discardedKey, isOwnKey, laneKey } from "../keys.ts";
+import type { Connection } from "../wire/connection.ts";
+import { Locator } from "../wire/locator.ts";
+import { Lane } from "./lane.ts";
+import { LoadWriter } from "./load-writer.ts";
+import { Transaction } from "./transaction.ts";
+
+/** How a target is written. */
+export interface RedisSinkOptions {
+  readonly endpoint: Endpoint;
+  readonly task: string;
+  readonly lanes: number;
+  readonly batchBytes: number;
+  readonly batchCommands: number;
+  readonly stallMs: number;
+  readonly connectTimeoutMs: number;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  onStall(reason: string | undefined): void;
+  onRoundTrip(ms: number): void;
+  admit(commands: number, bytes: number): Promise<void> | undefined;
+  /** Called for each command of the stream that failed. */
+  onFailure(note: StreamNote, reply: string): void;
+}
+
+/** So many records are kept of discarded and of big keys. */
+const RECORDS = 10_000;
+/** A target with more keys than this is not examined one by one: it is not empty. */
+const FEW_KEYS = 1_000;
+
+/** See above. */
+export class RedisSink {
+  readonly #options: RedisSinkOptions;
+  readonly #locator: Locator;
+
+  constructor(options: RedisSinkOptions) {
+    this.#options = options;
+    const { endpoint, connectTimeoutMs, task } = options;
+    const name = `ropeway-sync:${task}`;
+    this.#locator = new Locator(endpoint, { connectTimeoutMs, name, master: true });
+  }
+
+  /** The place, for messages; without passwords. */
+  get where(): string {
+    return this.#locator.where;
+  }
+
+  /** A connection for reading and probing, in database 0. */
+  connect(): Promise<Connection> {
+    return this.#locator.connect(this.#options.signal);
+  }
+
+  /** Raises the epoch, so that no earlier run can write any more; gives the checkpoint as it then is. */
+  async claim(shard: number): Promise<Checkpoint> {
+    const key = checkpointKey(this.#options.task, shard);
+    await using connection = await this.connect();
+    for (;;) {
+      await connection.call("WATCH", key);
+      const found = parseCheckpoint(await connection.call("HGETALL", key));
+      const claimed: Checkpoint = {
+        replid: "?",
+        offset: -1,
+        db: 0,
+        phase: "load",
+        ...found,
+        owned: found?.owned ?? (await isEmpty(connection)),
+        epoch: (found?.epoch ?? 0) + 1,
+      };
+      await connection.call("MULTI");
+      await connection.call("HMSET", key, ...checkpointFields(claimed));
+      if ((await connection.call("EXEC")) !== null) return claimed;
+    }
+  }
+
+  /** Moves the checkpoint to another phase; fails if a newer run has claimed it. */
+  async enter(shard: number, checkpoint: Checkpoint): Promise<void> {
+    const lane = this.#lane(shard, checkpoint.epoch);
+    try {
+      await this.#commit(lane, new Transaction(), checkpoint);
+    } finally {
+      lane.close();
+    }
+  }
+
+  /** Writes the keys of a snapshot. Close it after use. */
+  async loader<N>(
+    shard: number,
+    epoch: number,
+    onFailure: (note: N, reply: string) => Promise<void>,
+  ): Promise<{ writer: LoadWriter<N>; close(): void }> {
+    const { task, batchBytes, batchCommands, admit } = this.#options;
+    const lanes = Array.from({ length: this.#options.lanes }, (_, lane) =>
+      this.#lane(shard, epoch, laneKey(task, shard, lane)),
+    );
+    const close = () => {
+      for (const lane of lanes) lane.close();
+    };
+    try {
+      for (const lane of lanes) await lane.open();
+    } catch (error) {
+      close();
+      throw error;
+    }
+    const { where } = this;
+    const options = { where, lanes, epoch, batchBytes, batchCommands, onFailure, admit };
+    return { writer: new LoadWriter<N>(options), close };
+  }
+
+  /** Applies batches of the stream. Close it after use. */
+  stream(shard: number, checkpoint: Checkpoint): StreamTarget & { close(): void } {
+    const lane = this.#lane(shard, checkpoint.epoch);
+    return {
+      apply: async (batch, position) => {
+        await this.#commit(lane, batch, { ...checkpoint, ...position });
+      },
+      close: () => lane.close(),
+    };
+  }
+
+  /** Keeps a record of something worth knowing, bounded; a failure to do so is logged only. */
+  async record(kind: "discarded" | "bigkey", entry: object): Promise<void> {
+    const { task, logger } = this.#options;
+    const key = kind === "discarded" ? discardedKey(task) : bigKeysKey(task);
+    try {
+      await using connection = await this.connect();
+      await connection.call("LPUSH", key, JSON.stringify(entry));
+      await connection.call("LTRIM", key, 0, RECORDS - 1);
+    } catch (error) {
+      logger.warn({ err: error, kind, entry }, "a record could not be written to the target");
+    }
+  }
+
+  /** Applies a batch; commands that the target refuses are reported, and the others applied without them. */
+  async #commit(lane: Lane, batch: Transaction<StreamNote>, checkpoint: Checkpoint): Promise<void> {
+    const mark = String(checkpoint.offset);
+    const fields = checkpointFields(checkpoint);
+    const outcome = await lane.commit(batch, mark, fields);
+    this.#options.onStall(undefined);
+    const failed = new Set<number>();
+    for (const { index, reply } of outcome.errors) {
+      const note = batch.notes[index];
+      if (note === undefined) continue;
+      failed.add(index);
+      this.#options.onFailure(note, reply);
+    }
+    if (outcome.applied) return;
+    if (failed.size === 0) throw new TargetRefusedError(this.where, outcome.reply, 0);
+    await this.#commit(lane, without(batch, failed), checkpoint);
+  }
+
+  #lane(shard: number, epoch: number, markKey?: string): Lane {
+    const { task, stallMs, signal, onStall, onRoundTrip } = this.#options;
+    const checkpoint = checkpointKey(task, shard);
+    return new Lane({
+      fence: {
+        task,
+        epoch,
+        checkpointKey: checkpoint,
+        markKey: markKey ?? checkpoint,
+        markField: markKey === undefined ? "offset" : "batch",
+      },
+      connect: () => this.connect(),
+      stallMs,
+      signal,
+      onStall,
+      onRoundTrip,
+    });
+  }
+}
+
+/** All fields: a FLUSHALL in the batch has removed those of before. */
+function checkpointFields(checkpoint: Checkpoint): string[] {
+  const { epoch, phase, owned } = checkpoint;
+  return [
+    ...["epoch", String(epoch), "phase", phase, "owned", owned ? "1" : "0"],
+    ...positionFields(checkpoint),
+  ];
+}
+
+function without(
+  batch: Transaction<StreamNote>,
+  failed: ReadonlySet<number>,
+): Transaction<StreamNote> {
+  const rest = new Transaction<StreamNote>();
+  batch.notes.forEach((note, index) => {
+    if (note === undefined || failed.has(index)) return;
+    rest.select(note.db);
+    rest.command(note.argv, note);
+  });
+  return rest;
+}
+
+/** Whether a server holds nothing but keys of ours. */
+async function isEmpty(connection: Connection): Promise<boolean> {
+  const info = String(await connection.call("INFO", "keyspace"));
+  const dbs = [...info.matchAll(/^db(\d+):keys=(\d+)/gm)].map(([, db, keys]) => ({
+    db: Number(db),
+    keys: Number(keys),
+  }));
+  if (dbs.some(({ db, keys }) => db !== 0 || keys > FEW_KEYS)) return false;
+  if (dbs.length === 0) return true;
+  let cursor = "0";
+  do {
+    const [next, keys] = await connection.call<readonly [Buffer, readonly Buffer[]]>(
+      "SCAN",
+      cursor,
+      "COUNT",
+      FEW_KEYS,
+    );
+    if (!keys.every(isOwnKey)) return false;
+    cursor = String(next);
+  } while (cursor !== "0");
+  return true;
+}

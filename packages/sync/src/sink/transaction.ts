@@ -1,0 +1,68 @@
+/**
+ * The body of one MULTI/EXEC: commands for any database, encoded once and kept until the outcome is known,
+ * because after a lost connection the same bytes may have to be sent again.
+ *
+ * Every command has a note, by which its error can be explained or answered with another way to write the
+ * same key.
+ */
+import { type Argument, RespWriter } from "../resp/writer.ts";
+
+/** Commands that are applied together or not at all. `N` is what a note is. */
+export class Transaction<N> {
+  /** Notes of the commands, in order; undefined for a SELECT of ours. */
+  readonly notes: (N | undefined)[] = [];
+  readonly #writer = new RespWriter();
+  #encoded: Buffer[] | undefined;
+  #bytes = 0;
+  #db = 0;
+
+  /** How many commands there are. */
+  get commands(): number {
+    return this.notes.length;
+  }
+
+  /** The size so far. */
+  get bytes(): number {
+    return this.#encoded === undefined ? this.#writer.size : this.#bytes;
+  }
+
+  get empty(): boolean {
+    return this.notes.length === 0;
+  }
+
+  /** The commands that follow are for this database. A transaction begins in database 0. */
+  select(db: number): void {
+    if (db === this.#db) return;
+    this.#writer.command(["SELECT", db]);
+    this.notes.push(undefined);
+    this.#db = db;
+  }
+
+  /** Adds one command. */
+  command(argv: readonly Argument[], note: N): void {
+    this.#writer.command(argv);
+    this.notes.push(note);
+  }
+
+  /** Adds one command that is encoded already. */
+  raw(bytes: Buffer, note: N): void {
+    this.#writer.raw(bytes);
+    this.notes.push(note);
+  }
+
+  /** For hot paths: the writer, after counting a command that the caller encodes with it. */
+  writer(note: N): RespWriter {
+    this.notes.push(note);
+    return this.#writer;
+  }
+
+  /** Ends the body in database 0 and gives its bytes; the same ones each time. */
+  encoded(): readonly Buffer[] {
+    if (this.#encoded === undefined) {
+      this.select(0);
+      this.#bytes = this.#writer.size;
+      this.#encoded = this.#writer.take();
+    }
+    return this.#encoded;
+  }
+}

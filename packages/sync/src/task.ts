@@ -1,0 +1,290 @@
+/**
+ * A synchronisation task: the role that users start. It names itself, opens source and target, and runs one
+ * ShardSync per shard of the source.
+ *
+ *   STOP -> CREATING -> STARTING -> RDBRUNNING -> COMMANDRUNNING -> FINISH
+ *                          |             |              |  ^
+ *                          '--+CONTINUE--+--------------'  FAILOVER (the source changed servers)
+ *   any -> BROKEN (failed)          any -> STOP (closed)
+ *
+ * `start()` resolves when the target is claimed and the source is open. `finished` resolves when the goal is
+ * reached or the task was closed, and rejects if it failed.
+ */
+import { createHash } from "node:crypto";
+import {
+  AbortedError,
+  ConnectFailedError,
+  ConnectionLostError,
+  type EventMap,
+  parseEndpoint,
+  showEndpoint,
+} from "@ropeway/core";
+import { BackgroundRole, deferred, type Opening } from "@ropeway/core/internal";
+import { Translator } from "./apply/translator.ts";
+import type { Checkpoint } from "./checkpoint.ts";
+import { type DiscardedRecord, ErrorBudget } from "./error-budget.ts";
+import { checkpointKey } from "./keys.ts";
+import { type ResolvedSyncOptions, resolveSyncOptions, type SyncOptions } from "./options.ts";
+import { Counters, RateMeter, type SyncProgress, type SyncStatus } from "./progress.ts";
+import { RateLimiter } from "./rate-limiter.ts";
+import { ShardSync } from "./shard-sync.ts";
+import { RedisSink } from "./sink/redis-sink.ts";
+import { PsyncFeed } from "./source/psync-feed.ts";
+import { Locator } from "./wire/locator.ts";
+
+/** The events of a task. */
+export interface SyncEvents extends EventMap {
+  /** The counters, once per `progressMs`. */
+  progress: [progress: SyncProgress];
+  /** The status changed. */
+  status: [status: SyncStatus];
+  /** A write failed and was recorded. */
+  discarded: [record: DiscardedRecord];
+  /** The goal is reached, or the task was closed. */
+  finished: [progress: SyncProgress];
+}
+
+/** See above. */
+export class SyncTask extends BackgroundRole<SyncEvents> {
+  readonly name: string;
+  readonly #options: ResolvedSyncOptions;
+  readonly #finished = deferred<SyncProgress>();
+  readonly #opsMeter = new RateMeter();
+  readonly #bytesMeter = new RateMeter();
+  #counters: Counters[] = [];
+  #status: SyncStatus = "STOP";
+  #epoch = 0;
+  #sink: RedisSink | undefined;
+  readonly #budget: ErrorBudget;
+  #held: { promise: Promise<void>; resolve(): void } | undefined;
+
+  constructor(options: SyncOptions) {
+    const resolved = resolveSyncOptions(options);
+    super("the sync task", resolved.logger);
+    this.#options = resolved;
+    this.name = resolved.name ?? taskName(resolved);
+    this.#budget = new ErrorBudget(resolved.maxErrors, (record) => {
+      void this.#sink?.record("discarded", record);
+      this.emit("discarded", record);
+    });
+    this.#finished.promise.catch(() => {}); // whoever awaits it has the error
+  }
+
+  /** Where the task is. */
+  get status(): SyncStatus {
+    return this.#status;
+  }
+
+  /** Resolves with the last counters when the goal is reached or the task was closed; rejects if it failed. */
+  get finished(): Promise<SyncProgress> {
+    return this.#finished.promise;
+  }
+
+  /** The counters at this moment. */
+  progress(): SyncProgress {
+    const sum = (pick: (counters: Counters) => number | undefined): number =>
+      this.#counters.reduce((total, counters) => total + (pick(counters) ?? 0), 0);
+    const reasons: Record<string, number> = {};
+    for (const counters of this.#counters) {
+      for (const [reason, count] of counters.reasons)
+        reasons[reason] = (reasons[reason] ?? 0) + count;
+    }
+    const keys = sum((c) => c.keys);
+    const commands = sum((c) => c.commands);
+    const snapshotBytes = sum((c) => c.snapshotBytes);
+    const bytes = snapshotBytes + sum((c) => c.streamBytes);
+    const lags = this.#counters.map((c) => c.lagMs);
+    return {
+      phase: this.#status,
+      keys,
+      totalKeys: sum((c) => c.totalKeys) || undefined,
+      bytes,
+      snapshotBytes,
+      totalSnapshotBytes: sum((c) => c.totalSnapshotBytes) || undefined,
+      commands,
+      opsPerS: Math.round(this.#opsMeter.read(keys + commands)),
+      bytesPerS: Math.round(this.#bytesMeter.read(bytes)),
+      lagMs: lags.some((lag) => lag === undefined) ? undefined : Math.max(0, ...(lags as number[])),
+      lagBytes: sum((c) => Math.max(0, c.received - c.offset)),
+      offset: sum((c) => c.offset),
+      epoch: this.#epoch,
+      reasons,
+      errors: this.#budget.spent,
+      partialResyncs: sum((c) => c.partialResyncs),
+      fullResyncs: sum((c) => c.fullResyncs),
+      stalled: this.#counters.find((c) => c.stalled !== undefined)?.stalled,
+    };
+  }
+
+  protected override async open(opening: Opening): Promise<void> {
+    this.#enter("CREATING");
+    const stop = new AbortController();
+    const counters = new Counters();
+    this.#counters = [counters];
+    try {
+      const shard = this.#shard(stop.signal, counters);
+      const checkpoint = await shard.claim();
+      this.#epoch = checkpoint.epoch;
+      if (opening.signal.aborted) return;
+      this.#enter("STARTING");
+      const running = this.#run(shard);
+      const timer = setInterval(
+        () => this.emit("progress", this.progress()),
+        this.#options.progressMs,
+      );
+      opening.defer(async () => {
+        clearInterval(timer);
+        this.#release();
+        stop.abort();
+        await running;
+      });
+    } catch (error) {
+      this.#enter("BROKEN");
+      throw error;
+    }
+  }
+
+  protected override hold(): void {
+    let resolve = () => {};
+    const promise = new Promise<void>((done) => {
+      resolve = done;
+    });
+    this.#held = { promise, resolve };
+  }
+
+  protected override release(): void {
+    this.#release();
+  }
+
+  #release(): void {
+    this.#held?.resolve();
+    this.#held = undefined;
+  }
+
+  async #run(shard: ShardSync): Promise<void> {
+    try {
+      await shard.run();
+      this.#end(this.closing.aborted ? "STOP" : "FINISH");
+    } catch (error) {
+      if (this.closing.aborted && isInterruption(error)) {
+        this.#end("STOP"); // closing is what made it fail
+        return;
+      }
+      this.#enter("BROKEN");
+      this.#finished.reject(error);
+      this.report(error);
+    }
+  }
+
+  #end(status: "STOP" | "FINISH"): void {
+    this.#enter(status);
+    const progress = this.progress();
+    this.emit("finished", progress);
+    this.#finished.resolve(progress);
+  }
+
+  #shard(signal: AbortSignal, counters: Counters): ShardSync {
+    const options = this.#options;
+    const { connectTimeoutMs, silenceMs, logger } = options;
+    const limiter = new RateLimiter(options, signal);
+    const admit = (commands: number, bytes: number) =>
+      this.#held === undefined
+        ? limiter.admit(commands, bytes)
+        : this.#held.promise.then(() => limiter.admit(commands, bytes));
+    const sink = new RedisSink({
+      endpoint: parseEndpoint(options.to, "to"),
+      task: this.name,
+      lanes: options.lanes,
+      batchBytes: options.batchBytes,
+      batchCommands: options.batchCommands,
+      stallMs: options.stallMs,
+      connectTimeoutMs,
+      signal,
+      logger,
+      admit,
+      onStall: (reason) => {
+        counters.stalled = reason;
+      },
+      onRoundTrip: (ms) => limiter.observe(ms),
+      onFailure: ({ argv, db }, reply) => this.#budget.spend(argv, db, reply),
+    });
+    this.#sink = sink;
+    const endpoint = parseEndpoint(options.from, "from");
+    const source = new Locator(endpoint, {
+      connectTimeoutMs,
+      name: `ropeway-sync:${this.name}`,
+      master: false,
+    });
+    const spool = {
+      dir: options.spoolDir,
+      memoryBytes: options.spoolMemoryBytes,
+      diskBytes: options.spoolDiskBytes,
+    };
+    return new ShardSync({
+      shard: 0,
+      options,
+      sink,
+      counters,
+      logger,
+      signal,
+      admit,
+      attach: (after) =>
+        PsyncFeed.attach(
+          {
+            source,
+            spool,
+            connectTimeoutMs,
+            silenceMs,
+            signal,
+            withoutKeys: options.mode === "increment",
+            onFault: (error) => logger.warn({ err: error }, "the source is being reconnected"),
+            onFailover: (from, to) => {
+              logger.warn({ from, to }, "the source is another server now");
+              this.#enter("FAILOVER");
+              this.#enter("COMMANDRUNNING");
+            },
+          },
+          after,
+        ),
+      load: async () => {
+        throw new Error("not yet");
+      },
+      settle: async () => {},
+      translator: (checkpoint) => this.#translator(checkpoint),
+      onStatus: (status) => this.#enter(status),
+    });
+  }
+
+  #translator(checkpoint: Checkpoint): Translator {
+    const { flush, swapDb, functions, publish } = this.#options;
+    const flushed = flush === "auto" ? (checkpoint.owned ? "apply" : "stop") : flush;
+    const own = [checkpointKey(this.name, 0)];
+    return new Translator({ flush: flushed, swapDb, functions, publish }, own);
+  }
+
+  #enter(status: SyncStatus): void {
+    if (status === this.#status) return;
+    this.#status = status;
+    this.emit("status", status);
+  }
+}
+
+/** The same task has the same name every time: from both ends and the mode, without passwords. */
+export function taskName({ from, to, mode }: Pick<SyncOptions, "from" | "to" | "mode">): string {
+  const identity = [from, to].map((url) =>
+    /^\w+:\/\//.test(url) && !/^https?:/.test(url) ? showEndpoint(parseEndpoint(url)) : url,
+  );
+  const digest = createHash("sha256")
+    .update(JSON.stringify([...identity, mode ?? "total"]))
+    .digest("hex");
+  return `sync-${digest.slice(0, 12)}`;
+}
+
+/** Whether an error is only the consequence of closing. */
+function isInterruption(error: unknown): boolean {
+  return (
+    error instanceof AbortedError ||
+    error instanceof ConnectionLostError ||
+    error instanceof ConnectFailedError
+  );
+}

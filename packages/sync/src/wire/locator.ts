@@ -1,0 +1,95 @@
+/**
+ * Finds the server that an endpoint means at this moment, and connects to it. With Sentinel the master is
+ * asked for before each connection, and its role is checked, because a deposed master still answers.
+ */
+import { type Address, ConnectFailedError, type Endpoint, showEndpoint } from "@ropeway/core";
+import { showAddress } from "@ropeway/core/internal";
+import { Connection, type ConnectionPlan } from "./connection.ts";
+
+/** How connections are made. */
+export interface LocatorOptions {
+  readonly connectTimeoutMs: number;
+  /** Shown by CLIENT LIST. */
+  readonly name: string;
+  /** A server that must be a master, for writing. */
+  readonly master: boolean;
+}
+
+/** The servers behind one endpoint that is not a cluster. */
+export class Locator {
+  readonly endpoint: Endpoint;
+  readonly #options: LocatorOptions;
+
+  constructor(endpoint: Endpoint, options: LocatorOptions) {
+    this.endpoint = endpoint;
+    this.#options = options;
+  }
+
+  /** The place, for messages; without passwords. */
+  get where(): string {
+    return showEndpoint(this.endpoint);
+  }
+
+  /** The address of the server. */
+  async address(signal?: AbortSignal): Promise<Address> {
+    const { addresses, masterName } = this.endpoint;
+    if (masterName === undefined) return addresses[0] as Address;
+    let failure: unknown;
+    for (const address of addresses) {
+      try {
+        const found = await this.#ask(address, masterName, signal);
+        if (found !== undefined) return found;
+        failure = new Error(`${showAddress(address)} knows no master named ${masterName}`);
+      } catch (error) {
+        failure = error;
+      }
+    }
+    throw new ConnectFailedError(this.where, failure);
+  }
+
+  /** What a connection to this address needs besides. */
+  plan(address: Address, signal?: AbortSignal): ConnectionPlan {
+    const { username, password, tls } = this.endpoint;
+    const { connectTimeoutMs, name } = this.#options;
+    return { address, username, password, tls, connectTimeoutMs, name, signal };
+  }
+
+  /** A new connection, in database 0. */
+  async connect(signal?: AbortSignal): Promise<Connection> {
+    const connection = await Connection.open(this.plan(await this.address(signal), signal));
+    if (this.#options.master && this.endpoint.topology === "sentinel") {
+      const [role] = await connection.call<readonly Buffer[]>("ROLE");
+      if (String(role) !== "master") {
+        connection.destroy();
+        throw new ConnectFailedError(
+          connection.where,
+          new Error(`it is a ${role}, not the master`),
+        );
+      }
+    }
+    return connection;
+  }
+
+  async #ask(address: Address, name: string, signal?: AbortSignal): Promise<Address | undefined> {
+    const { sentinelUsername, sentinelPassword, tls } = this.endpoint;
+    const connection = await Connection.open({
+      address,
+      username: sentinelUsername,
+      password: sentinelPassword,
+      tls,
+      connectTimeoutMs: this.#options.connectTimeoutMs,
+      signal,
+    });
+    try {
+      const reply = await connection.call<readonly Buffer[] | null>(
+        "SENTINEL",
+        "GET-MASTER-ADDR-BY-NAME",
+        name,
+      );
+      const [host, port] = reply ?? [];
+      return host === undefined ? undefined : { host: String(host), port: Number(port) };
+    } finally {
+      connection.destroy();
+    }
+  }
+}
