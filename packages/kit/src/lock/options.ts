@@ -1,6 +1,7 @@
 /** Options of locks. */
 import {
   flag,
+  integer,
   type OptionTable,
   optional,
   type Rule,
@@ -8,6 +9,7 @@ import {
   satisfying,
   text,
 } from "@ropeway/core/internal";
+import { durationOrNull } from "../duration.ts";
 import { isWellFormed, prefixSpec } from "../keyspace.ts";
 import { thisProcess } from "../owner.ts";
 
@@ -50,16 +52,6 @@ export interface AcquireOptions {
   readonly token?: string | undefined;
 }
 
-/** Milliseconds that Redis can store, or null for no bound. */
-export function durationOrNull(min: number): Rule<number | null> {
-  return satisfying(`a whole number of milliseconds of at least ${min}, or null`, (value) => {
-    if (value === null) return true;
-    return Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= MAX_MS;
-  });
-}
-
-/** 100 years; Redis refuses times that overflow. */
-const MAX_MS = 3_153_600_000_000;
 const MIN_TTL_MS = 10;
 
 const label: Rule<string> = satisfying(
@@ -73,7 +65,7 @@ const perCall = {
   ttlMs: { default: 30_000, rule: durationOrNull(MIN_TTL_MS) },
   waitMs: { default: 10_000, rule: durationOrNull(0) },
   renew: { default: true, rule: flag },
-  maxHoldMs: { default: undefined, rule: optional(durationOrNull(1) as Rule<number>) },
+  maxHoldMs: { default: undefined, rule: optional(integer(1)) },
 };
 
 const table: OptionTable<LockOptions> = {

@@ -1,0 +1,139 @@
+-- One turn of one semaphore: a token acquires, waits on, extends or leaves, and free permits then go to
+-- the next live waiters. All verbs are one script because each of them ends with that same step.
+--
+-- A permit is a member of TIMES and OWNER, as documented, so programs that follow the documents count it.
+-- Ours also have their end in LEASES. A member of TIMES without one is a program of others: it ends
+-- `ttl` after its own score. While such a program holds DOCLOCK it is between its two transactions, and
+-- nobody may acquire.
+--
+-- KEYS  1 times  2 owner  3 counter  4 leases  5 queue  6 waiters  7 limit  8 doclock
+-- ARGV  1 verb  2 limit, unless KEYS[7] has one  3 ttl ms  4 ms a place in the queue lives, then
+--   acquire  5 token  6 list to wake ("": do not wait)
+--   ask      5 list to wake  6... tokens that wait
+--   extend   5 token
+--   leave    5 token
+-- Returns {result, ms until asking again is worth it (-1 unknown), {list, message ...} to wake}
+--   result: the counter of the permit, "" if none; 1 or 0; or {token, counter ...}
+local TIMES, OWNER, COUNTER, LEASES, QUEUE, WAITERS, LIMIT, DOCLOCK = unpack(KEYS)
+local call, floor = redis.call, math.floor
+local AT_ONCE, KEEP_MS, FOREIGN_CHECK_MS = 1000, 86400000, 50
+local verb, ttl, lives, token = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+
+local time = call('TIME')
+local now = time[1] * 1000 + floor(time[2] / 1000)
+local seconds = string.format('%d.%06d', time[1], time[2])
+
+local limit = tonumber(call('GET', LIMIT) or ARGV[2])
+local locked = call('EXISTS', DOCLOCK) == 1
+local ours, all, waiting = call('ZCARD', LEASES), call('ZCARD', TIMES), call('ZCARD', QUEUE)
+call('ZCARD', OWNER) -- a wrong type fails here, before anything is written
+if waiting > 0 then call('HLEN', WAITERS) end
+local wakes = {}
+
+local function drop(holder)
+  call('ZREM', LEASES, holder)
+  call('ZREM', OWNER, holder)
+  all = all - call('ZREM', TIMES, holder)
+end
+
+-- Ends what is over. What does not fit into one round is ended by the next call.
+for _, holder in ipairs(call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, AT_ONCE)) do drop(holder) end
+for _, holder in ipairs(call('ZRANGEBYSCORE', TIMES, '-inf', (now - ttl) / 1000, 'LIMIT', 0, AT_ONCE)) do
+  if not call('ZSCORE', LEASES, holder) then drop(holder) end
+end
+
+local function holds(holder)
+  return call('ZSCORE', LEASES, holder) and call('ZSCORE', TIMES, holder)
+end
+
+-- PEXPIRE comes first: without memory Redis refuses ZADD only as the first write.
+local function prolong(holder, ms)
+  call('PEXPIRE', LEASES, KEEP_MS)
+  call('ZADD', LEASES, now + ms, holder)
+  call('ZADD', TIMES, seconds, holder)
+  return call('ZSCORE', OWNER, holder) or '1'
+end
+
+local function take(taker, ms)
+  local turn = call('INCR', COUNTER)
+  call('PEXPIRE', COUNTER, KEEP_MS)
+  call('ZADD', OWNER, turn, taker)
+  prolong(taker, ms)
+  all = all + 1
+  return tostring(turn)
+end
+
+local function place(waiter, list)
+  if not call('ZSCORE', QUEUE, waiter) then
+    call('ZADD', QUEUE, (call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')[2] or 0) + 1, waiter)
+  end
+  call('HSET', WAITERS, waiter, string.format('%.0f %s', now + lives, list))
+  call('PEXPIRE', QUEUE, lives * 4)
+  call('PEXPIRE', WAITERS, lives * 4)
+end
+
+local function grant()
+  for _ = 1, AT_ONCE do
+    if locked or all >= limit or #wakes >= 200 then return end
+    local head = call('ZRANGE', QUEUE, 0, 0)[1]
+    if not head then return end
+    local ends, list = string.match(call('HGET', WAITERS, head) or '', '^(%d+) (.*)$')
+    call('ZREM', QUEUE, head)
+    call('HDEL', WAITERS, head)
+    if ends and tonumber(ends) > now then
+      wakes[#wakes + 1] = list
+      wakes[#wakes + 1] = head .. ' ' .. take(head, tonumber(ends) - now)
+    end
+  end
+end
+
+local function reply(result)
+  local retry = -1
+  if locked or all > call('ZCARD', LEASES) then
+    retry = FOREIGN_CHECK_MS
+  else
+    local first = call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')[2]
+    if first then retry = math.max(1, first - now + 1) end
+  end
+  return { result, retry, wakes }
+end
+
+if verb == 'acquire' then
+  if holds(token) then return reply(prolong(token, ttl)) end -- the first reply was lost
+  if waiting > 0 then grant() end
+  if not locked and all < limit and call('ZCARD', QUEUE) == 0 then return reply(take(token, ttl)) end
+  if ARGV[6] ~= '' then place(token, ARGV[6]) end
+  return reply('')
+end
+
+if verb == 'ask' then
+  local granted = {}
+  call('PEXPIRE', QUEUE, lives * 4)
+  for i = 6, #ARGV do
+    if holds(ARGV[i]) then -- the wake-up was lost
+      granted[#granted + 1] = ARGV[i]
+      granted[#granted + 1] = prolong(ARGV[i], lives)
+    else
+      place(ARGV[i], ARGV[5])
+    end
+  end
+  grant()
+  return reply(granted)
+end
+
+if verb == 'extend' then
+  if not holds(token) then
+    drop(token)
+    grant()
+    return reply(0)
+  end
+  prolong(token, ttl)
+  return reply(1)
+end
+
+local held = holds(token) and 1 or 0
+drop(token)
+call('ZREM', QUEUE, token)
+call('HDEL', WAITERS, token)
+if waiting > 0 then grant() end
+return reply(held)

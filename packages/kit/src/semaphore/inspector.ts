@@ -1,0 +1,34 @@
+/** What an operator sees: the semaphores that are in use. */
+import type { Page, Redis } from "@ropeway/core";
+import { type OptionTable, resolveOptions } from "@ropeway/core/internal";
+import { headOf, prefixSpec } from "../keyspace.ts";
+import { type ListOptions, scanNames } from "../store/scan.ts";
+import { SemaphoreStore, type SemaphoreUse } from "./store.ts";
+
+/** Which semaphores. */
+export interface SemaphoreInspectorOptions {
+  /** In front of every key. @default "" */
+  readonly prefix?: string;
+}
+
+const table: OptionTable<SemaphoreInspectorOptions> = { prefix: prefixSpec };
+
+/** The semaphores under one prefix. */
+export class SemaphoreInspector {
+  readonly #redis: Redis;
+  readonly #prefix: string;
+
+  constructor(redis: Redis, options?: SemaphoreInspectorOptions) {
+    this.#redis = redis;
+    this.#prefix = resolveOptions(table, options).prefix;
+  }
+
+  /** The semaphores of which somebody of ours holds a permit, page by page. */
+  async list(options: ListOptions = {}): Promise<Page<SemaphoreUse>> {
+    const between = { before: headOf(this.#prefix), after: ":leases", type: "zset" as const };
+    const { items, ...rest } = await scanNames(this.#redis, { ...options, ...between });
+    const shape = { prefix: this.#prefix, limit: 1, ttlMs: 10_000 };
+    const views = items.map((name) => new SemaphoreStore(this.#redis, name, shape).use());
+    return { items: await Promise.all(views), ...rest };
+  }
+}

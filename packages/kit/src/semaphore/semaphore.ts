@@ -1,0 +1,110 @@
+/**
+ * A counting semaphore on the documented keys. It differs from the documented programs in three ways:
+ * Redis time only, so a slow clock steals no permit; one script per step, so there is no race between
+ * two transactions; and waiters are served in the order of their arrival instead of polling.
+ */
+import { AbortedError, InvalidArgumentError, type Redis } from "@ropeway/core";
+import { newToken } from "@ropeway/core/internal";
+import { NotAcquiredError } from "../errors.ts";
+import { safetyOf } from "../lease.ts";
+import { Line } from "../line.ts";
+import {
+  limitRule,
+  type PermitOptions,
+  resolvePermitOptions,
+  resolveSemaphoreOptions,
+  type SemaphoreOptions,
+} from "./options.ts";
+import { Permit } from "./permit.ts";
+import { SemaphoreStore, type SemaphoreView } from "./store.ts";
+
+/** At most `limit` holders at a time, in all processes together. */
+export class Semaphore {
+  readonly name: string;
+  readonly #options: Required<SemaphoreOptions>;
+  readonly #store: SemaphoreStore;
+  readonly #line: Line;
+
+  constructor(redis: Redis, name: string, options?: SemaphoreOptions) {
+    this.name = name;
+    this.#options = resolveSemaphoreOptions(options);
+    this.#store = new SemaphoreStore(redis, name, this.#options);
+    this.#line = new Line(this.#what, this.#store.wakes, (tokens) => this.#store.ask(tokens));
+  }
+
+  /** Waits for a permit. Throws NotAcquiredError after `waitMs`, AbortedError if the signal aborts. */
+  async acquire(options?: PermitOptions): Promise<Permit> {
+    const how = resolvePermitOptions(this.#options, options);
+    const { waitMs, signal } = how;
+    if (signal?.aborted) throw new AbortedError(`acquiring ${this.#what}`, signal.reason);
+    const token = newToken();
+    const sentAt = performance.now();
+    try {
+      const { acquired, ...place } = await this.#store.acquire(token, waitMs !== 0);
+      const { ttlMs } = this.#options;
+      if (acquired) return this.#hold(token, sentAt + ttlMs - safetyOf(ttlMs), how);
+      if (waitMs === 0) throw new NotAcquiredError(this.#what, waitMs);
+      const grant = await this.#line.wait(
+        token,
+        { touchedAt: sentAt, ...place },
+        { waitMs, signal },
+      );
+      const permit = this.#hold(token, grant.safeUntil, how);
+      if (!how.renew || grant.safeUntil - performance.now() < ttlMs / 4) await permit.refresh();
+      return permit;
+    } catch (error) {
+      // The command may have been applied, or a permit handed over meanwhile.
+      this.#giveUp(token);
+      throw error;
+    }
+  }
+
+  /** A permit if one is free now, otherwise undefined. */
+  tryAcquire(options?: Omit<PermitOptions, "waitMs">): Promise<Permit | undefined> {
+    return this.acquire({ ...options, waitMs: 0 }).catch((error) => {
+      if (error instanceof NotAcquiredError) return undefined;
+      throw error;
+    });
+  }
+
+  /** Runs `work` with a permit, and gives it back whatever happens. */
+  async run<T>(work: (permit: Permit) => T | Promise<T>, options?: PermitOptions): Promise<T> {
+    await using permit = await this.acquire(options);
+    return await work(permit);
+  }
+
+  /**
+   * Sets the limit for all processes; undefined: the `limit` option counts again. Those above a smaller
+   * limit keep their permits until they release them.
+   */
+  async resize(limit: number | undefined): Promise<void> {
+    if (limit !== undefined && !limitRule.accepts(limit)) {
+      throw new InvalidArgumentError("limit", limit, limitRule.allowed);
+    }
+    await this.#store.resize(limit);
+  }
+
+  /** The limit, how many hold a permit and how many wait. */
+  inspect(): Promise<SemaphoreView> {
+    return this.#store.view();
+  }
+
+  get #what(): string {
+    return `semaphore ${JSON.stringify(this.name)}`;
+  }
+
+  #hold(token: string, safeUntil: number, how: Required<PermitOptions>): Permit {
+    const { renew, maxHoldMs } = how;
+    const { ttlMs } = this.#options;
+    return new Permit(this.#store, token, { what: this.#what, ttlMs, renew, maxHoldMs, safeUntil });
+  }
+
+  #giveUp(token: string): void {
+    this.#store.leave(token).catch((error) => {
+      this.#store.redis.logger.warn(
+        { err: error, semaphore: this.name },
+        "cannot give up a permit",
+      );
+    });
+  }
+}
