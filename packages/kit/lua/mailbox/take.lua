@@ -1,0 +1,70 @@
+-- Hands out the oldest messages under a lease. Messages whose lease ended come back first, in their old
+-- order; one that came back too often, or whose time is over, does not.
+--
+-- KEYS  1 box  2 leases  3 taken  4 tries  5 dead  6 waiters
+-- ARGV  1 most messages  2 lease ms  3 most attempts  4 "list token" to wake if there is nothing, or ""
+--       5 ms to be woken within  6 most dead letters
+-- Returns {ms until a lease ends (-1 none), id, attempt, message ...}
+local BOX, LEASES, TAKEN, TRIES, DEAD, WAITERS = unpack(KEYS)
+local call = redis.call
+local AT_ONCE, KEEP_TRIES_MS = 100, 604800000
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local want, lease, attempts = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+for _, check in ipairs({ { 'LLEN', BOX }, { 'LLEN', DEAD }, { 'HLEN', TAKEN }, { 'HLEN', TRIES }, { 'ZCARD', WAITERS } }) do
+  call(check[1], check[2])
+end
+
+-- Back to the front, the latest first, so that the oldest ends in front.
+local ended = call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, AT_ONCE)
+for i = #ended, 1, -1 do
+  local id = ended[i]
+  local attempt, body = string.match(call('HGET', TAKEN, id) or '', '^(%d+) (.*)$')
+  call('ZREM', LEASES, id)
+  call('HDEL', TAKEN, id)
+  if body then
+    if tonumber(attempt) >= attempts then
+      call('HDEL', TRIES, id)
+      call('LPUSH', DEAD, body)
+      call('LTRIM', DEAD, 0, ARGV[6] - 1)
+    else
+      call('LPUSH', BOX, body)
+      call('HSET', TRIES, id, attempt)
+      call('PEXPIRE', TRIES, KEEP_TRIES_MS)
+    end
+  end
+end
+
+local out = { -1 }
+for _ = 1, want + AT_ONCE do
+  if #out > want * 3 - 2 then break end
+  local body = call('LPOP', BOX)
+  if not body then break end
+  local id = string.match(body, '^{"id":"([^"]*)","ts":')
+  local expires = id and string.match(body, '^{"id":"[^"]*","ts":[%d.]+,"expires":(%d+),')
+  if expires and tonumber(expires) <= now then
+    call('HDEL', TRIES, id)
+  else
+    -- A message of another program has no id of ours; a digest stands for it.
+    if not id then id = 'x' .. redis.sha1hex(body) end
+    for _ = 1, want + AT_ONCE do
+      if not call('ZSCORE', LEASES, id) then break end
+      id = id .. '+'
+    end
+    local attempt = (call('HGET', TRIES, id) or 0) + 1
+    call('HSET', TAKEN, id, attempt .. ' ' .. body)
+    call('ZADD', LEASES, now + lease + #out / 8192, id) -- the fraction keeps the order
+    out[#out + 1] = id
+    out[#out + 1] = tostring(attempt)
+    out[#out + 1] = body
+  end
+end
+
+local first = call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')[2]
+if first then out[1] = math.max(1, math.ceil(first - now)) end
+if #out == 1 and ARGV[4] ~= '' then
+  call('PEXPIRE', WAITERS, 60000) -- first, so that it works without memory
+  call('ZADD', WAITERS, now + ARGV[5], ARGV[4])
+  call('PEXPIRE', WAITERS, 60000)
+end
+return out

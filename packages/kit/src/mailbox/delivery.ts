@@ -1,0 +1,86 @@
+/** A message that was received: held under a lease until it is acknowledged. */
+import { Lease } from "../lease.ts";
+import type { Envelope } from "./envelope.ts";
+import type { MailboxStore, RawMessage } from "./store.ts";
+
+/** How a delivery is held. */
+export interface DeliveryPlan {
+  readonly leaseMs: number;
+  readonly safeUntil: number;
+}
+
+/** One message for this receiver. */
+export class Delivery<Message> implements AsyncDisposable {
+  readonly id: string;
+  readonly message: Message;
+  readonly sender: string | undefined;
+  /** When it was sent, ms since the epoch; undefined for a message of another program. */
+  readonly sentAt: number | undefined;
+  /** 1 for the first receiver of this message. */
+  readonly attempt: number;
+  readonly #store: MailboxStore;
+  readonly #lease: Lease;
+  #settling = false;
+
+  constructor(
+    store: MailboxStore,
+    { id, attempt, envelope }: { id: string; attempt: string; envelope: Envelope<Message> },
+    { leaseMs, safeUntil }: DeliveryPlan,
+  ) {
+    this.id = id;
+    this.attempt = Number(attempt);
+    this.message = envelope.message;
+    this.sender = envelope.sender;
+    this.sentAt = envelope.sentAt;
+    this.#store = store;
+    this.#lease = new Lease({
+      what: `message ${id}`,
+      ttlMs: leaseMs,
+      renew: false,
+      safeUntil,
+      extend: async (ttlMs) => this.#settled(await store.settle("extend", [this.raw], ttlMs ?? 0)),
+    });
+  }
+
+  /** Aborts with LeaseLostError before another receiver can get the message. */
+  get signal(): AbortSignal {
+    return this.#lease.signal;
+  }
+
+  /** Keeps the message for `leaseMs` from now. Throws LeaseLostError if it went to somebody else. */
+  extend(leaseMs?: number): Promise<void> {
+    return this.#lease.extend(leaseMs);
+  }
+
+  /** Removes the message for good. False if its lease ended before and it went back. */
+  async acknowledge(): Promise<boolean> {
+    this.end();
+    return this.#settled(await this.#store.settle("done", [this.raw]));
+  }
+
+  /** Puts the message back in front of the others, for the next receiver. */
+  async release(): Promise<boolean> {
+    this.end();
+    return this.#settled(await this.#store.settle("back", [this.raw]));
+  }
+
+  /** Releases the message, unless it was acknowledged. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#settling) await this.release();
+  }
+
+  /** What Redis knows the delivery by. */
+  get raw(): Omit<RawMessage, "body"> {
+    return { id: this.id, attempt: String(this.attempt) };
+  }
+
+  /** Stops the lease here; somebody settles it for several deliveries at once. */
+  end(): void {
+    this.#settling = true;
+    this.#lease.end();
+  }
+
+  #settled([ours]: readonly boolean[]): boolean {
+    return ours === true;
+  }
+}

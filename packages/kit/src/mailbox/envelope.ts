@@ -1,0 +1,47 @@
+/**
+ * What one element of a mailbox list says. Ours is
+ *
+ *   {"id":"9f..","ts":1795600000.123,"expires":1795600030123,"sender":"anna","message":...}
+ *
+ * with the fields in this order, because the scripts find id and expiry by their place instead of
+ * parsing every message. Any other JSON is a message of another program, as a whole.
+ */
+
+/** A message and what is known about it. */
+export interface Envelope<Message> {
+  readonly message: Message;
+  readonly sender: string | undefined;
+  /** When it was sent, ms since the epoch; undefined for a message of another program. */
+  readonly sentAt: number | undefined;
+}
+
+/** Reads an element; undefined if it is no JSON. */
+export function readEnvelope<Message>(body: string): Envelope<Message> | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+  if (!isEnvelope(value)) {
+    return { message: value as Message, sender: undefined, sentAt: undefined };
+  }
+  return {
+    message: value.message as Message,
+    sender: value.sender,
+    sentAt: Math.round(value.ts * 1_000),
+  };
+}
+
+interface WireEnvelope {
+  readonly id: string;
+  readonly ts: number;
+  readonly sender?: string;
+  readonly message: unknown;
+}
+
+function isEnvelope(value: unknown): value is WireEnvelope {
+  if (typeof value !== "object" || value === null) return false;
+  const { id, ts } = value as Partial<WireEnvelope>;
+  return typeof id === "string" && typeof ts === "number" && Object.hasOwn(value, "message");
+}

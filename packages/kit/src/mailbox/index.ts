@@ -1,0 +1,11 @@
+/** `@ropeway/kit/mailbox`: messages for one recipient, kept until it has dealt with them. */
+export { Delivery } from "./delivery.ts";
+export type { Envelope } from "./envelope.ts";
+export {
+  InvalidArgumentError,
+  LeaseLostError,
+  OutOfMemoryError,
+  OverloadedError,
+} from "./errors.ts";
+export { Mailbox, type MailboxCounts } from "./mailbox.ts";
+export type { MailboxOptions, ReceiveOptions, SendOptions } from "./options.ts";

@@ -1,0 +1,223 @@
+/**
+ * Messages for one recipient, kept until it has dealt with them. A documented program pops them from
+ * the list and loses what it cannot finish; here a message is handed out under a lease, and comes back
+ * to the front of the box if it is not acknowledged in time.
+ *
+ *   send ---> box ----- receive -----> handed out ----- acknowledge ----> gone
+ *              ^                           |
+ *              '---- release, lease ended -'---- too many attempts ----> dead letters
+ */
+import { InvalidArgumentError, OverloadedError, type Page, type Redis } from "@ropeway/core";
+import { IdSource, newToken } from "@ropeway/core/internal";
+import { safetyOf } from "../lease.ts";
+import { Delivery } from "./delivery.ts";
+import { type Envelope, readEnvelope } from "./envelope.ts";
+import {
+  type MailboxOptions,
+  type ReceiveOptions,
+  resolveMailboxOptions,
+  resolveReceiveOptions,
+  resolveSendOptions,
+  type SendOptions,
+} from "./options.ts";
+import { MailboxStore } from "./store.ts";
+
+/** How often an idle receiver looks by itself: for lost wake-ups, and for messages of other programs. */
+const LOOK_MS = 1_000;
+
+const ids = new IdSource();
+
+/** How many messages there are. */
+export interface MailboxCounts {
+  readonly waiting: number;
+  readonly taken: number;
+  readonly dead: number;
+}
+
+/** The mailbox of one recipient. */
+export class Mailbox<Message = unknown> {
+  readonly name: string;
+  readonly #options: Required<MailboxOptions>;
+  readonly #store: MailboxStore;
+
+  constructor(redis: Redis, name: string, options?: MailboxOptions) {
+    this.name = name;
+    this.#options = resolveMailboxOptions(options);
+    this.#store = new MailboxStore(redis, name, this.#options.prefix);
+  }
+
+  /** Puts a message into the box and returns its id. Throws OverloadedError if the box is full. */
+  async send(message: Message, options?: SendOptions): Promise<string> {
+    const { sender, ttlMs = this.#options.ttlMs } = resolveSendOptions(options);
+    const { maxMessages, overflow, maxMessageBytes } = this.#options;
+    const json = JSON.stringify(message);
+    if (json === undefined) throw new InvalidArgumentError("message", message, "a JSON value");
+    if (Buffer.byteLength(json) > maxMessageBytes) {
+      throw new InvalidArgumentError("message", json, `at most ${maxMessageBytes} bytes as JSON`);
+    }
+    const id = ids.next();
+    const from = sender === undefined ? "" : JSON.stringify(sender);
+    const fits = await this.#store.put({
+      ...{ id, sender: from, message: json, ttlMs: ttlMs ?? 0 },
+      ...{ maxMessages, overflow },
+    });
+    if (!fits) {
+      throw new OverloadedError(
+        `mailbox ${JSON.stringify(this.name)}`,
+        `${maxMessages} messages wait`,
+      );
+    }
+    return id;
+  }
+
+  /** The oldest messages, each under a lease; empty if none came within `waitMs`. */
+  async receive(options?: ReceiveOptions): Promise<Delivery<Message>[]> {
+    const { max, waitMs, signal } = resolveReceiveOptions(options);
+    const until = performance.now() + (waitMs ?? Number.POSITIVE_INFINITY);
+    const token = newToken();
+    const bell = new Bell(signal);
+    try {
+      for (;;) {
+        const leftMs = Math.min(LOOK_MS, until - performance.now());
+        const waits = leftMs > 0 && signal?.aborted !== true;
+        if (waits) this.#store.wakes.expect(token, bell.ring);
+        const deliveries = await this.#take(max, waits ? { token, withinMs: LOOK_MS } : undefined);
+        if (deliveries.found.length > 0 || !waits) return deliveries.found;
+        const { leaseEndsMs } = deliveries;
+        await bell.wait(leaseEndsMs < 0 ? leftMs : Math.min(leftMs, leaseEndsMs));
+      }
+    } finally {
+      this.#store.wakes.forget(token);
+      bell.close();
+    }
+  }
+
+  /** Every message as it comes, until the signal aborts. Acknowledge each. */
+  async *listen(options: {
+    readonly signal: AbortSignal;
+  }): AsyncGenerator<Delivery<Message>, void> {
+    while (!options.signal.aborted) {
+      const [delivery] = await this.receive({ waitMs: null, signal: options.signal });
+      if (delivery !== undefined) yield delivery;
+    }
+  }
+
+  /** Removes messages for good, in one command; says for each whether its lease was still ours. */
+  acknowledge(deliveries: readonly Delivery<Message>[]): Promise<readonly boolean[]> {
+    if (deliveries.length === 0) return Promise.resolve([]);
+    for (const delivery of deliveries) delivery.end();
+    return this.#store.settle(
+      "done",
+      deliveries.map((delivery) => delivery.raw),
+    );
+  }
+
+  /** Messages that wait, oldest first, without taking them. */
+  peek(options?: {
+    readonly cursor?: string;
+    readonly limit?: number;
+  }): Promise<Page<Envelope<Message>>> {
+    return this.#page("box", options);
+  }
+
+  /** Messages that came back too often, newest first. */
+  deadLetters(options?: {
+    readonly cursor?: string;
+    readonly limit?: number;
+  }): Promise<Page<Envelope<Message>>> {
+    return this.#page("dead", options);
+  }
+
+  /** How many messages wait, are handed out, and were given up. */
+  counts(): Promise<MailboxCounts> {
+    return this.#store.counts();
+  }
+
+  /** Removes all messages, also those handed out and dead letters. */
+  clear(): Promise<void> {
+    return this.#store.clear();
+  }
+
+  async #take(
+    max: number,
+    wake: { token: string; withinMs: number } | undefined,
+  ): Promise<Taken<Message>> {
+    const { leaseMs, attempts } = this.#options;
+    const sentAt = performance.now();
+    const request = { max, leaseMs, attempts, ...(wake && { wake }) };
+    const { leaseEndsMs, messages } = await this.#store.take(request);
+    const safeUntil = sentAt + leaseMs - safetyOf(leaseMs);
+    const found: Delivery<Message>[] = [];
+    for (const { id, attempt, body } of messages) {
+      const envelope = readEnvelope<Message>(body);
+      if (envelope === undefined) {
+        await this.#store.bury({ id, attempt });
+        this.#store.redis.logger.warn(
+          { mailbox: this.name },
+          "a message is no JSON; it is a dead letter now",
+        );
+      } else {
+        found.push(
+          new Delivery<Message>(this.#store, { id, attempt, envelope }, { leaseMs, safeUntil }),
+        );
+      }
+    }
+    const again = messages.length > 0 && found.length === 0;
+    return again ? this.#take(max, wake) : { leaseEndsMs, found };
+  }
+
+  async #page(
+    of: "box" | "dead",
+    { cursor = "0", limit = 50 }: { readonly cursor?: string; readonly limit?: number } = {},
+  ): Promise<Page<Envelope<Message>>> {
+    const first = Number(cursor);
+    if (!Number.isSafeInteger(first) || first < 0) {
+      throw new InvalidArgumentError("cursor", cursor, "a cursor of an earlier page");
+    }
+    if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1_000) {
+      throw new InvalidArgumentError("limit", limit, "a whole number from 1 to 1000");
+    }
+    const bodies = await this.#store.range(first, first + limit, of);
+    const items = bodies.slice(0, limit).flatMap((body) => readEnvelope<Message>(body) ?? []);
+    return bodies.length > limit ? { items, cursor: String(first + limit) } : { items };
+  }
+}
+
+interface Taken<Message> {
+  readonly leaseEndsMs: number;
+  readonly found: Delivery<Message>[];
+}
+
+/** A wait that a wake-up, a timeout or an abort ends; one that came before wait() counts. */
+class Bell {
+  readonly #signal: AbortSignal | undefined;
+  #rung = false;
+  #wake: () => void = () => {};
+
+  constructor(signal: AbortSignal | undefined) {
+    this.#signal = signal;
+    signal?.addEventListener("abort", this.ring, { once: true });
+  }
+
+  readonly ring = (): void => {
+    this.#rung = true;
+    this.#wake();
+  };
+
+  async wait(ms: number): Promise<void> {
+    if (!this.#rung) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, ms);
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    this.#rung = false;
+  }
+
+  close(): void {
+    this.#signal?.removeEventListener("abort", this.ring);
+  }
+}

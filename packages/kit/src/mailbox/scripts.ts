@@ -1,0 +1,13 @@
+/** The scripts of a mailbox; store.ts is the only caller. */
+import { defineScript, type Reply, type Script } from "@ropeway/core";
+import { lua } from "../scripts.ts";
+
+// Not repeated after a lost reply: the message would be there twice.
+export const sendScript: Script<readonly Reply[]> = defineScript(lua("mailbox/send"));
+// A second run hands out other messages; the first ones come back when their lease ends.
+export const takeScript: Script<readonly (string | number)[]> = defineScript(lua("mailbox/take"), {
+  idempotent: true,
+});
+export const settleScript: Script<readonly number[]> = defineScript(lua("mailbox/settle"), {
+  idempotent: true,
+});

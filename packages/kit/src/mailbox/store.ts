@@ -1,0 +1,127 @@
+/** All Redis traffic of one mailbox. */
+import { isReply, OutOfMemoryError, type Redis, type Reply } from "@ropeway/core";
+import { checkName, checkSlots } from "../keyspace.ts";
+import { type WakeList, wakeListOf } from "../store/wake-list.ts";
+import { type MailboxKeys, mailboxKeys } from "./keys.ts";
+import { sendScript, settleScript, takeScript } from "./scripts.ts";
+
+/** A message on its way into the box. */
+export interface NewMessage {
+  readonly id: string;
+  /** JSON, or "". */
+  readonly sender: string;
+  readonly message: string;
+  /** 0: no end. */
+  readonly ttlMs: number;
+  readonly maxMessages: number;
+  readonly overflow: "reject" | "drop-oldest";
+}
+
+/** What to take. */
+export interface TakeRequest {
+  readonly max: number;
+  readonly leaseMs: number;
+  readonly attempts: number;
+  /** Woken with this token if there is nothing now. */
+  readonly wake?: { readonly token: string; readonly withinMs: number };
+}
+
+/** A message as it is in Redis, under a lease. */
+export interface RawMessage {
+  readonly id: string;
+  readonly attempt: string;
+  readonly body: string;
+}
+
+/** How messages stop being handed out. */
+export type Settlement = "done" | "back" | "dead" | "extend";
+
+const MOST_DEAD = 1_000;
+
+/** One mailbox in Redis. */
+export class MailboxStore {
+  readonly redis: Redis;
+  readonly keys: MailboxKeys;
+  readonly wakes: WakeList;
+
+  constructor(redis: Redis, name: string, prefix: string) {
+    checkName("the recipient", name);
+    this.redis = redis;
+    this.keys = mailboxKeys(prefix, name);
+    checkSlots(redis, Object.values(this.keys));
+    this.wakes = wakeListOf(redis, prefix);
+  }
+
+  /** Appends a message. False if the box is full. */
+  async put(message: NewMessage): Promise<boolean> {
+    const { box, leases, waiters } = this.keys;
+    const { id, sender, ttlMs, maxMessages, overflow } = message;
+    const args = [id, sender, message.message, ttlMs, maxMessages, overflow];
+    try {
+      const reply = await this.redis.run(sendScript, [box, leases, waiters], args);
+      const [list, token] = reply[2] as readonly string[];
+      if (list !== undefined) this.wakes.deliver([{ list, message: token as string }]);
+      return Number(reply[0]) >= 0;
+    } catch (error) {
+      throw isReply(error, "OOM") ? new OutOfMemoryError("a message", error) : error;
+    }
+  }
+
+  /** Takes messages under a lease; `leaseEndsMs` is when the next one may come back. */
+  async take(
+    request: TakeRequest,
+  ): Promise<{ leaseEndsMs: number; messages: readonly RawMessage[] }> {
+    const { box, leases, taken, tries, dead, waiters } = this.keys;
+    const { max, leaseMs, attempts, wake } = request;
+    const who = wake === undefined ? "" : `${this.wakes.key} ${wake.token}`;
+    const args = [max, leaseMs, attempts, who, wake?.withinMs ?? 0, MOST_DEAD];
+    const keys = [box, leases, taken, tries, dead, waiters];
+    const [leaseEndsMs, ...flat] = await this.redis.run(takeScript, keys, args);
+    const messages: RawMessage[] = [];
+    for (let i = 0; i + 2 < flat.length; i += 3) {
+      const [id, attempt, body] = flat.slice(i, i + 3) as [string, string, string];
+      messages.push({ id, attempt, body });
+    }
+    return { leaseEndsMs: Number(leaseEndsMs), messages };
+  }
+
+  /** Ends or prolongs leases; says for each message whether its lease was still ours. */
+  async settle(
+    how: Settlement,
+    messages: readonly { readonly id: string; readonly attempt: string }[],
+    leaseMs: number = 0,
+  ): Promise<readonly boolean[]> {
+    const { box, leases, taken, tries, dead } = this.keys;
+    const pairs = messages.flatMap(({ id, attempt }) => [id, attempt]);
+    const keys = [box, leases, taken, tries, dead];
+    const reply = await this.redis.run(settleScript, keys, [how, leaseMs, ...pairs]);
+    return reply.map((ours) => ours === 1);
+  }
+
+  /** Makes a message that cannot be read a dead letter. */
+  async bury(message: { readonly id: string; readonly attempt: string }): Promise<void> {
+    await this.settle("dead", [message], MOST_DEAD);
+  }
+
+  /** Messages that wait, without taking them. */
+  range(first: number, last: number, of: "box" | "dead" = "box"): Promise<readonly string[]> {
+    return this.#ask("LRANGE", this.keys[of], String(first), String(last));
+  }
+
+  async counts(): Promise<{ waiting: number; taken: number; dead: number }> {
+    const [waiting, taken, dead] = await Promise.all([
+      this.#ask<number>("LLEN", this.keys.box),
+      this.#ask<number>("ZCARD", this.keys.leases),
+      this.#ask<number>("LLEN", this.keys.dead),
+    ]);
+    return { waiting, taken, dead };
+  }
+
+  async clear(): Promise<void> {
+    await this.#ask("UNLINK", ...Object.values(this.keys));
+  }
+
+  #ask<T extends Reply>(...command: string[]): Promise<T> {
+    return this.redis.send<T>(command, { repeatable: true, key: this.keys.box });
+  }
+}

@@ -1,0 +1,132 @@
+import { connect, InvalidArgumentError, InvalidOptionError, OverloadedError } from "@ropeway/core";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { afterAll, expect, test } from "vitest";
+import { Mailbox } from "../src/mailbox/index.ts";
+import { mailboxKeys } from "../src/mailbox/keys.ts";
+
+const { server, redis } = await redisForFile();
+const other = await connect(server.url);
+afterAll(() => other.close());
+
+let count = 0;
+const fresh = () => {
+  count += 1;
+  return `box${count}`;
+};
+
+test("messages arrive in order, are acknowledged, and leave nothing", async () => {
+  const name = fresh();
+  const mailbox = new Mailbox<{ n: number }>(redis, name);
+  for (let n = 0; n < 5; n++) await mailbox.send({ n }, { sender: "joe" });
+  expect((await mailbox.peek({ limit: 2 })).items.map(({ message }) => message.n)).toEqual([0, 1]);
+  const { cursor } = await mailbox.peek({ limit: 2 });
+  expect((await mailbox.peek({ limit: 3, cursor: cursor as string })).items).toHaveLength(3);
+  const got = await new Mailbox<{ n: number }>(other, name).receive({ max: 10 });
+  expect(got.map(({ message }) => message.n)).toEqual([0, 1, 2, 3, 4]);
+  expect(got[0]).toMatchObject({ sender: "joe", attempt: 1 });
+  expect(Math.abs((got[0]?.sentAt ?? 0) - Date.now())).toBeLessThan(60_000);
+  expect(await mailbox.counts()).toEqual({ waiting: 0, taken: 5, dead: 0 });
+  expect(await mailbox.acknowledge(got)).toEqual([true, true, true, true, true]);
+  expect(await server.command("EXISTS", ...Object.values(mailboxKeys("", name)))).toBe(0);
+});
+
+test("a receiver that dies loses nothing: its messages come back in order, with their attempt", async () => {
+  const name = fresh();
+  const mailbox = new Mailbox<number>(redis, name, { leaseMs: 60 });
+  for (let n = 0; n < 4; n++) await mailbox.send(n);
+  const dead = await mailbox.receive({ max: 3 });
+  const back = await eventually(async () => {
+    const got = await mailbox.receive({ max: 10, waitMs: 2_000 });
+    if (got.length < 3) {
+      await Promise.all(got.map((delivery) => delivery.release()));
+      throw new Error("not back yet");
+    }
+    return got;
+  });
+  expect(back.map(({ message }) => message)).toEqual([0, 1, 2, 3]);
+  expect(back[0]?.attempt).toBe(2);
+  expect(dead[0]?.signal.aborted).toBe(true);
+  expect(await dead[0]?.acknowledge()).toBe(false);
+  await Promise.all(back.map((delivery) => delivery.extend(5_000)));
+  expect(await mailbox.acknowledge(back)).toEqual([true, true, true, true]);
+});
+
+test("an idle receiver is woken by a message, also by one that another program pushes", async () => {
+  const name = fresh();
+  const mailbox = new Mailbox<unknown>(redis, name);
+  const receiving = mailbox.receive({ waitMs: 10_000 });
+  await eventually(async () =>
+    expect(await server.command("EXISTS", mailboxKeys("", name).waiters)).toBe(1),
+  );
+  await new Mailbox(other, name).send("ours");
+  const [ours] = await receiving;
+  expect(ours?.message).toBe("ours");
+  await ours?.acknowledge();
+  const again = mailbox.receive({ waitMs: 10_000 });
+  await server.command("RPUSH", `mailbox:${name}`, '{"to":"you"}');
+  const [foreign] = await again;
+  expect(foreign).toMatchObject({ message: { to: "you" }, sender: undefined, sentAt: undefined });
+  await foreign?.acknowledge();
+});
+
+test("listen yields until the signal aborts", async () => {
+  const mailbox = new Mailbox<number>(redis, fresh());
+  const controller = new AbortController();
+  const seen: number[] = [];
+  for (let n = 0; n < 3; n++) await mailbox.send(n);
+  for await (const delivery of mailbox.listen({ signal: controller.signal })) {
+    seen.push(delivery.message);
+    await delivery.acknowledge();
+    if (seen.length === 3) controller.abort();
+  }
+  expect(seen).toEqual([0, 1, 2]);
+});
+
+test("a full box refuses, or drops its oldest; messages that are over make room", async () => {
+  const name = fresh();
+  const small = new Mailbox<number>(redis, name, { maxMessages: 2 });
+  await small.send(1, { ttlMs: 1 });
+  await small.send(2);
+  await eventually(() => small.send(3));
+  await expect(small.send(4)).rejects.toThrow(OverloadedError);
+  await new Mailbox<number>(redis, name, { maxMessages: 2, overflow: "drop-oldest" }).send(5);
+  const got = await small.receive({ max: 5 });
+  expect(got.map(({ message }) => message)).toEqual([3, 5]);
+  await expect(small.send(6)).rejects.toThrow(OverloadedError); // those handed out count
+  await small.acknowledge(got);
+});
+
+test("a message whose time is over is not handed out", async () => {
+  const mailbox = new Mailbox<number>(redis, fresh());
+  await mailbox.send(1, { ttlMs: 5 });
+  await mailbox.send(2);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const got = await mailbox.receive({ max: 5 });
+  expect(got.map(({ message }) => message)).toEqual([2]);
+  await mailbox.acknowledge(got);
+});
+
+test("what comes back too often, or is no JSON, becomes a dead letter", async () => {
+  const name = fresh();
+  const mailbox = new Mailbox<number>(redis, name, { leaseMs: 10, attempts: 2 });
+  await mailbox.send(7);
+  await server.command("RPUSH", `mailbox:${name}`, "no json");
+  await eventually(async () => {
+    await mailbox.receive({ max: 5 });
+    expect((await mailbox.counts()).dead).toBe(2);
+  });
+  expect((await mailbox.deadLetters()).items.map(({ message }) => message)).toEqual([7]);
+  await mailbox.clear();
+  expect(await server.command("EXISTS", ...Object.values(mailboxKeys("", name)))).toBe(0);
+});
+
+test("wrong values are refused", async () => {
+  const mailbox = new Mailbox<unknown>(redis, fresh(), { maxMessageBytes: 10 });
+  await expect(mailbox.send(undefined)).rejects.toThrow(InvalidArgumentError);
+  await expect(mailbox.send("x".repeat(20))).rejects.toThrow(InvalidArgumentError);
+  await expect(mailbox.send(1, { ttlMs: -1 })).rejects.toThrow(InvalidOptionError);
+  await expect(mailbox.receive({ max: 0 })).rejects.toThrow(InvalidOptionError);
+  await expect(mailbox.peek({ cursor: "x" })).rejects.toThrow(InvalidArgumentError);
+  expect(() => new Mailbox(redis, "x", { leaseMs: Number.NaN })).toThrow(InvalidOptionError);
+});
