@@ -1,4 +1,13 @@
 /** Public door of sync. */
+
+export {
+  type Dumpable,
+  type DumpedValue,
+  dumpPayload,
+  footerVersion,
+  lowestVersion,
+  readDump,
+} from "./dump/payload.ts";
 export type { DiscardedRecord } from "./error-budget.ts";
 export {
   AofFormatError,
@@ -41,8 +50,12 @@ export {
   type RdbSlot,
   type RdbSlotImport,
 } from "./rdb/entry.ts";
+export type { RdbReaderOptions } from "./rdb/options.ts";
+export { RdbReader } from "./rdb/reader.ts";
 export { type SyncEvents, SyncTask } from "./task.ts";
 export type { Transform, TransformInput, TransformResult } from "./transform.ts";
+export { decodeValue, type RawValue } from "./value/decode.ts";
+export { digestOf, ValueDigest } from "./value/digest.ts";
 export type {
   ArrayPart,
   HashPart,

@@ -1,0 +1,131 @@
+/**
+ * The CRC64 of RDB files and DUMP payloads: Jones polynomial, reflected, initial value 0, no final xor.
+ *
+ * JavaScript has no 64-bit integers that are fast, so a checksum is two 32-bit halves. Eight bytes are
+ * taken at a time ("slicing by 8"): table k holds the effect of a byte that k more bytes follow.
+ */
+
+/** The reflected polynomial 0x95AC9329AC4BC9B5. */
+const POLYNOMIAL_LOW = 0xac4bc9b5 | 0;
+const POLYNOMIAL_HIGH = 0x95ac9329 | 0;
+const SLICES = 8;
+
+const LOW = new Int32Array(SLICES * 256);
+const HIGH = new Int32Array(SLICES * 256);
+
+for (let byte = 0; byte < 256; byte++) {
+  let low = byte;
+  let high = 0;
+  for (let bit = 0; bit < 8; bit++) {
+    const odd = low & 1;
+    low = (low >>> 1) | (high << 31);
+    high >>>= 1;
+    if (odd) {
+      low ^= POLYNOMIAL_LOW;
+      high ^= POLYNOMIAL_HIGH;
+    }
+  }
+  LOW[byte] = low;
+  HIGH[byte] = high;
+}
+for (let at = 256; at < SLICES * 256; at++) {
+  const low = LOW[at - 256] as number;
+  const high = HIGH[at - 256] as number;
+  const byte = low & 0xff;
+  LOW[at] = ((low >>> 8) | (high << 24)) ^ (LOW[byte] as number);
+  HIGH[at] = (high >>> 8) ^ (HIGH[byte] as number);
+}
+
+/** A running checksum. */
+export class Crc64 {
+  /** The lower 32 bits, signed. */
+  low = 0;
+  /** The upper 32 bits, signed. */
+  high = 0;
+
+  reset(): this {
+    this.low = 0;
+    this.high = 0;
+    return this;
+  }
+
+  /** Adds the bytes from `start` to `end`. */
+  update(bytes: Uint8Array, start: number = 0, end: number = bytes.length): this {
+    let low = this.low;
+    let high = this.high;
+    let at = start;
+    for (const last = end - 7; at < last; at += 8) {
+      const a =
+        low ^
+        ((bytes[at] as number) |
+          ((bytes[at + 1] as number) << 8) |
+          ((bytes[at + 2] as number) << 16) |
+          ((bytes[at + 3] as number) << 24));
+      const b =
+        high ^
+        ((bytes[at + 4] as number) |
+          ((bytes[at + 5] as number) << 8) |
+          ((bytes[at + 6] as number) << 16) |
+          ((bytes[at + 7] as number) << 24));
+      const t7 = 1792 | (a & 0xff);
+      const t6 = 1536 | ((a >>> 8) & 0xff);
+      const t5 = 1280 | ((a >>> 16) & 0xff);
+      const t4 = 1024 | (a >>> 24);
+      const t3 = 768 | (b & 0xff);
+      const t2 = 512 | ((b >>> 8) & 0xff);
+      const t1 = 256 | ((b >>> 16) & 0xff);
+      const t0 = b >>> 24;
+      low =
+        (LOW[t7] as number) ^
+        (LOW[t6] as number) ^
+        (LOW[t5] as number) ^
+        (LOW[t4] as number) ^
+        (LOW[t3] as number) ^
+        (LOW[t2] as number) ^
+        (LOW[t1] as number) ^
+        (LOW[t0] as number);
+      high =
+        (HIGH[t7] as number) ^
+        (HIGH[t6] as number) ^
+        (HIGH[t5] as number) ^
+        (HIGH[t4] as number) ^
+        (HIGH[t3] as number) ^
+        (HIGH[t2] as number) ^
+        (HIGH[t1] as number) ^
+        (HIGH[t0] as number);
+    }
+    for (; at < end; at++) {
+      const byte = (low ^ (bytes[at] as number)) & 0xff;
+      low = ((low >>> 8) | (high << 24)) ^ (LOW[byte] as number);
+      high = (high >>> 8) ^ (HIGH[byte] as number);
+    }
+    this.low = low;
+    this.high = high;
+    return this;
+  }
+
+  /** Writes the eight bytes of the checksum, lowest first, as files and payloads have them. */
+  write(target: Buffer, at: number): void {
+    target.writeInt32LE(this.low, at);
+    target.writeInt32LE(this.high, at + 4);
+  }
+
+  /** Whether the eight bytes at `at` are this checksum. */
+  matches(bytes: Buffer, at: number): boolean {
+    return bytes.readInt32LE(at) === this.low && bytes.readInt32LE(at + 4) === this.high;
+  }
+
+  /** Sixteen hexadecimal digits, highest first. */
+  toString(): string {
+    return hex(this.high) + hex(this.low);
+  }
+}
+
+/** The checksum in a file or payload as sixteen hexadecimal digits. */
+export function checksumAt(bytes: Buffer, at: number): string {
+  return hex(bytes.readInt32LE(at + 4)) + hex(bytes.readInt32LE(at));
+}
+
+function hex(half: number): string {
+  return (half >>> 0).toString(16).padStart(8, "0");
+}

@@ -1,0 +1,154 @@
+/**
+ * Finds the end of a value without decoding it. This is the hot path of a full sync, so the two common
+ * layouts are plain loops; the rare ones are generators that yield whenever bytes are missing.
+ *
+ * A value larger than the bounds is LARGE: the reader then goes back to its first byte and decodes it in
+ * parts. Whether a value is LARGE never depends on how its bytes are cut into chunks.
+ */
+
+import { walkArray } from "./array-walk.ts";
+import { walkModule } from "./module-walk.ts";
+import { MORE, type RdbBuffer } from "./rdb-buffer.ts";
+import type { Item, Shape } from "./shape.ts";
+import { walkStream } from "./stream-walk.ts";
+import type { Walk } from "./walk.ts";
+
+/** What a step found: the end of the value, missing bytes, or a bound. */
+export type Skipped = "end" | "more" | "large";
+
+/** The most that a value may have to be handed out whole. */
+export interface RawBounds {
+  readonly maxRawBytes: number;
+  readonly maxRawElements: number;
+}
+
+/** Skips one value after another. */
+export class ValueSkipper {
+  readonly #buffer: RdbBuffer;
+  readonly #bounds: RawBounds;
+  #shape: Shape | undefined;
+  /** Of a counted value: items still to come, -1 before its count. */
+  #items = -1;
+  #walk: Walk | undefined;
+  /** Whether the value has no elements. Servers drop such a key when they load it. */
+  empty = false;
+
+  constructor(buffer: RdbBuffer, bounds: RawBounds) {
+    this.#buffer = buffer;
+    this.#bounds = bounds;
+  }
+
+  /** Begins with a value whose first byte is at the buffer's `pos`. */
+  begin(shape: Shape, type: number): void {
+    this.#shape = shape;
+    this.#items = -1;
+    this.empty = false;
+    this.#buffer.decoded = 0;
+    this.#walk = walkOf(this.#buffer, shape, type);
+  }
+
+  /** Goes on as far as the bytes allow. */
+  step(): Skipped {
+    const shape = this.#shape as Shape;
+    if (shape.layout === "string" || shape.layout === "blob") return this.#string(shape);
+    return shape.layout === "counted" ? this.#counted(shape) : this.#walked();
+  }
+
+  #string(shape: Shape): Skipped {
+    const buffer = this.#buffer;
+    const at = buffer.pos;
+    if (shape.earliest && !buffer.skip(8)) return "more";
+    if (!buffer.head()) {
+      buffer.pos = at;
+      return "more";
+    }
+    if (buffer.size > this.#bounds.maxRawBytes) return "large";
+    if (buffer.skipString()) return "end";
+    buffer.pos = at;
+    return "more";
+  }
+
+  #counted(shape: Shape): Skipped {
+    const buffer = this.#buffer;
+    const element = shape.element as readonly Item[];
+    if (this.#items < 0) {
+      const at = buffer.pos;
+      if (shape.earliest && !buffer.skip(8)) return "more";
+      const count = buffer.count();
+      if (count === MORE) {
+        buffer.pos = at;
+        return "more";
+      }
+      if (count === 0) {
+        this.empty = true;
+        return "end";
+      }
+      if (count > this.#bounds.maxRawElements) return "large";
+      this.#items = count * element.length;
+    }
+    if (!this.#skipItems(element)) return "more";
+    return this.#items > 0 || buffer.decoded > this.#bounds.maxRawBytes ? "large" : "end";
+  }
+
+  /** Skips items until none is left or the bound is crossed; false if bytes are missing. */
+  #skipItems(element: readonly Item[]): boolean {
+    const buffer = this.#buffer;
+    const max = this.#bounds.maxRawBytes;
+    const width = element.length;
+    const uniform =
+      width === 1 || (width === 2 && element[1] === "string" && element[0] !== "length");
+    while (this.#items > 0) {
+      if (uniform) {
+        const wanted = Math.min(this.#items, STRINGS_AT_ONCE);
+        const done = buffer.skipStrings(wanted);
+        this.#items -= done;
+        if (buffer.decoded > max) return true;
+        if (done < wanted) return false;
+        continue;
+      }
+      const step = (width - (this.#items % width)) % width;
+      if (!skipItem(buffer, element[step] as Item)) return false;
+      this.#items--;
+      if (buffer.decoded > max) return true;
+    }
+    return true;
+  }
+
+  #walked(): Skipped {
+    const walk = this.#walk as Walk;
+    for (;;) {
+      const { done } = walk.next();
+      if (done) return this.#buffer.decoded > this.#bounds.maxRawBytes ? "large" : "end";
+      if (this.#buffer.decoded > this.#bounds.maxRawBytes) return "large";
+      if (this.#buffer.want > this.#buffer.end - this.#buffer.start) return "more";
+    }
+  }
+}
+
+const STRINGS_AT_ONCE = 256;
+
+function skipItem(buffer: RdbBuffer, item: Item): boolean {
+  if (item === "string") return buffer.skipString();
+  if (item === "eight") return skipFixed(buffer, 8);
+  if (item === "length") return buffer.length() !== MORE;
+  return skipScore(buffer);
+}
+
+function skipFixed(buffer: RdbBuffer, bytes: number): boolean {
+  if (!buffer.skip(bytes)) return false;
+  buffer.decoded += bytes;
+  return true;
+}
+
+/** A score before RDB 8: one byte that is a length or one of three special values, then digits. */
+function skipScore(buffer: RdbBuffer): boolean {
+  if (buffer.pos >= buffer.end) return buffer.lack(buffer.pos + 1) !== MORE;
+  const length = buffer.bytes[buffer.pos] as number;
+  return buffer.skip(1 + (length >= 253 ? 0 : length));
+}
+
+function walkOf(buffer: RdbBuffer, shape: Shape, type: number): Walk | undefined {
+  if (shape.layout === "stream") return walkStream(buffer, type);
+  if (shape.layout === "module") return walkModule(buffer);
+  return shape.layout === "array" ? walkArray(buffer) : undefined;
+}
