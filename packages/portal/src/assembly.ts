@@ -3,6 +3,7 @@ import { InvalidOptionError, type Redis } from "@ropeway/core";
 import { Authenticator } from "./access/authenticator.ts";
 import { guard } from "./access/guard.ts";
 import { PasswordHasher } from "./access/hasher.ts";
+import { HostGuard } from "./access/host-guard.ts";
 import { Policy } from "./access/permission.ts";
 import { sessionPart } from "./access/session-part.ts";
 import { AccessStore } from "./access/store.ts";
@@ -31,10 +32,14 @@ export interface Assembly {
 
 /** Makes the objects; nothing runs yet. */
 export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly {
-  const { sessionIdleMs, sessionMaxMs, bodyLimit, trustProxy, logger } = options;
+  const { sessionIdleMs, sessionMaxMs, bodyLimit, requestTimeoutMs, trustProxy, logger } = options;
   const store = new AccessStore(redis, new PortalKeys(options.prefix));
   const hasher = new PasswordHasher();
-  const streams = new EventStreams(options.maxStreams);
+  const streams = new EventStreams({
+    most: options.maxStreams,
+    mostOfOne: options.maxStreamsPerAccount,
+    isAllowed: (caller) => authenticator.isValid(caller),
+  });
   const metrics = new PortalMetrics({ redis, streams });
   const authenticator = new Authenticator({
     store,
@@ -44,7 +49,7 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
   });
   // Some parts tell of all parts, so they ask when they are asked.
   const parts: readonly PortalPart[] = [
-    sessionPart({ authenticator, policy: () => policy }),
+    sessionPart({ authenticator, streams, policy: () => policy }),
     ...options.parts,
     healthPart(redis, () => readiness),
     metricsPart(metrics.registry, options.publicMetrics),
@@ -59,12 +64,13 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
   const routes = new RouteTable(policy);
   const plan: AppPlan = {
     parts,
-    guard: guard(authenticator, policy),
+    guard: guard({ authenticator, policy, hosts: new HostGuard([...options.hosts, options.host]) }),
     routes,
     metrics,
     streams,
     logger,
     bodyLimit,
+    requestTimeoutMs,
     trustProxy,
   };
   return { plan, parts, policy, readiness, store, hasher };

@@ -107,12 +107,23 @@ export class ForbiddenError extends RopewayError {
   }
 }
 
-/** A browser sent the write from another site's page. */
+/** The Host header names a host that this port does not serve, as in a DNS rebinding attack. */
+export class UnknownHostError extends RopewayError {
+  constructor(host: string) {
+    super(
+      "UNKNOWN_HOST",
+      `the host ${show(host)} is not served here: add its name to portal.hosts if it is yours`,
+      { details: { host } },
+    );
+  }
+}
+
+/** A browser sent the request from another site's page. */
 export class CrossSiteError extends RopewayError {
   constructor(origin: string) {
     super(
       "CROSS_SITE",
-      `a write from ${show(origin)} is refused: it is not this portal's own page`,
+      `a request from ${show(origin)} is refused: it is not a page of this server`,
       {
         details: { origin },
       },
@@ -140,10 +151,12 @@ export class PasswordConflictError extends RopewayError {
   }
 }
 
-/** More work than we take on at once; it was refused before it began. */
-export class OverloadedError extends RopewayError {
-  constructor(what: string) {
-    super("OVERLOADED", `${what}; try again later`);
+/** One account, or one address on a public route, has as many event streams open as it may. */
+export class TooManyStreamsError extends RopewayError {
+  constructor(most: number) {
+    super("TOO_MANY_STREAMS", `${most} event streams are open already; close one first`, {
+      details: { most },
+    });
   }
 }
 

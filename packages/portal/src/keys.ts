@@ -30,9 +30,19 @@ export class PortalKeys {
     return `${this.#unit}:session:${digest}`;
   }
 
-  /** Hash with a TTL: failed logins of one user from one place: count, until. */
-  loginsOfUser(name: string, place: string): string {
-    return `${this.#unit}:logins:user:${name}:${place}`;
+  /** Hash with a TTL: failed logins of one user, with one password, from one place: count, until. */
+  loginsOfUser(name: string, generation: number | string, place: string): string {
+    return `${this.#unit}:logins:user:${name}:${generation}:${place}`;
+  }
+
+  /** Hash with a TTL: failed logins of one user, with one password, from all places: count, until. */
+  loginsOfAccount(name: string, generation: number | string): string {
+    return `${this.#unit}:logins:account:${name}:${generation}`;
+  }
+
+  /** Hash with a TTL: failed logins in one browser in which the user had signed in: count, until. */
+  loginsOnDevice(device: string): string {
+    return `${this.#unit}:logins:device:${device}`;
   }
 
   /** Hash with a TTL: failed logins from one place: count, until. */

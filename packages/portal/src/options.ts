@@ -24,6 +24,13 @@ export interface PortalOptions {
   readonly prefix?: string;
   /** The largest request body in bytes; a larger one is answered with 413. @default 1048576 */
   readonly bodyLimit?: number;
+  /** How long a client may take to send a request, body included; then 408. @default 60000 */
+  readonly requestTimeoutMs?: number;
+  /**
+   * The names by which clients reach the portal, such as "portal.example.com". Loopback names and IP
+   * addresses are always served, other names are refused; "*" allows every name. @default []
+   */
+  readonly hosts?: readonly string[];
   /**
    * Whose X-Forwarded-For and -Proto are believed: true for anyone's (only behind a proxy that sets
    * them), or addresses and networks such as "10.0.0.0/8, 127.0.0.1". @default false
@@ -41,8 +48,10 @@ export interface PortalOptions {
   readonly sessionMaxMs?: number;
   /** Whether /metrics is served to anyone; if not, it needs metrics:view. @default true */
   readonly publicMetrics?: boolean;
-  /** How many event streams may be open at once. @default 1000 */
+  /** The maximum number of event streams that are open at once. @default 500 */
   readonly maxStreams?: number;
+  /** The maximum number of event streams of one account; on public routes, of one address. @default 32 */
+  readonly maxStreamsPerAccount?: number;
   /** More abilities, besides the built-in ones. @default [] */
   readonly parts?: readonly PortalPart[];
   /** The name of the account that the first start creates. @default "admin" */
@@ -61,6 +70,11 @@ const table: OptionTable<PortalOptions> = {
   port: { default: 0, rule: integer(0, 65_535) },
   prefix: { default: "ropeway", rule: text },
   bodyLimit: { default: 1_048_576, rule: integer(1) },
+  requestTimeoutMs: { default: 60_000, rule: milliseconds(1) },
+  hosts: {
+    default: [],
+    rule: satisfying('a list of host names, without ports, or "*"', areHosts),
+  },
   trustProxy: {
     default: false,
     rule: satisfying(
@@ -74,7 +88,8 @@ const table: OptionTable<PortalOptions> = {
   sessionIdleMs: { default: 30 * 60_000, rule: integer(1_000) },
   sessionMaxMs: { default: 12 * 3_600_000, rule: integer(1_000) },
   publicMetrics: { default: true, rule: flag },
-  maxStreams: { default: 1_000, rule: integer(1) },
+  maxStreams: { default: 500, rule: integer(1) },
+  maxStreamsPerAccount: { default: 32, rule: integer(1) },
   parts: {
     default: [],
     rule: satisfying("a list of parts", Array.isArray),
@@ -108,6 +123,13 @@ function isLogger(value: unknown): boolean {
     typeof value === "object" &&
     value !== null &&
     methods.every((name) => typeof (value as Record<string, unknown>)[name] === "function")
+  );
+}
+
+function areHosts(value: unknown): value is readonly string[] {
+  return (
+    Array.isArray(value) &&
+    value.every((host) => typeof host === "string" && /^(\*|[a-z0-9._-]{1,253})$/i.test(host))
   );
 }
 

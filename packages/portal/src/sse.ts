@@ -13,6 +13,7 @@
  *          +-- the client does not read what it is sent        or listener is left
  *          +-- the stream is old: the client comes back
  *          |   with Last-Event-ID and shows again who it is
+ *          +-- its session ended: at once if it was this portal that ended it, else within a heartbeat
  *          +-- the portal closes: the client is told when to come back
  *
  * Back-pressure: send() resolves when there is room again. A producer that does not wait for it can
@@ -20,10 +21,12 @@
  * which keep proxies from cutting the connection and find clients that are gone.
  */
 import { PassThrough } from "node:stream";
-import { AbortedError } from "@ropeway/core";
+import { AbortedError, OverloadedError } from "@ropeway/core";
 import { within } from "@ropeway/core/internal";
 import type { FastifyReply } from "fastify";
-import { InvalidEventError, OverloadedError } from "./errors.ts";
+import type { Caller } from "./access/authenticator.ts";
+import { placeOf } from "./access/place.ts";
+import { InvalidEventError, TooManyStreamsError } from "./errors.ts";
 
 /** One event; `data` that is not a text is sent as JSON. */
 export interface StreamEvent {
@@ -78,6 +81,9 @@ export function serveEvents(
 export class EventStream {
   /** The id of the last event that the client has seen, if it was here before. */
   readonly lastEventId: string | undefined;
+  /** Who opened it; null on a public route. */
+  readonly caller: Caller | null;
+  readonly #isAllowed: (caller: Caller) => Promise<boolean>;
   readonly #options: Required<EventStreamOptions>;
   readonly #output = new PassThrough();
   readonly #abort = new AbortController();
@@ -85,8 +91,11 @@ export class EventStream {
   readonly #retirement: NodeJS.Timeout;
   #draining: Promise<void> | undefined;
 
-  constructor(reply: FastifyReply, options: Required<EventStreamOptions>) {
+  constructor(reply: FastifyReply, plan: EventStreamPlan) {
+    const { options, isAllowed } = plan;
     this.#options = options;
+    this.#isAllowed = isAllowed;
+    this.caller = reply.request.caller;
     const given = reply.request.headers["last-event-id"];
     this.lastEventId = typeof given === "string" && given !== "" ? given : undefined;
     this.#heartbeat = setInterval(() => this.#beat(), options.heartbeatMs).unref();
@@ -109,7 +118,7 @@ export class EventStream {
     if (this.#output.write(text)) return;
     if (this.#output.writableLength > MOST_BUFFERED) {
       this.#giveUp();
-      throw new OverloadedError("an event stream's client reads too slowly");
+      throw new OverloadedError("an event stream", "its client reads too slowly");
     }
     // All who wait share one wait.
     this.#draining ??= this.#drained().finally(() => {
@@ -141,6 +150,12 @@ export class EventStream {
 
   #beat(): void {
     if (!this.#output.writableNeedDrain) this.#output.write(":\n\n");
+    if (this.caller === null) return;
+    // A Redis that is away says nothing about the session.
+    this.#isAllowed(this.caller).then(
+      (allowed) => allowed || this.close(),
+      () => {},
+    );
   }
 
   /** What is in the buffer will not be read: end without it. */
@@ -156,14 +171,31 @@ export class EventStream {
   }
 }
 
+/** What a stream is made with. */
+interface EventStreamPlan {
+  readonly options: Required<EventStreamOptions>;
+  isAllowed(caller: Caller): Promise<boolean>;
+}
+
+/** How many streams may be open, and for whom. */
+export interface EventStreamsPlan {
+  /** At once, in all. */
+  readonly most: number;
+  /** At once, for one account; on public routes, for one address. */
+  readonly mostOfOne: number;
+  /** Whether the caller of a stream could still open it: asked at each heartbeat. */
+  isAllowed(caller: Caller): Promise<boolean>;
+}
+
 /** All streams of a portal. */
 export class EventStreams {
-  readonly #most: number;
-  readonly #open = new Set<EventStream>();
+  readonly #plan: EventStreamsPlan;
+  readonly #open = new Map<EventStream, string>();
+  readonly #counts = new Map<string, number>();
   #closed = false;
 
-  constructor(most: number) {
-    this.#most = most;
+  constructor(plan: EventStreamsPlan) {
+    this.#plan = plan;
   }
 
   get size(): number {
@@ -171,20 +203,55 @@ export class EventStreams {
   }
 
   open(reply: FastifyReply, options: Required<EventStreamOptions>): EventStream {
-    if (this.#closed) throw new OverloadedError("the portal is shutting down");
-    if (this.#open.size >= this.#most) {
-      throw new OverloadedError(`there are ${this.#most} event streams already`);
+    if (this.#closed) throw new OverloadedError("the portal", "it is shutting down");
+    const { most, mostOfOne, isAllowed } = this.#plan;
+    if (this.#open.size >= most) {
+      throw new OverloadedError("the portal", `${most} event streams are open`);
     }
-    const stream = new EventStream(reply, options);
-    this.#open.add(stream);
-    stream.signal.addEventListener("abort", () => this.#open.delete(stream), { once: true });
+    const { caller, ip } = reply.request;
+    const owner = caller === null ? `from ${placeOf(ip)}` : `of ${caller.account.username}`;
+    const count = this.#counts.get(owner) ?? 0;
+    if (count >= mostOfOne) throw new TooManyStreamsError(mostOfOne);
+    const stream = new EventStream(reply, { options, isAllowed });
+    this.#open.set(stream, owner);
+    this.#counts.set(owner, count + 1);
+    stream.signal.addEventListener("abort", () => this.#forget(stream), { once: true });
     return stream;
+  }
+
+  /** Ends the streams of a session that is over. */
+  endSession(token: string): void {
+    this.#endWhere((caller) => caller.session?.token === token);
+  }
+
+  /** Ends the streams of an account whose password changed, except those of the session that stays. */
+  endAccount(username: string, keptToken: string | undefined): void {
+    this.#endWhere(({ account, session }) => {
+      return (
+        account.username === username && (session === undefined || session.token !== keptToken)
+      );
+    });
   }
 
   /** Ends every stream and opens no more. */
   close(): void {
     this.#closed = true;
-    for (const stream of this.#open) stream.close();
+    for (const stream of this.#open.keys()) stream.close();
+  }
+
+  #endWhere(isOver: (caller: Caller) => boolean): void {
+    for (const stream of this.#open.keys()) {
+      if (stream.caller !== null && isOver(stream.caller)) stream.close();
+    }
+  }
+
+  #forget(stream: EventStream): void {
+    const owner = this.#open.get(stream);
+    if (owner === undefined) return;
+    this.#open.delete(stream);
+    const left = (this.#counts.get(owner) ?? 1) - 1;
+    if (left > 0) this.#counts.set(owner, left);
+    else this.#counts.delete(owner);
   }
 }
 

@@ -2,8 +2,9 @@ import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { Authenticator, type LoginOutcome } from "../src/access/authenticator.ts";
+import { newDevice } from "../src/access/device.ts";
 import { PasswordHasher } from "../src/access/hasher.ts";
-import { AccessStore } from "../src/access/store.ts";
+import { AccessStore, type Account } from "../src/access/store.ts";
 import { PortalKeys } from "../src/keys.ts";
 
 // The real cost would only make the tests slow; portals use it in the other files.
@@ -42,7 +43,7 @@ test("after five wrong passwords none is looked at for a while, not even a right
 });
 
 test("each further wrong password doubles the wait, and a right one forgets them all", async () => {
-  const key = keys.loginsOfUser("admin", "c");
+  const key = keys.loginsOfUser("admin", 1, "c");
   const now = async () => {
     const [seconds, micros] = (await server.command("TIME")) as string[];
     return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
@@ -78,11 +79,51 @@ test("one place cannot try many users", async () => {
   await expect(wrong("e", "user51")).rejects.toMatchObject({ code: "TOO_MANY_LOGINS" });
 });
 
+test("one user cannot be tried from many places without slowing down, and never for long", async () => {
+  await store.changePassword(await right("many"), await hasher.hash(PASSWORD)); // starts afresh
+  const generation = (await store.account("admin"))?.generation ?? 0;
+  for (let i = 0; i < 100; i++) await expect(wrong(`many${i}`)).rejects.toThrow("wrong");
+  await expect(right("elsewhere")).rejects.toMatchObject({ code: "TOO_MANY_LOGINS" });
+  const key = keys.loginsOfAccount("admin", generation);
+  await server.command("HSET", key, "count", "500", "until", "0");
+  await expect(wrong("many")).rejects.toMatchObject({ code: "LOGIN_FAILED" });
+  const [seconds] = (await server.command("TIME")) as string[];
+  const until = Number(await server.command("HGET", key, "until"));
+  expect(until).toBeLessThanOrEqual((Number(seconds) + 61) * 1_000);
+  // On a device that is known, the owner gets in all the same.
+  const account = (await store.account("admin")) as Account;
+  const credentials = { username: "admin", place: "elsewhere", device: newDevice(account) };
+  await authenticator.checkPassword({ ...credentials, password: PASSWORD });
+  // A device has a bound of its own, and one of another account or password is not known.
+  const guess = () => authenticator.checkPassword({ ...credentials, password: "wrong" });
+  for (let i = 0; i < 5; i++) await expect(guess()).rejects.toMatchObject({ code: "LOGIN_FAILED" });
+  await expect(guess()).rejects.toMatchObject({ code: "TOO_MANY_LOGINS" });
+  const stranger = newDevice({ ...account, passwordHash: "another" });
+  await expect(
+    authenticator.checkPassword({ ...credentials, device: stranger, password: PASSWORD }),
+  ).rejects.toMatchObject({ code: "TOO_MANY_LOGINS" });
+});
+
+test("a new password clears the account's throttles", async () => {
+  await store.changePassword(
+    (await store.account("admin")) as Account,
+    await hasher.hash(PASSWORD),
+  );
+  for (let i = 0; i < 5; i++) await expect(wrong("reset")).rejects.toThrow("wrong");
+  await expect(right("reset")).rejects.toMatchObject({ code: "TOO_MANY_LOGINS" });
+  await store.changePassword(
+    (await store.account("admin")) as Account,
+    await hasher.hash(PASSWORD),
+  );
+  await right("reset");
+});
+
 test("right passwords do not count against their place, and counts lapse after an hour", async () => {
   for (let i = 0; i < 60; i++) await right("f");
   expect(await server.command("EXISTS", keys.loginsFrom("f"))).toBe(0);
   await expect(wrong("f")).rejects.toThrow();
-  for (const key of [keys.loginsFrom("f"), keys.loginsOfUser("admin", "f")]) {
+  const generation = (await store.account("admin"))?.generation ?? 0;
+  for (const key of [keys.loginsFrom("f"), keys.loginsOfUser("admin", generation, "f")]) {
     expect(await server.command("PTTL", key)).toBeGreaterThan(3_500_000);
   }
 });

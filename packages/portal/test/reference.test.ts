@@ -114,7 +114,9 @@ test("docs/reference/wire/portal.md lists every key", () => {
     keys.users(),
     keys.user("{name}"),
     keys.session("{digest}"),
-    keys.loginsOfUser("{name}", "{place}"),
+    keys.loginsOfUser("{name}", "{generation}", "{place}"),
+    keys.loginsOfAccount("{name}", "{generation}"),
+    keys.loginsOnDevice("{device}"),
     keys.loginsFrom("{place}"),
   ].map((key) => key.replace("p:{portal}:", ""));
   const documented = [...read("wire/portal.md").matchAll(/^\| `([\w:{}]+)` \| (?:set|hash)/gm)];

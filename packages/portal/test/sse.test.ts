@@ -155,7 +155,7 @@ async function deafClient(): Promise<Socket> {
   socket.on("error", () => undefined);
   await once(socket, "connect");
   socket.pause();
-  socket.write("GET /events HTTP/1.1\r\nhost: x\r\n\r\n");
+  socket.write("GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n");
   return socket;
 }
 

@@ -15,6 +15,7 @@ const OPTIONS: Readonly<Record<string, SettingKey>> = {
   host: "portal.host",
   prefix: "prefix",
   targets: "queue.targets",
+  hosts: "portal.hosts",
   trustProxy: "portal.trustProxy",
   adminPassword: "portal.adminPassword",
 };
@@ -48,6 +49,7 @@ function portalOptions(settings: LoadedSettings): PortalOptions {
   return {
     host: values["portal.host"],
     prefix: values.prefix,
+    hosts: values["portal.hosts"],
     trustProxy: proxies.length === 0 ? false : proxies.join(","),
     publicMetrics: values["portal.publicMetrics"],
     adminPassword: secretOf(settings, "portal.adminPassword", "portal.adminPasswordFile"),

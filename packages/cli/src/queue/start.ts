@@ -53,7 +53,14 @@ export async function startQueue(plan: PartPlan): Promise<StartedQueue | undefin
       const token = secretOf(settings, "queue.token", "queue.tokenFile");
       const tokens = token === undefined ? [] : [token];
       const service = await listenOn({ ...plan, key: "queue.port" }, (port) =>
-        QueueService.start(queue, { host, port, tokens, targets, logger }),
+        QueueService.start(queue, {
+          host,
+          port,
+          hosts: values["portal.hosts"],
+          tokens,
+          targets,
+          logger,
+        }),
       );
       const close = () => service.close().then(closeAll); // no new pushes while the last are sent
       return { url: service.url, targets, [Symbol.asyncDispose]: close };

@@ -27,6 +27,7 @@ export interface Settings {
   readonly "redis.keyFile": string | undefined;
   readonly "portal.host": string;
   readonly "portal.port": number;
+  readonly "portal.hosts": readonly string[];
   readonly "portal.trustProxy": readonly string[];
   readonly "portal.publicMetrics": boolean;
   readonly "portal.adminPassword": string | undefined;
@@ -122,6 +123,11 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     env: "ROPEWAY_PORT",
     flag: "--port",
     doc: "The port of the portal. Unless it is set, a busy 7480 makes `ropeway up` choose another; 0 is any free one.",
+  },
+  "portal.hosts": {
+    kind: listKind,
+    default: [],
+    doc: "Host names by which clients reach the portal and the merge queue, such as portal.example.com. Loopback names and IP addresses are always served, other names are refused (DNS rebinding); * allows every name.",
   },
   "portal.trustProxy": {
     kind: listKind,

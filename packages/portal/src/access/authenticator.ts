@@ -16,8 +16,9 @@ import {
   UnauthenticatedError,
 } from "../errors.ts";
 import { usernameOf } from "./credentials.ts";
+import { deviceOf } from "./device.ts";
 import type { PasswordHasher } from "./hasher.ts";
-import type { AccessStore, Account, SessionLife } from "./store.ts";
+import type { AccessStore, Account, LoginAttempt, SessionLife } from "./store.ts";
 
 /** Who a request comes from. */
 export interface Caller {
@@ -33,6 +34,8 @@ export interface Credentials {
   readonly password: string;
   /** Where they try it from; see place.ts. */
   readonly place: string;
+  /** The device cookie of their browser; see device.ts. */
+  readonly device?: string | undefined;
 }
 
 /** What an authenticator works with. */
@@ -80,15 +83,22 @@ export class Authenticator {
   }
 
   /** The account with this name and password; slow, throttled, and silent about which was wrong. */
-  async checkPassword({ username, password, place }: Credentials): Promise<Account> {
+  async checkPassword(credentials: Credentials): Promise<Account> {
     const { store, hasher, onLogin } = this.#plan;
-    const name = usernameOf(username);
-    const waitMs = await store.beginLogin(name ?? "?", place);
+    const { password, place } = credentials;
+    const name = usernameOf(credentials.username);
+    const account = name === undefined ? undefined : await store.account(name);
+    const attempt: LoginAttempt = {
+      username: name ?? "?",
+      generation: account?.generation ?? 0,
+      place,
+      device: account && deviceOf(credentials.device, account),
+    };
+    const waitMs = await store.beginLogin(attempt);
     if (waitMs > 0) {
       onLogin("throttled");
       throw new TooManyLoginsError(waitMs);
     }
-    const account = name === undefined ? undefined : await store.account(name);
     const right =
       account === undefined
         ? await hasher.verifyNobody(password)
@@ -97,7 +107,7 @@ export class Authenticator {
       onLogin("failed");
       throw new LoginFailedError();
     }
-    await store.endLogin(account.username, place);
+    await store.endLogin(attempt);
     onLogin("passed");
     return this.#refreshHash(account, password);
   }
@@ -107,6 +117,15 @@ export class Authenticator {
     const token = `rws_${randomBytes(32).toString("base64url")}`;
     const expiresAt = await this.#plan.store.openSession(token, account, this.#plan.life);
     return { token, expiresAt };
+  }
+
+  /** Whether the caller would still be let in; does not keep its session from being idle. */
+  async isValid({ account, session }: Caller): Promise<boolean> {
+    const { store } = this.#plan;
+    const current = await store.account(account.username);
+    if (session === undefined) return current?.passwordHash === account.passwordHash;
+    const stored = await store.session(session.token);
+    return stored !== undefined && stored.generation === current?.generation;
   }
 
   /** Ends the caller's session, if it has one. */

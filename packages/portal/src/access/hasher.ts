@@ -5,7 +5,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { hash, parseOptions, verify } from "@node-rs/argon2";
-import { OverloadedError } from "../errors.ts";
+import { OverloadedError } from "@ropeway/core";
 
 /** What a hash costs: KiB of memory, passes over it, lanes. */
 export interface HashCost {
@@ -57,7 +57,8 @@ export class PasswordHasher {
 
   async #bounded<T>(work: () => Promise<T>): Promise<T> {
     if (this.#running >= PARALLEL) {
-      if (this.#queue.length >= WAITING) throw new OverloadedError("too many logins at once");
+      if (this.#queue.length >= WAITING)
+        throw new OverloadedError("the portal", "too many logins at once");
       await new Promise<void>((resolve) => this.#queue.push(resolve)); // its place was kept for us
     } else {
       this.#running += 1;

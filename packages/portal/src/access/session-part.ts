@@ -4,7 +4,9 @@ import { z } from "zod";
 import { Login, OpenedSession, PasswordChange, Session } from "../contract.ts";
 import { clearCookie, readCookie, setCookie } from "../http/cookie.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
+import type { EventStreams } from "../sse.ts";
 import type { Authenticator, Caller } from "./authenticator.ts";
+import { deviceCookie, newDevice } from "./device.ts";
 import { callerOf } from "./guard.ts";
 import { needs, type Policy } from "./permission.ts";
 import { placeOf } from "./place.ts";
@@ -15,11 +17,12 @@ const NO_BODY = z.undefined().describe("Done.");
 /** What the part needs; the policy knows every part's permissions and so comes last. */
 export interface SessionPartPlan {
   readonly authenticator: Authenticator;
+  readonly streams: EventStreams;
   policy(): Policy;
 }
 
 /** The part for sessions. */
-export function sessionPart({ authenticator, policy }: SessionPartPlan): PortalPart {
+export function sessionPart({ authenticator, streams, policy }: SessionPartPlan): PortalPart {
   const sessionOf = ({ account, via, session }: Caller): Session => ({
     username: account.username,
     role: account.role,
@@ -47,8 +50,8 @@ export function sessionPart({ authenticator, policy }: SessionPartPlan): PortalP
         },
         (request) => sessionOf(callerOf(request)),
       );
-      addLogout(app, authenticator);
-      addPasswordChange(app, authenticator);
+      addLogout(app, authenticator, streams);
+      addPasswordChange(app, authenticator, streams);
     },
   };
 }
@@ -66,14 +69,22 @@ function addLogin(
     },
     async (request, reply) => {
       const { username, password, as = "cookie" } = request.body;
-      const credentials = { username, password, place: placeOf(request.ip) };
-      const account = await authenticator.checkPassword(credentials);
+      const account = await authenticator.checkPassword({
+        username,
+        password,
+        place: placeOf(request.ip),
+        device: readCookie(request.headers.cookie, deviceCookie(request).name),
+      });
       const session = await authenticator.open(account);
       const via = as === "token" ? "bearer" : "cookie";
       if (as === "cookie") {
         const { name, attributes } = sessionCookie(request);
         const expires = new Date(session.expiresAt);
-        reply.header("set-cookie", setCookie(name, session.token, { ...attributes, expires }));
+        const device = deviceCookie(request);
+        reply.header("set-cookie", [
+          setCookie(name, session.token, { ...attributes, expires }),
+          setCookie(device.name, newDevice(account), device.attributes),
+        ]);
       }
       const opened = sessionOf({ account, via, session });
       return reply.code(201).send(as === "token" ? { ...opened, token: session.token } : opened);
@@ -81,7 +92,7 @@ function addLogin(
   );
 }
 
-function addLogout(app: PortalApp, authenticator: Authenticator): void {
+function addLogout(app: PortalApp, authenticator: Authenticator, streams: EventStreams): void {
   app.delete(
     "/api/session",
     {
@@ -89,7 +100,9 @@ function addLogout(app: PortalApp, authenticator: Authenticator): void {
       schema: { summary: "Sign out", response: { 204: NO_BODY } },
     },
     async (request, reply) => {
-      await authenticator.end(callerOf(request));
+      const caller = callerOf(request);
+      await authenticator.end(caller);
+      if (caller.session !== undefined) streams.endSession(caller.session.token);
       const { name, attributes } = sessionCookie(request);
       if (readCookie(request.headers.cookie, name) !== undefined) {
         reply.header("set-cookie", clearCookie(name, attributes));
@@ -99,7 +112,11 @@ function addLogout(app: PortalApp, authenticator: Authenticator): void {
   );
 }
 
-function addPasswordChange(app: PortalApp, authenticator: Authenticator): void {
+function addPasswordChange(
+  app: PortalApp,
+  authenticator: Authenticator,
+  streams: EventStreams,
+): void {
   app.put(
     "/api/session/password",
     {
@@ -115,11 +132,17 @@ function addPasswordChange(app: PortalApp, authenticator: Authenticator): void {
       const caller = callerOf(request);
       const { current, next } = request.body;
       await authenticator.changePassword(caller, credentialsOf(request, caller, current), next);
+      streams.endAccount(caller.account.username, caller.session?.token);
       return reply.code(204).send();
     },
   );
 }
 
 function credentialsOf(request: FastifyRequest, { account }: Caller, password: string) {
-  return { username: account.username, password, place: placeOf(request.ip) };
+  return {
+    username: account.username,
+    password,
+    place: placeOf(request.ip),
+    device: readCookie(request.headers.cookie, deviceCookie(request).name),
+  };
 }

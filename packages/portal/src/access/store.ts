@@ -32,16 +32,37 @@ export interface AccountInfo {
   readonly passwordAt: number;
 }
 
-/** How failed logins slow down the next ones. */
-export const THROTTLE = {
-  firstWaitMs: 1_000,
-  longestWaitMs: 900_000,
-  forgetAfterMs: 3_600_000,
-  /** Wrong passwords that one user may have from one place before waiting. */
-  freeOfUser: 5,
-  /** Wrong passwords, of whatever users, that one place may have before waiting. */
-  freeFromPlace: 50,
+/** One count of failed logins: how many are free, and how long the wait can grow. */
+interface Throttle {
+  readonly key: string;
+  readonly free: number;
+  readonly longestWaitMs: number;
+}
+
+const FIRST_WAIT_MS = 1_000;
+const FORGET_AFTER_MS = 3_600_000;
+
+/** How failed logins slow down the next ones. Each counts for one user and password, or for one place. */
+export const THROTTLES = {
+  /** Of one user from one place. */
+  ofUser: { free: 5, longestWaitMs: 900_000 },
+  /** Of one user in a browser in which that user had signed in; nothing else counts there. */
+  onDevice: { free: 5, longestWaitMs: 900_000 },
+  /** From one place, of whatever users. */
+  fromPlace: { free: 50, longestWaitMs: 900_000 },
+  /** Of one user from all places: slows a spread attack down, and keeps nobody out for long. */
+  ofAccount: { free: 100, longestWaitMs: 60_000 },
 } as const;
+
+/** A login that is to be tried. */
+export interface LoginAttempt {
+  readonly username: string;
+  /** The account's; a new password has a new one, and so starts without failures. */
+  readonly generation: number;
+  readonly place: string;
+  /** The known device it is tried on. */
+  readonly device: string | undefined;
+}
 
 /** The portal's data about access. */
 export class AccessStore {
@@ -121,30 +142,44 @@ export class AccessStore {
     return this.#redis.run(touchSession, [this.#keys.session(digestOf(token))], [life.idleMs]);
   }
 
+  /** Reads the session and leaves it as it is. */
+  async session(token: string): Promise<{ readonly generation: number } | undefined> {
+    const key = this.#keys.session(digestOf(token));
+    const generation = await this.#redis.send<string | null>(["HGET", key, "generation"], {
+      key,
+      repeatable: true,
+    });
+    return generation === null ? undefined : { generation: Number(generation) };
+  }
+
   async dropSession(token: string): Promise<void> {
     const key = this.#keys.session(digestOf(token));
     await this.#redis.send(["DEL", key], { key, repeatable: true });
   }
 
   /** Counts a login before it is tried; returns how long to wait if it must not be. */
-  beginLogin(username: string, place: string): Promise<number> {
-    const { firstWaitMs, longestWaitMs, forgetAfterMs, freeOfUser, freeFromPlace } = THROTTLE;
-    return this.#redis.run(beginLogin, this.#throttles(username, place), [
-      firstWaitMs,
-      longestWaitMs,
-      forgetAfterMs,
-      freeOfUser,
-      freeFromPlace,
-    ]);
+  beginLogin(attempt: LoginAttempt): Promise<number> {
+    const throttles = this.#throttles(attempt);
+    const keys = throttles.map(({ key }) => key);
+    const bounds = throttles.flatMap(({ free, longestWaitMs }) => [free, longestWaitMs]);
+    return this.#redis.run(beginLogin, keys, [FIRST_WAIT_MS, FORGET_AFTER_MS, ...bounds]);
   }
 
   /** The login that was counted succeeded. */
-  endLogin(username: string, place: string): Promise<void> {
-    return this.#redis.run(endLogin, this.#throttles(username, place), []);
+  endLogin(attempt: LoginAttempt): Promise<void> {
+    const keys = this.#throttles(attempt).map(({ key }) => key);
+    return this.#redis.run(endLogin, keys, []);
   }
 
-  #throttles(username: string, place: string): string[] {
-    return [this.#keys.loginsOfUser(username, place), this.#keys.loginsFrom(place)];
+  #throttles({ username, generation, place, device }: LoginAttempt): Throttle[] {
+    const keys = this.#keys;
+    const { onDevice, ofUser, fromPlace, ofAccount } = THROTTLES;
+    if (device !== undefined) return [{ key: keys.loginsOnDevice(device), ...onDevice }];
+    return [
+      { key: keys.loginsOfUser(username, generation, place), ...ofUser },
+      { key: keys.loginsFrom(place), ...fromPlace },
+      { key: keys.loginsOfAccount(username, generation), ...ofAccount },
+    ];
   }
 }
 

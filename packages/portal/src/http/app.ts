@@ -2,13 +2,10 @@
  * Builds the Fastify of a portal: what holds for every route is decided here, once, and parts only add
  * routes. The order of hooks for a request:
  *
- *   request id -> span -> headers, log and metrics -> guard (origin, caller, permission) -> body -> schema
+ *   request id -> span -> headers, log and metrics -> guard (host, origin, caller, permission) -> body -> schema
  *   -> the route's handler -> answer; whatever throws on the way becomes a problem+json
  */
-import { randomUUID } from "node:crypto";
-import { STATUS_CODES } from "node:http";
-import type { Socket } from "node:net";
-import { type Logger, RopewayError } from "@ropeway/core";
+import type { Logger } from "@ropeway/core";
 import fastify, { type FastifyReply, type FastifyRequest, LogController } from "fastify";
 import { serializerCompiler, type ZodTypeProvider } from "fastify-type-provider-zod";
 import type { Guard } from "../access/guard.ts";
@@ -19,6 +16,7 @@ import type { PortalApp, PortalPart } from "../part.ts";
 import type { EventStreams } from "../sse.ts";
 import { follow } from "./exchange.ts";
 import { translate } from "./framework-error.ts";
+import { boundConnections, portOptions } from "./port-options.ts";
 import { pathOf, problemOf } from "./problems.ts";
 import { REQUEST_ID, requestIds } from "./request-id.ts";
 import { fastifyLogger } from "./request-logger.ts";
@@ -27,8 +25,6 @@ import { SECURITY_HEADERS } from "./security-headers.ts";
 import { traceRequests } from "./span.ts";
 import { validatorCompiler } from "./validation.ts";
 
-/** How long a client may take to send a request. */
-const REQUEST_TIMEOUT_MS = 60_000;
 /** In a path; the default of 100 would make longer names "not found". */
 const LONGEST_PARAMETER = 2_048;
 
@@ -41,12 +37,14 @@ export interface AppPlan {
   readonly streams: EventStreams;
   readonly logger: Logger;
   readonly bodyLimit: number;
+  readonly requestTimeoutMs: number;
   readonly trustProxy: boolean | string | string[];
 }
 
 /** Builds the app with the routes of every part, ready to listen. */
 export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   const app = newApp(plan);
+  boundConnections(app.server);
   app.decorate("eventStreams", plan.streams);
   app.decorateRequest("caller", null);
   app.setValidatorCompiler(validatorCompiler);
@@ -71,8 +69,9 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   return app;
 }
 
-function newApp({ logger, bodyLimit, trustProxy }: AppPlan): PortalApp {
+function newApp({ logger, bodyLimit, trustProxy, requestTimeoutMs }: AppPlan): PortalApp {
   return fastify({
+    ...portOptions(requestTimeoutMs),
     loggerInstance: fastifyLogger(logger),
     logController: new LogController({
       disableRequestLogging: true, // exchange.ts writes one line that says more
@@ -82,7 +81,6 @@ function newApp({ logger, bodyLimit, trustProxy }: AppPlan): PortalApp {
     bodyLimit,
     trustProxy,
     routerOptions: { maxParamLength: LONGEST_PARAMETER },
-    requestTimeout: REQUEST_TIMEOUT_MS,
     return503OnClosing: false, // a request that still got in is answered, and told to reconnect
     onProtoPoisoning: "error",
     onConstructorPoisoning: "error",
@@ -90,7 +88,6 @@ function newApp({ logger, bodyLimit, trustProxy }: AppPlan): PortalApp {
       greet(request, reply); // no hook runs for these
       answer(new InvalidUrlError(request.raw.url ?? "", error), request, reply);
     },
-    clientErrorHandler: (error, socket) => answerRaw(error, socket),
   }).withTypeProvider<ZodTypeProvider>();
 }
 
@@ -117,26 +114,4 @@ function answer(error: unknown, request: FastifyRequest, reply: FastifyReply): F
     .headers(headers)
     .type("application/problem+json")
     .send(JSON.stringify(body));
-}
-
-/** What is not HTTP has no request: the answer is written by hand. */
-function answerRaw(error: { code?: string }, socket: Socket): void {
-  if (error.code === "ECONNRESET" || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const requestId = randomUUID();
-  const cause = new RopewayError("BAD_REQUEST", "the request is not HTTP/1.1 that we can read");
-  const body = JSON.stringify(problemOf(cause, { id: requestId, url: "" }).body);
-  socket.end(
-    [
-      `HTTP/1.1 400 ${STATUS_CODES[400]}`,
-      "content-type: application/problem+json",
-      `${REQUEST_ID}: ${requestId}`,
-      `content-length: ${Buffer.byteLength(body)}`,
-      "connection: close",
-      "",
-      body,
-    ].join("\r\n"),
-  );
 }

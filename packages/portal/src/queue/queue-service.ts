@@ -9,21 +9,17 @@
  * script to run. It has no accounts; it listens on loopback unless told otherwise, refuses browsers of
  * other sites, and asks for a token if it was given any.
  */
-import { createHash, timingSafeEqual } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { type Logger, type RopewayError, silentLogger } from "@ropeway/core";
 import type { MergeQueue } from "@ropeway/merge";
 import { AddressGuard } from "@ropeway/merge/internal";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { foreignOrigin } from "../access/cross-site.ts";
-import {
-  CrossSiteError,
-  ListenFailedError,
-  MethodNotAllowedError,
-  RouteNotFoundError,
-  UnauthenticatedError,
-} from "../errors.ts";
+import { HostGuard } from "../access/host-guard.ts";
+import { placeOf } from "../access/place.ts";
+import { TokenGuard } from "../access/token-guard.ts";
+import { ListenFailedError, MethodNotAllowedError, RouteNotFoundError } from "../errors.ts";
 import { translate } from "../http/framework-error.ts";
+import { boundConnections, portOptions } from "../http/port-options.ts";
 import { pathOf, problemOf } from "../http/problems.ts";
 import { partsOf, V3Desk } from "./v3-desk.ts";
 import { cutPath, QUEUE_PATH, targetOfPath } from "./v3-request.ts";
@@ -36,6 +32,10 @@ export interface QueueServiceOptions {
   readonly port?: number;
   /** The largest body of one item. @default 1048576 */
   readonly maxBodyBytes?: number;
+  /** Names by which clients reach it, besides loopback names and IP addresses. @default [] */
+  readonly hosts?: readonly string[];
+  /** How long a client may take to send a request, body included. @default 60000 */
+  readonly requestTimeoutMs?: number;
   /** Bearer tokens; with any, requests need one of them. @default none */
   readonly tokens?: readonly string[];
   /** What may be called besides public addresses; a blocked literal address is refused at once. */
@@ -48,16 +48,18 @@ const METHODS = ["GET", "HEAD", "POST", "DELETE"];
 /** A listening v3 queue. */
 export class QueueService implements AsyncDisposable {
   readonly #desk: V3Desk;
-  readonly #tokens: readonly Buffer[];
+  readonly #hosts: HostGuard;
+  readonly #tokens: TokenGuard;
   readonly #logger: Logger;
   readonly #app: FastifyInstance;
   #url = "";
 
   private constructor(queue: MergeQueue, options: QueueServiceOptions) {
     this.#desk = new V3Desk(queue, new AddressGuard(options.targets));
-    this.#tokens = (options.tokens ?? []).map(digest);
+    this.#hosts = new HostGuard([...(options.hosts ?? []), options.host ?? "127.0.0.1"]);
+    this.#tokens = new TokenGuard(options.tokens);
     this.#logger = options.logger ?? silentLogger;
-    this.#app = this.#build(options.maxBodyBytes ?? 1_048_576);
+    this.#app = this.#build(options);
   }
 
   /** Listens. */
@@ -89,9 +91,10 @@ export class QueueService implements AsyncDisposable {
     return this.close();
   }
 
-  #build(bodyLimit: number): FastifyInstance {
+  #build({ maxBodyBytes = 1_048_576, requestTimeoutMs }: QueueServiceOptions): FastifyInstance {
     const app = fastify({
-      bodyLimit,
+      ...portOptions(requestTimeoutMs),
+      bodyLimit: maxBodyBytes,
       routerOptions: { maxParamLength: 8_192 },
       return503OnClosing: false,
       forceCloseConnections: "idle",
@@ -99,6 +102,7 @@ export class QueueService implements AsyncDisposable {
       frameworkErrors: (error, request, reply) =>
         void this.#refuse(pathFault(request.raw.url ?? "") ?? error, request, reply),
     });
+    boundConnections(app.server);
     app.removeAllContentTypeParsers();
     app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) =>
       done(null, body),
@@ -117,14 +121,11 @@ export class QueueService implements AsyncDisposable {
   }
 
   /** Why the request must not go on, if so. */
-  #refusal({ method, headers }: FastifyRequest): RopewayError | undefined {
+  #refusal({ method, headers, ip }: FastifyRequest): RopewayError | undefined {
     // A page of another site could otherwise make its reader's browser push to this machine.
-    const foreign = foreignOrigin(method, headers, headers.host ?? "");
-    if (foreign !== undefined) return new CrossSiteError(foreign);
-    if (this.#tokens.length === 0) return undefined;
-    const given = digest((headers.authorization ?? "").replace(/^Bearer\s+/i, ""));
-    if (this.#tokens.some((token) => timingSafeEqual(token, given))) return undefined;
-    return new UnauthenticatedError("send Authorization: Bearer with a valid token");
+    const refusal = this.#hosts.refusal({ method, headers, host: headers.host ?? "" });
+    if (refusal !== undefined) return refusal;
+    return this.#tokens.refusal(headers.authorization, placeOf(ip));
   }
 
   #refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
@@ -153,8 +154,4 @@ function notFound({ method, raw }: FastifyRequest): RopewayError {
   return path.startsWith(QUEUE_PATH)
     ? new MethodNotAllowedError(method, path, METHODS)
     : new RouteNotFoundError(method, path);
-}
-
-function digest(text: string): Buffer {
-  return createHash("sha256").update(text).digest();
 }

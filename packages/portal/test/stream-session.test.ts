@@ -1,0 +1,77 @@
+// Streams belong to an account and end with the session that opened them.
+import { once } from "node:events";
+import { eventually } from "@ropeway/testkit";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { needs, type PortalPart, serveEvents } from "../src/index.ts";
+import { PASSWORD, problemOf, Stage } from "./stage.fixture.ts";
+
+const part: PortalPart = {
+  name: "events",
+  about: { en: "", zh: "" },
+  permissions: { "events:view": { least: "viewer", means: "See events." } },
+  routes(app) {
+    app.get("/events", { config: needs("events:view") }, (_request, reply) =>
+      serveEvents(reply, (stream) => once(stream.signal, "abort").then(() => undefined), {
+        heartbeatMs: 20,
+      }),
+    );
+  },
+};
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await Stage.open({ parts: [part], maxStreamsPerAccount: 2 });
+  await stage.addAccount("vera", "viewer");
+});
+afterAll(() => stage.close());
+
+type Headers = { authorization: string };
+
+/** Opens a stream; resolves with a promise that resolves when the server has ended it. */
+async function open(headers: Headers): Promise<{ ended: Promise<unknown>; leave(): void }> {
+  const leaving = new AbortController();
+  const answer = await fetch(`${stage.url}/events`, { headers, signal: leaving.signal });
+  expect(answer.status).toBe(200);
+  return { ended: answer.text().catch(() => "left"), leave: () => leaving.abort() };
+}
+
+test("signing out ends the session's streams, and no others", async () => {
+  const [first, second] = [await stage.bearer(), await stage.bearer()];
+  const [mine, other] = [await open(first), await open(second)];
+  await stage.ask("/api/session", { method: "DELETE", headers: first });
+  await mine.ended;
+  const still = await Promise.race([other.ended.then(() => "ended"), eventually(() => "open")]);
+  expect(still).toBe("open");
+  other.leave();
+});
+
+test("a session that another portal ended stops streaming within a heartbeat", async () => {
+  const headers = await stage.bearer();
+  const { ended } = await open(headers);
+  const sessions = (await stage.server.command("KEYS", "*:session:*")) as string[];
+  await stage.server.command("DEL", ...sessions);
+  await ended;
+});
+
+test("a new password ends the streams of all other sessions", async () => {
+  const [own, other] = [await stage.bearer("vera"), await stage.bearer("vera")];
+  const [kept, ended] = [await open(own), await open(other)];
+  const change = { current: PASSWORD, next: "another horse battery" };
+  await stage.ask("/api/session/password", { method: "PUT", headers: own, body: change });
+  await ended.ended;
+  kept.leave();
+});
+
+test("an account has a bound of its own", async () => {
+  const admin = await stage.bearer();
+  const open1 = await open(admin);
+  const open2 = await open(admin);
+  const refused = await stage.ask("/events", { headers: admin });
+  expect(await problemOf(refused)).toMatchObject({ status: 429, code: "TOO_MANY_STREAMS" });
+  open1.leave();
+  await eventually(async () => {
+    const again = await open(admin);
+    again.leave();
+  });
+  open2.leave();
+});
