@@ -1,11 +1,11 @@
-// Servers of other releases than the one this machine has. They come from a script beside the
-// clone, `../shared/servers/fetch`, that users of the project do not have: what needs them is
-// skipped there, and the skip says why.
+// Servers of other releases than the one this machine has. They come from Debian's archive by the
+// script `fetch-server.sh`. Where that cannot work, tests that need them are skipped, and the skip
+// says why.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { workspaceRoot } from "./workspace.ts";
+import { fileURLToPath } from "node:url";
 
 /** What the script can fetch. */
 export type OtherVersion =
@@ -46,7 +46,7 @@ export function fetchServer(version: OtherVersion, fetch: string | undefined): O
   if (fetch === undefined) {
     return {
       version,
-      reason: `skipped: ${version} needs ../shared/servers/fetch, which is not there`,
+      reason: `skipped: ${version} comes from Debian's archive, which needs apt-get on x86-64 Linux`,
     };
   }
   // One at a time on this machine: test files run side by side, and the script unpacks in place.
@@ -61,9 +61,9 @@ export function fetchServer(version: OtherVersion, fetch: string | undefined): O
   return { version, command: [path] };
 }
 
-/** `../shared/servers/fetch` as seen from the workspace's root. */
+/** The script, where it can work. */
 function findFetch(): string | undefined {
-  const beside = join(workspaceRoot(), "..", "shared", "servers", "fetch");
-  const path = process.env.ROPEWAY_SERVERS_FETCH ?? beside;
-  return existsSync(path) ? path : undefined;
+  const possible =
+    process.platform === "linux" && process.arch === "x64" && existsSync("/usr/bin/apt-get");
+  return possible ? fileURLToPath(new URL("../fetch-server.sh", import.meta.url)) : undefined;
 }
