@@ -1,0 +1,172 @@
+/**
+ * Alerts: one record per cause, however many portals notice it and however often. Whoever creates the
+ * record tells the world (log, webhook); everybody else finds it there.
+ *
+ *   raise ---> open ---- ack ----> acknowledged
+ *                '------- resolve -----'----> resolved: the same cause may be raised anew
+ */
+import { createHash } from "node:crypto";
+import { type Clock, type Logger, localClock, type Page } from "@ropeway/core";
+import { reasonOf } from "@ropeway/core/internal";
+import { UnknownAlertError } from "../errors.ts";
+import { keys, lastPart } from "../keys.ts";
+import { optimistically, putRecord, recordOf, unchanged } from "../record.ts";
+import type { Store } from "../store/store.ts";
+import { decodeCursor, encodeCursor } from "../tasks/cursor.ts";
+
+/** What an alert is about. */
+export type AlertKind = "task-broken" | "node-offline" | "node-unreachable" | "brake";
+
+/** An alert. */
+export interface Alert {
+  readonly id: string;
+  readonly kind: AlertKind;
+  /** What makes two alerts the same. */
+  readonly cause: string;
+  readonly text: string;
+  /** The task or node, or "". */
+  readonly subject: string;
+  /** The group of the task, or "". */
+  readonly group: string;
+  readonly raisedAt: number;
+  /** How often the cause came up again after it was resolved. */
+  readonly count: number;
+  readonly acknowledgedAt: number | null;
+  readonly acknowledgedBy: string | null;
+  readonly resolvedAt: number | null;
+}
+
+/** What is to be said. */
+export type AlertDraft = Pick<Alert, "kind" | "cause" | "text" | "subject"> & {
+  readonly group?: string;
+};
+
+/** Tells somebody of a new alert, such as a webhook. */
+export type AlertSink = (alert: Alert) => Promise<unknown>;
+
+/** Resolved alerts beyond this number are removed, oldest first. */
+const KEPT = 1_000;
+
+/** The alerts of a cluster. */
+export class Alerts {
+  readonly #store: Store;
+  readonly #sinks: readonly AlertSink[];
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+
+  constructor(plan: {
+    readonly store: Store;
+    readonly sinks: readonly AlertSink[];
+    readonly logger: Logger;
+    readonly clock?: Clock;
+  }) {
+    this.#store = plan.store;
+    this.#sinks = plan.sinks;
+    this.#logger = plan.logger;
+    this.#clock = plan.clock ?? localClock;
+  }
+
+  /** Raises an alert unless it is open already; whether it was new. */
+  async raise(draft: AlertDraft): Promise<boolean> {
+    const id = idOf(draft.cause);
+    const key = keys.alert(id);
+    const entry = await this.#store.get(key);
+    const known = recordOf<Alert>(entry);
+    if (known !== undefined && known.resolvedAt === null) return false;
+    const alert: Alert = {
+      group: "",
+      ...draft,
+      id,
+      raisedAt: this.#now(),
+      count: (known?.count ?? 0) + 1,
+      acknowledgedAt: null,
+      acknowledgedBy: null,
+      resolvedAt: null,
+    };
+    const raised = await this.#store.txn({
+      if: [unchanged(key, entry)],
+      do: [putRecord(key, alert)],
+    });
+    if (!raised.succeeded) return false;
+    this.#logger.error({ alert: id, kind: alert.kind, subject: alert.subject }, alert.text);
+    const telling = await Promise.allSettled(this.#sinks.map((sink) => sink(alert)));
+    for (const one of telling) {
+      if (one.status === "fulfilled") continue;
+      this.#logger.error({ err: reasonOf(one.reason), alert: id }, "an alert could not be sent");
+    }
+    return true;
+  }
+
+  /** The cause is gone. */
+  async resolve(cause: string): Promise<void> {
+    const key = keys.alert(idOf(cause));
+    const entry = await this.#store.get(key);
+    const alert = recordOf<Alert>(entry);
+    if (alert === undefined || alert.resolvedAt !== null) return;
+    const resolved = { ...alert, resolvedAt: this.#now() };
+    await this.#store.txn({ if: [unchanged(key, entry)], do: [putRecord(key, resolved)] });
+  }
+
+  /** Somebody takes care of it. */
+  acknowledge(id: string, by: string): Promise<Alert> {
+    const key = keys.alert(id);
+    return optimistically(this.#store, `alert ${id}`, async () => {
+      const entry = /^[0-9a-f]{24}$/.test(id) ? await this.#store.get(key) : undefined;
+      const alert = recordOf<Alert>(entry);
+      if (alert === undefined) throw new UnknownAlertError(id);
+      if (alert.acknowledgedAt !== null) return { do: [], result: alert };
+      const result = { ...alert, acknowledgedAt: this.#now(), acknowledgedBy: by };
+      return { if: [unchanged(key, entry)], do: [putRecord(key, result)], result };
+    });
+  }
+
+  /** A page of alerts; all that are not resolved, or all. */
+  async list(options: AlertFilter = {}): Promise<Page<Alert>> {
+    const { limit = 50, all = false } = options;
+    const after = decodeCursor(options.cursor);
+    const found = await this.#store.range(keys.alerts, {
+      limit,
+      after: after === undefined ? undefined : keys.alert(after),
+    });
+    const items = found.entries
+      .map((entry) => recordOf<Alert>(entry))
+      .filter((alert) => alert !== undefined)
+      .filter(({ resolvedAt, group }) => {
+        const visible = options.groups === undefined || options.groups.includes(group);
+        return visible && (all || resolvedAt === null);
+      });
+    const last = found.entries.at(-1);
+    return found.more && last !== undefined
+      ? { items, cursor: encodeCursor(lastPart(last.key)) }
+      : { items };
+  }
+
+  /** Removes old alerts that are resolved. */
+  async trim(): Promise<void> {
+    const { entries, more } = await this.#store.range(keys.alerts);
+    if (!more && entries.length <= KEPT) return;
+    const old = entries
+      .filter((entry) => recordOf<Alert>(entry)?.resolvedAt !== null)
+      .sort((a, b) => a.modRevision - b.modRevision)
+      .slice(0, 100);
+    if (old.length > 0) {
+      await this.#store.txn({ do: old.map(({ key }) => ({ op: "delete", key })) });
+    }
+  }
+
+  #now(): number {
+    return Math.floor(this.#clock.now());
+  }
+}
+
+/** Which alerts. */
+export interface AlertFilter {
+  readonly all?: boolean | undefined;
+  readonly groups?: readonly string[] | undefined;
+  readonly cursor?: string | undefined;
+  readonly limit?: number | undefined;
+}
+
+function idOf(cause: string): string {
+  return createHash("sha256").update(cause).digest("hex").slice(0, 24);
+}

@@ -1,0 +1,112 @@
+/**
+ * What a portal has seen of the nodes: their last record and when it last changed, by this portal's own
+ * clock. Clocks of different machines are never compared.
+ */
+import type { Logger } from "@ropeway/core";
+import { Loop, reasonOf } from "@ropeway/core/internal";
+import { CompactedError } from "../errors.ts";
+import { keys, lastPart } from "../keys.ts";
+import { isOnline, type NodeRecord, nodeOf } from "../nodes/node-record.ts";
+import { rangeAll } from "../record.ts";
+import type { Entry, Store } from "../store/store.ts";
+
+/** What is known of a node. */
+export interface SeenNode {
+  readonly record: NodeRecord;
+  readonly online: boolean;
+  /** When its record changed last, as performance.now(). */
+  readonly changedAt: number;
+}
+
+const LIST_EVERY_MS = 60_000;
+
+/** The nodes as this portal sees them. */
+export class NodeWatch {
+  readonly #store: Store;
+  readonly #seen = new Map<string, SeenNode>();
+  readonly #loop: Loop;
+  readonly #onGone: () => void;
+  #trouble = Number.NEGATIVE_INFINITY;
+
+  constructor(store: Store, logger: Logger, onGone: () => void) {
+    this.#store = store;
+    this.#onGone = onGone;
+    this.#loop = new Loop({
+      tick: (signal) => this.#follow(signal),
+      onError: (error) => {
+        this.noteTrouble();
+        logger.debug({ err: reasonOf(error) }, "cannot watch the nodes");
+      },
+    });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  close(): Promise<void> {
+    return this.#loop.close();
+  }
+
+  get(nodeId: string): SeenNode | undefined {
+    return this.#seen.get(nodeId);
+  }
+
+  /** Nodes that were online and are not any more, within the last `withinMs`. */
+  goneWithin(withinMs: number): number {
+    const since = performance.now() - withinMs;
+    return [...this.#seen.values()].filter((node) => !node.online && node.changedAt >= since)
+      .length;
+  }
+
+  get onlineCount(): number {
+    return [...this.#seen.values()].filter((node) => node.online).length;
+  }
+
+  /** The store could not be reached: for a while, silence of nodes proves nothing. */
+  noteTrouble(): void {
+    this.#trouble = performance.now();
+  }
+
+  /** How long the store has been reachable. */
+  get calmMs(): number {
+    return performance.now() - this.#trouble;
+  }
+
+  async #follow(signal: AbortSignal): Promise<number> {
+    const prefix = keys.nodes("redissyncer");
+    const { entries, revision } = await rangeAll(this.#store, prefix);
+    const present = new Set(entries.map(({ key }) => lastPart(key)));
+    for (const entry of entries) this.#note(entry);
+    for (const nodeId of this.#seen.keys()) if (!present.has(nodeId)) this.#noteGone(nodeId);
+    const bound = AbortSignal.any([signal, AbortSignal.timeout(LIST_EVERY_MS)]);
+    try {
+      for await (const events of this.#store.watch({ prefix, from: revision + 1, signal: bound })) {
+        for (const { type, entry } of events) {
+          if (type === "put") this.#note(entry);
+          else this.#noteGone(lastPart(entry.key));
+        }
+      }
+    } catch (error) {
+      if (!(error instanceof CompactedError)) throw error;
+    }
+    return 0;
+  }
+
+  #note(entry: Entry): void {
+    const record = nodeOf(entry);
+    if (record === undefined) return;
+    const online = isOnline(entry);
+    const before = this.#seen.get(record.nodeid);
+    // An offline record that another portal wrote keeps the time at which the node went.
+    const changedAt = !online && before?.online === false ? before.changedAt : performance.now();
+    this.#seen.set(record.nodeid, { record, online, changedAt });
+  }
+
+  #noteGone(nodeId: string): void {
+    const before = this.#seen.get(nodeId);
+    if (before?.online !== true) return;
+    this.#seen.set(nodeId, { ...before, online: false, changedAt: performance.now() });
+    this.#onGone();
+  }
+}

@@ -1,0 +1,54 @@
+/** Asks a node whether it is well: GET /healthz. */
+import { get } from "node:http";
+import { sleep } from "@ropeway/core/internal";
+
+/** How to ask. */
+export interface ProbePlan {
+  readonly url: string;
+  /** Another program may have the port by now. */
+  readonly nodeId: string;
+  readonly probes: number;
+  readonly probeEveryMs: number;
+  readonly probeTimeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** Whether one of several probes succeeds; they are spaced, so that a short pause is no death. */
+export async function answers(plan: ProbePlan): Promise<boolean> {
+  if (plan.url === "") return false;
+  for (let count = 0; count < plan.probes; count++) {
+    if (count > 0) await sleep(plan.probeEveryMs, plan.signal);
+    if (await probe(plan)) return true;
+  }
+  return false;
+}
+
+function probe({ url, nodeId, probeTimeoutMs, signal }: ProbePlan): Promise<boolean> {
+  return new Promise((resolve) => {
+    // `agent: false`: no connection stays open. The timer bounds everything, also a body that drips.
+    const request = get(url, { agent: false, signal }, (response) => {
+      let text = "";
+      response.setEncoding("utf8");
+      response.on("data", (part: string) => {
+        text = (text + part).slice(0, 4_096);
+      });
+      response.once("error", () => done(false));
+      response.once("end", () => done(response.statusCode === 200 && isNode(text, nodeId)));
+    });
+    const timer = setTimeout(() => request.destroy(), probeTimeoutMs);
+    const done = (result: boolean) => {
+      clearTimeout(timer);
+      resolve(result);
+    };
+    request.once("error", () => done(false));
+    request.once("close", () => done(false));
+  });
+}
+
+function isNode(text: string, nodeId: string): boolean {
+  try {
+    return (JSON.parse(text) as { nodeId?: unknown }).nodeId === nodeId;
+  } catch {
+    return false;
+  }
+}

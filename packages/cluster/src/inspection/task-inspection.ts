@@ -1,0 +1,151 @@
+/** What a round does about tasks. Every change is guarded by the round's lock and by the task itself. */
+import { keys, lastPart } from "../keys.ts";
+import type { Placement } from "../nodes/placement.ts";
+import { absent, getMany, rangeAll, recordOf, unchanged } from "../record.ts";
+import type { Compare, Entry, Store } from "../store/store.ts";
+import { taskOperations } from "../tasks/indexes.ts";
+import { isPending, isRunning } from "../tasks/status.ts";
+import { type Task, taskOf } from "../tasks/task.ts";
+import { TaskRecords } from "../tasks/task-records.ts";
+import type { Alerts } from "./alerts.ts";
+
+/** What it works with. */
+export interface TaskInspectionPlan {
+  readonly store: Store;
+  readonly alerts: Alerts;
+  readonly placement: Placement;
+  /** The round's lock. */
+  readonly guard: Compare;
+}
+
+/** The most tasks placed, and alerts raised, in one round. */
+const MOST_PER_ROUND = 1_000;
+const REQUEST_LIFE_MS = 24 * 3_600_000;
+
+/** The tasks' part of one round. */
+export class TaskInspection {
+  readonly #plan: TaskInspectionPlan;
+  readonly #records: TaskRecords;
+
+  constructor(plan: TaskInspectionPlan) {
+    this.#plan = plan;
+    this.#records = new TaskRecords(plan.store);
+  }
+
+  /** Deals with the tasks of a node that is offline. */
+  async leave(nodeId: string, taskIds: readonly string[]): Promise<void> {
+    for (const { task, entry } of await this.#load(taskIds)) {
+      if (task.nodeId !== nodeId) continue;
+      if (isRunning(task.status)) await this.#leaveRunning(task, entry);
+      else if (isPending(task.status) && task.desired === "run") await this.#replace(task, entry);
+    }
+  }
+
+  /** Places tasks that wait for a node. */
+  async placeWaiting(): Promise<void> {
+    const { entries } = await this.#plan.store.range(keys.tasksOfStatus("CREATED"), {
+      limit: MOST_PER_ROUND,
+    });
+    for (const { task, entry } of await this.#load(entries.map(({ key }) => lastPart(key)))) {
+      if (task.desired !== "run" || task.nodeId !== "") continue;
+      // Those that refused it may have room by now.
+      await this.#replace({ ...task, refusedBy: [] }, entry);
+    }
+  }
+
+  /** Takes running tasks away from drained nodes. */
+  async drain(): Promise<void> {
+    const { store } = this.#plan;
+    const { entries } = await rangeAll(store, keys.drains);
+    for (const { key } of entries) {
+      const nodeId = lastPart(key);
+      const assigned = await rangeAll(store, keys.tasksOfNode(nodeId));
+      const ids = assigned.entries.map((one) => lastPart(one.key));
+      for (const { task, entry } of await this.#load(ids)) {
+        if (task.desired === "run" && task.nodeId === nodeId) await this.#handOver(task, entry);
+      }
+    }
+  }
+
+  /** Raises an alert for every task that is BROKEN, once for each time it broke. */
+  async alertBroken(): Promise<void> {
+    const { store, alerts } = this.#plan;
+    const { entries } = await store.range(keys.tasksOfStatus("BROKEN"), { limit: MOST_PER_ROUND });
+    for (const { task } of await this.#load(entries.map(({ key }) => lastPart(key)))) {
+      const { taskId, taskName, epoch, reason, groupId } = task;
+      const cause = `task-broken:${taskId}:${epoch}`;
+      const text = `Task ${taskName} (${taskId}) is BROKEN: ${reason}`;
+      await alerts.raise({ kind: "task-broken", cause, text, subject: taskId, group: groupId });
+    }
+  }
+
+  /** Forgets idempotency keys after a day. */
+  async forgetRequests(): Promise<void> {
+    const { store } = this.#plan;
+    const { entries } = await store.range(keys.requests, { limit: 100 });
+    const before = Date.now() - REQUEST_LIFE_MS;
+    const old = entries.filter((entry) => (recordOf<{ at: number }>(entry)?.at ?? 0) < before);
+    if (old.length > 0) await store.txn({ do: old.map(({ key }) => ({ op: "delete", key })) });
+  }
+
+  async #leaveRunning(task: Task, entry: Entry): Promise<void> {
+    const { nodeId } = task;
+    const reason = `node ${nodeId} is offline`;
+    if (task.desired === "stop") await this.#change(task, entry, { status: "STOP", reason: "" });
+    else if (task.immortal) await this.#replace(task, entry);
+    else await this.#change(task, entry, { status: "BROKEN", desired: "stop", reason });
+  }
+
+  /** Gives a task that nobody runs to another node. */
+  async #replace(task: Task, entry: Entry): Promise<void> {
+    const { type, nodeId } = task;
+    const except = [...task.refusedBy, ...(nodeId === "" ? [] : [nodeId])];
+    const found = await this.#plan.placement.choose({ type, except });
+    if (found.nodeId !== undefined) {
+      const reason = nodeId === "" ? "" : `moved here because node ${nodeId} is offline`;
+      await this.#change(task, entry, { nodeId: found.nodeId, status: "CREATING", reason });
+    } else if (task.reason !== found.reason) {
+      await this.#change(task, entry, { reason: found.reason });
+    }
+  }
+
+  /** Gives a task to another node while this one still runs it; that one lets go first. */
+  async #handOver(task: Task, entry: Entry): Promise<void> {
+    const { type, nodeId } = task;
+    const found = await this.#plan.placement.choose({ type, except: [nodeId] });
+    if (found.nodeId === undefined) return;
+    const reason = `moved because node ${nodeId} is drained`;
+    await this.#change(task, entry, { nodeId: found.nodeId, reason, whileRunning: true });
+  }
+
+  async #change(
+    task: Task,
+    entry: Entry,
+    change: Partial<Task> & { readonly whileRunning?: boolean },
+  ): Promise<void> {
+    const { whileRunning = false, ...changed } = change;
+    const { store, guard } = this.#plan;
+    const { taskId, epoch } = task;
+    const at = Date.now();
+    const next: Task = { ...task, ...changed, generation: task.generation + 1, updateTime: at };
+    const event = { at, event: next.status, detail: next.reason, nodeId: next.nodeId, epoch };
+    await store.txn({
+      if: [
+        guard,
+        unchanged(keys.task(taskId), entry),
+        // While the owner key is there, its node may still be writing.
+        ...(whileRunning ? [] : [absent(keys.owner(taskId))]),
+      ],
+      do: [...taskOperations(taskOf(entry), next), this.#records.eventOperation(taskId, event)],
+    });
+  }
+
+  async #load(taskIds: readonly string[]): Promise<{ task: Task; entry: Entry }[]> {
+    const paths = taskIds.map((taskId) => keys.task(taskId));
+    const entries = paths.length === 0 ? [] : await getMany(this.#plan.store, paths);
+    return entries.flatMap((entry) => {
+      const task = taskOf(entry);
+      return task === undefined || entry === undefined ? [] : [{ task, entry }];
+    });
+  }
+}

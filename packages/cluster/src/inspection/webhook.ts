@@ -1,0 +1,24 @@
+/** Alerts as webhooks, through the merge queue: alerts that come together arrive in one delivery. */
+import type { MergeQueue } from "@ropeway/merge";
+import type { Alert, AlertSink } from "./alerts.ts";
+
+/** Where alerts go. */
+export interface WebhookOptions {
+  readonly url: string;
+  /** Alerts within this time are delivered together. @default 2000 */
+  readonly mergeMs?: number;
+}
+
+/** Makes the sink; the queue's dispatcher delivers, retries and signs. */
+export function webhookSink(queue: MergeQueue, options: WebhookOptions): AlertSink {
+  const { url, mergeMs = 2_000 } = options;
+  return async (alert: Alert) => {
+    const body = JSON.stringify({ ...alert, raisedAt: new Date(alert.raisedAt).toISOString() });
+    await queue.push("ropeway-alerts", body, {
+      ontime: (Date.now() + mergeMs) / 1_000,
+      overwrite: "once",
+      data: { url },
+      idempotencyKey: `${alert.id}-${alert.count}`,
+    });
+  };
+}

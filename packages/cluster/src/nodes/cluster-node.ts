@@ -1,0 +1,131 @@
+/**
+ * A node: registers under its id, reports its load, runs the tasks that are placed on it, and stops
+ * them by itself when it can no longer be sure that it is allowed to run them.
+ *
+ *   start -> registered ---- lease lost: every run stops ----> register again, look at the tasks anew
+ *                '---------- close: runs stop, are released, and the lease is revoked
+ */
+import { type EventMap, silentLogger } from "@ropeway/core";
+import { BackgroundRole, Loop, type Opening, reasonOf, within } from "@ropeway/core/internal";
+import { NodeIdTakenError } from "../errors.ts";
+import { type NodeOptions, resolveNodeOptions } from "../options.ts";
+import type { Store } from "../store/store.ts";
+import { TaskRecords } from "../tasks/task-records.ts";
+import { Registration } from "./registration.ts";
+import { TaskHost } from "./task-host.ts";
+
+/** What a node tells. */
+export interface NodeEvents extends EventMap {
+  /** It is registered, the first time or again. */
+  registered: [];
+  /** Its lease was lost; every run has been told to stop. */
+  lost: [];
+  /** A run began. */
+  run: [taskId: string, epoch: number];
+  /** A run ended, in whatever way. */
+  end: [taskId: string, epoch: number];
+}
+
+/** A node that runs tasks until it is closed. */
+export class ClusterNode extends BackgroundRole<NodeEvents> {
+  readonly id: string;
+  readonly #store: Store;
+  readonly #options: ReturnType<typeof resolveNodeOptions>;
+  #registration: Registration | undefined;
+  #host: TaskHost | undefined;
+
+  constructor(store: Store, options: NodeOptions) {
+    const resolved = resolveNodeOptions(options);
+    super("the node", resolved.logger ?? silentLogger);
+    this.id = resolved.id;
+    this.#store = store;
+    this.#options = resolved;
+  }
+
+  /** Tasks running here at the moment. */
+  get running(): number {
+    return this.#host?.size ?? 0;
+  }
+
+  /** Whether the node holds its lease. */
+  get registered(): boolean {
+    return this.#registration?.session.alive ?? false;
+  }
+
+  protected async open({ defer }: Opening): Promise<void> {
+    await this.#join();
+    const membership = new Loop({
+      tick: (signal) => this.#stayIn(signal),
+      onError: (error) => this.report(error),
+      backoff: { baseMs: 250, maxMs: 2_000 },
+    });
+    defer(() => this.#leave("closing"));
+    defer(() => membership.close());
+    membership.start();
+  }
+
+  async #join(): Promise<void> {
+    const { logger = silentLogger, runners, ...options } = this.#options;
+    const registration = await Registration.open({
+      ...options,
+      store: this.#store,
+      type: "redissyncer",
+      types: runners.map(({ type }) => type),
+      logger,
+      tasks: () => this.running,
+    });
+    this.#registration = registration;
+    this.#host = new TaskHost({
+      ...options,
+      store: this.#store,
+      session: registration.session,
+      records: new TaskRecords(this.#store),
+      nodeId: this.id,
+      runners,
+      logger,
+      onRun: (taskId, epoch) => this.emit("run", taskId, epoch),
+      onEnd: (taskId, epoch) => this.emit("end", taskId, epoch),
+    });
+    this.#host.start();
+    this.emit("registered");
+  }
+
+  /** Waits for the loss of the lease, then starts over. */
+  async #stayIn(signal: AbortSignal): Promise<number> {
+    const session = this.#registration?.session;
+    if (session?.alive) {
+      await lossOf(session.signal, signal);
+      if (signal.aborted) return 0;
+    }
+    if (this.#registration !== undefined) {
+      this.emit("lost");
+      await this.#leave("lost");
+    }
+    try {
+      await this.#join();
+    } catch (error) {
+      // Our own record of before, until its lease has ended on the server too.
+      if (!(error instanceof NodeIdTakenError)) throw error;
+      const { logger = silentLogger } = this.#options;
+      logger.debug({ err: reasonOf(error) }, "the node waits for its old lease to end");
+      return 500;
+    }
+    return 0;
+  }
+
+  async #leave(reason: "lost" | "closing"): Promise<void> {
+    const [host, registration] = [this.#host, this.#registration];
+    this.#host = undefined;
+    this.#registration = undefined;
+    await host?.close(reason);
+    await within(registration?.close() ?? Promise.resolve(), { timeoutMs: 5_000 });
+  }
+}
+
+function lossOf(lost: AbortSignal, closing: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const either = AbortSignal.any([lost, closing]);
+    if (either.aborted) resolve();
+    else either.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,61 @@
+/** What a node reports about itself under /nodes/{nodetype}/{nodeId}: the documented fields, and ours. */
+import { freemem, loadavg, totalmem } from "node:os";
+import type { NodeType } from "../keys.ts";
+import { recordOf } from "../record.ts";
+import type { Entry } from "../store/store.ts";
+
+/** How busy a node is. */
+export interface NodeLoad {
+  /** Load average per core over a minute, from 0. */
+  readonly cpu: number;
+  /** The part of the machine's memory in use, 0 to 1. */
+  readonly memory: number;
+  /** Tasks running. */
+  readonly tasks: number;
+  readonly maxTasks: number;
+}
+
+/** The record. */
+export interface NodeRecord {
+  readonly nodetype: NodeType;
+  readonly nodeid: string;
+  readonly nodeaddr: string;
+  readonly nodeport: number;
+  readonly heartbeaturl: string;
+  readonly online: boolean;
+  /** The node's own clock, ms; for people, not for decisions. */
+  readonly lastreporttime: number;
+  readonly version: string;
+  readonly load: NodeLoad;
+  /** Task types it can run. */
+  readonly types: readonly string[];
+  /** Why it is offline; "" while it is online. */
+  readonly reason: string;
+}
+
+/** The record in an entry. */
+export function nodeOf(entry: Entry | undefined): NodeRecord | undefined {
+  const record = recordOf<NodeRecord>(entry);
+  return typeof record?.nodeid === "string" ? record : undefined;
+}
+
+/** Whether the entry is of a node that renews its lease. */
+export function isOnline(entry: Entry | undefined): boolean {
+  return entry?.lease !== undefined && nodeOf(entry)?.online === true;
+}
+
+/** What this machine is doing. */
+export function machineLoad(cores: number): { readonly cpu: number; readonly memory: number } {
+  const round = (value: number) => Math.round(value * 1_000) / 1_000;
+  const [minute = 0] = loadavg();
+  return { cpu: round(minute / cores), memory: round(1 - freemem() / totalmem()) };
+}
+
+/** The parts of an address. */
+export function addressParts(
+  address: string,
+): Pick<NodeRecord, "nodeaddr" | "nodeport" | "heartbeaturl"> {
+  if (address === "") return { nodeaddr: "", nodeport: 0, heartbeaturl: "" };
+  const { hostname, port, origin } = new URL(address);
+  return { nodeaddr: hostname, nodeport: Number(port || 80), heartbeaturl: `${origin}/healthz` };
+}

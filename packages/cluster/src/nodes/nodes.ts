@@ -1,0 +1,72 @@
+/** The nodes of a cluster, as operators see them. */
+import type { Page } from "@ropeway/core";
+import { UnknownNodeError } from "../errors.ts";
+import { keys, lastPart, type NodeType } from "../keys.ts";
+import { checkId } from "../names.ts";
+import { rangeAll } from "../record.ts";
+import type { Store } from "../store/store.ts";
+import type { Tasks } from "../tasks/tasks.ts";
+import { isOnline, type NodeRecord, nodeOf } from "./node-record.ts";
+
+/** A node, and whether it is drained. */
+export interface NodeView extends NodeRecord {
+  readonly draining: boolean;
+}
+
+/** The nodes. */
+export class Nodes {
+  readonly #store: Store;
+  readonly #tasks: Tasks;
+
+  constructor(store: Store, tasks: Tasks) {
+    this.#store = store;
+    this.#tasks = tasks;
+  }
+
+  /** All nodes of a type, or of both. There are few, so this is one page. */
+  async list(type?: NodeType): Promise<Page<NodeView>> {
+    const types: readonly NodeType[] = type === undefined ? ["redissyncer", "portal"] : [type];
+    const drains = await rangeAll(this.#store, keys.drains);
+    const draining = new Set(drains.entries.map(({ key }) => lastPart(key)));
+    const items: NodeView[] = [];
+    for (const one of types) {
+      const { entries } = await rangeAll(this.#store, keys.nodes(one));
+      for (const entry of entries) {
+        const node = nodeOf(entry);
+        if (node === undefined) continue;
+        items.push({ ...node, online: isOnline(entry), draining: draining.has(node.nodeid) });
+      }
+    }
+    return { items };
+  }
+
+  async get(nodeId: string): Promise<NodeView> {
+    const key = keys.node("redissyncer", checkId("the node's id", nodeId));
+    const entry = await this.#store.get(key);
+    const node = nodeOf(entry);
+    if (node === undefined) throw new UnknownNodeError(nodeId);
+    const draining = (await this.#store.get(keys.drain(nodeId))) !== undefined;
+    return { ...node, online: isOnline(entry), draining };
+  }
+
+  /** The node takes no new tasks, and its running ones move away. */
+  async drain(nodeId: string): Promise<NodeView> {
+    await this.get(nodeId);
+    await this.#store.put(keys.drain(nodeId), JSON.stringify({ nodeId, at: Date.now() }));
+    const { entries } = await rangeAll(this.#store, keys.tasksOfNode(nodeId));
+    for (const { key } of entries) await this.#tasks.leave(lastPart(key), nodeId);
+    return this.get(nodeId);
+  }
+
+  /** The node takes tasks again. */
+  async undrain(nodeId: string): Promise<NodeView> {
+    await this.#store.delete(keys.drain(checkId("the node's id", nodeId)));
+    return this.get(nodeId);
+  }
+
+  /** Forgets a node that is offline. */
+  async forget(nodeId: string): Promise<void> {
+    const node = await this.get(nodeId);
+    if (!node.online) await this.#store.delete(keys.node("redissyncer", nodeId));
+  }
+}

@@ -1,0 +1,233 @@
+/**
+ * Makes what runs on this node equal to what the store says should run. It watches only the node's own
+ * index, /tasks/node/{nodeId}/, which portals write again whenever the node has something to do, and
+ * looks at one task at a time:
+ *
+ *   store says                          here          -> do
+ *   mine, should run, no owner          not running   -> claim and run
+ *   mine, should run, owner is another  not running   -> look again soon: it is being handed over
+ *   mine, was running, not immortal     not running   -> BROKEN: whatever ran it is gone
+ *   not mine, or should stop            running       -> stop
+ *
+ * It lives as long as one session: when the lease is lost, every run stops, and the host with it.
+ */
+import type { Logger } from "@ropeway/core";
+import { Loop, reasonOf, within } from "@ropeway/core/internal";
+import { CompactedError } from "../errors.ts";
+import { keys, lastPart } from "../keys.ts";
+import { absent, putRecord, rangeAll, unchanged } from "../record.ts";
+import type { Runner } from "../runner.ts";
+import type { SecretBox } from "../secrets.ts";
+import type { Session } from "../session.ts";
+import type { Entry, Store } from "../store/store.ts";
+import { taskOperations } from "../tasks/indexes.ts";
+import { isPending, isRunning } from "../tasks/status.ts";
+import { type Task, taskOf } from "../tasks/task.ts";
+import type { TaskRecords } from "../tasks/task-records.ts";
+import { ActiveRun, type StopReason } from "./active-run.ts";
+
+/** What a host needs. */
+export interface TaskHostPlan {
+  readonly store: Store;
+  readonly session: Session;
+  readonly records: TaskRecords;
+  readonly nodeId: string;
+  readonly runners: readonly Runner[];
+  readonly secrets: SecretBox;
+  readonly maxTasks: number;
+  readonly progressMs: number;
+  readonly closeWithinMs: number;
+  readonly logger: Logger;
+  onRun(taskId: string, epoch: number): void;
+  onEnd(taskId: string, epoch: number): void;
+}
+
+const LOOK_AGAIN_MS = 250;
+const LIST_EVERY_MS = 30_000;
+
+/** The tasks on this node during one session. */
+export class TaskHost {
+  readonly #plan: TaskHostPlan;
+  readonly #runs = new Map<string, { readonly run: ActiveRun; readonly done: Promise<void> }>();
+  readonly #queue = new Set<string>();
+  readonly #closing = new AbortController();
+  readonly #looker: Loop;
+  readonly #watcher: Loop;
+  #again = new Set<string>();
+
+  constructor(plan: TaskHostPlan) {
+    this.#plan = plan;
+    const report = (what: string) => (error: unknown) =>
+      plan.logger.warn({ err: reasonOf(error), nodeId: plan.nodeId }, what);
+    this.#looker = new Loop({ tick: () => this.#look(), onError: report("cannot look at a task") });
+    this.#watcher = new Loop({
+      tick: (signal) => this.#watch(signal),
+      onError: report("cannot watch the node's tasks"),
+    });
+    plan.session.signal.addEventListener("abort", () => this.stopAll("lost"), { once: true });
+  }
+
+  get size(): number {
+    return this.#runs.size;
+  }
+
+  start(): void {
+    this.#watcher.start();
+    this.#looker.start();
+  }
+
+  /** Tells every run to stop. */
+  stopAll(reason: StopReason): void {
+    for (const { run } of this.#runs.values()) run.stop(reason);
+  }
+
+  /** Stops everything, and waits until it has stopped, within a bound. */
+  async close(reason: StopReason): Promise<void> {
+    this.#closing.abort();
+    await Promise.all([this.#watcher.close(), this.#looker.close()]);
+    this.stopAll(reason);
+    const ending = Promise.all([...this.#runs.values()].map(({ done }) => done));
+    const { closeWithinMs, logger } = this.#plan;
+    await within(ending, { timeoutMs: closeWithinMs, what: "stopping the tasks" }).catch((error) =>
+      logger.error(
+        { err: reasonOf(error) },
+        "a task does not stop; the target's fence keeps it out",
+      ),
+    );
+  }
+
+  /** Lists, then watches; a list now and then finds what a watch might have missed. */
+  async #watch(signal: AbortSignal): Promise<number> {
+    const { store, nodeId } = this.#plan;
+    const prefix = keys.tasksOfNode(nodeId);
+    const { entries, revision } = await rangeAll(store, prefix);
+    for (const taskId of this.#runs.keys()) this.#enqueue(taskId);
+    for (const { key } of entries) this.#enqueue(lastPart(key));
+    const bound = AbortSignal.any([signal, AbortSignal.timeout(LIST_EVERY_MS)]);
+    try {
+      for await (const events of store.watch({ prefix, from: revision + 1, signal: bound })) {
+        for (const { entry } of events) this.#enqueue(lastPart(entry.key));
+      }
+    } catch (error) {
+      if (!(error instanceof CompactedError)) throw error;
+    }
+    return 0;
+  }
+
+  #enqueue(taskId: string): void {
+    this.#queue.add(taskId);
+    this.#looker.wake();
+  }
+
+  async #look(): Promise<number> {
+    for (const taskId of this.#queue) {
+      if (this.#closing.signal.aborted) return LOOK_AGAIN_MS;
+      this.#queue.delete(taskId);
+      try {
+        await this.#reconcile(taskId);
+      } catch (error) {
+        this.#again.add(taskId);
+        throw error;
+      } finally {
+        // What waits for others is looked at again after a pause, not at once.
+        if (this.#queue.size === 0) this.#scheduleAgain();
+      }
+    }
+    return 60_000;
+  }
+
+  #scheduleAgain(): void {
+    if (this.#again.size === 0) return;
+    const again = this.#again;
+    this.#again = new Set();
+    const timer = setTimeout(() => {
+      this.#closing.signal.removeEventListener("abort", cancel);
+      for (const taskId of again) this.#enqueue(taskId);
+    }, LOOK_AGAIN_MS);
+    const cancel = () => clearTimeout(timer);
+    this.#closing.signal.addEventListener("abort", cancel, { once: true });
+  }
+
+  async #reconcile(taskId: string): Promise<void> {
+    const { store, nodeId, session } = this.#plan;
+    if (!session.alive) return;
+    const entry = await store.get(keys.task(taskId));
+    const task = taskOf(entry);
+    const active = this.#runs.get(taskId);
+    const wanted = task?.nodeId === nodeId && task.desired === "run";
+    if (active !== undefined) {
+      if (!wanted) active.run.stop(task?.nodeId === nodeId ? "stopped" : "moved");
+      if (active.run.stopping !== undefined) this.#again.add(taskId); // it may be wanted again
+      return;
+    }
+    if (task === undefined || entry === undefined || task.nodeId !== nodeId) return;
+    const owner = await store.get(keys.owner(taskId));
+    if (owner !== undefined && owner.lease !== session.lease) {
+      if (wanted || isRunning(task.status)) this.#again.add(taskId);
+      return;
+    }
+    if (isRunning(task.status) && owner === undefined) {
+      if (!wanted) return this.#settle(task, entry, { status: "STOP", reason: "" });
+      if (!task.immortal) {
+        const reason = `node ${nodeId} restarted or lost its lease while the task was running`;
+        return this.#settle(task, entry, { status: "BROKEN", desired: "stop", reason });
+      }
+    }
+    if (wanted && (isPending(task.status) || isRunning(task.status))) {
+      await this.#claim(task, entry, owner);
+    }
+  }
+
+  async #claim(task: Task, entry: Entry, owner: Entry | undefined): Promise<void> {
+    const { store, nodeId, session, runners, maxTasks } = this.#plan;
+    const { taskId } = task;
+    const runner = runners.find(({ type }) => type === task.type);
+    if (runner === undefined || this.#runs.size >= maxTasks) {
+      const why = runner === undefined ? `cannot run tasks of type ${task.type}` : "is full";
+      const refusedBy = [...new Set([...task.refusedBy, nodeId])];
+      const reason = `node ${nodeId} ${why}`;
+      return this.#settle(task, entry, { status: "CREATED", nodeId: "", refusedBy, reason });
+    }
+    let epoch = owner?.createRevision; // ours already: the response to an earlier claim was lost
+    if (epoch === undefined) {
+      const key = keys.owner(taskId);
+      const claimed = await store.txn({
+        if: [absent(key), unchanged(keys.task(taskId), entry)],
+        do: [putRecord(key, { nodeId, taskId }, session.lease)],
+      });
+      if (!claimed.succeeded) {
+        this.#again.add(taskId);
+        return;
+      }
+      epoch = claimed.revision;
+    }
+    this.#begin(taskId, epoch, runner);
+  }
+
+  #begin(taskId: string, epoch: number, runner: Runner): void {
+    const { session, onRun, onEnd } = this.#plan;
+    const run = new ActiveRun({ ...this.#plan, taskId, epoch, runner });
+    if (!session.alive) return;
+    onRun(taskId, epoch);
+    const done = run.run().finally(() => {
+      this.#runs.delete(taskId);
+      onEnd(taskId, epoch);
+      if (!this.#closing.signal.aborted) this.#enqueue(taskId);
+    });
+    this.#runs.set(taskId, { run, done });
+  }
+
+  /** Changes a task that nobody runs. */
+  async #settle(task: Task, entry: Entry, change: Partial<Task>): Promise<void> {
+    const { store, records, nodeId } = this.#plan;
+    const { taskId, epoch } = task;
+    const at = Date.now();
+    const next: Task = { ...task, ...change, generation: task.generation + 1, updateTime: at };
+    const event = { at, event: next.status, detail: next.reason, nodeId, epoch };
+    const { succeeded } = await store.txn({
+      if: [unchanged(keys.task(taskId), entry), absent(keys.owner(taskId))],
+      do: [...taskOperations(task, next), records.eventOperation(taskId, event)],
+    });
+    if (!succeeded) this.#again.add(taskId);
+  }
+}

@@ -1,0 +1,93 @@
+/** JSON records in the store: reading them without trusting them, and changing them without a race. */
+import { ConflictError } from "./errors.ts";
+import { MAX_OPERATIONS, MAX_RANGE } from "./store/limits.ts";
+import type { Compare, Entry, Operation, Store } from "./store/store.ts";
+
+/** The object in an entry; undefined if there is none, or something that is not an object. */
+export function recordOf<T extends object>(entry: Entry | undefined): T | undefined {
+  if (entry === undefined) return undefined;
+  try {
+    const value: unknown = JSON.parse(entry.value);
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? (value as T)
+      : undefined;
+  } catch {
+    return undefined; // written by somebody else: it counts as absent
+  }
+}
+
+/** A put of a record. */
+export function putRecord(key: string, value: object, lease?: string): Operation {
+  return { op: "put", key, value: JSON.stringify(value), lease };
+}
+
+/** The key does not exist. */
+export function absent(key: string): Compare {
+  return { key, target: "create", is: "=", than: 0 };
+}
+
+/** Nobody has changed the key since it was read. */
+export function unchanged(key: string, entry: Entry | undefined): Compare {
+  return { key, target: "mod", is: "=", than: entry?.modRevision ?? 0 };
+}
+
+/** The key is still the one that was created at that revision. */
+export function createdAt(key: string, revision: number): Compare {
+  return { key, target: "create", is: "=", than: revision };
+}
+
+/** Reads many keys, each as it is at some moment. */
+export async function getMany(
+  store: Store,
+  paths: readonly string[],
+): Promise<(Entry | undefined)[]> {
+  const found: (Entry | undefined)[] = [];
+  for (let at = 0; at < paths.length; at += MAX_OPERATIONS) {
+    const part = paths.slice(at, at + MAX_OPERATIONS);
+    const result = await store.txn({ do: part.map((key) => ({ op: "get", key })) });
+    found.push(...result.found);
+  }
+  return found;
+}
+
+/** Every entry of a prefix, page by page; `revision` is that of the first page. */
+export async function rangeAll(
+  store: Store,
+  prefix: string,
+): Promise<{ readonly entries: readonly Entry[]; readonly revision: number }> {
+  const entries: Entry[] = [];
+  let revision = 0;
+  for (let after: string | undefined; ; ) {
+    const page = await store.range(prefix, { after, limit: MAX_RANGE });
+    if (after === undefined) revision = page.revision;
+    entries.push(...page.entries);
+    after = page.entries.at(-1)?.key;
+    if (!page.more || after === undefined) return { entries, revision };
+  }
+}
+
+/** What a change may do. */
+export interface Change<R> {
+  readonly if?: readonly Compare[];
+  readonly do: readonly Operation[];
+  readonly result: R;
+}
+
+const MOST_CONFLICTS = 20;
+
+/**
+ * Reads, decides and writes until nobody came in between. `decide` throws to give up; what it reads it
+ * must compare in `if`.
+ */
+export async function optimistically<R>(
+  store: Store,
+  what: string,
+  decide: () => Promise<Change<R>>,
+): Promise<R> {
+  for (let conflicts = 0; conflicts < MOST_CONFLICTS; conflicts++) {
+    const { result, ...transaction } = await decide();
+    if (transaction.do.length === 0) return result;
+    if ((await store.txn(transaction)).succeeded) return result;
+  }
+  throw new ConflictError(what);
+}

@@ -1,0 +1,99 @@
+/** Tasks of type sync: a SyncTask of @ropeway/sync, named after the task so that it resumes anywhere. */
+import { InvalidArgumentError, InvalidOptionError, RopewayError } from "@ropeway/core";
+import { type SyncOptions, type SyncProgress, SyncTask } from "@ropeway/sync";
+import type { Run, Runner, RunPhase } from "../runner.ts";
+import { type Json, splitSecrets } from "../secrets.ts";
+import type { TaskProgress } from "../tasks/task.ts";
+
+const PHASES: readonly string[] = ["STARTING", "RDBRUNNING", "COMMANDRUNNING", "FAILOVER"];
+/** Options that are the cluster's business, or no JSON. */
+const RESERVED = ["name", "logger", "transform", "restart", "epoch", "progressMs"];
+
+/** Makes the runner. */
+export function syncRunner(): Runner {
+  return {
+    type: "sync",
+    validate(config) {
+      const options = optionsOf(config);
+      try {
+        new SyncTask(options); // does no I/O: only judges
+      } catch (error) {
+        throw named(error, config);
+      }
+      return config;
+    },
+    run,
+  };
+}
+
+async function run(task: Run): Promise<void> {
+  const sync = new SyncTask({
+    ...optionsOf(task.config),
+    name: task.taskId,
+    restart: task.afresh,
+    logger: task.logger,
+  });
+  const stop = () => void sync.close();
+  sync.on("status", (status) => {
+    if (PHASES.includes(status)) task.phase(status as RunPhase);
+  });
+  sync.on("progress", (progress) => report(task, progress));
+  sync.on("discarded", (record) => {
+    const { key = "", command = "", reason = "" } = record as unknown as Record<string, string>;
+    task.discarded({ key: String(key), command: `${command} ${reason}`.trim(), type: "" });
+  });
+  sync.on("error", (error) => task.logger.warn({ err: error, taskId: task.taskId }, "sync error"));
+  task.signal.addEventListener("abort", stop, { once: true });
+  try {
+    if (task.signal.aborted) return;
+    await sync.start();
+    report(task, await sync.finished);
+  } finally {
+    task.signal.removeEventListener("abort", stop);
+    await sync.close();
+  }
+}
+
+function report(task: Run, progress: SyncProgress): void {
+  const flat: Record<string, string | number | null> = {};
+  for (const [name, value] of Object.entries(progress)) {
+    if (typeof value === "number" || typeof value === "string") flat[name] = value;
+    else if (value === undefined) flat[name] = null;
+  }
+  task.progress(flat as TaskProgress);
+  task.offset({ replId: "", replOffset: String(progress.offset) });
+}
+
+function optionsOf(config: Json): SyncOptions {
+  if (typeof config !== "object" || config === null || Array.isArray(config)) {
+    throw new InvalidArgumentError("config", config, "an object with from and to");
+  }
+  const fields = config as Record<string, Json>;
+  for (const name of ["from", "to"]) {
+    const value = fields[name];
+    if (typeof value !== "string" || !/^[a-z]+:/i.test(value)) {
+      throw new InvalidArgumentError(
+        `config.${name}`,
+        value === undefined ? undefined : "***",
+        "a URL",
+      );
+    }
+  }
+  for (const name of RESERVED) {
+    if (Object.hasOwn(fields, name)) {
+      throw new InvalidArgumentError(`config.${name}`, "***", "left out: the cluster decides it");
+    }
+  }
+  return fields as unknown as SyncOptions;
+}
+
+/** An error that names the field as the caller wrote it, and never repeats a password. */
+function named(error: unknown, config: Json): unknown {
+  if (!(error instanceof RopewayError)) return error;
+  const { option, allowed } = error.details as { option?: string; allowed?: string };
+  if (!(error instanceof InvalidOptionError) || option === undefined) {
+    return new InvalidArgumentError("config", "***", error.message);
+  }
+  const clean = splitSecrets(config).config as Record<string, Json>;
+  return new InvalidArgumentError(`config.${option}`, clean[option], allowed ?? "valid");
+}

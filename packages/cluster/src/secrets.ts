@@ -1,0 +1,159 @@
+/**
+ * Passwords inside task configurations. Before a task is stored, every secret is taken out of its
+ * configuration and encrypted; what is stored and returned in its place has no password. Only a node
+ * that is about to run the task puts them back together.
+ *
+ *   {"from": "redis://u:p@h:1"}  ->  config  {"from": "redis://u@h:1"}
+ *                                    secrets {"/from": "v1:<key id>:<iv>:<tag>:<ciphertext>"}
+ *
+ * AES-256-GCM; the associated data is the task's id and the path in its configuration, so a secret that
+ * is copied to another place does not decrypt. The first key encrypts, all keys decrypt: add a new key
+ * in front to rotate.
+ */
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+import { InvalidOptionError } from "@ropeway/core";
+import { SecretKeyMissingError, SecretUnreadableError } from "./errors.ts";
+
+/** Any JSON. */
+export type Json =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly Json[]
+  | { readonly [key: string]: Json };
+
+/** A configuration without secrets, and the secrets by JSON pointer. */
+export interface SplitConfig {
+  readonly config: Json;
+  readonly secrets: Readonly<Record<string, string>>;
+}
+
+const KEY_ALLOWED = "one or more keys of 32 random bytes in base64 or hex, separated by commas";
+const SECRET_NAME = /passw(or)?d|secret|token|privatekey/i;
+const MAX_DEPTH = 16;
+
+/** Encrypts and decrypts with the keys of an installation. */
+export class SecretBox {
+  readonly #keys: readonly { readonly id: string; readonly key: Buffer }[];
+
+  /** `text` holds the keys; undefined or "" for none, which can encrypt nothing. */
+  constructor(text: string | undefined) {
+    this.#keys = (text ?? "")
+      .split(",")
+      .map((part) => part.trim())
+      .filter((part) => part !== "")
+      .map((part) => {
+        const key = Buffer.from(part, /^[0-9a-f]{64}$/i.test(part) ? "hex" : "base64");
+        if (key.length !== 32) throw new InvalidOptionError("secretKey", "***", KEY_ALLOWED);
+        return { id: createHash("sha256").update(key).digest("hex").slice(0, 8), key };
+      });
+  }
+
+  encrypt(secret: string, place: string): string {
+    const [first] = this.#keys;
+    if (first === undefined) throw new SecretKeyMissingError();
+    const iv = randomBytes(12);
+    const cipher = createCipheriv("aes-256-gcm", first.key, iv).setAAD(Buffer.from(place));
+    const text = Buffer.concat([cipher.update(secret, "utf8"), cipher.final()]);
+    const parts = [iv, cipher.getAuthTag(), text].map((part) => part.toString("base64url"));
+    return ["v1", first.id, ...parts].join(":");
+  }
+
+  decrypt(encrypted: string, place: string): string {
+    const [version, id = "?", iv = "", tag = "", text = ""] = encrypted.split(":");
+    const found = this.#keys.find((key) => key.id === id);
+    if (this.#keys.length === 0) throw new SecretKeyMissingError();
+    if (version !== "v1" || found === undefined) throw new SecretUnreadableError(id);
+    try {
+      const decipher = createDecipheriv("aes-256-gcm", found.key, Buffer.from(iv, "base64url"))
+        .setAAD(Buffer.from(place))
+        .setAuthTag(Buffer.from(tag, "base64url"));
+      const bytes = Buffer.from(text, "base64url");
+      return Buffer.concat([decipher.update(bytes), decipher.final()]).toString("utf8");
+    } catch {
+      throw new SecretUnreadableError(id);
+    }
+  }
+
+  /** Takes the secrets out of a task's configuration and encrypts them. */
+  seal(config: Json, taskId: string): SplitConfig {
+    const { config: clean, secrets } = splitSecrets(config);
+    const sealed = Object.entries(secrets).map(([pointer, secret]) => [
+      pointer,
+      this.encrypt(secret, taskId + pointer),
+    ]);
+    return { config: clean, secrets: Object.fromEntries(sealed) };
+  }
+
+  /** Puts the secrets back. */
+  open({ config, secrets }: SplitConfig, taskId: string): Json {
+    let whole = config;
+    for (const [pointer, encrypted] of Object.entries(secrets)) {
+      whole = replaceAt(
+        whole,
+        pointer.split("/").slice(1),
+        this.decrypt(encrypted, taskId + pointer),
+      );
+    }
+    return whole;
+  }
+}
+
+/** Finds passwords in URLs, and strings whose name says that they are secret. */
+export function splitSecrets(config: Json): SplitConfig {
+  const secrets: Record<string, string> = {};
+  const walk = (value: Json, pointer: string, name: string): Json => {
+    if (pointer.split("/").length > MAX_DEPTH) return value;
+    if (typeof value === "string") {
+      const clean = SECRET_NAME.test(name) ? "" : withoutPassword(value);
+      if (clean !== value) secrets[pointer] = value;
+      return clean;
+    }
+    if (Array.isArray(value)) {
+      return value.map((item: Json, index) => walk(item, `${pointer}/${index}`, name));
+    }
+    if (typeof value === "object" && value !== null) {
+      const walked = Object.entries(value).map(([key, item]) => [
+        key,
+        walk(item as Json, `${pointer}/${escapePart(key)}`, key),
+      ]);
+      return Object.fromEntries(walked);
+    }
+    return value;
+  };
+  const clean = walk(config, "", "");
+  return { config: clean, secrets };
+}
+
+/** A URL with its password taken out; any other text as it is. */
+function withoutPassword(text: string): string {
+  // Not `new URL`: addresses may be lists (redis://:p@a:1,b:2), and a bad one must not leak either.
+  return text
+    .replace(/^([a-z][a-z0-9+.-]*:\/\/)([^/?#]*)@/i, (_, scheme: string, user: string) => {
+      const name = user.split(":", 1)[0] ?? "";
+      if (!user.includes(":")) return `${scheme}${user}@`;
+      return name === "" ? scheme : `${scheme}${name}@`;
+    })
+    .replace(/([?&](?:password|auth|token|secret)=)[^&#]*/gi, "$1");
+}
+
+function escapePart(key: string): string {
+  return key.replaceAll("~", "~0").replaceAll("/", "~1");
+}
+
+function replaceAt(value: Json, path: readonly string[], secret: string): Json {
+  const [part, ...rest] = path;
+  if (part === undefined) return secret;
+  const key = part.replaceAll("~1", "/").replaceAll("~0", "~");
+  if (Array.isArray(value)) {
+    return value.map((item: Json, index) =>
+      String(index) === key ? replaceAt(item, rest, secret) : item,
+    );
+  }
+  if (typeof value === "object" && value !== null && Object.hasOwn(value, key)) {
+    const object = value as Record<string, Json>;
+    return { ...object, [key]: replaceAt(object[key] ?? null, rest, secret) };
+  }
+  return value;
+}

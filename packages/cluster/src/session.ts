@@ -1,0 +1,114 @@
+/**
+ * A lease that is kept alive, with a deadline of our own. The server may end the lease `ttl` after it
+ * received a renewal; all we know is when we sent it. So the session is over, for us, a margin before
+ * `sent + ttl`, whatever the server says later, and never comes back: whoever needs a lease again opens
+ * a new session.
+ *
+ *   sent            sent + ttl/3: renew          lost: signal aborts       the server may end it
+ *    |----------------|----------------- ... ---------|------- margin -----------|
+ *
+ * The clock is performance.now(): it does not jump with the wall clock, and it goes on counting while
+ * the process is stopped.
+ */
+import { LeaseLostError, type Logger } from "@ropeway/core";
+import { Loop, reasonOf, within } from "@ropeway/core/internal";
+import type { Store } from "./store/store.ts";
+
+/** How a session behaves. */
+export interface SessionOptions {
+  readonly ttlMs: number;
+  /** For messages. */
+  readonly what: string;
+  readonly logger: Logger;
+}
+
+/** A lease that lives as long as this process renews it. */
+export class Session {
+  readonly lease: string;
+  readonly ttlMs: number;
+  readonly #store: Store;
+  readonly #options: SessionOptions;
+  readonly #lost = new AbortController();
+  readonly #loop: Loop;
+  #deadline: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  private constructor(store: Store, options: SessionOptions, grant: { id: string; ttlMs: number }) {
+    this.#store = store;
+    this.#options = options;
+    this.lease = grant.id;
+    this.ttlMs = grant.ttlMs;
+    this.#loop = new Loop({
+      tick: () => this.#renew(),
+      onError: (error) =>
+        options.logger.debug(
+          { err: reasonOf(error), what: options.what },
+          "a lease was not renewed",
+        ),
+      backoff: { baseMs: 100, maxMs: this.ttlMs / 8 },
+    });
+  }
+
+  /** Takes a lease and keeps it alive. */
+  static async open(store: Store, options: SessionOptions): Promise<Session> {
+    const sent = performance.now();
+    const session = new Session(store, options, await store.grant(options.ttlMs));
+    session.#extend(sent, session.ttlMs);
+    session.#loop.start();
+    return session;
+  }
+
+  /** Aborts when the lease can no longer be relied on; the reason is a LeaseLostError. */
+  get signal(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  get alive(): boolean {
+    return !this.#lost.signal.aborted && !this.#closed;
+  }
+
+  /** Ends the lease, and with it its keys; a store that is away ends it by itself. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearTimeout(this.#deadline);
+    await this.#loop.close();
+    if (this.#lost.signal.aborted) return;
+    await within(this.#store.revoke(this.lease), { timeoutMs: 3_000 }).catch((error) =>
+      this.#options.logger.debug({ err: reasonOf(error) }, "a lease was not revoked; it will end"),
+    );
+  }
+
+  async #renew(): Promise<number> {
+    const pauseMs = this.ttlMs / 3;
+    if (performance.now() - this.#renewedAt < pauseMs / 2) return pauseMs;
+    const sent = performance.now();
+    const ttlMs = await within(this.#store.keepAlive(this.lease), {
+      timeoutMs: this.ttlMs / 4,
+      what: "renewing a lease",
+    });
+    if (ttlMs <= 0) {
+      this.#lose();
+      return pauseMs;
+    }
+    this.#extend(sent, ttlMs);
+    return pauseMs;
+  }
+
+  #renewedAt = 0;
+
+  #extend(sent: number, ttlMs: number): void {
+    if (this.#lost.signal.aborted || this.#closed) return;
+    this.#renewedAt = sent;
+    clearTimeout(this.#deadline);
+    const margin = Math.max(ttlMs / 5, Math.min(1_000, ttlMs / 3));
+    const left = sent + ttlMs - margin - performance.now();
+    if (left <= 0) this.#lose();
+    else this.#deadline = setTimeout(() => this.#lose(), left);
+  }
+
+  #lose(): void {
+    clearTimeout(this.#deadline);
+    if (!this.#closed) this.#lost.abort(new LeaseLostError(this.#options.what));
+  }
+}

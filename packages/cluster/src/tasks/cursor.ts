@@ -1,0 +1,16 @@
+/** Cursors name the last item seen, nothing else: any portal can go on from one, at any time. */
+import { InvalidArgumentError } from "@ropeway/core";
+
+/** The cursor after an item. */
+export function encodeCursor(last: string): string {
+  return Buffer.from(last).toString("base64url");
+}
+
+/** The item that a cursor stands behind. */
+export function decodeCursor(cursor: string | undefined): string | undefined {
+  if (cursor === undefined || cursor === "") return undefined;
+  const last = Buffer.from(cursor, "base64url").toString("utf8");
+  const usable = /^[\w.:@-]{1,300}$/.test(last) && encodeCursor(last) === cursor;
+  if (!usable) throw new InvalidArgumentError("cursor", cursor, "one that a list returned");
+  return last;
+}

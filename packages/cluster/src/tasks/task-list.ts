@@ -1,0 +1,108 @@
+/**
+ * Lists tasks by any of their indexes. Pages go by task id, so a cursor is right on every portal and
+ * while tasks come and go: a task that is there all the time is seen exactly once.
+ */
+import { InvalidArgumentError, type Page } from "@ropeway/core";
+import { keys, lastPart } from "../keys.ts";
+import { checkId, checkTaskName } from "../names.ts";
+import { getMany, recordOf } from "../record.ts";
+import type { Store } from "../store/store.ts";
+import { decodeCursor, encodeCursor } from "./cursor.ts";
+import { TASK_STATUSES, type TaskStatus } from "./status.ts";
+import { type Task, taskOf } from "./task.ts";
+
+/** Which tasks; several conditions must all hold. */
+export interface TaskFilter {
+  readonly status?: string | undefined;
+  readonly node?: string | undefined;
+  readonly group?: string | undefined;
+  readonly name?: string | undefined;
+  readonly type?: string | undefined;
+  /** Only tasks of these groups, whatever else is asked for. */
+  readonly groups?: readonly string[] | undefined;
+  readonly cursor?: string | undefined;
+  /** From 1 to 500. @default 50 */
+  readonly limit?: number | undefined;
+}
+
+/** How many tasks one call looks at; a page may be short, its cursor goes on. */
+const MOST_LOOKED_AT = 2_000;
+const MOST_ITEMS = 500;
+
+/** One page of tasks. */
+export async function listTasks(store: Store, filter: TaskFilter): Promise<Page<Task>> {
+  const limit = filter.limit ?? 50;
+  if (!Number.isInteger(limit) || limit < 1 || limit > MOST_ITEMS) {
+    throw new InvalidArgumentError("limit", limit, `a whole number from 1 to ${MOST_ITEMS}`);
+  }
+  let after = decodeCursor(filter.cursor);
+  if (filter.name !== undefined) return byName(store, filter);
+  const prefix = prefixOf(filter);
+  const items: Task[] = [];
+  for (let looked = 0; looked < MOST_LOOKED_AT; ) {
+    const page = await store.range(prefix, {
+      limit: Math.min(limit, 128),
+      after: after === undefined ? undefined : `${prefix}${after}`,
+    });
+    looked += page.entries.length;
+    for (const task of await load(
+      store,
+      page.entries.map(({ key }) => lastPart(key)),
+    )) {
+      after = task.id;
+      if (task.task !== undefined && matches(task.task, filter)) items.push(task.task);
+      if (items.length === limit) break;
+    }
+    const last = page.entries.at(-1);
+    const exhausted = !page.more && (last === undefined || after === lastPart(last.key));
+    if (exhausted) return { items };
+    if (items.length === limit) break;
+  }
+  return { items, cursor: encodeCursor(after ?? "") };
+}
+
+async function load(store: Store, ids: readonly string[]) {
+  const entries =
+    ids.length === 0
+      ? []
+      : await getMany(
+          store,
+          ids.map((id) => keys.task(id)),
+        );
+  return ids.map((id, index) => ({ id, task: taskOf(entries[index]) }));
+}
+
+async function byName(store: Store, filter: TaskFilter): Promise<Page<Task>> {
+  const key = keys.ofName(checkTaskName(filter.name));
+  const id = recordOf<{ taskId: string }>(await store.get(key))?.taskId;
+  const task = id === undefined ? undefined : taskOf(await store.get(keys.task(id)));
+  return { items: task !== undefined && matches(task, filter) ? [task] : [] };
+}
+
+/** The index that leaves the fewest tasks to look at. */
+function prefixOf({ node, group, status, type }: TaskFilter): string {
+  if (node !== undefined) return keys.tasksOfNode(checkId("node", node));
+  if (group !== undefined) return keys.tasksOfGroup(checkId("group", group));
+  if (status !== undefined) return keys.tasksOfStatus(checkStatus(status));
+  return type === undefined ? keys.tasks : keys.tasksOfType(checkId("type", type));
+}
+
+function checkStatus(status: string): TaskStatus {
+  const found = TASK_STATUSES.find((one) => one === status.toUpperCase());
+  if (found === undefined) {
+    throw new InvalidArgumentError("status", status, `one of ${TASK_STATUSES.join(", ")}`);
+  }
+  return found;
+}
+
+function matches(task: Task, filter: TaskFilter): boolean {
+  const { status, node, group, name, type, groups } = filter;
+  return (
+    (status === undefined || task.status === checkStatus(status)) &&
+    (node === undefined || task.nodeId === node) &&
+    (group === undefined || task.groupId === group) &&
+    (name === undefined || task.taskName === name) &&
+    (type === undefined || task.type === type) &&
+    (groups === undefined || groups.includes(task.groupId))
+  );
+}

@@ -1,0 +1,141 @@
+/**
+ * What is kept about a task besides the task itself: events, big keys, discarded keys. Each list is
+ * bounded: the newest stay, the rest is counted by the runner. Names of records sort by age.
+ */
+import { createHash } from "node:crypto";
+import type { Page } from "@ropeway/core";
+import { keys, lastPart } from "../keys.ts";
+import { recordOf } from "../record.ts";
+import type { KeyRecord } from "../runner.ts";
+import type { Operation, Store } from "../store/store.ts";
+import { decodeCursor, encodeCursor } from "./cursor.ts";
+
+/** How many of each kind stay. */
+export const KEPT = { events: 200, bigKeys: 1_000, discarded: 1_000 } as const;
+
+/** Something that happened to a task. */
+export interface TaskEvent {
+  readonly at: number;
+  readonly event: string;
+  readonly detail: string;
+  readonly nodeId: string;
+  readonly epoch: number;
+}
+
+/** A stored big or discarded key, with the documented names. */
+export interface StoredKey {
+  readonly id: string;
+  readonly taskId: string;
+  /** The Redis key. */
+  readonly key: string;
+  readonly command: string;
+  readonly command_type: string;
+  readonly at: number;
+}
+
+type Kind = "bigKeys" | "discarded";
+
+/** The records of all tasks. */
+export class TaskRecords {
+  readonly #store: Store;
+  #count = 0;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** The operation that notes an event, for the transaction that makes it true. */
+  eventOperation(taskId: string, event: TaskEvent): Operation {
+    const key = keys.event(taskId, this.#name(event.at));
+    return { op: "put", key, value: JSON.stringify(event) };
+  }
+
+  async events(taskId: string): Promise<TaskEvent[]> {
+    const { entries } = await this.#store.range(keys.events(taskId));
+    return entries.map((entry) => recordOf<TaskEvent>(entry)).filter((one) => one !== undefined);
+  }
+
+  /** Notes a big key; the same key again replaces its record. */
+  bigKey(taskId: string, record: KeyRecord, at: number): Promise<number> {
+    const name = safeName(record.key);
+    const stored = storedKey({ taskId, record, id: name, at });
+    return this.#store.put(keys.bigKey(taskId, name), JSON.stringify(stored));
+  }
+
+  discarded(taskId: string, record: KeyRecord, at: number): Promise<number> {
+    const name = this.#name(at);
+    const stored = storedKey({ taskId, record, id: name, at });
+    return this.#store.put(keys.discarded(taskId, name), JSON.stringify(stored));
+  }
+
+  async page(kind: Kind, taskId: string, options: PageRequest): Promise<Page<StoredKey>> {
+    const prefix = kind === "bigKeys" ? keys.bigKeys(taskId) : keys.allDiscarded(taskId);
+    const after = decodeCursor(options.cursor);
+    const found = await this.#store.range(prefix, {
+      limit: options.limit,
+      after: after === undefined ? undefined : `${prefix}${after}`,
+    });
+    const items = found.entries
+      .map((entry) => recordOf<StoredKey>(entry))
+      .filter((one) => one !== undefined);
+    const last = found.entries.at(-1);
+    return found.more && last !== undefined
+      ? { items, cursor: encodeCursor(lastPart(last.key)) }
+      : { items };
+  }
+
+  /** Removes the oldest of each list that is longer than its bound. */
+  async trim(taskId: string): Promise<void> {
+    await this.#trimTo(keys.events(taskId), KEPT.events);
+    await this.#trimTo(keys.bigKeys(taskId), KEPT.bigKeys);
+    await this.#trimTo(keys.allDiscarded(taskId), KEPT.discarded);
+  }
+
+  /** Removes everything, when the task is removed. */
+  async removeAll(taskId: string): Promise<void> {
+    for (const prefix of [keys.events(taskId), keys.bigKeys(taskId), keys.allDiscarded(taskId)]) {
+      await this.#trimTo(prefix, 0);
+    }
+  }
+
+  async #trimTo(prefix: string, most: number): Promise<void> {
+    for (;;) {
+      const { entries, more } = await this.#store.range(prefix);
+      if (!more && entries.length <= most) return;
+      // Big keys are named after the key, so age is what the store knows.
+      const oldest = [...entries].sort((a, b) => a.modRevision - b.modRevision);
+      const excess = oldest.slice(0, Math.min(100, more ? 100 : entries.length - most));
+      await this.#store.txn({ do: excess.map(({ key }) => ({ op: "delete", key })) });
+    }
+  }
+
+  #name(at: number): string {
+    this.#count += 1;
+    const unique = `${process.pid.toString(36)}${this.#count.toString(36)}`;
+    return `${String(Math.floor(at)).padStart(13, "0")}_${unique}`;
+  }
+}
+
+/** Which part of a list. */
+export interface PageRequest {
+  readonly cursor?: string | undefined;
+  readonly limit?: number | undefined;
+}
+
+function storedKey(what: { taskId: string; record: KeyRecord; id: string; at: number }): StoredKey {
+  const { taskId, record, id, at } = what;
+  const { key, command, type } = record;
+  return { id, taskId, key: key.slice(0, 1_000), command, command_type: type, at };
+}
+
+/** A key's name as a part of a path: itself if it is short and plain, else a digest. */
+function safeName(key: string): string {
+  if (/^[\w.:@{}-]{1,200}$/.test(key)) return key;
+  const digest = createHash("sha256").update(key).digest("hex").slice(0, 32);
+  return `${encodeURIComponent(
+    key
+      .replace(/\p{Surrogate}/gu, "?")
+      .slice(0, 40)
+      .replace(/\p{Surrogate}/gu, "?"),
+  ).slice(0, 100)}~${digest}`;
+}

@@ -1,0 +1,59 @@
+/** A task as it is stored: the documented fields, and ours. */
+import { createHash } from "node:crypto";
+import { recordOf } from "../record.ts";
+import type { Json } from "../secrets.ts";
+import type { Entry } from "../store/store.ts";
+import { TASK_STATUSES, type TaskStatus } from "./status.ts";
+
+/** What a runner tells about its work. */
+export interface TaskProgress {
+  readonly [name: string]: string | number | boolean | null;
+}
+
+/** The record under /tasks/taskid/{taskId}. */
+export interface Task {
+  readonly taskId: string;
+  readonly groupId: string;
+  /** The node it is placed on; "" if it has none. */
+  readonly nodeId: string;
+  readonly taskName: string;
+  readonly type: string;
+  readonly status: TaskStatus;
+  /** What the operator wants. */
+  readonly desired: "run" | "stop";
+  /** Run it on another node when its node is gone. */
+  readonly immortal: boolean;
+  /** The fencing token of its present or last run: grows with every run. */
+  readonly epoch: number;
+  /** Whether the next run starts from the beginning instead of from the checkpoint. */
+  readonly afresh: boolean;
+  /** Why it is in its status; "" if there is nothing to say. */
+  readonly reason: string;
+  /** Without secrets. */
+  readonly config: Json;
+  /** Encrypted, by JSON pointer into the configuration. */
+  readonly secrets: Readonly<Record<string, string>>;
+  readonly md5: string;
+  readonly progress: TaskProgress;
+  /** Nodes that refused it since it was started. */
+  readonly refusedBy: readonly string[];
+  /** Grows when its operator changes something. */
+  readonly generation: number;
+  readonly createTime: number;
+  readonly updateTime: number;
+}
+
+/** The task in an entry; undefined if the entry holds something else. */
+export function taskOf(entry: Entry | undefined): Task | undefined {
+  const task = recordOf<Task>(entry);
+  if (task === undefined || typeof task.taskId !== "string") return undefined;
+  if (!TASK_STATUSES.includes(task.status)) return undefined;
+  return task;
+}
+
+/** Tells tasks apart that would do the same. */
+export function md5Of(type: string, name: string, config: Json): string {
+  return createHash("md5")
+    .update(JSON.stringify([type, name, config]))
+    .digest("hex");
+}

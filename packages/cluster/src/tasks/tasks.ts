@@ -1,0 +1,349 @@
+/**
+ * The tasks of a cluster, as operators see them: every method is one transaction that changes the task
+ * and all its indexes, or nothing. Nodes notice what concerns them and act; see nodes/task-host.ts.
+ */
+import { createHash } from "node:crypto";
+import { type Clock, localClock, type Page } from "@ropeway/core";
+import {
+  DuplicateTaskError,
+  IdempotencyError,
+  IllegalTransitionError,
+  UnknownNodeError,
+  UnknownTaskError,
+  UnknownTaskTypeError,
+} from "../errors.ts";
+import type { ClusterIds } from "../ids.ts";
+import { keys } from "../keys.ts";
+import { checkId, checkTaskName } from "../names.ts";
+import { isOnline } from "../nodes/node-record.ts";
+import type { Placement } from "../nodes/placement.ts";
+import { absent, optimistically, putRecord, recordOf, unchanged } from "../record.ts";
+import type { Runner } from "../runner.ts";
+import type { Json, SecretBox } from "../secrets.ts";
+import type { Entry, Store, TransactionResult } from "../store/store.ts";
+import { taskOperations } from "./indexes.ts";
+import { checkTransition, isAtRest, isPending, isRunning } from "./status.ts";
+import { md5Of, type Task, taskOf } from "./task.ts";
+import { listTasks, type TaskFilter } from "./task-list.ts";
+import { TaskRecords } from "./task-records.ts";
+
+/** What a new task is. */
+export interface NewTask {
+  readonly name: string;
+  readonly type: string;
+  readonly config: Json;
+  readonly group?: string | undefined;
+  readonly immortal?: boolean | undefined;
+  /** Start it at once. @default false */
+  readonly start?: boolean | undefined;
+  /** Creating again with the same key and body returns the task that was created first. */
+  readonly idempotencyKey?: string | undefined;
+}
+
+/** What can be changed. Name, group and configuration only while the task is at rest. */
+export interface TaskEdit {
+  readonly name?: string | undefined;
+  readonly group?: string | undefined;
+  readonly config?: Json | undefined;
+  readonly immortal?: boolean | undefined;
+}
+
+/** What the tasks work with. */
+export interface TasksPlan {
+  readonly store: Store;
+  readonly ids: ClusterIds;
+  readonly placement: Placement;
+  readonly secrets: SecretBox;
+  /** The types there are, with what they accept. */
+  readonly runners: readonly Pick<Runner, "type" | "validate">[];
+  readonly clock?: Clock;
+}
+
+/** The tasks of one cluster. */
+export class Tasks {
+  readonly records: TaskRecords;
+  readonly #plan: TasksPlan;
+  readonly #store: Store;
+  readonly #clock: Clock;
+
+  constructor(plan: TasksPlan) {
+    this.#plan = plan;
+    this.#store = plan.store;
+    this.#clock = plan.clock ?? localClock;
+    this.records = new TaskRecords(plan.store);
+  }
+
+  /** Creates a task; returns it, and whether an earlier request with the same key had done so. */
+  async create(wish: NewTask): Promise<{ readonly task: Task; readonly repeated: boolean }> {
+    const name = checkTaskName(wish.name);
+    const config = this.#runnerOf(wish.type).validate(wish.config);
+    const request = requestOf(wish);
+    const earlier = request && (await this.#earlier(request, wish.idempotencyKey ?? ""));
+    if (earlier !== undefined) return { task: earlier, repeated: true };
+    const taskId = await this.#plan.ids.next("task");
+    const groupId =
+      wish.group === undefined || wish.group === ""
+        ? await this.#plan.ids.next("group")
+        : checkId("the group", wish.group);
+    const sealed = this.#plan.secrets.seal(config, taskId);
+    const now = this.#now();
+    const base: Task = {
+      taskId,
+      groupId,
+      nodeId: "",
+      taskName: name,
+      type: wish.type,
+      status: "CREATED",
+      desired: "stop",
+      immortal: wish.immortal ?? false,
+      epoch: 0,
+      afresh: true,
+      reason: "",
+      config: sealed.config,
+      secrets: sealed.secrets,
+      md5: md5Of(wish.type, name, sealed.config),
+      progress: {},
+      refusedBy: [],
+      generation: 1,
+      createTime: now,
+      updateTime: now,
+    };
+    const task = wish.start === true ? await this.#placed({ ...base, desired: "run" }) : base;
+    const offset = { replId: "", replOffset: "-1", db: 0, epoch: 0, at: now };
+    const result = await this.#store.txn({
+      if: [absent(keys.ofName(name)), absent(keys.ofMd5(task.md5)), ...guardOf(request)],
+      do: [
+        ...taskOperations(undefined, task),
+        putRecord(keys.offset(taskId), offset),
+        this.#event(task, "created", task.reason),
+        ...(request === undefined
+          ? []
+          : [putRecord(request.key, { taskId, body: request.body, at: now })]),
+      ],
+      else: [
+        { op: "get", key: keys.ofName(name) },
+        { op: "get", key: keys.ofMd5(task.md5) },
+      ],
+    });
+    if (result.succeeded) return { task, repeated: false };
+    // Somebody was faster: the same request, or another task of the same name.
+    const twin = request && (await this.#earlier(request, wish.idempotencyKey ?? ""));
+    if (twin !== undefined) return { task: twin, repeated: true };
+    throw duplicate(task, result);
+  }
+
+  /** The task; throws UnknownTaskError. */
+  async get(taskId: string): Promise<Task> {
+    const task = taskOf(await this.#entry(taskId));
+    if (task === undefined) throw new UnknownTaskError(taskId);
+    return task;
+  }
+
+  /** The id of the task with this name. */
+  async idOfName(name: string): Promise<string | undefined> {
+    const found = recordOf<{ taskId: string }>(
+      await this.#store.get(keys.ofName(checkTaskName(name))),
+    );
+    return found?.taskId;
+  }
+
+  list(filter: TaskFilter = {}): Promise<Page<Task>> {
+    return listTasks(this.#store, filter);
+  }
+
+  /** Starts a task that is at rest. Without a node that takes it, it waits as CREATED. */
+  start(taskId: string, options: { readonly afresh?: boolean | undefined } = {}): Promise<Task> {
+    return this.#change(taskId, "started", async (task) => {
+      const waiting = isPending(task.status) && task.desired === "run";
+      if (waiting || isRunning(task.status)) {
+        throw new IllegalTransitionError(taskId, task.status, "STARTING");
+      }
+      const afresh = options.afresh ?? task.epoch === 0;
+      return this.#placed({ ...task, desired: "run", afresh, reason: "", refusedBy: [] });
+    });
+  }
+
+  /** Stops a task. A running one becomes STOP when its node has stopped it. */
+  stop(taskId: string): Promise<Task> {
+    return this.#change(taskId, "stopped", async (task) => {
+      if (isAtRest(task.status)) throw new IllegalTransitionError(taskId, task.status, "STOP");
+      const wish: Task = { ...task, desired: "stop", reason: "" };
+      if (isPending(task.status)) return { ...wish, status: "STOP" };
+      const owner = await this.#store.get(keys.owner(taskId));
+      return owner === undefined ? { ...wish, status: "STOP" } : wish;
+    });
+  }
+
+  /** Moves a task to a node. A running one is handed over: it never runs on both. */
+  async move(taskId: string, nodeId: string): Promise<Task> {
+    const target = await this.#store.get(
+      keys.node("redissyncer", checkId("the node's id", nodeId)),
+    );
+    if (!isOnline(target)) throw new UnknownNodeError(nodeId);
+    return this.#change(taskId, `moved to ${nodeId}`, async (task) => {
+      const status = task.desired === "run" && isPending(task.status) ? "CREATING" : task.status;
+      return { ...task, nodeId, status, reason: "", refusedBy: [] };
+    });
+  }
+
+  /** Takes a task away from a node that is drained. */
+  async leave(taskId: string, nodeId: string): Promise<Task> {
+    return this.#change(taskId, `leaves ${nodeId}`, async (task) => {
+      if (task.nodeId !== nodeId || task.desired !== "run") return task;
+      const next = await this.#plan.placement.choose({ type: task.type, except: [nodeId] });
+      return next.nodeId === undefined ? task : { ...task, nodeId: next.nodeId };
+    });
+  }
+
+  edit(taskId: string, edit: TaskEdit): Promise<Task> {
+    return this.#change(taskId, "edited", async (task) => {
+      const onlyImmortal =
+        edit.name === undefined && edit.group === undefined && edit.config === undefined;
+      const fresh = task.status === "CREATED" && task.desired === "stop";
+      if (!onlyImmortal && !isAtRest(task.status) && !fresh) {
+        throw new IllegalTransitionError(taskId, task.status, "edited");
+      }
+      const taskName = edit.name === undefined ? task.taskName : checkTaskName(edit.name);
+      const groupId = edit.group === undefined ? task.groupId : checkId("the group", edit.group);
+      const sealed =
+        edit.config === undefined
+          ? task
+          : this.#plan.secrets.seal(this.#runnerOf(task.type).validate(edit.config), taskId);
+      const { config, secrets } = sealed;
+      const md5 = md5Of(task.type, taskName, config);
+      const immortal = edit.immortal ?? task.immortal;
+      return { ...task, taskName, groupId, config, secrets, md5, immortal };
+    });
+  }
+
+  /** Removes a task that is not running, with everything known about it. */
+  async remove(taskId: string): Promise<void> {
+    await optimistically(this.#store, `task ${taskId}`, async () => {
+      const entry = await this.#entry(taskId);
+      const task = taskOf(entry);
+      if (task === undefined) throw new UnknownTaskError(taskId);
+      if (isRunning(task.status) || (isPending(task.status) && task.desired === "run")) {
+        throw new IllegalTransitionError(taskId, task.status, "removed");
+      }
+      return {
+        if: [unchanged(keys.task(taskId), entry), absent(keys.owner(taskId))],
+        do: [...taskOperations(task, undefined), { op: "delete", key: keys.offset(taskId) }],
+        result: undefined,
+      };
+    });
+    await this.records.removeAll(taskId);
+  }
+
+  /** The last offset that was stored for display. */
+  async offset(taskId: string): Promise<Record<string, unknown>> {
+    await this.get(taskId);
+    return recordOf<Record<string, unknown>>(await this.#store.get(keys.offset(taskId))) ?? {};
+  }
+
+  /** Finds a node for a task that should run; without one it waits. */
+  async #placed(task: Task): Promise<Task> {
+    const current =
+      task.nodeId !== "" && (await this.#store.get(keys.node("redissyncer", task.nodeId)));
+    const drained = task.nodeId !== "" && (await this.#store.get(keys.drain(task.nodeId)));
+    if (current && isOnline(current) && !drained) return { ...task, status: "CREATING" };
+    const found = await this.#plan.placement.choose({ type: task.type, except: task.refusedBy });
+    return found.nodeId === undefined
+      ? { ...task, nodeId: "", status: "CREATED", reason: found.reason }
+      : { ...task, nodeId: found.nodeId, status: "CREATING", reason: "" };
+  }
+
+  #change(taskId: string, event: string, decide: (task: Task) => Promise<Task>): Promise<Task> {
+    return optimistically(this.#store, `task ${taskId}`, async () => {
+      const entry = await this.#entry(taskId);
+      const task = taskOf(entry);
+      if (task === undefined) throw new UnknownTaskError(taskId);
+      const decided = await decide(task);
+      if (decided === task) return { do: [], result: task };
+      const next: Task = { ...decided, generation: task.generation + 1, updateTime: this.#now() };
+      if (next.status !== task.status) checkTransition(taskId, task.status, next.status);
+      await this.#refuseDuplicates(task, next);
+      return {
+        if: [unchanged(keys.task(taskId), entry), ...this.#unique(task, next)],
+        do: [...taskOperations(task, next), this.#event(next, event, next.reason)],
+        result: next,
+      };
+    });
+  }
+
+  #unique(before: Task, after: Task) {
+    return [
+      ...(before.taskName === after.taskName ? [] : [absent(keys.ofName(after.taskName))]),
+      ...(before.md5 === after.md5 ? [] : [absent(keys.ofMd5(after.md5))]),
+    ];
+  }
+
+  async #refuseDuplicates(before: Task, after: Task): Promise<void> {
+    for (const { key } of this.#unique(before, after)) {
+      const holder = recordOf<{ taskId: string }>(await this.#store.get(key));
+      if (holder === undefined) continue;
+      const field = key === keys.ofName(after.taskName) ? "name" : "md5";
+      throw new DuplicateTaskError(
+        field,
+        field === "name" ? after.taskName : after.md5,
+        holder.taskId,
+      );
+    }
+  }
+
+  #event(task: Task, event: string, detail: string) {
+    const { taskId, nodeId, epoch } = task;
+    return this.records.eventOperation(taskId, { at: this.#now(), event, detail, nodeId, epoch });
+  }
+
+  async #entry(taskId: string): Promise<Entry | undefined> {
+    if (!/^[\w.:@-]{1,200}$/.test(taskId)) throw new UnknownTaskError(taskId);
+    return this.#store.get(keys.task(taskId));
+  }
+
+  async #earlier(request: Request, idempotencyKey: string): Promise<Task | undefined> {
+    const used = recordOf<{ taskId: string; body: string }>(await this.#store.get(request.key));
+    if (used === undefined) return undefined;
+    if (used.body !== request.body) throw new IdempotencyError(idempotencyKey);
+    return taskOf(await this.#store.get(keys.task(used.taskId)));
+  }
+
+  #runnerOf(type: string): Pick<Runner, "type" | "validate"> {
+    const { runners } = this.#plan;
+    const found = runners.find((runner) => runner.type === type);
+    if (found === undefined)
+      throw new UnknownTaskTypeError(
+        type,
+        runners.map((one) => one.type),
+      );
+    return found;
+  }
+
+  #now(): number {
+    return Math.floor(this.#clock.now());
+  }
+}
+
+interface Request {
+  readonly key: string;
+  readonly body: string;
+}
+
+function requestOf(wish: NewTask): Request | undefined {
+  const { idempotencyKey, ...body } = wish;
+  if (idempotencyKey === undefined) return undefined;
+  return { key: keys.request(digest(idempotencyKey)), body: digest(JSON.stringify(body)) };
+}
+
+function guardOf(request: Request | undefined) {
+  return request === undefined ? [] : [absent(request.key)];
+}
+
+function digest(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 40);
+}
+
+function duplicate(task: Task, { found }: TransactionResult): DuplicateTaskError {
+  const [byName, byMd5] = found.map((entry) => recordOf<{ taskId: string }>(entry)?.taskId);
+  if (byName !== undefined) return new DuplicateTaskError("name", task.taskName, byName);
+  return new DuplicateTaskError("md5", task.md5, byMd5 ?? "removed meanwhile");
+}
