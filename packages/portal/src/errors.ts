@@ -131,6 +131,13 @@ export class CrossSiteError extends RopewayError {
   }
 }
 
+/** What the request names, such as a queue or a namespace, does not exist. */
+export class UnknownResourceError extends RopewayError {
+  constructor(kind: string, name: string) {
+    super("NOT_FOUND", `${kind} ${show(name)} not found`, { details: { kind, name } });
+  }
+}
+
 /** Nobody has an account of that name. */
 export class UnknownAccountError extends RopewayError {
   constructor(username: string) {

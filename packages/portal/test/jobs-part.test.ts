@@ -3,9 +3,9 @@ import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { jobsPart } from "../src/index.ts";
-import { Stage } from "./stage.fixture.ts";
+import { problemOf, Stage } from "./stage.fixture.ts";
 
-const { redis } = await redisForFile();
+const { server, redis } = await redisForFile();
 let stage: Stage;
 let admin: { authorization: string };
 const NAME = "mail: {urgent}/1";
@@ -93,4 +93,27 @@ test("a queue is paused, limited, drained, watched and counted", async () => {
     code: "JOB_NOT_FOUND",
   });
   await queue.close();
+});
+
+test("a queue that does not exist is a 404 for every route but adding, and asking creates nothing", async () => {
+  const headers = admin;
+  const before = await server.command("DBSIZE");
+  for (const [method, path] of [
+    ["GET", ""],
+    ["GET", "/jobs"],
+    ["GET", "/jobs/1"],
+    ["GET", "/events"],
+    ["POST", "/pause"],
+    ["POST", "/resume"],
+    ["POST", "/retry-failed"],
+    ["DELETE", "/jobs/1"],
+  ] as const) {
+    const answer = await stage.ask(`/api/jobs/queues/typo${path}`, { method, headers });
+    expect(await problemOf(answer)).toMatchObject({
+      status: 404,
+      code: "NOT_FOUND",
+      detail: 'queue "typo" not found',
+    });
+  }
+  expect(await server.command("DBSIZE")).toBe(before);
 });

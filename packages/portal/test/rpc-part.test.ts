@@ -3,9 +3,9 @@ import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { rpcPart } from "../src/index.ts";
-import { Stage } from "./stage.fixture.ts";
+import { problemOf, Stage } from "./stage.fixture.ts";
 
-const { redis } = await redisForFile(); // the portal's own Redis is the stage's
+const { server, redis } = await redisForFile(); // the portal's own Redis is the stage's
 let stage: Stage;
 let worker: RpcServer;
 let admin: { authorization: string };
@@ -177,4 +177,25 @@ test("another content type is refused, and a name that cannot be is a bad reques
     body: "{}",
   });
   expect(bad.status).toBe(400);
+});
+
+test("reads of many namespaces close no client in use, create nothing, and are 404s", async () => {
+  const [before, connections] = [await server.command("DBSIZE"), (await server.clients()).length];
+  const stop = new AbortController();
+  const hanging = post(request("hang"), {}, stop.signal).catch(() => "left");
+  await eventually(async () => {
+    const { services } = (await (
+      await stage.ask("/api/rpc/shop/services", { headers: admin })
+    ).json()) as { services: { workers: { running: number }[] }[] };
+    expect(services[0]?.workers).toHaveLength(1);
+  });
+  for (let i = 0; i < 100; i++) {
+    const unknown = await stage.ask(`/api/rpc/nowhere${i}/services`, { headers: admin });
+    expect(await problemOf(unknown)).toMatchObject({ status: 404, code: "NOT_FOUND" });
+  }
+  expect(await Promise.race([hanging, Promise.resolve("still running")])).toBe("still running");
+  expect(await server.command("DBSIZE")).toBeLessThanOrEqual(Number(before) + 2); // the call's own
+  expect((await server.clients()).length).toBeLessThanOrEqual(connections + 40);
+  stop.abort();
+  await hanging;
 });

@@ -44,6 +44,7 @@ export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   FORBIDDEN: { status: 403, title: "Your role does not allow this" },
   CROSS_SITE: { status: 403, title: "Requests from pages of other sites are refused" },
   ROUTE_NOT_FOUND: { status: 404, title: "There is nothing here" },
+  NOT_FOUND: { status: 404, title: "Not found" },
   UNKNOWN_ACCOUNT: { status: 404, title: "There is no such account" },
   UNKNOWN_ENDPOINT: { status: 404, title: "There is no such receiver" },
   UNKNOWN_LETTER: { status: 404, title: "There is no such dead letter" },

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { needs } from "../access/permission.ts";
 import type { PortalApp } from "../part.ts";
 import { JobDetail, JobPage, JobStateName, NewJob } from "./jobs-contract.ts";
-import type { QueueShelf } from "./queue-shelf.ts";
+import type { Queues } from "./queues.ts";
 
 const view = { config: needs("job:view") };
 const operate = { config: needs("job:operate") };
@@ -27,12 +27,12 @@ const Added = z.object({ id: z.string(), deduplicated: z.string().nullable() });
 const NO_BODY = z.undefined().describe("Done.");
 
 /** Adds them. */
-export function addJobRoutes(app: PortalApp, shelf: QueueShelf): void {
-  addLooking(app, shelf);
-  addChanging(app, shelf);
+export function addJobRoutes(app: PortalApp, queues: Queues): void {
+  addLooking(app, queues);
+  addChanging(app, queues);
 }
 
-function addLooking(app: PortalApp, shelf: QueueShelf): void {
+function addLooking(app: PortalApp, queues: Queues): void {
   app.get(
     "/api/jobs/queues/:queue/jobs",
     {
@@ -47,7 +47,8 @@ function addLooking(app: PortalApp, shelf: QueueShelf): void {
     },
     async (request) => {
       const given = Object.entries(request.query).filter(([, value]) => value !== undefined);
-      const page = await shelf.get(request.params.queue).search(Object.fromEntries(given));
+      const query = Object.fromEntries(given);
+      const page = await queues.use(request.params.queue, (queue) => queue.search(query));
       return { jobs: page.jobs, cursor: page.cursor ?? null };
     },
   );
@@ -56,14 +57,14 @@ function addLooking(app: PortalApp, shelf: QueueShelf): void {
     { ...view, schema: { summary: "One job", params: JobPath, response: { 200: JobDetail } } },
     async (request) => {
       const { queue, id } = request.params;
-      const job = await shelf.get(queue).get(id);
+      const job = await queues.use(queue, (handle) => handle.get(id));
       if (job === undefined) throw new JobNotFoundError(queue, id);
       return job;
     },
   );
 }
 
-function addChanging(app: PortalApp, shelf: QueueShelf): void {
+function addChanging(app: PortalApp, queues: Queues): void {
   app.post(
     "/api/jobs/queues/:queue/jobs",
     {
@@ -74,7 +75,8 @@ function addChanging(app: PortalApp, shelf: QueueShelf): void {
       const { name, data, options = {} } = request.body;
       const given = Object.entries(options).filter(([, value]) => value !== undefined);
       const wishes = Object.fromEntries(given) as JobOptions;
-      const job = await shelf.get(request.params.queue).add(name, data, wishes);
+      const { queue } = request.params;
+      const job = await queues.useNew(queue, (handle) => handle.add(name, data, wishes));
       return reply.code(201).send({ id: job.id, deduplicated: job.deduplicated ?? null });
     },
   );
@@ -87,7 +89,7 @@ function addChanging(app: PortalApp, shelf: QueueShelf): void {
       { ...operate, schema: { summary, params: JobPath, response: { 204: NO_BODY } } },
       async (request, reply) => {
         const { queue, id } = JobPath.parse(request.params);
-        await shelf.get(queue)[verb](id);
+        await queues.use(queue, (handle) => handle[verb](id));
         return reply.code(204).send();
       },
     );
@@ -105,7 +107,8 @@ function addChanging(app: PortalApp, shelf: QueueShelf): void {
     },
     async (request) => {
       const { queue, id } = request.params;
-      return { outcome: await shelf.get(queue).cancel(id, request.body?.reason) };
+      const reason = request.body?.reason;
+      return { outcome: await queues.use(queue, (handle) => handle.cancel(id, reason)) };
     },
   );
   app.delete(
@@ -120,7 +123,7 @@ function addChanging(app: PortalApp, shelf: QueueShelf): void {
     },
     async (request, reply) => {
       const { queue, id } = request.params;
-      await shelf.get(queue).remove(id);
+      await queues.use(queue, (handle) => handle.remove(id));
       return reply.code(204).send();
     },
   );

@@ -1,6 +1,13 @@
 /** Task queues in the portal: queues, jobs, what can be done to them, and live events. */
+import { once } from "node:events";
 import type { Redis } from "@ropeway/core";
-import { JOB_STATES, type JobState, type Queue, type QueueLimits } from "@ropeway/jobs";
+import {
+  JOB_STATES,
+  type JobState,
+  type Queue,
+  type QueueEvent,
+  type QueueLimits,
+} from "@ropeway/jobs";
 import { DEFAULT_PREFIX } from "@ropeway/jobs/internal";
 import { Gauge, type Registry } from "prom-client";
 import { z } from "zod";
@@ -9,7 +16,7 @@ import type { PortalApp, PortalPart } from "../part.ts";
 import { serveEvents } from "../sse.ts";
 import { addJobRoutes } from "./job-routes.ts";
 import { JobLimits, JobQueueDetail, JobQueueView, JobStateName } from "./jobs-contract.ts";
-import { QueueShelf } from "./queue-shelf.ts";
+import { Queues } from "./queues.ts";
 
 /** What the part is given. */
 export interface JobsPartOptions {
@@ -29,7 +36,7 @@ const NO_BODY = z.undefined().describe("Done.");
 
 /** The part for the task queues. */
 export function jobsPart(redis: Redis, options: JobsPartOptions = {}): PortalPart {
-  const shelf = new QueueShelf(redis, options.prefix ?? DEFAULT_PREFIX);
+  const queues = new Queues(redis, options.prefix ?? DEFAULT_PREFIX);
   return {
     name: "jobs",
     about: {
@@ -44,24 +51,27 @@ export function jobsPart(redis: Redis, options: JobsPartOptions = {}): PortalPar
       },
     },
     routes(app) {
-      addQueues(app, shelf);
-      addOperations(app, shelf);
-      addEvents(app, shelf);
-      addJobRoutes(app, shelf);
+      addQueues(app, queues);
+      addOperations(app, queues);
+      addEvents(app, queues);
+      addJobRoutes(app, queues);
     },
-    metrics: (registry) => addMetrics(registry, shelf),
-    close: () => shelf.close(),
+    metrics: (registry) => addMetrics(registry, queues),
+    close: () => queues.close(),
   };
 }
 
-function addQueues(app: PortalApp, shelf: QueueShelf): void {
+function addQueues(app: PortalApp, queues: Queues): void {
   app.get(
     "/api/jobs/queues",
     {
       ...view,
       schema: { summary: "All queues in numbers", response: { 200: z.array(JobQueueView) } },
     },
-    async () => Promise.all((await shelf.names()).map((name) => queueView(shelf.get(name)))),
+    async () => {
+      const names = await queues.names();
+      return Promise.all(names.map((name) => queues.useNew(name, queueView)));
+    },
   );
   app.get(
     "/api/jobs/queues/:queue",
@@ -73,20 +83,20 @@ function addQueues(app: PortalApp, shelf: QueueShelf): void {
         response: { 200: JobQueueDetail },
       },
     },
-    async (request) => {
-      const queue = shelf.get(request.params.queue);
-      const [numbers, limits, workers, schedules] = await Promise.all([
-        queueView(queue),
-        queue.limits(),
-        queue.workers(),
-        queue.schedules(),
-      ]);
-      return { ...numbers, limits, workers, schedules };
-    },
+    (request) =>
+      queues.use(request.params.queue, async (queue) => {
+        const [numbers, limits, workers, schedules] = await Promise.all([
+          queueView(queue),
+          queue.limits(),
+          queue.workers(),
+          queue.schedules(),
+        ]);
+        return { ...numbers, limits, workers, schedules };
+      }),
   );
 }
 
-function addOperations(app: PortalApp, shelf: QueueShelf): void {
+function addOperations(app: PortalApp, queues: Queues): void {
   const done = (summary: string) => ({
     ...operate,
     schema: { summary, params: QueuePath, response: { 204: NO_BODY } },
@@ -95,12 +105,12 @@ function addOperations(app: PortalApp, shelf: QueueShelf): void {
     "/api/jobs/queues/:queue/pause",
     done("Take no jobs until resumed"),
     async (request, reply) => {
-      await shelf.get(request.params.queue).pause();
+      await queues.use(request.params.queue, (queue) => queue.pause());
       return reply.code(204).send();
     },
   );
   app.post("/api/jobs/queues/:queue/resume", done("End a pause"), async (request, reply) => {
-    await shelf.get(request.params.queue).resume();
+    await queues.use(request.params.queue, (queue) => queue.resume());
     return reply.code(204).send();
   });
   app.put(
@@ -114,11 +124,11 @@ function addOperations(app: PortalApp, shelf: QueueShelf): void {
         response: { 200: JobLimits },
       },
     },
-    async (request) => {
-      const queue = shelf.get(request.params.queue);
-      await queue.setLimits(request.body as QueueLimits);
-      return queue.limits();
-    },
+    (request) =>
+      queues.use(request.params.queue, async (queue) => {
+        await queue.setLimits(request.body as QueueLimits);
+        return queue.limits();
+      }),
   );
   app.post(
     "/api/jobs/queues/:queue/retry-failed",
@@ -126,7 +136,9 @@ function addOperations(app: PortalApp, shelf: QueueShelf): void {
       ...operate,
       schema: { summary: "Run all failed jobs again", params: QueuePath, response: { 200: Count } },
     },
-    async (request) => ({ jobs: await shelf.get(request.params.queue).retryAll() }),
+    async (request) => ({
+      jobs: await queues.use(request.params.queue, (queue) => queue.retryAll()),
+    }),
   );
   app.post(
     "/api/jobs/queues/:queue/drain",
@@ -144,27 +156,34 @@ function addOperations(app: PortalApp, shelf: QueueShelf): void {
       const idle = states.filter(
         (state): state is Exclude<JobState, "active"> => state !== "active",
       );
-      return { jobs: await shelf.get(request.params.queue).drain(idle, { olderThanMs }) };
+      const drain = (queue: Queue) => queue.drain(idle, { olderThanMs });
+      return { jobs: await queues.use(request.params.queue, drain) };
     },
   );
 }
 
-function addEvents(app: PortalApp, shelf: QueueShelf): void {
+function addEvents(app: PortalApp, queues: Queues): void {
   app.get(
     "/api/jobs/queues/:queue/events",
     { ...view, schema: { summary: "What happens in a queue, live", params: QueuePath } },
-    (request, reply) =>
-      serveEvents(reply, async (stream) => {
-        await using events = await shelf.get(request.params.queue).events();
-        const ended = new Promise<void>((resolve) => {
-          stream.signal.addEventListener("abort", () => resolve(), { once: true });
-        });
-        events.on("event", (event) => {
-          // A client that cannot keep up is given up by the stream itself.
-          stream.send({ event: event.event, data: event }).catch(() => undefined);
-        });
-        await ended;
-      }),
+    async (request, reply) => {
+      const name = request.params.queue;
+      await queues.check(name);
+      return serveEvents(reply, (stream) =>
+        queues.watch(name, async (events) => {
+          const forward = (event: QueueEvent) => {
+            // A client that cannot keep up is given up by the stream itself.
+            stream.send({ event: event.event, data: event }).catch(() => undefined);
+          };
+          events.on("event", forward);
+          try {
+            if (!stream.signal.aborted) await once(stream.signal, "abort");
+          } finally {
+            events.off("event", forward);
+          }
+        }),
+      );
+    },
   );
 }
 
@@ -174,7 +193,7 @@ async function queueView(queue: Queue): Promise<JobQueueView> {
 }
 
 /** The gauges that /metrics shows; docs/reference/metrics.md lists them. */
-function addMetrics(registry: Registry, shelf: QueueShelf): void {
+function addMetrics(registry: Registry, queues: Queues): void {
   const registers = [registry];
   const oldest = new Gauge({
     name: "ropeway_jobs_oldest_waiting_seconds",
@@ -189,12 +208,9 @@ function addMetrics(registry: Registry, shelf: QueueShelf): void {
     registers,
     async collect() {
       // A Redis that is away leaves them as they were.
-      const names = await shelf.names().catch(() => []);
+      const names = await queues.names().catch(() => []);
       for (const name of names) {
-        const counts = await shelf
-          .get(name)
-          .counts()
-          .catch(() => undefined);
+        const counts = await queues.useNew(name, (queue) => queue.counts()).catch(() => undefined);
         if (counts === undefined) return;
         for (const state of JOB_STATES) this.set({ queue: name, state }, counts[state]);
         oldest.set({ queue: name }, (counts.oldestWaitingMs ?? 0) / 1_000);

@@ -1,13 +1,14 @@
 /** Calls in the portal: who serves what, and a JSON-RPC 2.0 gateway with live progress and streams. */
 import type { Redis } from "@ropeway/core";
-import { listNamespaces, type RpcClient, type ServiceInfo } from "@ropeway/rpc";
+import { createClient, listNamespaces, type RpcClient, type ServiceInfo } from "@ropeway/rpc";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Gauge, type Registry } from "prom-client";
 import { z } from "zod";
 import { needs } from "../access/permission.ts";
+import { UnknownResourceError } from "../errors.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
-import { serveEvents } from "../sse.ts";
-import { ClientShelf } from "./client-shelf.ts";
+import { Pool } from "../pool.ts";
+import { type EventStream, serveEvents } from "../sse.ts";
 import { answerMessage, errorOf, readRequest } from "./gateway.ts";
 import { RpcNamespaces, type RpcService, RpcServices } from "./rpc-contract.ts";
 
@@ -16,6 +17,11 @@ export interface RpcPartOptions {
   /** How long a call through the gateway may take. @default 30000 */
   readonly timeoutMs?: number;
 }
+
+/** The clients of the gateway, by namespace. */
+type Clients = Pool<RpcClient>;
+/** Each that has made a call holds one connection to Redis. */
+const MOST_CLIENTS = 32;
 
 const view = { config: needs("rpc:view") };
 const call = { config: needs("rpc:call") };
@@ -26,7 +32,13 @@ const Place = Namespace.extend({ service: Name });
 
 /** The part for the services of a Redis. */
 export function rpcPart(redis: Redis, options: RpcPartOptions = {}): PortalPart {
-  const shelf = new ClientShelf(redis, options.timeoutMs ?? 30_000);
+  const { timeoutMs = 30_000 } = options;
+  const clients: Clients = new Pool({
+    what: "rpc clients",
+    most: MOST_CLIENTS,
+    open: (ns) => createClient(redis, { ns, timeoutMs }),
+    close: (client) => client.close(),
+  });
   return {
     name: "rpc",
     about: {
@@ -38,15 +50,15 @@ export function rpcPart(redis: Redis, options: RpcPartOptions = {}): PortalPart 
       "rpc:call": { least: "operator", means: "Call services through the gateway." },
     },
     async routes(app) {
-      addRegistry(app, redis, shelf);
-      await addGateway(app, shelf);
+      addRegistry(app, redis, clients);
+      await addGateway(app, clients);
     },
-    metrics: (registry) => addMetrics(registry, redis, shelf),
-    close: () => shelf.close(),
+    metrics: (registry) => addMetrics(registry, redis, clients),
+    close: () => clients.close(),
   };
 }
 
-function addRegistry(app: PortalApp, redis: Redis, shelf: ClientShelf): void {
+function addRegistry(app: PortalApp, redis: Redis, clients: Clients): void {
   app.get(
     "/api/rpc/namespaces",
     { ...view, schema: { summary: "Namespaces", response: { 200: RpcNamespaces } } },
@@ -63,13 +75,17 @@ function addRegistry(app: PortalApp, redis: Redis, shelf: ClientShelf): void {
       },
     },
     async (request) => {
-      const client = await shelf.of(request.params.ns);
-      return { services: (await client.discover()).map(serviceView) };
+      const { ns } = request.params;
+      const services = await servicesOf(ns, clients);
+      if (services.length === 0 && !(await listNamespaces(redis)).includes(ns)) {
+        throw new UnknownResourceError("namespace", ns);
+      }
+      return { services: services.map(serviceView) };
     },
   );
 }
 
-async function addGateway(app: PortalApp, shelf: ClientShelf): Promise<void> {
+async function addGateway(app: PortalApp, clients: Clients): Promise<void> {
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser(
@@ -90,53 +106,64 @@ async function addGateway(app: PortalApp, shelf: ClientShelf): Promise<void> {
       },
       async (request, reply) => {
         const { ns, service } = request.params as z.infer<typeof Place>; // checked by the schema
-        const client = await shelf.of(ns);
         const text = typeof request.body === "string" ? request.body : "";
         if (/\btext\/event-stream\b/.test(request.headers.accept ?? "")) {
-          return answerByEvents(reply, { client, text, service });
+          return answerByEvents(reply, { clients, ns, text, service });
         }
-        const answer = await answerMessage(text, {
-          call: (method, params) =>
-            client.call(`${service}.${method}`, params, {
-              signal: whileConnected(request, reply),
-            }),
-          notify: (method, params) => client.notify(`${service}.${method}`, params),
-          onError: (error) =>
-            request.log.error({ err: error }, "a call through the gateway failed"),
-        });
+        const answer = await clients.use(ns, (client) =>
+          answerMessage(text, {
+            call: (method, params) =>
+              client.call(`${service}.${method}`, params, {
+                signal: whileConnected(request, reply),
+              }),
+            notify: (method, params) => client.notify(`${service}.${method}`, params),
+            onError: (error) =>
+              request.log.error({ err: error }, "a call through the gateway failed"),
+          }),
+        );
         return answer === undefined ? reply.code(204).send() : reply.send(answer);
       },
     );
   });
 }
 
+/** What a gateway request asks for. */
+interface Asked {
+  readonly clients: Clients;
+  readonly ns: string;
+  readonly service: string;
+  readonly text: string;
+}
+
 /** One call as a stream of events; who goes away cancels it. */
-function answerByEvents(
-  reply: FastifyReply,
-  asked: { readonly client: RpcClient; readonly text: string; readonly service: string },
-): FastifyReply {
-  return serveEvents(reply, async (stream) => {
-    const request = parse(asked.text);
-    if (request === undefined) {
-      await stream.send({ event: "error", data: { code: -32600, message: "Invalid Request" } });
-      return;
-    }
-    const { method, params } = request;
-    let reports = Promise.resolve();
-    const items = asked.client.stream(`${asked.service}.${method}`, params, {
-      signal: stream.signal,
-      onProgress: (progress) => {
-        reports = reports.then(() => stream.send({ event: "progress", data: progress }));
-        reports.catch(() => {}); // the stream has ended, which its signal tells the call
-      },
-    });
-    try {
-      for await (const item of items) await stream.send({ event: "item", data: { item } });
-      await stream.send({ event: "end", data: {} });
-    } catch (error) {
-      await stream.send({ event: "error", data: errorOf(error) });
-    }
+function answerByEvents(reply: FastifyReply, asked: Asked): FastifyReply {
+  const { clients, ns } = asked;
+  return serveEvents(reply, (stream) =>
+    clients.use(ns, (client) => sendEvents(stream, client, asked)),
+  );
+}
+
+async function sendEvents(stream: EventStream, client: RpcClient, asked: Asked): Promise<void> {
+  const request = parse(asked.text);
+  if (request === undefined) {
+    await stream.send({ event: "error", data: { code: -32600, message: "Invalid Request" } });
+    return;
+  }
+  const { method, params } = request;
+  let reports = Promise.resolve();
+  const items = client.stream(`${asked.service}.${method}`, params, {
+    signal: stream.signal,
+    onProgress: (progress) => {
+      reports = reports.then(() => stream.send({ event: "progress", data: progress }));
+      reports.catch(() => {}); // the stream has ended, which its signal tells the call
+    },
   });
+  try {
+    for await (const item of items) await stream.send({ event: "item", data: { item } });
+    await stream.send({ event: "end", data: {} });
+  } catch (error) {
+    await stream.send({ event: "error", data: errorOf(error) });
+  }
 }
 
 function parse(text: string): ReturnType<typeof readRequest> {
@@ -181,7 +208,7 @@ function serviceView({ name, waiting, methods, workers }: ServiceInfo): RpcServi
   };
 }
 
-function addMetrics(registry: Registry, redis: Redis, shelf: ClientShelf): void {
+function addMetrics(registry: Registry, redis: Redis, clients: Clients): void {
   const registers = [registry];
   const labelNames = ["ns", "service"] as const;
   const waiting = new Gauge({
@@ -197,7 +224,7 @@ function addMetrics(registry: Registry, redis: Redis, shelf: ClientShelf): void 
     registers,
     async collect() {
       // One look serves both; a Redis that is away leaves them as they were.
-      const found = await findServices(redis, shelf).catch(() => undefined);
+      const found = await findServices(redis, clients).catch(() => undefined);
       if (found === undefined) return;
       this.reset();
       waiting.reset();
@@ -209,13 +236,15 @@ function addMetrics(registry: Registry, redis: Redis, shelf: ClientShelf): void 
   });
 }
 
-async function findServices(redis: Redis, shelf: ClientShelf) {
-  const namespaces = await listNamespaces(redis);
-  const found = await Promise.all(
-    namespaces.map(async (ns) => {
-      const services = await (await shelf.of(ns)).discover();
-      return services.map((service) => ({ ns, ...service }));
-    }),
-  );
-  return found.flat();
+function servicesOf(ns: string, clients: Clients): Promise<readonly ServiceInfo[]> {
+  return clients.use(ns, (client) => client.discover());
+}
+
+async function findServices(redis: Redis, clients: Clients) {
+  const found: (ServiceInfo & { readonly ns: string })[] = [];
+  // One after the other: however many namespaces there are, they take one place of the pool.
+  for (const ns of await listNamespaces(redis)) {
+    found.push(...(await servicesOf(ns, clients)).map((service) => ({ ns, ...service })));
+  }
+  return found;
 }
