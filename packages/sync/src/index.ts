@@ -29,7 +29,8 @@ export {
   TooManyErrorsError,
   UnsupportedRdbError,
 } from "./errors.ts";
-export type { KeyFilterOptions, KeyPattern } from "./filter.ts";
+export type { KeyFilterOptions, KeyRule } from "./key-filter.ts";
+export type { SyncFilterOptions } from "./mapping.ts";
 export type { SyncMode, SyncOptions } from "./options.ts";
 export type { KeyReason, SyncProgress, SyncStatus } from "./progress.ts";
 export {

@@ -1,33 +1,52 @@
-/** What all our keys begin with. */
+/**
+ * Every key that a task writes for itself. All begin with `ropeway:sync:` or `ropeway:tmp:`, so that
+ * comparisons and the reverse direction of a two-way synchronisation can leave them out. Those of a task
+ * are in database 0.
+ *
+ *   ropeway:sync:{TASK}:checkpoint:SHARD   hash    where the shard's stream stands; see checkpoint.ts
+ *   ropeway:sync:{TASK}:load:SHARD:LANE    hash    `batch`: the last batch of a loading lane
+ *   ropeway:sync:{TASK}:expiries:SHARD     list    expiries that the TTL fence holds back; see ttl-fence.ts
+ *   ropeway:sync:{TASK}:discarded          list    JSON of writes that failed, newest first, bounded
+ *   ropeway:sync:{TASK}:bigkeys            list    JSON of values that were written in parts, bounded
+ *   ropeway:tmp:{TAG}:TOKEN                any     a value under construction, in the slot and database of its key
+ */
+import { beginsWith } from "./key-filter.ts";
+import { TEMPORARY_PREFIX } from "./value/big-key.ts";
+
+/** What the keys of a task begin with. */
 export const OWN_PREFIX = "ropeway:sync:";
 
-const OWN_PREFIX_BYTES = Buffer.from(OWN_PREFIX);
+const OWN_PREFIXES = [OWN_PREFIX, TEMPORARY_PREFIX].map((prefix) => Buffer.from(prefix));
 
 /** Whether a key is one of ours. */
 export function isOwnKey(key: Buffer): boolean {
-  return (
-    key.length >= OWN_PREFIX_BYTES.length &&
-    key[0] === OWN_PREFIX_BYTES[0] &&
-    OWN_PREFIX_BYTES.compare(key, 0, OWN_PREFIX_BYTES.length) === 0
-  );
+  if (key[0] !== FIRST_BYTE) return false;
+  return OWN_PREFIXES.some((own) => beginsWith(key, own));
 }
 
+const FIRST_BYTE = OWN_PREFIX.charCodeAt(0);
+
+/** Hash. */
 export function checkpointKey(task: string, shard: number): string {
   return `${OWN_PREFIX}{${task}}:checkpoint:${shard}`;
 }
 
+/** Hash. */
 export function laneKey(task: string, shard: number, lane: number): string {
   return `${OWN_PREFIX}{${task}}:load:${shard}:${lane}`;
 }
 
+/** List. */
 export function expiriesKey(task: string, shard: number): string {
   return `${OWN_PREFIX}{${task}}:expiries:${shard}`;
 }
 
+/** List. */
 export function discardedKey(task: string): string {
   return `${OWN_PREFIX}{${task}}:discarded`;
 }
 
+/** List. */
 export function bigKeysKey(task: string): string {
   return `${OWN_PREFIX}{${task}}:bigkeys`;
 }

@@ -13,7 +13,7 @@ import {
   satisfying,
   text,
 } from "@ropeway/core/internal";
-import type { KeyFilterOptions } from "./filter.ts";
+import type { SyncFilterOptions } from "./mapping.ts";
 import type { Transform } from "./transform.ts";
 
 /** What a task copies: everything and then changes, only what is there, or only changes. */
@@ -54,7 +54,7 @@ export interface SyncOptions {
   /** Which databases are copied, and to which. Others are left out. @default all, to the same number */
   readonly dbMap?: Readonly<Record<string, number>> | undefined;
   /** Which keys and commands are copied. @default all */
-  readonly filter?: KeyFilterOptions | undefined;
+  readonly filter?: SyncFilterOptions | undefined;
   /** Replaces the beginning of keys: the first entry that matches counts. @default none */
   readonly rename?: Readonly<Record<string, string>> | undefined;
   /** Changes or drops commands before they are written. @default none */
@@ -131,7 +131,7 @@ const rename = satisfying<Readonly<Record<string, string>>>(
   (value) => isPlain(value) && Object.values(value).every((to) => typeof to === "string"),
 );
 
-const filter = satisfying<KeyFilterOptions>("an object of key and command filters", isPlain);
+const filter = satisfying<SyncFilterOptions>("an object of key and command filters", isPlain);
 const callable = satisfying<Transform>("a function", (value) => typeof value === "function");
 
 const table: OptionTable<SyncOptions> = {

@@ -20,17 +20,13 @@ import {
   showEndpoint,
 } from "@ropeway/core";
 import { BackgroundRole, deferred, type Opening } from "@ropeway/core/internal";
-import { Translator } from "./apply/translator.ts";
-import type { Checkpoint } from "./checkpoint.ts";
+import { type Assembly, assemble } from "./assembly.ts";
 import { type DiscardedRecord, ErrorBudget } from "./error-budget.ts";
-import { checkpointKey } from "./keys.ts";
 import { type ResolvedSyncOptions, resolveSyncOptions, type SyncOptions } from "./options.ts";
-import { Counters, RateMeter, type SyncProgress, type SyncStatus } from "./progress.ts";
+import { type Counters, RateMeter, type SyncProgress, type SyncStatus } from "./progress.ts";
 import { RateLimiter } from "./rate-limiter.ts";
-import { ShardSync } from "./shard-sync.ts";
-import { RedisSink } from "./sink/redis-sink.ts";
-import { PsyncFeed } from "./source/psync-feed.ts";
-import { Locator } from "./wire/locator.ts";
+import type { ShardSync } from "./shard-sync.ts";
+import type { RedisSink } from "./sink/redis-sink.ts";
 
 /** The events of a task. */
 export interface SyncEvents extends EventMap {
@@ -51,7 +47,7 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
   readonly #finished = deferred<SyncProgress>();
   readonly #opsMeter = new RateMeter();
   readonly #bytesMeter = new RateMeter();
-  #counters: Counters[] = [];
+  #counters: readonly Counters[] = [];
   #status: SyncStatus = "STOP";
   #epoch = 0;
   #sink: RedisSink | undefined;
@@ -119,15 +115,17 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
   protected override async open(opening: Opening): Promise<void> {
     this.#enter("CREATING");
     const stop = new AbortController();
-    const counters = new Counters();
-    this.#counters = [counters];
+    const abort = () => stop.abort();
+    opening.signal.addEventListener("abort", abort, { once: true });
     try {
-      const shard = this.#shard(stop.signal, counters);
-      const checkpoint = await shard.claim();
-      this.#epoch = checkpoint.epoch;
-      if (opening.signal.aborted) return;
+      const { sink, shards, counters } = await this.#assemble(stop.signal);
+      this.#sink = sink;
+      this.#counters = counters;
+      for (const shard of shards) {
+        this.#epoch = Math.max(this.#epoch, (await shard.claim()).epoch);
+      }
       this.#enter("STARTING");
-      const running = this.#run(shard);
+      const running = this.#run(shards);
       const timer = setInterval(
         () => this.emit("progress", this.progress()),
         this.#options.progressMs,
@@ -139,7 +137,7 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
         await running;
       });
     } catch (error) {
-      this.#enter("BROKEN");
+      if (!opening.signal.aborted) this.#enter("BROKEN");
       throw error;
     }
   }
@@ -161,9 +159,24 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
     this.#held = undefined;
   }
 
-  async #run(shard: ShardSync): Promise<void> {
+  #assemble(signal: AbortSignal): Promise<Assembly> {
+    const options = this.#options;
+    const limiter = new RateLimiter(options, signal);
+    return assemble({
+      ...{ task: this.name, options, signal, limiter },
+      budget: this.#budget,
+      logger: options.logger,
+      admit: (commands, bytes) =>
+        this.#held === undefined
+          ? limiter.admit(commands, bytes)
+          : this.#held.promise.then(() => limiter.admit(commands, bytes)),
+      onStatus: (status) => this.#enter(status),
+    });
+  }
+
+  async #run(shards: readonly ShardSync[]): Promise<void> {
     try {
-      await shard.run();
+      await Promise.all(shards.map((shard) => shard.run()));
       this.#end(this.closing.aborted ? "STOP" : "FINISH");
     } catch (error) {
       if (this.closing.aborted && isInterruption(error)) {
@@ -181,85 +194,6 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
     const progress = this.progress();
     this.emit("finished", progress);
     this.#finished.resolve(progress);
-  }
-
-  #shard(signal: AbortSignal, counters: Counters): ShardSync {
-    const options = this.#options;
-    const { connectTimeoutMs, silenceMs, logger } = options;
-    const limiter = new RateLimiter(options, signal);
-    const admit = (commands: number, bytes: number) =>
-      this.#held === undefined
-        ? limiter.admit(commands, bytes)
-        : this.#held.promise.then(() => limiter.admit(commands, bytes));
-    const sink = new RedisSink({
-      endpoint: parseEndpoint(options.to, "to"),
-      task: this.name,
-      lanes: options.lanes,
-      batchBytes: options.batchBytes,
-      batchCommands: options.batchCommands,
-      stallMs: options.stallMs,
-      connectTimeoutMs,
-      signal,
-      logger,
-      admit,
-      onStall: (reason) => {
-        counters.stalled = reason;
-      },
-      onRoundTrip: (ms) => limiter.observe(ms),
-      onFailure: ({ argv, db }, reply) => this.#budget.spend(argv, db, reply),
-    });
-    this.#sink = sink;
-    const endpoint = parseEndpoint(options.from, "from");
-    const source = new Locator(endpoint, {
-      connectTimeoutMs,
-      name: `ropeway-sync:${this.name}`,
-      master: false,
-    });
-    const spool = {
-      dir: options.spoolDir,
-      memoryBytes: options.spoolMemoryBytes,
-      diskBytes: options.spoolDiskBytes,
-    };
-    return new ShardSync({
-      shard: 0,
-      options,
-      sink,
-      counters,
-      logger,
-      signal,
-      admit,
-      attach: (after) =>
-        PsyncFeed.attach(
-          {
-            source,
-            spool,
-            connectTimeoutMs,
-            silenceMs,
-            signal,
-            withoutKeys: options.mode === "increment",
-            onFault: (error) => logger.warn({ err: error }, "the source is being reconnected"),
-            onFailover: (from, to) => {
-              logger.warn({ from, to }, "the source is another server now");
-              this.#enter("FAILOVER");
-              this.#enter("COMMANDRUNNING");
-            },
-          },
-          after,
-        ),
-      load: async () => {
-        throw new Error("not yet");
-      },
-      settle: async () => {},
-      translator: (checkpoint) => this.#translator(checkpoint),
-      onStatus: (status) => this.#enter(status),
-    });
-  }
-
-  #translator(checkpoint: Checkpoint): Translator {
-    const { flush, swapDb, functions, publish } = this.#options;
-    const flushed = flush === "auto" ? (checkpoint.owned ? "apply" : "stop") : flush;
-    const own = [checkpointKey(this.name, 0)];
-    return new Translator({ flush: flushed, swapDb, functions, publish }, own);
   }
 
   #enter(status: SyncStatus): void {

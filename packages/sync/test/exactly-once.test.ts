@@ -27,7 +27,7 @@ async function caughtUp(source: RedisServer, target: RedisServer): Promise<void>
 test("counters, lists and transactions are equal after the syncer was killed many times", async () => {
   await using source = await startRedis(SOURCE);
   await using target = await startRedis();
-  const options = { from: source.url, to: target.url, name: "killed", mode: "increment" };
+  const options = { from: source.url, to: target.url, name: "killed" };
   let script = await run(options);
   await script.waitForLine(/status COMMANDRUNNING/);
   const fulls = await infoNumber(source, "sync_full");
@@ -84,7 +84,7 @@ test("a cut between syncer and target, or source and syncer, changes nothing", a
 test("an older run of a task is refused by the target when a newer one has begun", async () => {
   await using source = await startRedis(SOURCE);
   await using target = await startRedis();
-  const options = { from: source.url, to: target.url, name: "twice", mode: "increment" };
+  const options = { from: source.url, to: target.url, name: "twice" };
   const older = await run(options);
   await older.waitForLine(/status COMMANDRUNNING/);
   await older.pause();

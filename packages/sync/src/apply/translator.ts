@@ -1,12 +1,28 @@
 /**
- * From a command of the source to the commands of the target: what is dropped, what is refused, and what is
- * changed. Without options the bytes of a command are passed on as they came.
+ * From a command of the source to the commands of the target. Each step may drop the command, change it, or
+ * refuse it:
+ *
+ *   noise of servers -> policy (FLUSHALL, SWAPDB, FUNCTION, PUBLISH) -> database map -> filter -> rename
+ *      -> rewriting for older targets -> transform
+ *
+ * Without options, and for a target that is new enough, the bytes of a command are passed on as they came.
  */
+import { keysOf } from "../command/keys.ts";
+import { pickKeys, renameKeys } from "../command/pick.ts";
+import { rewriteFor } from "../command/rewrite.ts";
+import { supports } from "../command/target.ts";
 import { CommandRefusedError } from "../errors.ts";
 import { isOwnKey } from "../keys.ts";
+import { HeldWriter } from "../load/ttl-fence.ts";
+import type { Mapping } from "../mapping.ts";
 import type { WireCommand } from "../resp/command-reader.ts";
+import type { Argument } from "../resp/writer.ts";
+import type { Abilities } from "../sink/abilities.ts";
 import type { Transaction } from "../sink/transaction.ts";
+import type { Transform } from "../transform.ts";
 import type { StreamNote, Translate } from "./applier.ts";
+import { restoreFor } from "./restore-for.ts";
+import type { Unit } from "./unit-reader.ts";
 
 /** What happens with commands that concern more than keys. */
 export interface Policies {
@@ -14,6 +30,24 @@ export interface Policies {
   readonly swapDb: "apply" | "drop" | "stop";
   readonly functions: "apply" | "drop" | "stop";
   readonly publish: "apply" | "drop" | "stop";
+}
+
+/** How commands are translated. */
+export interface TranslatorOptions {
+  readonly policies: Policies;
+  readonly mapping: Mapping;
+  readonly abilities: Abilities;
+  readonly transform: Transform | undefined;
+  /** Leave out what another task of ours wrote to the source. */
+  readonly twoWay: boolean;
+  /** The keys of the task that must not stay behind when SWAPDB moves database 0. */
+  readonly ownKeys: readonly string[];
+  /** The list of expiries that are held back. */
+  readonly expiriesKey: string;
+  /** Called for a command that the target cannot be given; may throw. */
+  onUnwritable(argv: readonly Buffer[], db: number, reason: string): void;
+  /** Called for each command that is left out. */
+  onFiltered(): void;
 }
 
 /** Commands that servers and providers send to replicas for themselves. */
@@ -27,56 +61,219 @@ const POLICY: Readonly<Record<string, keyof Policies>> = {
   PUBLISH: "publish",
   SPUBLISH: "publish",
 };
+const CARRIES_EXPIRY = new Set(["RENAME", "RENAMENX", "COPY", "MOVE"]);
+const NAMES = new Map<string, string>();
 
 /** See above. */
 export class Translator implements Translate {
-  readonly #policies: Policies;
-  readonly #ownKeys: readonly string[];
+  /** While expiries are held back, keys that take over an expiry are noted. */
+  fencing = true;
+  readonly #options: TranslatorOptions;
+  readonly #plain: boolean;
 
-  /** `ownKeys` are the keys of the task that must survive a SWAPDB. */
-  constructor(policies: Policies, ownKeys: readonly string[]) {
-    this.#policies = policies;
-    this.#ownKeys = ownKeys;
+  constructor(options: TranslatorOptions) {
+    this.#options = options;
+    const { mapping, abilities, transform } = options;
+    const newest = supports(abilities, "hsetex") && supports(abilities, "fieldExpiry");
+    this.#plain = mapping.identity && transform === undefined && newest;
+  }
+
+  /** With two-way tasks: whether the unit comes from a client, and not from the reverse task. */
+  unit(unit: Unit): boolean {
+    if (!this.#options.twoWay) return true;
+    const ours = unit.commands.some(({ argv }) => argv[1] !== undefined && isOwnKey(argv[1]));
+    if (ours) this.#options.onFiltered();
+    return !ours;
   }
 
   command(command: WireCommand, db: number, into: Transaction<StreamNote>): void {
     const { argv } = command;
-    const name = (argv[0] as Buffer).toString("latin1").toUpperCase();
+    const name = nameOf(argv[0] as Buffer);
     if (NOISE.has(name)) return;
     const policy = POLICY[name];
-    if (policy !== undefined && !this.#permits(policy, name, argv)) return;
-    if (argv[1] !== undefined && policy === undefined && isOwnKey(argv[1])) return;
-    into.select(db);
-    if (name === "RESTORE-ASKING") {
-      const restore = [RESTORE, ...argv.slice(1)];
-      into.command(restore, { argv: restore, db });
+    if (policy !== undefined) {
+      this.#special(policy, name, { argv, db, into });
       return;
     }
-    into.raw(command.raw, { argv, db });
-    if (name === "SWAPDB") this.#afterSwap(argv, into);
+    if (argv[1] !== undefined && isOwnKey(argv[1])) return;
+    if (this.#plain && name !== "RESTORE" && name !== "RESTORE-ASKING") {
+      into.select(db);
+      into.raw(command.raw, { argv, db });
+    } else this.#mapped(name, { argv, db, into });
+    if (this.fencing && CARRIES_EXPIRY.has(name)) this.#alias(name, { argv, db, into });
   }
 
-  #permits(policy: keyof Policies, name: string, argv: readonly Buffer[]): boolean {
-    if (policy === "publish" && argv[1]?.toString() === "__sentinel__:hello") return false;
-    const choice = this.#policies[policy];
-    if (choice === "stop") {
-      throw new CommandRefusedError(
-        name,
-        `the option ${policy} is "stop". Choose "apply" or "drop" and start again; the task resumes before this command`,
-      );
+  #mapped(name: string, write: Write): void {
+    const { mapping, onFiltered, onUnwritable } = this.#options;
+    const db = mapping.db(write.db);
+    if (db === undefined) {
+      onFiltered();
+      return;
     }
-    return choice === "apply";
+    const byName = mapping.command(name);
+    if (!byName && mapping.combine === "and") {
+      onFiltered();
+      return;
+    }
+    const kept = byName && mapping.combine === "or" ? write.argv : this.#picked(write.argv);
+    if (kept === undefined) {
+      onFiltered();
+      return;
+    }
+    if (kept === "unknown") {
+      onUnwritable(write.argv, db, "its keys are not known, so they cannot be filtered");
+      return;
+    }
+    if (kept === "mixed") {
+      onUnwritable(write.argv, db, "some of its keys are filtered out, and it cannot be divided");
+      return;
+    }
+    const argv = mapping.renames ? renameKeys(kept, (key) => mapping.key(key)) : kept;
+    if (argv === undefined) {
+      onUnwritable(kept, db, "its keys are not known, so they cannot be renamed");
+      return;
+    }
+    this.#rewritten(name, { argv, db, into: write.into });
   }
 
-  /** A swap moves our own keys from database 0; the transaction writes the checkpoint there again. */
-  #afterSwap(argv: readonly Buffer[], into: Transaction<StreamNote>): void {
+  #picked(argv: readonly Buffer[]): ReturnType<typeof pickKeys> {
+    const { keys } = this.#options.mapping;
+    return keys.isOpen ? argv : pickKeys(argv, (key) => keys.accepts(key));
+  }
+
+  #rewritten(name: string, { argv, db, into }: Write): void {
+    const { abilities, onUnwritable } = this.#options;
+    const restores = name === "RESTORE" || name === "RESTORE-ASKING";
+    const commands = restores
+      ? restoreFor(abilities, argv)
+      : rewriteFor(abilities, argv, () => Date.now());
+    if (commands === undefined) {
+      onUnwritable(argv, db, "the target has no command that does the same");
+      return;
+    }
+    for (const words of commands) this.#write(words.map(toBuffer), db, into);
+  }
+
+  #write(argv: readonly Buffer[], db: number, into: Transaction<StreamNote>): void {
+    const { transform, onFiltered } = this.#options;
+    let commands: readonly (readonly Buffer[])[] = [argv];
+    if (transform !== undefined) {
+      const command = nameOf(argv[0] as Buffer);
+      const keys = (keysOf(argv) ?? []).map((at) => argv[at] as Buffer);
+      const result = transform({ command, argv, keys, db, phase: "stream" });
+      if (result === false) {
+        onFiltered();
+        return;
+      }
+      if (result !== true) commands = result.map((words) => words.map(toBuffer));
+    }
+    into.select(db);
+    for (const words of commands) into.command(words, { argv: words, db });
+  }
+
+  #special(policy: keyof Policies, name: string, write: Write): void {
+    const { argv, db, into } = write;
+    if (policy === "publish" && argv[1]?.toString() === "__sentinel__:hello") return;
+    const choice = this.#options.policies[policy];
+    if (choice === "drop" || !this.#options.mapping.command(name)) {
+      this.#options.onFiltered();
+      return;
+    }
+    if (choice === "stop") throw refused(name, `the option ${policy} is "stop"`);
+    if (policy === "flush") {
+      this.#flush(name, write);
+      return;
+    }
+    if (policy === "swapDb") {
+      this.#swap(write);
+      return;
+    }
+    if (policy === "functions" && !this.#options.abilities.functions) {
+      this.#options.onUnwritable(argv, db, "the target has no functions");
+      return;
+    }
+    into.select(this.#options.mapping.db(db) ?? 0);
+    into.command(argv, { argv, db });
+  }
+
+  /** Only the databases of the task are emptied. */
+  #flush(name: string, { argv, db, into }: Write): void {
+    const { mapping, abilities } = this.#options;
+    if (mapping.partial) throw refused(name, "only some keys are copied, so it cannot be applied");
+    const flushed = name === "FLUSHALL" ? mapping.dbs : [db];
+    const words = (rewriteFor(abilities, argv, () => Date.now()) ?? [argv])[0] ?? argv;
+    if (flushed === undefined) {
+      const all = words.map(toBuffer);
+      into.select(0);
+      into.command(all, { argv: all, db: 0 });
+      return;
+    }
+    for (const source of flushed) {
+      const target = mapping.db(source);
+      if (target === undefined) continue;
+      const flush = [FLUSHDB, ...words.slice(1).map(toBuffer)];
+      into.select(target);
+      into.command(flush, { argv: flush, db: target });
+    }
+  }
+
+  /** A swap moves our own keys out of database 0; the transaction writes the checkpoint there again. */
+  #swap({ argv, into }: Write): void {
+    const { mapping, ownKeys } = this.#options;
+    if (mapping.dbs !== undefined || mapping.partial) {
+      throw refused("SWAPDB", "databases are mapped or filtered, so it cannot be applied");
+    }
+    into.select(0);
+    into.command(argv, { argv, db: 0 });
     const [a, b] = [Number(argv[1]), Number(argv[2])];
     if (a === b || (a !== 0 && b !== 0)) return;
     const other = a === 0 ? b : a;
+    const del = ["DEL", ...ownKeys].map(toBuffer);
     into.select(other);
-    const del = ["DEL", ...this.#ownKeys].map((word) => Buffer.from(word));
     into.command(del, { argv: del, db: other });
+  }
+
+  #alias(name: string, { argv, db, into }: Write): void {
+    const { mapping, expiriesKey } = this.#options;
+    const [, from, to] = argv;
+    if (from === undefined || to === undefined) return;
+    const place = mapping.db(db) ?? db;
+    const option = argv.findIndex((word, at) => at > 2 && nameOf(word) === "DB");
+    const given = name === "MOVE" ? to : option > 0 ? argv[option + 1] : undefined;
+    const toDb = given === undefined ? place : (mapping.db(Number(given)) ?? Number(given));
+    const held = new HeldWriter(0);
+    const toKey = mapping.key(name === "MOVE" ? from : to);
+    held.alias({ db: place, key: mapping.key(from), toDb, toKey });
+    const push = [Buffer.from("RPUSH"), Buffer.from(expiriesKey), held.take()];
+    into.select(0);
+    into.command(push, { argv: push, db: 0 });
   }
 }
 
-const RESTORE = Buffer.from("RESTORE");
+/** A command on its way. */
+interface Write {
+  readonly argv: readonly Buffer[];
+  readonly db: number;
+  readonly into: Transaction<StreamNote>;
+}
+
+const FLUSHDB = Buffer.from("FLUSHDB");
+
+function toBuffer(word: Argument): Buffer {
+  return Buffer.isBuffer(word) ? word : Buffer.from(String(word));
+}
+
+/** The name in upper case; each spelling is converted once. */
+function nameOf(bytes: Buffer): string {
+  const spelling = bytes.toString("latin1");
+  const known = NAMES.get(spelling);
+  if (known !== undefined) return known;
+  const name = spelling.toUpperCase();
+  if (NAMES.size < 1_000) NAMES.set(spelling, name);
+  return name;
+}
+
+function refused(name: string, reason: string): CommandRefusedError {
+  const advice = "Change the option and start again; the task resumes before this command";
+  return new CommandRefusedError(name, `${reason}. ${advice}`);
+}

@@ -18,6 +18,8 @@ export interface LoadWriterOptions<N> {
   readonly epoch: number;
   readonly batchBytes: number;
   readonly batchCommands: number;
+  /** Adds what belongs into a transaction before it is handed over. */
+  complete?(transaction: Transaction<N>): void;
   /** Called for each command that failed, after the others of its transaction were applied. May write again. */
   onFailure(note: N, reply: string): Promise<void>;
   /** Waits while the task is paused or must be slower. */
@@ -57,10 +59,18 @@ export class LoadWriter<N> {
     if (this.#failure !== undefined) throw this.#failure;
     if (this.#current.empty) return;
     const transaction = this.#current;
+    this.#options.complete?.(transaction);
     this.#current = new Transaction();
     await this.#options.admit?.(transaction.commands, transaction.bytes);
     const lane = await this.#lane();
     void this.#commit(lane, transaction);
+  }
+
+  /** Applies a transaction by itself and waits for it; for the parts of one value, which have an order. */
+  async commit(transaction: Transaction<N>): Promise<void> {
+    await this.#options.admit?.(transaction.commands, transaction.bytes);
+    await this.#commit(await this.#lane(), transaction);
+    if (this.#failure !== undefined) throw this.#failure;
   }
 
   /** Resolves when everything is applied. */

@@ -10,7 +10,7 @@ import { bigKeysKey, checkpointKey, discardedKey, isOwnKey, laneKey } from "../k
 import type { Connection } from "../wire/connection.ts";
 import { Locator } from "../wire/locator.ts";
 import { Lane } from "./lane.ts";
-import { LoadWriter } from "./load-writer.ts";
+import { LoadWriter, type LoadWriterOptions } from "./load-writer.ts";
 import { Transaction } from "./transaction.ts";
 
 /** How a target is written. */
@@ -33,6 +33,8 @@ export interface RedisSinkOptions {
 
 /** So many records are kept of discarded and of big keys. */
 const RECORDS = 10_000;
+/** An earlier run may have had more lanes than this one. */
+export const MOST_LANES = 64;
 /** A target with more keys than this is not examined one by one: it is not empty. */
 const FEW_KEYS = 1_000;
 
@@ -82,9 +84,16 @@ export class RedisSink {
 
   /** Moves the checkpoint to another phase; fails if a newer run has claimed it. */
   async enter(shard: number, checkpoint: Checkpoint): Promise<void> {
+    const { task } = this.#options;
     const lane = this.#lane(shard, checkpoint.epoch);
+    const transaction = new Transaction<StreamNote>();
+    if (checkpoint.phase !== "load") {
+      const lanes = Array.from({ length: MOST_LANES }, (_, n) => laneKey(task, shard, n));
+      const argv = ["DEL", ...lanes].map((word) => Buffer.from(word));
+      transaction.command(argv, { argv, db: 0 });
+    }
     try {
-      await this.#commit(lane, new Transaction(), checkpoint);
+      await this.#commit(lane, transaction, checkpoint);
     } finally {
       lane.close();
     }
@@ -94,7 +103,7 @@ export class RedisSink {
   async loader<N>(
     shard: number,
     epoch: number,
-    onFailure: (note: N, reply: string) => Promise<void>,
+    hooks: Pick<LoadWriterOptions<N>, "onFailure" | "complete">,
   ): Promise<{ writer: LoadWriter<N>; close(): void }> {
     const { task, batchBytes, batchCommands, admit } = this.#options;
     const lanes = Array.from({ length: this.#options.lanes }, (_, lane) =>
@@ -110,7 +119,7 @@ export class RedisSink {
       throw error;
     }
     const { where } = this;
-    const options = { where, lanes, epoch, batchBytes, batchCommands, onFailure, admit };
+    const options = { where, lanes, epoch, batchBytes, batchCommands, admit, ...hooks };
     return { writer: new LoadWriter<N>(options), close };
   }
 

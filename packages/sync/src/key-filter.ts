@@ -1,0 +1,85 @@
+/** Which keys take part. */
+import { InvalidOptionError } from "@ropeway/core";
+import { matchesGlob } from "./command/glob.ts";
+
+/** A key fulfils a rule if it fulfils one of its conditions. */
+export interface KeyRule {
+  /** The key begins with one of these. */
+  readonly prefixes?: readonly (string | Buffer)[];
+  /** The key matches one of these, as in KEYS. */
+  readonly globs?: readonly (string | Buffer)[];
+  /** The key, read as UTF-8, matches one of these. */
+  readonly patterns?: readonly RegExp[];
+}
+
+/** The rules of a filter: keys that fulfil `accept` (all, without it) and do not fulfil `refuse`. */
+export interface KeyFilterOptions {
+  readonly accept?: KeyRule;
+  readonly refuse?: KeyRule;
+}
+
+type Test = (key: Buffer) => boolean;
+
+/** Decides about keys. */
+export class KeyFilter {
+  readonly #accept: Test | undefined;
+  readonly #refuse: Test | undefined;
+
+  /** Throws InvalidOptionError. */
+  constructor({ accept, refuse }: KeyFilterOptions = {}) {
+    this.#accept = accept && matcher("filter.accept", accept);
+    this.#refuse = refuse && matcher("filter.refuse", refuse);
+  }
+
+  /** Whether all keys take part. */
+  get isOpen(): boolean {
+    return this.#accept === undefined && this.#refuse === undefined;
+  }
+
+  accepts(key: Buffer): boolean {
+    return (this.#accept?.(key) ?? true) && !(this.#refuse?.(key) ?? false);
+  }
+}
+
+function matcher(option: string, rule: KeyRule): Test {
+  const prefixes = listOf(option, "prefixes", rule.prefixes).map(toBuffer);
+  const globs = listOf(option, "globs", rule.globs).map(toBuffer);
+  const patterns = (rule.patterns ?? []).map((pattern) => {
+    if (!(pattern instanceof RegExp)) {
+      throw new InvalidOptionError(`${option}.patterns`, pattern, "regular expressions");
+    }
+    // Flags g and y make a RegExp remember where it stopped.
+    return new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ""));
+  });
+  return (key) => {
+    if (prefixes.some((prefix) => beginsWith(key, prefix))) return true;
+    if (globs.some((glob) => matchesGlob(glob, key))) return true;
+    if (patterns.length === 0) return false;
+    const text = key.toString();
+    return patterns.some((pattern) => pattern.test(text));
+  };
+}
+
+function listOf(
+  option: string,
+  name: string,
+  values: readonly (string | Buffer)[] | undefined,
+): readonly (string | Buffer)[] {
+  const valid =
+    values === undefined ||
+    (Array.isArray(values) && values.every((v) => typeof v === "string" || Buffer.isBuffer(v)));
+  if (!valid)
+    throw new InvalidOptionError(`${option}.${name}`, values, "an array of strings or Buffers");
+  return values ?? [];
+}
+
+/** Whether the key begins with these bytes. */
+export function beginsWith(key: Buffer, prefix: Buffer): boolean {
+  return (
+    key.length >= prefix.length && key.compare(prefix, 0, prefix.length, 0, prefix.length) === 0
+  );
+}
+
+function toBuffer(text: string | Buffer): Buffer {
+  return typeof text === "string" ? Buffer.from(text) : text;
+}

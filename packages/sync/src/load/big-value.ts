@@ -1,0 +1,73 @@
+/**
+ * Writes a value that is too large to write at once: its parts go under a temporary key, transaction by
+ * transaction, and the last one renames it. Readers see the old value or the new one, never half of it.
+ */
+import { Transaction } from "../sink/transaction.ts";
+import { BigKey, type BigKeyOptions } from "../value/big-key.ts";
+import type { ValuePart } from "../value/part.ts";
+import type { LoadNote } from "./key-writer.ts";
+
+/** What is written and where. */
+export interface BigValueOptions {
+  readonly key: Buffer;
+  readonly db: number;
+  readonly batchBytes: number;
+  readonly bigKey: BigKeyOptions;
+  readonly note: LoadNote;
+  /** Applies a transaction and waits for it. */
+  commit(transaction: Transaction<LoadNote>): Promise<void>;
+  /** Adds what belongs into the last transaction. */
+  complete(transaction: Transaction<LoadNote>): void;
+}
+
+/** One value under construction. */
+export class BigValue {
+  readonly #options: BigValueOptions;
+  readonly #big: BigKey;
+  readonly #startedAt = performance.now();
+  #current: Transaction<LoadNote>;
+
+  constructor(options: BigValueOptions) {
+    this.#options = options;
+    this.#big = new BigKey(options.key, options.bigKey);
+    this.#current = this.#next();
+  }
+
+  get key(): Buffer {
+    return this.#options.key;
+  }
+
+  get db(): number {
+    return this.#options.db;
+  }
+
+  begin(): Promise<void> | undefined {
+    return this.#add(this.#big.begin());
+  }
+
+  part(part: ValuePart): Promise<void> | undefined {
+    return this.#add(this.#big.part(part));
+  }
+
+  /** Completes the value; how long it took in ms. */
+  async end(): Promise<number> {
+    for (const argv of this.#big.end()) this.#current.command(argv, this.#options.note);
+    this.#options.complete(this.#current);
+    await this.#options.commit(this.#current);
+    return Math.round(performance.now() - this.#startedAt);
+  }
+
+  #add(commands: ReturnType<BigKey["part"]>): Promise<void> | undefined {
+    for (const argv of commands) this.#current.command(argv, this.#options.note);
+    if (this.#current.bytes < this.#options.batchBytes) return undefined;
+    const full = this.#current;
+    this.#current = this.#next();
+    return this.#options.commit(full);
+  }
+
+  #next(): Transaction<LoadNote> {
+    const transaction = new Transaction<LoadNote>();
+    transaction.select(this.#options.db);
+    return transaction;
+  }
+}

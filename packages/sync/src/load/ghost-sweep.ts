@@ -1,0 +1,67 @@
+/**
+ * Deletes keys of the target that a repeated full synchronisation did not bring. They were copied by an
+ * earlier run and deleted at the source while nobody listened; without the sweep they would stay for ever.
+ *
+ * It runs after the load and before the first command of the stream, when the target should hold exactly
+ * the snapshot. Only databases and names that the task writes to are looked at.
+ */
+import type { StreamNote } from "../apply/applier.ts";
+import { isOwnKey } from "../keys.ts";
+import { Transaction } from "../sink/transaction.ts";
+import type { Connection } from "../wire/connection.ts";
+import type { SeenKeys } from "./seen-keys.ts";
+
+/** What is swept. */
+export interface SweepOptions {
+  readonly connection: Connection;
+  /** The databases of the target. */
+  readonly dbs: readonly number[];
+  readonly seen: SeenKeys;
+  readonly unlink: boolean;
+  readonly signal: AbortSignal;
+  /** Whether the task may have written this key. */
+  covers(db: number, key: Buffer): boolean;
+  commit(transaction: Transaction<StreamNote>): Promise<void>;
+}
+
+const PAGE = "1000";
+
+/** Deletes the others; resolves with their number. */
+export async function sweep(options: SweepOptions): Promise<number> {
+  const { connection, dbs, signal } = options;
+  let swept = 0;
+  for (const db of dbs) {
+    let cursor = "0";
+    do {
+      if (signal.aborted) return swept;
+      await connection.call("SELECT", db);
+      const [next, keys] = await connection.call<readonly [Buffer, readonly Buffer[]]>(
+        "SCAN",
+        cursor,
+        "COUNT",
+        PAGE,
+      );
+      cursor = String(next);
+      swept += await remove(options, db, keys);
+    } while (cursor !== "0");
+  }
+  await connection.call("SELECT", 0);
+  return swept;
+}
+
+async function remove(
+  { seen, covers, unlink, commit }: SweepOptions,
+  db: number,
+  keys: readonly Buffer[],
+): Promise<number> {
+  const ghosts = keys.filter((key) => !isOwnKey(key) && covers(db, key) && !seen.has(db, key));
+  if (ghosts.length === 0) return 0;
+  const transaction = new Transaction<StreamNote>();
+  transaction.select(db);
+  for (const key of ghosts) {
+    const argv = [Buffer.from(unlink ? "UNLINK" : "DEL"), key];
+    transaction.command(argv, { argv, db });
+  }
+  await commit(transaction);
+  return ghosts.length;
+}

@@ -1,0 +1,145 @@
+/**
+ * Writes one key of a snapshot into a transaction, in the cheapest way that the target understands:
+ *
+ *   plain string        SET key value PXAT ms                    1.0 to 1.4 times as fast as RESTORE
+ *   anything else       RESTORE key ms payload REPLACE ABSTTL     the raw bytes of the snapshot with a new footer
+ *   type too new        the commands that build the value
+ *
+ * Value and expiry are in one command, or at least in one transaction.
+ */
+
+import { dumpPayload, footerVersion } from "../dump/payload.ts";
+import type { KeyReason } from "../progress.ts";
+import type { RdbKey } from "../rdb/entry.ts";
+import type { Abilities } from "../sink/abilities.ts";
+import type { Transaction } from "../sink/transaction.ts";
+import { BigKey } from "../value/big-key.ts";
+import { commandsOf, ValueCommands } from "../value/commands.ts";
+import { decodeValue } from "../value/decode.ts";
+
+/** A key on its way to the target. */
+export interface LoadNote {
+  /** The key in the snapshot; undefined if it was written in parts. */
+  readonly source: RdbKey | undefined;
+  readonly key: Buffer;
+  /** The database at the target. */
+  readonly db: number;
+  /** The expiry to write, -1: none. */
+  readonly expiresAtMs: number;
+  readonly path: KeyReason;
+}
+
+/** How keys are written. */
+export interface KeyWriterOptions {
+  readonly abilities: Abilities;
+  readonly existing: "replace" | "keep" | "fail";
+  readonly path: "auto" | "fast" | "slow";
+  /** Sets runs apart in the names of temporary keys. */
+  readonly token: string;
+}
+
+const STRING = 0;
+const EMPTY_STRING_ENCODINGS = 0xc0;
+
+/** See above. */
+export class KeyWriter {
+  readonly #options: KeyWriterOptions;
+  readonly #footers = new Map<number, number | undefined>();
+
+  constructor(options: KeyWriterOptions) {
+    this.#options = options;
+  }
+
+  /** How the key is best written. */
+  pathOf(key: RdbKey): KeyReason {
+    const { path, abilities, existing } = this.#options;
+    if (path === "slow") return "policy";
+    // SET cannot carry what RESTORE can, nor say that the key exists.
+    const plain = key.idleS < 0 && key.freq < 0 && key.meta === undefined;
+    if (key.type === STRING && plain && existing === "replace") return "set";
+    return this.#footer(key) === undefined || abilities.rdbVersion === 0 ? "type" : "restore";
+  }
+
+  /** Writes it; select the database before. */
+  write(note: LoadNote & { readonly source: RdbKey }, into: Transaction<LoadNote>): void {
+    if (note.path === "set") this.#set(note, into);
+    else if (note.path === "restore") this.#restore(note, into);
+    else this.#slow(note, into);
+  }
+
+  #footer({ family, type }: RdbKey): number | undefined {
+    const id = family === "redis" ? type : type + 256;
+    if (!this.#footers.has(id)) {
+      this.#footers.set(id, footerVersion(family, type, this.#options.abilities.rdbVersion));
+    }
+    return this.#footers.get(id);
+  }
+
+  #set(note: LoadNote & { readonly source: RdbKey }, into: Transaction<LoadNote>): void {
+    const { abilities } = this.#options;
+    const { source, expiresAtMs } = note;
+    const expires = expiresAtMs >= 0;
+    const inline = expires && abilities.setPxAt;
+    const writer = into.writer(note);
+    writer.header(inline ? 5 : 3);
+    writer.argument("SET");
+    writer.argument(note.key);
+    const { bytes, rawStart } = source;
+    const head = bytes[rawStart] as number;
+    // A plain string is copied from the snapshot as it stands; integers and compressed ones are decoded.
+    if (head < EMPTY_STRING_ENCODINGS) {
+      const from = rawStart + (head < 0x40 ? 1 : head < 0x80 ? 2 : head === 0x80 ? 5 : 9);
+      writer.range(bytes, from, source.rawEnd);
+    } else writer.argument(stringOf(source));
+    if (inline) {
+      writer.argument("PXAT");
+      writer.argument(expiresAtMs);
+    }
+    if (expires && !inline) into.command(["PEXPIREAT", note.key, expiresAtMs], note);
+  }
+
+  #restore(note: LoadNote & { readonly source: RdbKey }, into: Transaction<LoadNote>): void {
+    const { abilities, existing } = this.#options;
+    const { source, key, expiresAtMs } = note;
+    const payload = dumpPayload(source, this.#footer(source));
+    const absolute = abilities.restoreAbsTtl;
+    const ttl =
+      expiresAtMs < 0
+        ? 0
+        : absolute
+          ? Math.max(1, expiresAtMs)
+          : Math.max(1, expiresAtMs - Date.now());
+    const argv: (string | number | Buffer)[] = ["RESTORE", key, ttl, payload];
+    if (existing === "replace") {
+      if (abilities.restoreReplace) argv.push("REPLACE");
+      else into.command(["DEL", key], note);
+    }
+    if (absolute) {
+      argv.push("ABSTTL");
+      if (source.freq >= 0) argv.push("FREQ", source.freq);
+      else if (source.idleS >= 0) argv.push("IDLETIME", source.idleS);
+    }
+    into.command(argv, note);
+  }
+
+  #slow(note: LoadNote & { readonly source: RdbKey }, into: Transaction<LoadNote>): void {
+    const { abilities, existing, token } = this.#options;
+    const { source, key, expiresAtMs } = note;
+    if (existing !== "replace") {
+      const built = new BigKey(key, { target: abilities, token, expiresAtMs, keep: true });
+      const parts = [...decodeValue(source)].flatMap((part) => built.part(part));
+      for (const argv of [...built.begin(), ...parts, ...built.end()]) into.command(argv, note);
+      return;
+    }
+    const commands = [...commandsOf(new ValueCommands(key, abilities), decodeValue(source))];
+    into.command([abilities.unlink ? "UNLINK" : "DEL", key], note);
+    for (const argv of commands) into.command(argv, note);
+    if (expiresAtMs >= 0) into.command(["PEXPIREAT", key, expiresAtMs], note);
+  }
+}
+
+function stringOf(source: RdbKey): Buffer {
+  const pieces: Buffer[] = [];
+  for (const part of decodeValue(source)) if (part.type === "string") pieces.push(part.bytes);
+  return pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
+}

@@ -1,0 +1,267 @@
+/**
+ * Loads a snapshot: reads its entries while they arrive, decides where each key goes and how it is written,
+ * and hands it to the lanes. Reading, writing and the target's work overlap.
+ */
+import type { Logger } from "@ropeway/core";
+import type { Checkpoint } from "../checkpoint.ts";
+import type { ErrorBudget } from "../error-budget.ts";
+import { KeyExistsError, NotExpressibleError } from "../errors.ts";
+import { expiriesKey, isOwnKey } from "../keys.ts";
+import type { Mapping } from "../mapping.ts";
+import type { Counters } from "../progress.ts";
+import type { RdbBegin, RdbEntry, RdbKey, RdbKeyAttributes } from "../rdb/entry.ts";
+import { RdbReader } from "../rdb/reader.ts";
+import type { Abilities } from "../sink/abilities.ts";
+import type { LoadWriter } from "../sink/load-writer.ts";
+import type { RedisSink } from "../sink/redis-sink.ts";
+import { Transaction } from "../sink/transaction.ts";
+import type { Snapshot } from "../source/feed.ts";
+import { BigValue } from "./big-value.ts";
+import { KeyWriter, type LoadNote } from "./key-writer.ts";
+import type { SeenKeys } from "./seen-keys.ts";
+import { fenceFrom, HeldWriter } from "./ttl-fence.ts";
+
+/** What is loaded and how. */
+export interface SnapshotLoaderOptions {
+  readonly snapshot: Snapshot;
+  readonly sink: RedisSink;
+  readonly abilities: Abilities;
+  readonly mapping: Mapping;
+  readonly counters: Counters;
+  readonly budget: ErrorBudget;
+  readonly task: string;
+  readonly shard: number;
+  readonly checkpoint: Checkpoint;
+  readonly existing: "replace" | "keep" | "fail";
+  readonly path: "auto" | "fast" | "slow";
+  readonly bigBytes: number;
+  readonly batchBytes: number;
+  /** Expiries nearer than this are held back; 0: none, because no stream follows. */
+  readonly ttlFenceMs: number;
+  readonly ttlShiftMs: number;
+  readonly functions: "apply" | "drop" | "stop";
+  /** Collects the keys that were written, for the sweep of others. */
+  readonly seen: SeenKeys | undefined;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+}
+
+/** See above. */
+export class SnapshotLoader {
+  readonly #options: SnapshotLoaderOptions;
+  readonly #keys: KeyWriter;
+  readonly #held: HeldWriter;
+  readonly #fenceMs: number;
+  readonly #startedAt = Date.now();
+  readonly #token: string;
+  #writer!: LoadWriter<LoadNote>;
+  #big: BigValue | undefined;
+  /** The replication database at the end of the snapshot, if it says so. */
+  streamDb = 0;
+
+  constructor(options: SnapshotLoaderOptions) {
+    this.#options = options;
+    const { abilities, existing, path, task, checkpoint } = options;
+    this.#token = `${task}-${checkpoint.epoch}`;
+    this.#keys = new KeyWriter({ abilities, existing, path, token: this.#token });
+    this.#fenceMs = fenceFrom(this.#startedAt);
+    this.#held = new HeldWriter(this.#fenceMs);
+  }
+
+  /** Loads all of it; resolves when everything is applied. */
+  async run(): Promise<void> {
+    const { sink, shard, checkpoint, snapshot, signal, counters, bigBytes } = this.#options;
+    const loader = await sink.loader<LoadNote>(shard, checkpoint.epoch, {
+      onFailure: (note, reply) => this.#failed(note, reply),
+      complete: (transaction) => this.#complete(transaction),
+    });
+    this.#writer = loader.writer;
+    const reader = new RdbReader({ maxRawBytes: bigBytes });
+    try {
+      for (;;) {
+        const chunk = await snapshot.read(signal);
+        if (chunk === undefined) break;
+        counters.snapshotBytes += chunk.length;
+        counters.totalSnapshotBytes = snapshot.bytes;
+        reader.push(chunk);
+        for (let entry = reader.next(); entry !== undefined; entry = reader.next()) {
+          const waiting = entry.kind === "key" ? this.#key(entry) : this.#other(entry);
+          if (waiting !== undefined) await waiting;
+        }
+      }
+      reader.end();
+      await this.#writer.drain();
+    } finally {
+      loader.close();
+    }
+  }
+
+  /** A whole key; a promise only if the lanes are busy. */
+  #key(source: RdbKey): Promise<void> | undefined {
+    const { counters, mapping, seen } = this.#options;
+    const db = mapping.db(source.db);
+    const name = source.key;
+    if (db === undefined || !mapping.copies(name)) {
+      counters.count(isOwnKey(name) ? "own" : "filtered");
+      return undefined;
+    }
+    const key = mapping.key(name);
+    const expiresAtMs = this.#expiry(source, db, key);
+    if (expiresAtMs === undefined) {
+      counters.count("expired");
+      return undefined;
+    }
+    const path = this.#keys.pathOf(source);
+    const note = { source, key, db, expiresAtMs, path };
+    const into = this.#writer.current;
+    into.select(db);
+    try {
+      this.#keys.write(note, into);
+    } catch (error) {
+      if (!(error instanceof NotExpressibleError)) throw error;
+      this.#options.budget.spend([Buffer.from("RESTORE"), key], db, error.message);
+      return undefined;
+    }
+    counters.keys += 1;
+    counters.count(path);
+    seen?.add(db, key);
+    return this.#writer.written();
+  }
+
+  /** The expiry to write, -1 for none; undefined if the key has expired and nothing can renew it. */
+  #expiry(source: RdbKeyAttributes, db: number, key: Buffer): number | undefined {
+    if (source.expiresAtMs < 0) return -1;
+    const { ttlFenceMs, ttlShiftMs } = this.#options;
+    const at = source.expiresAtMs + ttlShiftMs;
+    const now = Date.now();
+    if (ttlFenceMs === 0) return at <= now ? undefined : at;
+    // The longer the load takes, the longer the stream behind it will take.
+    if (at > now + Math.max(ttlFenceMs, 2 * (now - this.#startedAt))) return at;
+    this.#held.expiry(db, key, at);
+    return this.#fenceMs;
+  }
+
+  /** Adds the expiries that were held back for the keys of this transaction. */
+  #complete(transaction: Transaction<LoadNote>): void {
+    if (this.#held.empty) return;
+    const { task, shard } = this.#options;
+    const key = Buffer.from(expiriesKey(task, shard));
+    const note: LoadNote = { source: undefined, key, db: 0, expiresAtMs: -1, path: "own" };
+    transaction.select(0);
+    transaction.command(["RPUSH", key, this.#held.take()], note);
+  }
+
+  #other(entry: Exclude<RdbEntry, RdbKey>): Promise<void> | undefined {
+    const { counters } = this.#options;
+    switch (entry.kind) {
+      case "aux":
+        return this.#aux(entry.name, entry.value);
+      case "resize":
+        counters.totalKeys = (counters.totalKeys ?? 0) + entry.keys;
+        return undefined;
+      case "function":
+        return this.#function(entry.code);
+      case "module-aux":
+        this.#options.budget.spend(
+          [Buffer.from("MODULE_AUX"), Buffer.from(entry.module)],
+          0,
+          `data of module ${entry.module} outside of keys cannot be written by any command`,
+        );
+        return undefined;
+      case "begin":
+        return this.#begin(entry);
+      case "part":
+        return this.#big?.part(entry.part);
+      case "end":
+        return this.#end(entry.bytes, entry.elements);
+      default:
+        return undefined;
+    }
+  }
+
+  #aux(name: string, value: Buffer): Promise<void> | undefined {
+    if (name === "repl-stream-db") this.streamDb = Number(value);
+    if (name !== "lua") return undefined;
+    const into = this.#writer.current;
+    into.command(["SCRIPT", "LOAD", value], this.#note(Buffer.from("lua"), 0));
+    return this.#writer.written();
+  }
+
+  #function(code: Buffer): Promise<void> | undefined {
+    const { functions, abilities, budget } = this.#options;
+    if (functions === "drop") return undefined;
+    const name = Buffer.from("FUNCTION");
+    if (functions === "stop" || !abilities.functions) {
+      const why =
+        functions === "stop" ? 'the option functions is "stop"' : "the target has no functions";
+      budget.spend([name, code.subarray(0, 100)], 0, why);
+      return undefined;
+    }
+    const into = this.#writer.current;
+    into.command(["FUNCTION", "LOAD", "REPLACE", code], this.#note(name, 0));
+    return this.#writer.written();
+  }
+
+  async #begin(entry: RdbBegin): Promise<void> {
+    const { mapping, abilities, existing, batchBytes, counters, seen } = this.#options;
+    const db = mapping.db(entry.db);
+    if (db === undefined || !mapping.copies(entry.key)) {
+      counters.count("filtered");
+      return;
+    }
+    const key = Buffer.from(mapping.key(entry.key));
+    const expiresAtMs = this.#expiry(entry, db, key);
+    if (expiresAtMs === undefined) {
+      counters.count("expired");
+      return;
+    }
+    seen?.add(db, key);
+    this.#big = new BigValue({
+      key,
+      db,
+      batchBytes,
+      bigKey: { target: abilities, token: this.#token, expiresAtMs, keep: existing !== "replace" },
+      note: { source: undefined, key, db, expiresAtMs, path: "big" },
+      commit: (transaction) => this.#writer.commit(transaction),
+      complete: (transaction) => this.#complete(transaction),
+    });
+    await this.#big.begin();
+  }
+
+  async #end(bytes: number, elements: number): Promise<void> {
+    const big = this.#big;
+    if (big === undefined) return;
+    this.#big = undefined;
+    const { counters, sink } = this.#options;
+    const durationMs = await big.end();
+    counters.keys += 1;
+    counters.count("big");
+    const { key, db } = big;
+    await sink.record("bigkey", { key: String(key), db, bytes, elements, path: "big", durationMs });
+  }
+
+  /** A command failed: write the key in another way, count it, or give up. */
+  async #failed(note: LoadNote, reply: string): Promise<void> {
+    const { existing, counters, budget } = this.#options;
+    const { source, key, db } = note;
+    if (/BUSYKEY|name is busy/.test(reply)) {
+      if (existing === "fail") throw new KeyExistsError(String(key), db);
+      counters.count("kept");
+      return;
+    }
+    const refused = /Bad data format|version or checksum/i.test(reply);
+    if (source !== undefined && refused && note.path === "restore") {
+      const retry = new Transaction<LoadNote>();
+      retry.select(db);
+      this.#keys.write({ ...note, source, path: "retried" }, retry);
+      counters.count("retried");
+      await this.#writer.commit(retry);
+      return;
+    }
+    budget.spend([Buffer.from(note.path === "set" ? "SET" : "RESTORE"), key], db, reply);
+  }
+
+  #note(key: Buffer, db: number): LoadNote {
+    return { source: undefined, key, db, expiresAtMs: -1, path: "own" };
+  }
+}

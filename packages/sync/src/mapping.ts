@@ -1,0 +1,94 @@
+/**
+ * Where a key of the source goes: to which database and under which name, or nowhere. One decision for
+ * snapshots, streams and verification.
+ */
+import { beginsWith, KeyFilter, type KeyFilterOptions } from "./key-filter.ts";
+import { isOwnKey } from "./keys.ts";
+import type { SyncOptions } from "./options.ts";
+
+/** Which keys and commands are copied. */
+export interface SyncFilterOptions extends KeyFilterOptions {
+  /** Commands of the stream that are copied, in either case. @default all */
+  readonly acceptCommands?: readonly string[];
+  /** Commands of the stream that are left out. @default none */
+  readonly refuseCommands?: readonly string[];
+  /** A command is copied if its name and its keys are accepted ("and"), or if one of them is ("or"). @default "and" */
+  readonly combine?: "and" | "or";
+}
+
+/** See above. */
+export class Mapping {
+  readonly keys: KeyFilter;
+  /** Whether keys and databases stay as they are and all are copied, except our own. */
+  readonly identity: boolean;
+  readonly combine: "and" | "or";
+  readonly #dbs: ReadonlyMap<number, number> | undefined;
+  readonly #prefixes: readonly (readonly [Buffer, Buffer])[];
+  readonly #accept: ReadonlySet<string> | undefined;
+  readonly #refuse: ReadonlySet<string> | undefined;
+
+  constructor(options: Pick<SyncOptions, "dbMap" | "filter" | "rename">) {
+    const { dbMap, rename, filter = {} } = options;
+    const { acceptCommands, refuseCommands, combine = "and", ...keys } = filter;
+    this.keys = new KeyFilter(keys);
+    this.combine = combine;
+    this.#accept = acceptCommands && new Set(acceptCommands.map(upper));
+    this.#refuse = refuseCommands && new Set(refuseCommands.map(upper));
+    this.#dbs =
+      dbMap && new Map(Object.entries(dbMap).map(([from, to]) => [Number(from), Number(to)]));
+    this.#prefixes = Object.entries(rename ?? {}).map(
+      ([from, to]) => [Buffer.from(from), Buffer.from(to)] as const,
+    );
+    this.identity = this.#dbs === undefined && !this.partial;
+  }
+
+  /** Whether some keys of a copied database are left out or renamed, or some commands. */
+  get partial(): boolean {
+    const commands = this.#accept !== undefined || this.#refuse !== undefined;
+    return commands || !this.keys.isOpen || this.renames;
+  }
+
+  get renames(): boolean {
+    return this.#prefixes.length > 0;
+  }
+
+  /** The source's databases that are copied; undefined: all. */
+  get dbs(): readonly number[] | undefined {
+    return this.#dbs && [...this.#dbs.keys()];
+  }
+
+  /** The database at the target; undefined: it is not copied. */
+  db(source: number): number | undefined {
+    return this.#dbs === undefined ? source : this.#dbs.get(source);
+  }
+
+  /** The name at the target. */
+  key(source: Buffer): Buffer {
+    for (const [from, to] of this.#prefixes) {
+      if (beginsWith(source, from)) {
+        return Buffer.concat([to, source.subarray(from.length)]);
+      }
+    }
+    return source;
+  }
+
+  /** Whether a command of this name is copied, in upper case. */
+  command(name: string): boolean {
+    return (this.#accept?.has(name) ?? true) && !(this.#refuse?.has(name) ?? false);
+  }
+
+  /** Whether a key of the target may have come from this task. */
+  mayHaveWritten(key: Buffer): boolean {
+    if (!this.renames) return this.copies(key);
+    return this.#prefixes.some(([, to]) => beginsWith(key, to));
+  }
+
+  /** Whether a key of a snapshot is copied. */
+  copies(key: Buffer): boolean {
+    return !isOwnKey(key) && this.keys.accepts(key);
+  }
+}
+
+function upper(name: string): string {
+  return String(name).trim().toUpperCase();
+}

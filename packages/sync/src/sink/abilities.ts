@@ -1,0 +1,79 @@
+/**
+ * What a target can do, found out by trying. Version strings say little: forks, managed services and
+ * `rename-command` all differ from what their number promises.
+ *
+ * The version of its RDB format, and so the types that RESTORE takes, stands in the footer of a DUMP.
+ */
+
+import { parseServerInfo } from "@ropeway/core/internal";
+import type { TargetServer } from "../command/target.ts";
+import { discardedKey } from "../keys.ts";
+import { ErrorReply, type Reply } from "../resp/reply-reader.ts";
+import { RespWriter } from "../resp/writer.ts";
+import type { Connection } from "../wire/connection.ts";
+
+/** What a target can do. */
+export interface Abilities extends TargetServer {
+  /** RESTORE takes REPLACE (3.0). */
+  readonly restoreReplace: boolean;
+  /** RESTORE takes ABSTTL, IDLETIME and FREQ (5.0). */
+  readonly restoreAbsTtl: boolean;
+  /** SET takes PXAT (6.2). */
+  readonly setPxAt: boolean;
+  /** UNLINK (4.0). */
+  readonly unlink: boolean;
+  /** PEXPIRETIME (7.0). */
+  readonly pExpireTime: boolean;
+  /** FUNCTION (7.0). */
+  readonly functions: boolean;
+  /** How many databases there are, as far as the target says. */
+  readonly databases: number;
+}
+
+const FAR_MS = 4_102_444_800_000; // 2100-01-01
+/** Tries what is needed on a key of our own, which is gone afterwards. */
+export async function probe(connection: Connection, task: string): Promise<Abilities> {
+  const key = `${discardedKey(task)}:probe`;
+  const ask = async (...commands: (string | Buffer)[][]): Promise<Reply[]> => {
+    const writer = new RespWriter();
+    for (const command of commands) writer.command(command);
+    return connection.exchange(writer.take(), commands.length);
+  };
+  const works = (reply: Reply | undefined) => !(reply instanceof ErrorReply);
+  const [set, dump] = await ask(["SET", key, "1"], ["DUMP", key]);
+  if (set instanceof ErrorReply) throw new Error(`the target refuses writes: ${set.message}`);
+  const payload = Buffer.isBuffer(dump) ? dump : undefined;
+  const far = String(FAR_MS);
+  const replies = await ask(
+    ["RESTORE", key, "0", payload ?? "", "REPLACE"],
+    ["RESTORE", key, far, payload ?? "", "REPLACE", "ABSTTL"],
+    ["SET", key, "1", "PXAT", far],
+    ["PEXPIRETIME", key],
+    ["UNLINK", key],
+    ["FUNCTION", "LIST"],
+    ["CONFIG", "GET", "databases"],
+    ["INFO", "server"],
+    ["DEL", key],
+  );
+  const [replace, absTtl, pxAt, expireTime, unlink, functions, databases, info] = replies;
+  const listed = Array.isArray(databases) ? Number(databases[1]) : Number.NaN;
+  const { family, version } = parseServerInfo(Buffer.isBuffer(info) ? info.toString() : "");
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  return {
+    family,
+    // A server that does not say its version is taken for a new one; what it refuses is seen then.
+    version: version === "" ? [7, 0] : [major, minor],
+    // 0: there is no DUMP or no RESTORE.
+    rdbVersion:
+      payload === undefined || (!works(absTtl) && !works(replace))
+        ? 0
+        : payload.readUInt16LE(payload.length - 10),
+    restoreReplace: works(replace),
+    restoreAbsTtl: works(absTtl),
+    setPxAt: works(pxAt),
+    pExpireTime: works(expireTime),
+    unlink: works(unlink),
+    functions: works(functions),
+    databases: Number.isInteger(listed) ? listed : 16,
+  };
+}
