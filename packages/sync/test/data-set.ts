@@ -34,7 +34,7 @@ function simple(): Argument[][] {
     ["s:large", noise(300_000)],
     [noise(40), noise(40)],
     [Buffer.from([0, 255, 13, 10]), Buffer.from([0, 255])],
-    ["key:that:compresses:" + "x".repeat(200), "v"],
+    [`key:that:compresses:${"x".repeat(200)}`, "v"],
     ["12345", "a key that is an integer"],
   ];
   return strings.map(([key, value]) => ["SET", key, value]);
