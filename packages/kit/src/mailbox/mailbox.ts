@@ -9,6 +9,7 @@
  */
 import { InvalidArgumentError, OverloadedError, type Page, type Redis } from "@ropeway/core";
 import { IdSource, newToken } from "@ropeway/core/internal";
+import { Bell } from "../bell.ts";
 import { safetyOf } from "../lease.ts";
 import { Delivery } from "./delivery.ts";
 import { type Envelope, readEnvelope } from "./envelope.ts";
@@ -186,38 +187,4 @@ export class Mailbox<Message = unknown> {
 interface Taken<Message> {
   readonly leaseEndsMs: number;
   readonly found: Delivery<Message>[];
-}
-
-/** A wait that a wake-up, a timeout or an abort ends; one that came before wait() counts. */
-class Bell {
-  readonly #signal: AbortSignal | undefined;
-  #rung = false;
-  #wake: () => void = () => {};
-
-  constructor(signal: AbortSignal | undefined) {
-    this.#signal = signal;
-    signal?.addEventListener("abort", this.ring, { once: true });
-  }
-
-  readonly ring = (): void => {
-    this.#rung = true;
-    this.#wake();
-  };
-
-  async wait(ms: number): Promise<void> {
-    if (!this.#rung) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, ms);
-        this.#wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-    this.#rung = false;
-  }
-
-  close(): void {
-    this.#signal?.removeEventListener("abort", this.ring);
-  }
 }

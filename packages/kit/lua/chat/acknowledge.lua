@@ -1,0 +1,23 @@
+-- Moves a member's cursor forward, in both places that the documents keep it, and removes what all
+-- members have read. The first write frees memory, so that it works when Redis has none left.
+--
+-- KEYS  1 members  2 ids  3 msgs  4 seen of the user
+-- ARGV  1 room  2 user  3 id of the last message that was dealt with  4 "1": keep what all have read
+-- Returns the cursor, or -1 if the user is no member
+local MEMBERS, IDS, MSGS, SEEN = unpack(KEYS)
+local call = redis.call
+local AT_ONCE = 1000
+local known = call('ZSCORE', MEMBERS, ARGV[2])
+if not known then return -1 end
+call('ZCARD', SEEN)
+local last = tonumber(call('GET', IDS) or 0)
+local cursor = math.max(tonumber(known), math.min(tonumber(ARGV[3]), last))
+call('ZREMRANGEBYSCORE', MSGS, '-inf', 0)
+call('ZADD', MEMBERS, 'GT', cursor, ARGV[2])
+call('ZADD', SEEN, 'GT', cursor, ARGV[1])
+if ARGV[4] ~= '1' then
+  local slowest = tonumber(call('ZRANGE', MEMBERS, 0, 0, 'WITHSCORES')[2])
+  local oldest = tonumber(call('ZRANGE', MSGS, 0, 0, 'WITHSCORES')[2] or slowest)
+  call('ZREMRANGEBYSCORE', MSGS, '-inf', math.min(slowest, oldest + AT_ONCE))
+end
+return cursor

@@ -1,0 +1,40 @@
+-- Appends one message to a room: the next id, the message and the notice to live feeds in one step.
+--
+-- A program that follows the documents takes LOCK, increments, then adds, in separate commands. While it
+-- holds LOCK nothing may be sent, or a reader's cursor would pass over its message.
+--
+-- KEYS  1 lock  2 ids  3 msgs  4 members  5 live
+-- ARGV  1 sender as JSON  2 message as JSON  3 our token, if we hold LOCK, or ""  4 most messages
+--       5 ms a message is kept, 0: no end
+-- Returns id, 0 if LOCK is held by somebody else, or -1 if there is no such room
+local LOCK, IDS, MSGS, MEMBERS, LIVE = unpack(KEYS)
+local call = redis.call
+local AT_ONCE, LIVE_LENGTH = 100, 100
+local keep, age = tonumber(ARGV[4]), tonumber(ARGV[5])
+local holder = call('GET', LOCK)
+if holder and holder ~= ARGV[3] then return 0 end
+if call('ZCARD', MEMBERS) == 0 then return -1 end
+call('ZCARD', MSGS)
+call('XLEN', LIVE) -- a wrong type fails here, before anything is written
+
+local time = call('TIME')
+local id = call('INCR', IDS)
+local seconds = string.format('%d.%06d', time[1], time[2])
+local message = string.format('{"id": %.0f, "ts": %s, "sender": %s, "message": ', id, seconds, ARGV[1]) .. ARGV[2] .. '}'
+call('ZADD', MSGS, id, message)
+call('XADD', LIVE, 'MAXLEN', LIVE_LENGTH, '*', 'message', id)
+
+-- Retention: a few old messages per new one, so that no call has much to do.
+local surplus = math.min(call('ZCARD', MSGS) - keep, AT_ONCE)
+if surplus > 0 then call('ZREMRANGEBYRANK', MSGS, 0, surplus - 1) end
+if age > 0 then
+  local oldest = time[1] - age / 1000
+  for _ = 1, AT_ONCE do
+    local first = call('ZRANGE', MSGS, 0, 0)[1]
+    local ts = first and string.match(first, '"ts": ?([%d.]+)')
+    if not ts or tonumber(ts) >= oldest then break end
+    call('ZREM', MSGS, first)
+  end
+  call('PEXPIRE', MSGS, age)
+end
+return id

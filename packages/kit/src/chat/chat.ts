@@ -1,0 +1,139 @@
+/**
+ * Group chat on the documented keys. A message is stored once per room, whatever the number of members;
+ * each member has a cursor, the id of the last message it has dealt with.
+ *
+ * Differences to the documented programs: sending is one script without a lock (but respects theirs), a
+ * cursor moves when a message was dealt with and not when it was fetched, it moves forward only, and a
+ * member that stays away does not keep messages for ever.
+ */
+import { InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
+import { checkName } from "../keyspace.ts";
+import { type ListOptions, scanNames } from "../store/scan.ts";
+import { RoomExistsError } from "./errors.ts";
+import { type ChatEvent, feedOf } from "./feed.ts";
+import { membersHead } from "./keys.ts";
+import type { RoomMessage } from "./message.ts";
+import {
+  type ChatOptions,
+  type FeedOptions,
+  type HistoryOptions,
+  resolveChatOptions,
+  resolveFeedOptions,
+  resolveHistoryOptions,
+} from "./options.ts";
+import { Room, type RoomView } from "./room.ts";
+import { ChatStore } from "./store.ts";
+
+/** A room to be made. */
+export interface NewRoom<Message> {
+  readonly sender: string;
+  readonly recipients: readonly string[];
+  /** The first message. */
+  readonly message: Message;
+  /** @default the next number */
+  readonly id?: string;
+}
+
+/** What a user has not dealt with in one room. */
+export interface Pending<Message> {
+  readonly room: string;
+  readonly messages: readonly RoomMessage<Message>[];
+  /** Messages that retention removed before the user has seen them. */
+  readonly missed: number;
+}
+
+/** All rooms under one prefix. */
+export class Chat<Message = unknown> {
+  readonly #redis: Redis;
+  readonly #store: ChatStore;
+  readonly #prefix: string;
+
+  constructor(redis: Redis, options?: ChatOptions) {
+    const resolved = resolveChatOptions(options);
+    this.#redis = redis;
+    this.#prefix = resolved.prefix;
+    this.#store = new ChatStore(redis, resolved);
+  }
+
+  /** A room by its id; does no I/O. */
+  room(id: string): Room<Message> {
+    return new Room<Message>(this.#store, id);
+  }
+
+  /** Makes a room and sends its first message. Throws RoomExistsError. */
+  async create({ sender, recipients, message, id }: NewRoom<Message>): Promise<Room<Message>> {
+    const users = [...new Set([...recipients, sender])];
+    for (const user of users) checkName("a user", user);
+    if (JSON.stringify(message) === undefined) {
+      throw new InvalidArgumentError("message", message, "a JSON value");
+    }
+    const room = id === undefined ? await this.#numbered(users) : this.room(id);
+    if (id !== undefined) await this.#store.create(id, users);
+    await room.send(sender, message);
+    return room;
+  }
+
+  /** A room with the next number; one that somebody chose as an id is passed over. */
+  async #numbered(users: readonly string[]): Promise<Room<Message>> {
+    for (;;) {
+      const room = this.room(await this.#store.newRoomId());
+      try {
+        await this.#store.create(room.id, users);
+        return room;
+      } catch (error) {
+        if (!(error instanceof RoomExistsError)) throw error;
+      }
+    }
+  }
+
+  /** What a user has not dealt with, in all rooms; rooms without news are left out. */
+  async pending(
+    user: string,
+    options?: HistoryOptions & { readonly perRoom?: number },
+  ): Promise<Page<Pending<Message>>> {
+    const { perRoom = 100, ...page } = options ?? {};
+    const { cursor, limit } = resolveHistoryOptions(page);
+    const { limit: most } = resolveHistoryOptions({ limit: perRoom });
+    const first = Number(cursor ?? 0);
+    const places = await this.#store.places(user, first, limit);
+    const found = await Promise.all(
+      places.map(async ({ room, cursor: seen }) => {
+        const messages = await this.#store.after<Message>(room, seen, most);
+        const missed = messages[0] === undefined ? 0 : messages[0].id - seen - 1;
+        return { room, messages, missed };
+      }),
+    );
+    const items = found.filter(({ messages }) => messages.length > 0);
+    return places.length < limit ? { items } : { items, cursor: String(first + limit) };
+  }
+
+  /** The rooms of a user and how many messages it has not dealt with in each. */
+  async unread(
+    user: string,
+    options?: HistoryOptions,
+  ): Promise<Page<{ room: string; unread: number }>> {
+    const { cursor, limit } = resolveHistoryOptions(options);
+    const first = Number(cursor ?? 0);
+    const places = await this.#store.places(user, first, limit);
+    const newest = await this.#store.newest(places.map(({ room }) => room));
+    const items = places.map(({ room, cursor: seen }, i) => ({
+      room,
+      unread: Math.max(0, (newest[i] ?? 0) - seen),
+    }));
+    return places.length < limit ? { items } : { items, cursor: String(first + limit) };
+  }
+
+  /** What is pending for a user and then everything as it happens, until the signal aborts. */
+  feed(user: string, options: FeedOptions): AsyncGenerator<ChatEvent<Message>, void> {
+    checkName("a user", user);
+    const { signal } = resolveFeedOptions(options);
+    return feedOf<Message>(this.#store, user, signal);
+  }
+
+  /** All rooms, page by page, for operators. */
+  async rooms(options: ListOptions = {}): Promise<Page<RoomView>> {
+    const before = membersHead(this.#prefix);
+    const { items, ...rest } = await scanNames(this.#redis, { ...options, before, type: "zset" });
+    return { items: await Promise.all(items.map((id) => this.room(id).inspect())), ...rest };
+  }
+}

@@ -1,0 +1,27 @@
+/** Errors of group chat. */
+import { RopewayError } from "@ropeway/core";
+
+/** There is no room with this id. */
+export class RoomNotFoundError extends RopewayError {
+  constructor(room: string) {
+    super("ROOM_NOT_FOUND", `there is no room ${JSON.stringify(room)}`, { details: { room } });
+  }
+}
+
+/** A room with this id exists already. */
+export class RoomExistsError extends RopewayError {
+  constructor(room: string) {
+    super("ROOM_EXISTS", `room ${JSON.stringify(room)} exists already`, { details: { room } });
+  }
+}
+
+/** The user is not a member of the room. */
+export class NotAMemberError extends RopewayError {
+  constructor(room: string, user: string) {
+    super(
+      "NOT_A_MEMBER",
+      `user ${JSON.stringify(user)} is not a member of room ${JSON.stringify(room)}`,
+      { details: { room, user } },
+    );
+  }
+}

@@ -1,0 +1,37 @@
+/**
+ * A message in a room, as it is documented:
+ *
+ *   {"id": 7, "ts": 1795600000.123456, "sender": "anna", "message": ...}
+ */
+
+/** One message of a room. */
+export interface RoomMessage<Message> {
+  readonly room: string;
+  /** Counts the messages of the room from 1, without gaps. */
+  readonly id: number;
+  readonly sender: string;
+  /** ms since the epoch. */
+  readonly sentAt: number;
+  readonly message: Message;
+}
+
+/** Reads a member of `msgs:`, whose score is the id; undefined if it is no message. */
+export function readMessage<Message>(
+  room: string,
+  json: string,
+  score: string,
+): RoomMessage<Message> | undefined {
+  try {
+    const value = JSON.parse(json) as { sender?: unknown; ts?: unknown; message?: unknown } | null;
+    if (typeof value !== "object" || value === null) return undefined;
+    return {
+      room,
+      id: Number(score),
+      sender: String(value.sender ?? ""),
+      sentAt: Math.round(Number(value.ts) * 1_000) || 0,
+      message: value.message as Message,
+    };
+  } catch {
+    return undefined;
+  }
+}

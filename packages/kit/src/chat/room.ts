@@ -1,0 +1,146 @@
+/** One room of a group chat. */
+import { InvalidArgumentError, type Page } from "@ropeway/core";
+import { checkName } from "../keyspace.ts";
+import type { RoomMessage } from "./message.ts";
+import { type HistoryOptions, resolveHistoryOptions } from "./options.ts";
+import type { ChatStore } from "./store.ts";
+
+const TYPING_MS = 5_000;
+const PRESENT_MS = 30_000;
+
+/** What a room is at this moment. */
+export interface RoomView {
+  readonly id: string;
+  readonly members: number;
+  readonly messages: number;
+  /** Id of the newest message, 0 if there was none. */
+  readonly newest: number;
+}
+
+/** A member and how far it has read. */
+export interface Member {
+  readonly user: string;
+  /** Id of the last message that it has dealt with. */
+  readonly cursor: number;
+}
+
+/** A room by its id. Made by Chat; does nothing until it is used. */
+export class Room<Message = unknown> {
+  readonly id: string;
+  readonly #store: ChatStore;
+
+  constructor(store: ChatStore, id: string) {
+    checkName("the id of a room", id);
+    // `ids:` and this name would be the key that counts rooms.
+    if (id === "chat:") throw new InvalidArgumentError("id", id, 'another string than "chat:"');
+    this.id = id;
+    this.#store = store;
+  }
+
+  /** Sends a message and returns its id. Throws RoomNotFoundError if nobody is in the room. */
+  async send(sender: string, message: Message): Promise<number> {
+    checkName("the sender", sender);
+    const json = JSON.stringify(message);
+    const { maxMessageBytes } = this.#store.options;
+    if (json === undefined) throw new InvalidArgumentError("message", message, "a JSON value");
+    if (Buffer.byteLength(json) > maxMessageBytes) {
+      throw new InvalidArgumentError("message", json, `at most ${maxMessageBytes} bytes as JSON`);
+    }
+    return this.#store.append(this.id, sender, json);
+  }
+
+  /**
+   * Makes a user a member, from now on or with the messages that are there. A user who is one keeps its
+   * cursor. Throws RoomNotFoundError.
+   */
+  async join(user: string, options: { readonly history?: boolean } = {}): Promise<void> {
+    checkName("a user", user);
+    await this.#store.join(this.id, user, options.history === true);
+  }
+
+  /** Removes a member; the last one out removes the room. False if the user was no member. */
+  async leave(user: string): Promise<boolean> {
+    return (await this.#store.leave(this.id, user)) !== undefined;
+  }
+
+  /** The messages that a member has not acknowledged, oldest first. Throws NotAMemberError. */
+  async pending(
+    user: string,
+    options: { readonly limit?: number } = {},
+  ): Promise<readonly RoomMessage<Message>[]> {
+    const { limit } = resolveHistoryOptions(options);
+    return this.#store.after<Message>(this.id, await this.#store.cursor(this.id, user), limit);
+  }
+
+  /**
+   * Says that a member has dealt with all messages up to `id`. The cursor moves forward only, so two
+   * devices of one user cannot undo each other. Returns the cursor. Throws NotAMemberError.
+   */
+  async acknowledge(user: string, id: number): Promise<number> {
+    if (!Number.isSafeInteger(id) || id < 0) {
+      throw new InvalidArgumentError("id", id, "the id of a message");
+    }
+    return this.#store.acknowledge(this.id, user, id);
+  }
+
+  /** How many messages a member has not acknowledged, those removed by retention included. */
+  async unread(user: string): Promise<number> {
+    const [cursor, [newest = 0]] = await Promise.all([
+      this.#store.cursor(this.id, user),
+      this.#store.newest([this.id]),
+    ]);
+    return Math.max(0, newest - cursor);
+  }
+
+  /** Messages that are kept, newest first. */
+  async history(options?: HistoryOptions): Promise<Page<RoomMessage<Message>>> {
+    const { cursor, limit } = resolveHistoryOptions(options);
+    const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(cursor);
+    const items = await this.#store.before<Message>(this.id, before, limit);
+    const last = items.at(-1);
+    return items.length < limit || last === undefined
+      ? { items }
+      : { items, cursor: String(last.id) };
+  }
+
+  /** The members, those who are furthest behind first. */
+  async members(options?: HistoryOptions): Promise<Page<Member>> {
+    const { cursor, limit } = resolveHistoryOptions(options);
+    const first = Number(cursor ?? 0);
+    const found = await this.#store.members(this.id, first, limit + 1);
+    const items = found.slice(0, limit);
+    return found.length > limit ? { items, cursor: String(first + limit) } : { items };
+  }
+
+  /** How many members and messages there are. */
+  async inspect(): Promise<RoomView> {
+    return { id: this.id, ...(await this.#store.counts(this.id)) };
+  }
+
+  /** Tells live feeds that a member is typing, for `ttlMs`. Throws NotAMemberError. */
+  setTyping(user: string, ttlMs: number = TYPING_MS): Promise<void> {
+    return this.#note(user, { kind: "typing", ttlMs });
+  }
+
+  /** Tells live feeds that a member is present, for `ttlMs`. Throws NotAMemberError. */
+  setPresent(user: string, ttlMs: number = PRESENT_MS): Promise<void> {
+    return this.#note(user, { kind: "present", ttlMs });
+  }
+
+  /** Who is typing. */
+  typing(): Promise<readonly string[]> {
+    return this.#store.noted(this.id, "typing");
+  }
+
+  /** Who is present. */
+  present(): Promise<readonly string[]> {
+    return this.#store.noted(this.id, "present");
+  }
+
+  async #note(user: string, note: { kind: "typing" | "present"; ttlMs: number }): Promise<void> {
+    if (!Number.isSafeInteger(note.ttlMs) || note.ttlMs < 1 || note.ttlMs > 86_400_000) {
+      throw new InvalidArgumentError("ttlMs", note.ttlMs, "whole milliseconds from 1 to 86400000");
+    }
+    await this.#store.note(this.id, user, note);
+  }
+}

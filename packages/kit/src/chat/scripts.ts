@@ -1,0 +1,22 @@
+/** The scripts of group chat; store.ts is the only caller. */
+import { defineScript, type Script } from "@ropeway/core";
+import { lua } from "../scripts.ts";
+
+const parse = Number;
+
+// Not repeated after a lost reply: the message would be there twice.
+export const sendScript: Script<number> = defineScript(lua("chat/send"), { parse });
+export const createScript: Script<number> = defineScript(lua("chat/create"), { parse });
+export const joinScript: Script<number> = defineScript(lua("chat/join"), {
+  parse,
+  idempotent: true,
+});
+export const acknowledgeScript: Script<number> = defineScript(lua("chat/acknowledge"), {
+  parse,
+  idempotent: true,
+});
+export const leaveScript: Script<number> = defineScript(lua("chat/leave"), { parse });
+export const noteScript: Script<number> = defineScript(lua("chat/note"), {
+  parse,
+  idempotent: true,
+});

@@ -1,0 +1,292 @@
+/** All Redis traffic of group chat. */
+import { isReply, OutOfMemoryError, type Redis, type Reply } from "@ropeway/core";
+import type { BlockingConnection } from "@ropeway/core/internal";
+import { checkName, checkSlots } from "../keyspace.ts";
+import { Lock } from "../lock/lock.ts";
+import { NotAMemberError, RoomExistsError, RoomNotFoundError } from "./errors.ts";
+import { type RoomKeys, roomCounterKey, roomKeys, seenKey } from "./keys.ts";
+import { type RoomMessage, readMessage } from "./message.ts";
+import type { ChatOptions } from "./options.ts";
+import {
+  acknowledgeScript,
+  createScript,
+  joinScript,
+  leaveScript,
+  noteScript,
+  sendScript,
+} from "./scripts.ts";
+
+/** Members that one call of create.lua takes. */
+const MEMBERS_AT_ONCE = 500;
+
+/** A user's place in a room. */
+export interface Place {
+  readonly room: string;
+  /** Id of the last message that the user has dealt with. */
+  readonly cursor: number;
+}
+
+/** What came over live streams since the last read. */
+export interface LiveEntry {
+  readonly key: string;
+  readonly streamId: string;
+  readonly kind: string;
+  readonly value: string;
+}
+
+/** Group chat in one Redis. */
+export class ChatStore {
+  readonly redis: Redis;
+  readonly options: Required<ChatOptions>;
+
+  constructor(redis: Redis, options: Required<ChatOptions>) {
+    this.redis = redis;
+    this.options = options;
+    checkSlots(redis, [roomCounterKey(options.prefix), seenKey(options.prefix, "x")]);
+  }
+
+  keys(room: string): RoomKeys {
+    return roomKeys(this.options.prefix, room);
+  }
+
+  /** The id of a new room. */
+  async newRoomId(): Promise<string> {
+    const key = roomCounterKey(this.options.prefix);
+    return String(await this.#ask<number>("INCR", key));
+  }
+
+  /** Makes a room with its members. Throws RoomExistsError. */
+  async create(room: string, users: readonly string[]): Promise<void> {
+    const { members, ids, msgs } = this.keys(room);
+    const first = users.slice(0, MEMBERS_AT_ONCE);
+    const keys = [members, ids, msgs, ...first.map((user) => this.#seen(user))];
+    const made = await this.#filling(
+      "a room",
+      this.redis.run(createScript, keys, [room, ...first]),
+    );
+    if (made === 0) throw new RoomExistsError(room);
+    for (const user of users.slice(MEMBERS_AT_ONCE)) await this.join(room, user, true);
+  }
+
+  /**
+   * Appends a message and returns its id. Waits while a documented program holds the room's lock. Throws
+   * RoomNotFoundError, or NotAcquiredError if that program does not release the lock.
+   */
+  async append(room: string, sender: string, json: string): Promise<number> {
+    const id = await this.#append(room, [JSON.stringify(sender), json, ""]);
+    if (id > 0) return id;
+    const { prefix, lockWaitMs } = this.options;
+    const lock = new Lock(this.redis, `chat:${room}`, { prefix, waitMs: lockWaitMs });
+    return lock.run(({ token }) => this.#append(room, [JSON.stringify(sender), json, token]));
+  }
+
+  async join(room: string, user: string, history: boolean): Promise<number> {
+    const { members, ids, msgs } = this.keys(room);
+    const args = [room, user, history ? "1" : "0"];
+    const keys = [members, ids, msgs, this.#seen(user)];
+    const cursor = await this.#filling("a member", this.redis.run(joinScript, keys, args));
+    if (cursor < 0) throw new RoomNotFoundError(room);
+    return cursor;
+  }
+
+  /** Removes a member; returns how many are left, or undefined if the user was no member. */
+  async leave(room: string, user: string): Promise<number | undefined> {
+    const { members, ids, msgs, live, typing, present } = this.keys(room);
+    const keys = [members, ids, msgs, this.#seen(user), live, typing, present];
+    const left = await this.redis.run(leaveScript, keys, [room, user, this.#keep]);
+    return left < 0 ? undefined : left;
+  }
+
+  /** Moves the cursor forward to `id`, or not at all; returns where it is. */
+  async acknowledge(room: string, user: string, id: number): Promise<number> {
+    const { members, ids, msgs } = this.keys(room);
+    const keys = [members, ids, msgs, this.#seen(user)];
+    const cursor = await this.redis.run(acknowledgeScript, keys, [room, user, id, this.#keep]);
+    if (cursor < 0) throw new NotAMemberError(room, user);
+    return cursor;
+  }
+
+  /** Notes that a member is typing or present. */
+  async note(
+    room: string,
+    user: string,
+    note: { kind: "typing" | "present"; ttlMs: number },
+  ): Promise<void> {
+    const keys = this.keys(room);
+    const touched = [keys.members, keys[note.kind], keys.live];
+    const known = await this.redis.run(noteScript, touched, [user, note.kind, note.ttlMs]);
+    if (known < 0) throw new NotAMemberError(room, user);
+  }
+
+  /** Who is typing or present now. */
+  async noted(room: string, kind: "typing" | "present"): Promise<readonly string[]> {
+    const key = this.keys(room)[kind];
+    const [seconds, micros] = await this.#ask<readonly string[]>("TIME");
+    const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+    return this.#ask("ZRANGEBYSCORE", key, `(${now}`, "+inf", "LIMIT", "0", "1000");
+  }
+
+  /** Messages after an id, oldest first. */
+  async after<M>(room: string, id: number, limit: number): Promise<readonly RoomMessage<M>[]> {
+    const range = ["ZRANGEBYSCORE", this.keys(room).msgs, `(${id}`, "+inf"];
+    return this.#messages(
+      room,
+      await this.#ask(...range, "WITHSCORES", "LIMIT", "0", String(limit)),
+    );
+  }
+
+  /** Messages before an id, newest first. */
+  async before<M>(room: string, id: number, limit: number): Promise<readonly RoomMessage<M>[]> {
+    const range = ["ZREVRANGEBYSCORE", this.keys(room).msgs, `(${id}`, "-inf"];
+    return this.#messages(
+      room,
+      await this.#ask(...range, "WITHSCORES", "LIMIT", "0", String(limit)),
+    );
+  }
+
+  /** A user's rooms and cursors: one page. */
+  async places(user: string, first: number, limit: number): Promise<readonly Place[]> {
+    const last = String(first + limit - 1);
+    const flat = await this.#ask<readonly string[]>(
+      "ZRANGE",
+      this.#seen(user),
+      String(first),
+      last,
+      "WITHSCORES",
+    );
+    const places: Place[] = [];
+    for (let i = 0; i + 1 < flat.length; i += 2) {
+      places.push({ room: flat[i] as string, cursor: Number(flat[i + 1]) });
+    }
+    return places;
+  }
+
+  /** Members and cursors of a room: one page. */
+  async members(
+    room: string,
+    first: number,
+    limit: number,
+  ): Promise<readonly { user: string; cursor: number }[]> {
+    const range = ["ZRANGE", this.keys(room).members, String(first), String(first + limit - 1)];
+    const flat = await this.#ask<readonly string[]>(...range, "WITHSCORES");
+    const members: { user: string; cursor: number }[] = [];
+    for (let i = 0; i + 1 < flat.length; i += 2) {
+      members.push({ user: flat[i] as string, cursor: Number(flat[i + 1]) });
+    }
+    return members;
+  }
+
+  /** A member's cursor. Throws NotAMemberError. */
+  async cursor(room: string, user: string): Promise<number> {
+    const score = await this.#ask<string | null>("ZSCORE", this.keys(room).members, user);
+    if (score === null) throw new NotAMemberError(room, user);
+    return Number(score);
+  }
+
+  /** The ids of the newest messages of rooms; 0 for a room without any. */
+  async newest(rooms: readonly string[]): Promise<readonly number[]> {
+    if (rooms.length === 0) return [];
+    const ids = await this.#ask<readonly (string | null)[]>(
+      "MGET",
+      ...rooms.map((room) => this.keys(room).ids),
+    );
+    return ids.map((id) => Number(id ?? 0));
+  }
+
+  /** How many members and messages a room has. */
+  async counts(room: string): Promise<{ members: number; messages: number; newest: number }> {
+    const keys = this.keys(room);
+    const [members, messages, newest] = await Promise.all([
+      this.#ask<number>("ZCARD", keys.members),
+      this.#ask<number>("ZCARD", keys.msgs),
+      this.#ask<string | null>("GET", keys.ids),
+    ]);
+    return { members, messages, newest: Number(newest ?? 0) };
+  }
+
+  /** Blocks until something happens in one of the streams, or for `blockMs`. */
+  async readLive(
+    connection: BlockingConnection,
+    streams: ReadonlyMap<string, string>,
+    blockMs: number,
+  ): Promise<readonly LiveEntry[]> {
+    const command = ["XREAD", "COUNT", "100", "BLOCK", String(blockMs), "STREAMS"];
+    const reply = await connection.send<Reply>(
+      [...command, ...streams.keys(), ...streams.values()],
+      { blockMs },
+    );
+    return liveEntries(reply);
+  }
+
+  /** The last entry of a stream, to read on from. */
+  async liveEnd(key: string): Promise<string> {
+    const [last] = await this.#ask<readonly (readonly [string, Reply])[]>(
+      "XREVRANGE",
+      key,
+      "+",
+      "-",
+      "COUNT",
+      "1",
+    );
+    return last?.[0] ?? "0-0";
+  }
+
+  get #keep(): string {
+    return this.options.keepRead ? "1" : "0";
+  }
+
+  #seen(user: string): string {
+    checkName("a user", user);
+    return seenKey(this.options.prefix, user);
+  }
+
+  async #append(
+    room: string,
+    [sender, json, token]: readonly [string, string, string],
+  ): Promise<number> {
+    const { lock, ids, msgs, members, live } = this.keys(room);
+    const { maxMessages, maxAgeMs } = this.options;
+    const args = [sender, json, token, maxMessages, maxAgeMs ?? 0];
+    const id = await this.#filling(
+      "a message",
+      this.redis.run(sendScript, [lock, ids, msgs, members, live], args),
+    );
+    if (id < 0) throw new RoomNotFoundError(room);
+    return id;
+  }
+
+  async #filling<T>(what: string, running: Promise<T>): Promise<T> {
+    try {
+      return await running;
+    } catch (error) {
+      throw isReply(error, "OOM") ? new OutOfMemoryError(what, error) : error;
+    }
+  }
+
+  #messages<M>(room: string, flat: readonly string[]): readonly RoomMessage<M>[] {
+    const messages: RoomMessage<M>[] = [];
+    for (let i = 0; i + 1 < flat.length; i += 2) {
+      const message = readMessage<M>(room, flat[i] as string, flat[i + 1] as string);
+      if (message === undefined)
+        this.redis.logger.warn({ room, id: flat[i + 1] }, "a message is no JSON");
+      else messages.push(message);
+    }
+    return messages;
+  }
+
+  #ask<T extends Reply>(...command: string[]): Promise<T> {
+    const key = roomCounterKey(this.options.prefix);
+    return this.redis.send<T>(command, { repeatable: command[0] !== "INCR", key });
+  }
+}
+
+/** XREAD's reply, a list of pairs in RESP2 and a map in RESP3, flattened. */
+function liveEntries(reply: Reply): readonly LiveEntry[] {
+  if (reply === null) return [];
+  const entries: LiveEntry[] = [];
+  for (const [key, list] of reply as unknown as [string, [string, string[]][]][]) {
+    for (const [streamId, [kind = "", value = ""]] of list)
+      entries.push({ key, streamId, kind, value });
+  }
+  return entries;
+}
