@@ -76,3 +76,5 @@ export type {
   ValueType,
   ZsetPart,
 } from "./value/part.ts";
+export type { Difference, DifferenceReason, VerifyReport } from "./verify/verifier.ts";
+export { type VerifyOptions, verify } from "./verify/verify.ts";

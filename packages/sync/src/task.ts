@@ -10,14 +10,11 @@
  * `start()` resolves when the target is claimed and the source is open. `finished` resolves when the goal is
  * reached or the task was closed, and rejects if it failed.
  */
-import { createHash } from "node:crypto";
 import {
   AbortedError,
   ConnectFailedError,
   ConnectionLostError,
   type EventMap,
-  parseEndpoint,
-  showEndpoint,
 } from "@ropeway/core";
 import { BackgroundRole, deferred, type Opening } from "@ropeway/core/internal";
 import { type Assembly, assemble } from "./assembly.ts";
@@ -27,6 +24,7 @@ import { type Counters, RateMeter, type SyncProgress, type SyncStatus } from "./
 import { RateLimiter } from "./rate-limiter.ts";
 import type { ShardSync } from "./shard-sync.ts";
 import type { RedisSink } from "./sink/redis-sink.ts";
+import { taskName } from "./task-name.ts";
 
 /** The events of a task. */
 export interface SyncEvents extends EventMap {
@@ -201,17 +199,6 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
     this.#status = status;
     this.emit("status", status);
   }
-}
-
-/** The same task has the same name every time: from both ends and the mode, without passwords. */
-export function taskName({ from, to, mode }: Pick<SyncOptions, "from" | "to" | "mode">): string {
-  const identity = [from, to].map((url) =>
-    /^\w+:\/\//.test(url) && !/^https?:/.test(url) ? showEndpoint(parseEndpoint(url)) : url,
-  );
-  const digest = createHash("sha256")
-    .update(JSON.stringify([...identity, mode ?? "total"]))
-    .digest("hex");
-  return `sync-${digest.slice(0, 12)}`;
 }
 
 /** Whether an error is only the consequence of closing. */

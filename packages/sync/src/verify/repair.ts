@@ -1,0 +1,53 @@
+/** Writes a key of the target as the source has it, if the task's checkpoint has not moved since WATCH. */
+
+import { dumpPayload, footerVersion } from "../dump/payload.ts";
+import { ErrorReply } from "../resp/reply-reader.ts";
+import { type Argument, RespWriter } from "../resp/writer.ts";
+import type { Abilities } from "../sink/abilities.ts";
+import { commandsOf, ValueCommands } from "../value/commands.ts";
+import { decodeValue } from "../value/decode.ts";
+import type { Connection } from "../wire/connection.ts";
+import type { KeyState } from "./key-reader.ts";
+
+/** What is written. */
+export interface RepairPlan {
+  /** In database 0, with the checkpoint watched. */
+  readonly connection: Connection;
+  readonly abilities: Abilities;
+  readonly db: number;
+  readonly key: Buffer;
+  readonly state: KeyState;
+}
+
+/** True: written; false: the target refused it; "raced": the checkpoint moved, so nothing was written. */
+export async function repair(plan: RepairPlan): Promise<boolean | "raced"> {
+  const { connection, db } = plan;
+  const commands: Argument[][] = [
+    ["MULTI"],
+    ["SELECT", db],
+    ...writes(plan),
+    ["SELECT", 0],
+    ["EXEC"],
+  ];
+  const writer = new RespWriter();
+  for (const command of commands) writer.command(command);
+  const replies = await connection.exchange(writer.take(), commands.length);
+  const executed = replies.at(-1);
+  if (executed === null) return "raced";
+  return Array.isArray(executed) && !executed.some((reply) => reply instanceof ErrorReply);
+}
+
+function writes({ abilities, key, state }: RepairPlan): Argument[][] {
+  const { value, expiresAtMs } = state;
+  if (value === undefined) return [["DEL", key]];
+  const version = footerVersion(value.family, value.type, abilities.rdbVersion);
+  if (version !== undefined && abilities.restoreAbsTtl) {
+    const ttl = expiresAtMs < 0 ? 0 : expiresAtMs;
+    return [["RESTORE", key, ttl, dumpPayload(value, version), "REPLACE", "ABSTTL"]];
+  }
+  return [
+    ["DEL", key],
+    ...commandsOf(new ValueCommands(key, abilities), decodeValue(value)),
+    ...(expiresAtMs < 0 ? [] : [["PEXPIREAT", key, expiresAtMs]]),
+  ];
+}

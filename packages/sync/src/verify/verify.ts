@@ -1,0 +1,91 @@
+/** Compares a source with a target: the function behind `ropeway sync verify`. */
+import { parseEndpoint } from "@ropeway/core";
+import {
+  flag,
+  integer,
+  milliseconds,
+  type OptionTable,
+  optional,
+  resolveOptions,
+  satisfying,
+  text,
+} from "@ropeway/core/internal";
+import { checkpointKey } from "../keys.ts";
+import { Mapping } from "../mapping.ts";
+import type { SyncOptions } from "../options.ts";
+import { probe } from "../sink/abilities.ts";
+import { taskName } from "../task-name.ts";
+import { Locator } from "../wire/locator.ts";
+import { KeyReader } from "./key-reader.ts";
+import { Verifier, type VerifyReport } from "./verifier.ts";
+
+/** What is compared. */
+export interface VerifyOptions
+  extends Pick<SyncOptions, "from" | "to" | "name" | "dbMap" | "filter" | "rename"> {
+  /** Write keys that differ as the source has them. @default false */
+  readonly repair?: boolean;
+  /** Expiries may differ by this much. @default 2 s */
+  readonly ttlToleranceMs?: number;
+  /** Differences beyond this number are counted, but not listed. @default 100000 */
+  readonly maxListed?: number;
+  /** @default 5 s */
+  readonly connectTimeoutMs?: number;
+  readonly signal?: AbortSignal | undefined;
+  /** Called after each page of keys. */
+  readonly onProgress?: ((keys: number, different: number) => void) | undefined;
+}
+
+const anything = <T>(allowed: string, test: (value: unknown) => boolean) => ({
+  default: undefined,
+  rule: optional(satisfying<T>(allowed, test)),
+});
+const isObject = (value: unknown) => typeof value === "object" && value !== null;
+
+const table: OptionTable<VerifyOptions> = {
+  from: { default: "", rule: text },
+  to: { default: "", rule: text },
+  name: anything("a task's name", (value) => typeof value === "string" && value !== ""),
+  dbMap: anything("an object such as { 0: 1 }", isObject),
+  filter: anything("an object of filters", isObject),
+  rename: anything("an object of prefixes", isObject),
+  repair: { default: false, rule: flag },
+  ttlToleranceMs: { default: 2_000, rule: milliseconds() },
+  maxListed: { default: 100_000, rule: integer(0) },
+  connectTimeoutMs: { default: 5_000, rule: milliseconds(1) },
+  signal: anything("an AbortSignal", (value) => value instanceof AbortSignal),
+  onProgress: anything("a function", (value) => typeof value === "function"),
+};
+
+/** Compares every key; see verifier.ts for what a difference is. */
+export async function verify(given: VerifyOptions): Promise<VerifyReport> {
+  const options = resolveOptions<VerifyOptions>(table, given);
+  const { from, to, connectTimeoutMs } = options;
+  const signal = options.signal ?? new AbortController().signal;
+  const task = options.name ?? taskName({ from, to, mode: "total" });
+  const connect = (url: string, option: string) =>
+    new Locator(parseEndpoint(url, option), {
+      connectTimeoutMs,
+      name: `ropeway-verify:${task}`,
+      master: option === "to",
+    }).connect(signal);
+  await using source = await connect(from, "from");
+  await using target = await connect(to, "to");
+  await using guard = await connect(to, "to");
+  const abilities = await probe(guard, task);
+  const key = checkpointKey(task, 0);
+  const phase = await guard.call("HGET", key, "phase");
+  const verifier = new Verifier({
+    source: new KeyReader(source),
+    target: new KeyReader(target),
+    guard,
+    mapping: new Mapping(options),
+    abilities,
+    checkpointKey: String(phase) === "stream" ? key : undefined,
+    repair: options.repair,
+    ttlToleranceMs: options.ttlToleranceMs,
+    maxListed: options.maxListed,
+    signal,
+    onProgress: options.onProgress ?? (() => {}),
+  });
+  return verifier.run();
+}
