@@ -87,5 +87,5 @@ export async function verify(given: VerifyOptions): Promise<VerifyReport> {
     signal,
     onProgress: options.onProgress ?? (() => {}),
   });
-  return verifier.run();
+  return await verifier.run(); // before the connections close
 }
