@@ -29,6 +29,8 @@ export interface CommandReaderOptions {
   readonly maxArguments?: number;
   /** The largest argument in bytes. @default 536870912 */
   readonly maxArgumentBytes?: number;
+  /** Skip lines that begin with "#", as AOF files have them (`#TS:1628217470`). @default false */
+  readonly annotations?: boolean;
 }
 
 /** Gives whole commands out of chunks of any size. */
@@ -36,6 +38,7 @@ export class CommandReader {
   readonly #buffer = new ChunkBuffer();
   readonly #maxArguments: number;
   readonly #maxArgumentBytes: number;
+  readonly #annotations: boolean;
   /** Of the command under way: its arguments still to come, -1 before its header. */
   #missing = -1;
   /** Start and end of the arguments read so far, relative to the command's start. */
@@ -45,6 +48,7 @@ export class CommandReader {
   constructor(options: CommandReaderOptions = {}) {
     this.#maxArguments = options.maxArguments ?? 1 << 20;
     this.#maxArgumentBytes = options.maxArgumentBytes ?? 512 * 1024 * 1024;
+    this.#annotations = options.annotations ?? false;
   }
 
   /** How many bytes of the input belong to commands that `next` has returned. */
@@ -81,11 +85,20 @@ export class CommandReader {
     const buffer = this.#buffer;
     const { bytes, end } = buffer;
     let at = buffer.start;
-    while (at < end && (bytes[at] === LF || bytes[at] === CR)) at++;
+    for (; at < end; at++) {
+      if (bytes[at] === LF || bytes[at] === CR) continue;
+      if (!this.#annotations || bytes[at] !== SHARP) break;
+      const newline = bytes.indexOf(LF, at);
+      if (newline < 0 || newline >= end) {
+        if (end - at > LONGEST_ANNOTATION) throw this.#error("an annotation without end");
+        break;
+      }
+      at = newline;
+    }
     this.#strayBytes += at - buffer.start;
     buffer.start = at;
     buffer.pos = at;
-    if (at === end) return false;
+    if (at === end || (this.#annotations && bytes[at] === SHARP)) return false;
     const count = this.#number(STAR, this.#maxArguments);
     if (count < 0) return false;
     if (count === 0) throw this.#error("an empty command");
@@ -169,6 +182,8 @@ export class CommandReader {
   }
 }
 
+const LONGEST_ANNOTATION = 1024;
+const SHARP = 0x23;
 const STAR = 0x2a;
 const DOLLAR = 0x24;
 const CR = 0x0d;
