@@ -1,0 +1,17 @@
+/** How names are compared. */
+
+/** `none`: byte by byte. `case`: "JO" finds "Jörg" not, but "John". `accents`: "jo" finds both. */
+export type Fold = "none" | "case" | "accents";
+
+/** A name as it is compared. */
+export function folded(name: string, fold: Fold): string {
+  if (fold === "none") return name;
+  if (fold === "case") return name.normalize("NFC").toLowerCase();
+  return name.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase().normalize("NFC");
+}
+
+/** The first 1, 2, ... `most` characters of a name. */
+export function startsOf(name: string, most: number): string[] {
+  const characters = [...name].slice(0, most);
+  return characters.map((_, i) => characters.slice(0, i + 1).join(""));
+}

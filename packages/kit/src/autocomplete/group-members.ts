@@ -1,0 +1,80 @@
+/**
+ * The members of a group by the beginning of their name, on the documented sorted set. The documented
+ * search puts two markers into the set and works for a-z only; ZRANGEBYLEX needs no markers and takes
+ * any Unicode. With `ranked`, the most used come first, from a short list per prefix.
+ */
+import { InvalidArgumentError, InvalidNameError, type Redis } from "@ropeway/core";
+import { checkName, isWellFormed } from "../keyspace.ts";
+import { type MembersOptions, resolveMembersOptions } from "./options.ts";
+import { MembersStore } from "./store.ts";
+
+/** Members of one group. */
+export class GroupMembers {
+  readonly group: string;
+  readonly #store: MembersStore;
+
+  constructor(redis: Redis, group: string, options?: MembersOptions) {
+    this.group = group;
+    this.#store = new MembersStore(redis, group, resolveMembersOptions(options));
+  }
+
+  /** Adds a member. False if it was there. */
+  async add(member: string): Promise<boolean> {
+    checkMember(member);
+    return this.#store.change("add", member);
+  }
+
+  /** Removes a member. False if it was not there. */
+  async remove(member: string): Promise<boolean> {
+    checkMember(member);
+    return this.#store.change("remove", member);
+  }
+
+  /** Counts a use of a member, and adds it if it is new; for groups with `ranked`. */
+  async use(member: string, weight: number = 1): Promise<void> {
+    checkMember(member);
+    if (!(Number.isFinite(weight) && weight > 0)) {
+      throw new InvalidArgumentError("weight", weight, "a number above 0");
+    }
+    await this.#store.change("use", member, weight);
+  }
+
+  /** Members whose name begins so, at most `limit`; the first of all for "". */
+  async search(
+    start: string,
+    options: { readonly limit?: number } = {},
+  ): Promise<readonly string[]> {
+    const { limit = 10 } = options;
+    if (typeof start !== "string" || !isWellFormed(start)) {
+      throw new InvalidArgumentError("start", start, "a Unicode string");
+    }
+    if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1_000) {
+      throw new InvalidArgumentError("limit", limit, "a whole number from 1 to 1000");
+    }
+    return this.#store.search(start, limit);
+  }
+
+  /** How many members there are. */
+  count(): Promise<number> {
+    return this.#store.count();
+  }
+
+  /** Indexes members that documented programs added, for `fold` and `ranked`; returns how many it read. */
+  async reindex(): Promise<number> {
+    let read = 0;
+    for (let cursor = "0"; ; ) {
+      const page = await this.#store.scan(cursor);
+      await Promise.all(page.members.map((member) => this.#store.change("add", member)));
+      read += page.members.length;
+      cursor = page.cursor;
+      if (cursor === "0") return read;
+    }
+  }
+}
+
+function checkMember(member: unknown): asserts member is string {
+  checkName("the member", member);
+  if (member.includes("\0")) {
+    throw new InvalidNameError("the member", member, "a string without NUL");
+  }
+}

@@ -1,0 +1,46 @@
+/** The people a user wrote to last, newest first, on the documented list. */
+import { InvalidArgumentError, type Redis } from "@ropeway/core";
+import { checkName } from "../keyspace.ts";
+import { folded } from "./fold.ts";
+import { type ContactsOptions, resolveContactsOptions } from "./options.ts";
+import { ContactsStore } from "./store.ts";
+
+/** Recent contacts of one user. */
+export class RecentContacts {
+  readonly user: string;
+  readonly #options: Required<ContactsOptions>;
+  readonly #store: ContactsStore;
+
+  constructor(redis: Redis, user: string, options?: ContactsOptions) {
+    this.user = user;
+    this.#options = resolveContactsOptions(options);
+    this.#store = new ContactsStore(redis, user, this.#options.prefix);
+  }
+
+  /** Puts a contact in front; the oldest beyond `max` are forgotten. */
+  async add(contact: string): Promise<void> {
+    checkName("the contact", contact);
+    await this.#store.remember(contact, this.#options.max);
+  }
+
+  /** Forgets a contact. False if it was not there. */
+  remove(contact: string): Promise<boolean> {
+    return this.#store.forget(contact);
+  }
+
+  /** Contacts whose name begins so, newest first; all of them for "". */
+  async search(
+    start: string,
+    options: { readonly limit?: number } = {},
+  ): Promise<readonly string[]> {
+    const { max, fold } = this.#options;
+    const { limit = max } = options;
+    if (typeof start !== "string") throw new InvalidArgumentError("start", start, "a string");
+    if (!Number.isSafeInteger(limit) || limit < 1) {
+      throw new InvalidArgumentError("limit", limit, "a whole number of at least 1");
+    }
+    const plain = folded(start, fold);
+    const all = await this.#store.list(max);
+    return all.filter((contact) => folded(contact, fold).startsWith(plain)).slice(0, limit);
+  }
+}

@@ -1,0 +1,127 @@
+/** All Redis traffic of autocomplete. */
+import { isReply, OutOfMemoryError, type Redis } from "@ropeway/core";
+import { checkName, checkSlots } from "../keyspace.ts";
+import { folded, startsOf } from "./fold.ts";
+import { type GroupKeys, groupKeys, recentKey } from "./keys.ts";
+import type { MembersOptions } from "./options.ts";
+import { changeScript, rankScript, rememberScript } from "./scripts.ts";
+
+/** Members that one search of a ranked group looks at when its prefix has no top list. */
+const LOOK_AT = 1_000;
+/** Room for the markers that documented programs leave in the set while they search. */
+const MARKERS = 20;
+const MARKER = /\{[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** One list of recent contacts. */
+export class ContactsStore {
+  readonly #redis: Redis;
+  readonly #key: string;
+
+  constructor(redis: Redis, user: string, prefix: string) {
+    checkName("the user", user);
+    this.#redis = redis;
+    this.#key = recentKey(prefix, user);
+  }
+
+  async remember(contact: string, max: number): Promise<void> {
+    await this.#redis.run(rememberScript, [this.#key], [contact, max]);
+  }
+
+  async forget(contact: string): Promise<boolean> {
+    const command = ["LREM", this.#key, "0", contact];
+    return (await this.#redis.send<number>(command, { repeatable: true, key: this.#key })) > 0;
+  }
+
+  list(max: number): Promise<readonly string[]> {
+    const command = ["LRANGE", this.#key, "0", String(max - 1)];
+    return this.#redis.send(command, { repeatable: true, key: this.#key });
+  }
+}
+
+/** One group. */
+export class MembersStore {
+  readonly #redis: Redis;
+  readonly #keys: GroupKeys;
+  readonly #options: Required<MembersOptions>;
+
+  constructor(redis: Redis, group: string, options: Required<MembersOptions>) {
+    checkName("the group", group);
+    this.#redis = redis;
+    this.#keys = groupKeys(options.prefix, group);
+    this.#options = options;
+    const { members, folded: index, scores, top } = this.#keys;
+    checkSlots(redis, [members, index, scores, top("a")]);
+  }
+
+  /** Adds, counts or removes a member; true if it is new, or was there. */
+  async change(
+    verb: "add" | "use" | "remove",
+    member: string,
+    weight: number = 1,
+  ): Promise<boolean> {
+    const { ranked, halfLifeMs, topPrefixes, topLength, fold } = this.#options;
+    const { members, folded: index, scores, top } = this.#keys;
+    const plain = folded(member, fold);
+    const tops = ranked ? startsOf(plain, topPrefixes).map(top) : [];
+    const entry = fold === "none" ? "" : `${plain}\0${member}`;
+    const args = [verb, member, entry, ranked ? halfLifeMs : 0, weight, topLength];
+    try {
+      return (await this.#redis.run(changeScript, [members, index, scores, ...tops], args)) === 1;
+    } catch (error) {
+      throw isReply(error, "OOM") ? new OutOfMemoryError("a member", error) : error;
+    }
+  }
+
+  /** Members whose name begins so. One command, whose cost does not depend on the size of the group. */
+  async search(start: string, limit: number): Promise<readonly string[]> {
+    const { ranked, fold, topPrefixes, topLength } = this.#options;
+    const plain = folded(start, fold);
+    const characters = [...plain].length;
+    const some = limit + MARKERS;
+    if (!ranked) return cleaned(await this.#inOrder(plain, some), limit);
+    if (characters > 0 && characters <= topPrefixes && limit <= topLength) {
+      const command = ["ZREVRANGE", this.#keys.top(plain), "0", String(limit - 1)];
+      return this.#redis.send(command, { repeatable: true, key: this.#keys.members });
+    }
+    if (characters === 0) {
+      const command = ["ZREVRANGE", this.#keys.scores, "0", String(limit - 1)];
+      return this.#redis.send(command, { repeatable: true, key: this.#keys.members });
+    }
+    const key = fold === "none" ? this.#keys.members : this.#keys.folded;
+    const args = [...rangeOf(plain), LOOK_AT, some, fold === "none" ? "0" : "1"];
+    return cleaned(await this.#redis.run(rankScript, [key, this.#keys.scores], args), limit);
+  }
+
+  /** Some members as they are stored, to index them anew. */
+  async scan(cursor: string): Promise<{ cursor: string; members: readonly string[] }> {
+    const command = ["ZSCAN", this.#keys.members, cursor, "COUNT", "500"];
+    const options = { repeatable: true, key: this.#keys.members };
+    const [next, flat] = await this.#redis.send<[string, string[]]>(command, options);
+    return { cursor: next, members: flat.filter((_, i) => i % 2 === 0) };
+  }
+
+  count(): Promise<number> {
+    const { members } = this.#keys;
+    return this.#redis.send(["ZCARD", members], { repeatable: true, key: members });
+  }
+
+  async #inOrder(plain: string, limit: number): Promise<readonly string[]> {
+    const { members, folded: index } = this.#keys;
+    const byName = this.#options.fold === "none";
+    const key = byName ? members : index;
+    const command = ["ZRANGEBYLEX", key, ...rangeOf(plain), "LIMIT", "0", String(limit)];
+    const found = await this.#redis.send<readonly string[]>(command, { repeatable: true, key });
+    return byName ? found : found.map((entry) => entry.slice(entry.indexOf("\0") + 1));
+  }
+}
+
+/** All strings that begin so: no byte of UTF-8 is 0xff. */
+function rangeOf(start: string): [string | Buffer, string | Buffer] {
+  if (start === "") return ["-", "+"];
+  const from = Buffer.from(`[${start}`);
+  return [from, Buffer.concat([from, Buffer.from([0xff])])];
+}
+
+function cleaned(members: readonly string[], limit: number): readonly string[] {
+  return members.filter((member) => !MARKER.test(member)).slice(0, limit);
+}

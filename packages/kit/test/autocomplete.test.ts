@@ -1,0 +1,150 @@
+import { InvalidArgumentError, InvalidNameError, InvalidOptionError } from "@ropeway/core";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { GroupMembers, RecentContacts } from "../src/autocomplete/index.ts";
+import { seed } from "./seed.ts";
+
+const { server, redis } = await redisForFile();
+const py = (name: string, ...args: readonly unknown[]) => seed(server.port, name, ...args).result;
+
+describe("recent contacts", () => {
+  test("newest first, once each, at most max, by prefix without case", async () => {
+    const contacts = new RecentContacts(redis, "user");
+    for (let i = 0; i < 10; i++) await contacts.add(`Contact-${Math.floor(i / 3)}-${i}`);
+    expect(await contacts.search("")).toHaveLength(10);
+    await contacts.add("Contact-1-4");
+    expect((await contacts.search("c"))[0]).toBe("Contact-1-4");
+    expect(await contacts.remove("Contact-2-6")).toBe(true);
+    expect(await contacts.remove("Contact-2-6")).toBe(false);
+    expect(await contacts.search("contact-2-")).toEqual(["Contact-2-8", "Contact-2-7"]);
+    expect(await contacts.search("c", { limit: 2 })).toHaveLength(2);
+    const few = new RecentContacts(redis, "few", { max: 3 });
+    for (const name of ["a", "b", "c", "d"]) await few.add(name);
+    expect(await few.search("")).toEqual(["d", "c", "b"]);
+  });
+
+  test("documented programs and ours share the list", async () => {
+    await py("add_update_contact", "shared", "Anna");
+    await new RecentContacts(redis, "shared").add("Andy");
+    await py("add_update_contact", "shared", "Anna");
+    expect(await new RecentContacts(redis, "shared").search("an")).toEqual(["Anna", "Andy"]);
+    expect(await py("fetch_autocomplete_list", "shared", "AN")).toEqual(["Anna", "Andy"]);
+  });
+});
+
+describe("group members", () => {
+  test("documented programs and ours share the set, and no marker is left or returned", async () => {
+    for (const name of ["jeff", "jenny", "jack", "jennifer"]) await py("join_guild", "g", name);
+    const members = new GroupMembers(redis, "g");
+    expect(await members.search("je")).toEqual(["jeff", "jennifer", "jenny"]);
+    expect(await py("autocomplete_on_prefix", "g", "je")).toEqual(["jeff", "jennifer", "jenny"]);
+    await server.command(
+      "ZADD",
+      "members:g",
+      "0",
+      "jd{1f0e3dad-9990-4b5c-8c6e-8c8a3f0e1234",
+      "0",
+      "je{1f0e3dad-9990-4b5c-8c6e-8c8a3f0e1234",
+    );
+    expect(await members.search("j")).toEqual(["jack", "jeff", "jennifer", "jenny"]);
+    expect(await members.remove("jeff")).toBe(true);
+    expect(await members.search("je")).toEqual(["jennifer", "jenny"]);
+  });
+
+  test("any name and any prefix equal a filter in memory", async () => {
+    let group = 0;
+    const name = fc.string({
+      unit: fc.constantFrom("a", "A", "ä", "{", "`", "}", "z", "日", "😀", "\u0301", " ", "%"),
+      minLength: 1,
+      maxLength: 5,
+    });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.uniqueArray(name, { maxLength: 20 }),
+        fc.string({ unit: fc.constantFrom("a", "A", "ä", "{", "日", "😀"), maxLength: 2 }),
+        async (names, start) => {
+          group += 1;
+          const members = new GroupMembers(redis, `p${group}`);
+          for (const one of names) expect(await members.add(one)).toBe(true);
+          const expected = names
+            .filter((one) => one.startsWith(start))
+            .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+          expect(await members.search(start, { limit: 100 })).toEqual(expected);
+          for (const one of names) expect(await members.remove(one)).toBe(true);
+        },
+      ),
+      { numRuns: 60 },
+    );
+    expect(await server.command("KEYS", "*{members:p*")).toEqual([]);
+    expect(await server.command("KEYS", "members:p*")).toEqual([]);
+  });
+
+  test("case and accents fold, and names keep their spelling", async () => {
+    const members = new GroupMembers(redis, "fold", { fold: "accents" });
+    for (const one of ["Jörg", "JOHN", "jo", "Élise", "elise"]) await members.add(one);
+    expect(await members.search("jo")).toEqual(["jo", "JOHN", "Jörg"]);
+    expect([...(await members.search("ÉL"))].sort()).toEqual(["elise", "Élise"].sort());
+    await server.command("ZADD", "members:fold", "0", "Joanna");
+    expect(await members.reindex()).toBe(6);
+    expect(await members.search("joa")).toEqual(["Joanna"]);
+    for (const one of ["Jörg", "JOHN", "jo", "Élise", "elise", "Joanna"]) await members.remove(one);
+    expect(await server.command("KEYS", "*fold*")).toEqual([]);
+  });
+
+  test("ranked: the most used first, for short and long prefixes, and removed from every list", async () => {
+    const members = new GroupMembers(redis, "rank", { ranked: true, fold: "case" });
+    for (const [name, uses] of [
+      ["Javascript", 3],
+      ["Java", 5],
+      ["Javelin", 1],
+      ["Kotlin", 9],
+    ] as const) {
+      for (let i = 0; i < uses; i++) await members.use(name);
+    }
+    expect(await members.search("ja")).toEqual(["Java", "Javascript", "Javelin"]);
+    expect(await members.search("")).toEqual(["Kotlin", "Java", "Javascript", "Javelin"]);
+    expect(await members.search("JAVASC")).toEqual(["Javascript"]);
+    await members.use("Javelin", 100);
+    expect(await members.search("jav", { limit: 1 })).toEqual(["Javelin"]);
+    await Promise.all(
+      ["Javascript", "Java", "Javelin", "Kotlin"].map((one) => members.remove(one)),
+    );
+    expect(await server.command("KEYS", "*rank*")).toEqual([]);
+  });
+
+  test("an old use counts less than a new one", async () => {
+    const members = new GroupMembers(redis, "decay", { ranked: true, halfLifeMs: 1_000 });
+    for (let i = 0; i < 8; i++) await members.use("old");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await members.use("new", 8);
+    expect(await members.search("", { limit: 1 })).toEqual(["new"]);
+  });
+
+  test("a search looks at a bounded number of members", async () => {
+    for (let i = 0; i < 50; i++) {
+      const names = Array.from({ length: 1_000 }, (_, j) => [
+        "0",
+        `m${String(i * 1_000 + j).padStart(7, "0")}`,
+      ]);
+      await server.command("ZADD", "members:big", ...names.flat());
+    }
+    await server.command("CONFIG", "RESETSTAT");
+    expect(await new GroupMembers(redis, "big").search("m00")).toHaveLength(10);
+    expect(await new GroupMembers(redis, "big", { ranked: true }).search("m00000")).toHaveLength(
+      10,
+    );
+    const stats = String(await server.command("INFO", "commandstats"));
+    expect(/cmdstat_zrangebylex:calls=(\d+)/.exec(stats)?.[1]).toBe("2");
+  });
+
+  test("wrong values are refused", async () => {
+    const members = new GroupMembers(redis, "bad");
+    await expect(members.add("")).rejects.toThrow(InvalidNameError);
+    await expect(members.add("a\0b")).rejects.toThrow(InvalidNameError);
+    await expect(members.use("a", -1)).rejects.toThrow(InvalidArgumentError);
+    await expect(members.search("\ud800")).rejects.toThrow(InvalidArgumentError);
+    await expect(members.search("a", { limit: 0 })).rejects.toThrow(InvalidArgumentError);
+    expect(() => new GroupMembers(redis, "x", { halfLifeMs: 0 })).toThrow(InvalidOptionError);
+  });
+});
