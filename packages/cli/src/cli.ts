@@ -11,7 +11,8 @@ import { CommanderError } from "commander";
 import type { CliCommand, Invocation } from "./cli-command.ts";
 import { commandOf, sentenceOf } from "./command-line.ts";
 import type { Context, World } from "./context.ts";
-import { UsageError } from "./errors.ts";
+import { isDiskFull } from "./disk-full.ts";
+import { DiskFullError, UsageError } from "./errors.ts";
 import { codeOf, EXIT, exitCodeOf } from "./exit-code.ts";
 import { createProgram } from "./program.ts";
 import { type LoadedSettings, loadSettings } from "./settings/load.ts";
@@ -38,7 +39,7 @@ export async function runCli(argv: readonly string[], world: CliWorld): Promise<
     return (await handler(contextOf(invocation, world, output))) ?? EXIT.ok.code;
   } catch (error) {
     if (world.signal.aborted) return interruptionCode(world.signal);
-    const first = firstOf(error);
+    const first = explained(firstOf(error), world);
     report(first, output, debug);
     return exitCodeOf(first);
   }
@@ -48,6 +49,12 @@ export async function runCli(argv: readonly string[], world: CliWorld): Promise<
 function firstOf(error: unknown): unknown {
   const isPair = error instanceof Error && error.name === "SuppressedError";
   return isPair ? firstOf((error as Error & { suppressed: unknown }).suppressed) : error;
+}
+
+/** A full disk shows as an error of Node that names neither the disk nor what to do. */
+function explained(error: unknown, { cwd }: CliWorld): unknown {
+  if (!isDiskFull(error)) return error;
+  return new DiskFullError((error as NodeJS.ErrnoException).path ?? cwd, error);
 }
 
 /** The exit code of a command that was cut short by a signal. */

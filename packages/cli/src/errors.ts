@@ -1,4 +1,5 @@
 /** Every error of the CLI itself. Each message is the one sentence a user reads. */
+import { hostname } from "node:os";
 import { RopewayError } from "@ropeway/core";
 import { closest, show } from "@ropeway/core/internal";
 
@@ -92,15 +93,42 @@ export class NoRedisError extends RopewayError {
   }
 }
 
-/** Another `ropeway up` has this home. */
+/** Another `ropeway up` has this home, perhaps in another container or on another host. */
 export class AlreadyRunningError extends RopewayError {
-  constructor(home: string, pid: number, url: string | undefined) {
+  constructor(
+    home: string,
+    holder: { readonly pid: number; readonly host: string },
+    url: string | undefined,
+  ) {
+    const { pid, host } = holder;
     const at = url === undefined ? "" : ` at ${url}`;
+    const on = host === hostname() ? "" : ` on ${host}`;
     super(
       "ALREADY_RUNNING",
-      `ropeway already runs${at} in ${home} (pid ${pid}): stop it first, or choose another home with ROPEWAY_HOME`,
-      { details: { home, pid, ...(url === undefined ? {} : { url }) } },
+      `ropeway is already running${at} in ${home} (pid ${pid}${on}): stop it first, or choose another home with ROPEWAY_HOME`,
+      { details: { home, pid, host, ...(url === undefined ? {} : { url }) } },
     );
+  }
+}
+
+/** Another `ropeway up` took this home, because this one showed no sign of life for too long. */
+export class HomeLostError extends RopewayError {
+  constructor(home: string) {
+    super(
+      "HOME_LOST",
+      `another ropeway has taken ${home}: this machine was suspended, or its disk was away`,
+      { details: { home } },
+    );
+  }
+}
+
+/** No space is left on a disk. */
+export class DiskFullError extends RopewayError {
+  constructor(path: string, cause?: unknown) {
+    super("DISK_FULL", `the disk that holds ${path} is full: free some space and start again`, {
+      cause,
+      details: { path },
+    });
   }
 }
 

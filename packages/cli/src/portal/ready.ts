@@ -9,13 +9,15 @@ export interface Running {
   /** The Redis, as it may be shown. */
   readonly redis: string;
   readonly queue: { readonly url: string; readonly targets: readonly string[] } | undefined;
+  /** The Redis that programs of the user can use, if this process started it. */
+  readonly exportUrl?: string | undefined;
   /** Commands to try next. */
   readonly tries?: readonly string[];
 }
 
 /** Prints the lines; the last one is `ropeway ready URL`, with --json one object instead of all. */
 export function sayReady({ output }: Context, running: Running): void {
-  const { portal, redis, queue, tries = [] } = running;
+  const { portal, redis, queue, exportUrl, tries = [] } = running;
   const { url, firstAdmin } = portal;
   output.result({ ready: true, url, redis, queue: queue?.url, firstAdmin }, () => {
     const say = (what: string, ...cells: Cell[]) => output.line(`  ${what.padEnd(8)} `, ...cells);
@@ -26,6 +28,7 @@ export function sayReady({ output }: Context, running: Running): void {
       say("queue", paint("cyan", queue.url), `   (delivers to ${reach(queue.targets)})`);
     }
     say("redis", redis);
+    if (exportUrl !== undefined) say("", `export REDIS_URL=${exportUrl}`);
     for (const [index, command] of tries.entries()) say(index === 0 ? "try" : "", command);
     output.line("");
     output.line(`ropeway ready ${url}`);

@@ -1,9 +1,10 @@
 /**
- * At most one `ropeway up` per home. Node has no file locks, and a lock file that a crash leaves
- * behind cannot be removed safely: between looking and removing, another process may have replaced
- * it. So nobody shares a file; each process has its own, named after itself:
+ * At most one `ropeway up` per home, also if containers or hosts share it. Node has no file locks, and a
+ * lock file that a crash leaves behind cannot be removed safely: between looking and removing, another
+ * process may have replaced it. So nobody shares a file; each process has its own, with a random name:
  *
- *   up/4711-a1b2c3d4t98765.json     { state: "asking" | "holding", url, queueUrl, redisUrl }
+ *   up/TOKEN.json    { state: "asking" | "holding", pid, host, kernel, url, queueUrl, redisUrl }
+ *   up/TOKEN.sock    listens as long as the process lives (presence.ts); opened first, removed last
  *
  *   1. write our file, state "asking"
  *   2. look at the others: a file whose process is gone is removed (its name can never be anyone
@@ -13,14 +14,18 @@
  *
  * Two cannot both hold: of two that both looked and saw nobody, the later writer wrote after the
  * earlier one had looked, hence after the earlier one had written, and so must have seen it.
+ *
+ * Only a claim of another host can be misjudged: if that host was suspended for the whole watch, it
+ * counts as dead. It finds its claim gone when it wakes up, and then gives the home up (`lost`).
  */
-import { randomInt } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { hostname } from "node:os";
 import { join } from "node:path";
-import { sleep } from "@ropeway/core/internal";
-import { AlreadyRunningError } from "../errors.ts";
+import { type Deferred, deferred, sleep } from "@ropeway/core/internal";
+import { AlreadyRunningError, HomeLostError } from "../errors.ts";
 import type { Home } from "./home.ts";
-import { birthOf, isAlive, type ProcessBirth } from "./process-birth.ts";
+import { isListening, kernelId, PresenceSocket, touch, watchFile } from "./presence.ts";
 
 /** What the holder tells others. */
 export interface ClaimNote {
@@ -32,40 +37,73 @@ export interface ClaimNote {
   readonly redisUrl?: string;
 }
 
-interface Claim extends ClaimNote {
-  readonly process: ProcessBirth;
+/** Who holds or wants a home. */
+interface Claimant {
+  readonly pid: number;
+  readonly host: string;
+  readonly kernel: string;
+  /** Whether it listens on a socket; not every file system has them. */
+  readonly socket: boolean;
+}
+
+interface Claim extends ClaimNote, Claimant {
+  readonly token: string;
   readonly state: "asking" | "holding";
 }
 
+/** How a home is taken. */
+export interface TakeOptions {
+  /** Hears a sentence before a wait of some seconds. */
+  onWait?(sentence: string): void;
+  /** How long a claim of another host is watched for a sign of life. @default 10000 */
+  readonly watchMs?: number;
+}
+
 const ROUNDS = 20;
+const TOUCH_MS = 1_000;
+const WATCH_MS = 10_000;
 
 /** A home that is ours until close(). */
 export class HomeClaim implements AsyncDisposable {
   readonly #home: Home;
-  readonly #process: ProcessBirth;
+  readonly #token: string = randomBytes(8).toString("hex");
+  readonly #lost: Deferred<never> = deferred();
+  #self: Claimant | undefined;
+  #socket: PresenceSocket | undefined;
+  #beat: NodeJS.Timeout | undefined;
+  /** Whether our file is there because we put it there. */
+  #isWritten = false;
 
-  private constructor(home: Home, self: ProcessBirth) {
+  private constructor(home: Home) {
     this.#home = home;
-    this.#process = self;
+    this.#lost.promise.catch(() => {}); // told to whoever races with it
   }
 
   /** Takes the home, or says who has it. */
-  static async take(home: Home): Promise<HomeClaim> {
-    const self = await birthOf(process.pid);
-    if (self === undefined) throw new Error(`cannot find our own process ${process.pid}`);
-    const claim = new HomeClaim(home, self);
-    for (let round = 1; ; round++) {
-      await claim.#write("asking", {});
-      const [rival] = (await claimsIn(home)).filter(({ process: { pid } }) => pid !== self.pid);
-      if (rival === undefined) break;
-      await claim.close();
-      if (rival.state === "holding" || round === ROUNDS) {
-        throw new AlreadyRunningError(home.path, rival.process.pid, rival.url);
+  static async take(home: Home, options: TakeOptions = {}): Promise<HomeClaim> {
+    const claim = new HomeClaim(home);
+    try {
+      for (let round = 1; ; round++) {
+        await claim.#ask();
+        const [rival] = await livingClaims(home, { except: claim.#token, ...options });
+        if (rival === undefined) break;
+        await claim.close();
+        if (rival.state === "holding" || round === ROUNDS) {
+          throw new AlreadyRunningError(home.path, rival, rival.url);
+        }
+        await sleep(randomInt(10, 100));
       }
-      await sleep(randomInt(10, 100));
+      await claim.tell({});
+      return claim;
+    } catch (error) {
+      await claim.close();
+      throw error;
     }
-    await claim.tell({});
-    return claim;
+  }
+
+  /** Rejects when somebody else has taken the home, because we showed no sign of life for too long. */
+  get lost(): Promise<never> {
+    return this.#lost.promise;
   }
 
   /** Tells others what runs here. */
@@ -73,57 +111,131 @@ export class HomeClaim implements AsyncDisposable {
     return this.#write("holding", note);
   }
 
-  close(): Promise<void> {
-    return rm(this.#file(), { force: true });
+  /** Gives the home up. */
+  async close(): Promise<void> {
+    this.#isWritten = false;
+    clearInterval(this.#beat);
+    await rm(this.#file, { force: true });
+    await this.#socket?.close();
+    this.#socket = undefined;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  /** Renamed into place: a reader never sees half a file. */
-  async #write(state: Claim["state"], note: ClaimNote): Promise<void> {
-    const partial = `${this.#file()}.partial`;
-    await writeFile(partial, `${JSON.stringify({ state, ...note })}\n`, { mode: 0o600 });
-    await rename(partial, this.#file());
+  get #file(): string {
+    return join(this.#home.claims, `${this.#token}.json`);
   }
 
-  #file(): string {
-    const { pid, birth } = this.#process;
-    return join(this.#home.claims, `${pid}-${birth}.json`);
+  async #ask(): Promise<void> {
+    this.#socket = await PresenceSocket.open(join(this.#home.claims, `${this.#token}.sock`));
+    const socket = this.#socket !== undefined;
+    this.#self = { pid: process.pid, host: hostname(), kernel: await kernelId(), socket };
+    await this.#write("asking", {});
+    this.#beat = setInterval(() => this.#touch(), TOUCH_MS).unref();
+  }
+
+  #touch(): void {
+    touch(this.#file, new Date()).then(
+      (isThere) => isThere || this.#loseHome(),
+      () => {}, // the disk is away: whoever looks cannot see anything either
+    );
+  }
+
+  #loseHome(): void {
+    if (!this.#isWritten) return; // we removed it ourselves
+    clearInterval(this.#beat);
+    this.#lost.reject(new HomeLostError(this.#home.path));
+  }
+
+  /** Renamed into place: a reader never sees half a file. */
+  async #write(state: Claim["state"], note: ClaimNote): Promise<void> {
+    const partial = `${this.#file}.partial`;
+    const text = JSON.stringify({ state, ...this.#self, ...note });
+    await writeFile(partial, `${text}\n`, { mode: 0o600 });
+    await rename(partial, this.#file);
+    this.#isWritten = true;
   }
 }
 
-/** What runs in the home, if anything does. */
-export async function holderOf(home: Home): Promise<(ClaimNote & ProcessBirth) | undefined> {
-  const holder = (await claimsIn(home)).find(({ state }) => state === "holding");
-  return holder === undefined ? undefined : { ...holder, ...holder.process };
+/** What runs in the home on this machine, if anything does. */
+export async function holderOf(home: Home): Promise<(ClaimNote & Claimant) | undefined> {
+  const kernel = await kernelId();
+  for (const claim of await claimsIn(home)) {
+    const isHere = claim.state === "holding" && claim.kernel === kernel;
+    if (isHere && (!claim.socket || (await isListening(socketOf(home, claim))))) return claim;
+  }
+  return undefined;
+}
+
+interface Look extends TakeOptions {
+  readonly except: string;
 }
 
 /** The claims of living processes; those of dead ones are removed. */
+async function livingClaims(home: Home, look: Look): Promise<Claim[]> {
+  const kernel = await kernelId();
+  const others = (await claimsIn(home)).filter(({ token }) => token !== look.except);
+  const living = await Promise.all(
+    others.map(async (claim) => {
+      const isExact = claim.socket && claim.kernel === kernel;
+      return (await (isExact ? isListening(socketOf(home, claim)) : isTouched(home, claim, look)))
+        ? [claim]
+        : [];
+    }),
+  );
+  for (const claim of others) {
+    if (!living.flat().includes(claim)) await remove(home, claim.token);
+  }
+  return living.flat();
+}
+
+async function isTouched(home: Home, claim: Claim, look: Look): Promise<boolean> {
+  const { watchMs = WATCH_MS, onWait } = look;
+  onWait?.(
+    `Waiting ${Math.ceil(watchMs / 1_000)} s: ${claim.host} may be using ${home.path} (pid ${claim.pid}) ...`,
+  );
+  return (await watchFile(fileOf(home, claim.token), watchMs)) === "touched";
+}
+
 async function claimsIn(home: Home): Promise<Claim[]> {
   const names = await readdir(home.claims).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return [];
     throw error;
   });
-  const claims: Claim[] = [];
-  for (const name of names) {
-    const match = /^(\d+)-(\w+)\.json(\.partial)?$/.exec(name);
-    if (match === null) continue;
-    const owner = { pid: Number(match[1]), birth: match[2] ?? "" };
-    const path = join(home.claims, name);
-    if (!(await isAlive(owner))) await rm(path, { force: true });
-    else if (match[3] === undefined) claims.push(...(await readClaim(path, owner)));
-  }
-  return claims;
+  const claims = await Promise.all(
+    names.map(async (name) => {
+      const token = /^([\w-]+)\.json$/.exec(name)?.[1];
+      return token === undefined ? undefined : readClaim(home, token);
+    }),
+  );
+  return claims.filter((claim) => claim !== undefined);
 }
 
-/** Empty if it was withdrawn since we saw its name. */
-async function readClaim(path: string, owner: ProcessBirth): Promise<Claim[]> {
+/** Undefined if it was withdrawn since we saw its name, or says nothing that makes sense. */
+async function readClaim(home: Home, token: string): Promise<Claim | undefined> {
   try {
-    return [{ ...JSON.parse(await readFile(path, "utf8")), process: owner }];
+    const claim = JSON.parse(await readFile(fileOf(home, token), "utf8")) as Partial<Claim>;
+    const { state = "holding", pid = 0, host = "?", kernel = "?", socket = false } = claim;
+    return { ...claim, token, state, pid, host, kernel, socket };
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    if (error instanceof SyntaxError) return undefined;
     throw error;
   }
+}
+
+async function remove(home: Home, token: string): Promise<void> {
+  for (const ending of ["json", "json.partial", "sock"]) {
+    await rm(join(home.claims, `${token}.${ending}`), { force: true });
+  }
+}
+
+function fileOf(home: Home, token: string): string {
+  return join(home.claims, `${token}.json`);
+}
+
+function socketOf(home: Home, { token }: Claim): string {
+  return join(home.claims, `${token}.sock`);
 }

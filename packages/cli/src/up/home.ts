@@ -2,7 +2,7 @@
  * The folder that `ropeway up` keeps everything in:
  *
  *   .gitignore          "*": whatever is in here belongs to no repository
- *   up/PID-BIRTH.json   who has the home now (home-claim.ts)
+ *   up/TOKEN.json       who has the home now (home-claim.ts)
  *   redis/              redis.conf, the append-only files, server.json (redis-child.ts)
  *   logs/               redis.log, portal.log
  *   programs/           servers that were provided
@@ -10,9 +10,9 @@
 import { rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { makeFolder } from "@ropeway/provide/internal";
-import { HomeError } from "../errors.ts";
-
-const LOG_LIMIT_BYTES = 10 * 1024 * 1024;
+import { isDiskFull } from "../disk-full.ts";
+import { DiskFullError, HomeError } from "../errors.ts";
+import { LOG_LIMIT_BYTES } from "../rotating-file.ts";
 
 export interface Home {
   readonly path: string;
@@ -42,6 +42,7 @@ export async function openHome(path: string): Promise<Home> {
     }
     await writeFile(join(path, ".gitignore"), "*\n");
   } catch (error) {
+    if (isDiskFull(error)) throw new DiskFullError(path, error);
     throw new HomeError(path, error as NodeJS.ErrnoException);
   }
   return home;

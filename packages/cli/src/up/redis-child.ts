@@ -12,11 +12,13 @@
  */
 import { writeFile } from "node:fs/promises";
 import { Backoff, type Deferred, deferred, reasonOf, sleep } from "@ropeway/core/internal";
-import { PortInUseError, RedisStartError } from "../errors.ts";
+import { tellsOfFullDisk } from "../disk-full.ts";
+import { DiskFullError, PortInUseError, RedisStartError } from "../errors.ts";
 import { freePort, isFree } from "./free-port.ts";
 import { Guard } from "./guard.ts";
 import type { Home } from "./home.ts";
 import { lastLine, logSince, logSize } from "./log-tail.ts";
+import { isListening } from "./presence.ts";
 import { birthOf } from "./process-birth.ts";
 import { redisConfig } from "./redis-config.ts";
 import { describeExit, ServerProcess } from "./server-process.ts";
@@ -26,6 +28,7 @@ import {
   leftServer,
   readRecord,
   serverOf,
+  serverSocket,
   writeRecord,
 } from "./server-record.ts";
 
@@ -93,6 +96,12 @@ export class RedisChild implements AsyncDisposable {
     return this.#failed.promise;
   }
 
+  /** Ends the server at once, for when its files are no longer ours. */
+  kill(): void {
+    this.#stop.abort();
+    this.#server?.kill();
+  }
+
   /** Lets the server save and exit. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
@@ -123,14 +132,17 @@ export class RedisChild implements AsyncDisposable {
     const record = await readRecord(home);
     const left = await leftServer(home, record);
     if (left !== undefined) await endProcess(left);
+    // One that we cannot see, and so not end: it runs in another container.
+    if (await isListening(serverSocket(home))) {
+      throw new RedisStartError("is still running in another container", this.#options.log);
+    }
     // The port of the last time, so that a REDIS_URL somebody noted stays true.
     let port = asked?.number ?? record?.port ?? (await freePort(HOST));
     for (let draw = 1; ; draw++) {
       const trouble = (await isFree(HOST, port)) ? await this.#launch(port) : IN_USE;
       if (trouble === undefined) return;
-      if (!trouble.includes(IN_USE) || draw === DRAWS) {
-        throw new RedisStartError(`did not start: ${lastLine(trouble)}`, this.#options.log);
-      }
+      if (!trouble.includes(IN_USE) || draw === DRAWS)
+        throw this.#failure("did not start", trouble);
       if (asked !== undefined) throw new PortInUseError("up.redisPort", port, asked.where);
       port = await freePort(HOST);
     }
@@ -165,6 +177,14 @@ export class RedisChild implements AsyncDisposable {
     return (await logSince(log, logged)) || `it ended by ${describeExit(exit)}`;
   }
 
+  /** Why there is no server; `trouble` is what it said last. */
+  #failure(what: string, trouble: string | undefined): Error {
+    const { home, log } = this.#options;
+    if (trouble !== undefined && tellsOfFullDisk(trouble)) return new DiskFullError(home.redis);
+    const why = trouble === undefined ? "" : `: ${lastLine(trouble)}`;
+    return new RedisStartError(`${what}${why}`, log);
+  }
+
   /** Starts the server again whenever it ends by itself. */
   async #supervise(): Promise<void> {
     const backoff = new Backoff(RESTART_PAUSE);
@@ -174,20 +194,21 @@ export class RedisChild implements AsyncDisposable {
         const exit = await this.#server.exited;
         if (this.#stop.signal.aborted) return;
         if (performance.now() - since > WELL_AFTER_MS) backoff.reset();
-        this.#options.onTrouble(`Redis ended by ${describeExit(exit)}; starting it again`);
-        await this.#revive(backoff);
+        const lastWords = await logSince(this.#options.log, 0);
+        const why = tellsOfFullDisk(lastWords) ? ", because its disk is full" : "";
+        this.#options.onTrouble(`Redis ended by ${describeExit(exit)}${why}; starting it again`);
+        await this.#revive(backoff, lastWords);
       }
     } catch (error) {
       if (!this.#stop.signal.aborted) this.#failed.reject(error);
     }
   }
 
-  async #revive(backoff: Backoff): Promise<void> {
-    let trouble: string | undefined;
+  async #revive(backoff: Backoff, lastWords: string): Promise<void> {
+    let trouble: string | undefined = lastWords;
     do {
       if (backoff.attempt === RESTARTS) {
-        const why = trouble === undefined ? "" : `: ${lastLine(trouble)}`;
-        throw new RedisStartError(`does not stay up${why}`, this.#options.log);
+        throw this.#failure("does not stay up", trouble);
       }
       await sleep(backoff.next(), this.#stop.signal);
       trouble = await this.#launch(this.#port);

@@ -2,10 +2,15 @@
  * The redis.conf of a home. Loopback only and without a password: whoever may log in to this machine
  * may use it, as is usual for a server under development; a fleet sets REDIS_URL instead.
  *
+ * The Unix socket is a sign of life for other containers that share the home (presence.ts). Its path is
+ * relative to `dir`, which comes first: a socket's path may have 107 bytes only.
+ *
  * appendfsync always: an answer is sent after its write is on the disk, so that what was accepted
  * survives even a power failure. Redis syncs once for all commands of a turn of its loop; measured
  * here, a single client waits about 0.3 ms more per write and 50 clients get nearly the same rate.
  */
+import { SERVER_SOCKET } from "./server-record.ts";
+
 export interface RedisConfig {
   readonly folder: string;
   readonly host: string;
@@ -21,6 +26,8 @@ port ${port}
 protected-mode yes
 daemonize no
 dir ${quoted(folder)}
+unixsocket ${SERVER_SOCKET}
+unixsocketperm 700
 appendonly yes
 appendfsync ${appendfsync}
 save ""

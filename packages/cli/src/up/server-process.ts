@@ -44,6 +44,11 @@ export class ServerProcess {
     return this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
+  /** SIGKILL. */
+  kill(): void {
+    this.#child.kill("SIGKILL");
+  }
+
   /** SIGTERM, and SIGKILL if that has not ended it in time; tells whether it had to be killed. */
   async end(withinMs: number): Promise<"ended" | "killed"> {
     this.#child.kill("SIGTERM");

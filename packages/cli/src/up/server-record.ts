@@ -17,6 +17,8 @@ export interface ServerRecord {
   readonly process?: ProcessBirth;
 }
 
+/** In the server's own folder. */
+export const SERVER_SOCKET = "redis.sock";
 const ASK_WITHIN_MS = 1_000;
 const END_WITHIN_MS = 10_000;
 const LOOK_MS = 25;
@@ -45,7 +47,14 @@ export async function leftServer(
   if (record === undefined) return undefined;
   if (record.process !== undefined && (await isAlive(record.process))) return record.process;
   const pid = await serverOf(home, record.port);
-  return pid === undefined ? undefined : birthOf(pid);
+  // A server in another container tells its pid there; here that may be any process.
+  return pid !== undefined && (await isServer(pid)) ? birthOf(pid) : undefined;
+}
+
+async function isServer(pid: number): Promise<boolean> {
+  if (process.platform !== "linux") return true;
+  const name = await readFile(`/proc/${pid}/comm`, "utf8").catch(() => "");
+  return /redis|valkey/.test(name);
 }
 
 /** Ends a process that is not our child: it saves and exits, or is killed after a while. */
@@ -77,6 +86,11 @@ export async function serverOf(home: Home, port: number): Promise<number | undef
   } catch {
     return undefined; // nobody there, not yet ready, not a Redis, or one that lets nobody in
   }
+}
+
+/** The Unix socket that a home's server listens on: a sign of life that other containers see too. */
+export function serverSocket(home: Home): string {
+  return join(home.redis, SERVER_SOCKET);
 }
 
 /** The file a home's server is started with. */

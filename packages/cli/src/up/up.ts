@@ -25,7 +25,7 @@ export async function up(context: Context): Promise<void> {
   await checkPortalSettings(settings);
   await checkQueueSettings(settings);
   const home = await openHome(values.home);
-  await using claim = await HomeClaim.take(home);
+  await using claim = await HomeClaim.take(home, { onWait: (sentence) => output.note(sentence) });
   const logger = openLogger(values["log.level"], await openLog(home, "portal.log"));
   await using child = configured === undefined ? await startRedis(context, home) : undefined;
   signal.throwIfAborted();
@@ -39,8 +39,10 @@ export async function up(context: Context): Promise<void> {
   noteMoved(context, "portal.port", portal.url);
   if (queue !== undefined) noteMoved(context, "queue.port", queue.url);
   const shown = child?.url ?? redis.where;
-  sayReady(context, { portal, queue, redis: shown, tries: tries(portal.url) });
-  await Promise.race([aborted(signal), ...(child === undefined ? [] : [child.failed])]);
+  const exportUrl = child?.url;
+  sayReady(context, { portal, queue, redis: shown, exportUrl, tries: tries(portal.url) });
+  claim.lost.catch(() => child?.kill()); // its files are somebody else's now
+  await Promise.race([aborted(signal), claim.lost, ...(child === undefined ? [] : [child.failed])]);
   output.note("Stopping ...");
 }
 

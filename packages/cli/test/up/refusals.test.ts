@@ -141,6 +141,20 @@ test("a server that ends at once is told with its own last words", async () => {
   });
 });
 
+test("a full disk is told as that, with the folder it holds", async () => {
+  await using folder = await makeHome();
+  await mkdir(folder.path, { recursive: true });
+  const server = join(folder.path, "redis-server");
+  const script = `#!/bin/sh\n[ "$1" = --version ] && { echo 'Redis server v=7.0.0 sha=0'; exit; }\necho '1:M 01 Jan 2026 00:00:00.000 # Write error: No space left on device.'; echo bye; exit 1\n`;
+  await writeFile(server, script);
+  await chmod(server, 0o755);
+  expect(await refusalOf({ ROPEWAY_REDIS_SERVER: server })).toEqual({
+    code: 1,
+    stdout: "",
+    stderr: "ropeway: the disk that holds HOME/redis is full: free some space and start again\n",
+  });
+});
+
 test("a home that cannot be written to", async () => {
   await using folder = await makeHome();
   await mkdir(folder.path, { recursive: true });

@@ -17,6 +17,7 @@ test("up serves, Ctrl-C leaves no process, and a second start keeps the data", a
   expect(await fetch(`${first.url}/healthz`).then(({ status }) => status)).toBe(200);
   const [, password = ""] = /login +admin \/ (\S{12,})/.exec(script.log()) ?? [];
   expect(password).not.toBe("");
+  expect(script.log()).toContain(`export REDIS_URL=${first.redisUrl}\n`);
   // Loopback may be reached without being allowed, and the banner says so.
   expect(script.log()).toContain("(delivers to public addresses, loopback)");
   const place = `${first.queueUrl}/v3/queue/demo/GET/${encodeService(`${first.url}/healthz`)}`;
@@ -39,7 +40,7 @@ test("up serves, Ctrl-C leaves no process, and a second start keeps the data", a
   await using again = second.script;
   expect(second.redisUrl).toBe(first.redisUrl);
   expect(await ask(second.redisUrl, "GET", "kept")).toBe("yes");
-  expect(again.log()).toMatch(/login +the accounts of the last time/);
+  expect(again.log()).toMatch(/login +use your existing account/);
   expect(await again.terminate()).toEqual({ code: 0, signal: null });
   for (const name of await readdir(join(home.path, "logs"))) {
     expect(await readFile(join(home.path, "logs", name), "utf8")).not.toContain(password);
@@ -53,7 +54,7 @@ test("while up runs, other commands find its Redis, and a second up is told who 
   const { code, said } = await finish(home.path, ["up"]);
   expect({ code, said }).toEqual({
     code: 1,
-    said: `ropeway: ropeway already runs at ${url} in ${home.path} (pid ${script.pid}): stop it first, or choose another home with ROPEWAY_HOME`,
+    said: `ropeway: ropeway is already running at ${url} in ${home.path} (pid ${script.pid}): stop it first, or choose another home with ROPEWAY_HOME`,
   });
 
   const port = String(await freePort());

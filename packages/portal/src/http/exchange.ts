@@ -5,7 +5,7 @@
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { PortalMetrics } from "../metrics/portal-metrics.ts";
-import { pathOf } from "./problems.ts";
+import { loggedPath } from "./logged-path.ts";
 
 const CLIENT_GONE = 499;
 
@@ -24,7 +24,7 @@ export function follow(request: FastifyRequest, reply: FastifyReply, metrics: Po
     request.log.info(
       {
         method,
-        path: pathOf(request.url),
+        path: loggedPath(request.url),
         route,
         status,
         ms: Math.round(ms * 10) / 10,
