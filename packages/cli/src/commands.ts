@@ -9,6 +9,7 @@ import { doctorCommand } from "./commands/doctor.ts";
 import { jobsCommand } from "./commands/jobs.ts";
 import { portalCommand } from "./commands/portal.ts";
 import { queueCommand } from "./commands/queue.ts";
+import { rdbCommand } from "./commands/rdb.ts";
 import { rpcCommand } from "./commands/rpc.ts";
 import { upCommand } from "./commands/up.ts";
 import { userCommand } from "./commands/user.ts";
@@ -20,6 +21,7 @@ export const commands: readonly (() => CliCommand)[] = [
   queueCommand,
   jobsCommand,
   rpcCommand,
+  rdbCommand,
   userCommand,
   doctorCommand,
   configCommand,

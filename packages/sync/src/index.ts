@@ -29,6 +29,16 @@ export {
   TooManyErrorsError,
   UnsupportedRdbError,
 } from "./errors.ts";
+export type { ExpiryBucket } from "./inspect/expiry-histogram.ts";
+export {
+  type InspectOptions,
+  type KeySum,
+  RdbInspector,
+  type RdbSummary,
+} from "./inspect/inspector.ts";
+export { JsonLines } from "./inspect/json-lines.ts";
+export type { PrefixSum } from "./inspect/prefix-table.ts";
+export type { TopKey } from "./inspect/top-keys.ts";
 export type { KeyFilterOptions, KeyRule } from "./key-filter.ts";
 export type { SyncFilterOptions } from "./mapping.ts";
 export type { SyncMode, SyncOptions } from "./options.ts";

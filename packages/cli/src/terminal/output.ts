@@ -7,7 +7,9 @@
  *   details   name and value per line       the same, no colours     the object
  *   outcome   one sentence                  the same                 {"outcome": "paused", ...}
  *   result    what `render` prints          the same, no colours     one JSON value
+ *   data      text as it is                 text as it is            text as it is
  *   note      standard error                standard error           nothing
+ *   progress  standard error, one line      nothing                  nothing
  *   warn      standard error                standard error           {"warning": "..."}
  *
  * A verb uses `list` for what it looks up, `details` for one thing, `outcome` for what it changed, and
@@ -24,6 +26,8 @@ export interface Sink {
   readonly isTTY?: boolean;
   /** The width of the terminal, in characters. */
   readonly columns?: number;
+  /** Of a stream: tells when there is room again after `write` returned false. */
+  once?(event: "drain", listener: () => void): unknown;
 }
 
 /** Where and how a command prints. */
@@ -143,6 +147,26 @@ export class Output {
   /** Progress, for people who wait. */
   note(text: string): void {
     if (!this.json) this.#stderr.write(`${printable(text)}\n`);
+  }
+
+  /**
+   * One line that the next call writes over, such as a progress bar; an empty text removes it. Only for a
+   * person at a terminal.
+   */
+  progress(text: string): void {
+    if (this.json || this.#stderr.isTTY !== true) return;
+    const width = (this.#stderr.columns ?? DEFAULT_WIDTH) - 1;
+    this.#stderr.write(`\r\u001b[K${printable(text).slice(0, width)}`);
+  }
+
+  /**
+   * Text for another program, as it is, without a line feed after it. Resolves when there is room for
+   * more. On a terminal it is made printable; line feeds stay.
+   */
+  async data(text: string): Promise<void> {
+    const written = this.#stdout.write(this.#stdout.isTTY === true ? printableLines(text) : text);
+    if (written !== false || this.#stdout.once === undefined) return;
+    await new Promise((resolve) => this.#stdout.once?.("drain", () => resolve(undefined)));
   }
 
   /** A question to the person at the terminal, without a line feed after it. */

@@ -144,6 +144,8 @@ export class RdbKey implements RdbKeyAttributes {
   bytes: Buffer = EMPTY;
   rawStart = 0;
   rawEnd = 0;
+  /** The size of the value's strings after decompression. */
+  decodedBytes = 0;
 
   constructor(place: RdbKeyPlace) {
     this.db = place.db;
@@ -186,6 +188,8 @@ export interface RdbEnd {
   readonly bytes: number;
   /** How many elements its parts had (of a string: bytes). */
   readonly elements: number;
+  /** The size of the value's strings after decompression. */
+  readonly decodedBytes: number;
 }
 
 /** The RDB is complete. */

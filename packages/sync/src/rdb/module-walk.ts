@@ -8,7 +8,7 @@
  *     5 string                a string
  *     0                       the end
  */
-import { MORE, type RdbBuffer } from "./rdb-buffer.ts";
+import { MORE, RdbBuffer } from "./rdb-buffer.ts";
 import type { PartBounds, Walk } from "./walk.ts";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -55,4 +55,11 @@ export function moduleName(id: bigint): string {
   let name = "";
   for (let shift = 58n; shift >= 10n; shift -= 6n) name += ALPHABET[Number((id >> shift) & 63n)];
   return name;
+}
+
+/** The name of the module's type in a raw value. */
+export function moduleOf(raw: Buffer): string {
+  const buffer = new RdbBuffer();
+  buffer.append(raw);
+  return moduleName(buffer.bigLength() ?? 0n);
 }

@@ -15,7 +15,7 @@
  */
 import { resolveOptions } from "@ropeway/core/internal";
 import { RdbChecksumError, RdbTruncatedError } from "../errors.ts";
-import type { ValuePart } from "../value/part.ts";
+import { bytesOf, elementsOf } from "../value/measure.ts";
 import { Crc64, checksumAt } from "./crc64.ts";
 import { walkDecoding } from "./decode-walk.ts";
 import { type RdbBegin, type RdbEntry, type RdbFamily, RdbKey } from "./entry.ts";
@@ -56,6 +56,7 @@ export class RdbReader {
   #auxWalk: ReturnType<typeof walkModuleAux> | undefined;
   #valueOffset = 0;
   #elements = 0;
+  #decodedBytes = 0;
   #emptyKeys = 0;
 
   /** Throws InvalidOptionError. */
@@ -273,6 +274,7 @@ export class RdbReader {
     key.bytes = buffer.bytes;
     key.rawStart = start + this.#valueAt;
     key.rawEnd = buffer.pos;
+    key.decodedBytes = buffer.decoded;
     buffer.start = buffer.pos;
     this.#state = "entry";
     if (!this.#skipper.empty) return key;
@@ -297,6 +299,7 @@ export class RdbReader {
     const size = sizeOf(buffer, shape);
     this.#valueOffset = buffer.offset;
     this.#elements = 0;
+    this.#decodedBytes = 0;
     this.#walk = walkDecoding({ buffer, shape, type, bounds: this.#options });
     this.#state = "decoding";
     return {
@@ -320,13 +323,15 @@ export class RdbReader {
     if (!done) {
       if (part === undefined) return undefined;
       this.#elements += elementsOf(part);
+      this.#decodedBytes += bytesOf(part);
       return { kind: "part", part };
     }
     const buffer = this.#buffer;
     buffer.start = buffer.pos;
     this.#walk = undefined;
     this.#state = "entry";
-    return { kind: "end", bytes: buffer.offset - this.#valueOffset, elements: this.#elements };
+    const bytes = buffer.offset - this.#valueOffset;
+    return { kind: "end", bytes, elements: this.#elements, decodedBytes: this.#decodedBytes };
   }
 
   #eof(): RdbEntry | undefined {
@@ -368,26 +373,6 @@ function sizeOf(buffer: RdbBuffer, shape: Shape): number | undefined {
   const count = buffer.count();
   buffer.pos = at;
   return count === MORE ? undefined : count;
-}
-
-/** What `end.elements` counts. */
-function elementsOf(part: ValuePart): number {
-  switch (part.type) {
-    case "string":
-    case "module":
-      return part.bytes.length;
-    case "list":
-      return part.elements.length;
-    case "set":
-    case "zset":
-      return part.members.length;
-    case "hash":
-      return part.fields.length;
-    case "stream":
-      return part.piece === "entries" ? part.entries.length : 0;
-    case "array":
-      return part.values.length;
-  }
 }
 
 function isZero(bytes: Buffer, at: number): boolean {

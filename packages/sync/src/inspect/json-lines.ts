@@ -1,0 +1,160 @@
+/**
+ * An RDB as JSON lines, one per key, written in pieces so that a value of any size needs the memory of one
+ * part.
+ *
+ *   {"kind":"key","db":0,"key":"user:1","type":"hash","value":[["name","Ada"],["age","36"]]}
+ *
+ *   string   "text"                        set      ["member", ...]
+ *   list     ["element", ...]              zset     [["member", 1.5], ...]       "inf", "-inf"
+ *   hash     [["field", "value"], ...]     with a third item, if the field expires
+ *   stream   [{"id": "1-1", "fields": ["f", "v"]}, ..., {"group": ...}, ...]
+ *
+ * Bytes that are not UTF-8, and strings that come in parts, are {"base64": "..."}. Arrays instead of objects,
+ * because fields may be bytes too.
+ */
+import { isUtf8 } from "node:buffer";
+import type { RdbEntry, RdbKeyAttributes } from "../rdb/entry.ts";
+import { decodeValue } from "../value/decode.ts";
+import type { HashPart, StreamId, StreamPart, ValuePart } from "../value/part.ts";
+
+/** Turns the entries of one RDB into text. */
+export class JsonLines {
+  /** Whether the array or string of the value under way has an item already. */
+  #first = true;
+  /** Bytes of a string that did not fill three, which base64 needs. */
+  #rest: Buffer = Buffer.alloc(0);
+  #type: RdbKeyAttributes["valueType"] = "string";
+
+  /** The text for the next entry, in pieces; none for entries that are not data. */
+  *pieces(entry: RdbEntry): Generator<string, void> {
+    switch (entry.kind) {
+      case "key": {
+        yield* this.#begin(entry, entry.valueType === "string");
+        for (const part of decodeValue(entry)) {
+          if (part.type === "string") yield textOf(part.bytes);
+          else yield this.#items(part);
+        }
+        yield entry.valueType === "string" ? "}\n" : "]}\n";
+        break;
+      }
+      case "begin":
+        yield* this.#begin(entry, false);
+        break;
+      case "part":
+        yield isBytes(this.#type) ? this.#base64(entry.part) : this.#items(entry.part);
+        break;
+      case "end":
+        yield isBytes(this.#type) ? `${this.#rest.toString("base64")}"}}\n` : "]}\n";
+        this.#rest = Buffer.alloc(0);
+        break;
+      case "function":
+        yield `{"kind":"function","code":${textOf(entry.code)}}\n`;
+        break;
+      case "aux":
+        yield `{"kind":"aux","name":${JSON.stringify(entry.name)},"value":${textOf(entry.value)}}\n`;
+        break;
+    }
+  }
+
+  *#begin(key: RdbKeyAttributes, whole: boolean): Generator<string, void> {
+    const { db, valueType, expiresAtMs } = key;
+    this.#first = true;
+    this.#type = valueType;
+    const expiry = expiresAtMs < 0 ? "" : `,"expiresAt":${timeOf(expiresAtMs)}`;
+    const head = `{"kind":"key","db":${db},"key":${textOf(key.key)},"type":"${valueType}"${expiry}`;
+    if (whole) yield `${head},"value":`;
+    else yield `${head},"value":${"raw" in key || !isBytes(valueType) ? "[" : '{"base64":"'}`;
+  }
+
+  #base64(part: ValuePart): string {
+    if (part.type !== "string" && part.type !== "module") return "";
+    const bytes = Buffer.concat([this.#rest, part.bytes]);
+    const whole = bytes.length - (bytes.length % 3);
+    this.#rest = bytes.subarray(whole);
+    return bytes.toString("base64", 0, whole);
+  }
+
+  #items(part: ValuePart): string {
+    const items = itemsOf(part);
+    if (items.length === 0) return "";
+    const comma = this.#first ? "" : ",";
+    this.#first = false;
+    return comma + items.join(",");
+  }
+}
+
+function isBytes(type: RdbKeyAttributes["valueType"]): boolean {
+  return type === "string" || type === "module";
+}
+
+function itemsOf(part: ValuePart): string[] {
+  switch (part.type) {
+    case "list":
+      return part.elements.map(textOf);
+    case "set":
+      return part.members.map(textOf);
+    case "zset":
+      return part.members.map((member, i) => `[${textOf(member)},${scoreOf(part.scores[i])}]`);
+    case "hash":
+      return part.fields.map((_, i) => fieldOf(part, i));
+    case "array":
+      return part.values.map((value, i) => `[${part.indexes[i]},${textOf(value)}]`);
+    case "stream":
+      return streamItems(part);
+    case "string":
+    case "module":
+      return [`{"base64":"${part.bytes.toString("base64")}"}`];
+  }
+}
+
+function fieldOf({ fields, values, expiresAtMs }: HashPart, i: number): string {
+  const expiry = expiresAtMs?.[i] ? `,${timeOf(expiresAtMs[i] as number)}` : "";
+  return `[${textOf(fields[i] as Buffer)},${textOf(values[i] as Buffer)}${expiry}]`;
+}
+
+function streamItems(part: StreamPart): string[] {
+  switch (part.piece) {
+    case "entries":
+      return part.entries.map(
+        ({ id, fields }) => `{"id":${idOf(id)},"fields":[${fields.map(textOf).join(",")}]}`,
+      );
+    case "info":
+      return [`{"length":${part.length},"lastId":${idOf(part.lastId)}}`];
+    case "group":
+      return [`{"group":${textOf(part.name)},"lastId":${idOf(part.lastId)}}`];
+    case "pending":
+      return part.pending.map(
+        ({ id, deliveredAtMs, deliveries }) =>
+          `{"pending":${idOf(id)},"deliveredAt":${timeOf(deliveredAtMs)},"deliveries":${deliveries}}`,
+      );
+    case "consumer":
+      return [`{"consumer":${textOf(part.name)},"seenAt":${timeOf(part.seenAtMs)}}`];
+    case "owned":
+      return part.ids.map((id) => `{"owned":${idOf(id)}}`);
+    case "nacked":
+      return part.ids.map((id) => `{"nacked":${idOf(id)}}`);
+    case "idempotency":
+      return [`{"producers":${part.producers.length}}`];
+  }
+}
+
+function idOf({ ms, seq }: StreamId): string {
+  return `"${ms}-${seq}"`;
+}
+
+function textOf(bytes: Buffer): string {
+  if (isUtf8(bytes)) return JSON.stringify(bytes.toString());
+  return `{"base64":"${bytes.toString("base64")}"}`;
+}
+
+function scoreOf(score: number | undefined): string {
+  if (score === Number.POSITIVE_INFINITY) return '"inf"';
+  return score === Number.NEGATIVE_INFINITY ? '"-inf"' : String(score);
+}
+
+const LATEST = 8_640_000_000_000_000;
+
+/** ISO 8601; a number where a Date cannot hold it. */
+function timeOf(ms: number): string {
+  return Math.abs(ms) <= LATEST ? `"${new Date(ms).toISOString()}"` : String(ms);
+}
