@@ -71,9 +71,9 @@ async function serving(...args: string[]): Promise<{ stop(): Promise<void> }> {
 
 describe.skipIf(reason)(`Python with a plain Redis client ${reason ?? ""}`, () => {
   test("calls our jsonrpc server: result, error, progress, short polls", async () => {
-    const worker = await new RpcServer(redis, { ns: "shop" })
+    const worker = await new RpcServer(redis, { ns: "shop", exposeErrors: true })
       .add("demo", {
-        add: ([a, b]) => a + b,
+        add: ([a, b]: [number, number]) => a + b,
         fail: () => {
           throw new Error("no");
         },
@@ -124,9 +124,9 @@ describe.skipIf(reason)(`Python with a plain Redis client ${reason ?? ""}`, () =
 
   test("calls our kw server and serves our kw client", async () => {
     const kw = { dialect: "kw", prefix: "p" } as const;
-    const worker = await new RpcServer(redis, kw)
+    const worker = await new RpcServer(redis, { ...kw, exposeErrors: true })
       .add("demo", {
-        add: ({ a, b }) => a + b,
+        add: ({ a, b }: { a: number; b: number }) => a + b,
         fail: () => {
           throw new RangeError("no");
         },

@@ -1,8 +1,10 @@
 -- Puts the calls of a dead worker back to where they are popped next. A call that has been put back too
 -- often is set aside: it may be what kills the workers.
 -- KEYS: the request list, the lease set, the in-flight list of the worker, the attempts, the dead list
--- ARGV: the worker's id, the side to pop from (RIGHT or LEFT), at most how many times a call may run
--- Returns: {how many were put back, how many were set aside}, {} if the worker's lease still holds
+-- ARGV: the worker's id, the side to pop from (RIGHT or LEFT), at most how many times a call may run, at
+--       most how many calls to put back in this run
+-- Returns: {how many were put back, how many were set aside, how many are left}, {} if the worker's lease
+--          is still valid
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local lease = redis.call('ZSCORE', KEYS[2], ARGV[1])
@@ -10,7 +12,7 @@ if lease and tonumber(lease) > now then return {} end
 local back, aside = 0, 0
 -- The in-flight list is pushed on the left: popping it from the left takes the newest first, so that
 -- the oldest ends up first to be popped.
-while true do
+for _ = 1, tonumber(ARGV[4]) do
   local call = redis.call('LPOP', KEYS[3])
   if not call then break end
   local field = redis.sha1hex(call)
@@ -25,5 +27,6 @@ while true do
   end
 end
 -- Remembered for an hour longer: a worker that was only stopped may still move a call into its list.
-if lease and now - tonumber(lease) > 3600000 then redis.call('ZREM', KEYS[2], ARGV[1]) end
-return { back, aside }
+local left = redis.call('LLEN', KEYS[3])
+if left == 0 and lease and now - tonumber(lease) > 3600000 then redis.call('ZREM', KEYS[2], ARGV[1]) end
+return { back, aside, left }

@@ -1,40 +1,69 @@
--- Finds the node of a session, or chooses a live one if it has none or its node is dead, and pushes a
--- call into that node's list: one step, so that a hundred callers who find the node dead agree on one
--- new node, and no call goes to a node that the session has left.
--- KEYS: the session's map entry, its epoch, then for each candidate its group key and its request list
+-- Finds the node of a session, or maps the session to a live node if it has none, or if its node is dead
+-- or does not serve the service; then pushes a call into that node's list. One step, so that a hundred
+-- callers who find the node dead agree on one new node, and no call goes to a node that lost the session.
+-- KEYS: the session's map entry, its epoch, the group's epoch, then for each candidate its group key and
+--       its request list
 -- ARGV: ttl of the map entry in ms, the call up to its epoch and from there on (both empty: no call),
---       then the map value ("group:node") of each candidate, best first
+--       ttl of the request list in ms, then for each candidate its map value ("group:node") and "1" if it
+--       serves the service, best first
 -- Returns: {the map value, its epoch}; {the map value} if that node is not among the candidates;
 --          {} if no candidate lives. Only in the first case was the call pushed.
-local ttl, before, after = ARGV[1], ARGV[2], ARGV[3]
+local ttl, before, after, listTtl = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local candidates = (#KEYS - 3) / 2
 
-local function go(candidate, epoch)
-  if before ~= '' then redis.call('LPUSH', KEYS[2 + 2 * candidate], before .. epoch .. after) end
-  return { ARGV[3 + candidate], epoch }
+-- Validates the types before the first write.
+for i = 1, 3 do
+  local kind = redis.call('TYPE', KEYS[i]).ok
+  if kind ~= 'none' and kind ~= 'string' then
+    return redis.error_reply('WRONGTYPE the key ' .. KEYS[i] .. ' holds a ' .. kind)
+  end
 end
 
-local candidates = (#KEYS - 2) / 2
+local function member(i) return ARGV[3 + 2 * i] end
+local function usable(i)
+  return ARGV[4 + 2 * i] == '1' and redis.call('EXISTS', KEYS[2 + 2 * i]) == 1
+end
+
+-- A fencing token only grows, also when Redis has lost its data: never less than the clock.
+local function grow()
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local last = tonumber(redis.call('GET', KEYS[3]) or 0) or 0
+  local epoch = string.format('%.0f', math.max(last + 1, now))
+  redis.call('SET', KEYS[3], epoch)
+  redis.call('SET', KEYS[2], epoch, 'PX', ttl)
+  return epoch
+end
+
+local function go(i, epoch)
+  if before ~= '' then
+    local list = KEYS[3 + 2 * i]
+    redis.call('LPUSH', list, before .. epoch .. after)
+    if redis.call('PTTL', list) < listTtl then redis.call('PEXPIRE', list, listTtl) end
+  end
+  return { member(i), epoch }
+end
+
 local mapped = redis.call('GET', KEYS[1])
 if mapped then
   local known = false
   for i = 1, candidates do
-    if ARGV[3 + i] == mapped then
+    if member(i) == mapped then
       known = true
-      if redis.call('EXISTS', KEYS[1 + 2 * i]) == 1 then
+      if usable(i) then
+        local epoch = redis.call('GET', KEYS[2]) or grow()
         redis.call('PEXPIRE', KEYS[1], ttl)
         redis.call('PEXPIRE', KEYS[2], ttl)
-        return go(i, redis.call('GET', KEYS[2]) or '0')
+        return go(i, epoch)
       end
     end
   end
   if not known then return { mapped } end
 end
 for i = 1, candidates do
-  if redis.call('EXISTS', KEYS[1 + 2 * i]) == 1 then
-    redis.call('SET', KEYS[1], ARGV[3 + i], 'PX', ttl)
-    local epoch = tostring(redis.call('INCR', KEYS[2]))
-    redis.call('PEXPIRE', KEYS[2], ttl)
-    return go(i, epoch)
+  if usable(i) then
+    redis.call('SET', KEYS[1], member(i), 'PX', ttl)
+    return go(i, grow())
   end
 end
 return {}

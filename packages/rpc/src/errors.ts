@@ -1,9 +1,17 @@
 /**
- * Every error of calls. `code` is the stable word to branch on; `rpcCode` is the JSON-RPC 2.0 number
- * that stands for it on the wire, so that an error means the same on both sides and in both wires.
+ * Every error of calls. `code` is the stable word to branch on. `rpcCode` is the JSON-RPC 2.0 number that
+ * stands for it on the wire, so an error means the same on both sides and in both wires, and comes back as
+ * the same class: `instanceof` works for the caller as it does in the worker.
+ *
+ * An error keeps its values in `details`. On the wire they travel as `data`.
  */
-import { type ErrorContext, RopewayError } from "@ropeway/core";
-import { reasonOf, show } from "@ropeway/core/internal";
+import {
+  type ErrorContext,
+  InvalidArgumentError,
+  OverloadedError,
+  RopewayError,
+} from "@ropeway/core";
+import { type ErrorTable, reasonOf, revive, show } from "@ropeway/core/internal";
 
 /** What an error looks like on the wire. */
 export interface WireError {
@@ -29,6 +37,7 @@ export const RPC_CODES = {
   STREAM_BROKEN: -32007,
   SESSION_LOST: -32008,
   SERVER_CLOSING: -32009,
+  APPLICATION_ERROR: -32010,
 } as const;
 
 /** One of the words. */
@@ -38,37 +47,39 @@ const WORDS: ReadonlyMap<number, RpcCode> = new Map(
   Object.entries(RPC_CODES).map(([word, number]) => [number, word as RpcCode]),
 );
 
-/** The parent of every error that can travel between caller and worker. */
+/** The parent of the errors that travel between caller and worker. */
 export class RpcError extends RopewayError {
-  /** The number on the wire. */
-  readonly rpcCode: number;
-  /** What the worker sent along. */
-  readonly data: unknown;
-
   constructor(code: RpcCode, message: string, options: RpcErrorOptions = {}) {
-    super(code, message, options);
-    this.rpcCode = options.rpcCode ?? RPC_CODES[code];
-    this.data = options.data;
+    const { rpcCode, data, details, cause } = options;
+    super(code, message, {
+      cause,
+      details: {
+        ...details,
+        ...(rpcCode === undefined ? {} : { rpcCode }),
+        ...(data === undefined ? {} : { data }),
+      },
+    });
   }
 
+  /** The number on the wire. */
+  get rpcCode(): number {
+    return numberOf(this);
+  }
+
+  /** The values that the worker sent with the error. */
+  get data(): unknown {
+    return this.details.data;
+  }
+
+  /** The error as it is written to the wire. */
   toWire(): WireError {
-    const { rpcCode, message, data } = this;
-    return { code: rpcCode, message, ...(isWritable(data) ? { data } : {}) };
-  }
-}
-
-/** Data that cannot be written as JSON (a cycle, a BigInt) must not keep its error from arriving. */
-function isWritable(data: unknown): boolean {
-  try {
-    return JSON.stringify(data) !== undefined;
-  } catch {
-    return false;
+    return toWire(this);
   }
 }
 
 /** What an RpcError may carry. */
 export interface RpcErrorOptions extends ErrorContext {
-  readonly rpcCode?: number;
+  readonly rpcCode?: number | undefined;
   readonly data?: unknown;
 }
 
@@ -82,7 +93,7 @@ export class ParseError extends RpcError {
 /** The message is JSON, but not a call. */
 export class InvalidRequestError extends RpcError {
   constructor(why: string, value?: unknown, id?: string) {
-    super("INVALID_REQUEST", `not a call: ${why}`, { details: { value, id } });
+    super("INVALID_REQUEST", `not a call: ${why}`, { details: { value: show(value), id } });
   }
 }
 
@@ -95,43 +106,65 @@ export class MethodNotFoundError extends RpcError {
   }
 }
 
-/** The arguments do not fit the method's schema; `data` lists the issues. */
+/** The arguments do not match the method's schema; `data` lists the issues. */
 export class InvalidParamsError extends RpcError {
   constructor(method: string, why: string, issues?: unknown) {
     super("INVALID_PARAMS", `the arguments of ${method} are not valid: ${why}`, { data: issues });
   }
 }
 
-/** What the handler returned does not fit the schema, or cannot be written as JSON. */
+/** The handler's result does not match the schema, or cannot be written as JSON. */
 export class InvalidResultError extends RpcError {
   constructor(method: string, why: string, options?: RpcErrorOptions) {
     super("INVALID_RESULT", `the result of ${method} is not valid: ${why}`, options);
   }
 }
 
-/** The handler threw; message and data are the handler's. */
+/**
+ * The handler threw an error it had not declared. Its message is masked unless the server was started
+ * with `exposeErrors`.
+ */
 export class HandlerFailedError extends RpcError {
   constructor(message: string, options?: RpcErrorOptions) {
     super("HANDLER_FAILED", message, options);
   }
+
+  /** The worker's stack trace, if the worker exposes it. */
+  get traceback(): string | undefined {
+    const { traceback } = (this.data ?? {}) as { traceback?: unknown };
+    return typeof traceback === "string" ? traceback : undefined;
+  }
 }
 
-/** Thrown by a handler that wants its caller to get this number, message and data. */
+/**
+ * An error that a handler throws on purpose. The caller gets the same number, message and data. Use a
+ * number outside -32768..-32000, which JSON-RPC reserves.
+ */
 export class ApplicationError extends RpcError {
   constructor(rpcCode: number, message: string, data?: unknown) {
-    super("HANDLER_FAILED", message, { rpcCode, data });
+    if (!Number.isInteger(rpcCode)) {
+      throw new InvalidArgumentError("rpcCode", rpcCode, "a whole number");
+    }
+    super("APPLICATION_ERROR", message, { rpcCode, data });
   }
 }
 
-/** The call was not answered, or not begun, before its deadline. */
+/** Something failed inside Ropeway or a gateway; the caller did nothing wrong. */
+export class InternalError extends RpcError {
+  constructor(message: string = "internal error", options?: RpcErrorOptions) {
+    super("INTERNAL", message, options);
+  }
+}
+
+/** The call timed out: it got no response, or was not started, before its deadline. */
 export class DeadlineExceededError extends RpcError {
   constructor(what: string, timeoutMs?: number) {
-    const bound = timeoutMs === undefined ? "its deadline" : `${timeoutMs} ms`;
-    super("DEADLINE_EXCEEDED", `${what} was not done within ${bound}`, { details: { timeoutMs } });
+    const bound = timeoutMs === undefined ? "" : ` after ${Math.round(timeoutMs)} ms`;
+    super("DEADLINE_EXCEEDED", `${what} timed out${bound}`, { details: { timeoutMs } });
   }
 }
 
-/** The caller gave the call up. */
+/** The caller cancelled the call. */
 export class CancelledError extends RpcError {
   constructor(what: string, cause?: unknown) {
     super("CANCELLED", `${what} was cancelled`, { cause });
@@ -140,15 +173,8 @@ export class CancelledError extends RpcError {
 
 /** No live worker serves this, and the caller did not want to wait for one. */
 export class UnavailableError extends RpcError {
-  constructor(service: string) {
-    super("UNAVAILABLE", `no live worker serves ${show(service)}`, { details: { service } });
-  }
-}
-
-/** The caller's own breaker or bulkhead refused the call; nothing was sent. */
-export class OverloadedError extends RpcError {
-  constructor(service: string, why: string) {
-    super("OVERLOADED", `calls to ${show(service)} are refused: ${why}`, { details: { service } });
+  constructor(service: string, why: string = `no live worker serves ${show(service)}`) {
+    super("UNAVAILABLE", why, { details: { service } });
   }
 }
 
@@ -161,74 +187,126 @@ export class MessageTooLargeError extends RpcError {
   }
 }
 
-/** A stream ended without its end: its worker or a part of it is gone. */
+/** A stream ended before its last item: the worker, the caller or a message was lost. */
 export class StreamBrokenError extends RpcError {
   constructor(method: string, why: string) {
-    super("STREAM_BROKEN", `the stream of ${method} broke: ${why}`);
+    super("STREAM_BROKEN", `the stream of ${method} broke: ${why}`, { details: { method } });
   }
 }
 
-/** The session was given to another node while this one worked for it. */
+/**
+ * The node no longer owns the session. `details.begun` says whether the handler had started: a call that
+ * had not is sent again by itself.
+ */
 export class SessionLostError extends RpcError {
-  constructor(group: string) {
-    super("SESSION_LOST", `this node is no longer a member of group ${show(group)}`);
+  constructor(group: string, begun: boolean) {
+    super("SESSION_LOST", `the node no longer owns sessions of group ${show(group)}`, {
+      details: { group, begun },
+    });
   }
 }
 
-/** The server is closing and did not run the call. */
+/** The worker was closed before the call ended. */
 export class ServerClosingError extends RpcError {
   constructor(service: string) {
-    super("SERVER_CLOSING", `a worker of ${show(service)} was closed before the call ended`);
-  }
-}
-
-/** A service, method, node or group has a name that cannot stand in a key. */
-export class InvalidNameError extends RopewayError {
-  constructor(name: string) {
-    super("INVALID_NAME", `the name ${show(name)} is empty or has a ":", "/" or space in it`, {
-      details: { name },
+    super("SERVER_CLOSING", `a worker of ${show(service)} was closed before the call ended`, {
+      details: { service },
     });
   }
 }
 
-/** A key holds what it should not; `key` says which. */
-export class WrongKeyTypeError extends RopewayError {
-  constructor(key: string, cause: unknown) {
-    super("WRONG_KEY_TYPE", `the key ${show(key)} holds another type than it should`, {
-      cause,
-      details: { key },
-    });
-  }
-}
+/** The class of each code that can cross the wire. */
+const CLASSES: ErrorTable = {
+  PARSE_ERROR: ParseError,
+  INVALID_REQUEST: InvalidRequestError,
+  METHOD_NOT_FOUND: MethodNotFoundError,
+  INVALID_PARAMS: InvalidParamsError,
+  INTERNAL: InternalError,
+  HANDLER_FAILED: HandlerFailedError,
+  DEADLINE_EXCEEDED: DeadlineExceededError,
+  CANCELLED: CancelledError,
+  UNAVAILABLE: UnavailableError,
+  OVERLOADED: OverloadedError,
+  INVALID_RESULT: InvalidResultError,
+  MESSAGE_TOO_LARGE: MessageTooLargeError,
+  STREAM_BROKEN: StreamBrokenError,
+  SESSION_LOST: SessionLostError,
+  SERVER_CLOSING: ServerClosingError,
+  APPLICATION_ERROR: ApplicationError,
+};
 
-/** The client or server was closed. */
-export class RpcClosedError extends RopewayError {
-  constructor(what: string) {
-    super("RPC_CLOSED", `${what} was closed`);
-  }
-}
+/** Codes whose `data` belongs to the application and is not read as details of ours. */
+const OPAQUE = new Set<RpcCode>([
+  "HANDLER_FAILED",
+  "APPLICATION_ERROR",
+  "INVALID_PARAMS",
+  "INVALID_RESULT",
+]);
 
 /** An error of the wire as the error its caller gets. */
-export function errorFromWire(error: unknown): RpcError {
+export function errorFromWire(error: unknown): RopewayError {
   const wire = (typeof error === "object" && error !== null ? error : {}) as Partial<WireError>;
   const number = Number.isInteger(wire.code) ? (wire.code as number) : RPC_CODES.HANDLER_FAILED;
   const message = typeof wire.message === "string" ? wire.message : show(error);
-  const word = WORDS.get(number) ?? "HANDLER_FAILED";
-  const options = { rpcCode: number, data: wire.data };
-  return word === "HANDLER_FAILED"
-    ? new HandlerFailedError(message, options)
-    : new RpcError(word, message, options);
+  const code = WORDS.get(number) ?? "APPLICATION_ERROR";
+  const { data } = wire;
+  const own = !OPAQUE.has(code) && isRecord(data) ? data : {};
+  const details = {
+    ...own,
+    ...(WORDS.has(number) ? {} : { rpcCode: number }),
+    ...(data === undefined ? {} : { data }),
+  };
+  return revive(CLASSES, { code, message, details });
 }
 
-/** Anything a handler threw as an error that can travel; the stack stays here. */
-export function errorForWire(thrown: unknown): RpcError {
-  if (thrown instanceof RpcError) return thrown;
+/** How much of an unexpected error its caller may see. */
+export interface Exposure {
+  /** Whether the message and stack of an undeclared error are sent. */
+  readonly exposeErrors: boolean;
+}
+
+const MASKED = "the handler failed; the worker's log has the reason";
+
+/** What a handler threw, as an error that can travel. */
+export function errorForWire(thrown: unknown, { exposeErrors }: Exposure): RopewayError {
+  if (isOurs(thrown)) return thrown;
+  if (!exposeErrors) return new HandlerFailedError(MASKED, { cause: thrown });
   const name = thrown instanceof Error ? thrown.name : typeof thrown;
-  return new HandlerFailedError(reasonOf(thrown), { cause: thrown, data: { name } });
+  const traceback = thrown instanceof Error ? thrown.stack : undefined;
+  return new HandlerFailedError(reasonOf(thrown), { cause: thrown, data: { name, traceback } });
 }
 
-/** Params that cannot be written as JSON (a cycle, a BigInt) are the caller's mistake. */
-export function paramsError(method: string, thrown: unknown): RpcError {
-  if (thrown instanceof RpcError) return thrown;
-  return new InvalidParamsError(method, `they cannot be written as JSON: ${reasonOf(thrown)}`);
+/** Whether an error has a number of its own on the wire. */
+function isOurs(thrown: unknown): thrown is RopewayError {
+  return thrown instanceof RpcError || thrown instanceof OverloadedError;
+}
+
+/** The wire form of an error that errorForWire() gave. */
+export function toWire(error: RopewayError): WireError {
+  const { data, rpcCode: _, ...rest } = error.details;
+  const sent = data ?? (Object.keys(rest).length > 0 ? rest : undefined);
+  return {
+    code: numberOf(error),
+    message: error.message,
+    ...(isWritable(sent) ? { data: sent } : {}),
+  };
+}
+
+function numberOf(error: RopewayError): number {
+  const { rpcCode } = error.details;
+  if (typeof rpcCode === "number") return rpcCode;
+  return RPC_CODES[error.code as RpcCode] ?? RPC_CODES.INTERNAL;
+}
+
+/** Data that cannot be written as JSON (a cycle, a BigInt) must not keep its error from arriving. */
+function isWritable(data: unknown): boolean {
+  try {
+    return JSON.stringify(data) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,13 +1,19 @@
 /**
- * Every key of the calls, in both wires. What the seeds document stands above the line in each class,
- * what we add below it. On Cluster all keys of a namespace must share a slot: write the tag into the
+ * Every key of the calls, in both wires. The documented keys stand above the line in each class, those
+ * that we add below it. On Cluster all keys of a namespace must share a slot: write the tag into the
  * namespace itself (`ns: "{prod}"`), the layout stays as documented.
  */
+import { InvalidNameError } from "@ropeway/core";
 import { checkPrefix, hashTag } from "@ropeway/core/internal";
-import { InvalidNameError } from "./errors.ts";
 
 /** The set of all namespaces. Type: set. */
 export const NAMESPACES = "/api/ns";
+
+/** Whose works key it is. */
+export interface WorkerName {
+  readonly service: string;
+  readonly node: string;
+}
 
 /** The keys that the engine needs, whatever the wire. */
 export interface CallKeys {
@@ -19,14 +25,42 @@ export interface CallKeys {
   progress(method: string, id: string): string;
   /** A worker's sign of life. Type: string with TTL. */
   works(service: string, node: string): string;
-  /** A SCAN pattern for the works keys of a service, for finding those of other programs. */
-  worksPattern(service: string): string;
+  /** A SCAN pattern for all works keys, for finding those of other programs. */
+  worksPattern(): string;
+  /** The service and node in a works key. */
+  readWorks(key: string): WorkerName | undefined;
   /** Member: node, score: when its works key expires. Type: sorted set with TTL. */
   worksIndex(service: string): string;
   /** All answers for one client process. Type: list with TTL. */
   reply(client: string): string;
   /** Credit, input and cancellation for one worker process. Type: list with TTL. */
   control(worker: string): string;
+}
+
+/** Where services describe themselves. */
+export interface RegistryKeys {
+  /** Names of services. Type: set. */
+  services(): string;
+  /** Method -> JSON {doc, args, return, schema, kind}. Type: hash. */
+  description(service: string): string;
+}
+
+/** Where sessions are mapped to nodes. */
+export interface SessionKeys {
+  /** A live member of a session group. Type: string with TTL. */
+  group(group: string, node: string): string;
+  /** A SCAN pattern for the members of a group. */
+  groupPattern(group: string): string;
+  /** Member: node, score: when its group key expires. Type: sorted set with TTL. */
+  groupIndex(group: string): string;
+  /** `{group}:{node}` of one session. Type: string with TTL. */
+  sessionMap(group: string, client: string): string;
+  /** The fencing token of one session's mapping. Type: string with TTL. */
+  sessionEpoch(group: string, client: string): string;
+  /** The largest fencing token of a group. Type: string. */
+  groupEpoch(group: string): string;
+  /** Calls of the sessions of one node. Type: list with TTL. */
+  sessionRequest(member: string, service: string): string;
 }
 
 /** Score: end of the lease, member: worker id. Type: sorted set. */
@@ -44,13 +78,13 @@ export function attempts(request: string): string {
   return `${request}:attempts`;
 }
 
-/** Messages that cannot be answered: JSON {time, reason, raw}, newest first. Type: list, 1000 long. */
+/** Messages that cannot be run: JSON {time, reason, raw}, newest first. Type: list, 1000 long. */
 export function dead(request: string): string {
   return `${request}:dead`;
 }
 
 /** The `jsonrpc` wire: /api/{ns}/... */
-export class JsonRpcKeys implements CallKeys {
+export class JsonRpcKeys implements CallKeys, RegistryKeys, SessionKeys {
   readonly #home: string;
 
   constructor(ns: string) {
@@ -58,12 +92,10 @@ export class JsonRpcKeys implements CallKeys {
     this.#home = `/api/${ns}`;
   }
 
-  /** Names of services. Type: set. */
   services(): string {
     return `${this.#home}/services`;
   }
 
-  /** Method -> JSON {doc, args, return, schema, kind}. Type: hash. */
   description(service: string): string {
     return `${this.#home}/desc/${checkName(service)}`;
   }
@@ -84,42 +116,45 @@ export class JsonRpcKeys implements CallKeys {
     return `${this.#home}/works/${checkName(service)}:${checkName(node)}`;
   }
 
-  worksPattern(service: string): string {
-    return `${escapeGlob(`${this.#home}/works/${service}:`)}*`;
+  worksPattern(): string {
+    return `${escapeGlob(`${this.#home}/works/`)}*`;
   }
 
-  /** A live member of a session group. Type: string with TTL. */
+  readWorks(key: string): WorkerName | undefined {
+    const [service, node, ...more] = key.slice(`${this.#home}/works/`.length).split(":");
+    return more.length > 0 || !service || !node ? undefined : { service, node };
+  }
+
   group(group: string, node: string): string {
     return `${this.#home}/groups/${checkName(group)}:${checkName(node)}`;
   }
 
-  /** A SCAN pattern for the members of a group. */
   groupPattern(group: string): string {
     return `${escapeGlob(`${this.#home}/groups/${checkName(group)}:`)}*`;
   }
 
-  /** `{group}:{node}` of one session. Type: string with TTL. */
   sessionMap(group: string, client: string): string {
     return `${this.#home}/sess_map/${checkName(group)}:${client}`;
   }
 
-  /** Calls of the sessions of one node. Type: list. */
   sessionRequest(member: string, service: string): string {
     return `${this.#home}/sess_req/${member}/${checkName(service)}`;
   }
 
   // ---- ours
 
-  /** How often a session was mapped, for fencing. Type: string with TTL. */
   sessionEpoch(group: string, client: string): string {
     return `${this.#home}/sess_epoch/${checkName(group)}:${client}`;
+  }
+
+  groupEpoch(group: string): string {
+    return `${this.#home}/sess_epoch/${checkName(group)}`;
   }
 
   worksIndex(service: string): string {
     return `${this.#home}/index/works/${checkName(service)}`;
   }
 
-  /** Member: node, score: when its group key expires. Type: sorted set with TTL. */
   groupIndex(group: string): string {
     return `${this.#home}/index/groups/${checkName(group)}`;
   }
@@ -134,7 +169,7 @@ export class JsonRpcKeys implements CallKeys {
 }
 
 /** The `kw` wire: {prefix}:{func}:... */
-export class KwKeys implements CallKeys {
+export class KwKeys implements CallKeys, RegistryKeys {
   readonly #prefix: string;
 
   constructor(prefix: string) {
@@ -155,13 +190,26 @@ export class KwKeys implements CallKeys {
     return `${this.#prefix}:${checkName(kind)}:${checkName(node)}:alive`;
   }
 
-  /** Without a kind: those of all kinds. */
-  worksPattern(kind: string): string {
-    const which = kind === "" ? "*" : escapeGlob(kind);
-    return `${escapeGlob(this.#prefix)}:${which}:*:alive`;
+  worksPattern(): string {
+    return `${escapeGlob(this.#prefix)}:*:*:alive`;
+  }
+
+  readWorks(key: string): WorkerName | undefined {
+    const [service, node, ...more] = key
+      .slice(this.#prefix.length + 1, -":alive".length)
+      .split(":");
+    return more.length > 0 || !service || !node ? undefined : { service, node };
   }
 
   // ---- ours (`updates` was proposed upstream and never released)
+
+  services(): string {
+    return `${this.#prefix}:index:services`;
+  }
+
+  description(service: string): string {
+    return `${this.#prefix}:index:desc:${checkName(service)}`;
+  }
 
   progress(method: string, id: string): string {
     return `${this.#prefix}:${method}:updates:${id}`;
@@ -185,10 +233,17 @@ export function isTagged(home: string): boolean {
   return hashTag(home) !== undefined;
 }
 
-/** Names stand between ":" and "/" in keys and would run into each other with those inside. */
-export function checkName(name: string): string {
-  if (name === "" || /[:/\s]/.test(name)) throw new InvalidNameError(name);
+const NAME_RULE = 'a name of 1 to 200 characters without ":", "/" and white space';
+
+/** Names stand between ":" and "/" in keys, so they cannot contain these. Throws InvalidNameError. */
+export function checkName(name: string, what: string = "the name"): string {
+  if (!isName(name)) throw new InvalidNameError(what, name, NAME_RULE);
   return name;
+}
+
+/** Whether a name can stand in a key. */
+export function isName(name: string): boolean {
+  return typeof name === "string" && name.length <= 200 && /^[^:/\s]+$/.test(name);
 }
 
 function escapeGlob(literal: string): string {

@@ -1,10 +1,20 @@
-/** A map that forgets what was not noted for the longest time when it grows too large. */
+/** A map that forgets the entries that were not used for the longest time when it grows too large. */
 export class Recent<K, V> {
   readonly #entries = new Map<K, V>();
   readonly #limit: number;
+  readonly #onForgotten: ((value: V) => void) | undefined;
 
-  constructor(limit: number) {
+  constructor(limit: number, onForgotten?: (value: V) => void) {
     this.#limit = limit;
+    this.#onForgotten = onForgotten;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  values(): IterableIterator<V> {
+    return this.#entries.values();
   }
 
   get(key: K): V | undefined {
@@ -15,10 +25,20 @@ export class Recent<K, V> {
     this.#entries.delete(key); // to the end: the order is that of the last note
     this.#entries.set(key, value);
     if (this.#entries.size <= this.#limit) return;
-    for (const oldest of this.#entries.keys()) {
+    for (const [oldest, forgotten] of this.#entries) {
       this.#entries.delete(oldest);
+      this.#onForgotten?.(forgotten);
       break;
     }
+  }
+
+  /** The entry, made if there is none, and kept for longer because it was asked for. */
+  obtain(key: K, make: () => V): V {
+    const found = this.#entries.get(key);
+    if (found !== undefined && this.#entries.size < this.#limit / 2) return found; // no pressure
+    const value = found ?? make();
+    this.note(key, value);
+    return value;
   }
 
   /** Forgets a key; whether it was known. */

@@ -10,7 +10,7 @@ const REQUEST = new JsonRpcKeys("t").request("demo");
 const durable = { atLeastOnce: true, heartbeatMs: 300 } as const;
 
 test("an at-least-once service answers like any other and leaves nothing in flight", async () => {
-  await stage.serve({ echo: ([value]) => value }, durable);
+  await stage.serve({ echo: ([value]: unknown[]) => value }, durable);
   const client = await stage.client();
   const answers = await Promise.all(
     Array.from({ length: 300 }, (_, i) => client.call("demo.echo", [i])),
@@ -47,7 +47,7 @@ test("a worker that was only stopped does not answer what another has taken over
   const call = client.call("demo.work", [1]);
   await sleeper.waitForLine(/^began 1/);
   sleeper.pause();
-  await stage.serve({ work: ([number]) => `n2 ${number}` }, { ...durable, node: "n2" });
+  await stage.serve({ work: ([number]: [number]) => `n2 ${number}` }, { ...durable, node: "n2" });
   await expect(call).resolves.toBe("n2 1");
   sleeper.resume();
   await expect(client.call("demo.work", [2])).resolves.toMatch(/2$/);
@@ -63,7 +63,7 @@ test("a call that keeps killing its workers is set aside", async () => {
   await eventually(async () => {
     expect(await stage.server.command("LMOVE", REQUEST, list, "RIGHT", "LEFT")).toMatch(/poison/);
   });
-  await stage.serve({ echo: ([value]) => value }, { ...durable, maxRuns: 1 });
+  await stage.serve({ echo: ([value]: unknown[]) => value }, { ...durable, maxRuns: 1 });
   await eventually(async () => {
     expect(await stage.server.command("LLEN", dead(REQUEST))).toBe(1);
   });

@@ -172,7 +172,9 @@ test("a worker that closes in such a network does not wait for ever with its las
   const calls = Array.from({ length: 20 }, () => client.call("demo.wait"));
   const outcomes = Promise.allSettled(calls);
   await eventually(() => expect(ends).toHaveLength(20));
-  const closing = expect(worker.close()).rejects.toMatchObject({ code: "NOT_CONNECTED" });
+  const reported: unknown[] = [];
+  worker.on("error", (error) => reported.push(error));
+  const closing = worker.close();
   await eventually(async () => {
     const info = String(await server.command("INFO", "clients"));
     expect(info).toContain("blocked_clients:1"); // the client's; the worker pops no more
@@ -180,6 +182,7 @@ test("a worker that closes in such a network does not wait for ever with its las
   proxy.halfOpen();
   for (const end of ends) end();
   await closing;
+  expect(reported).toContainEqual(expect.objectContaining({ code: "NOT_CONNECTED" }));
   await outcomes;
   await client.close();
   await far.close();
@@ -193,8 +196,10 @@ test("a client and a worker whose Redis is gone close, and leave nothing that ke
   const client = await createClient(redis, { ns: "t" });
   await client.call("demo.echo", [1]);
   await server.kill9();
-  await expect(client.close()).rejects.toMatchObject({ code: "NOT_CONNECTED" });
-  await expect(worker.close()).rejects.toMatchObject({ code: "NOT_CONNECTED" });
+  const reported: unknown[] = [];
+  client.on("error", (error) => reported.push(error));
+  await Promise.all([client.close(), worker.close()]);
+  expect(reported).toContainEqual(expect.objectContaining({ code: "NOT_CONNECTED" }));
   await redis.close(); // the file fails if a timer is left
 });
 

@@ -1,6 +1,6 @@
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
-import { Breaker } from "../src/client/breaker.ts";
+import { Breaker, type Permit } from "../src/client/breaker.ts";
 import { Bulkhead } from "../src/client/bulkhead.ts";
 import { RetryBudget } from "../src/client/retry-budget.ts";
 import { Histogram } from "../src/telemetry/histogram.ts";
@@ -51,16 +51,18 @@ test("retries stop when too many calls fail", () => {
 
 test("a breaker opens at its failure rate, lets one probe through, and closes again", async () => {
   const breaker = new Breaker("s", { minCalls: 4, failureRate: 0.5, halfOpenAfterMs: 30 });
-  for (const failed of [false, true, false, true]) {
-    breaker.enter();
-    breaker.leave(failed);
+  for (const outcome of ["succeeded", "failed", "succeeded", "failed"] as const) {
+    breaker.leave(breaker.enter(), outcome);
   }
   expect(breaker.state).toBe("open");
   expect(() => breaker.enter()).toThrow(expect.objectContaining({ code: "OVERLOADED" }));
-  await eventually(() => breaker.enter());
+  let probe: Permit | undefined;
+  await eventually(() => {
+    probe = breaker.enter();
+  });
   expect(breaker.state).toBe("half-open");
   expect(() => breaker.enter()).toThrow(expect.objectContaining({ code: "OVERLOADED" }));
-  breaker.leave(false);
+  breaker.leave(probe as Permit, "succeeded");
   expect(breaker.state).toBe("closed");
 });
 
@@ -79,14 +81,14 @@ test("a client's breaker refuses calls to a service that keeps failing, and only
 
 test("a bulkhead lets some run, some wait, and refuses the rest", async () => {
   const bulkhead = new Bulkhead("s", { running: 2, waiting: 1 });
-  await bulkhead.enter();
-  await bulkhead.enter();
-  const third = bulkhead.enter();
-  await expect(bulkhead.enter()).rejects.toMatchObject({ code: "OVERLOADED" });
+  await bulkhead.enter({ timeoutMs: 1_000 });
+  await bulkhead.enter({ timeoutMs: 1_000 });
+  const third = bulkhead.enter({ timeoutMs: 1_000 });
+  await expect(bulkhead.enter({ timeoutMs: 1_000 })).rejects.toMatchObject({ code: "OVERLOADED" });
   bulkhead.leave();
   await third;
   const abort = new AbortController();
-  const waiting = bulkhead.enter(abort.signal);
+  const waiting = bulkhead.enter({ timeoutMs: 1_000, signal: abort.signal });
   abort.abort();
   await expect(waiting).rejects.toMatchObject({ code: "CANCELLED" });
 });
@@ -94,7 +96,7 @@ test("a bulkhead lets some run, some wait, and refuses the rest", async () => {
 test("a call to a service without a live worker fails at once if told so", async () => {
   const client = await stage.client({ whenDown: "fail" });
   await expect(client.call("demo.echo", [1])).rejects.toMatchObject({ code: "UNAVAILABLE" });
-  await stage.serve({ echo: ([value]) => value });
+  await stage.serve({ echo: ([value]: unknown[]) => value });
   await eventually(async () => {
     await expect(client.call("demo.echo", [1])).resolves.toBe(1);
   });
@@ -109,7 +111,7 @@ test("statistics tell calls, errors and percentiles", async () => {
   expect(p50Ms).toBeLessThan(55);
   expect(p99Ms).toBeGreaterThan(90);
   expect(p99Ms).toBeLessThan(109);
-  await stage.serve({ echo: ([value]) => value }, { heartbeatMs: 50 });
+  await stage.serve({ echo: ([value]: unknown[]) => value }, { heartbeatMs: 50 });
   const client = await stage.client();
   await client.call("demo.echo", [1]);
   await eventually(async () => {
@@ -121,7 +123,7 @@ test("statistics tell calls, errors and percentiles", async () => {
 
 test("a batch settles each call on its own", async () => {
   await stage.serve({
-    echo: ([value]) => value,
+    echo: ([value]: unknown[]) => value,
     fail: () => {
       throw new Error("no");
     },

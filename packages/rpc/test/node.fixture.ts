@@ -14,11 +14,11 @@ const server = new RpcServer(redis, {
 });
 server.add("demo", {
   whoami: (_params, { session }) => ({ node, ...session }),
-  hang: ([number]) => {
+  hang: ([number]: [number]) => {
     process.stdout.write(`began ${number}\n`);
     return new Promise(() => {});
   },
-  work: async ([number]) => {
+  work: async ([number]: [number]) => {
     process.stdout.write(`began ${number}\n`);
     await new Promise((resolve) => setTimeout(resolve, 20));
     return `${node} ${number}`;

@@ -10,6 +10,8 @@ const stage = await Stage.forFile();
 const options = {
   push: "RPUSH",
   repeatable: true,
+  isPassing: () => false,
+  insistMs: 0,
   onError: (error: unknown) => {
     throw error;
   },

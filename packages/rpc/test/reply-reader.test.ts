@@ -31,7 +31,11 @@ test("a reply list that is never empty keeps no answer under a key of its own fr
   const ticket = await client.submit("demo.slow");
   const answer = client.poll(ticket, { waitMs: 5_000 });
   await pause(50);
-  await stage.server.command("LPUSH", keys.response("", ticket), '{"result":7}');
+  await stage.server.command(
+    "LPUSH",
+    keys.response("", ticket.split("/")[1] ?? ""),
+    '{"result":7}',
+  );
   const outcome = await answer;
   going = false;
   await flooding;

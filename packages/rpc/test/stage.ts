@@ -37,7 +37,10 @@ export class Stage implements AsyncDisposable {
   }
 
   async serve(handlers: AnyHandlers, options?: ServerOptions): Promise<RpcServer> {
-    const server = new RpcServer(this.redis, { ns: "t", ...options }).add("demo", handlers);
+    const server = new RpcServer(this.redis, { ns: "t", exposeErrors: true, ...options }).add(
+      "demo",
+      handlers,
+    );
     return this.keep(await server.start());
   }
 

@@ -12,7 +12,6 @@ import {
   RpcServer,
   type ServiceInfo,
 } from "@ropeway/rpc";
-import { Directory, JsonRpcKeys, KwKeys } from "@ropeway/rpc/internal";
 import type { Context } from "../context.ts";
 import { NotFoundError, UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
@@ -89,7 +88,7 @@ async function call(context: Context): Promise<void> {
   await using redis = await openRedis(await findRedis(context));
   const wire = wireOf(context, ns);
   await using client = await createClient(redis, wire);
-  await namingAbsence(() => work(client), { redis, wire, service });
+  await namingAbsence(() => work(client), { client, wire, service });
 }
 
 async function stats(context: Context): Promise<void> {
@@ -119,6 +118,7 @@ async function serveDemo(context: Context): Promise<void> {
     ...wireOf(context, String(options.ns)),
     node: options.node as string | undefined,
     group: options.group as string | undefined,
+    exposeErrors: true,
   });
   await server.add(demo, demoHandlers).start();
   try {
@@ -138,7 +138,7 @@ export const verbs: Readonly<Record<"list" | "describe" | "call" | "stats" | "se
 
 /** Whom a call is for. */
 interface Callee {
-  readonly redis: Redis;
+  readonly client: RpcClient;
   readonly wire: ClientOptions;
   /** "" in the kw wire, whose callers name functions only. */
   readonly service: string;
@@ -153,10 +153,9 @@ async function namingAbsence(call: () => Promise<void>, callee: Callee): Promise
     await call();
   } catch (error) {
     if (!(error instanceof DeadlineExceededError)) throw error;
-    const { redis, wire, service } = callee;
+    const { client, wire, service } = callee;
     const { ns = "", prefix = "" } = wire;
-    const keys = wire.dialect === "kw" ? new KwKeys(prefix) : new JsonRpcKeys(ns);
-    if ((await new Directory(redis, keys).workers(service)).length > 0) throw error;
+    if ((await client.workers(service)).length > 0) throw error;
     const what = service === "" ? `anything under the prefix ${prefix}` : `${ns}/${service}`;
     const message = `${error.message}: no live worker serves ${what}`;
     throw new RpcError("UNAVAILABLE", message, { cause: error, details: { service: what } });

@@ -5,59 +5,84 @@
  *      ^                                       ^                           |            |
  *      +---------------------------------------|------- succeeded ---------+            |
  *                                              +------- failed -------------------------+
+ *
+ * A probe that says nothing about the service (the caller cancelled it) leaves the breaker half-open for
+ * the next one; so does a probe that has not ended after `halfOpenAfterMs`.
  */
-import { resolveOptions } from "@ropeway/core/internal";
-import { OverloadedError } from "../errors.ts";
+import { OverloadedError } from "@ropeway/core";
+import { resolveOptions, show } from "@ropeway/core/internal";
 import { type BreakerOptions, breakerTable } from "../options.ts";
 
-/** See the top of the file; one per service. */
+/** What the end of a call says about its service. */
+export type Outcome = "succeeded" | "failed" | "unknown";
+
+/** The state of a circuit breaker. */
+export type BreakerState = "closed" | "open" | "half-open";
+
+/** One call that was let through. */
+export interface Permit {
+  /** Which period of the breaker it belongs to: an older one does not count any more. */
+  readonly period: number;
+  readonly probe: boolean;
+}
+
+/** A circuit breaker; one per service. */
 export class Breaker {
   readonly #service: string;
   readonly #options: Required<BreakerOptions>;
-  #state: "closed" | "open" | "half-open" = "closed";
+  #state: BreakerState = "closed";
+  #period = 0;
   #calls = 0;
   #failures = 0;
   #since = performance.now();
+  #probeSince = Number.NEGATIVE_INFINITY;
 
   constructor(service: string, options: BreakerOptions) {
     this.#service = service;
     this.#options = resolveOptions(breakerTable, options);
   }
 
-  get state(): "closed" | "open" | "half-open" {
+  get state(): BreakerState {
     return this.#state;
   }
 
-  /** Throws if calls are refused now. */
-  enter(): void {
+  /** Lets a call through. Throws OverloadedError if calls are refused now. */
+  enter(): Permit {
     const now = performance.now();
-    const age = now - this.#since;
-    if (this.#state === "open" && age >= this.#options.halfOpenAfterMs) {
-      this.#state = "half-open";
-      return; // this call is the probe
+    const { halfOpenAfterMs, windowMs } = this.#options;
+    if (this.#state === "open" && now - this.#since >= halfOpenAfterMs) this.#state = "half-open";
+    if (this.#state === "half-open" && now - this.#probeSince >= halfOpenAfterMs) {
+      this.#probeSince = now;
+      return { period: this.#period, probe: true };
     }
     if (this.#state !== "closed") {
-      throw new OverloadedError(this.#service, "its circuit breaker is open");
+      throw new OverloadedError(`service ${show(this.#service)}`, "its circuit breaker is open");
     }
-    if (age > this.#options.windowMs) this.#reset("closed");
+    if (now - this.#since > windowMs) this.#begin("closed");
+    return { period: this.#period, probe: false };
   }
 
-  /** Notes how a call ended. */
-  leave(failed: boolean): void {
-    if (this.#state === "half-open") {
-      this.#reset(failed ? "open" : "closed");
+  /** Records how a call ended. */
+  leave(permit: Permit, outcome: Outcome): void {
+    if (permit.period !== this.#period) return;
+    if (permit.probe) {
+      this.#probeSince = Number.NEGATIVE_INFINITY;
+      if (outcome !== "unknown") this.#begin(outcome === "failed" ? "open" : "closed");
       return;
     }
+    if (this.#state !== "closed" || outcome === "unknown") return;
     this.#calls += 1;
-    if (failed) this.#failures += 1;
+    if (outcome === "failed") this.#failures += 1;
     const { minCalls, failureRate } = this.#options;
-    if (this.#calls >= minCalls && this.#failures / this.#calls >= failureRate) this.#reset("open");
+    if (this.#calls >= minCalls && this.#failures / this.#calls >= failureRate) this.#begin("open");
   }
 
-  #reset(state: "closed" | "open"): void {
+  #begin(state: "closed" | "open"): void {
     this.#state = state;
+    this.#period += 1;
     this.#calls = 0;
     this.#failures = 0;
     this.#since = performance.now();
+    this.#probeSince = Number.NEGATIVE_INFINITY;
   }
 }

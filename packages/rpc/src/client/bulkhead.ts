@@ -1,9 +1,17 @@
-/** Bounds the calls to one service: some run, some wait their turn, the rest is refused. */
-import { resolveOptions } from "@ropeway/core/internal";
-import { CancelledError, OverloadedError } from "../errors.ts";
+/** Limits the calls to one service: some run, some wait their turn, the rest is refused. */
+import { OverloadedError } from "@ropeway/core";
+import { resolveOptions, show } from "@ropeway/core/internal";
+import { CancelledError, DeadlineExceededError } from "../errors.ts";
 import { type BulkheadOptions, bulkheadTable } from "../options.ts";
+import { whenAborted } from "./cancellation.ts";
 
-/** One per service. */
+/** The bounds of a wait for a place. */
+export interface EntryBounds {
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The places of one service. */
 export class Bulkhead {
   readonly #service: string;
   readonly #options: Required<BulkheadOptions>;
@@ -15,33 +23,42 @@ export class Bulkhead {
     this.#options = resolveOptions(bulkheadTable, options);
   }
 
-  /** Resolves when there is room; throws if too many wait already or the signal aborts. */
-  async enter(signal?: AbortSignal): Promise<void> {
+  /**
+   * Resolves when there is a place. Throws OverloadedError if too many wait already, and
+   * DeadlineExceededError or CancelledError if a bound comes first.
+   */
+  async enter({ timeoutMs, signal }: EntryBounds): Promise<void> {
     if (this.#running < this.#options.running) {
       this.#running += 1;
       return;
     }
+    const what = `service ${show(this.#service)}`;
     if (this.#waiting.size >= this.#options.waiting) {
-      throw new OverloadedError(this.#service, "too many calls are under way");
+      throw new OverloadedError(what, "too many calls are under way");
     }
     await new Promise<void>((resolve, reject) => {
-      const onAbort = () => {
+      const end = (settle: () => void) => {
         this.#waiting.delete(turn);
-        reject(new CancelledError(`a call of ${this.#service}`, signal?.reason));
+        clearTimeout(timer);
+        stopListening?.();
+        settle();
       };
-      const turn = () => {
-        signal?.removeEventListener("abort", onAbort);
-        resolve(); // the place is handed over: #running stays as it is
-      };
+      const turn = () => end(resolve); // the place is handed over: #running stays as it is
+      const cancel = () =>
+        end(() => reject(new CancelledError(`a call of ${what}`, signal?.reason)));
+      const timer = setTimeout(
+        () => end(() => reject(new DeadlineExceededError(`a call of ${what}`, timeoutMs))),
+        Math.min(timeoutMs, 2 ** 31 - 1),
+      );
       this.#waiting.add(turn);
-      if (signal?.aborted) onAbort();
-      else signal?.addEventListener("abort", onAbort, { once: true });
+      let stopListening: (() => void) | undefined;
+      if (signal?.aborted) cancel();
+      else if (signal !== undefined) stopListening = whenAborted(signal, cancel);
     });
   }
 
   leave(): void {
     for (const turn of this.#waiting) {
-      this.#waiting.delete(turn);
       turn();
       return;
     }

@@ -4,292 +4,259 @@
  * A plain call runs at most once: if its worker dies, the caller learns of it by the deadline. Mark it
  * idempotent to have it retried, or serve it with `atLeastOnce` to have it run again.
  */
-import { trace } from "@opentelemetry/api";
-import { InvalidOptionError, type Redis, RedisClock } from "@ropeway/core";
-import { currentTraceparent, inSpan, resolveOptions, tracerOf } from "@ropeway/core/internal";
-import { CancelledError, errorFromWire, RpcError, UnavailableError } from "../errors.ts";
-import { type CallOptions, type ClientOptions, clientTable } from "../options.ts";
+import { type EventMap, InvalidOptionError, type Redis, RedisClock } from "@ropeway/core";
+import { BackgroundRole, type Opening, resolveOptions } from "@ropeway/core/internal";
+import { UnavailableError } from "../errors.ts";
+import {
+  type CallOptions,
+  type ClientOptions,
+  clientTable,
+  type PollOptions,
+  type ProgressOptions,
+  pollTable,
+  progressTable,
+  type StreamOptions,
+  type SubmitOptions,
+} from "../options.ts";
+import type { WorkerInfo } from "../registry/directory.ts";
 import { discoverServices, type ServiceInfo } from "../registry/registry.ts";
 import type { MethodTable, Service } from "../service/service.ts";
+import type { ServiceErrors } from "../service/service-error.ts";
 import { type ServiceClient, typedClient } from "../service/typed-client.ts";
 import { Session } from "../session/session.ts";
-import { StreamCall, type StreamOptions } from "../stream/stream-call.ts";
 import type { MethodStats } from "../telemetry/histogram.ts";
-import { dialectOf } from "../wire/choose-dialect.ts";
+import { Metrics } from "../telemetry/metrics.ts";
 import type { Progress } from "../wire/dialect.ts";
-import { JsonRpcDialect } from "../wire/jsonrpc-dialect.ts";
-import { CallEngine, cancelText } from "./call-engine.ts";
+import { dialectOf } from "../wire/dialects.ts";
+import type { BreakerState } from "./breaker.ts";
+import { CallPath, type Gate } from "./call-path.ts";
+import type { BatchItem, Caller, DuplexInput } from "./caller.ts";
+import { Exchange } from "./exchange.ts";
 import { Guard } from "./guard.ts";
-import { KeyReader } from "./key-reader.ts";
-import type { Route } from "./route.ts";
+import type { Interceptor } from "./interceptor.ts";
+import { RequestPlacement } from "./placement.ts";
+import { Router } from "./router.ts";
+import { type PollResult, Tickets } from "./tickets.ts";
 
-/** One call of a batch. */
-export interface BatchItem {
-  readonly target: string;
-  readonly params?: unknown;
-  readonly options?: CallOptions;
+/** The events of a client. */
+export interface ClientEvents extends EventMap {
+  /** The circuit breaker of a service changed its state. */
+  breaker: [service: string, state: BreakerState];
 }
 
-/** What a client knows about its calls and the queues they went to. */
+/** What a client knows about its calls and the services it can reach. */
 export interface ClientStats {
+  /** Calls that wait for their response. */
   readonly inFlight: number;
-  /** By "service.method". */
+  /** By "service.method": calls of this client. */
   readonly methods: Readonly<Record<string, MethodStats>>;
   readonly services: readonly ServiceInfo[];
+  /** Connections of callers and workers; undefined if the user may not run CLIENT LIST. */
+  readonly connections: { readonly callers: number; readonly workers: number } | undefined;
 }
 
-/** How submit() sends. */
-export interface SubmitOptions {
-  /** Not begun by then, it is refused. @default 120000 */
-  readonly timeoutMs?: number;
-  /** Let the worker report progress. @default true */
-  readonly track?: boolean;
+/** Makes a client on a connected Redis and starts it. */
+export function createClient(redis: Redis, options?: ClientOptions): Promise<RpcClient> {
+  return new RpcClient(redis, options).start();
 }
 
-/** How poll() waits. */
-export interface PollOptions {
-  /** How long to wait for the answer. @default 0: not at all */
-  readonly waitMs?: number;
-  readonly signal?: AbortSignal;
+interface Parts {
+  readonly exchange: Exchange;
+  readonly path: CallPath;
+  readonly tickets: Tickets;
 }
 
-const SUBMIT_TIMEOUT_MS = 120_000;
-
-/** Makes a client on a connected Redis. */
-export async function createClient(redis: Redis, options?: ClientOptions): Promise<RpcClient> {
-  const resolved = resolveOptions(clientTable, options);
-  const clock = await RedisClock.start(redis);
-  try {
-    const dialect = dialectOf(redis, resolved, clock);
-    return new RpcClient(new CallEngine(redis, { dialect, clock }, resolved));
-  } catch (error) {
-    await clock.close();
-    throw error;
-  }
-}
-
-/** See the top of the file. */
-export class RpcClient implements AsyncDisposable {
-  readonly #desk: CallEngine;
+/** Calls services over Redis. One client per process serves any number of concurrent calls. */
+export class RpcClient extends BackgroundRole<ClientEvents> implements Caller {
+  readonly #redis: Redis;
+  readonly #options: Required<ClientOptions>;
   readonly #guard: Guard;
-  #closed: Promise<void> | undefined;
+  readonly #interceptors: Interceptor[] = [];
+  readonly #gate: Gate = { refusal: undefined };
+  #parts: Parts | undefined;
 
-  /** @internal Use createClient(). */
-  constructor(desk: CallEngine) {
-    this.#desk = desk;
-    this.#guard = new Guard(desk.options);
+  constructor(redis: Redis, options?: ClientOptions) {
+    super("the client", redis.logger);
+    this.#redis = redis;
+    this.#options = resolveOptions(clientTable, options);
+    this.#guard = new Guard(this.#options, (service, state) =>
+      this.emit("breaker", service, state),
+    );
   }
 
-  /** Calls a method and waits for its result, at most `timeoutMs`. */
+  /** Adds a layer around all calls; the first added is the outermost. Returns the client. */
+  use(interceptor: Interceptor): this {
+    this.#interceptors.push(interceptor);
+    return this;
+  }
+
   call(target: string, params: unknown = [], options?: CallOptions): Promise<unknown> {
-    let route: Route;
+    const path = this.#parts?.path;
+    if (path === undefined) return this.start().then(() => this.call(target, params, options));
     try {
-      route = this.#desk.route(target);
+      return path.call(path.router.route(target), params, options);
     } catch (error) {
       return Promise.reject(error);
     }
-    return this.#call(route, params, options);
   }
 
-  /** Several calls at once; each settles on its own, in the order given. */
   batch(items: readonly BatchItem[]): Promise<PromiseSettledResult<unknown>[]> {
     return Promise.allSettled(
       items.map(({ target, params, options }) => this.call(target, params, options)),
     );
   }
 
-  /** Sends a call that gets no answer; resolves when Redis has it. */
   async notify(target: string, params: unknown = [], options?: SubmitOptions): Promise<void> {
-    await this.#submit(target, params, { ...options, notification: true });
+    const { path } = await this.#opened();
+    await path.submit(path.router.route(target), params, { options, notification: true });
   }
 
-  /** Sends a call whose answer will be fetched later, maybe by another process, with poll(). */
   async submit(target: string, params: unknown = [], options?: SubmitOptions): Promise<string> {
-    return this.#submit(target, params, { ...options, notification: false });
+    const { path } = await this.#opened();
+    return path.submit(path.router.route(target), params, { options, notification: false });
   }
 
-  /** The answer of a submitted call, or null if it has not come (within `waitMs`). Fetched once. */
-  async poll(
-    ticket: string,
-    options: PollOptions = {},
-  ): Promise<{ readonly result: unknown } | null> {
-    const { method, id } = this.#desk.dialect.readTicket(ticket);
-    const key = this.#desk.dialect.keys.response(method, id);
-    const { waitMs = 0, signal } = options;
-    const text =
-      waitMs > 0
-        ? await new KeyReader(this.#desk, key).next(waitMs, signal)
-        : (await this.#desk.inbox.look([key]))[0]?.[1][0];
-    if (text === undefined) return null;
-    const answer = this.#desk.dialect.decodeAnswer(parseAnswer(text));
-    if (answer === undefined)
-      throw new RpcError("PARSE_ERROR", `not an answer: ${text.slice(0, 80)}`);
-    if (answer.error !== undefined) throw errorFromWire(answer.error);
-    return { result: answer.result };
-  }
-
-  /** The progress of a submitted call, until it is answered, done, or silent for `idleMs`. */
-  async *progress(
-    ticket: string,
-    options: { readonly idleMs?: number; readonly signal?: AbortSignal } = {},
-  ): AsyncGenerator<Progress> {
-    const { dialect } = this.#desk;
-    const { method, id } = dialect.readTicket(ticket);
-    const { idleMs = 120_000, signal } = options;
-    const answer = dialect.keys.response(method, id);
-    const reader = new KeyReader(this.#desk, dialect.keys.progress(method, id));
-    for await (const text of reader.all({ idleMs, signal, answer })) {
-      yield dialect.decodeProgress(parseAnswer(text));
-    }
-  }
-
-  /** Gives a submitted call up, wherever it is; `service` as in the target it was submitted to. */
-  async cancel(ticket: string, service: string): Promise<void> {
-    const { id } = this.#desk.dialect.readTicket(ticket);
-    await this.#desk.tellWorkers(service, cancelText(id));
-  }
-
-  /** Calls a method that answers with a stream; leaving the loop cancels it. */
   stream(
     target: string,
     params: unknown = [],
-    options: StreamOptions = {},
+    options?: StreamOptions,
   ): AsyncIterableIterator<unknown> {
-    return this.#stream(this.#desk.route(target), options).start(params);
+    const path = this.#parts?.path;
+    return path === undefined
+      ? this.#streamLater(target, params, { options })
+      : path.stream(path.router.route(target), params, { options });
   }
 
-  /** The same, with a stream of input. */
-  duplex(
-    target: string,
-    params: unknown,
-    more: { readonly outgoing: AsyncIterable<unknown>; readonly options?: StreamOptions },
-  ): AsyncIterableIterator<unknown> {
-    const call = this.#stream(this.#desk.route(target), more.options ?? {});
-    return call.start(params, more.outgoing);
+  duplex(target: string, params: unknown, input: DuplexInput): AsyncIterableIterator<unknown> {
+    const path = this.#parts?.path;
+    return path === undefined
+      ? this.#streamLater(target, params, input)
+      : path.stream(path.router.route(target), params, input);
   }
 
-  /** The service as an object of typed functions. */
-  service<M extends MethodTable>(service: Service<M>): ServiceClient<M> {
-    const route = (method: string) =>
-      this.#desk.routeOf({ service: service.name, method }, `${service.name}.${method}`);
-    return typedClient(service, {
-      call: (method, params, options) => this.#call(route(method), params, options),
-      stream: (method, params, options) => this.#stream(route(method), options).start(params),
-      duplex: (method, params, { outgoing, options }) =>
-        this.#stream(route(method), options).start(params, outgoing),
+  service<M extends MethodTable, E extends ServiceErrors>(
+    service: Service<M, E>,
+  ): ServiceClient<M> {
+    return typedClient(
+      service as unknown as Service<M, ServiceErrors>,
+      this.#parts?.path ?? (async () => (await this.#opened()).path),
+    );
+  }
+
+  /** The result of a submitted call, or null if there is none within `waitMs`. It stays readable. */
+  async poll(ticket: string, options?: PollOptions): Promise<PollResult | null> {
+    const { waitMs = 0, signal } = resolveOptions(pollTable, options);
+    return (await this.#opened()).tickets.poll(ticket, waitMs, signal);
+  }
+
+  /** The progress of a submitted call, until it has ended or was silent for `idleMs`. */
+  async *progress(ticket: string, options?: ProgressOptions): AsyncGenerator<Progress> {
+    const { idleMs = 0, signal } = resolveOptions(progressTable, options);
+    yield* (await this.#opened()).tickets.progress(ticket, idleMs, signal);
+  }
+
+  /** Cancels a submitted call: takes it out of its queue, or tells the worker that runs it. */
+  async cancel(ticket: string): Promise<void> {
+    await (await this.#opened()).tickets.cancel(ticket);
+  }
+
+  /**
+   * Calls that stick to one node of the group; `clientId` names the session. Throws InvalidOptionError in
+   * a wire without sessions, and UnavailableError if the client is not started.
+   */
+  session(group: string, clientId: string): Session {
+    if (this.#parts === undefined) throw new UnavailableError(group, "the client is not started");
+    const { exchange, path } = this.#parts;
+    const { dialect } = exchange;
+    if (dialect.sessions === undefined) {
+      throw new InvalidOptionError("dialect", dialect.name, "one with sessions: jsonrpc");
+    }
+    return new Session({
+      exchange,
+      keys: dialect.sessions,
+      name: { group, client: clientId },
+      router: path.router,
+      guard: this.#guard,
+      interceptors: this.#interceptors,
+      gate: this.#gate,
     });
   }
 
-  /** Calls that stick to one node of the group; `clientId` names the session. */
-  session(group: string, clientId: string): Session {
-    const { dialect } = this.#desk;
-    if (!(dialect instanceof JsonRpcDialect)) {
-      throw new InvalidOptionError("dialect", dialect.name, "jsonrpc for sessions");
-    }
-    return new Session(this.#desk, dialect.keys, { group, client: clientId });
-  }
-
-  /** The services of the namespace with their methods, workers and queue lengths. */
+  /** The services with their methods, workers and queue lengths. */
   async discover(): Promise<readonly ServiceInfo[]> {
-    const { dialect, redis, directory } = this.#desk;
-    if (!(dialect instanceof JsonRpcDialect)) return []; // the kw wire has no registry
-    return discoverServices(redis, dialect.keys, directory);
+    const { exchange } = await this.#opened();
+    return discoverServices(exchange.redis, exchange.dialect, exchange.directory);
   }
 
-  /** Rates and latencies of this client's calls, and what discover() says. */
+  /** The live workers of a service; of all services of the prefix, in the kw wire, for "". */
+  async workers(service: string): Promise<readonly WorkerInfo[]> {
+    return (await this.#opened()).exchange.directory.allWorkers(service);
+  }
+
+  /** Rates and latencies of this client's calls, and the services that discover() finds. */
   async stats(): Promise<ClientStats> {
-    const methods = [...this.#desk.routes].map((route) => [route.name, route.stats.snapshot()]);
+    const { exchange, path } = await this.#opened();
+    const methods = [...path.router.routes].map((route) => [route.name, route.stats.snapshot()]);
+    const [services, connections] = await Promise.all([
+      this.discover(),
+      exchange.directory.connections(),
+    ]);
     return {
-      inFlight: this.#desk.inFlight,
+      inFlight: exchange.inFlight,
       methods: Object.fromEntries(methods),
-      services: await this.discover(),
+      services,
+      connections,
     };
   }
 
-  /** Rejects what waits, and gives back its connection. */
-  close(): Promise<void> {
-    this.#closed ??= this.#close();
-    return this.#closed;
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
-  }
-
-  async #close(): Promise<void> {
-    try {
-      await this.#desk.close();
-    } finally {
-      await this.#desk.clock.close(); // it would keep the process alive
-    }
-  }
-
-  #call(route: Route, params: unknown, options: CallOptions | undefined): Promise<unknown> {
-    const desk = this.#desk;
-    const traced = trace.getActiveSpan() !== undefined;
-    if (
-      options === undefined &&
-      !traced &&
-      !this.#guard.needed &&
-      desk.options.whenDown === "queue"
-    ) {
-      return desk.send(route, params, desk.options);
-    }
-    if (!traced) return this.#guardedCall(route, params, options ?? {});
-    const span = tracerOf("rpc").startSpan(route.name, { kind: 2 });
-    return inSpan(span, () => this.#guardedCall(route, params, options ?? {}));
-  }
-
-  async #guardedCall(route: Route, params: unknown, options: CallOptions): Promise<unknown> {
-    const { signal, onProgress, idempotent } = options;
-    if ((options.whenDown ?? this.#desk.options.whenDown) === "fail")
-      await this.#requireWorker(route);
-    return this.#guard.run(route, options, (timeoutMs) => {
-      if (signal?.aborted) throw new CancelledError(`the call of ${route.name}`, signal.reason);
-      const traceparent = currentTraceparent();
-      const how = { timeoutMs, onProgress, traceparent, repeatable: idempotent };
-      return this.#desk.send(route, params, { ...how, signal });
+  protected override async open({ defer }: Opening): Promise<void> {
+    const redis = this.#redis;
+    const options = this.#options;
+    const clock = await RedisClock.start(redis);
+    defer(() => clock.close());
+    const dialect = dialectOf(redis, options, clock);
+    const onError = (error: unknown) => this.report(error);
+    const exchange = new Exchange({ redis, dialect, clock, options, onError });
+    defer(() => exchange.close());
+    const { replyList } = exchange;
+    const { timeoutMs } = options;
+    const router = new Router({ dialect, metrics: new Metrics("client"), replyList, timeoutMs });
+    const path = new CallPath({
+      exchange,
+      router,
+      guard: this.#guard,
+      interceptors: this.#interceptors,
+      placement: new RequestPlacement(exchange),
+      gate: this.#gate,
     });
+    this.#parts = { exchange, path, tickets: new Tickets(exchange, router, this.closing) };
+    if (this.held) this.hold();
   }
 
-  async #requireWorker(route: Route): Promise<void> {
-    const workers = await this.#desk.directory.workers(route.service, 500);
-    if (workers.length === 0) throw new UnavailableError(route.service || route.method);
+  /** Calls made now are refused with UnavailableError; those under way go on. */
+  protected override hold(): void {
+    this.#gate.refusal = () => new UnavailableError("", "the client is paused");
   }
 
-  #stream(route: Route, options: StreamOptions): StreamCall {
-    return new StreamCall(this.#desk, route, options);
+  protected override release(): void {
+    this.#gate.refusal = undefined;
   }
 
-  async #submit(
+  /** The parts of the client; starts it if nobody has. Rejects with ClosedError after close(). */
+  async #opened(): Promise<Parts> {
+    if (this.#parts === undefined || this.closing.aborted) await this.start();
+    return this.#parts as Parts;
+  }
+
+  async *#streamLater(
     target: string,
     params: unknown,
-    options: SubmitOptions & { readonly notification: boolean },
-  ): Promise<string> {
-    const desk = this.#desk;
-    const route = desk.route(target);
-    const { timeoutMs = SUBMIT_TIMEOUT_MS, track = true, notification } = options;
-    const id = desk.nextId(false);
-    const text = desk.encode({
-      id,
-      method: route.method,
-      params,
-      deadline: desk.deadlineIn(timeoutMs),
-      notification,
-      track: track && !notification,
-      traceparent: trace.getActiveSpan() === undefined ? undefined : currentTraceparent(),
-    });
-    await desk.deliver(route.list, text, desk.requestTtl(timeoutMs));
-    return desk.dialect.ticket(route.method, id);
+    more: {
+      readonly options?: StreamOptions | undefined;
+      readonly outgoing?: AsyncIterable<unknown>;
+    },
+  ): AsyncGenerator<unknown> {
+    const { path } = await this.#opened();
+    yield* path.stream(path.router.route(target), params, more);
   }
-}
-
-function parseAnswer(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
-  } catch {
-    // told below, together with JSON that is no object
-  }
-  throw new RpcError("PARSE_ERROR", `not an answer: ${text.slice(0, 80)}`);
 }

@@ -1,12 +1,15 @@
 /**
- * What stands between a caller and the wire when it is asked for: circuit breaker, bulkhead, and
- * retries of idempotent calls inside the deadline.
+ * What stands between a caller and the wire when it is asked for: circuit breaker, bulkhead, and retries
+ * of idempotent calls inside the deadline. A call that a worker refused before its handler started is
+ * sent again in any case.
  */
 import { backoffDelay, RopewayError } from "@ropeway/core";
-import { sleep } from "@ropeway/core/internal";
-import type { CallOptions, ClientOptions } from "../options.ts";
-import { Breaker } from "./breaker.ts";
+import { CancelledError } from "../errors.ts";
+import type { ClientOptions } from "../options.ts";
+import { Recent } from "../recent.ts";
+import { Breaker, type BreakerState, type Outcome } from "./breaker.ts";
 import { Bulkhead } from "./bulkhead.ts";
+import { pause } from "./cancellation.ts";
 import { RetryBudget } from "./retry-budget.ts";
 import type { Route } from "./route.ts";
 
@@ -14,32 +17,47 @@ import type { Route } from "./route.ts";
 const RETRYABLE = new Set([
   "DEADLINE_EXCEEDED",
   "UNAVAILABLE",
+  "OVERLOADED",
   "SERVER_CLOSING",
   "SESSION_LOST",
   "CONNECTION_LOST",
   "NOT_CONNECTED",
 ]);
+/** Errors that say that the service, or the way to it, is not well. */
+const UNHEALTHY = new Set([...RETRYABLE, "HANDLER_FAILED", "INTERNAL", "STREAM_BROKEN"]);
 /** Errors that say nothing about the health of the service. */
-const CALLERS_FAULT = new Set([
-  "INVALID_PARAMS",
-  "METHOD_NOT_FOUND",
-  "INVALID_REQUEST",
-  "CANCELLED",
-]);
+const NEUTRAL = new Set(["CANCELLED", "CLOSED", "ABORTED"]);
 const RETRY_BACKOFF = { baseMs: 20, maxMs: 1_000, jitter: 0.4 };
+const REFUSED_PAUSE_MS = 100;
+const SERVICES_AT_MOST = 1_000;
 
-/** One sending, which may take so long. */
-export type Attempt = (timeoutMs: number) => Promise<unknown>;
+/** One sending, which may take `timeoutMs`. */
+export type Attempt<T> = (timeoutMs: number) => Promise<T>;
 
-/** See the top of the file; one per client. */
+/** What a guard must know about a call. */
+export interface GuardedCall {
+  readonly timeoutMs: number;
+  readonly idempotent: boolean;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** The protection of one client's calls. */
 export class Guard {
   readonly #options: Required<ClientOptions>;
-  readonly #breakers = new Map<string, Breaker>();
-  readonly #bulkheads = new Map<string, Bulkhead>();
+  readonly #breakers = new Recent<string, Breaker>(SERVICES_AT_MOST);
+  readonly #bulkheads = new Recent<string, Bulkhead>(SERVICES_AT_MOST);
   readonly #budget = new RetryBudget();
+  readonly #onBreaker: (service: string, state: BreakerState) => void;
 
-  constructor(options: Required<ClientOptions>) {
+  constructor(
+    options: Required<ClientOptions>,
+    onBreaker: (service: string, state: BreakerState) => void,
+  ) {
     this.#options = options;
+    this.#onBreaker = onBreaker;
+    // Refused here, before the first call.
+    if (options.breaker !== undefined) new Breaker("", options.breaker);
+    if (options.bulkhead !== undefined) new Bulkhead("", options.bulkhead);
   }
 
   /** Whether calls have to come through here at all. */
@@ -47,59 +65,89 @@ export class Guard {
     return this.#options.breaker !== undefined || this.#options.bulkhead !== undefined;
   }
 
-  async run(route: Route, options: CallOptions, attempt: Attempt): Promise<unknown> {
-    const { service } = route;
-    const breaker = this.#of(this.#breakers, service, () => {
-      const given = this.#options.breaker;
-      return given === undefined ? undefined : new Breaker(service, given);
-    });
-    const bulkhead = this.#of(this.#bulkheads, service, () => {
-      const given = this.#options.bulkhead;
-      return given === undefined ? undefined : new Bulkhead(service, given);
-    });
-    breaker?.enter();
-    await bulkhead?.enter(options.signal);
+  /** Runs a call under breaker and bulkhead, with retries if it is idempotent. */
+  async run<T>(route: Route, call: GuardedCall, attempt: Attempt<T>): Promise<T> {
+    const until = performance.now() + call.timeoutMs;
+    const leave = await this.enter(route, call);
     try {
-      const result = await this.#attempts(options, attempt);
-      breaker?.leave(false);
+      const result = await this.#attempts({ ...call, until }, attempt);
+      leave(undefined);
       return result;
     } catch (error) {
-      breaker?.leave(!CALLERS_FAULT.has(codeOf(error)));
+      leave(error);
       throw error;
-    } finally {
-      bulkhead?.leave();
     }
   }
 
-  async #attempts(options: CallOptions, attempt: Attempt): Promise<unknown> {
+  /** Waits for a place; returns what has to be called, with the error if there was one, at the end. */
+  async enter(route: Route, call: GuardedCall): Promise<(error: unknown) => void> {
+    const { service } = route;
+    const { breaker: ofBreaker, bulkhead: ofBulkhead } = this.#options;
+    const breaker =
+      ofBreaker && this.#breakers.obtain(service, () => new Breaker(service, ofBreaker));
+    const bulkhead =
+      ofBulkhead && this.#bulkheads.obtain(service, () => new Bulkhead(service, ofBulkhead));
+    const permit = breaker?.enter();
+    const record = (error: unknown) => {
+      if (breaker === undefined || permit === undefined) return;
+      const before = breaker.state;
+      breaker.leave(permit, outcomeOf(error));
+      if (breaker.state !== before) this.#onBreaker(service, breaker.state);
+    };
+    try {
+      await bulkhead?.enter(call);
+    } catch (error) {
+      record(new CancelledError("a call that was not sent")); // it says nothing about the service
+      throw error;
+    }
+    return (error) => {
+      bulkhead?.leave();
+      record(error);
+    };
+  }
+
+  /** Whether a failed attempt may be made again at all. */
+  mayRetry(error: unknown, idempotent: boolean): boolean {
+    return (
+      isUnbegun(error) || (idempotent && RETRYABLE.has(codeOf(error)) && this.#budget.failed())
+    );
+  }
+
+  async #attempts<T>(
+    call: GuardedCall & { readonly until: number },
+    attempt: Attempt<T>,
+  ): Promise<T> {
     const { attempts, attemptTimeoutMs } = this.#options;
-    const timeoutMs = options.timeoutMs ?? this.#options.timeoutMs;
-    if (options.idempotent !== true || attempts === 1) return attempt(timeoutMs);
-    const until = performance.now() + timeoutMs;
-    for (let number = 1; ; number++) {
-      const left = until - performance.now();
-      const share = attemptTimeoutMs ?? Math.max(left / (attempts - number + 1), 1);
+    const { until, idempotent, signal } = call;
+    for (let number = 1; ; ) {
+      const left = Math.max(1, until - performance.now());
+      const bounded = idempotent && number < attempts && attemptTimeoutMs !== undefined;
       try {
-        const result = await attempt(number === attempts ? left : Math.min(share, left));
+        const result = await attempt(bounded ? Math.min(attemptTimeoutMs, left) : left);
         this.#budget.succeeded();
         return result;
       } catch (error) {
-        const mayRetry = RETRYABLE.has(codeOf(error)) && this.#budget.failed();
-        const pause = backoffDelay(number, RETRY_BACKOFF);
-        if (!mayRetry || number >= attempts || performance.now() + pause >= until) throw error;
-        await sleep(pause, options.signal);
+        const unbegun = isUnbegun(error);
+        const delay = unbegun ? REFUSED_PAUSE_MS : backoffDelay(number, RETRY_BACKOFF);
+        if (!unbegun) number += 1;
+        const tooMany = number > attempts || performance.now() + delay >= until;
+        if (tooMany || !this.mayRetry(error, idempotent)) throw error;
+        await pause(delay, signal);
       }
     }
   }
+}
 
-  #of<T>(all: Map<string, T>, service: string, make: () => T | undefined): T | undefined {
-    let found = all.get(service);
-    if (found === undefined) {
-      found = make();
-      if (found !== undefined) all.set(service, found);
-    }
-    return found;
-  }
+/** Whether a worker refused the call before its handler started, because it had lost the session. */
+function isUnbegun(error: unknown): boolean {
+  return codeOf(error) === "SESSION_LOST" && (error as RopewayError).details.begun === false;
+}
+
+function outcomeOf(error: unknown): Outcome {
+  if (error === undefined) return "succeeded";
+  const code = codeOf(error);
+  if (NEUTRAL.has(code)) return "unknown";
+  return UNHEALTHY.has(code) ? "failed" : "succeeded";
 }
 
 function codeOf(error: unknown): string {

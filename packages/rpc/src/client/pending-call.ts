@@ -1,30 +1,48 @@
-/** A call that waits for its answer, or for its deadline, whichever comes first. */
-
+/** A call that waits for its response, or for its deadline, whichever comes first. */
 import { WheelEntry } from "../timer-wheel.ts";
-import type { IncomingAnswer, Progress } from "../wire/dialect.ts";
+import type { IncomingResponse, Progress } from "../wire/dialect.ts";
 import type { Route } from "./route.ts";
 
-/** Whoever answers for what comes in under an id. */
+/** Who gets the messages that come in under an id. */
 export interface Receiver {
   readonly id: string;
-  /** The counter in its id; 0 for the receivers to read it. */
+  /** The counter in its id; 0 for the table to read it. */
   number: number;
   readonly route: Route;
+  /** When it was sent; by performance.now(). */
+  readonly sentAt: number;
+  /** When its documented key is read although its response should come in the reply list. */
+  nextPollAt: number;
+  /** Whether it can still be answered under its documented key, and nobody watches that. */
+  readonly polled: boolean;
   /** A message of the reply list, parsed; `at` is when it came. */
   receive(message: Readonly<Record<string, unknown>>, at: number): void;
   /** Nothing will come any more. */
   fail(error: unknown): void;
-  /** Messages popped for us may have been lost. */
-  onGap(): void;
+  /** Its push had an unknown outcome. */
+  onUnsure(error: unknown): void;
+  /** Messages popped for it may have been lost; whether the worker has to be asked for them again. */
+  onGap(): boolean;
 }
 
 /** What a pending call needs from its client. */
 export interface PendingHost {
   answered(call: PendingCall): void;
   expired(call: PendingCall): void;
-  decode(message: Readonly<Record<string, unknown>>): IncomingAnswer | undefined;
+  decode(message: Readonly<Record<string, unknown>>): IncomingResponse | undefined;
   failure(error: unknown): unknown;
   progress(message: Readonly<Record<string, unknown>>): Progress;
+}
+
+/** What only some calls have. */
+export interface PendingExtras {
+  /** Its push is made again if the outcome is unknown: an unknown outcome is a failure. */
+  readonly failsOnLoss?: boolean;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+  /** Whether its documented keys are watched. */
+  watched?: boolean;
+  /** Called once, when the call is answered, expired or cancelled. */
+  onSettled?: () => void;
 }
 
 /** Shared by all calls without any extras, and therefore never written to. */
@@ -38,9 +56,7 @@ export class PendingCall extends WheelEntry implements Receiver {
   readonly route: Route;
   readonly sentAt: number = performance.now();
   timeoutMs = 0;
-  /** When its documented key is looked at although its answer should come in the reply list. */
-  nextLookAt = 0;
-  /** What most calls do not have. */
+  nextPollAt = 0;
   extras: PendingExtras = PLAIN;
   readonly #host: PendingHost;
   #resolve: (value: unknown) => void = IGNORE;
@@ -53,6 +69,10 @@ export class PendingCall extends WheelEntry implements Receiver {
     this.id = id;
   }
 
+  get polled(): boolean {
+    return this.extras.watched !== true;
+  }
+
   /** How the call's promise is settled. */
   settles(resolve: (value: unknown) => void, reject: (reason: unknown) => void): void {
     this.#resolve = resolve;
@@ -61,16 +81,18 @@ export class PendingCall extends WheelEntry implements Receiver {
 
   receive(message: Readonly<Record<string, unknown>>, at: number): void {
     if (message.progress !== undefined) {
-      this.extras.onProgress?.(this.#host.progress(message.progress as Record<string, unknown>));
+      const report = message.progress as Record<string, unknown>;
+      // The last one only says that there is no more.
+      if (report.end !== true) this.extras.onProgress?.(this.#host.progress(report));
       return;
     }
-    const answer = this.#host.decode(message);
-    if (answer === undefined) return; // something this version does not know
+    const response = this.#host.decode(message);
+    if (response === undefined) return; // something this version does not know
     this.#host.answered(this);
-    const failed = answer.error !== undefined;
+    const failed = response.error !== undefined;
     this.route.record(at - this.sentAt, failed);
-    if (failed) this.#reject(this.#host.failure(answer.error));
-    else this.#resolve(answer.result);
+    if (failed) this.#reject(this.#host.failure(response.error));
+    else this.#resolve(response.result);
   }
 
   fail(error: unknown): void {
@@ -79,24 +101,16 @@ export class PendingCall extends WheelEntry implements Receiver {
     this.#reject(error);
   }
 
-  onGap(): void {}
+  onUnsure(error: unknown): void {
+    // It may have arrived, and then its response will come; its deadline decides if not.
+    if (this.extras.failsOnLoss === true) this.fail(error);
+  }
+
+  onGap(): boolean {
+    return this.polled;
+  }
 
   override due(): void {
     this.#host.expired(this);
   }
-}
-
-/** What only some calls have. */
-export interface PendingExtras {
-  /** Its text, to take it out of the queue again. */
-  text?: string;
-  /** The list it waits in, if that is not the route's. */
-  list?: string;
-  /** A sending whose outcome is unknown counts as failed. */
-  failsOnLoss?: boolean;
-  /** The documented keys it is watched under. */
-  responseKey?: string;
-  progressKey?: string;
-  onSettled?: () => void;
-  onProgress?: ((progress: Progress) => void) | undefined;
 }

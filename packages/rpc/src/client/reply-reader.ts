@@ -1,5 +1,5 @@
 /**
- * Everything a client process waits for, on one blocking connection: its reply list, where answers of
+ * Everything a client process waits for, on one blocking connection: its reply list, where responses of
  * our own workers come by the hundred, and any number of single keys (response, process), where those
  * of documented workers come one by one.
  *
@@ -11,28 +11,29 @@
  *          |          +-- a key is added: CLIENT UNBLOCK, arm again
  *          +-- lost: reconnect; onGap says that something popped may have died with the socket
  */
-import { isReply, type Redis } from "@ropeway/core";
+import { isReply, type Redis, WrongKeyTypeError } from "@ropeway/core";
 import { type BlockingConnection, Loop } from "@ropeway/core/internal";
-import { WrongKeyTypeError } from "../errors.ts";
+import type { CallStore } from "../store/call-store.ts";
 import { ListPopper, leaves, type Popped } from "../store/list-popper.ts";
 import type { PushBuffer } from "../store/push-buffer.ts";
-import { collect } from "../store/scripts.ts";
 import type { Dialect } from "../wire/dialect.ts";
 
-/** What an inbox is given. */
+/** What a reply reader is given. */
 export interface ReplyReaderOptions {
   readonly redis: Redis;
   readonly dialect: Dialect;
+  readonly store: CallStore;
   readonly replyList: string;
-  /** Where what the answers cause is gathered. */
+  /** Where the messages that the responses cause are gathered. */
   readonly pushes: PushBuffer;
   /** Whether BLMPOP may be used. */
   readonly modern: boolean;
   onReplies(texts: readonly string[]): void;
   onGap(): void;
+  onError(error: unknown): void;
 }
 
-/** Whoever waits for the elements of one key. */
+/** Who gets the elements of one key. */
 export interface KeyListener {
   receive(text: string): void;
   /** The key holds another type than a list: nothing will ever come. */
@@ -42,9 +43,8 @@ export interface KeyListener {
 const BLOCK_MS = 5_000;
 const PER_POP = 512;
 const PER_COLLECT = 1_000;
-const PUT_BACK_SECONDS = "120";
 
-/** See the top of the file. */
+/** Pops the responses of one client and hands them out. */
 export class ReplyReader {
   readonly #options: ReplyReaderOptions;
   readonly #loop: Loop;
@@ -54,7 +54,6 @@ export class ReplyReader {
   #waiting = false;
   #armed: ReadonlySet<string> = new Set();
   #rearmScheduled = false;
-  readonly #released = new Set<string>();
   #gap = false;
 
   constructor(options: ReplyReaderOptions) {
@@ -63,7 +62,7 @@ export class ReplyReader {
       tick: (signal) => this.#tick(signal),
       onError: (error) => {
         this.#gap = true;
-        options.redis.logger.warn({ err: error }, "cannot collect answers yet");
+        options.onError(error);
       },
       backoff: { baseMs: 10, maxMs: 500 },
     });
@@ -89,20 +88,6 @@ export class ReplyReader {
   /** Stops; what comes later is thrown away, because nobody can want it any more. */
   unwatch(key: string): void {
     this.#watched.delete(key);
-  }
-
-  /** Stops; what comes later stays for others, even if a pop under way still gets it. */
-  release(key: string): void {
-    this.#watched.delete(key);
-    this.#released.add(key);
-    if (this.#waiting && this.#armed.has(key)) this.#connection?.interrupt();
-  }
-
-  /** Looks under these keys once, now. */
-  async look(keys: readonly string[]): Promise<readonly [string, readonly string[]][]> {
-    const { redis, dialect } = this.#options;
-    const verb = dialect.popSide === "RIGHT" ? "RPOP" : "LPOP";
-    return redis.run(collect, keys, [verb, PER_POP]);
   }
 
   async close(): Promise<void> {
@@ -132,7 +117,6 @@ export class ReplyReader {
       await this.#collectWatched();
     }
     if (signal.aborted) return null;
-    this.#released.clear(); // from here on they are popped by nobody here
     const lists = [this.#options.replyList, ...this.#watched.keys()];
     this.#armed = this.#watched.size > 0 ? new Set(lists) : NOTHING;
     this.#waiting = true;
@@ -164,36 +148,19 @@ export class ReplyReader {
   async #collectWatched(): Promise<void> {
     const keys = [...this.#watched.keys()];
     for (let at = 0; at < keys.length; at += PER_COLLECT) {
-      const found = await this.look(keys.slice(at, at + PER_COLLECT));
+      const found = await this.#options.store.collect(keys.slice(at, at + PER_COLLECT));
       for (const [key, texts] of found) this.#deliver(key, texts);
     }
   }
 
   #deliver(key: string, texts: readonly string[]): void {
     const listener = this.#watched.get(key);
-    if (listener === undefined && this.#released.has(key)) this.#putBack(key, texts);
     for (const text of texts) listener?.receive(text);
-  }
-
-  #putBack(key: string, texts: readonly string[]): void {
-    const { redis, dialect } = this.#options;
-    const push = dialect.popSide === "RIGHT" ? "RPUSH" : "LPUSH"; // where they came from
-    const back = Promise.all([
-      redis.send([push, key, ...[...texts].reverse()], { key }),
-      redis.send(["EXPIRE", key, PUT_BACK_SECONDS], { key, repeatable: true }),
-    ]);
-    back.catch((error) => redis.logger.error({ err: error, key }, "cannot put an answer back"));
   }
 
   /** One key of another type makes the whole pop fail: its listener is told, the others go on. */
   async #refuseWrongKeys(cause: unknown): Promise<void> {
-    const { redis } = this.#options;
-    const keys = [...this.#watched.keys()];
-    const types = await Promise.all(
-      keys.map((key) => redis.send<string>(["TYPE", key], { key, repeatable: true })),
-    );
-    for (const [i, key] of keys.entries()) {
-      if (types[i] === "list" || types[i] === "none") continue;
+    for (const key of await this.#options.store.wrongTypes([...this.#watched.keys()])) {
       const listener = this.#watched.get(key);
       this.#watched.delete(key);
       listener?.refuse(new WrongKeyTypeError(key, cause));

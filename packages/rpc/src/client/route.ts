@@ -1,49 +1,46 @@
-/** Where the calls of one method go, and how they fared: found once per method, then used by all. */
-
-import { InvalidNameError } from "../errors.ts";
+/** Where the calls of one method go, and how long they took: found once per method, used by all. */
 import { Histogram } from "../telemetry/histogram.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import type { Dialect } from "../wire/dialect.ts";
+import type { Dialect, Target } from "../wire/dialect.ts";
 
-/** See the top of the file. */
-export class Route {
+/** What a route is made from. */
+export interface RouteHost {
+  readonly dialect: Dialect;
+  readonly metrics: Metrics;
+  readonly replyList: string;
+  /** The timeout of calls that do not say one. */
+  readonly timeoutMs: number;
+}
+
+/** The way to one method of one service. */
+export class Route implements Target {
   readonly service: string;
   readonly method: string;
+  /** "user.add_user", for messages and statistics. */
+  readonly name: string;
   /** The request list. */
   readonly list: string;
   readonly stats: Histogram = new Histogram();
-  /** See Dialect.plainMiddle; found by the desk, which knows the reply list. */
-  plainMiddle: string | undefined;
+  /** See Dialect.plainMiddle, for calls with the default timeout. */
+  readonly plainMiddle: string | undefined;
   readonly #metrics: Metrics;
   readonly #ok: Record<string, string>;
   readonly #failed: Record<string, string>;
 
-  constructor(dialect: Dialect, metrics: Metrics, name: { service: string; method: string }) {
-    const { service, method } = name;
-    if (method === "") throw new InvalidNameError(method);
+  constructor(host: RouteHost, { service, method }: Target) {
+    const { dialect, metrics, replyList, timeoutMs } = host;
     this.service = service;
     this.method = method;
+    this.name = service === "" ? method : `${service}.${method}`;
     this.list = dialect.keys.request(service, method);
+    this.plainMiddle = dialect.plainMiddle(method, replyList, timeoutMs);
     this.#metrics = metrics;
     this.#ok = { service, method, outcome: "ok" };
     this.#failed = { service, method, outcome: "error" };
-  }
-
-  /** "user.add_user", for messages. */
-  get name(): string {
-    return this.service === "" ? this.method : `${this.service}.${this.method}`;
   }
 
   record(ms: number, failed: boolean): void {
     this.stats.record(ms, failed);
     this.#metrics.duration(ms, failed ? this.#failed : this.#ok);
   }
-}
-
-/** "user.add_user" is method add_user of service user; the kw wire has functions only. */
-export function splitTarget(dialect: Dialect, target: string): { service: string; method: string } {
-  if (dialect.name === "kw") return { service: "", method: target };
-  const at = target.lastIndexOf(".");
-  if (at <= 0) throw new InvalidNameError(target);
-  return { service: target.slice(0, at), method: target.slice(at + 1) };
 }

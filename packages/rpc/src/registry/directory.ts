@@ -1,63 +1,80 @@
 /**
- * Who serves what, as a client knows it: the works keys, read through an index that our workers keep,
- * plus a bounded SCAN now and then for workers written to the documented keys alone.
+ * Who serves what, as a client knows it: the works keys, read through the index that workers of ours keep.
+ * Workers that follow only the documented keys are in no index. A call finds out about them by where the
+ * response came, and discovery by a SCAN, made at most every half minute for the whole namespace.
  *
- * Answers go to a shared reply list only if every live worker of the service says that it can
+ * Responses go to a shared reply list only if every live worker of the service supports that
  * (`caps: ["rt"]`); before anything is known, and for everyone else, the documented keys are used.
  */
-import { isReply, type Redis } from "@ropeway/core";
-import { WrongKeyTypeError } from "../errors.ts";
-import type { CallKeys, JsonRpcKeys } from "../keys.ts";
+import type { Redis } from "@ropeway/core";
+import type { SessionKeys } from "../keys.ts";
+import { Recent } from "../recent.ts";
+import { RegistryStore } from "../store/registry-store.ts";
 import type { MethodStats } from "../telemetry/histogram.ts";
+import type { Dialect } from "../wire/dialect.ts";
 
 /** A live worker of a service. */
 export interface WorkerInfo {
   readonly service: string;
   readonly node: string;
-  /** What it can: "rt" answers into reply lists, "st" streams. Empty for programs of others. */
+  /** "rt" responds into reply lists, "st" streams. Empty for other programs. */
   readonly caps: readonly string[];
   /** Its control list, if it has one. */
   readonly ctl?: string | undefined;
+  /** Its session group. */
+  readonly group?: string | undefined;
   readonly version?: string | undefined;
   readonly host?: string | undefined;
   readonly pid?: number | undefined;
-  /** ms since 1970. */
+  /** When it started, in milliseconds since the epoch. */
   readonly since?: number | undefined;
   readonly concurrency?: number | undefined;
-  /** Calls it ran at its last heartbeat. */
+  /** Calls that it ran at its last heartbeat. */
   readonly running?: number | undefined;
   readonly methods?: Readonly<Record<string, MethodStats>> | undefined;
 }
 
+/** A live node of a session group. */
+export interface GroupNode {
+  readonly node: string;
+  /** Calls that it ran at its last heartbeat. */
+  readonly running: number;
+  /** The services it serves; undefined if it does not say. */
+  readonly services: readonly string[] | undefined;
+}
+
 interface Known {
   workers: readonly WorkerInfo[];
-  foreign: readonly string[];
   readAt: number;
-  scannedAt: number;
   reading: Promise<readonly WorkerInfo[]> | undefined;
-  /** Until when a worker that answered under a documented key counts as alive. */
+  /** Until when a worker that responded under a documented key counts as alive. */
   plainUntil: number;
 }
 
 const REFRESH_MS = 2_000;
 const SCAN_EVERY_MS = 30_000;
 const PLAIN_FOR_MS = 60_000;
-/** A larger database is not scanned: what a worker of others answers is then found a little later. */
-const SCAN_AT_MOST = 200_000;
-const SCAN_STEP = "1000";
+const SERVICES_AT_MOST = 1_000;
+const NEVER = Number.NEGATIVE_INFINITY;
 
-/** See the top of the file. */
+/** What a client knows about live workers. */
 export class Directory {
   readonly #redis: Redis;
-  readonly #keys: CallKeys;
-  readonly #known = new Map<string, Known>();
+  readonly #store: RegistryStore;
+  readonly #dialect: Dialect;
+  readonly #known = new Recent<string, Known>(SERVICES_AT_MOST);
+  readonly #scans = new Recent<
+    string,
+    { readonly keys: Promise<readonly string[]>; readonly at: number }
+  >(100);
 
-  constructor(redis: Redis, keys: CallKeys) {
+  constructor(redis: Redis, dialect: Dialect) {
     this.#redis = redis;
-    this.#keys = keys;
+    this.#store = new RegistryStore(redis);
+    this.#dialect = dialect;
   }
 
-  /** Whether every live worker of the service answers into reply lists; refreshed in the background. */
+  /** Whether every live worker of the service responds into reply lists; refreshed in the background. */
   allUseReplyLists(service: string): boolean {
     const known = this.#of(service);
     const now = performance.now();
@@ -70,12 +87,12 @@ export class Directory {
     return known.workers.every((worker) => worker.caps.includes("rt"));
   }
 
-  /** Notes that an answer of this service came under a documented key. */
+  /** Records that a response of this service came under a documented key. */
   notePlainWorker(service: string): void {
     this.#of(service).plainUntil = performance.now() + PLAIN_FOR_MS;
   }
 
-  /** The live workers, at most `maxAgeMs` old. */
+  /** The live workers of ours, at most `maxAgeMs` old. "" means all services (of the kw wire). */
   workers(service: string, maxAgeMs: number = 0): Promise<readonly WorkerInfo[]> {
     const known = this.#of(service);
     if (performance.now() - known.readAt < maxAgeMs) return Promise.resolve(known.workers);
@@ -85,104 +102,111 @@ export class Directory {
     return known.reading;
   }
 
-  /** The live nodes of a session group, and how much each had to do at its last heartbeat. */
-  async groupNodes(
-    keys: JsonRpcKeys,
-    group: string,
-  ): Promise<readonly { readonly node: string; readonly running: number }[]> {
-    const index = keys.groupIndex(group);
-    const known = this.#of(index);
-    const nodes = await this.#ask<string[]>(index, ["ZRANGE", index, "0", "-1"]);
+  /** The live workers of all programs. */
+  async allWorkers(service: string): Promise<readonly WorkerInfo[]> {
+    const [ours, found] = await Promise.all([this.workers(service), this.#foreign(service)]);
+    const nodes = new Set(ours.map(({ node }) => node));
+    return [...ours, ...found.filter(({ node }) => !nodes.has(node))];
+  }
+
+  /** Whether anybody serves the service, as far as it is known. */
+  async isServed(service: string): Promise<boolean> {
+    if ((await this.workers(service, 500)).length > 0) return true;
+    if (performance.now() < this.#of(service).plainUntil) return true;
+    return (await this.#foreign(service)).length > 0;
+  }
+
+  /** The live nodes of a session group. */
+  async groupNodes(keys: SessionKeys, group: string): Promise<readonly GroupNode[]> {
+    const nodes = await this.#store.nodes(keys.groupIndex(group));
     const found = new Set(nodes.map((node) => keys.group(group, node)));
-    if (performance.now() - known.scannedAt > SCAN_EVERY_MS || found.size === 0) {
-      known.foreign = await this.#scan(keys.groupPattern(group));
-      known.scannedAt = performance.now();
+    if (found.size === 0) {
+      for (const key of await this.#scan(keys.groupPattern(group))) found.add(key);
     }
-    for (const key of known.foreign) found.add(key);
-    const members = await this.#describe("", [...found]);
-    return members.map(({ node, running = 0 }) => ({ node, running }));
+    const values = await this.#store.values([...found]);
+    return [...found].flatMap((key, i) => {
+      const value = values[i];
+      return value === null || value === undefined ? [] : [readNode(key, value)];
+    });
+  }
+
+  /** Connections of callers and workers; undefined if the user may not see them. */
+  connections(): Promise<{ readonly callers: number; readonly workers: number } | undefined> {
+    return this.#store.connections();
   }
 
   async #read(service: string, known: Known): Promise<readonly WorkerInfo[]> {
-    const keys = new Set<string>();
-    const index = service === "" ? undefined : this.#keys.worksIndex(service);
-    if (index !== undefined) {
-      const nodes = await this.#ask<string[]>(index, ["ZRANGE", index, "0", "-1"]);
-      for (const node of nodes) keys.add(this.#keys.works(service, node));
-    }
-    if (performance.now() - known.scannedAt > SCAN_EVERY_MS) {
-      known.foreign = await this.#scan(this.#keys.worksPattern(service));
-      known.scannedAt = performance.now();
-    }
-    for (const key of known.foreign) keys.add(key);
-    known.workers = await this.#describe(service, [...keys]);
+    const { keys, registry } = this.#dialect;
+    const services = service === "" ? await this.#store.services(registry.services()) : [service];
+    const names = await Promise.all(
+      services.map(async (name) => {
+        const nodes = await this.#store.nodes(keys.worksIndex(name));
+        return nodes.map((node) => ({ service: name, node, key: keys.works(name, node) }));
+      }),
+    );
+    known.workers = await this.#describe(names.flat());
     known.readAt = performance.now();
     return known.workers;
   }
 
-  async #describe(service: string, keys: readonly string[]): Promise<readonly WorkerInfo[]> {
-    const [first] = keys;
-    if (first === undefined) return [];
-    const values = await this.#ask<(string | null)[]>(first, ["MGET", ...keys]);
-    return keys.flatMap((key, i) => {
+  async #foreign(service: string): Promise<readonly WorkerInfo[]> {
+    const { keys } = this.#dialect;
+    const names = (await this.#scan(keys.worksPattern())).flatMap((key) => {
+      const name = keys.readWorks(key);
+      const wanted = name !== undefined && (service === "" || name.service === service);
+      return wanted ? [{ ...name, key }] : [];
+    });
+    return this.#describe(names);
+  }
+
+  async #describe(
+    names: readonly { readonly service: string; readonly node: string; readonly key: string }[],
+  ): Promise<readonly WorkerInfo[]> {
+    const values = await this.#store.values(names.map(({ key }) => key));
+    return names.flatMap(({ service, node }, i) => {
       const value = values[i];
-      return value === null || value === undefined ? [] : [readWorker(service, key, value)];
+      if (value === null || value === undefined) return [];
+      const told = readObject(value) as Partial<WorkerInfo>;
+      const caps = Array.isArray(told.caps) ? told.caps.map(String) : [];
+      return [{ ...told, service, node, caps }];
     });
   }
 
-  async #scan(pattern: string): Promise<string[]> {
-    if (Number(await this.#ask(pattern, ["DBSIZE"])) > SCAN_AT_MOST) return [];
-    const found: string[] = [];
-    let cursor = "0";
-    do {
-      const command = ["SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_STEP];
-      const [next, keys] = await this.#ask<[string, string[]]>(pattern, command);
-      found.push(...keys);
-      cursor = String(next);
-    } while (cursor !== "0");
-    return found;
-  }
-
-  async #ask<T>(key: string, command: readonly string[]): Promise<T> {
-    try {
-      return (await this.#redis.send(command, { key, repeatable: true })) as T;
-    } catch (error) {
-      throw isReply(error, "WRONGTYPE") ? new WrongKeyTypeError(key, error) : error;
-    }
+  #scan(pattern: string): Promise<readonly string[]> {
+    const last = this.#scans.get(pattern);
+    if (last !== undefined && performance.now() - last.at < SCAN_EVERY_MS) return last.keys;
+    const keys = this.#store.scan(pattern);
+    this.#scans.note(pattern, { keys, at: performance.now() });
+    keys.catch(() => this.#scans.forget(pattern));
+    return keys;
   }
 
   #of(service: string): Known {
-    let known = this.#known.get(service);
-    if (known === undefined) {
-      const never = Number.NEGATIVE_INFINITY;
-      known = {
-        workers: [],
-        foreign: [],
-        readAt: never,
-        scannedAt: never,
-        reading: undefined,
-        plainUntil: never,
-      };
-      this.#known.set(service, known);
-    }
-    return known;
+    return this.#known.obtain(service, () => ({
+      workers: [],
+      readAt: NEVER,
+      reading: undefined,
+      plainUntil: NEVER,
+    }));
   }
 }
 
-/** Anything may stand in another program's works key: only a JSON object of ours says something. */
-function readWorker(service: string, key: string, value: string): WorkerInfo {
-  const node =
-    key
-      .replace(/:alive$/, "")
-      .split(":")
-      .at(-1) ?? "";
-  let told: Partial<WorkerInfo> = {};
+function readNode(key: string, value: string): GroupNode {
+  const { running, services } = readObject(value);
+  return {
+    node: key.slice(key.lastIndexOf(":") + 1),
+    running: typeof running === "number" ? running : 0,
+    services: Array.isArray(services) ? services.map(String) : undefined,
+  };
+}
+
+/** Another program may store anything under its key: only a JSON object says something. */
+function readObject(value: string): Record<string, unknown> {
   try {
     const parsed: unknown = JSON.parse(value);
-    if (typeof parsed === "object" && parsed !== null) told = parsed as Partial<WorkerInfo>;
+    if (typeof parsed === "object" && parsed !== null) return parsed as Record<string, unknown>;
   } catch {
-    // not JSON: the worker of another program, of which only the name is known
+    // not JSON: only the name of the worker is known
   }
-  const caps = Array.isArray(told.caps) ? told.caps.map(String) : [];
-  return { ...told, service, node, caps };
+  return {};
 }

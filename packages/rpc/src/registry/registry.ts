@@ -1,60 +1,124 @@
-/** The registry as documented: namespaces, services, and a description of each method. */
-import { isReply, type Redis } from "@ropeway/core";
-import { WrongKeyTypeError } from "../errors.ts";
-import { type JsonRpcKeys, NAMESPACES } from "../keys.ts";
+/**
+ * The registry as documented: namespaces, services, and a description of each method. Workers write it
+ * when they start, and again when their keys were gone (Redis lost its data). Methods that no live worker
+ * serves any more are removed by the next worker that starts.
+ */
+import type { Redis } from "@ropeway/core";
+import { isName } from "../keys.ts";
 import type { ServedService } from "../server/served-service.ts";
 import type { MethodDescription } from "../service/service.ts";
+import { type QueueLengths, RegistryStore, requestLists } from "../store/registry-store.ts";
 import type { Dialect } from "../wire/dialect.ts";
-import { JsonRpcDialect } from "../wire/jsonrpc-dialect.ts";
 import { Directory, type WorkerInfo } from "./directory.ts";
 
 /** A service as discover() shows it. */
-export interface ServiceInfo {
+export interface ServiceInfo extends QueueLengths {
   readonly name: string;
   readonly methods: Readonly<Record<string, Partial<MethodDescription>>>;
   readonly workers: readonly WorkerInfo[];
-  /** Calls that wait for a worker. */
-  readonly waiting: number;
+  /** Calls of sessions that wait for their node. */
+  readonly sessionWaiting: number;
 }
 
-/** Writes what a server serves into the registry; the kw wire has none. */
-export async function register(
-  redis: Redis,
-  dialect: Dialect,
-  ...[ns, services]: [ns: string, services: readonly ServedService[]]
-): Promise<void> {
-  if (!(dialect instanceof JsonRpcDialect)) return;
-  const { keys } = dialect;
-  const commands = [["SADD", NAMESPACES, ns]];
+/** What register() is given. */
+export interface Registration {
+  readonly redis: Redis;
+  readonly dialect: Dialect;
+  readonly ns: string;
+  readonly services: readonly ServedService[];
+}
+
+/** Writes the services of a worker into the registry. Its works keys must be there already. */
+export async function register({ redis, dialect, ns, services }: Registration): Promise<void> {
+  const store = new RegistryStore(redis);
+  const { registry } = dialect;
+  const directory = new Directory(redis, dialect);
+  if (dialect.sessions !== undefined) await store.addNamespace(ns);
   for (const { name, descriptions } of services) {
-    commands.push(["SADD", keys.services(), name]);
-    if (descriptions.length > 0) commands.push(["HSET", keys.description(name), ...descriptions]);
+    const key = registry.description(name);
+    await store.addService(registry.services(), name);
+    await store.describe(key, descriptions);
+    await forgetRemoved(store, directory, { key, name });
   }
-  await Promise.all(commands.map((command) => ask(redis, command)));
+}
+
+/** Removes the methods that no live worker serves. */
+async function forgetRemoved(
+  store: RegistryStore,
+  directory: Directory,
+  service: { readonly key: string; readonly name: string },
+): Promise<void> {
+  // In this order: a worker renews its works key first and then describes its methods, so a method that
+  // is described here by a live worker is in that worker's key when it is read.
+  const described = (await store.descriptions(service.key)).filter((_, i) => i % 2 === 0);
+  const workers = await directory.workers(service.name);
+  if (workers.some(({ methods }) => methods === undefined)) return; // another program's methods
+  const served = new Set(workers.flatMap(({ methods = {} }) => Object.keys(methods)));
+  await store.forget(
+    service.key,
+    described.filter((method) => !served.has(method)),
+  );
 }
 
 /** The namespaces of this Redis. */
 export async function listNamespaces(redis: Redis): Promise<string[]> {
-  return (await ask<string[]>(redis, ["SMEMBERS", NAMESPACES])).sort();
+  return (await new RegistryStore(redis).namespaces()).sort();
 }
 
-/** All services of a namespace, with methods, live workers and queue lengths. */
+/** All services of a namespace or prefix, with methods, live workers and queue lengths. */
 export async function discoverServices(
   redis: Redis,
-  keys: JsonRpcKeys,
-  directory: Directory = new Directory(redis, keys),
+  dialect: Dialect,
+  directory: Directory = new Directory(redis, dialect),
 ): Promise<ServiceInfo[]> {
-  const names = await ask<string[]>(redis, ["SMEMBERS", keys.services()]);
-  const known = names.filter((name) => name !== "" && !/[:/\s]/.test(name));
+  const store = new RegistryStore(redis);
+  const names = (await store.services(dialect.registry.services())).filter(isName).sort();
   return Promise.all(
-    known.sort().map(async (name) => {
-      const [described, waiting, workers] = await Promise.all([
-        ask<string[]>(redis, ["HGETALL", keys.description(name)]),
-        ask<number>(redis, ["LLEN", keys.request(name)]),
-        directory.workers(name),
+    names.map(async (name) => {
+      const described = await store.descriptions(dialect.registry.description(name));
+      const methods = readDescriptions(described);
+      const lists = requestLists(
+        dialect.keys,
+        name,
+        dialect.listPerMethod ? Object.keys(methods) : undefined,
+      );
+      const [workers, sessionWaiting, ...lengths] = await Promise.all([
+        directory.allWorkers(name),
+        sessionLength(store, directory, { dialect, name }),
+        ...lists.map((list) => store.lengths(list)),
       ]);
-      return { name, methods: readDescriptions(described), workers, waiting };
+      return { name, methods, workers, sessionWaiting, ...sum(lengths) };
     }),
+  );
+}
+
+/** The calls that wait for the nodes of all groups that serve a service. */
+async function sessionLength(
+  store: RegistryStore,
+  directory: Directory,
+  service: { readonly dialect: Dialect; readonly name: string },
+): Promise<number> {
+  const { sessions } = service.dialect;
+  if (sessions === undefined) return 0;
+  const workers = await directory.workers(service.name, 1_000);
+  const lengths = await Promise.all(
+    workers.flatMap(({ node, group }) =>
+      group === undefined
+        ? []
+        : [store.length(sessions.sessionRequest(`${group}:${node}`, service.name))],
+    ),
+  );
+  return lengths.reduce((total, length) => total + length, 0);
+}
+
+function sum(lengths: readonly QueueLengths[]): QueueLengths {
+  return lengths.reduce(
+    (total, each) => ({
+      waiting: total.waiting + each.waiting,
+      inFlight: total.inFlight + each.inFlight,
+      dead: total.dead + each.dead,
+    }),
+    { waiting: 0, inFlight: 0, dead: 0 },
   );
 }
 
@@ -76,13 +140,4 @@ function readDescription(text: string): Partial<MethodDescription> {
     // a sentence
   }
   return { doc: text };
-}
-
-async function ask<T>(redis: Redis, command: readonly string[]): Promise<T> {
-  const key = command[1] as string;
-  try {
-    return (await redis.send(command, { key, repeatable: true })) as T;
-  } catch (error) {
-    throw isReply(error, "WRONGTYPE") ? new WrongKeyTypeError(key, error) : error;
-  }
 }

@@ -1,49 +1,56 @@
 /**
- * What a handler knows about the call it runs. Most handlers look at little of it, so everything that
- * costs something (the signal and its timer above all) is made when it is first asked for.
+ * The call that a handler runs, as the handler sees it. Most handlers use little of it, so everything
+ * that costs something (the signal and its timer above all) is made when it is first asked for.
  */
 
 import { CancelledError, DeadlineExceededError } from "../errors.ts";
 import type { CallOptions } from "../options.ts";
 import { type TimerWheel, WheelEntry } from "../timer-wheel.ts";
-import type { IncomingCall } from "../wire/dialect.ts";
+import type { IncomingCall, Metadata } from "../wire/dialect.ts";
 
 /** The session a call belongs to. */
 export interface SessionInfo {
   readonly group: string;
-  /** The caller's name for itself; undefined if it did not say. */
+  /** The name of the session; undefined if the caller did not send it. */
   readonly client: string | undefined;
-  /** This node sees this session for the first time since it was mapped here. */
+  /** Whether this is the first call of the session since it was mapped to this node. */
   readonly isNew: boolean;
-  /** Grows each time the session gets another node: a fencing token. */
+  /** A fencing token: grows each time the session is mapped to a node. */
   readonly epoch: number | undefined;
 }
 
-/** Handed to every handler as its second argument. */
+/** The second argument of every handler. */
 export interface CallContext {
   readonly id: string;
   readonly service: string;
   readonly method: string;
   /** This worker's node name. */
   readonly node: string;
-  /** Aborts when the caller gives up, the deadline passes, the lease is lost or the server closes. */
+  /** The arguments as they came, before validation. */
+  readonly params: unknown;
+  /** The headers that the caller sent. */
+  readonly metadata: Metadata;
+  /** Aborts when the caller cancels, the deadline passes, the lease is lost or the server closes. */
   readonly signal: AbortSignal;
-  /** ms of Redis time; undefined if the caller set none. */
+  /** In milliseconds since the epoch, Redis time; undefined if the caller set none. */
   readonly deadline: number | undefined;
-  /** ms left until the deadline; Infinity without one. */
+  /** Milliseconds left until the deadline; Infinity without one. */
   readonly remainingMs: number;
   readonly session: SessionInfo | undefined;
-  /** Free for middleware to leave things for those behind it. */
+  /** For middleware to pass values to the layers behind it. */
   readonly meta: Record<string, unknown>;
-  /** What a duplex caller sends; empty for other calls. */
+  /** The items that a duplex caller sends; empty for other calls. */
   readonly incoming: AsyncIterable<unknown>;
   /** Reports progress from 0 to 1, if the caller asked for it. */
   progress(percent: number, message?: string): void;
-  /** Calls another service within this call's deadline, cancelled along with it, in the same trace. */
+  /**
+   * Calls another service within this call's deadline. The nested call is cancelled with this one, belongs
+   * to the same trace, and carries the same metadata unless it has its own.
+   */
   call(target: string, params?: unknown, options?: CallOptions): Promise<unknown>;
 }
 
-/** What a context needs from its server. */
+/** What a running call needs from its server. */
 export interface ContextHost {
   readonly node: string;
   readonly wheel: TimerWheel;
@@ -96,6 +103,14 @@ export class RunningCall extends WheelEntry implements CallContext {
     return deadline === undefined ? Number.POSITIVE_INFINITY : deadline - this.#host.now();
   }
 
+  get params(): unknown {
+    return this.request.params;
+  }
+
+  get metadata(): Metadata {
+    return this.request.metadata ?? NO_METADATA;
+  }
+
   get meta(): Record<string, unknown> {
     this.#meta ??= {};
     return this.#meta;
@@ -113,7 +128,7 @@ export class RunningCall extends WheelEntry implements CallContext {
     return this.#abort.signal;
   }
 
-  /** Why the call was given up; undefined while it is not. */
+  /** Why the call was aborted; undefined while it is not. */
   get aborted(): unknown {
     return this.#reason;
   }
@@ -130,7 +145,13 @@ export class RunningCall extends WheelEntry implements CallContext {
     const bounded = Number.isFinite(remaining)
       ? { timeoutMs: Math.min(options.timeoutMs ?? remaining, remaining) }
       : {};
-    return this.#host.nested(target, params, { signal: this.signal, ...options, ...bounded });
+    const { metadata } = this.request;
+    return this.#host.nested(target, params, {
+      signal: this.signal,
+      metadata,
+      ...options,
+      ...bounded,
+    });
   }
 
   /** Aborts the handler's signal. */
@@ -149,6 +170,8 @@ export class RunningCall extends WheelEntry implements CallContext {
     if (this.after !== undefined) this.#host.wheel.clear(this);
   }
 }
+
+const NO_METADATA: Metadata = Object.freeze({});
 
 const NOTHING: AsyncIterable<unknown> = {
   async *[Symbol.asyncIterator]() {},

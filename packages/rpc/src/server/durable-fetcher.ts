@@ -5,138 +5,132 @@
  *         ^                                  |
  *         +---------- reclaim ---------------+   its lease (renewed with each heartbeat) has ended
  *
- * A call is at every instant in exactly one of the two lists until its answer is written.
+ * A call is at every instant in exactly one of the two lists until its response is written. A worker
+ * fetches only what it has slots for. Several lists share the slots: when two of them get a call for the
+ * last slot at the same moment, one of these waits here, under its lease.
  */
 import type { Redis } from "@ropeway/core";
-import { type BlockingConnection, Loop } from "@ropeway/core/internal";
-import { attempts, dead, inFlight, leases } from "../keys.ts";
-import { reclaim, settle, take } from "../store/scripts.ts";
-import type { Dialect } from "../wire/dialect.ts";
+import { Loop } from "@ropeway/core/internal";
+import type { DurableResponse, DurableStore } from "../store/durable-store.ts";
+import type { Slots } from "./slots.ts";
 
-/** What a durable is given. */
+/** What a durable fetcher is given. */
 export interface DurableFetcherOptions {
   readonly redis: Redis;
-  readonly dialect: Dialect;
+  readonly store: DurableStore;
   readonly list: string;
-  readonly worker: string;
-  readonly leaseMs: number;
-  readonly maxRuns: number;
-  readonly resultTtlSeconds: number;
-  /** Waits for a free slot and says how many there are. */
-  freeSlots(signal: AbortSignal): Promise<number>;
+  readonly slots: Slots;
+  /** How often dead workers are looked for. */
+  readonly reclaimEveryMs: number;
   /** Redis time in ms. */
   now(): number;
+  /** Whether the worker is paused. */
+  isHeld(): boolean;
   onCall(text: string): void;
+  onReclaimed(worker: string, calls: { readonly back: number; readonly aside: number }): void;
+  onError(error: unknown): void;
 }
 
-const BLOCK_MS = 5_000;
+const BUSY_CHECK_MS = 1_000;
 
-/** See the top of the file. */
+/** The calls of one at-least-once list. */
 export class DurableFetcher {
   readonly #options: DurableFetcherOptions;
-  readonly #inFlight: string;
   readonly #fetcher: Loop;
-  readonly #reaper: Loop;
+  readonly #reclaimer: Loop;
   /** The calls of our in-flight list that this process knows of. */
   readonly #held = new Set<string>();
-  #connection: BlockingConnection | undefined;
   #unsure = true;
 
   constructor(options: DurableFetcherOptions) {
     this.#options = options;
-    this.#inFlight = inFlight(options.list, options.worker);
-    const { logger } = options.redis;
     this.#fetcher = new Loop({
       tick: (signal) => this.#fetch(signal),
       onError: (error) => {
         this.#unsure = true;
-        logger.warn({ err: error, list: options.list }, "cannot fetch calls yet");
+        options.onError(error);
       },
       backoff: { baseMs: 10, maxMs: 1_000 },
     });
-    this.#reaper = new Loop({
-      tick: () => this.#reap(),
-      onError: (error) =>
-        logger.warn({ err: error, list: options.list }, "cannot reclaim calls yet"),
+    this.#reclaimer = new Loop({
+      tick: () => this.#reclaim(),
+      onError: (error) => options.onError(error),
+      backoff: { baseMs: 50, maxMs: options.reclaimEveryMs },
     });
   }
 
   start(): void {
     this.#fetcher.start();
-    this.#reaper.start();
+    this.#reclaimer.start();
   }
 
-  /** Writes the answer (empty for none) and forgets the call; false if another worker has it now. */
-  async settle(call: string, answer: { list: string; text: string }): Promise<boolean> {
-    const { redis, dialect, list, resultTtlSeconds } = this.#options;
-    const keys = [this.#inFlight, attempts(list), answer.list];
-    const args = [call, answer.text, dialect.push, resultTtlSeconds];
+  /** Takes calls again after a pause. */
+  wake(): void {
+    this.#fetcher.wake();
+  }
+
+  /** Writes the response (empty for none) and forgets the call; false if another worker has it now. */
+  async settle(call: string, response: DurableResponse): Promise<boolean> {
     try {
-      return (await redis.run(settle, keys, args)) === 1;
+      return await this.#options.store.settle(call, response);
     } catch (error) {
-      this.#unsure = true; // still in the in-flight list, if Redis has not written the answer
+      this.#unsure = true; // still in the in-flight list, if Redis has not written the response
       throw error;
     } finally {
       this.#held.delete(call);
     }
   }
 
+  /** Leaves a call in flight for the next worker. */
+  abandon(call: string): void {
+    this.#held.delete(call);
+  }
+
   /** Stops fetching. */
   async stop(): Promise<void> {
-    await Promise.all([this.#fetcher.close(), this.#reaper.close()]);
-    await this.#connection?.close();
+    await Promise.all([this.#fetcher.close(), this.#reclaimer.close()]);
+    await this.#options.store.close();
   }
 
   async #fetch(signal: AbortSignal): Promise<number> {
-    const { redis, dialect, list, worker, leaseMs } = this.#options;
-    const free = await this.#options.freeSlots(signal);
-    if (free <= 0) return 0;
-    if (this.#unsure) await this.#recover();
-    this.#connection ??= await redis.blocking("rpc-durable", list);
-    const wait = [
-      "BLMOVE",
-      list,
-      this.#inFlight,
-      dialect.popSide,
-      "LEFT",
-      String(BLOCK_MS / 1_000),
-    ];
-    const first = await this.#connection.send<string>(wait, { blockMs: BLOCK_MS, signal });
+    const { store, slots } = this.#options;
+    if (this.#options.isHeld()) return BUSY_CHECK_MS;
+    if (slots.free === 0) {
+      await slots.freed(BUSY_CHECK_MS);
+      return 0;
+    }
+    if (this.#unsure) await this.#recover(signal);
+    const first = await store.next(signal);
     if (first === null) return 0;
-    this.#hold(first);
-    const keys = [list, this.#inFlight, leases(list)];
-    const args = [worker, leaseMs, free - 1, dialect.popSide];
-    for (const call of await redis.run(take, keys, args)) this.#hold(call);
+    await this.#run(first, signal);
+    const { free } = slots;
+    for (const call of free > 0 ? await store.take(free) : []) await this.#run(call, signal);
     return 0;
   }
 
-  #hold(call: string): void {
+  /** Runs a call as soon as there is a slot; one that has none when the worker closes is left in flight. */
+  async #run(call: string, signal: AbortSignal): Promise<void> {
     this.#held.add(call);
-    this.#options.onCall(call);
+    while (this.#options.slots.free === 0 && !signal.aborted) {
+      await this.#options.slots.freed(BUSY_CHECK_MS);
+    }
+    if (signal.aborted) this.abandon(call);
+    else this.#options.onCall(call);
   }
 
   /** A reply that was lost may have moved calls into our list without our knowing. */
-  async #recover(): Promise<void> {
-    const command = ["LRANGE", this.#inFlight, "0", "-1"];
-    const options = { key: this.#inFlight, repeatable: true };
-    const calls = await this.#options.redis.send<string[]>(command, options);
+  async #recover(signal: AbortSignal): Promise<void> {
+    const calls = await this.#options.store.held();
     this.#unsure = false;
-    for (const call of calls.reverse()) if (!this.#held.has(call)) this.#hold(call);
+    for (const call of calls) if (!this.#held.has(call)) await this.#run(call, signal);
   }
 
-  async #reap(): Promise<number> {
-    const { redis, dialect, list, leaseMs, maxRuns } = this.#options;
-    const set = leases(list);
-    const now = String(Math.floor(this.#options.now()));
-    const command = ["ZRANGEBYSCORE", set, "-inf", now, "LIMIT", "0", "1000"];
-    const ended = await redis.send<string[]>(command, { key: set, repeatable: true });
-    for (const worker of ended) {
-      if (worker === this.#options.worker) continue;
-      const keys = [list, set, inFlight(list, worker), attempts(list), dead(list)];
-      const args = [worker, dialect.popSide, maxRuns];
-      const [back = 0, aside = 0] = await redis.run(reclaim, keys, args);
-      if (back + aside > 0) redis.logger.warn({ list, worker, back, aside }, "calls reclaimed");
+  async #reclaim(): Promise<number> {
+    const { store, now, onReclaimed, reclaimEveryMs } = this.#options;
+    for (const worker of await store.ended(now())) {
+      const calls = await store.reclaim(worker);
+      if (calls.back + calls.aside > 0) onReclaimed(worker, calls);
     }
-    return leaseMs / 3;
+    return reclaimEveryMs;
   }
 }

@@ -1,21 +1,13 @@
 /**
  * Says that a worker lives, what it serves and how it fares: the works keys, the group key and the
- * leases, renewed together by one script; three missed beats mean death.
+ * leases, renewed together by one script; after three missed beats the worker counts as dead.
  *
  * It also knows when this worker must count itself as dead: a process that was stopped for longer than
  * its ttl may find its session mapped to, and its calls run by, another.
  */
 import type { Redis } from "@ropeway/core";
 import { Loop } from "@ropeway/core/internal";
-import { beat, leave } from "../store/scripts.ts";
-
-/** One key that says that this worker lives. */
-export interface SignOfLife {
-  readonly index: string;
-  readonly key: string;
-  /** Its value, made anew for each beat. */
-  value(): string;
-}
+import { type Beat, RegistryStore, type SignOfLife } from "../store/registry-store.ts";
 
 /** What a heartbeat is given. */
 export interface HeartbeatOptions {
@@ -26,77 +18,78 @@ export interface HeartbeatOptions {
   readonly signs: readonly SignOfLife[];
   /** The lease sets of the at-least-once lists. */
   readonly leases: readonly string[];
-  /** Everyone else had counted this worker as dead for a while: its sessions may be elsewhere. */
+  /** The worker counted as dead for a while: its sessions may be elsewhere. */
   onLapsed(): void;
+  /** The worker's keys were gone, or are new: the registry has to be written. */
+  onGone(): Promise<void>;
+  onError(error: unknown): void;
 }
 
 const BEATS_PER_LIFE = 3;
 
-/** See the top of the file. */
+/** The signs of life of one worker. */
 export class Heartbeat {
-  readonly #options: HeartbeatOptions;
-  readonly #loop: Loop;
   readonly ttlMs: number;
+  readonly #options: HeartbeatOptions;
+  readonly #store: RegistryStore;
+  readonly #beat: Beat;
+  readonly #loop: Loop;
   #aliveUntil = 0;
-  /** When everyone else began to count this worker as alive, as far as it is known here. */
+  /** Since when the worker has counted as alive without a break, as far as it is known here. */
   #aliveSince = 0;
+  #unregistered = true;
 
   constructor(options: HeartbeatOptions) {
+    const { redis, node, worker, signs, leases, heartbeatMs } = options;
     this.#options = options;
-    this.ttlMs = Math.ceil(options.heartbeatMs * BEATS_PER_LIFE);
+    this.ttlMs = Math.ceil(heartbeatMs * BEATS_PER_LIFE);
+    this.#store = new RegistryStore(redis);
+    this.#beat = { node, worker, signs, leases, ttlMs: this.ttlMs };
     this.#loop = new Loop({
       tick: async () => {
-        await this.#beat();
-        return options.heartbeatMs;
+        await this.#renew();
+        return heartbeatMs;
       },
-      onError: (error) => options.redis.logger.warn({ err: error }, "cannot renew a worker's keys"),
-      backoff: { baseMs: 50, maxMs: options.heartbeatMs },
+      onError: (error) => options.onError(error),
+      backoff: { baseMs: 50, maxMs: heartbeatMs },
     });
   }
 
   /**
-   * Whether everyone else counts this worker as alive, and has done so without a break since `at`: what
-   * came before a break may be another's by now, even if this worker has come back to life meanwhile.
+   * Whether the worker counts as alive, and has done so without a break since `at`: calls that came before
+   * a break may be another worker's by now, even if this worker has come back to life meanwhile.
    */
   isAliveSince(at: number): boolean {
     return at >= this.#aliveSince && performance.now() < this.#aliveUntil;
   }
 
   async start(): Promise<void> {
-    await this.#beat();
+    await this.#renew();
     this.#loop.start();
   }
 
   /** Stops renewing and removes the keys. */
   async close(): Promise<void> {
     await this.#loop.close();
-    const { redis, signs, leases, node, worker } = this.#options;
-    await redis.run(leave, this.#keys(), [worker, signs.length, ...signs.map(() => node)]);
     this.#aliveUntil = 0;
-    redis.logger.debug({ node, leases: leases.length }, "worker left");
+    await this.#store.leave(this.#beat);
   }
 
-  async #beat(): Promise<void> {
-    const { redis, node, worker, signs } = this.#options;
+  async #renew(): Promise<void> {
     const first = this.#aliveUntil === 0;
-    const lapsed = !first && performance.now() >= this.#aliveUntil;
     const sent = performance.now();
-    const described = signs.flatMap((sign) => [node, sign.value()]);
-    const lost = await redis.run(beat, this.#keys(), [
-      this.ttlMs,
-      worker,
-      signs.length,
-      ...described,
-    ]);
+    const lapsed = !first && sent >= this.#aliveUntil;
+    const { gone, lost } = await this.#store.beat(this.#beat);
+    const dead = lapsed || (!first && gone + lost > 0);
     this.#aliveUntil = sent + this.ttlMs;
-    if (first || lapsed || lost.length > 0) this.#aliveSince = performance.now();
-    if (first || (!lapsed && lost.length === 0)) return;
-    redis.logger.warn({ node, leases: lost.length }, "this worker counted as dead for a while");
-    this.#options.onLapsed();
-  }
-
-  #keys(): string[] {
-    const { signs, leases } = this.#options;
-    return [...signs.flatMap((sign) => [sign.index, sign.key]), ...leases];
+    if (first || dead) this.#aliveSince = performance.now();
+    if (dead) {
+      this.#options.redis.logger.warn({ node: this.#options.node }, "the worker counted as dead");
+      this.#options.onLapsed();
+    }
+    if (gone > 0) this.#unregistered = true;
+    if (!this.#unregistered) return;
+    await this.#options.onGone();
+    this.#unregistered = false;
   }
 }

@@ -1,35 +1,36 @@
 /**
- * Where a worker's answers leave. They are gathered per list and event (see PushBuffer), and what has left
- * lately is remembered: a caller whose connection broke may have lost answers that Redis had already
- * handed to its socket, and asks for them again by id.
+ * Where a worker's responses leave. They are gathered per list and event (see PushBuffer), and the ones
+ * that left lately are remembered: a caller whose connection broke may have lost responses that Redis had
+ * already handed to its socket, and asks for them again by id.
  */
 import type { Redis } from "@ropeway/core";
 import type { WireError } from "../errors.ts";
 import { PushBuffer } from "../store/push-buffer.ts";
+import { isPassing } from "../store/refusal.ts";
 import type { Dialect, IncomingCall } from "../wire/dialect.ts";
 
-/** How far answers can be asked for again. */
+/** How far back responses can be asked for again. */
 const REMEMBER_MS = 30_000;
 const REMEMBER_CHARS = 4 * 1024 * 1024;
 
-interface Posted {
+interface Sent {
   readonly list: string;
   readonly elements: readonly string[];
   readonly chars: number;
   readonly at: number;
 }
 
-/** Whose answer it is. */
+/** Whose response it is. */
 export type Addressee = Pick<IncomingCall, "id" | "method" | "replyTo">;
 
-/** See the top of the file. */
+/** The responses of one worker. */
 export class ReplyWriter {
-  readonly #dialect: Dialect;
   readonly pushes: PushBuffer;
+  readonly #dialect: Dialect;
   readonly #ttlSeconds: number;
   /** How the names of reply lists begin. */
   readonly #replyLists: string;
-  readonly #recent: Posted[] = [];
+  readonly #recent: Sent[] = [];
   #recentChars = 0;
 
   constructor(redis: Redis, dialect: Dialect, ttlSeconds: number) {
@@ -40,13 +41,16 @@ export class ReplyWriter {
       push: dialect.push,
       repeatable: true,
       packs: (list) => this.#isReplyList(list),
+      expiresAtOnce: (list) => !this.#isReplyList(list),
+      isPassing,
+      insistMs: ttlSeconds * 1_000, // nobody reads it later
       onError: (error, elements, list) =>
-        redis.logger.error({ err: error, list, elements }, "answers could not be sent"),
+        redis.logger.error({ err: error, list, elements: elements.length }, "responses were lost"),
       onFlush: (elements, list) => this.remember(list, elements),
     });
   }
 
-  /** The list an answer goes to: the one its caller named, if that is a reply list, or its own key. */
+  /** The list a response goes to: the one its caller named, if that is a reply list, or its own key. */
   listFor(to: Addressee): string {
     return this.#shared(to) ?? this.#dialect.keys.response(to.method, to.id);
   }
@@ -77,7 +81,7 @@ export class ReplyWriter {
     }
   }
 
-  /** Sends the remembered answers of these calls once more. */
+  /** Sends the remembered responses of these calls once more. */
   again(ids: readonly string[]): void {
     const wanted = new Set<unknown>(ids);
     for (const { list, elements } of [...this.#recent]) {
@@ -93,7 +97,7 @@ export class ReplyWriter {
     return this.pushes.drained();
   }
 
-  /** Only our own reply lists: nobody makes a worker push into a key of his choice. */
+  /** Only reply lists of ours: no caller can make a worker push into another key. */
   #shared(to: Addressee): string | undefined {
     const { replyTo } = to;
     return replyTo !== undefined && this.#isReplyList(replyTo) ? replyTo : undefined;

@@ -3,19 +3,18 @@
  * beginning one further each time so that none starves. A key that is no list is left out for a while:
  * it must not keep the others from being served.
  */
-import type { Redis } from "@ropeway/core";
-import { WrongKeyTypeError } from "../errors.ts";
+import { type Redis, WrongKeyTypeError } from "@ropeway/core";
+import type { CallStore } from "../store/call-store.ts";
 import type { Dialect } from "../wire/dialect.ts";
-import { JsonRpcDialect } from "../wire/jsonrpc-dialect.ts";
 import type { ServedService, Source } from "./served-service.ts";
 
 const BLOCK_MS = 5_000;
 const WRONG_TYPE_PAUSE_MS = 1_000;
 
-/** The request lists of some services: one each, or in the kw wire one per function. */
+/** The request lists of some services: one each, or one per method. */
 export function requestSources(dialect: Dialect, services: readonly ServedService[]): Source[] {
   return services.flatMap((service) => {
-    const methods = dialect.name === "kw" ? [...service.methods.keys()].sort() : [undefined];
+    const methods = dialect.listPerMethod ? [...service.methods.keys()].sort() : [undefined];
     return methods.map((method) => ({
       list: dialect.keys.request(service.name, method ?? ""),
       service,
@@ -26,16 +25,17 @@ export function requestSources(dialect: Dialect, services: readonly ServedServic
   });
 }
 
-/** The session lists of one node of a group. */
+/** The session lists of one node of a group; none in a wire without sessions. */
 export function sessionSources(
   dialect: Dialect,
   services: readonly ServedService[],
   member: { readonly group: string; readonly node: string },
 ): Source[] {
-  if (!(dialect instanceof JsonRpcDialect)) return [];
+  const { sessions } = dialect;
+  if (sessions === undefined) return [];
   const { group, node } = member;
   return services.map((service) => ({
-    list: dialect.keys.sessionRequest(`${group}:${node}`, service.name),
+    list: sessions.sessionRequest(`${group}:${node}`, service.name),
     service,
     method: undefined,
     group,
@@ -43,16 +43,18 @@ export function sessionSources(
   }));
 }
 
-/** See the top of the file. */
+/** The lists of one worker. */
 export class RequestLists {
   readonly #redis: Redis;
+  readonly #store: CallStore;
   readonly #sources = new Map<string, Source>();
   #sessions: readonly string[] = [];
   #shared: readonly string[] = [];
   #rotation = 0;
 
-  constructor(redis: Redis, sources: readonly Source[]) {
+  constructor(redis: Redis, store: CallStore, sources: readonly Source[]) {
     this.#redis = redis;
+    this.#store = store;
     for (const source of sources) this.#sources.set(source.list, source);
     this.#use(new Set());
   }
@@ -75,16 +77,13 @@ export class RequestLists {
     return [...this.#sessions, ...shared.slice(start), ...shared.slice(0, start)];
   }
 
-  /** Finds the keys that made a pop fail, and leaves them out until somebody may have mended them. */
+  /** Finds the keys that made a pop fail, and leaves them out for a second. */
   async avoidWrongTypes(cause: unknown): Promise<void> {
-    const wrong = new Set<string>();
-    for (const list of this.#sources.keys()) {
-      const type = await this.#redis.send(["TYPE", list], { key: list, repeatable: true });
-      if (type === "list" || type === "none") continue;
-      wrong.add(list);
+    const wrong = await this.#store.wrongTypes([...this.#sources.keys()]);
+    for (const list of wrong) {
       this.#redis.logger.error({ err: new WrongKeyTypeError(list, cause) }, "a list is not served");
     }
-    this.#use(wrong);
+    this.#use(new Set(wrong));
     setTimeout(() => this.#use(new Set()), WRONG_TYPE_PAUSE_MS).unref();
   }
 

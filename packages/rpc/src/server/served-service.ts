@@ -1,16 +1,19 @@
 /** A service as a worker holds it: methods with their handlers, lists with what they mean. */
-
+import { InvalidArgumentError } from "@ropeway/core";
 import {
   type AnyHandlers,
   describeMethod,
   type MethodDefinition,
-  type Service,
+  type MethodTable,
 } from "../service/service.ts";
 import { Histogram } from "../telemetry/histogram.ts";
 import type { CallContext } from "./call-context.ts";
 import type { DurableFetcher } from "./durable-fetcher.ts";
 
-/** Runs around every handler; `next()` runs what is behind it. */
+/**
+ * A layer around every handler. `context.params` holds the arguments as they came and
+ * `context.metadata` the headers; `next()` runs the layers behind it and the handler.
+ */
 export type Middleware = (context: CallContext, next: () => Promise<unknown>) => Promise<unknown>;
 
 /** A method with its handler. */
@@ -29,7 +32,7 @@ export interface ServedMethod extends MethodDefinition {
 export interface ServedService {
   readonly name: string;
   readonly methods: ReadonlyMap<string, ServedMethod>;
-  /** What the registry shows: method -> JSON. */
+  /** For the registry: method and JSON, in turn. */
   readonly descriptions: readonly string[];
 }
 
@@ -37,24 +40,31 @@ export interface ServedService {
 export interface Source {
   readonly list: string;
   readonly service: ServedService;
-  /** In the kw wire the list, not the message, says which function. */
+  /** In a wire with a list per method the list, not the message, names the method. */
   readonly method: string | undefined;
   /** The session group, if it is a session list. */
   readonly group: string | undefined;
-  /** Who keeps the call until it is answered, if it must not be lost. */
+  /** Keeps the call until it is answered, if it must not be lost. */
   durable: DurableFetcher | undefined;
 }
 
-/** Joins a description, or only a name, with its handlers. */
-export function serveService(service: Service | string, handlers: AnyHandlers): ServedService {
+/** Joins a definition, or only a name, with its handlers. Throws InvalidArgumentError. */
+export function serveService(
+  service: { readonly name: string; readonly methods: MethodTable } | string,
+  handlers: AnyHandlers,
+): ServedService {
   const { name, methods } =
-    typeof service === "string" ? { name: service, methods: describedBy(handlers) } : service;
+    typeof service === "string" ? { name: service, methods: definedBy(handlers) } : service;
   const served = new Map<string, ServedMethod>();
   const descriptions: string[] = [];
   for (const [method, definition] of Object.entries(methods)) {
-    const handler = handlers[method];
+    const handler = Object.hasOwn(handlers, method) ? handlers[method] : undefined;
     if (typeof handler !== "function") {
-      throw new TypeError(`service ${name} has no handler for its method ${method}`);
+      throw new InvalidArgumentError(
+        `handlers.${method} of service ${name}`,
+        handler,
+        "a function",
+      );
     }
     const description = describeMethod(definition);
     descriptions.push(method, JSON.stringify(description));
@@ -62,7 +72,7 @@ export function serveService(service: Service | string, handlers: AnyHandlers): 
       ...definition,
       name: method,
       args: description.args,
-      handler,
+      handler: handler as ServedMethod["handler"],
       stats: new Histogram(),
       attributes: {
         ok: { service: name, method, outcome: "ok" },
@@ -73,6 +83,6 @@ export function serveService(service: Service | string, handlers: AnyHandlers): 
   return { name, methods: served, descriptions };
 }
 
-function describedBy(handlers: AnyHandlers): Record<string, MethodDefinition> {
+function definedBy(handlers: AnyHandlers): Record<string, MethodDefinition> {
   return Object.fromEntries(Object.keys(handlers).map((method) => [method, {}]));
 }

@@ -22,15 +22,14 @@ export type Validated<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly Issue[] };
 
-/** What is wrong, and where. */
+/** One problem of a value. */
 export interface Issue {
   readonly message: string;
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
-/** A schema of whatever. */
-// biome-ignore lint/suspicious/noExplicitAny: `unknown` would refuse schemas of anything narrower
-export type AnySchema = Schema<any, any>;
+/** Any Standard Schema. */
+export type AnySchema = Schema<unknown, unknown>;
 
 /** What may be passed for validation. */
 export type InputOf<S> = S extends AnySchema ? Types<S>["input"] : unknown;
@@ -40,7 +39,7 @@ export type OutputOf<S> = S extends AnySchema ? Types<S>["output"] : unknown;
 
 type Types<S extends AnySchema> = NonNullable<S["~standard"]["types"]>;
 
-/** Issues as one line for a message: `name: expected text; age: too small`. */
+/** Issues as one line for a message: `name: expected string; age: too small`. */
 export function summary(issues: readonly Issue[]): string {
   return issues
     .slice(0, 5)

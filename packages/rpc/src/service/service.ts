@@ -1,6 +1,6 @@
 /**
- * A service is described once; the caller's types, the validation on both sides and what the registry
- * shows all come from that one description.
+ * A service is defined once. The caller's types, the validation on both sides and the entry in the
+ * registry all come from that definition.
  *
  * ```ts
  * const users = defineService("user", {
@@ -8,8 +8,12 @@
  *   feed: { input: z.object({ since: z.number() }), output: event, kind: "stream" },
  * });
  * ```
+ *
+ * Versions run side by side: the version is a part of the name on the wire ("user@2"), so each has its
+ * own queue, workers and description.
  */
 
+import { InvalidNameError } from "@ropeway/core";
 import { InvalidParamsError, InvalidResultError } from "../errors.ts";
 import { checkName } from "../keys.ts";
 import type { CallContext } from "../server/call-context.ts";
@@ -21,18 +25,19 @@ import {
   portable,
   summary,
 } from "./schema.ts";
+import { declareErrors, type ServiceErrorClasses, type ServiceErrors } from "./service-error.ts";
 
-/** One method: all members are optional. */
+/** One method. All members are optional. */
 export interface MethodDefinition {
-  /** What the caller passes: an object, a tuple, or one value. */
+  /** Schema of the argument: an object, a tuple, or one value. */
   readonly input?: AnySchema;
-  /** What the caller gets; with `kind: "stream"` or `"duplex"`, each item of it. */
+  /** Schema of the result; with `kind: "stream"` or `"duplex"`, of each item. */
   readonly output?: AnySchema;
-  /** For `kind: "duplex"`: each item that the caller sends. */
+  /** For `kind: "duplex"`: schema of each item that the caller sends. */
   readonly incoming?: AnySchema;
   /** One sentence for the registry. */
   readonly doc?: string;
-  /** Names of positional arguments. @default the properties of `input`, if its library tells */
+  /** Names of positional arguments. @default the properties of `input`, if its JSON Schema is known */
   readonly args?: readonly string[];
   /** @default "unary" */
   readonly kind?: "unary" | "stream" | "duplex";
@@ -43,16 +48,46 @@ export interface MethodDefinition {
 /** The methods of a service by name. */
 export type MethodTable = Readonly<Record<string, MethodDefinition>>;
 
-/** A described service. */
-export interface Service<M extends MethodTable = MethodTable> {
+/** A service that defineService() made: serve it with RpcServer, call it with RpcClient.service(). */
+export interface Service<
+  M extends MethodTable = MethodTable,
+  E extends ServiceErrors = ServiceErrors,
+> {
+  /** The name on the wire, with its version: "user@2". */
   readonly name: string;
   readonly methods: M;
+  /** The classes of the declared errors. */
+  readonly errors: ServiceErrorClasses<E>;
 }
 
-/** Describes a service; see the top of the file. */
-export function defineService<const M extends MethodTable>(name: string, methods: M): Service<M> {
-  checkName(name);
-  return { name, methods };
+/** What a service may have besides methods. */
+export interface ServiceOptions<E extends ServiceErrors = ServiceErrors> {
+  /** Errors that handlers throw on purpose: name -> schema of the data. */
+  readonly errors?: E;
+  /** Serves this definition beside those with other versions. @default none */
+  readonly version?: string;
+}
+
+/** Defines a service. Throws InvalidNameError. */
+export function defineService<
+  const M extends MethodTable,
+  const E extends ServiceErrors = Record<never, never>,
+>(name: string, methods: M, options: ServiceOptions<E> = {}): Service<M, E> {
+  const { version, errors } = options;
+  checkName(name, "the name of the service");
+  const wireName = version === undefined ? name : `${name}@${version}`;
+  checkName(wireName, "the version of the service");
+  for (const method of Object.keys(methods)) checkMethod(method);
+  return { name: wireName, methods, errors: declareErrors((errors ?? {}) as E) };
+}
+
+function checkMethod(method: string): void {
+  if (method !== "" && !method.includes(".")) return;
+  throw new InvalidNameError(
+    "the name of a method",
+    method,
+    'a string without "." that is not empty',
+  );
 }
 
 /** What a caller passes to a method. */
@@ -60,7 +95,7 @@ export type CallerInput<D extends MethodDefinition> = InputOf<D["input"]>;
 /** What a caller gets from a method. */
 export type CallerOutput<D extends MethodDefinition> = OutputOf<D["output"]>;
 
-/** What a worker implements for a method. */
+/** The function that a worker implements for a method. */
 export type Handler<D extends MethodDefinition> = D["kind"] extends "stream"
   ? (input: OutputOf<D["input"]>, context: CallContext) => AsyncIterable<InputOf<D["output"]>>
   : D["kind"] extends "duplex"
@@ -76,13 +111,13 @@ export type Handler<D extends MethodDefinition> = D["kind"] extends "stream"
 /** All handlers of a service. */
 export type Handlers<M extends MethodTable> = { readonly [K in keyof M]: Handler<M[K]> };
 
-/** Handlers without a description: they get `params` as it came. */
-export type AnyHandlers = Readonly<
-  // biome-ignore lint/suspicious/noExplicitAny: what comes in is not described
-  Record<string, (params: any, context: CallContext) => unknown>
->;
+/** A handler without a definition. Its params are an array or an object; it may declare which. */
+export type UntypedHandler = { handle(params: object, context: CallContext): unknown }["handle"];
 
-/** What the registry shows about a method. */
+/** Handlers without a definition, by method. */
+export type AnyHandlers = Readonly<Record<string, UntypedHandler>>;
+
+/** A method as the registry describes it. */
 export interface MethodDescription {
   readonly doc: string;
   readonly args: readonly string[];
@@ -156,7 +191,7 @@ export function readInput(
   return attempt(0);
 }
 
-/** What `params` may mean, most likely first. */
+/** The possible readings of `params`, most likely first. */
 function readingsOf(params: unknown, args: readonly string[]): readonly unknown[] {
   if (!Array.isArray(params)) return [params];
   if (params.length === 0) return [params, undefined];

@@ -1,7 +1,9 @@
-/** A described service as an object of functions: types, validation and retries from its description. */
+/** A service as an object of functions: types, validation and retries from its definition. */
+
+import type { CallPath } from "../client/call-path.ts";
+import type { Route } from "../client/route.ts";
 import { InvalidParamsError } from "../errors.ts";
-import type { CallOptions } from "../options.ts";
-import type { StreamOptions } from "../stream/stream-call.ts";
+import type { CallOptions, StreamOptions } from "../options.ts";
 import type { InputOf } from "./schema.ts";
 import {
   type CallerInput,
@@ -13,8 +15,9 @@ import {
   toParams,
   validate,
 } from "./service.ts";
+import { reviveServiceError, type ServiceErrors } from "./service-error.ts";
 
-/** What a caller can do with one method. */
+/** A method as a function of its caller. */
 export type Method<D extends MethodDefinition> = D["kind"] extends "stream"
   ? (...args: InputThen<D, StreamOptions>) => AsyncIterableIterator<CallerOutput<D>>
   : D["kind"] extends "duplex"
@@ -34,58 +37,114 @@ type InputThen<D extends MethodDefinition, Options> =
 /** A service's methods, ready to be called. */
 export type ServiceClient<M extends MethodTable> = { readonly [K in keyof M]: Method<M[K]> };
 
-/** How the typed calls reach the wire: a client, or a session. */
-export interface Caller {
-  call(method: string, params: unknown, options: CallOptions): Promise<unknown>;
-  stream(method: string, params: unknown, options: StreamOptions): AsyncIterableIterator<unknown>;
-  duplex(
-    method: string,
-    params: unknown,
-    more: { readonly outgoing: AsyncIterable<unknown>; readonly options: StreamOptions },
-  ): AsyncIterableIterator<unknown>;
-}
-
-/** Builds the functions. */
+/** Makes the functions; each method's route is bound here, once. */
 export function typedClient<M extends MethodTable>(
-  service: Service<M>,
-  caller: Caller,
+  service: Service<M, ServiceErrors>,
+  path: CallPath | (() => Promise<CallPath>),
 ): ServiceClient<M> {
   const methods = Object.entries(service.methods as MethodTable).map(([name, definition]) => [
     name,
-    methodOf(name, definition, caller),
+    new TypedMethod(service, name, { definition, path }).caller(),
   ]);
   return Object.fromEntries(methods) as ServiceClient<M>;
 }
 
-function methodOf(name: string, definition: MethodDefinition, caller: Caller): unknown {
-  const { input, output, kind, idempotent } = definition;
-  const refuse = (why: string, issues: unknown) => new InvalidParamsError(name, why, issues);
-  if (kind === "stream") {
-    return (value?: unknown, options: StreamOptions = {}) =>
-      checkedItems(name, output, async () => {
-        await validate(input, value, refuse);
-        return caller.stream(name, toParams(value), options);
-      });
-  }
-  if (kind === "duplex") {
-    return (value: unknown, outgoing: AsyncIterable<unknown>, options: StreamOptions = {}) =>
-      checkedItems(name, output, async () => {
-        await validate(input, value, refuse);
-        return caller.duplex(name, toParams(value), { outgoing, options });
-      });
-  }
-  return async (value?: unknown, options: CallOptions = {}) => {
-    await validate(input, value, refuse);
-    const result = await caller.call(name, toParams(value), { idempotent, ...options });
-    return readOutput(name, output, result);
-  };
-}
+class TypedMethod {
+  readonly #service: Service<MethodTable, ServiceErrors>;
+  readonly #name: string;
+  readonly #definition: MethodDefinition;
+  readonly #refuse: (why: string, issues: unknown) => Error;
+  readonly #open: () => Promise<CallPath>;
+  #path: CallPath | undefined;
+  #route: Route | undefined;
 
-/** Starts at the first `next()`; leaving the loop cancels the stream. */
-async function* checkedItems(
-  name: string,
-  output: MethodDefinition["output"],
-  open: () => Promise<AsyncIterableIterator<unknown>>,
-): AsyncGenerator<unknown> {
-  for await (const item of await open()) yield await readOutput(name, output, item);
+  constructor(
+    service: Service<MethodTable, ServiceErrors>,
+    name: string,
+    more: {
+      readonly definition: MethodDefinition;
+      readonly path: CallPath | (() => Promise<CallPath>);
+    },
+  ) {
+    this.#service = service;
+    this.#name = name;
+    this.#definition = more.definition;
+    this.#refuse = (why, issues) => new InvalidParamsError(name, why, issues);
+    const { path } = more;
+    if (typeof path !== "function") this.#bind(path);
+    this.#open = async () => (typeof path === "function" ? path() : path);
+  }
+
+  caller(): unknown {
+    const { kind } = this.#definition;
+    if (kind === "stream") {
+      return (input?: unknown, options?: StreamOptions) => this.#stream(input, { options });
+    }
+    if (kind === "duplex") {
+      return (input: unknown, outgoing: AsyncIterable<unknown>, options?: StreamOptions) =>
+        this.#stream(input, { options, outgoing });
+    }
+    const plain = this.#definition.idempotent !== true;
+    return (input?: unknown, options?: CallOptions) =>
+      this.#call(input, plain ? options : { idempotent: true, ...options });
+  }
+
+  /** Without a promise of its own as long as the schemas are synchronous. */
+  #call(input: unknown, options: CallOptions | undefined): Promise<unknown> {
+    const { output } = this.#definition;
+    let sent: Promise<unknown>;
+    try {
+      const checked = validate(this.#definition.input, input, this.#refuse);
+      const path = this.#path;
+      sent =
+        checked instanceof Promise || path === undefined
+          ? this.#callLater(checked, input, options)
+          : path.call(this.#route as Route, toParams(input), options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return sent.then(
+      output === undefined ? undefined : (result) => readOutput(this.#name, output, result),
+      this.#throw,
+    );
+  }
+
+  async #callLater(
+    checked: unknown,
+    input: unknown,
+    options: CallOptions | undefined,
+  ): Promise<unknown> {
+    await checked;
+    const path = this.#path ?? this.#bind(await this.#open());
+    return path.call(this.#route as Route, toParams(input), options);
+  }
+
+  /** Starts at the first `next()`; leaving the loop cancels the stream. */
+  async *#stream(
+    input: unknown,
+    more: {
+      readonly options?: StreamOptions | undefined;
+      readonly outgoing?: AsyncIterable<unknown>;
+    },
+  ): AsyncGenerator<unknown> {
+    await validate(this.#definition.input, input, this.#refuse);
+    const path = this.#path ?? this.#bind(await this.#open());
+    try {
+      for await (const item of path.stream(this.#route as Route, toParams(input), more)) {
+        yield await readOutput(this.#name, this.#definition.output, item);
+      }
+    } catch (error) {
+      this.#throw(error);
+    }
+  }
+
+  readonly #throw = (error: unknown): never => {
+    throw reviveServiceError(this.#service.errors, error);
+  };
+
+  #bind(path: CallPath): CallPath {
+    this.#path = path;
+    this.#route = path.router.routeOf({ service: this.#service.name, method: this.#name });
+    return path;
+  }
 }

@@ -1,6 +1,6 @@
 /**
  * Pushes, gathered: everything that is pushed while one event is being handled leaves as one variadic
- * push per list. Under load an event brings a few hundred answers and so a few hundred new messages,
+ * push per list. Under load an event brings a few hundred responses and so a few hundred new messages,
  * which become one command; a single message leaves at once.
  *
  *   push(list, text) --> per list: [text, text, ...] --(end of this event's microtasks)--> LPUSH list ...
@@ -13,8 +13,9 @@
  * waits for them. Order is kept: it changes from one connection to the other only when everything sent
  * on the one has been answered.
  *
- * A list that is packed is pushed to thousands of times a second and gone each time it has been read: it
- * is told when to expire within a second after each push instead of with it.
+ * A push that the server refuses for the moment (no replicas, no memory) is made again until it is taken
+ * or its time is over. Shared lists are told when to expire within a second after a push, all in one
+ * command: they are pushed to thousands of times a second and gone each time they have been read.
  *
  * The flush hangs on process.nextTick, which runs when the promise continuations of the event have
  * run: later than a microtask would (all continuations are in), earlier than the next turn of the loop
@@ -22,15 +23,22 @@
  */
 import type { Redis } from "@ropeway/core";
 import { type Deferred, deferred } from "@ropeway/core/internal";
+import { extend } from "./scripts.ts";
 
-/** How one list is pushed to. */
+/** How lists are pushed to. */
 export interface PushBufferOptions {
   readonly push: "LPUSH" | "RPUSH";
   /** A push whose outcome is unknown is made again: a doubled message does no harm. */
   readonly repeatable: boolean;
-  /** Whether the readers of a list take arrays of messages; @default no list's do */
+  /** Whether the readers of a list take arrays of messages. @default none */
   packs?(list: string): boolean;
-  /** Told of a failed push and of the elements that were in it. */
+  /** Whether a list that is pushed to once expires with its push. @default none, but a second later */
+  expiresAtOnce?(list: string): boolean;
+  /** Whether a push that failed so is made again. Only refusals: nothing may have been written. */
+  isPassing(error: unknown): boolean;
+  /** How long a refused push is repeated. */
+  readonly insistMs: number;
+  /** Called with a failed push and the elements that were in it. */
   onError(error: unknown, elements: readonly string[], list: string): void;
   /** Sees each push just before it leaves. */
   onFlush?(elements: readonly string[], list: string): void;
@@ -47,17 +55,21 @@ interface Parcel {
   packed: number;
   ttlSeconds: number | undefined;
   sent: Deferred<void> | undefined;
+  /** When to stop repeating it; set at the first refusal. */
+  until: number | undefined;
 }
 
-/** So many are worth less than the time it takes Redis to see to a pop as well. */
+/** Fewer are worth less than the time it takes Redis to see to a pop as well. */
 const FEW = 8;
 const EXPIRE_WITHIN_MS = 1_000;
+const EXPIRE_AT_ONCE = 1_000;
+const REFUSED_PAUSE_MS = 100;
 /** More than this in one command would make Redis busy for too long at once. */
 const MAX_PER_PUSH = 1_000;
 /** No packed element is longer than this and one message. */
 const PACK_CHARS = 64 * 1_024;
 
-/** See the top of the file. */
+/** Gathers pushes to many lists and sends them with as few commands as possible. */
 export class PushBuffer {
   readonly #redis: Redis;
   readonly #options: PushBufferOptions;
@@ -73,6 +85,7 @@ export class PushBuffer {
   #scheduled = false;
   #underWay = 0;
   #idle: (() => void) | undefined;
+  #closing = false;
 
   constructor(redis: Redis, options: PushBufferOptions) {
     this.#redis = redis;
@@ -90,7 +103,7 @@ export class PushBuffer {
     this.#ride = ride;
   }
 
-  /** Adds a message; `ttlSeconds` makes the list expire that long after its last push. */
+  /** Adds a message; the list lives at least `ttlSeconds` from now. */
   push(list: string, text: string, ttlSeconds?: number): void {
     this.#add(list, text, ttlSeconds);
   }
@@ -123,14 +136,14 @@ export class PushBuffer {
   }
 
   #open(list: string): Parcel {
-    const { push, packs } = this.#options;
     const parcel: Parcel = {
-      command: [push, list],
-      packs: packs?.(list) === true,
+      command: [this.#options.push, list],
+      packs: this.#options.packs?.(list) === true,
       pack: "",
       packed: 0,
       ttlSeconds: undefined,
       sent: undefined,
+      until: undefined,
     };
     this.#parcels.set(list, parcel);
     return parcel;
@@ -144,7 +157,12 @@ export class PushBuffer {
     if (!this.#chooseCarrier()) return;
     this.#parcels = new Map();
     this.#gathered = 0;
-    for (const [list, parcel] of parcels) this.#send(list, parcel);
+    for (const [list, parcel] of parcels) {
+      seal(parcel);
+      this.#options.onFlush?.(elementsOf(parcel), list);
+      this.#underWay += 1;
+      this.#send(list, parcel);
+    }
   }
 
   /** False if what has left has to arrive first; it flushes when it has. */
@@ -156,61 +174,76 @@ export class PushBuffer {
     return this.#carrier === this.#redis || this.#carrier === ride;
   }
 
-  /** Resolves when everything pushed so far has been answered. */
+  /** Resolves when everything pushed so far has been taken or given up; repeats nothing any more. */
   async drained(): Promise<void> {
+    this.#closing = true;
     this.flush();
     while (this.#underWay > 0 || this.#parcels.size > 0) {
       await new Promise<void>((resolve) => {
         this.#idle = resolve;
       });
     }
-    this.#expireNow();
+    await this.#expireNow();
   }
 
   #send(list: string, parcel: Parcel): void {
-    const { repeatable, onError, onFlush } = this.#options;
-    const options = { key: list, repeatable };
-    const elements = () => parcel.command.slice(2);
-    seal(parcel);
-    if (onFlush !== undefined) onFlush(elements(), list);
-    this.#underWay += 1;
-    this.#carrier.send(parcel.command, options).then(
+    const { repeatable, onError, expiresAtOnce } = this.#options;
+    this.#carrier.send(parcel.command, { key: list, repeatable }).then(
       () => {
         parcel.sent?.resolve();
         this.#done(list, parcel);
       },
       (error) => {
+        if (this.#sendsAgain(list, parcel, error)) return;
         parcel.sent?.reject(error);
-        onError(error, elements(), list);
+        onError(error, elementsOf(parcel), list);
         this.#done(list, parcel);
       },
     );
-    const { packs, ttlSeconds } = parcel;
-    if (!packs && ttlSeconds !== undefined) this.#expire(this.#carrier, list, ttlSeconds);
-  }
-
-  #expire(carrier: Carrier, list: string, seconds: number): void {
-    carrier
-      .send(["EXPIRE", list, String(seconds)], { key: list, repeatable: true })
-      // So has the push failed, which is told, or the list lives a little too long.
+    const { ttlSeconds } = parcel;
+    if (ttlSeconds === undefined || expiresAtOnce?.(list) !== true) return;
+    parcel.ttlSeconds = undefined;
+    this.#carrier
+      .send(["EXPIRE", list, String(ttlSeconds)], { key: list, repeatable: true })
       .catch((error) => this.#redis.logger.debug({ err: error, list }, "cannot expire a list"));
   }
 
-  #expireSoon(list: string, seconds: number): void {
-    this.#expiries.set(list, seconds);
-    this.#expiring ??= setTimeout(() => this.#expireNow(), EXPIRE_WITHIN_MS).unref();
+  #sendsAgain(list: string, parcel: Parcel, error: unknown): boolean {
+    const { isPassing, insistMs } = this.#options;
+    if (!isPassing(error)) return false;
+    const now = performance.now();
+    parcel.until ??= now + insistMs;
+    if (now > parcel.until || this.#closing) return false;
+    setTimeout(() => this.#send(list, parcel), REFUSED_PAUSE_MS);
+    return true;
   }
 
-  #expireNow(): void {
+  #expireSoon(list: string, seconds: number): void {
+    const known = this.#expiries.get(list);
+    if (known !== undefined && known >= seconds) return;
+    this.#expiries.set(list, seconds);
+    if (this.#expiries.size >= EXPIRE_AT_ONCE) void this.#expireNow();
+    else this.#expiring ??= setTimeout(() => void this.#expireNow(), EXPIRE_WITHIN_MS).unref();
+  }
+
+  async #expireNow(): Promise<void> {
     clearTimeout(this.#expiring);
     this.#expiring = undefined;
-    for (const [list, seconds] of this.#expiries) this.#expire(this.#redis, list, seconds);
+    if (this.#expiries.size === 0) return;
+    const lists = [...this.#expiries.keys()];
+    const seconds = [...this.#expiries.values()];
     this.#expiries.clear();
+    try {
+      await this.#redis.run(extend, lists, seconds);
+    } catch (error) {
+      // So has the push failed, which is told, or the lists live a little too long.
+      this.#redis.logger.debug({ err: error, lists }, "cannot set the expiry of lists");
+    }
   }
 
-  #done(list: string, { packs, ttlSeconds }: Parcel): void {
+  #done(list: string, { ttlSeconds }: Parcel): void {
     // Not before the push is answered: on another connection its expiry could overtake it.
-    if (packs && ttlSeconds !== undefined) this.#expireSoon(list, ttlSeconds);
+    if (ttlSeconds !== undefined) this.#expireSoon(list, ttlSeconds);
     this.#underWay -= 1;
     if (this.#underWay > 0) return;
     this.flush(); // what had to wait for that
@@ -218,6 +251,10 @@ export class PushBuffer {
     this.#idle?.();
     this.#idle = undefined;
   }
+}
+
+function elementsOf(parcel: Parcel): readonly string[] {
+  return parcel.command.slice(2);
 }
 
 function pack(parcel: Parcel, text: string): void {

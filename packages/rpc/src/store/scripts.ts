@@ -1,4 +1,4 @@
-/** The scripts in ../lua, each documented by its own header. */
+/** The scripts in ../../lua, each documented by its own header. Only the store runs them. */
 import { defineScript, type Reply, type Script } from "@ropeway/core";
 
 function script<T = Reply>(name: string, options?: Parameters<typeof defineScript<T>>[1]) {
@@ -6,30 +6,44 @@ function script<T = Reply>(name: string, options?: Parameters<typeof defineScrip
 }
 
 const numbers = (reply: Reply): number[] => (reply as readonly Reply[]).map(Number);
+const strings = (reply: Reply): readonly string[] => reply as readonly string[];
 
-/** Renews a worker's signs of life; gives the lease sets it had lost. */
+/** Renews a worker's signs of life: {signs that were gone, leases that were lost}. */
 export const beat: Script<number[]> = script("beat", { parse: numbers, idempotent: true });
 
 /** Removes a worker's signs of life. */
 export const leave: Script = script("leave", { idempotent: true });
 
-/** Maps a session and pushes a call of it; see the script for the three answers. */
-export const stick: Script<readonly string[]> = script("stick", {
-  parse: (reply) => reply as readonly string[],
-});
+/** Maps a session and pushes a call of it; see the script for the three replies. */
+export const stick: Script<readonly string[]> = script("stick", { parse: strings });
 
-/** Moves calls that were not popped yet. */
+/** Moves session calls that were not popped yet. */
 export const move: Script<number[]> = script("move", { parse: numbers });
+
+/** Removes calls that were not popped yet. */
+export const withdraw: Script<number[]> = script("withdraw", { parse: numbers });
+
+/** Removes a call by its id. */
+export const withdrawById: Script<string | null> = script("withdraw_by_id", {
+  parse: (reply) => reply as string | null,
+});
 
 /** Pops everything from many lists; a repetition would lose what the first run popped. */
 export const collect: Script<readonly [string, readonly string[]][]> = script("collect", {
   parse: (reply) => reply as unknown as readonly [string, readonly string[]][],
 });
 
-/** Moves calls to a worker's in-flight list; if the answer is lost, the lease brings them back. */
-export const take: Script<readonly string[]> = script("take", {
-  parse: (reply) => reply as readonly string[],
+/** Reads responses and progress reports without removing them. */
+export const peek: Script<readonly [string | null, readonly string[]][]> = script("peek", {
+  parse: (reply) => reply as unknown as readonly [string | null, readonly string[]][],
+  idempotent: true,
 });
+
+/** Prolongs the life of lists. */
+export const extend: Script<number> = script("extend", { parse: Number, idempotent: true });
+
+/** Moves calls to a worker's in-flight list; if the reply is lost, the lease brings them back. */
+export const take: Script<readonly string[]> = script("take", { parse: strings });
 
 /** Ends an at-least-once call: a repetition finds it gone and does nothing. */
 export const settle: Script<number> = script("settle", { parse: Number, idempotent: true });

@@ -12,7 +12,14 @@
  * it, or has been silent for too long.
  */
 
-import { errorForWire, InvalidParamsError, type RpcError, StreamBrokenError } from "../errors.ts";
+import type { RopewayError } from "@ropeway/core";
+import {
+  type Exposure,
+  errorForWire,
+  InvalidParamsError,
+  StreamBrokenError,
+  toWire,
+} from "../errors.ts";
 import type { RunningCall } from "../server/call-context.ts";
 import type { ReplyWriter } from "../server/reply-writer.ts";
 import type { ServedMethod } from "../server/served-service.ts";
@@ -21,9 +28,9 @@ import { type TimerWheel, WheelEntry } from "../timer-wheel.ts";
 import { StreamReceiver } from "./stream-receiver.ts";
 import { StreamSender } from "./stream-sender.ts";
 
-/** What a stream desk is given. */
-export interface ServerStreamsOptions {
-  readonly desk: ReplyWriter;
+/** What the streams of a worker are given. */
+export interface ServerStreamsOptions extends Exposure {
+  readonly replies: ReplyWriter;
   readonly wheel: TimerWheel;
   readonly controlList: string;
   readonly idleMs: number;
@@ -34,7 +41,7 @@ export interface ServerStreamsOptions {
 const INPUT_WINDOW = 256;
 const BEATS_PER_IDLE = 3;
 
-/** See the top of the file. */
+/** The open streams of one worker. */
 export class ServerStreams {
   readonly #options: ServerStreamsOptions;
   readonly #open = new Map<string, ServedStream>();
@@ -55,7 +62,7 @@ export class ServerStreams {
     running: RunningCall,
     items: AsyncIterable<unknown>,
     method: ServedMethod,
-  ): Promise<RpcError | undefined> {
+  ): Promise<RopewayError | undefined> {
     const stream = this.#open.get(running.id) as ServedStream; // opened with the call
     try {
       for await (const item of items) {
@@ -67,8 +74,8 @@ export class ServerStreams {
       stream.sender.end();
       return undefined;
     } catch (thrown) {
-      const error = errorForWire(running.aborted ?? thrown);
-      stream.sender.end(error.toWire());
+      const error = errorForWire(running.aborted ?? thrown, this.#options);
+      stream.sender.end(toWire(error));
       return error;
     }
   }
@@ -101,8 +108,8 @@ class ServedStream extends WheelEntry {
     this.#options = options;
     this.#forget = forget;
     const { request } = running;
-    const list = options.desk.listFor(request);
-    const post = (text: string) => options.desk.post(list, text);
+    const list = options.replies.listFor(request);
+    const post = (text: string) => options.replies.post(list, text);
     this.sender = new StreamSender({
       id: request.id,
       upto: request.window ?? 1,
@@ -115,8 +122,11 @@ class ServedStream extends WheelEntry {
       abandoned: () => {},
       finished: () => {},
     });
-    const sender = this.sender;
-    running.signal.addEventListener("abort", () => sender.fail(running.aborted), { once: true });
+    const onAbort = () => {
+      this.sender.fail(running.aborted); // a handler that waits for credit
+      this.input.fail(running.aborted); // or for input
+    };
+    running.signal.addEventListener("abort", onAbort, { once: true });
     this.#beat();
   }
 
@@ -135,7 +145,7 @@ class ServedStream extends WheelEntry {
     }
     const error = new StreamBrokenError(
       this.#running.method,
-      `its reader is silent for ${idleMs} ms`,
+      `its reader has been silent for ${idleMs} ms`,
     );
     this.#running.abort(error);
     this.input.fail(error);
@@ -160,7 +170,8 @@ async function* checked(input: StreamReceiver, method: ServedMethod): AsyncGener
     yield await validate(
       method.incoming,
       item,
-      (why, issues) => new InvalidParamsError(method.name, `an item is not: ${why}`, issues),
+      (why, issues) =>
+        new InvalidParamsError(method.name, `an item of input is not valid: ${why}`, issues),
     );
   }
 }

@@ -1,12 +1,19 @@
 /**
- * A caller's end of a stream: the results as an async iterable and, for duplex calls, a sender for what
- * the caller has to say. See stream-desk.ts for the messages.
+ * A caller's end of a stream: the results as an async iterable and, for duplex calls, a sender for the
+ * caller's own items. See server-streams.ts for the messages.
  *
- * Never a hang: the worker's signs of life come every third of `streamIdleMs`; when they stop, the
- * stream ends with STREAM_BROKEN. Before the first of them the call's own timeout holds.
+ * Never a hang: the worker sends a sign of life every third of `streamIdleMs`; when they stop, the stream
+ * ends with STREAM_BROKEN. Before the first of them the call's own timeout holds. A worker that knows only
+ * the documented keys responds with one result, which becomes the only item.
  */
-import { type CallEngine, cancelText } from "../client/call-engine.ts";
+import { context, type Span, SpanStatusCode, trace } from "@opentelemetry/api";
+import { ConnectionLostError } from "@ropeway/core";
+import { currentTraceparent, reasonOf } from "@ropeway/core/internal";
+import { whenAborted } from "../client/cancellation.ts";
+import { cancelText } from "../client/control.ts";
+import type { Exchange } from "../client/exchange.ts";
 import type { Receiver } from "../client/pending-call.ts";
+import type { Outgoing, Placement } from "../client/placement.ts";
 import type { Route } from "../client/route.ts";
 import {
   CancelledError,
@@ -14,79 +21,89 @@ import {
   errorForWire,
   errorFromWire,
   StreamBrokenError,
+  toWire,
 } from "../errors.ts";
-import type { CallOptions } from "../options.ts";
+import type { StreamOptions } from "../options.ts";
 import { WheelEntry } from "../timer-wheel.ts";
+import { checkSize, paramsJson } from "../wire/params.ts";
 import { StreamReceiver } from "./stream-receiver.ts";
 import { StreamSender } from "./stream-sender.ts";
 
-/** What can be said about one stream. */
-export interface StreamOptions extends Pick<CallOptions, "timeoutMs" | "signal" | "onProgress"> {
-  /** How many items may be under way or unread. @default the client's */
-  readonly window?: number | undefined;
+/** What a stream call is given. */
+export interface StreamCallOptions {
+  readonly route: Route;
+  readonly params: unknown;
+  readonly options: StreamOptions;
+  readonly whenDown: "queue" | "fail";
+  readonly placement: Placement;
+  readonly span: Span | undefined;
 }
 
 const BEATS_PER_IDLE = 3;
 
-/** See the top of the file. */
+/** One call that responds with a stream. */
 export class StreamCall extends WheelEntry implements Receiver {
   readonly id: string;
   number = 0;
+  nextPollAt = 0;
   readonly route: Route;
-  readonly results: StreamReceiver;
-  readonly #desk: CallEngine;
+  readonly sentAt: number = performance.now();
+  readonly #exchange: Exchange;
+  readonly #given: StreamCallOptions;
+  readonly #results: StreamReceiver;
   readonly #timeoutMs: number;
-  readonly #signal: AbortSignal | undefined;
   readonly #window: number;
-  readonly #onProgress: StreamOptions["onProgress"];
-  readonly #began = performance.now();
+  readonly #shared: boolean;
+  readonly #ends: (() => void)[] = [];
+  #message: Outgoing | undefined;
   #control: string | undefined;
   #input: StreamSender | undefined;
   #heardAt: number | undefined;
   #over = false;
 
-  constructor(desk: CallEngine, route: Route, options: StreamOptions) {
+  constructor(exchange: Exchange, given: StreamCallOptions) {
     super();
-    this.#desk = desk;
-    this.id = desk.nextId(true);
+    const { route, options } = given;
+    this.#exchange = exchange;
+    this.#given = given;
     this.route = route;
-    this.#timeoutMs = options.timeoutMs ?? desk.options.timeoutMs;
-    this.#signal = options.signal;
-    this.#onProgress = options.onProgress;
-    this.#window = options.window ?? desk.options.window;
-    this.results = new StreamReceiver({
+    this.#shared = exchange.usesReplyList(route.service);
+    this.id = exchange.nextId(this.#shared);
+    this.#timeoutMs = options.timeoutMs ?? exchange.options.timeoutMs;
+    this.#window = options.window ?? exchange.options.window;
+    this.#results = new StreamReceiver({
       window: this.#window,
       control: (members) => this.#post(members),
       abandoned: () => this.#cancel(),
-      finished: () => this.#finish(false),
+      finished: (error) => this.#finish(error),
     });
   }
 
+  /** A worker of the documented kind may have taken it, as long as no other has said a word. */
+  get polled(): boolean {
+    return this.#shared && this.#heardAt === undefined;
+  }
+
   /** Sends the call. With `input`, its items follow as the worker takes them. */
-  start(params: unknown, input?: AsyncIterable<unknown>): StreamReceiver {
-    const desk = this.#desk;
-    if (this.#signal?.aborted) {
-      this.fail(new CancelledError(`the stream of ${this.route.name}`, this.#signal.reason));
-      return this.results;
+  start(input?: AsyncIterable<unknown>): StreamReceiver {
+    const { signal } = this.#given.options;
+    const exchange = this.#exchange;
+    if (signal?.aborted) {
+      this.fail(new CancelledError(`the stream of ${this.route.name}`, signal.reason));
+      return this.#results;
     }
-    const text = desk.encode({
-      id: this.id,
-      method: this.route.method,
-      params,
-      deadline: desk.deadlineIn(this.#timeoutMs),
-      replyTo: desk.replyList,
-      window: this.#window,
-      track: this.#onProgress !== undefined,
-    });
-    desk.register(this);
-    desk.inbox.start();
-    desk.wheel.set(this, this.#timeoutMs);
-    this.#signal?.addEventListener("abort", this.#onAbort, { once: true });
+    const message = this.#write();
+    this.#message = message;
+    exchange.register(this);
+    exchange.expectReply(this);
+    if (!this.#shared) this.#ends.push(exchange.watch(this, false));
+    exchange.wheel.set(this, this.#timeoutMs);
+    if (signal !== undefined) this.#ends.push(whenAborted(signal, () => this.#onAbort(signal)));
     if (input !== undefined) void this.#sendInput(input);
-    desk
-      .deliver(this.route.list, text, desk.requestTtl(this.#timeoutMs))
-      .catch((error) => this.fail(error));
-    return this.results;
+    this.#given.placement.place(message).catch((error) => {
+      if (!(error instanceof ConnectionLostError)) this.fail(error);
+    });
+    return this.#results;
   }
 
   receive(message: Readonly<Record<string, unknown>>, at: number): void {
@@ -94,59 +111,104 @@ export class StreamCall extends WheelEntry implements Receiver {
     if (typeof message.ctl === "string") {
       const first = this.#control === undefined;
       this.#control = message.ctl;
-      if (first) this.#desk.wheel.set(this, this.#beatMs);
+      if (first) this.#opened();
     }
     if (message.progress !== undefined) {
-      this.#onProgress?.(this.#desk.progress(message.progress as Record<string, unknown>));
+      const report = message.progress as Record<string, unknown>;
+      if (report.end !== true) this.#given.options.onProgress?.(this.#exchange.progress(report));
       return;
     }
-    if ("result" in message) {
-      this.results.receive({ seq: 1, items: [message.result], end: true }); // it did not stream
-      return;
-    }
-    if ("error" in message && !("seq" in message)) this.fail(errorFromWire(message.error));
-    else this.results.receive(message);
+    const streamed = "seq" in message || "last" in message || "upto" in message;
+    if (!streamed) this.#receiveOnly(message);
+    else this.#results.receive(message);
     this.#input?.control(message);
   }
 
-  onGap(): void {
-    if (this.#control !== undefined) this.results.askAgain();
+  onGap(): boolean {
+    if (this.#control !== undefined) this.#results.askAgain();
+    return false;
   }
 
+  onUnsure(): void {}
+
   fail(error: unknown): void {
-    this.results.fail(error);
-    this.#finish(true);
+    this.#results.fail(error);
+    this.#finish(error);
   }
 
   override due(): void {
-    const { streamIdleMs } = this.#desk.options;
+    const { streamIdleMs } = this.#exchange.options;
     if (this.#heardAt === undefined) {
       this.fail(new DeadlineExceededError(`the stream of ${this.route.name}`, this.#timeoutMs));
+      this.#exchange.withdrawals.expired(this.route, this.id);
     } else if (performance.now() - this.#heardAt > streamIdleMs) {
-      const why = `its worker is silent for ${streamIdleMs} ms`;
+      const why = `its worker has been silent for ${streamIdleMs} ms`;
       this.fail(new StreamBrokenError(this.route.name, why));
     } else {
-      this.#post(this.results.state());
-      this.#desk.wheel.set(this, this.#beatMs);
+      this.#post(this.#results.state());
+      this.#exchange.wheel.set(this, this.#beatMs);
     }
   }
 
   get #beatMs(): number {
-    return this.#desk.options.streamIdleMs / BEATS_PER_IDLE;
+    return this.#exchange.options.streamIdleMs / BEATS_PER_IDLE;
   }
 
-  readonly #onAbort = (): void => {
+  #write(): Outgoing {
+    const { dialect, replyList, options: defaults } = this.#exchange;
+    const { params, options, placement, whenDown } = this.#given;
+    const { route, id } = this;
+    const timeoutMs = this.#timeoutMs;
+    const text = dialect.encodeCall({
+      id,
+      method: route.method,
+      params: paramsJson(route.method, params),
+      deadline: this.#exchange.deadlineIn(timeoutMs),
+      timeoutMs,
+      replyTo: replyList,
+      window: this.#window,
+      track: options.onProgress !== undefined,
+      traceparent: this.#traceparent(),
+      metadata: options.metadata,
+      session: placement.mark,
+    });
+    checkSize(text, defaults.maxMessageBytes, "the call");
+    const until = performance.now() + timeoutMs;
+    return { id, route, timeoutMs, until, text, list: route.list, wanted: true, whenDown };
+  }
+
+  #traceparent(): string | undefined {
+    const { span } = this.#given;
+    if (span === undefined) return undefined;
+    return context.with(trace.setSpan(context.active(), span), currentTraceparent);
+  }
+
+  /** The worker has it: the session need not move it any more. */
+  #opened(): void {
+    this.#exchange.wheel.set(this, this.#beatMs);
+    if (this.#message !== undefined) this.#given.placement.release(this.#message);
+  }
+
+  /** A response of a worker, or of a method, that does not stream. */
+  #receiveOnly(message: Readonly<Record<string, unknown>>): void {
+    const response = this.#exchange.decode(message);
+    if (response === undefined) return;
+    if (response.error !== undefined) this.fail(errorFromWire(response.error));
+    else this.#results.receive({ seq: 1, items: [response.result], end: true });
+  }
+
+  #onAbort(signal: AbortSignal): void {
     this.#cancel();
-    this.fail(new CancelledError(`the stream of ${this.route.name}`, this.#signal?.reason));
-  };
+    this.fail(new CancelledError(`the stream of ${this.route.name}`, signal.reason));
+  }
 
   async #sendInput(input: AsyncIterable<unknown>): Promise<void> {
     const sender = new StreamSender({
       id: this.id,
       upto: 0,
-      maxMessageBytes: this.#desk.options.maxMessageBytes,
+      maxMessageBytes: this.#exchange.options.maxMessageBytes,
       post: (text) => {
-        if (this.#control !== undefined) this.#desk.post(this.#control, text);
+        if (this.#control !== undefined) this.#exchange.post(this.#control, text);
       },
     });
     this.#input = sender;
@@ -159,32 +221,44 @@ export class StreamCall extends WheelEntry implements Receiver {
       sender.end();
     } catch (error) {
       if (this.#over) return; // the stream ended first, and with it the need for input
-      sender.end(errorForWire(error).toWire());
+      sender.end(toWire(errorForWire(error, { exposeErrors: true })));
     }
   }
 
   #post(members: string): void {
     if (this.#control === undefined) return;
-    this.#desk.post(this.#control, `{"id":"${this.id}",${members}}`);
+    this.#exchange.post(this.#control, `{"id":${JSON.stringify(this.id)},${members}}`);
   }
 
   #cancel(): void {
     if (this.#control !== undefined) {
-      this.#desk.post(this.#control, cancelText(this.id));
+      this.#exchange.post(this.#control, cancelText(this.id));
       return;
     }
-    this.#desk
-      .tellWorkers(this.route.service, cancelText(this.id))
-      .catch((error) => this.#desk.redis.logger.debug({ err: error }, "cannot cancel a stream"));
+    if (this.#message === undefined) return;
+    this.#message.wanted = false;
+    this.#exchange.withdrawals
+      .cancel(this.#message)
+      .catch((error) =>
+        this.#exchange.redis.logger.debug({ err: error }, "cannot cancel a stream"),
+      );
   }
 
-  #finish(failed: boolean): void {
+  #finish(error: unknown): void {
     if (this.#over) return;
     this.#over = true;
-    this.route.record(performance.now() - this.#began, failed);
-    this.#desk.forget(this);
-    this.#desk.wheel.clear(this);
-    this.#signal?.removeEventListener("abort", this.#onAbort);
+    const failed = error !== undefined;
+    this.route.record(performance.now() - this.sentAt, failed);
+    this.#exchange.forget(this);
+    this.#exchange.wheel.clear(this);
+    for (const end of this.#ends) end();
+    if (this.#message !== undefined) {
+      this.#message.wanted = false;
+      this.#given.placement.release(this.#message);
+    }
     this.#input?.fail(new StreamBrokenError(this.route.name, "its results have ended"));
+    const { span } = this.#given;
+    if (failed) span?.setStatus({ code: SpanStatusCode.ERROR, message: reasonOf(error) });
+    span?.end();
   }
 }

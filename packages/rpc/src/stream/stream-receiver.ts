@@ -18,8 +18,8 @@ export interface StreamReceiverOptions {
   control(members: string): void;
   /** The reader stopped before the end. */
   abandoned(): void;
-  /** The reader has seen the end. */
-  finished(): void;
+  /** The reader has seen the end, and the error if there was one. */
+  finished(error?: unknown): void;
 }
 
 /** A message of the sender. */
@@ -31,7 +31,7 @@ export interface StreamMessage {
   readonly last?: unknown;
 }
 
-/** See the top of the file. */
+/** The items of a stream in order, each once. */
 export class StreamReceiver<T = unknown> implements AsyncIterableIterator<T> {
   readonly #options: StreamReceiverOptions;
   #queue: T[] = [];
@@ -92,7 +92,7 @@ export class StreamReceiver<T = unknown> implements AsyncIterableIterator<T> {
     for (;;) {
       if (this.#at < this.#queue.length) return { value: this.#take(), done: false };
       if (this.#failure !== undefined) {
-        this.#options.finished();
+        this.#options.finished(this.#failure);
         throw this.#failure;
       }
       if (this.#ended) {
@@ -109,6 +109,7 @@ export class StreamReceiver<T = unknown> implements AsyncIterableIterator<T> {
     this.#ended = true;
     this.#queue = [];
     this.#at = 0;
+    this.#wake(); // a next() that waits is done, too
     this.#options.finished();
     return { value: undefined, done: true };
   }

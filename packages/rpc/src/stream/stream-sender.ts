@@ -6,12 +6,12 @@
  *        +-- more than `upto` items: wait         {"id":..,"last":n}   now and then: what was sent so far
  *
  * The receiver grants items by their total number (`upto`), not by increments, and asks for what it
- * misses by number (`again`): any control message can be lost or doubled, the next one mends it. What
- * has not been acknowledged (`ack`) is kept to be sent again, which is never more than the window.
+ * misses by number (`again`): any control message can be lost or doubled, the next one repairs it.
+ * Messages that have not been acknowledged (`ack`) are kept to be sent again, never more than a window.
  */
 import { type Deferred, deferred } from "@ropeway/core/internal";
-import { MessageTooLargeError, type WireError } from "../errors.ts";
-import { bytesOver } from "../wire/choose-dialect.ts";
+import type { WireError } from "../errors.ts";
+import { checkSize } from "../wire/params.ts";
 
 /** What a sender is given. */
 export interface StreamSenderOptions {
@@ -31,7 +31,7 @@ export interface StreamControl {
 
 const BATCH_CHARS = 64 * 1024;
 
-/** See the top of the file. */
+/** Sends the items of a stream, as fast as the receiver takes them. */
 export class StreamSender {
   readonly #options: StreamSenderOptions;
   readonly #head: string;
@@ -69,10 +69,7 @@ export class StreamSender {
   send(item: unknown): Promise<void> | undefined {
     if (this.#failure !== undefined) throw this.#failure;
     const text = JSON.stringify(item) ?? "null";
-    const over = bytesOver(text, this.#options.maxMessageBytes);
-    if (over !== undefined) {
-      throw new MessageTooLargeError("an item", over, this.#options.maxMessageBytes);
-    }
+    checkSize(text, this.#options.maxMessageBytes, "an item");
     this.#batch.push(text);
     this.#batchChars += text.length;
     this.#sent += 1;

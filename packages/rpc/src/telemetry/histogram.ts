@@ -5,12 +5,18 @@
 const PER_OCTAVE = 8;
 const BUCKETS = 32 * PER_OCTAVE;
 
+/** The rate is taken over this time. */
+const RATE_SECONDS = 10;
+
 /** Counts durations and errors of one method. */
 export class Histogram {
   readonly #buckets = new Uint32Array(BUCKETS);
   #count = 0;
   #errors = 0;
   #sumMs = 0;
+  /** Calls in each of the last seconds, by second modulo length. */
+  readonly #perSecond = new Uint32Array(RATE_SECONDS + 1);
+  #second = 0;
 
   record(ms: number, failed: boolean): void {
     const octaves = Math.log2(Math.max(1, ms * 1_000));
@@ -19,6 +25,28 @@ export class Histogram {
     this.#count += 1;
     this.#sumMs += ms;
     if (failed) this.#errors += 1;
+    this.#turn();
+    const at = this.#second % this.#perSecond.length;
+    this.#perSecond[at] = (this.#perSecond[at] ?? 0) + 1;
+  }
+
+  /** Forgets the seconds that have passed since the last call. */
+  #turn(): void {
+    const second = Math.floor(performance.now() / 1_000);
+    if (second === this.#second) return;
+    const passed = Math.min(second - this.#second, this.#perSecond.length);
+    for (let i = 1; i <= passed; i++)
+      this.#perSecond[(this.#second + i) % this.#perSecond.length] = 0;
+    if (passed === this.#perSecond.length) this.#perSecond.fill(0);
+    this.#second = second;
+  }
+
+  /** Calls per second over the last ten full seconds. */
+  #rate(): number {
+    this.#turn();
+    const current = this.#perSecond[this.#second % this.#perSecond.length] ?? 0;
+    const total = this.#perSecond.reduce((sum, count) => sum + count, 0);
+    return (total - current) / RATE_SECONDS;
   }
 
   /** The numbers so far. */
@@ -29,6 +57,7 @@ export class Histogram {
       meanMs: this.#count === 0 ? 0 : round(this.#sumMs / this.#count),
       p50Ms: this.#percentile(0.5),
       p99Ms: this.#percentile(0.99),
+      perSecond: this.#rate(),
     };
   }
 
@@ -42,13 +71,15 @@ export class Histogram {
   }
 }
 
-/** What is known about one method's calls. */
+/** Figures about the calls of one method. */
 export interface MethodStats {
   readonly calls: number;
   readonly errors: number;
   readonly meanMs: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
+  /** Calls per second over the last ten seconds. */
+  readonly perSecond: number;
 }
 
 function round(ms: number): number {

@@ -4,9 +4,10 @@ import { meterOf } from "@ropeway/core/internal";
 
 /** Every instrument by name, with what it counts: the reference is tested against this table. */
 export const METRICS = {
-  "ropeway.rpc.client.duration": "ms from sending a call to its answer; service, method, outcome",
+  "ropeway.rpc.client.duration": "ms from sending a call to its response; service, method, outcome",
   "ropeway.rpc.server.duration": "ms a handler took; service, method, outcome",
   "ropeway.rpc.server.expired": "calls refused unread because their deadline had passed; service",
+  "ropeway.rpc.server.shed": "calls refused because of load; service",
   "ropeway.rpc.server.set_aside": "messages without a usable id, kept in the dead list; service",
 } as const;
 
@@ -17,6 +18,7 @@ export class Metrics {
   readonly #duration: OtelHistogram;
   readonly #expired: Counter;
   readonly #setAside: Counter;
+  readonly #shed: Counter;
 
   constructor(side: "client" | "server") {
     const meter = meterOf("rpc");
@@ -24,6 +26,7 @@ export class Metrics {
     this.#duration = meter.createHistogram(name, { description: METRICS[name], unit: "ms" });
     this.#expired = counter(meter, "ropeway.rpc.server.expired");
     this.#setAside = counter(meter, "ropeway.rpc.server.set_aside");
+    this.#shed = counter(meter, "ropeway.rpc.server.shed");
   }
 
   duration(ms: number, attributes: Attributes): void {
@@ -32,6 +35,10 @@ export class Metrics {
 
   expired(service: string): void {
     this.#expired.add(1, { service });
+  }
+
+  shed(service: string): void {
+    this.#shed.add(1, { service });
   }
 
   setAside(service: string): void {

@@ -1,30 +1,43 @@
 /**
- * What the engine asks of a wire: where things are pushed and popped, and how a call, an answer and a
- * report of progress are written. Everything else (deadlines, streams, sessions, retries) is the same
- * for both wires, because members that a peer does not know are ignored by it.
+ * What the engine asks of a wire: where messages are pushed and popped, and how a call, a response and a
+ * progress report are written. Deadlines, streams, sessions and retries are the same for both wires,
+ * because a peer ignores members that it does not know.
+ *
+ * A dialect says what it can do by its members (`registry`, `sessions`, `replyLists`, ...). Nothing else
+ * in the package tests for its name or class.
  */
 import { InvalidRequestError, ParseError, type WireError } from "../errors.ts";
-import type { CallKeys } from "../keys.ts";
+import type { CallKeys, RegistryKeys, SessionKeys } from "../keys.ts";
 
 /** A call as its caller wants it sent. */
 export interface OutgoingCall {
   readonly method: string;
-  readonly params: unknown;
+  /** As JSON; see paramsJson(). */
+  readonly params: string;
   readonly id: string;
   /** ms of Redis time; undefined: no deadline. */
   readonly deadline: number | undefined;
-  /** Answer into this list instead of the documented response key. */
+  /** The time from sending to the deadline, so that a worker knows how long the call waited. */
+  readonly timeoutMs?: number | undefined;
+  /** Respond into this list instead of the documented response key. */
   readonly replyTo?: string | undefined;
   readonly notification?: boolean | undefined;
   /** Report progress. */
   readonly track?: boolean | undefined;
+  /** Let the last report say that it is the last one. */
+  readonly trackEnd?: boolean | undefined;
   readonly traceparent?: string | undefined;
+  /** Headers of the application. */
+  readonly metadata?: Metadata | undefined;
   /** How many stream items the worker may send ahead; its presence asks for a stream. */
   readonly window?: number | undefined;
   readonly session?: SessionMark | undefined;
 }
 
-/** Which session a call belongs to, and how often that session has been mapped so far. */
+/** Headers that travel with a call: authentication, tenant, locale. */
+export type Metadata = Readonly<Record<string, string>>;
+
+/** Which session a call belongs to, and the fencing token of its mapping. */
 export interface SessionMark {
   readonly client: string;
   readonly epoch: number;
@@ -36,57 +49,75 @@ export interface IncomingCall {
   readonly method: string;
   readonly params: unknown;
   readonly deadline: number | undefined;
+  readonly timeoutMs: number | undefined;
   readonly replyTo: string | undefined;
   readonly notification: boolean;
   readonly track: boolean;
+  readonly trackEnd: boolean;
   readonly traceparent: string | undefined;
+  readonly metadata: Metadata | undefined;
   readonly window: number | undefined;
   readonly session: SessionMark | undefined;
 }
 
 /** One element of a `process` list. */
 export interface Progress {
-  /** ms since 1970, Redis time. */
+  /** Milliseconds since the epoch, Redis time. */
   readonly time: number;
   /** 0 to 1. */
   readonly percent: number;
   readonly message: string;
 }
 
-/** What a popped answer turned out to be; a result unless there is an error. */
-export interface IncomingAnswer {
+/** A decoded response: a result unless there is an error. */
+export interface IncomingResponse {
   readonly result?: unknown;
   readonly error?: unknown;
+}
+
+/** The service and method that a target such as "user.add_user" names. */
+export interface Target {
+  readonly service: string;
+  readonly method: string;
 }
 
 /** One of the two wires. */
 export interface Dialect {
   readonly name: "jsonrpc" | "kw";
   readonly keys: CallKeys;
+  /** Where services describe themselves. */
+  readonly registry: RegistryKeys;
+  /** Where sessions are mapped; undefined if this wire has none. */
+  readonly sessions: SessionKeys | undefined;
   readonly push: "LPUSH" | "RPUSH";
   readonly popSide: "RIGHT" | "LEFT";
-  /** Seconds that a request list lives after each push; undefined: for ever. */
-  readonly requestTtlSeconds: number | undefined;
+  /** Whether responses may go to one list per client when all workers can do that. */
+  readonly replyLists: boolean;
+  /** Whether each method has a request list of its own, so that the list names the method. */
+  readonly listPerMethod: boolean;
+  /** Seconds that a request list lives at least after each push. */
+  readonly requestTtlSeconds: number;
+  /** Whether the documented programs set that expiry with each push. */
+  readonly expiresWithPush: boolean;
 
+  /** Splits a target. Throws InvalidNameError if it names no method. */
+  target(name: string): Target;
   /** The text of a call. */
   encodeCall(call: OutgoingCall): string;
   /**
-   * What stands between head and params in the plainest calls of a method, for those who make many of
-   * them; undefined if every call is different.
+   * The constant text between head and params in the plainest calls of a method; undefined if every call
+   * is different.
    */
-  plainMiddle(method: string, replyTo: string): string | undefined;
-  /** Reads a popped call; throws RpcError with what can be said about it. `method` is the list's. */
+  plainMiddle(method: string, replyTo: string, timeoutMs: number): string | undefined;
+  /** Reads a popped call. Throws RpcError. `method` is the list's. */
   decodeCall(text: string, method: string | undefined): IncomingCall;
-  /** The text of a result; `addressed` when it goes to a shared list and must say whose it is. */
+  /** The text of a result; `addressed` when it goes to a shared list and must carry the id. */
   encodeResult(id: string, result: string, addressed: boolean): string;
   encodeError(id: string, error: WireError, addressed: boolean): string;
-  /** Reads one parsed answer; undefined if it is none. */
-  decodeAnswer(value: Readonly<Record<string, unknown>>): IncomingAnswer | undefined;
-  encodeProgress(progress: Progress): string;
+  /** Reads one parsed response; undefined if it is none. */
+  decodeResponse(value: Readonly<Record<string, unknown>>): IncomingResponse | undefined;
+  encodeProgress(progress: Progress, last: boolean): string;
   decodeProgress(value: Readonly<Record<string, unknown>>): Progress;
-  /** What submit() gives and poll() takes: enough to find the response key again. */
-  ticket(method: string, id: string): string;
-  readTicket(ticket: string): { readonly method: string; readonly id: string };
 }
 
 /** Parses a message that must be a JSON object. */
@@ -103,20 +134,57 @@ export function parseObject(text: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-/** The id of a message, which some clients write as a number; undefined if it has no usable one. */
-export function readId(value: unknown): string | undefined {
-  if (typeof value === "string" && value !== "" && value.length <= 256) return value;
-  return typeof value === "number" && Number.isFinite(value) ? String(value) : undefined;
+/** The id of a message, which some clients write as a number. Throws InvalidRequestError. */
+export function readId(message: Readonly<Record<string, unknown>>, text: string): string {
+  const { id } = message;
+  if (typeof id === "string" && id !== "" && id.length <= 256) return id;
+  if (Number.isSafeInteger(id)) return String(id);
+  // Beyond 2^53 the parsed number is another one: the response key is spelled with the digits sent.
+  const digits = typeof id === "number" ? numberMember(text, "id") : undefined;
+  if (digits !== undefined) return digits;
+  throw new InvalidRequestError("it has no usable id", id);
 }
 
-/** A text that is there, of a member that may be anything: a wrong one counts as absent. */
-export function readText(value: unknown): string | undefined {
+/** The digits of a number member of the outermost object, as they stand in the text. */
+function numberMember(text: string, name: string): string | undefined {
+  const token = /"(?:[^"\\]|\\.)*"|[{}[\]]|-?\d[\d.eE+-]*/g;
+  let depth = 0;
+  let key: string | undefined;
+  for (let match = token.exec(text); match !== null; match = token.exec(text)) {
+    const [part] = match;
+    if (part === "{" || part === "[") depth += 1;
+    else if (part === "}" || part === "]") depth -= 1;
+    else if (depth === 1 && part === `"${name}"` && /^\s*:/.test(text.slice(token.lastIndex)))
+      key = part;
+    else if (depth === 1 && key !== undefined && /^\d{1,256}$/.test(part)) return part;
+    if (depth === 1 && part !== key && part.startsWith('"')) key = undefined;
+  }
+  return undefined;
+}
+
+/** A string member; anything else counts as absent. */
+export function readString(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+/** A number member; anything else counts as absent. */
+export function readNumber(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isFinite(value) ? value : undefined;
 }
 
 /** How many stream items the caller allows. */
 export function readWindow(value: unknown): number | undefined {
-  return typeof value === "number" && value >= 1 ? Math.floor(value) : undefined;
+  return typeof value === "number" && value >= 1 ? Math.min(Math.floor(value), 65_536) : undefined;
+}
+
+/** The headers of a call; entries that are not strings are left out. */
+export function readMetadata(value: unknown): Metadata | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const metadata: Record<string, string> = Object.create(null);
+  for (const [name, header] of Object.entries(value)) {
+    if (typeof header === "string") metadata[name] = header;
+  }
+  return metadata;
 }
 
 /** The session a call belongs to. */
@@ -129,11 +197,43 @@ export function readSession(value: unknown): SessionMark | undefined {
 /** The members that we add to both wires, as text behind the head, each with its leading comma. */
 export function writeAddedMembers(call: OutgoingCall): string {
   let text = "";
+  if (call.timeoutMs !== undefined) text += `,"to":${Math.ceil(call.timeoutMs)}`;
+  if (call.trackEnd) text += ',"te":1';
   if (call.traceparent !== undefined) text += `,"tp":${JSON.stringify(call.traceparent)}`;
+  if (call.metadata !== undefined) text += `,"md":${JSON.stringify(call.metadata)}`;
   if (call.window !== undefined) text += `,"st":${call.window}`;
   if (call.session !== undefined) {
     const { client, epoch } = call.session;
     text += `,"ss":{"c":${JSON.stringify(client)},"e":${epoch}}`;
   }
   return text;
+}
+
+/** The members that both wires read in the same way. */
+export function readAddedMembers(
+  message: Readonly<Record<string, unknown>>,
+): Pick<
+  IncomingCall,
+  | "deadline"
+  | "timeoutMs"
+  | "replyTo"
+  | "traceparent"
+  | "metadata"
+  | "window"
+  | "session"
+  | "track"
+  | "trackEnd"
+> {
+  const { dl, to, rt, tp, md, st, ss } = message;
+  return {
+    track: Boolean(message.track_process),
+    trackEnd: Boolean(message.te),
+    deadline: readNumber(dl),
+    timeoutMs: readNumber(to),
+    replyTo: readString(rt),
+    traceparent: readString(tp),
+    metadata: md === undefined ? undefined : readMetadata(md),
+    window: readWindow(st),
+    session: ss === undefined ? undefined : readSession(ss),
+  };
 }

@@ -1,99 +1,84 @@
 /**
- * The wire of seed 000: one list per service, calls in JSON-RPC's manner with version "2".
+ * The `jsonrpc` wire: one request list per service, calls in the manner of JSON-RPC with version "2".
  *
  *   call      {"dl":..,"id":..,"rt":..,"version":"2","method":"add_user","params":[..]}
- *   answer    {"id":..,"result":..}  or  {"id":..,"error":{"code":..,"message":..,"data":..}}
+ *   response  {"id":..,"result":..}  or  {"id":..,"error":{"code":..,"message":..,"data":..}}
  *   progress  {"time":..,"percent":0.562,"message":".."}
  *
- * `notification:true` keeps its id and gets no answer; `track_process:1` asks for progress.
+ * `notification:true` keeps its id and gets no response; `track_process:1` asks for progress.
  */
-
+import { InvalidNameError } from "@ropeway/core";
 import { InvalidRequestError, type WireError } from "../errors.ts";
 import { JsonRpcKeys } from "../keys.ts";
 import {
   type Dialect,
-  type IncomingAnswer,
   type IncomingCall,
+  type IncomingResponse,
   type OutgoingCall,
   type Progress,
   parseObject,
+  readAddedMembers,
   readId,
-  readSession,
-  readText,
-  readWindow,
+  type Target,
   writeAddedMembers,
 } from "./dialect.ts";
 import { readHead, writeHead } from "./head.ts";
 
 const BEFORE_METHOD = ',"version":"2","method":"';
-const BEFORE_PARAMS = '","params":';
+const BEFORE_TIMEOUT = '","to":';
+const BEFORE_PARAMS = ',"params":';
+/** Request lists of services that nobody serves go after a day without a push. */
+const REQUEST_TTL_SECONDS = 86_400;
 
-/** See the top of the file. */
+/** The `jsonrpc` wire, byte for byte as documented. */
 export class JsonRpcDialect implements Dialect {
   readonly name = "jsonrpc" as const;
   readonly keys: JsonRpcKeys;
   readonly push = "LPUSH" as const;
   readonly popSide = "RIGHT" as const;
-  readonly requestTtlSeconds: undefined;
-  readonly #methods = new Map<string, string>();
+  readonly replyLists = true;
+  readonly listPerMethod = false;
+  readonly expiresWithPush = false;
+  readonly requestTtlSeconds: number = REQUEST_TTL_SECONDS;
 
   constructor(ns: string) {
     this.keys = new JsonRpcKeys(ns);
   }
 
+  get registry(): JsonRpcKeys {
+    return this.keys;
+  }
+
+  get sessions(): JsonRpcKeys {
+    return this.keys;
+  }
+
+  target(name: string): Target {
+    const at = name.lastIndexOf(".");
+    if (at <= 0 || at === name.length - 1) {
+      throw new InvalidNameError("the target", name, 'of the form "service.method"');
+    }
+    return { service: name.slice(0, at), method: name.slice(at + 1) };
+  }
+
   encodeCall(call: OutgoingCall): string {
     const { id, deadline } = call;
     let text = deadline === undefined ? `{"id":"${id}"` : writeHead(deadline, id);
-    if (call.replyTo !== undefined) text += `,"rt":"${call.replyTo}"`;
+    if (call.replyTo !== undefined) text += `,"rt":${JSON.stringify(call.replyTo)}`;
     if (call.notification) text += ',"notification":true';
-    text += this.#methodMember(call.method);
+    text += methodMember(call.method);
     if (call.track) text += ',"track_process":1';
     text += writeAddedMembers(call);
-    return `${text},"params":${JSON.stringify(call.params)}}`;
+    return `${text},"params":${call.params}}`;
   }
 
-  plainMiddle(method: string, replyTo: string): string {
-    return `,"rt":"${replyTo}"${this.#methodMember(method)},"params":`;
-  }
-
-  /** The members that are the same for all calls of a method. */
-  #methodMember(method: string): string {
-    let member = this.#methods.get(method);
-    if (member === undefined) {
-      member = `${BEFORE_METHOD}${JSON.stringify(method).slice(1)}`;
-      this.#methods.set(method, member);
-    }
-    return member;
+  plainMiddle(method: string, replyTo: string, timeoutMs: number): string {
+    const list = JSON.stringify(replyTo);
+    return `,"rt":${list}${methodMember(method)},"to":${Math.ceil(timeoutMs)}${BEFORE_PARAMS}`;
   }
 
   decodeCall(text: string): IncomingCall {
-    return readPlainCall(text) ?? this.#decodeAnyCall(text);
-  }
-
-  #decodeAnyCall(text: string): IncomingCall {
-    const message = parseObject(text);
-    const id = readId(message.id);
-    if (id === undefined) throw new InvalidRequestError("it has no usable id", message.id);
-    const { method, params = [] } = message;
-    if (typeof method !== "string" || method === "") {
-      throw new InvalidRequestError("method is not a text", method, id);
-    }
-    if (typeof params !== "object" || params === null) {
-      throw new InvalidRequestError("params is neither an array nor an object", params, id);
-    }
-    const { dl, rt, tp, st, ss } = message;
-    return {
-      id,
-      method,
-      params,
-      notification: message.notification === true,
-      track: Boolean(message.track_process),
-      deadline: typeof dl === "number" ? dl : undefined,
-      replyTo: readText(rt),
-      traceparent: readText(tp),
-      window: readWindow(st),
-      session: ss === undefined ? undefined : readSession(ss),
-    };
+    return readPlainCall(text) ?? decodeAnyCall(text);
   }
 
   encodeResult(id: string, result: string): string {
@@ -104,13 +89,13 @@ export class JsonRpcDialect implements Dialect {
     return `{"id":${JSON.stringify(id)},"error":${JSON.stringify(error)}}`;
   }
 
-  decodeAnswer(value: Readonly<Record<string, unknown>>): IncomingAnswer | undefined {
+  decodeResponse(value: Readonly<Record<string, unknown>>): IncomingResponse | undefined {
     if (value.error === null) return "result" in value ? { result: value.result } : undefined;
     return value.error !== undefined || "result" in value ? value : undefined;
   }
 
-  encodeProgress(progress: Progress): string {
-    return JSON.stringify(progress);
+  encodeProgress(progress: Progress, last: boolean): string {
+    return JSON.stringify(last ? { ...progress, end: true } : progress);
   }
 
   decodeProgress(value: Readonly<Record<string, unknown>>): Progress {
@@ -120,19 +105,29 @@ export class JsonRpcDialect implements Dialect {
       message: String(value.message ?? ""),
     };
   }
+}
 
-  ticket(_method: string, id: string): string {
-    return id;
-  }
+function methodMember(method: string): string {
+  return `${BEFORE_METHOD}${JSON.stringify(method).slice(1)}`;
+}
 
-  readTicket(ticket: string): { method: string; id: string } {
-    return { method: "", id: ticket };
+function decodeAnyCall(text: string): IncomingCall {
+  const message = parseObject(text);
+  const id = readId(message, text);
+  const { method, params = [] } = message;
+  if (typeof method !== "string" || method === "") {
+    throw new InvalidRequestError("method is not a string", method, id);
   }
+  if (typeof params !== "object" || params === null) {
+    throw new InvalidRequestError("params is neither an array nor an object", params, id);
+  }
+  const notification = message.notification === true;
+  return { id, method, params, notification, ...readAddedMembers(message) };
 }
 
 /**
- * Reads a call laid out as callers of ours lay out most of theirs, where only the params have to be
- * parsed; undefined for any other, which is then read, or refused, as a whole.
+ * Reads a call that has the layout of plainMiddle(), where only the params have to be parsed; undefined
+ * for any other, which is then read, or refused, as a whole.
  */
 function readPlainCall(text: string): IncomingCall | undefined {
   const head = readHead(text);
@@ -141,18 +136,25 @@ function readPlainCall(text: string): IncomingCall | undefined {
   const methodEnd = text.indexOf('"', methodAt);
   const method = text.slice(methodAt, methodEnd);
   if (method === "" || method.includes("\\")) return undefined;
-  if (!text.startsWith(BEFORE_PARAMS, methodEnd) || !text.endsWith("}")) return undefined;
-  const params = parsed(text.slice(methodEnd + BEFORE_PARAMS.length, -1));
-  if (typeof params !== "object" || params === null) return undefined;
+  if (!text.startsWith(BEFORE_TIMEOUT, methodEnd) || !text.endsWith("}")) return undefined;
+  const timeoutAt = methodEnd + BEFORE_TIMEOUT.length;
+  const timeoutEnd = text.indexOf(",", timeoutAt);
+  if (!text.startsWith(BEFORE_PARAMS, timeoutEnd)) return undefined;
+  const timeoutMs = Number(text.slice(timeoutAt, timeoutEnd));
+  const params = parsed(text.slice(timeoutEnd + BEFORE_PARAMS.length, -1));
+  if (typeof params !== "object" || params === null || Number.isNaN(timeoutMs)) return undefined;
   return {
     id: head.id,
     method,
     params,
     notification: false,
     track: false,
+    trackEnd: false,
     deadline: head.deadline,
+    timeoutMs,
     replyTo: head.replyTo,
     traceparent: undefined,
+    metadata: undefined,
     window: undefined,
     session: undefined,
   };
@@ -162,6 +164,6 @@ function parsed(json: string): unknown {
   try {
     return JSON.parse(json);
   } catch {
-    return undefined; // told by whoever reads the whole
+    return undefined; // decodeAnyCall() reports it
   }
 }

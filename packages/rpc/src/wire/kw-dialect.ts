@@ -1,40 +1,43 @@
 /**
- * The wire of seed 002: one list per function, arguments by name.
+ * The `kw` wire: one request list per function, arguments by name.
  *
  *   call      {"dl":..,"id":..,"ts":"2026-..","kw":{"arg1":..}}
- *   answer    {"ts":..,"res":..}  or  {"ts":..,"exc":"..","err":".."}
+ *   response  {"ts":..,"res":..}  or  {"ts":..,"exc":"..","err":"..","err_traceback":".."}
  *   progress  {"ts":..,"up":{..}}
  *
- * The seed says `exc`, the released programs say `err`: both are written and either is read. A missing
- * `kw`, or null, is an empty one, and `ts` is not required. `no_response:true` gets no answer. An
- * answer that says `rpc` carries our error number and data, for callers of ours.
+ * The document says `exc`, the released programs say `err`: both are written and either is read. A
+ * missing `kw`, or null, is an empty one, and `ts` is not required. `no_response:true` gets no response.
+ * A response with `rpc` carries our error number and data, for callers of ours.
  */
-
+import { InvalidNameError } from "@ropeway/core";
 import { InvalidParamsError, InvalidRequestError, RPC_CODES, type WireError } from "../errors.ts";
 import { KwKeys } from "../keys.ts";
 import {
   type Dialect,
-  type IncomingAnswer,
   type IncomingCall,
+  type IncomingResponse,
   type OutgoingCall,
   type Progress,
   parseObject,
+  readAddedMembers,
   readId,
-  readSession,
-  readText,
-  readWindow,
+  type Target,
   writeAddedMembers,
 } from "./dialect.ts";
 import { writeHead } from "./head.ts";
 
 const REQUEST_TTL_SECONDS = 120;
 
-/** See the top of the file. */
+/** The `kw` wire, as the released Python and Go programs speak it. */
 export class KwDialect implements Dialect {
   readonly name = "kw" as const;
   readonly keys: KwKeys;
+  readonly sessions: undefined;
   readonly push = "RPUSH" as const;
   readonly popSide = "LEFT" as const;
+  readonly replyLists = false;
+  readonly listPerMethod = true;
+  readonly expiresWithPush = true;
   readonly requestTtlSeconds: number = REQUEST_TTL_SECONDS;
   readonly #now: () => number;
 
@@ -43,18 +46,27 @@ export class KwDialect implements Dialect {
     this.#now = now;
   }
 
+  get registry(): KwKeys {
+    return this.keys;
+  }
+
+  target(name: string): Target {
+    if (name === "") throw new InvalidNameError("the target", name, "the name of a function");
+    return { service: "", method: name };
+  }
+
   encodeCall(call: OutgoingCall): string {
     const { id, deadline, params } = call;
-    if (Array.isArray(params) && params.length > 0) {
-      throw new InvalidParamsError(call.method, "this wire passes arguments by name only");
+    if (params.startsWith("[") && params !== "[]") {
+      throw new InvalidParamsError(call.method, "the kw wire passes arguments by name only");
     }
     let text = deadline === undefined ? `{"id":"${id}"` : writeHead(deadline, id);
-    if (call.replyTo !== undefined) text += `,"rt":"${call.replyTo}"`;
+    if (call.replyTo !== undefined) text += `,"rt":${JSON.stringify(call.replyTo)}`;
     if (call.notification) text += ',"no_response":true';
     text += `,"ts":"${this.#timestamp()}"`;
     if (call.track) text += ',"track_process":1';
     text += writeAddedMembers(call);
-    return `${text},"kw":${JSON.stringify(Array.isArray(params) ? {} : (params ?? {}))}}`;
+    return `${text},"kw":${params === "[]" ? "{}" : params}}`;
   }
 
   plainMiddle(): undefined {
@@ -63,25 +75,13 @@ export class KwDialect implements Dialect {
 
   decodeCall(text: string, method: string | undefined): IncomingCall {
     const message = parseObject(text);
-    const id = readId(message.id);
-    if (id === undefined) throw new InvalidRequestError("it has no usable id", message.id);
-    const kw = message.kw ?? {};
-    if (typeof kw !== "object" || Array.isArray(kw)) {
-      throw new InvalidRequestError("kw is not an object", kw, id);
+    const id = readId(message, text);
+    const params = message.kw ?? {};
+    if (typeof params !== "object" || Array.isArray(params)) {
+      throw new InvalidRequestError("kw is not an object", params, id);
     }
-    const { dl, rt, tp, st, ss } = message;
-    return {
-      id,
-      method: method ?? "",
-      params: kw,
-      notification: message.no_response === true,
-      track: Boolean(message.track_process),
-      deadline: typeof dl === "number" ? dl : undefined,
-      replyTo: readText(rt),
-      traceparent: readText(tp),
-      window: readWindow(st),
-      session: readSession(ss),
-    };
+    const notification = message.no_response === true;
+    return { id, method: method ?? "", params, notification, ...readAddedMembers(message) };
   }
 
   encodeResult(id: string, result: string, addressed: boolean): string {
@@ -91,27 +91,31 @@ export class KwDialect implements Dialect {
 
   encodeError(id: string, error: WireError, addressed: boolean): string {
     const { code, message, data } = error;
+    const { traceback } = (data ?? {}) as { traceback?: unknown };
+    const description = describe(error);
     return JSON.stringify({
       ...(addressed ? { id } : {}),
       ts: this.#timestamp(),
-      exc: describe(error),
-      err: describe(error),
+      exc: description,
+      err: description,
+      ...(typeof traceback === "string" ? { err_traceback: traceback } : {}),
       rpc: { code, message, ...(data === undefined ? {} : { data }) },
     });
   }
 
-  decodeAnswer(value: Readonly<Record<string, unknown>>): IncomingAnswer | undefined {
+  decodeResponse(value: Readonly<Record<string, unknown>>): IncomingResponse | undefined {
     const failure = [value.err, value.exc].find((text) => text !== undefined && text !== null);
-    if (failure !== undefined) {
-      return { error: value.rpc ?? { code: RPC_CODES.HANDLER_FAILED, message: String(failure) } };
-    }
-    return "res" in value ? { result: value.res } : undefined;
+    if (failure === undefined) return "res" in value ? { result: value.res } : undefined;
+    if (value.rpc !== undefined) return { error: value.rpc };
+    const { err_traceback: traceback } = value;
+    const data = typeof traceback === "string" ? { data: { traceback } } : {};
+    return { error: { code: RPC_CODES.HANDLER_FAILED, message: String(failure), ...data } };
   }
 
-  encodeProgress(progress: Progress): string {
+  encodeProgress(progress: Progress, last: boolean): string {
     const { percent, message } = progress;
     const ts = new Date(progress.time).toISOString();
-    return JSON.stringify({ ts, up: { percent, message } });
+    return JSON.stringify({ ts, up: { percent, message }, ...(last ? { end: true } : {}) });
   }
 
   decodeProgress(value: Readonly<Record<string, unknown>>): Progress {
@@ -123,22 +127,17 @@ export class KwDialect implements Dialect {
     };
   }
 
-  ticket(method: string, id: string): string {
-    return `${method}/${id}`;
-  }
-
-  readTicket(ticket: string): { method: string; id: string } {
-    const at = ticket.lastIndexOf("/");
-    return { method: ticket.slice(0, Math.max(0, at)), id: ticket.slice(at + 1) };
-  }
-
   #timestamp(): string {
     return new Date(this.#now()).toISOString();
   }
 }
 
-/** As the released programs say it: the error's name, then its message. */
+/**
+ * As the released programs write it: the error's name, then its message. Never empty: the released Python
+ * client reads an empty `err` as success.
+ */
 function describe(error: WireError): string {
-  const name = (error.data as { name?: unknown } | undefined)?.name;
-  return typeof name === "string" ? `${name}: ${error.message}` : error.message;
+  const { name } = (error.data ?? {}) as { name?: unknown };
+  if (typeof name === "string") return `${name}: ${error.message}`;
+  return error.message === "" ? `error ${error.code}` : error.message;
 }

@@ -1,13 +1,12 @@
 /** Chooses the wire by the options, and refuses one that cannot work on a Cluster. */
 import { type Clock, InvalidOptionError, type Redis } from "@ropeway/core";
-import { paramsError } from "../errors.ts";
 import { isTagged } from "../keys.ts";
 import type { WireOptions } from "../options.ts";
 import type { Dialect } from "./dialect.ts";
 import { JsonRpcDialect } from "./jsonrpc-dialect.ts";
 import { KwDialect } from "./kw-dialect.ts";
 
-/** The dialect that the options name. */
+/** The dialect that the options name. Throws InvalidOptionError. */
 export function dialectOf(redis: Redis, options: Required<WireOptions>, clock: Clock): Dialect {
   const [name, home] = options.dialect === "kw" ? ["prefix", options.prefix] : ["ns", options.ns];
   if (redis.topology === "cluster" && !isTagged(home)) {
@@ -16,20 +15,4 @@ export function dialectOf(redis: Redis, options: Required<WireOptions>, clock: C
   return options.dialect === "kw"
     ? new KwDialect(options.prefix, () => clock.now())
     : new JsonRpcDialect(options.ns);
-}
-
-/** The number of bytes if it is more than allowed, else undefined; cheap for short texts. */
-export function bytesOver(text: string, allowed: number): number | undefined {
-  if (text.length * 3 <= allowed) return undefined;
-  const bytes = Buffer.byteLength(text);
-  return bytes > allowed ? bytes : undefined;
-}
-
-/** The params of a call as JSON. */
-export function paramsJson(method: string, params: unknown): string {
-  try {
-    return JSON.stringify(params);
-  } catch (error) {
-    throw paramsError(method, error);
-  }
 }

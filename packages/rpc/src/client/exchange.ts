@@ -1,0 +1,277 @@
+/**
+ * What a client has sent and still waits for, and its two connections.
+ *
+ *   push --> PushBuffer ==> request lists          one variadic push per list and event
+ *     |
+ *     +--> receivers by id, deadlines on the wheel
+ *              ^
+ *              +--- ReplyReader <== reply list      if all live workers of the service use it
+ *              +--- ReplyReader <== response keys   if not
+ *              +--- ResponsePoller <== response keys   now and then for calls of the first kind, in case
+ *                                                      a worker of the second kind took one
+ */
+import { ClosedError, ConnectionLostError, type Redis, type RedisClock } from "@ropeway/core";
+import { DeadlineExceededError, errorFromWire } from "../errors.ts";
+import type { ClientOptions } from "../options.ts";
+import { Directory } from "../registry/directory.ts";
+import { CallStore } from "../store/call-store.ts";
+import { hasBlmpop } from "../store/list-popper.ts";
+import { PushBuffer } from "../store/push-buffer.ts";
+import { explain, isPassing } from "../store/refusal.ts";
+import { TimerWheel } from "../timer-wheel.ts";
+import type { Dialect, IncomingResponse, Progress } from "../wire/dialect.ts";
+import { readHead } from "../wire/head.ts";
+import type { PendingCall, PendingHost, Receiver } from "./pending-call.ts";
+import { PendingTable } from "./pending-table.ts";
+import { receiveText } from "./receive-text.ts";
+import { ReplyReader } from "./reply-reader.ts";
+import { POLL_AFTER_MS, ResponsePoller } from "./response-poller.ts";
+import { Withdrawals } from "./withdrawals.ts";
+
+/** What an exchange is given. */
+export interface ExchangeOptions {
+  readonly redis: Redis;
+  readonly dialect: Dialect;
+  readonly clock: RedisClock;
+  readonly options: Required<ClientOptions>;
+  onError(error: unknown): void;
+}
+
+const CONTROL_TTL_SECONDS = 120;
+/** A push that the server refuses for the moment is repeated for this long. */
+const INSIST_MS = 10_000;
+
+/** The sending and receiving half of a client. */
+export class Exchange implements PendingHost {
+  readonly redis: Redis;
+  readonly dialect: Dialect;
+  readonly clock: RedisClock;
+  readonly options: Required<ClientOptions>;
+  readonly store: CallStore;
+  readonly directory: Directory;
+  readonly wheel: TimerWheel = new TimerWheel();
+  readonly replyList: string;
+  readonly withdrawals: Withdrawals;
+  readonly #reader: ReplyReader;
+  readonly #pushes: PushBuffer;
+  readonly #pending: PendingTable;
+  readonly #poller: ResponsePoller;
+  #closed = false;
+
+  constructor(given: ExchangeOptions) {
+    const { redis, dialect, options } = given;
+    this.redis = redis;
+    this.dialect = dialect;
+    this.clock = given.clock;
+    this.options = options;
+    this.store = new CallStore(redis, dialect);
+    this.directory = new Directory(redis, dialect);
+    this.#pending = new PendingTable((error, text) =>
+      redis.logger.warn({ err: error, text }, "a response cannot be read"),
+    );
+    this.replyList = dialect.keys.reply(this.#pending.ids.client);
+    this.#pushes = new PushBuffer(redis, {
+      push: dialect.push,
+      repeatable: false,
+      isPassing: (error) => isPassing(error) && !isOutOfMemory(error),
+      insistMs: INSIST_MS,
+      expiresAtOnce: () => dialect.expiresWithPush,
+      onError: (error, texts, list) => this.#notSent(error, texts, list),
+    });
+    this.#reader = new ReplyReader({
+      redis,
+      dialect,
+      store: this.store,
+      replyList: this.replyList,
+      pushes: this.#pushes,
+      modern: !options.plainPop && hasBlmpop(redis),
+      onReplies: (texts) => this.#pending.receiveAll(texts),
+      onGap: () => this.#gap(),
+      onError: given.onError,
+    });
+    this.#poller = new ResponsePoller(this, this.#pending);
+    this.withdrawals = new Withdrawals(this);
+  }
+
+  get inFlight(): number {
+    return this.#pending.size;
+  }
+
+  /** The counter in the newest id. */
+  get lastNumber(): number {
+    return this.#pending.ids.last;
+  }
+
+  /** Whether responses of this service come in the reply list. */
+  usesReplyList(service: string): boolean {
+    const { replies } = this.options;
+    if (replies !== "auto") return replies === "list";
+    return this.dialect.replyLists && this.directory.allUseReplyLists(service);
+  }
+
+  /** A new id; a short one if only workers of ours will see it. */
+  nextId(short: boolean): string {
+    return this.#pending.ids.next(short);
+  }
+
+  /** The deadline on the wire for something that may take `ms`. */
+  deadlineIn(ms: number): number {
+    return Math.ceil(this.clock.now() + ms);
+  }
+
+  /** From here on the call is answered, expires, or is cancelled. */
+  await(pending: PendingCall): void {
+    this.register(pending);
+    this.wheel.set(pending, pending.timeoutMs, pending.sentAt);
+  }
+
+  /** The response of a registered receiver comes in the reply list. */
+  expectReply(receiver: Receiver): void {
+    receiver.nextPollAt = receiver.sentAt + POLL_AFTER_MS;
+    this.#poller.start();
+    this.#reader.start();
+  }
+
+  /** Delivers messages under the receiver's id to it, until forget(). Throws ClosedError. */
+  register(receiver: Receiver): void {
+    if (this.#closed) throw new ClosedError("the client");
+    this.#pending.add(receiver);
+  }
+
+  forget(receiver: Receiver): void {
+    this.#pending.delete(receiver);
+  }
+
+  has(receiver: Receiver): boolean {
+    return this.#pending.has(receiver);
+  }
+
+  /** Delivers what comes under the documented keys of a call; returns a function that stops it. */
+  watch(receiver: Receiver, tracked: boolean): () => void {
+    const { keys } = this.dialect;
+    const { id, route } = receiver;
+    const refuse = (error: unknown) => receiver.fail(error);
+    const response = keys.response(route.method, id);
+    if (!tracked) {
+      this.#reader.watch(response, { receive: (text) => receiveText(receiver, text), refuse });
+      return () => this.#reader.unwatch(response);
+    }
+    const progress = keys.progress(route.method, id);
+    const report = (text: string) => receiveText(receiver, `{"progress":${text}}`);
+    this.#reader.watch(progress, { receive: report, refuse });
+    this.#reader.watch(response, {
+      refuse,
+      // The last reports may still be in their list when the response comes.
+      receive: (text) =>
+        void this.store
+          .collect([progress])
+          .then((found) => found.flatMap(([, texts]) => texts).forEach(report), refuse)
+          .then(() => receiveText(receiver, text)),
+    });
+    return () => {
+      this.#reader.unwatch(response);
+      this.#reader.unwatch(progress);
+    };
+  }
+
+  /** Pushes a control message with everything else that leaves now. */
+  post(list: string, text: string): void {
+    this.#pushes.push(list, text, CONTROL_TTL_SECONDS);
+  }
+
+  /** Pushes a call; its receiver learns of a failure. */
+  push(list: string, text: string, timeoutMs: number): void {
+    this.#pushes.push(list, text, this.requestTtl(timeoutMs));
+  }
+
+  /** Pushes a call; resolves when Redis has it. */
+  async deliver(list: string, text: string, timeoutMs: number): Promise<void> {
+    if (this.#closed) throw new ClosedError("the client");
+    try {
+      await this.#pushes.pushed(list, text, this.requestTtl(timeoutMs));
+    } catch (error) {
+      throw explain(error, list);
+    }
+  }
+
+  /** How long the request list has to live, in seconds. */
+  requestTtl(timeoutMs: number): number {
+    return Math.max(this.dialect.requestTtlSeconds, Math.ceil(timeoutMs / 1_000));
+  }
+
+  /** Sends a control message to every live worker of a service. */
+  async tellWorkers(service: string, text: string): Promise<void> {
+    for (const { ctl } of await this.directory.workers(service, 1_000)) {
+      if (ctl !== undefined) this.post(ctl, text);
+    }
+  }
+
+  answered(call: PendingCall): void {
+    this.#pending.delete(call);
+    this.wheel.clear(call);
+    call.extras.onSettled?.();
+  }
+
+  expired(call: PendingCall): void {
+    const { route, timeoutMs } = call;
+    call.fail(new DeadlineExceededError(`the call of ${route.name}`, timeoutMs));
+    this.withdrawals.expired(route, call.id);
+  }
+
+  decode(message: Readonly<Record<string, unknown>>): IncomingResponse | undefined {
+    return this.dialect.decodeResponse(message);
+  }
+
+  failure(error: unknown): unknown {
+    return errorFromWire(error);
+  }
+
+  progress(message: Readonly<Record<string, unknown>>): Progress {
+    return this.dialect.decodeProgress(message);
+  }
+
+  /** Rejects the calls that wait, and gives back the connection. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const closed = new ClosedError("the client");
+    for (const receiver of [...this.#pending]) receiver.fail(closed);
+    this.#poller.stop();
+    try {
+      await this.#pushes.drained();
+    } finally {
+      await this.#reader.close();
+    }
+    await this.store.delete(this.replyList);
+  }
+
+  #notSent(error: unknown, texts: readonly string[], list: string): void {
+    const reason = explain(error, list);
+    for (const text of texts) {
+      const receiver = this.#pending.get(readHead(text)?.id);
+      if (error instanceof ConnectionLostError) receiver?.onUnsure(error);
+      else receiver?.fail(reason);
+    }
+  }
+
+  /** Messages that were popped when the connection broke are gone: workers remember them for a while. */
+  #gap(): void {
+    const missing = new Map<string, string[]>();
+    for (const receiver of this.#pending) {
+      if (!receiver.onGap()) continue;
+      const { service } = receiver.route;
+      const ids = missing.get(service);
+      if (ids === undefined) missing.set(service, [receiver.id]);
+      else ids.push(receiver.id);
+    }
+    for (const [service, again] of missing) {
+      this.tellWorkers(service, JSON.stringify({ again })).catch((error) =>
+        this.redis.logger.debug({ err: error, service }, "cannot ask for lost responses"),
+      );
+    }
+  }
+}
+
+/** A caller learns at once that its call found no room. */
+function isOutOfMemory(error: unknown): boolean {
+  return (error as { prefix?: unknown }).prefix === "OOM";
+}

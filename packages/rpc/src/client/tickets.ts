@@ -1,0 +1,155 @@
+/**
+ * Responses and progress of submitted calls. They are read without being removed, because a response must
+ * survive the process that polls for it, and any number of processes may poll for one ticket. Redis has no
+ * blocking command that does not remove, so the client asks again and again while somebody waits: soon at
+ * first, then four times a second, with one command for all tickets.
+ */
+import { ClosedError } from "@ropeway/core";
+import { CancelledError, errorFromWire, ParseError, toWire } from "../errors.ts";
+import type { Peeked } from "../store/call-store.ts";
+import type { Progress } from "../wire/dialect.ts";
+import { pause } from "./cancellation.ts";
+import { cancelText } from "./control.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Router } from "./router.ts";
+import { readTicket } from "./ticket.ts";
+
+const FIRST_PAUSE_MS = 10;
+const LONGEST_PAUSE_MS = 250;
+const PER_PEEK = 100;
+/** How many waiting calls are searched for one that is cancelled. */
+const SEARCHED = 10_000;
+
+/** A result, wrapped so that a result of null differs from none. */
+export interface PollResult {
+  readonly result: unknown;
+}
+
+/** The tickets of one client. */
+export class Tickets {
+  readonly #exchange: Exchange;
+  readonly #router: Router;
+  readonly #closing: AbortSignal;
+  #queue: {
+    readonly ticket: string;
+    seen: number;
+    resolve(p: Peeked): void;
+    reject(e: unknown): void;
+  }[] = [];
+
+  constructor(exchange: Exchange, router: Router, closing: AbortSignal) {
+    this.#exchange = exchange;
+    this.#router = router;
+    this.#closing = closing;
+  }
+
+  /** The result, or null if there is none within `waitMs`. Throws the error of a failed call. */
+  async poll(ticket: string, waitMs: number, signal?: AbortSignal): Promise<PollResult | null> {
+    readTicket(ticket);
+    const until = performance.now() + waitMs;
+    for (let delay = FIRST_PAUSE_MS; ; delay = Math.min(delay * 1.5, LONGEST_PAUSE_MS)) {
+      const { response } = await this.#peek(ticket, 0);
+      if (response !== undefined) return this.#read(response);
+      const left = until - performance.now();
+      if (left <= 0) return null;
+      await this.#pause(Math.min(delay, left), signal);
+    }
+  }
+
+  /** Progress reports until the call has ended, or none came for `idleMs`. */
+  async *progress(ticket: string, idleMs: number, signal?: AbortSignal): AsyncGenerator<Progress> {
+    readTicket(ticket);
+    const { dialect } = this.#exchange;
+    let seen = 0;
+    let heardAt = performance.now();
+    for (let delay = FIRST_PAUSE_MS; ; delay = Math.min(delay * 1.5, LONGEST_PAUSE_MS)) {
+      const { response, reports } = await this.#peek(ticket, seen);
+      for (const text of reports) {
+        const report = parse(text);
+        if (report.end === true) return;
+        seen += 1;
+        heardAt = performance.now();
+        delay = FIRST_PAUSE_MS;
+        yield dialect.decodeProgress(report);
+      }
+      if (reports.length > 0) continue;
+      if (response !== undefined || performance.now() - heardAt > idleMs) return;
+      await this.#pause(delay, signal);
+    }
+  }
+
+  /** Cancels a submitted call: takes it out of its queue, or tells the workers. */
+  async cancel(ticket: string): Promise<void> {
+    const { target, id } = readTicket(ticket);
+    const { list, service, method } = this.#router.route(target);
+    const { store, dialect } = this.#exchange;
+    if (!(await store.withdrawById(list, id, SEARCHED))) {
+      await this.#exchange.tellWorkers(service, cancelText(id));
+      return;
+    }
+    // Whoever polls for it is told, as a worker would have told.
+    const error = new CancelledError(`the call of ${target}`);
+    this.#exchange.post(
+      dialect.keys.response(method, id),
+      dialect.encodeError(id, toWire(error), false),
+    );
+  }
+
+  #read(text: string): PollResult {
+    const response = this.#exchange.dialect.decodeResponse(parse(text));
+    if (response === undefined) throw new ParseError(text);
+    if (response.error !== undefined) throw errorFromWire(response.error);
+    return { result: response.result };
+  }
+
+  /** Everything asked for in one event is one command. */
+  #peek(ticket: string, seen: number): Promise<Peeked> {
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ ticket, seen, resolve, reject });
+      if (this.#queue.length === 1) process.nextTick(() => void this.#ask());
+    });
+  }
+
+  async #ask(): Promise<void> {
+    const waiting = this.#queue;
+    this.#queue = [];
+    const { keys } = this.#exchange.dialect;
+    for (let at = 0; at < waiting.length; at += PER_PEEK) {
+      const some = waiting.slice(at, at + PER_PEEK);
+      try {
+        const found = await this.#exchange.store.peek(
+          some.map(({ ticket, seen }) => {
+            const { target, id } = readTicket(ticket);
+            const { method } = this.#exchange.dialect.target(target);
+            return {
+              response: keys.response(method, id),
+              progress: keys.progress(method, id),
+              seen,
+            };
+          }),
+        );
+        for (const [i, each] of some.entries()) each.resolve(found[i] as Peeked);
+      } catch (error) {
+        for (const each of some) each.reject(error);
+      }
+    }
+  }
+
+  async #pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    try {
+      await Promise.race([pause(ms, signal), pause(ms, this.#closing)]);
+    } catch (error) {
+      throw this.#closing.aborted ? new ClosedError("the client") : error;
+    }
+  }
+}
+
+function parse(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
+  } catch {
+    // reported below, together with JSON that is no object
+  }
+  throw new ParseError(text);
+}

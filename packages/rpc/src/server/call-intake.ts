@@ -1,0 +1,222 @@
+/**
+ * Takes popped texts and starts their calls, or refuses them:
+ *
+ *   text --> outdated? --yes--> DEADLINE_EXCEEDED, without parsing
+ *              |no
+ *            parse --not a call--> refused if it has an id, else set aside
+ *              |
+ *            overloaded? cancelled meanwhile? session lost? unknown method? --yes--> refused
+ *              |no
+ *            CallRunner
+ *
+ * Nothing a message contains may throw out of here: the loop that pops must go on.
+ */
+import { OverloadedError, type Redis, type RopewayError } from "@ropeway/core";
+import { show } from "@ropeway/core/internal";
+import {
+  CancelledError,
+  DeadlineExceededError,
+  MethodNotFoundError,
+  type RpcError,
+  SessionLostError,
+} from "../errors.ts";
+import { dead } from "../keys.ts";
+import { Recent } from "../recent.ts";
+import type { CallStore } from "../store/call-store.ts";
+import type { Popped } from "../store/list-popper.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { Dialect, IncomingCall } from "../wire/dialect.ts";
+import { readDeadline, readHead } from "../wire/head.ts";
+import type { SessionInfo } from "./call-context.ts";
+import type { Answerable, CallRunner } from "./call-runner.ts";
+import type { LoadShedder } from "./load-shedder.ts";
+import type { ServedMethod, Source } from "./served-service.ts";
+
+/** What an intake is given. */
+export interface CallIntakeOptions {
+  readonly redis: Redis;
+  readonly dialect: Dialect;
+  readonly store: CallStore;
+  readonly runner: CallRunner;
+  readonly metrics: Metrics;
+  readonly shedder: LoadShedder | undefined;
+  /** Redis time. */
+  now(): number;
+  /** The clock's possible error: only calls that are surely outdated are refused. */
+  clockErrorMs(): number;
+  /** Whether this node may still serve a session call that it got at this time. */
+  mayServeSessions(gotAt: number): boolean;
+  onSetAside(list: string, reason: RpcError): void;
+  onShed(service: string): void;
+}
+
+/** Handlers that have kept the process for this long let others have a turn. */
+const TURN_MS = 10;
+const CANCELLED_AT_MOST = 10_000;
+const SESSIONS_AT_MOST = 100_000;
+
+/** The way in for all calls of a worker. */
+export class CallIntake {
+  readonly #options: CallIntakeOptions;
+  /** Ids cancelled before their call came. */
+  readonly #cancelled = new Recent<string, true>(CANCELLED_AT_MOST);
+  /** The epoch of each session seen here. */
+  readonly #sessions = new Recent<string, number>(SESSIONS_AT_MOST);
+  /** When the calls that are being started were popped. */
+  #gotAt = 0;
+  /** Totals for stats(). */
+  expired = 0;
+  setAside = 0;
+  parsed = 0;
+  shed = 0;
+
+  constructor(options: CallIntakeOptions) {
+    this.#options = options;
+  }
+
+  /** Starts what was popped, from `first` on, as far as one event should go; returns where it stopped. */
+  accept(source: Source, popped: Pick<Popped, "texts" | "at">, first: number = 0): number {
+    const { texts } = popped;
+    this.#gotAt = popped.at;
+    const now = this.#options.now();
+    const outdated = now - this.#options.clockErrorMs();
+    const until = performance.now() + TURN_MS;
+    let next = first;
+    while (next < texts.length) {
+      this.#acceptOne(source, texts[next++] as string, { now, outdated });
+      if (this.#options.runner.startedLast > until) break;
+    }
+    return next;
+  }
+
+  /** Cancels a running call, or one that has not come yet. */
+  cancel(id: string): void {
+    if (!this.#options.runner.cancel(id)) this.#cancelled.note(id, true);
+  }
+
+  /** Refuses calls of a queue that is too long. */
+  refuseAll(source: Source, texts: readonly string[]): void {
+    for (const text of texts) {
+      const head = readHead(text);
+      const call = head === undefined ? this.#decode(source, text) : headCall(source, head);
+      if (call !== undefined) this.#shed(source, text, { call, why: "too many calls are waiting" });
+    }
+  }
+
+  #acceptOne(source: Source, text: string, time: { now: number; outdated: number }): void {
+    const deadline = readDeadline(text);
+    if (deadline !== undefined && deadline < time.outdated) {
+      const head = readHead(text);
+      if (head !== undefined) {
+        this.#expire(source, text, headCall(source, head)); // for a few comparisons
+        return;
+      }
+    }
+    const call = this.#decode(source, text);
+    if (call === undefined) return;
+    if (call.deadline !== undefined && call.deadline < time.outdated) {
+      this.#expire(source, text, call);
+      return;
+    }
+    const why = this.#options.shedder?.refusal(source.list, call, time.now);
+    if (why !== undefined) this.#shed(source, text, { call, why });
+    else this.#start(source, text, call);
+  }
+
+  #decode(source: Source, text: string): IncomingCall | undefined {
+    try {
+      this.parsed += 1;
+      return this.#options.dialect.decodeCall(text, source.method);
+    } catch (error) {
+      this.#refuseMalformed(source, text, error as RpcError);
+      return undefined;
+    }
+  }
+
+  #expire(source: Source, text: string, call: Answerable): void {
+    this.expired += 1;
+    this.#options.metrics.expired(source.service.name);
+    const error = new DeadlineExceededError("the call");
+    this.#options.runner.refuse(source, text, { call, error });
+  }
+
+  #shed(source: Source, text: string, refused: { call: Answerable; why: string }): void {
+    const { name } = source.service;
+    this.shed += 1;
+    this.#options.metrics.shed(name);
+    this.#options.onShed(name);
+    const error = new OverloadedError(`service ${show(name)}`, refused.why);
+    this.#options.runner.refuse(source, text, { call: refused.call, error });
+  }
+
+  #refuseMalformed(source: Source, text: string, error: RpcError): void {
+    const { id } = error.details as { id?: string };
+    const { redis, store, runner } = this.#options;
+    if (id !== undefined) {
+      // To its reply list, if its head says which: a response elsewhere would look like another program's.
+      const replyTo = readHead(text)?.replyTo;
+      const call = { id, method: source.method ?? "", replyTo, notification: false };
+      runner.refuse(source, text, { call, error });
+      return;
+    }
+    this.setAside += 1;
+    this.#options.metrics.setAside(source.service.name);
+    const list = dead(source.list);
+    this.#options.onSetAside(list, error);
+    const time = Math.round(this.#options.now());
+    const note = JSON.stringify({ time, reason: error.message, raw: text });
+    const kept = Promise.all([
+      store.deadLetter(list, note),
+      source.durable?.settle(text, { list, text: "" }),
+    ]);
+    kept.catch((cause) => redis.logger.error({ err: cause, list }, "cannot set a message aside"));
+  }
+
+  #start(source: Source, text: string, call: IncomingCall): void {
+    const method = source.service.methods.get(call.method);
+    const session = this.#session(source, call);
+    const error = this.#refusal(source, call, { method, session });
+    const { runner } = this.#options;
+    if (error !== undefined) runner.refuse(source, text, { call, error });
+    else
+      runner.start({ source, text, call, method: method as ServedMethod, session: session?.info });
+  }
+
+  #refusal(
+    source: Source,
+    call: IncomingCall,
+    found: { method: ServedMethod | undefined; session: FoundSession | undefined },
+  ): RopewayError | undefined {
+    const { group, service } = source;
+    if (found.method === undefined) return new MethodNotFoundError(service.name, call.method);
+    if (this.#cancelled.forget(call.id)) return new CancelledError(call.method);
+    if (group === undefined) return undefined;
+    const lost = found.session?.outdated || !this.#options.mayServeSessions(this.#gotAt);
+    return lost ? new SessionLostError(group, false) : undefined;
+  }
+
+  /** A call of an older mapping than one that was seen here is outdated: its session has moved. */
+  #session(source: Source, call: IncomingCall): FoundSession | undefined {
+    const { group } = source;
+    if (group === undefined) return undefined;
+    if (call.session === undefined) {
+      const info = { group, client: undefined, isNew: false, epoch: undefined };
+      return { info, outdated: false };
+    }
+    const { client, epoch } = call.session;
+    const known = this.#sessions.get(client);
+    const outdated = known !== undefined && epoch < known;
+    if (!outdated) this.#sessions.note(client, epoch);
+    return { info: { group, client, isNew: known !== epoch, epoch }, outdated };
+  }
+}
+
+interface FoundSession {
+  readonly info: SessionInfo;
+  readonly outdated: boolean;
+}
+
+function headCall(source: Source, head: NonNullable<ReturnType<typeof readHead>>): Answerable {
+  const { id, replyTo, silent } = head;
+  return { id, replyTo, method: source.method ?? "", notification: silent };
+}

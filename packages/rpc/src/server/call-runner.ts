@@ -1,0 +1,296 @@
+/**
+ * Runs calls, and writes one response for each:
+ *
+ *   validate --> middleware --> handler --> value      one response
+ *                                      `--> iterable   a stream, or all of it as one array
+ *
+ * Handlers that return at once cost no promise and take no slot.
+ */
+import { context, trace } from "@opentelemetry/api";
+import type { Redis, RopewayError } from "@ropeway/core";
+import { contextOf, inSpan, tracerOf } from "@ropeway/core/internal";
+import {
+  type Exposure,
+  errorForWire,
+  HandlerFailedError,
+  InvalidResultError,
+  ServerClosingError,
+  SessionLostError,
+  toWire,
+} from "../errors.ts";
+import { readInput, readOutput } from "../service/service.ts";
+import { isAsyncIterable, type ServerStreams } from "../stream/server-streams.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { IncomingCall } from "../wire/dialect.ts";
+import { checkSize } from "../wire/params.ts";
+import {
+  type CallContext,
+  type ContextHost,
+  RunningCall,
+  type SessionInfo,
+} from "./call-context.ts";
+import type { ReplyWriter } from "./reply-writer.ts";
+import type { Middleware, ServedMethod, Source } from "./served-service.ts";
+import type { Slots } from "./slots.ts";
+
+/** What a runner is given. */
+export interface CallRunnerOptions extends Exposure {
+  readonly redis: Redis;
+  readonly replies: ReplyWriter;
+  readonly streams: ServerStreams;
+  readonly host: ContextHost;
+  readonly slots: Slots;
+  readonly metrics: Metrics;
+  readonly maxMessageBytes: number;
+  readonly middleware: readonly Middleware[];
+  /** A handler threw an error that it had not declared. */
+  onFailed(call: CallContext, error: unknown): void;
+  /** Ends the progress of a call. */
+  endProgress(call: IncomingCall, failed: boolean): void;
+}
+
+/** A call that may start. */
+export interface StartedCall {
+  readonly source: Source;
+  readonly text: string;
+  readonly call: IncomingCall;
+  readonly method: ServedMethod;
+  readonly session: SessionInfo | undefined;
+}
+
+interface Run extends StartedCall {
+  readonly running: RunningCall;
+  readonly began: number;
+}
+
+/** What a refusal must know about a call. */
+export type Answerable = Pick<IncomingCall, "id" | "method" | "replyTo" | "notification">;
+
+/** Runs the calls of one worker. */
+export class CallRunner {
+  readonly #options: CallRunnerOptions;
+  /** Calls that wait for something; those whose handler returns at once never come in here. */
+  readonly #running = new Set<Run>();
+  /** When the latest call was started; by performance.now(). */
+  startedLast = 0;
+
+  constructor(options: CallRunnerOptions) {
+    this.#options = options;
+  }
+
+  start(started: StartedCall): void {
+    const { source, call, method, session } = started;
+    const where = { service: source.service.name, session };
+    const running = new RunningCall(this.#options.host, call, where);
+    if (streams(call)) this.#options.streams.open(running, method);
+    const began = performance.now();
+    this.startedLast = began;
+    const run: Run = { ...started, running, began };
+    if (call.traceparent !== undefined) void this.#runTraced(run, call.traceparent);
+    else this.#run(run);
+  }
+
+  /** Cancels the running calls with this id; false if there is none. */
+  cancel(id: string): boolean {
+    let found = false;
+    // Not by id: other programs may give one id to several calls, and each of them takes a slot.
+    for (const { call, running } of this.#running) {
+      if (call.id !== id) continue;
+      running.abort();
+      found = true;
+    }
+    return found;
+  }
+
+  /** Aborts the running calls of sessions: this node may have lost them. */
+  abortSessions(): void {
+    for (const { running, source } of this.#running) {
+      if (source.group !== undefined) running.abort(new SessionLostError(source.group, true));
+    }
+  }
+
+  /** Aborts all running calls: the server closes. */
+  abortAll(): void {
+    for (const { running, source } of this.#running) {
+      running.abort(new ServerClosingError(source.service.name));
+    }
+  }
+
+  /** Responds with an error to a call that did not start. */
+  refuse(source: Source, text: string, refused: { call: Answerable; error: RopewayError }): void {
+    const { call, error } = refused;
+    const { replies } = this.#options;
+    this.#settle(source, text, {
+      list: replies.listFor(call),
+      text: call.notification ? "" : replies.error(call, toWire(error)),
+    });
+  }
+
+  async #runTraced(run: Run, traceparent: string): Promise<void> {
+    this.#hold(run);
+    const name = `${run.source.service.name}.${run.method.name}`;
+    const parent = contextOf(traceparent);
+    const span = tracerOf("rpc").startSpan(name, { kind: 1 }, parent);
+    try {
+      await context.with(trace.setSpan(parent, span), () =>
+        inSpan(span, () => this.#invoke(run).then((value) => this.#complete(run, value))),
+      );
+    } catch (error) {
+      this.#fail(run, error);
+    }
+  }
+
+  /** Without a promise as long as nothing needs one: most handlers return at once. */
+  #run(run: Run): void {
+    try {
+      const value =
+        this.#options.middleware.length === 0 && run.method.input === undefined
+          ? run.method.handler(run.call.params, run.running)
+          : this.#invoke(run);
+      if (!isThenable(value)) {
+        this.#completeNow(run, value);
+        return;
+      }
+      this.#hold(run);
+      value.then(
+        (settled) => this.#completeNow(run, settled),
+        (error) => this.#fail(run, error),
+      );
+    } catch (error) {
+      this.#fail(run, error);
+    }
+  }
+
+  async #invoke(run: Run): Promise<unknown> {
+    const { method, call, running } = run;
+    const { middleware } = this.#options;
+    const step = async (at: number): Promise<unknown> => {
+      const layer = middleware[at];
+      if (layer !== undefined) return layer(running, () => step(at + 1));
+      return method.handler(await readInput(method, call.params), running);
+    };
+    return step(0);
+  }
+
+  #completeNow(run: Run, value: unknown): void {
+    if (isAsyncIterable(value) || run.method.output !== undefined) {
+      this.#hold(run);
+      this.#complete(run, value).catch((error) => this.#fail(run, error));
+      return;
+    }
+    try {
+      this.#succeed(run, value);
+    } catch (error) {
+      this.#fail(run, error);
+    }
+  }
+
+  async #complete(run: Run, value: unknown): Promise<void> {
+    const { method, call, running } = run;
+    if (!isAsyncIterable(value)) {
+      this.#succeed(run, await readOutput(method.name, method.output, value));
+      return;
+    }
+    if (!streams(call)) {
+      this.#succeed(run, await gather(method, value, running));
+      return;
+    }
+    const error = await this.#options.streams.send(running, value, method);
+    if (error instanceof HandlerFailedError) this.#options.onFailed(running, error.cause ?? error);
+    this.#finish(run, error !== undefined);
+    await run.source.durable?.settle(run.text, { list: run.source.list, text: "" });
+  }
+
+  #succeed(run: Run, value: unknown): void {
+    const { method, call, source, text } = run;
+    let json: string;
+    try {
+      json = JSON.stringify(value) ?? "null";
+    } catch (error) {
+      throw new InvalidResultError(method.name, "it cannot be written as JSON", { cause: error });
+    }
+    const { replies, maxMessageBytes } = this.#options;
+    checkSize(json, maxMessageBytes, "the result");
+    this.#finish(run, false);
+    if (streams(call)) this.#options.streams.drop(call.id);
+    this.#settle(source, text, {
+      list: replies.listFor(call),
+      text: call.notification ? "" : replies.result(call, json),
+    });
+  }
+
+  #fail(run: Run, thrown: unknown): void {
+    const { call, source, text, running } = run;
+    // An error that a handler throws because it was aborted is the reason of the abort.
+    const error = begun(errorForWire(running.aborted ?? thrown, this.#options));
+    if (error instanceof HandlerFailedError) this.#options.onFailed(running, thrown);
+    this.#finish(run, true);
+    if (streams(call)) this.#options.streams.drop(call.id);
+    // Not answered, it stays in flight, and another worker runs it again.
+    if (source.durable !== undefined && running.aborted instanceof ServerClosingError) {
+      source.durable.abandon(text);
+      return;
+    }
+    this.refuse(source, text, { call, error });
+  }
+
+  #hold(run: Run): void {
+    if (this.#running.has(run)) return;
+    this.#running.add(run);
+    this.#options.slots.take();
+  }
+
+  #finish(run: Run, failed: boolean): void {
+    const ms = performance.now() - run.began;
+    run.running.finish();
+    if (this.#running.size > 0 && this.#running.delete(run)) this.#options.slots.release();
+    run.method.stats.record(ms, failed);
+    const { ok, failed: bad } = run.method.attributes;
+    this.#options.metrics.duration(ms, failed ? bad : ok);
+    if (run.call.trackEnd) this.#options.endProgress(run.call, failed);
+  }
+
+  #settle(source: Source, call: string, response: { list: string; text: string }): void {
+    const { replies, redis } = this.#options;
+    if (source.durable === undefined) {
+      if (response.text !== "") replies.post(response.list, response.text);
+      return;
+    }
+    if (response.text !== "") replies.remember(response.list, [response.text]);
+    source.durable.settle(call, response).then(
+      (ours) => {
+        if (!ours) redis.logger.warn({ list: source.list }, "another worker took a call over");
+      },
+      (error) => redis.logger.error({ err: error, list: source.list }, "cannot settle a call"),
+    );
+  }
+}
+
+/** Whether the caller wants, and can take, a stream. */
+function streams(call: IncomingCall): boolean {
+  return call.window !== undefined && call.replyTo !== undefined;
+}
+
+/** An error of a nested call must not say that this one had not started. */
+function begun(error: RopewayError): RopewayError {
+  if (error.details.begun !== false) return error;
+  return new SessionLostError(String(error.details.group), true);
+}
+
+/** The whole stream as one array, for callers that cannot read streams. */
+async function gather(
+  method: ServedMethod,
+  items: AsyncIterable<unknown>,
+  running: RunningCall,
+): Promise<unknown[]> {
+  const all: unknown[] = [];
+  for await (const item of items) {
+    if (running.aborted !== undefined) throw running.aborted;
+    all.push(await readOutput(method.name, method.output, item));
+  }
+  return all;
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === "function";
+}

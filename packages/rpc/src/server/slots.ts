@@ -1,0 +1,43 @@
+/** The places in which calls run: counts them, and wakes those who wait for one. */
+
+/** The free and taken places of one worker. */
+export class Slots {
+  readonly limit: number;
+  readonly #waiting = new Set<() => void>();
+  #taken = 0;
+
+  constructor(limit: number) {
+    this.limit = limit;
+  }
+
+  get taken(): number {
+    return this.#taken;
+  }
+
+  get free(): number {
+    return Math.max(0, this.limit - this.#taken);
+  }
+
+  take(): void {
+    this.#taken += 1;
+  }
+
+  release(): void {
+    this.#taken -= 1;
+    for (const wake of [...this.#waiting]) wake();
+  }
+
+  /** Resolves when a place becomes free, at the latest after `withinMs`; at once if one is free. */
+  freed(withinMs: number, always: boolean = false): Promise<void> {
+    if (this.free > 0 && !always) return Promise.resolve();
+    return new Promise((resolve) => {
+      const wake = () => {
+        clearTimeout(timer);
+        this.#waiting.delete(wake);
+        resolve();
+      };
+      const timer = setTimeout(wake, withinMs);
+      this.#waiting.add(wake);
+    });
+  }
+}

@@ -1,0 +1,104 @@
+/** The commands about single calls and their lists; the hot ways are PushBuffer and ListPopper. */
+import type { Redis } from "@ropeway/core";
+import type { Dialect } from "../wire/dialect.ts";
+import { explain } from "./refusal.ts";
+import { collect, peek, withdraw, withdrawById } from "./scripts.ts";
+
+/** What was found under the keys of a submitted call. */
+export interface Peeked {
+  readonly response: string | undefined;
+  readonly reports: readonly string[];
+}
+
+/** The keys of a submitted call, and how many of its reports the reader has seen. */
+export interface PeekKeys {
+  readonly response: string;
+  readonly progress: string;
+  readonly seen: number;
+}
+
+const PER_COLLECT = 512;
+const PER_WITHDRAWAL = 1_000;
+const DEAD_LETTERS = "999";
+
+/** Every command about single calls. */
+export class CallStore {
+  readonly #redis: Redis;
+  readonly #dialect: Dialect;
+
+  constructor(redis: Redis, dialect: Dialect) {
+    this.#redis = redis;
+    this.#dialect = dialect;
+  }
+
+  /** Pops everything that is under these keys now. */
+  collect(keys: readonly string[]): Promise<readonly [string, readonly string[]][]> {
+    return this.#redis.run(collect, keys, [this.#popVerb, PER_COLLECT]);
+  }
+
+  /** Reads the response and new reports of submitted calls, at most 100 of them. */
+  async peek(calls: readonly PeekKeys[]): Promise<readonly Peeked[]> {
+    const keys = calls.flatMap(({ response, progress }) => [response, progress]);
+    const found = await this.#redis.run(peek, keys, [
+      this.#dialect.popSide,
+      ...calls.map(({ seen }) => seen),
+    ]);
+    return found.map(([response, reports]) => ({ response: response ?? undefined, reports }));
+  }
+
+  /** Takes calls out of their list; says for each whether it was still there. */
+  async withdraw(list: string, texts: readonly string[]): Promise<readonly boolean[]> {
+    const removed: boolean[] = [];
+    for (let at = 0; at < texts.length; at += PER_WITHDRAWAL) {
+      const some = texts.slice(at, at + PER_WITHDRAWAL);
+      const found = await this.#redis.run(withdraw, [list], [this.#dialect.popSide, ...some]);
+      removed.push(...found.map((count) => count > 0));
+    }
+    return removed;
+  }
+
+  /** Takes the call with this id out of the list, if it is among the oldest `searched` ones. */
+  async withdrawById(list: string, id: string, searched: number): Promise<boolean> {
+    const args = [`"id":${JSON.stringify(id)}`, this.#dialect.popSide, searched];
+    return (await this.#redis.run(withdrawById, [list], args)) !== null;
+  }
+
+  /** Takes up to `count` elements out of a list without waiting. */
+  async popNow(list: string, count: number): Promise<readonly string[]> {
+    const command = [this.#popVerb, list, String(count)];
+    return (await this.#redis.send<string[] | null>(command, { key: list })) ?? [];
+  }
+
+  /** The length of a list. Throws WrongKeyTypeError. */
+  async length(list: string): Promise<number> {
+    try {
+      return Number(await this.#redis.send(["LLEN", list], { key: list, repeatable: true }));
+    } catch (error) {
+      throw explain(error, list);
+    }
+  }
+
+  /** Those of the keys that hold another type than a list. */
+  async wrongTypes(keys: readonly string[]): Promise<readonly string[]> {
+    const types = await Promise.all(
+      keys.map((key) => this.#redis.send<string>(["TYPE", key], { key, repeatable: true })),
+    );
+    return keys.filter((_, i) => types[i] !== "list" && types[i] !== "none");
+  }
+
+  /** Keeps a message that cannot be run, with the reason, in a bounded list. */
+  async deadLetter(list: string, note: string): Promise<void> {
+    await Promise.all([
+      this.#redis.send(["LPUSH", list, note], { key: list }),
+      this.#redis.send(["LTRIM", list, "0", DEAD_LETTERS], { key: list, repeatable: true }),
+    ]);
+  }
+
+  async delete(key: string): Promise<void> {
+    await this.#redis.send(["DEL", key], { key, repeatable: true });
+  }
+
+  get #popVerb(): "RPOP" | "LPOP" {
+    return this.#dialect.popSide === "RIGHT" ? "RPOP" : "LPOP";
+  }
+}

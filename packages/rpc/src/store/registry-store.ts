@@ -1,0 +1,174 @@
+/**
+ * The commands of the registry: what is served, by whom, and how long the queues are.
+ *
+ * Workers of ours are found through an index that their heartbeat keeps. Workers that follow only the
+ * documented keys are found by a SCAN of the namespace, which is bounded, made only for discovery, and at
+ * most once in a while.
+ */
+import type { Redis } from "@ropeway/core";
+import { type CallKeys, dead, inFlight, leases, NAMESPACES } from "../keys.ts";
+import { explain } from "./refusal.ts";
+import { beat, leave } from "./scripts.ts";
+
+/** One key that says that a worker lives. */
+export interface SignOfLife {
+  readonly index: string;
+  readonly key: string;
+  /** Its value, made anew for each beat. */
+  value(): string;
+}
+
+/** A worker's heartbeat. */
+export interface Beat {
+  readonly node: string;
+  readonly worker: string;
+  readonly ttlMs: number;
+  readonly signs: readonly SignOfLife[];
+  /** The lease sets of the at-least-once lists. */
+  readonly leases: readonly string[];
+}
+
+/** How long the lists of a service are. */
+export interface QueueLengths {
+  readonly waiting: number;
+  /** Calls that at-least-once workers have taken and not finished. */
+  readonly inFlight: number;
+  /** Messages that were set aside. */
+  readonly dead: number;
+}
+
+/** A larger database is not scanned. */
+const SCAN_AT_MOST = 200_000;
+const SCAN_STEP = "1000";
+const WORKERS_AT_MOST = 1_000;
+
+/** Every command about the registry. */
+export class RegistryStore {
+  readonly #redis: Redis;
+
+  constructor(redis: Redis) {
+    this.#redis = redis;
+  }
+
+  /** The namespaces of this Redis. */
+  namespaces(): Promise<string[]> {
+    return this.#ask(NAMESPACES, ["SMEMBERS", NAMESPACES]);
+  }
+
+  async addNamespace(ns: string): Promise<void> {
+    await this.#ask(NAMESPACES, ["SADD", NAMESPACES, ns]);
+  }
+
+  services(key: string): Promise<string[]> {
+    return this.#ask(key, ["SMEMBERS", key]);
+  }
+
+  async addService(key: string, service: string): Promise<void> {
+    await this.#ask(key, ["SADD", key, service]);
+  }
+
+  /** Method and JSON, in turn. */
+  descriptions(key: string): Promise<string[]> {
+    return this.#ask(key, ["HGETALL", key]);
+  }
+
+  async describe(key: string, descriptions: readonly string[]): Promise<void> {
+    if (descriptions.length > 0) await this.#ask(key, ["HSET", key, ...descriptions]);
+  }
+
+  async forget(key: string, methods: readonly string[]): Promise<void> {
+    if (methods.length > 0) await this.#ask(key, ["HDEL", key, ...methods]);
+  }
+
+  /** The nodes in an index. */
+  nodes(index: string): Promise<string[]> {
+    return this.#ask(index, ["ZRANGE", index, "0", String(WORKERS_AT_MOST - 1)]);
+  }
+
+  /** The values of some keys. */
+  async values(keys: readonly string[]): Promise<readonly (string | null)[]> {
+    const [first] = keys;
+    return first === undefined ? [] : this.#ask(first, ["MGET", ...keys]);
+  }
+
+  /** The keys that match a pattern; none if the database is too large to be scanned. */
+  async scan(pattern: string): Promise<readonly string[]> {
+    if (Number(await this.#ask(pattern, ["DBSIZE"])) > SCAN_AT_MOST) return [];
+    const found = new Set<string>();
+    let cursor = "0";
+    do {
+      const command = ["SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_STEP];
+      const [next, keys] = await this.#ask<[string, string[]]>(pattern, command);
+      for (const key of keys) found.add(key);
+      cursor = String(next);
+    } while (cursor !== "0" && found.size < WORKERS_AT_MOST);
+    return [...found];
+  }
+
+  /** The lengths of a request list and of the lists that belong to it. */
+  async lengths(list: string): Promise<QueueLengths> {
+    const set = leases(list);
+    const [waiting, set_aside, workers] = await Promise.all([
+      this.length(list),
+      this.length(dead(list)),
+      this.#ask<string[]>(set, ["ZRANGE", set, "0", String(WORKERS_AT_MOST - 1)]),
+    ]);
+    const held = await Promise.all(workers.map((worker) => this.length(inFlight(list, worker))));
+    return { waiting, dead: set_aside, inFlight: held.reduce((sum, length) => sum + length, 0) };
+  }
+
+  async length(list: string): Promise<number> {
+    return Number(await this.#ask(list, ["LLEN", list]));
+  }
+
+  /** How many connections callers and workers of ours hold; undefined if CLIENT LIST is not allowed. */
+  async connections(): Promise<{ readonly callers: number; readonly workers: number } | undefined> {
+    try {
+      const list = await this.#redis.send<string>(["CLIENT", "LIST", "TYPE", "NORMAL"]);
+      const count = (purpose: string) =>
+        list.split(` name=`).filter((c) => c.split(" ", 1)[0]?.endsWith(purpose)).length;
+      return { callers: count("rpc-replies"), workers: count("rpc-calls") };
+    } catch {
+      return undefined; // an ACL user without that command
+    }
+  }
+
+  /** Renews a worker's keys: how many signs of life were gone and how many leases lost. */
+  async beat(worker: Beat): Promise<{ readonly gone: number; readonly lost: number }> {
+    const { node, signs, ttlMs } = worker;
+    const described = signs.flatMap((sign) => [node, sign.value()]);
+    const args = [ttlMs, worker.worker, signs.length, ...described];
+    const [gone = 0, lost = 0] = await this.#redis.run(beat, beatKeys(worker), args);
+    return { gone, lost };
+  }
+
+  /** Removes a worker's keys. */
+  async leave(worker: Beat): Promise<void> {
+    const { node, signs } = worker;
+    const args = [worker.worker, signs.length, ...signs.map(() => node)];
+    await this.#redis.run(leave, beatKeys(worker), args);
+  }
+
+  async #ask<T>(key: string, command: readonly string[]): Promise<T> {
+    try {
+      return (await this.#redis.send(command, { key, repeatable: true })) as T;
+    } catch (error) {
+      throw explain(error, key);
+    }
+  }
+}
+
+function beatKeys({ signs, leases: sets }: Beat): string[] {
+  return [...signs.flatMap((sign) => [sign.index, sign.key]), ...sets];
+}
+
+/** The lists that a wire's services are called through. */
+export function requestLists(
+  keys: CallKeys,
+  service: string,
+  methods: readonly string[] | undefined,
+): readonly string[] {
+  return methods === undefined
+    ? [keys.request(service, "")]
+    : methods.map((method) => keys.request(service, method));
+}

@@ -1,0 +1,85 @@
+/** The commands of sessions: mapping one to a node, and moving its calls when the node has died. */
+import type { Redis } from "@ropeway/core";
+import type { SessionKeys } from "../keys.ts";
+import { explain } from "./refusal.ts";
+import { move, stick } from "./scripts.ts";
+
+/** A node that could own a session. */
+export interface Candidate {
+  readonly node: string;
+  /** Whether it serves the service that is called. */
+  readonly serves: boolean;
+}
+
+/** A call of a session, cut around its epoch, which only the script knows. */
+export interface SessionMessage {
+  readonly service: string;
+  readonly before: string;
+  readonly after: string;
+  /** How long its list has to live. */
+  readonly ttlMs: number;
+}
+
+/** Where a session is mapped to. */
+export interface Mapping {
+  readonly node: string;
+  /** The fencing token; undefined if the node was not among the candidates and nothing was done. */
+  readonly epoch: string | undefined;
+}
+
+/** Which session. */
+export interface SessionName {
+  readonly group: string;
+  readonly client: string;
+}
+
+/** Every command about sessions. */
+export class SessionStore {
+  readonly #redis: Redis;
+  readonly #keys: SessionKeys;
+
+  constructor(redis: Redis, keys: SessionKeys) {
+    this.#redis = redis;
+    this.#keys = keys;
+  }
+
+  /** Maps the session if it has no live node, and pushes the message there; undefined: no node lives. */
+  async stick(
+    name: SessionName,
+    candidates: readonly Candidate[],
+    call: { readonly message: SessionMessage | undefined; readonly ttlMs: number },
+  ): Promise<Mapping | undefined> {
+    const { group, client } = name;
+    const { message, ttlMs } = call;
+    const map = this.#keys.sessionMap(group, client);
+    const keys = [map, this.#keys.sessionEpoch(group, client), this.#keys.groupEpoch(group)];
+    const args: (string | number)[] = [Math.ceil(ttlMs)];
+    args.push(message?.before ?? "", message?.after ?? "", Math.ceil(message?.ttlMs ?? 0));
+    for (const { node, serves } of candidates) {
+      keys.push(this.#keys.group(group, node));
+      keys.push(message === undefined ? map : this.list(group, node, message.service));
+      args.push(`${group}:${node}`, serves ? "1" : "0");
+    }
+    try {
+      const [member, epoch] = await this.#redis.run(stick, keys, args);
+      return member === undefined ? undefined : { node: member.slice(group.length + 1), epoch };
+    } catch (error) {
+      throw explain(error, map);
+    }
+  }
+
+  /** Moves one waiting message to another list; false if it was popped already. */
+  async move(
+    lists: readonly [from: string, to: string],
+    texts: readonly [old: string, now: string],
+    ttlMs: number,
+  ): Promise<boolean> {
+    const [moved] = await this.#redis.run(move, lists, [Math.ceil(ttlMs), ...texts]);
+    return moved === 1;
+  }
+
+  /** The list where a node of a group pops calls of sessions. */
+  list(group: string, node: string, service: string): string {
+    return this.#keys.sessionRequest(`${group}:${node}`, service);
+  }
+}
