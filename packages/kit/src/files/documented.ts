@@ -1,0 +1,102 @@
+/**
+ * The documented wire: the whole content of a file under `<channel><name>`, its name as a message, and
+ * `<channel><name>:done` as the number of receivers that are done. Numbers are compared as numbers; the
+ * documented sender compares strings, and with ten receivers removes a file after the second.
+ */
+import { AbortedError, InvalidArgumentError } from "@ropeway/core";
+import { Bell } from "../bell.ts";
+import type { FilesOptions, Progress } from "./options.ts";
+import type { Sent } from "./sender.ts";
+import { chunksOf } from "./sender.ts";
+import type { FilesStore } from "./store.ts";
+
+/** Documented receivers wake nobody, so the count is looked at. */
+const LOOK_MS = 100;
+const BLOCK_BYTES = 131_072;
+
+/** A file for documented receivers. */
+export interface DocumentedFile {
+  readonly name: string;
+  readonly source: AsyncIterable<Buffer>;
+  readonly receivers: number;
+  readonly total: number | undefined;
+  readonly onProgress: ((progress: Progress) => void) | undefined;
+  readonly signal: AbortSignal;
+  /** Announces the file when its content is there. */
+  announce(): Promise<unknown>;
+}
+
+/** Stores and announces a file, waits for all receivers or for the lease, and removes it. */
+export async function sendDocumented(
+  store: FilesStore,
+  file: DocumentedFile,
+  { limitBytes, leaseMs }: Required<FilesOptions>,
+): Promise<Sent> {
+  const { name, signal, total } = file;
+  let bytes = 0;
+  await store.discard(name); // what a sender that died has left
+  try {
+    for await (const block of chunksOf(file.source, BLOCK_BYTES)) {
+      if (signal.aborted) throw new AbortedError(`sending ${name}`, signal.reason);
+      bytes += block.length;
+      if (bytes > limitBytes) {
+        throw new InvalidArgumentError(
+          "the file",
+          name,
+          `at most ${limitBytes} bytes on this wire`,
+        );
+      }
+      await store.append(name, block);
+      file.onProgress?.({ name, bytes, total });
+    }
+    await file.announce();
+    const dropped = await countDown(store, file, leaseMs);
+    return { bytes, sha256: "", dropped };
+  } finally {
+    await store.discard(name);
+  }
+}
+
+/** Waits until all are done; returns how many were not when the lease ended. */
+async function countDown(
+  store: FilesStore,
+  file: DocumentedFile,
+  leaseMs: number,
+): Promise<number> {
+  const { name, signal, receivers } = file;
+  const bell = new Bell(signal);
+  let until = performance.now() + leaseMs;
+  try {
+    for (let known = 0; ; ) {
+      if (signal.aborted) throw new AbortedError(`sending ${name}`, signal.reason);
+      const done = await store.doneCount(name);
+      if (done >= receivers) return 0;
+      if (done > known) until = performance.now() + leaseMs; // they are at it
+      known = done;
+      if (performance.now() > until) return receivers - done;
+      await bell.wait(LOOK_MS);
+    }
+  } finally {
+    bell.close();
+  }
+}
+
+/** The content of a documented file, in blocks. */
+export async function* readDocumented(
+  store: FilesStore,
+  name: string,
+  {
+    onProgress,
+    signal,
+  }: Pick<DocumentedFile, "onProgress"> & { readonly signal: AbortSignal | undefined },
+): AsyncGenerator<Buffer, void> {
+  const total = await store.contentLength(name);
+  for (let first = 0; first < total; ) {
+    if (signal?.aborted) throw new AbortedError(`receiving ${name}`, signal.reason);
+    const block = await store.contentRange(name, first, first + BLOCK_BYTES - 1);
+    if (block.length === 0) return;
+    first += block.length;
+    onProgress?.({ name, bytes: first, total });
+    yield block;
+  }
+}

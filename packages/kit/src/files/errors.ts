@@ -1,0 +1,41 @@
+/** Errors of file distribution. */
+import { RopewayError } from "@ropeway/core";
+
+/** A chunk or a file does not have the SHA-256 that its sender computed. */
+export class CorruptFileError extends RopewayError {
+  constructor(name: string, what: string) {
+    super(
+      "CORRUPT_FILE",
+      `${what} of file ${JSON.stringify(name)} has another SHA-256 than its sender said`,
+      {
+        details: { name, what },
+      },
+    );
+  }
+}
+
+/** The transfer ended, or its lease did, before this receiver had everything. */
+export class TransferGoneError extends RopewayError {
+  constructor(id: string, receiver: string) {
+    super(
+      "TRANSFER_GONE",
+      `transfer ${JSON.stringify(id)} has no receiver ${JSON.stringify(receiver)} any more`,
+      {
+        details: { id, receiver },
+      },
+    );
+  }
+}
+
+/** The source of a resumed transfer is not the file that was being sent. */
+export class SourceChangedError extends RopewayError {
+  constructor(id: string) {
+    super(
+      "SOURCE_CHANGED",
+      `the source of transfer ${JSON.stringify(id)} is shorter than what was sent before`,
+      {
+        details: { id },
+      },
+    );
+  }
+}

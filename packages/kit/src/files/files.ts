@@ -1,0 +1,270 @@
+/**
+ * Distributes files to many receivers through Redis, with bounded memory. A channel is a chat room: its
+ * messages announce files, its members are the receivers, and their cursors say which files they have.
+ * The content goes in chunks (sender.ts, incoming-file.ts), or on the documented wire (documented.ts).
+ */
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { basename } from "node:path";
+import { AbortedError, InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
+import { newToken } from "@ropeway/core/internal";
+import { Chat } from "../chat/chat.ts";
+import { RoomExistsError, RoomNotFoundError } from "../chat/errors.ts";
+import type { Room } from "../chat/room.ts";
+import { checkName } from "../keyspace.ts";
+import { Lock } from "../lock/lock.ts";
+import { scanNames } from "../store/scan.ts";
+import { announcementOf, END, readAnnouncement } from "./announcement.ts";
+import { readDocumented, sendDocumented } from "./documented.ts";
+import { TransferGoneError } from "./errors.ts";
+import { IncomingFile } from "./incoming-file.ts";
+import { transferHead } from "./keys.ts";
+import {
+  type FilesOptions,
+  type PublishOptions,
+  type ReceiveOptions,
+  resolveFilesOptions,
+  resolvePublishOptions,
+  resolveReceiveOptions,
+} from "./options.ts";
+import { type Sent, sendFile } from "./sender.ts";
+import { FilesStore, type TransferView } from "./store.ts";
+
+/** The member of the room that sends, as documented. */
+const SENDER = "source";
+
+/** What a handler gets: iterate over its chunks. */
+export interface ReceivedFile extends AsyncIterable<Buffer> {
+  readonly name: string;
+  /** Undefined if the sender did not know it. */
+  readonly size: number | undefined;
+  /** Bytes that this receiver had before a crash; the first chunk begins here. */
+  readonly offset: number;
+  /** Of the whole file, in hex; known after the last chunk, and not on the documented wire. */
+  readonly sha256: string | undefined;
+}
+
+/** What was published. */
+export interface Published extends Sent {
+  readonly id: string;
+  readonly name: string;
+}
+
+/** What a receiver has done. */
+export interface Received {
+  readonly files: number;
+  /** Files that ended before this receiver had all of them. */
+  readonly missed: readonly string[];
+}
+
+/** One channel of files. */
+export class Files {
+  readonly channel: string;
+  readonly #redis: Redis;
+  readonly #options: Required<FilesOptions>;
+  readonly #store: FilesStore;
+  readonly #chat: Chat<unknown>;
+  readonly #room: Room<unknown>;
+
+  constructor(redis: Redis, channel: string, options?: FilesOptions) {
+    this.channel = channel;
+    this.#redis = redis;
+    this.#options = resolveFilesOptions(options);
+    this.#store = new FilesStore(redis, channel, this.#options);
+    this.#chat = new Chat<unknown>(redis, { prefix: this.#options.prefix });
+    this.#room = this.#chat.room(channel);
+  }
+
+  /**
+   * Sends a file, given as a path or a stream, and waits until every receiver has it or its lease ended.
+   * Never keeps more than `limitBytes` of it in Redis.
+   */
+  async publish(
+    source: string | AsyncIterable<Buffer>,
+    options: PublishOptions,
+  ): Promise<Published> {
+    const how = resolvePublishOptions(options);
+    const id = how.id ?? newToken();
+    const name = how.name ?? (typeof source === "string" ? basename(source) : id);
+    checkName("the name of the file", name);
+    checkName("the id of the transfer", id);
+    const total = typeof source === "string" ? (await stat(source)).size : undefined;
+    const content = typeof source === "string" ? createReadStream(source) : source;
+    if (how.signal?.aborted) throw new AbortedError(`sending ${name}`, how.signal.reason);
+    await this.#open(how.receivers);
+    const sending = { ...how, id, name, total, source: content };
+    const sent =
+      how.wire === "documented" ? await this.#documented(sending) : await this.#chunked(sending);
+    return { id, name, ...sent };
+  }
+
+  /**
+   * Receives files one after the other, until the channel ends, `files` were received or the signal
+   * aborts. A file counts as received when the handler has returned.
+   */
+  async receive(
+    receiver: string,
+    handler: (file: ReceivedFile) => unknown,
+    options?: ReceiveOptions,
+  ): Promise<Received> {
+    checkName("the receiver", receiver);
+    const {
+      files: most = Number.POSITIVE_INFINITY,
+      signal,
+      onProgress,
+    } = resolveReceiveOptions(options);
+    const own = new AbortController();
+    const either = signal === undefined ? own.signal : AbortSignal.any([signal, own.signal]);
+    const missed: string[] = [];
+    const known = new Set<string>(); // a sender that died may have announced a file twice
+    let files = 0;
+    const receiving = { receiver, leaseMs: this.#options.leaseMs, onProgress, signal };
+    for await (const event of this.#chat.feed(receiver, { signal: either })) {
+      if (event.type !== "message" || event.room !== this.channel) continue;
+      const announced = readAnnouncement(event.message);
+      if (announced.kind === "chunks" && !known.has(announced.id)) {
+        known.add(announced.id);
+        const got = await this.#receiveChunks(announced, receiving, handler);
+        if (got) files += 1;
+        else missed.push(announced.name);
+      } else if (announced.kind === "documented") {
+        await this.#receiveDocumented(
+          { name: announced.name, message: event.id },
+          receiving,
+          handler,
+        );
+        files += 1;
+      } else if (announced.kind === "end") {
+        await this.#room.leave(receiver);
+        return { files, missed };
+      }
+      await this.#room.acknowledge(receiver, event.id);
+      if (files >= most) break;
+    }
+    own.abort();
+    return { files, missed };
+  }
+
+  /** Ends the channel: receivers return when they have all files. The last one out removes the room. */
+  async end(): Promise<void> {
+    try {
+      await this.#room.send(SENDER, END);
+    } catch (error) {
+      if (!(error instanceof RoomNotFoundError)) throw error;
+    }
+    await this.#room.leave(SENDER);
+  }
+
+  /** The transfers under way in all channels of the prefix, for operators. */
+  static async transfers(
+    redis: Redis,
+    options: { readonly prefix?: string; readonly cursor?: string; readonly limit?: number } = {},
+  ): Promise<Page<TransferView>> {
+    const { prefix, ...page } = options;
+    const resolved = resolveFilesOptions(prefix === undefined ? {} : { prefix });
+    const before = transferHead(resolved.prefix);
+    const { items, ...rest } = await scanNames(redis, { ...page, before, type: "hash" });
+    const views = await Promise.all(
+      items.map((name) => {
+        const colon = name.lastIndexOf(":");
+        const store = new FilesStore(redis, name.slice(0, colon), resolved);
+        return store.view(name.slice(colon + 1));
+      }),
+    );
+    return { items: views.filter((view) => view !== undefined), ...rest };
+  }
+
+  /** Makes the room, or adds the receivers to it. */
+  async #open(receivers: readonly string[]): Promise<void> {
+    for (const receiver of receivers) checkName("a receiver", receiver);
+    try {
+      await this.#chat.create({
+        sender: SENDER,
+        recipients: receivers,
+        message: "",
+        id: this.channel,
+      });
+    } catch (error) {
+      if (!(error instanceof RoomExistsError)) throw error;
+      for (const user of [SENDER, ...receivers]) await this.#room.join(user);
+    }
+  }
+
+  /** One sender per transfer: a second one waits, and then finds it done. */
+  #chunked(file: Sending): Promise<Sent> {
+    const { id, name, receivers, total, source, onProgress } = file;
+    if (id.includes(":")) throw new InvalidArgumentError("id", id, "a string without colons");
+    const { prefix, chunkBytes } = this.#options;
+    const lock = new Lock(this.#redis, `file:${this.channel}:${id}`, { prefix, waitMs: null });
+    return lock.run(
+      async (held) => {
+        const { next, sent, announced } = await this.#store.begin(id, { name, receivers });
+        if (!announced) {
+          await this.#announce(announcementOf({ id, name, chunkBytes, size: total }));
+          await this.#store.announced(id);
+        }
+        const signal = file.signal ? AbortSignal.any([file.signal, held.signal]) : held.signal;
+        const outgoing = { id, name, source, total, onProgress, signal };
+        return sendFile(
+          this.#store,
+          { ...outgoing, next: sent ? Number.POSITIVE_INFINITY : next },
+          this.#options,
+        );
+      },
+      { signal: file.signal },
+    );
+  }
+
+  #documented(file: Sending): Promise<Sent> {
+    const { name, receivers, signal, ...rest } = file;
+    const bound = signal ?? new AbortController().signal;
+    const announce = () => this.#announce(name);
+    return sendDocumented(
+      this.#store,
+      { ...rest, name, announce, receivers: receivers.length, signal: bound },
+      this.#options,
+    );
+  }
+
+  /** Sends a message that its sender has read: it must not keep it in the room. */
+  async #announce(message: unknown): Promise<void> {
+    const id = await this.#room.send(SENDER, message);
+    await this.#room.acknowledge(SENDER, id);
+  }
+
+  async #receiveChunks(
+    announced: { id: string; name: string; chunkBytes: number; size: number | undefined },
+    receiving: { receiver: string; leaseMs: number } & Pick<Sending, "onProgress" | "signal">,
+    handler: (file: ReceivedFile) => unknown,
+  ): Promise<boolean> {
+    const first = await this.#store.take(announced.id, receiving.receiver, { has: 0 });
+    if (first.status === "gone" || first.status === "dropped") return false;
+    const has = "index" in first ? first.index : 0;
+    const file = new IncomingFile(this.#store, announced, { ...receiving, has });
+    try {
+      await handler(file);
+      return true;
+    } catch (error) {
+      if (error instanceof TransferGoneError) return false;
+      throw error;
+    }
+  }
+
+  async #receiveDocumented(
+    { name, message }: { name: string; message: number },
+    { receiver, onProgress, signal }: { receiver: string } & Pick<Sending, "onProgress" | "signal">,
+    handler: (file: ReceivedFile) => unknown,
+  ): Promise<void> {
+    const size = await this.#store.contentLength(name);
+    const content = () => readDocumented(this.#store, name, { onProgress, signal });
+    await handler({ name, size, offset: 0, sha256: undefined, [Symbol.asyncIterator]: content });
+    await this.#store.done(name, receiver, message);
+  }
+}
+
+interface Sending extends Required<Omit<PublishOptions, "id" | "name">> {
+  readonly id: string;
+  readonly name: string;
+  readonly total: number | undefined;
+  readonly source: AsyncIterable<Buffer>;
+}

@@ -1,0 +1,137 @@
+/**
+ * A file that is being received. Iterating yields its chunks; asking for the next one says that the last
+ * one was dealt with, so that it may be removed. A receiver that starts again after a crash goes on at
+ * `offset`. The lease is renewed while the handler works on a chunk.
+ */
+import { createHash } from "node:crypto";
+import { AbortedError } from "@ropeway/core";
+import { newToken } from "@ropeway/core/internal";
+import { Bell } from "../bell.ts";
+import { Lease, safetyOf } from "../lease.ts";
+import { CorruptFileError, TransferGoneError } from "./errors.ts";
+import type { Progress } from "./options.ts";
+import type { FilesStore, Taken } from "./store.ts";
+
+const LOOK_MS = 1_000;
+const DIGEST_BYTES = 32;
+
+/** What a receiver knows of a file before its first chunk. */
+export interface Announced {
+  readonly id: string;
+  readonly name: string;
+  readonly chunkBytes: number;
+  /** Undefined if the sender did not know it. */
+  readonly size: number | undefined;
+}
+
+/** How a file is received. */
+export interface Receiving {
+  readonly receiver: string;
+  readonly leaseMs: number;
+  readonly onProgress: ((progress: Progress) => void) | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** One file, for one receiver. */
+export class IncomingFile implements AsyncIterable<Buffer> {
+  readonly id: string;
+  readonly name: string;
+  /** Undefined if the sender did not know it. */
+  readonly size: number | undefined;
+  readonly #store: FilesStore;
+  readonly #announced: Announced;
+  readonly #receiving: Receiving;
+  #sha256: string | undefined;
+  #offset: number;
+  #lease: Lease | undefined;
+
+  constructor(
+    store: FilesStore,
+    announced: Announced,
+    receiving: Receiving & { readonly has: number },
+  ) {
+    this.id = announced.id;
+    this.name = announced.name;
+    this.size = announced.size;
+    this.#store = store;
+    this.#announced = announced;
+    this.#receiving = receiving;
+    this.#offset = receiving.has * announced.chunkBytes;
+  }
+
+  /** How many bytes this receiver has had before; the first chunk begins here. */
+  get offset(): number {
+    return this.#offset;
+  }
+
+  /** Of the whole file, in hex; known after the last chunk. */
+  get sha256(): string | undefined {
+    return this.#sha256;
+  }
+
+  /** Aborts with LeaseLostError if the file goes on without this receiver. */
+  get signal(): AbortSignal {
+    return this.#lease?.signal ?? new AbortController().signal;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer, void> {
+    const { receiver, signal, onProgress } = this.#receiving;
+    const token = newToken();
+    const bell = new Bell(signal);
+    this.#store.wakes.expect(token, bell.ring);
+    const digest = this.#offset === 0 ? createHash("sha256") : undefined;
+    try {
+      for (let has = this.#offset / this.#announced.chunkBytes; ; ) {
+        if (signal?.aborted) throw new AbortedError(`receiving ${this.name}`, signal.reason);
+        const sentAt = performance.now();
+        const taken = await this.#store.take(this.id, receiver, { has, token });
+        this.#hold(sentAt, has);
+        if (taken.status === "wait") {
+          await bell.wait(Math.min(LOOK_MS, this.#receiving.leaseMs / 3));
+        } else if (taken.status === "chunk") {
+          const data = this.#checked(taken);
+          digest?.update(data);
+          this.#offset += data.length;
+          onProgress?.({ name: this.name, bytes: this.#offset, total: this.size });
+          yield data;
+          has += 1;
+        } else if (taken.status === "end") {
+          this.#sha256 = taken.sha256;
+          if (digest !== undefined && digest.digest("hex") !== taken.sha256) {
+            throw new CorruptFileError(this.name, "the content");
+          }
+          return;
+        } else throw new TransferGoneError(this.id, receiver);
+      }
+    } finally {
+      this.#lease?.end();
+      this.#store.wakes.forget(token);
+      bell.close();
+    }
+  }
+
+  /** A lease from this step on; renewing it repeats what is known already. */
+  #hold(sentAt: number, has: number): void {
+    const { receiver, leaseMs } = this.#receiving;
+    this.#lease?.end();
+    this.#lease = new Lease({
+      what: `file ${JSON.stringify(this.name)}`,
+      ttlMs: leaseMs,
+      renew: true,
+      safeUntil: sentAt + leaseMs - safetyOf(leaseMs),
+      extend: async () => {
+        const { status } = await this.#store.take(this.id, receiver, { has });
+        return status !== "gone" && status !== "dropped";
+      },
+    });
+  }
+
+  #checked({ data, index }: Taken & { readonly status: "chunk" }): Buffer {
+    const content = data.subarray(DIGEST_BYTES);
+    const sha256 = createHash("sha256").update(content).digest();
+    if (!sha256.equals(data.subarray(0, DIGEST_BYTES))) {
+      throw new CorruptFileError(this.name, `chunk ${index}`);
+    }
+    return content;
+  }
+}

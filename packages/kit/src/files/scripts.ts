@@ -1,0 +1,16 @@
+/** The scripts of file distribution; store.ts is the only caller. */
+import { defineScript, type Reply, type Script } from "@ropeway/core";
+import { lua } from "../scripts.ts";
+
+export const beginScript: Script<readonly number[]> = defineScript(lua("files/begin"), {
+  idempotent: true,
+});
+// A chunk has its index: a second run after a lost reply changes nothing.
+export const putScript: Script<readonly Reply[]> = defineScript(lua("files/put"), {
+  idempotent: true,
+});
+export const takeScript: Script<readonly Reply[]> = defineScript(lua("files/take"), {
+  idempotent: true,
+  binary: true,
+});
+export const doneScript: Script<number> = defineScript(lua("files/done"), { idempotent: true });

@@ -1,0 +1,109 @@
+/**
+ * Sends one file in chunks.
+ *
+ *   read a chunk -> put it, if fewer than limitBytes are in Redis -> ... -> say how it ended -> wait for all
+ *                       ^------ no room: wait until a receiver has one more ------'
+ *
+ * A chunk is stored once for all receivers, behind its SHA-256. A resumed sender reads its source from
+ * the beginning, for the digest of the whole file, and skips what is in Redis or was received already.
+ */
+import { createHash } from "node:crypto";
+import { AbortedError } from "@ropeway/core";
+import { newToken } from "@ropeway/core/internal";
+import { Bell } from "../bell.ts";
+import { SourceChangedError } from "./errors.ts";
+import type { FilesOptions, Progress } from "./options.ts";
+import type { FilesStore, Put } from "./store.ts";
+
+/** How often a sender looks by itself: for receivers that are gone, and for lost wake-ups. */
+const LOOK_MS = 1_000;
+
+/** One file on its way. */
+export interface Outgoing {
+  readonly id: string;
+  readonly name: string;
+  readonly source: AsyncIterable<Buffer>;
+  readonly total: number | undefined;
+  /** Chunks that were sent before, Infinity for all; a resumed transfer begins there. */
+  readonly next: number;
+  readonly onProgress: ((progress: Progress) => void) | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** How a file was sent. */
+export interface Sent {
+  readonly bytes: number;
+  readonly sha256: string;
+  /** Receivers that were away too long, and did not get all of it. */
+  readonly dropped: number;
+}
+
+/** Sends a file and waits until every receiver has it or is dropped. */
+export async function sendFile(
+  store: FilesStore,
+  file: Outgoing,
+  { chunkBytes, limitBytes }: Required<FilesOptions>,
+): Promise<Sent> {
+  const { id, name, signal, total, onProgress } = file;
+  const token = newToken();
+  const bell = new Bell(signal);
+  const most = Math.max(1, Math.floor(limitBytes / chunkBytes));
+  const digest = createHash("sha256");
+  store.wakes.expect(token, bell.ring);
+  let index = 0;
+  let bytes = 0;
+  /** Repeats a step until it is not held back any more. */
+  const persist = async (step: () => Promise<Put>, until: Put["status"][]): Promise<Put> => {
+    for (;;) {
+      if (signal.aborted) throw new AbortedError(`sending ${name}`, signal.reason);
+      const put = await step();
+      if (until.includes(put.status) || put.status === "unknown") return put;
+      await bell.wait(LOOK_MS);
+    }
+  };
+  try {
+    for await (const data of chunksOf(file.source, chunkBytes)) {
+      digest.update(data);
+      if (index >= file.next) {
+        const sealed = Buffer.concat([createHash("sha256").update(data).digest(), data]);
+        const step = () => store.put(id, { index, data: sealed, most }, token);
+        const { status, dropped } = await persist(step, ["taken", "finished"]);
+        // Finished before the end: nobody is left to send to.
+        if (status !== "taken") return { bytes, sha256: "", dropped };
+      }
+      index += 1;
+      bytes += data.length;
+      onProgress?.({ name, bytes, total });
+    }
+    if (index < file.next && Number.isFinite(file.next)) throw new SourceChangedError(id);
+    const sha256 = digest.digest("hex");
+    const first = await store.end(id, { chunks: index, sha256, size: bytes }, token);
+    const last =
+      first.status === "finished"
+        ? first
+        : await persist(() => store.look(id, token), ["finished"]);
+    return { bytes, sha256, dropped: last.dropped };
+  } finally {
+    store.wakes.forget(token);
+    bell.close();
+  }
+}
+
+/** Chunks of one size, the last one shorter, whatever the source yields. */
+export async function* chunksOf(
+  source: AsyncIterable<Buffer>,
+  size: number,
+): AsyncGenerator<Buffer, void> {
+  let parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of source) {
+    parts.push(part);
+    length += part.length;
+    if (length < size) continue;
+    let whole = Buffer.concat(parts);
+    for (; whole.length >= size; whole = whole.subarray(size)) yield whole.subarray(0, size);
+    parts = whole.length > 0 ? [whole] : [];
+    length = whole.length;
+  }
+  if (length > 0) yield Buffer.concat(parts);
+}

@@ -1,0 +1,218 @@
+/** All Redis traffic of file distribution. */
+import { isReply, type Redis, type Reply } from "@ropeway/core";
+import { roomKeys, seenKey } from "../chat/keys.ts";
+import { checkName, checkSlots } from "../keyspace.ts";
+import { type WakeList, wakeListOf } from "../store/wake-list.ts";
+import { contentKey, doneKey, type TransferKeys, transferKeys } from "./keys.ts";
+import type { FilesOptions } from "./options.ts";
+import { beginScript, doneScript, putScript, takeScript } from "./scripts.ts";
+
+/** What a sender's step did. */
+export interface Put {
+  readonly status: "taken" | "full" | "finished" | "unknown";
+  readonly left: number;
+  readonly dropped: number;
+}
+
+/** What a receiver's step got. */
+export type Taken =
+  | { readonly status: "chunk"; readonly index: number; readonly data: Buffer }
+  | { readonly status: "wait"; readonly index: number }
+  | { readonly status: "end"; readonly sha256: string }
+  | { readonly status: "gone" | "dropped" };
+
+/** A transfer as an operator sees it. */
+export interface TransferView {
+  readonly id: string;
+  readonly channel: string;
+  readonly name: string;
+  /** Chunks sent so far. */
+  readonly sent: number;
+  /** Bytes in all; undefined while the sender does not know. */
+  readonly size: number | undefined;
+  readonly chunkBytes: number;
+  readonly receivers: readonly { readonly receiver: string; readonly chunks: number }[];
+  readonly dropped: number;
+  /** When it began, ms since the epoch. */
+  readonly since: number;
+}
+
+const PUT = ["taken", "full", "finished", "unknown"] as const;
+
+/** One channel in Redis. */
+export class FilesStore {
+  readonly redis: Redis;
+  readonly wakes: WakeList;
+  readonly #channel: string;
+  readonly #options: Required<FilesOptions>;
+
+  constructor(redis: Redis, channel: string, options: Required<FilesOptions>) {
+    checkName("the channel", channel);
+    this.redis = redis;
+    this.#channel = channel;
+    this.#options = options;
+    this.wakes = wakeListOf(redis, options.prefix);
+    checkSlots(redis, [...this.#keys("x").all, seenKey(options.prefix, "x")]);
+  }
+
+  /** Starts or finds a transfer. */
+  async begin(
+    id: string,
+    { name, receivers }: { name: string; receivers: readonly string[] },
+  ): Promise<{ next: number; sent: boolean; announced: boolean }> {
+    const { meta, acks, leases } = this.#keys(id);
+    const { chunkBytes, leaseMs, keepMs } = this.#options;
+    const args = [name, chunkBytes, leaseMs, keepMs, ...receivers];
+    const [next = 0, sent, announced] = await this.redis.run(
+      beginScript,
+      [meta, acks, leases],
+      args,
+    );
+    return { next, sent: sent === 1, announced: announced === 1 };
+  }
+
+  /** Remembers that the room was told. */
+  async announced(id: string): Promise<void> {
+    await this.#ask("HSET", this.#keys(id).meta, "announced", "1");
+  }
+
+  /** Adds a chunk, unless there is no room for it, also when Redis itself has none. */
+  async put(
+    id: string,
+    chunk: { index: number; data: Buffer; most: number },
+    token: string,
+  ): Promise<Put> {
+    try {
+      return await this.#put(id, ["chunk", chunk.index, chunk.data, chunk.most], token);
+    } catch (error) {
+      if (!isReply(error, "OOM")) throw error;
+      const { left, dropped, status } = await this.look(id, token);
+      return { left, dropped, status: status === "taken" ? "full" : status };
+    }
+  }
+
+  /** Says that all chunks were sent. */
+  end(
+    id: string,
+    file: { chunks: number; sha256: string; size: number },
+    token: string,
+  ): Promise<Put> {
+    return this.#put(id, ["end", file.chunks, file.sha256, file.size], token);
+  }
+
+  /** Drops receivers whose lease ended; says how far the others are. */
+  look(id: string, token: string): Promise<Put> {
+    return this.#put(id, ["look", 0, "", 0], token);
+  }
+
+  /** Says which chunks a receiver has, and gets the next one. Without a token: only renews its lease. */
+  async take(id: string, receiver: string, step: { has: number; token?: string }): Promise<Taken> {
+    const { leaseMs, keepMs } = this.#options;
+    const wake = step.token === undefined ? "-" : `${this.wakes.key} ${step.token}`;
+    const args = [receiver, step.has, leaseMs, keepMs, wake];
+    const reply = (await this.redis.run(takeScript, this.#keys(id).all, args)) as readonly [
+      number,
+      number,
+      Buffer,
+      Buffer,
+      Buffer,
+    ];
+    const [status, index, data, list, token] = reply;
+    if (list.length > 0) this.wakes.deliver([{ list: String(list), message: String(token) }]);
+    if (status === 0) return { status: "chunk", index, data };
+    if (status === 1) return { status: "wait", index };
+    if (status === 2) return { status: "end", sha256: String(data) };
+    return { status: status === 3 ? "gone" : "dropped" };
+  }
+
+  /** A transfer that is under way. */
+  async view(id: string): Promise<TransferView | undefined> {
+    const { meta, acks } = this.#keys(id);
+    const names = ["name", "next", "size", "chunkBytes", "dropped", "since", "done"];
+    const [fields, flat] = await Promise.all([
+      this.#ask<readonly (string | null)[]>("HMGET", meta, ...names),
+      this.#ask<readonly string[]>("ZRANGE", acks, "0", "999", "WITHSCORES"),
+    ]);
+    const [name, next, size, chunkBytes, dropped, since, done] = fields;
+    if (typeof name !== "string" || typeof done === "string") return undefined;
+    const receivers: { receiver: string; chunks: number }[] = [];
+    for (let i = 0; i + 1 < flat.length; i += 2) {
+      receivers.push({ receiver: flat[i] as string, chunks: Number(flat[i + 1]) });
+    }
+    return {
+      id,
+      channel: this.#channel,
+      name,
+      sent: Number(next),
+      size: size === null || size === undefined ? undefined : Number(size),
+      chunkBytes: Number(chunkBytes),
+      receivers,
+      dropped: Number(dropped ?? 0),
+      since: Number(since),
+    };
+  }
+
+  /** Adds to a file on the documented wire. */
+  async append(name: string, block: Buffer): Promise<void> {
+    const key = contentKey(this.#options.prefix, this.#channel, name);
+    await this.redis.send(["APPEND", key, block], { key });
+  }
+
+  /** How many receivers are done with a file on the documented wire. */
+  async doneCount(name: string): Promise<number> {
+    const key = doneKey(this.#options.prefix, this.#channel, name);
+    return Number((await this.#ask<string | null>("GET", key)) ?? 0);
+  }
+
+  /** Removes a file of the documented wire. */
+  async discard(name: string): Promise<void> {
+    const { prefix } = this.#options;
+    await this.#ask(
+      "UNLINK",
+      contentKey(prefix, this.#channel, name),
+      doneKey(prefix, this.#channel, name),
+    );
+  }
+
+  async contentLength(name: string): Promise<number> {
+    return this.#ask<number>("STRLEN", contentKey(this.#options.prefix, this.#channel, name));
+  }
+
+  async contentRange(name: string, first: number, last: number): Promise<Buffer> {
+    const key = contentKey(this.#options.prefix, this.#channel, name);
+    const command = ["GETRANGE", key, String(first), String(last)];
+    return this.redis.send<Reply & Buffer>(command, { repeatable: true, key, binary: true });
+  }
+
+  /** Counts a receiver on the documented wire and acknowledges the announcement, in one step. */
+  async done(name: string, receiver: string, message: number): Promise<void> {
+    const { prefix } = this.#options;
+    const { members } = roomKeys(prefix, this.#channel);
+    const keys = [doneKey(prefix, this.#channel, name), members, seenKey(prefix, receiver)];
+    await this.redis.run(doneScript, keys, [this.#channel, receiver, message]);
+  }
+
+  async #put(id: string, step: readonly (string | number | Buffer)[], token: string): Promise<Put> {
+    const args = [...step, this.#options.keepMs, `${this.wakes.key} ${token}`];
+    const reply = await this.redis.run(putScript, this.#keys(id).all, args);
+    const [status, left, dropped, , wakes] = reply as readonly [
+      number,
+      number,
+      number,
+      number,
+      readonly string[],
+    ];
+    for (let i = 0; i + 1 < wakes.length; i += 2) {
+      this.wakes.deliver([{ list: wakes[i] as string, message: wakes[i + 1] as string }]);
+    }
+    return { status: PUT[status] ?? "unknown", left, dropped };
+  }
+
+  #keys(id: string): TransferKeys {
+    return transferKeys(this.#options.prefix, this.#channel, id);
+  }
+
+  #ask<T extends Reply>(...command: string[]): Promise<T> {
+    return this.redis.send<T>(command, { repeatable: true, key: this.#keys("x").meta });
+  }
+}
