@@ -11,6 +11,7 @@ import { portalCommand } from "./commands/portal.ts";
 import { queueCommand } from "./commands/queue.ts";
 import { rdbCommand } from "./commands/rdb.ts";
 import { rpcCommand } from "./commands/rpc.ts";
+import { syncCommand } from "./commands/sync.ts";
 import { upCommand } from "./commands/up.ts";
 import { userCommand } from "./commands/user.ts";
 import { versionCommand } from "./commands/version.ts";
@@ -21,6 +22,7 @@ export const commands: readonly (() => CliCommand)[] = [
   queueCommand,
   jobsCommand,
   rpcCommand,
+  syncCommand,
   rdbCommand,
   userCommand,
   doctorCommand,

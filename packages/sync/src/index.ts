@@ -42,6 +42,12 @@ export type { TopKey } from "./inspect/top-keys.ts";
 export type { KeyFilterOptions, KeyRule } from "./key-filter.ts";
 export type { SyncFilterOptions } from "./mapping.ts";
 export type { SyncMode, SyncOptions } from "./options.ts";
+export {
+  check,
+  type Finding,
+  type PreflightOptions,
+  type PreflightReport,
+} from "./preflight/check.ts";
 export type { KeyReason, SyncProgress, SyncStatus } from "./progress.ts";
 export {
   type RdbAux,

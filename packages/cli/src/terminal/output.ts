@@ -151,12 +151,13 @@ export class Output {
 
   /**
    * One line that the next call writes over, such as a progress bar; an empty text removes it. Only for a
-   * person at a terminal.
+   * person at a terminal: false if nobody sees it.
    */
-  progress(text: string): void {
-    if (this.json || this.#stderr.isTTY !== true) return;
+  progress(text: string): boolean {
+    if (this.json || this.#stderr.isTTY !== true) return false;
     const width = (this.#stderr.columns ?? DEFAULT_WIDTH) - 1;
     this.#stderr.write(`\r\u001b[K${printable(text).slice(0, width)}`);
+    return true;
   }
 
   /**

@@ -1,0 +1,129 @@
+/** What `ropeway sync ...` does. */
+import { readFileSync } from "node:fs";
+import { check, type SyncOptions, type SyncProgress, SyncTask, verify } from "@ropeway/sync";
+import type { Context } from "../context.ts";
+import { UsageError } from "../errors.ts";
+import { namingFlags } from "../refused-option.ts";
+import { Display, jsonLine } from "./display.ts";
+
+const FLAGS = { from: "--from", to: "--to", mode: "--mode", name: "--name" };
+
+async function run(context: Context): Promise<number> {
+  const { output, signal } = context;
+  const task = await namingFlags(FLAGS, async () => new SyncTask(optionsOf(context)));
+  const display = new Display(output);
+  task.on("progress", (progress) => display.show(progress));
+  task.on("error", () => {}); // finished rejects with it
+  task.on("discarded", ({ command, key, db, error }) =>
+    output.warn(`${command} ${JSON.stringify(key)} in database ${db} failed: ${error}`),
+  );
+  const stop = () => void task.close();
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    if (signal.aborted) return 0;
+    await namingFlags(FLAGS, () => task.start());
+    output.note(`task ${task.name}, epoch ${task.progress().epoch}`);
+    const progress = await task.finished;
+    display.end();
+    output.result({ ...jsonLine(progress), ...summaryOf(task, progress) }, () =>
+      output.line(sentence(task, progress)),
+    );
+    return 0;
+  } catch (error) {
+    display.end();
+    if (signal.aborted && task.progress().phase !== "BROKEN") return 0;
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", stop);
+    await task.close();
+  }
+}
+
+function summaryOf(task: SyncTask, progress: SyncProgress): object {
+  const { commands, reasons, errors, partialResyncs, fullResyncs, lagBytes } = progress;
+  return {
+    name: task.name,
+    done: true,
+    commands,
+    reasons,
+    errors,
+    partialResyncs,
+    fullResyncs,
+    lagBytes,
+  };
+}
+
+function sentence(task: SyncTask, { phase, keys, commands, errors, offset }: SyncProgress): string {
+  const how = phase === "FINISH" ? "finished" : "stopped at its checkpoint";
+  return `task ${task.name} ${how}: ${keys} keys and ${commands} commands written, ${errors} failed, offset ${offset}`;
+}
+
+async function examine(context: Context): Promise<number> {
+  const { from, to } = ends(context);
+  const report = await namingFlags(FLAGS, () => check({ from, to }));
+  context.output.result(report, () => {
+    for (const { what, level, message, advice } of report.findings) {
+      const mark = { ok: "ok      ", warning: "warning ", problem: "problem " }[level];
+      context.output.line(`${mark} ${what}: ${message}`);
+      if (advice !== "") context.output.line(`          ${advice}`);
+    }
+    context.output.line(report.ok ? "No problems found." : "Solve the problems first.");
+  });
+  return report.ok ? 0 : 1;
+}
+
+async function compare(context: Context): Promise<number> {
+  const { options, output, signal } = context;
+  const name = options.name === undefined ? {} : { name: String(options.name) };
+  const report = await namingFlags(FLAGS, () =>
+    verify({ ...ends(context), ...name, repair: options.repair === true, signal }),
+  );
+  output.result(report, () => {
+    for (const { key, db, reason, source, target, repaired } of report.differences) {
+      const end = repaired ? "  repaired" : "";
+      output.line(
+        `db ${db}  ${JSON.stringify(key)}  ${reason}  source: ${source}  target: ${target}${end}`,
+      );
+    }
+    const { keys, different, repaired, undecided } = report;
+    output.line(
+      `${keys} keys compared: ${different} differ, ${repaired} repaired, ${undecided} undecided`,
+    );
+  });
+  return report.different > report.repaired || report.undecided > 0 ? 1 : 0;
+}
+
+function ends({ options }: Context): { from: string; to: string } {
+  return { from: String(options.from), to: String(options.to) };
+}
+
+function optionsOf(context: Context): SyncOptions {
+  const { options } = context;
+  const more = options.options === undefined ? {} : readOptions(String(options.options));
+  return {
+    ...more,
+    ...ends(context),
+    mode: options.mode as NonNullable<SyncOptions["mode"]>,
+    once: options.once === true,
+    restart: options.restart === true,
+    scan: options.scan === true,
+    ...(options.name === undefined ? {} : { name: String(options.name) }),
+  };
+}
+
+function readOptions(file: string): Partial<SyncOptions> {
+  try {
+    return JSON.parse(readFileSync(file, "utf8")) as Partial<SyncOptions>;
+  } catch (error) {
+    throw new UsageError(`--options ${file} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+export const verbs: Readonly<Record<VerbName, (context: Context) => Promise<number>>> = {
+  run,
+  check: examine,
+  verify: compare,
+};
+
+/** The verbs of `ropeway sync`. */
+export type VerbName = "run" | "check" | "verify";

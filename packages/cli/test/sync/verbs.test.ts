@@ -1,0 +1,89 @@
+import { eventually, startRedis } from "@ropeway/testkit";
+import { expect, test } from "vitest";
+import { speak } from "../spoken.ts";
+
+const SOURCE = { config: ["repl-diskless-sync-delay 0"] };
+
+function ends(from: string, to: string): string[] {
+  return ["--from", from, "--to", to];
+}
+
+test("run --once copies everything and prints a summary; the same command again resumes", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis();
+  for (let i = 0; i < 50; i++) await source.command("SET", `k${i}`, String(i));
+  const args = ["sync", "run", ...ends(source.url, target.url), "--once", "--json"];
+  const first = await speak(args);
+  expect(first.code).toBe(0);
+  const summary = JSON.parse(first.stdout.trim().split("\n").at(-1) ?? "");
+  expect(summary).toMatchObject({ phase: "FINISH", keys: 50, epoch: 1, lagMs: 0, done: true });
+  await source.command("INCR", "k1");
+  const second = await speak(args);
+  const resumed = JSON.parse(second.stdout.trim().split("\n").at(-1) ?? "");
+  expect(resumed).toMatchObject({
+    keys: 0,
+    commands: 1,
+    epoch: 2,
+    partialResyncs: 1,
+    fullResyncs: 0,
+  });
+  expect(String(await target.command("GET", "k1"))).toBe("2");
+});
+
+test("Ctrl-C writes the checkpoint and exits 0", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis();
+  await source.command("SET", "a", "1");
+  const stop = new AbortController();
+  const running = speak(["sync", "run", ...ends(source.url, target.url)], { signal: stop.signal });
+  await eventually(async () => expect(String(await target.command("GET", "a"))).toBe("1"));
+  stop.abort("SIGINT");
+  expect(await running).toMatchObject({ code: 0 });
+});
+
+test("verify exits 1 and names each key that differs, and repairs on demand", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis();
+  await source.command("MSET", "a", "1", "b", "2", "c", "3");
+  await speak(["sync", "run", ...ends(source.url, target.url), "--once"]);
+  await target.command("SET", "a", "other");
+  await target.command("DEL", "b");
+  await target.command("RPUSH", "d", "x");
+  const found = await speak(["sync", "verify", ...ends(source.url, target.url), "--json"]);
+  expect(found.code).toBe(1);
+  const { differences } = JSON.parse(found.stdout);
+  const reasons = differences.map(({ key, reason }: { key: string; reason: string }) => [
+    key,
+    reason,
+  ]);
+  expect(reasons.sort()).toEqual([
+    ["a", "value"],
+    ["b", "missing"],
+    ["d", "extra"],
+  ]);
+  const repaired = await speak(["sync", "verify", ...ends(source.url, target.url), "--repair"]);
+  expect(repaired.code).toBe(0);
+  expect(await speak(["sync", "verify", ...ends(source.url, target.url)])).toMatchObject({
+    code: 0,
+  });
+}, 60_000);
+
+test("check exits 1 for a target that would evict keys, and says what to do", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis({
+    config: ["maxmemory 50mb", "maxmemory-policy allkeys-lru"],
+  });
+  const checked = await speak(["sync", "check", ...ends(source.url, target.url)]);
+  expect(checked.code).toBe(1);
+  expect(checked.stdout).toContain("maxmemory-policy noeviction");
+});
+
+test("a wrong password, an unknown option and a missing target are sentences", async () => {
+  await using source = await startRedis({ ...SOURCE, password: "right" });
+  const [host] = source.url.split("@").slice(-1);
+  const wrong = await speak(["sync", "run", ...ends(`redis://:wrong@${host}`, source.url)]);
+  expect(wrong.code).toBe(3);
+  expect(wrong.stderr).toContain("refused the user or password");
+  const usage = await speak(["sync", "run", "--from", source.url]);
+  expect(usage.code).toBe(2);
+});
