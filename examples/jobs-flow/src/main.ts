@@ -1,6 +1,12 @@
 /** Three jobs in parallel, then the one that waits for them. */
 import { connect } from "@ropeway/core";
-import { type JobContext, Queue, Worker } from "@ropeway/jobs";
+import { Queue, Worker } from "@ropeway/jobs";
+
+/** The jobs of the queue: what they take and what they return. */
+interface Jobs {
+  fetch: { data: string; result: number };
+  report: { data: { title: string }; result: string };
+}
 
 const SALES: Readonly<Record<string, number>> = { north: 120, south: 80, east: 300 };
 
@@ -8,17 +14,17 @@ const redis = await connect(process.env.REDIS_URL ?? "redis://127.0.0.1:6379").c
   console.error(`${error.message}; set REDIS_URL to the redis URL that \`npm start\` prints`);
   process.exit(1);
 });
-const queue = new Queue(redis, "reports");
+const queue = new Queue<Jobs>(redis, "reports");
 
-const worker = new Worker(
+const worker = new Worker<Jobs>(
   redis,
   "reports",
   {
-    fetch: (job: JobContext<string>) => {
+    fetch: (job) => {
       if (job.data === "south" && job.attempt === 1) throw new Error("south is not ready yet");
-      return SALES[job.data];
+      return SALES[job.data] ?? 0;
     },
-    report: async (job: JobContext<{ title: string }>) => {
+    report: async (job) => {
       const parts = await job.children();
       const total = parts.reduce(
         (sum, part) => sum + (part.state === "completed" ? Number(part.result) : 0),

@@ -10,10 +10,9 @@ test("what the Python program adds is run by a worker, in order", async () => {
   await using server = await startRedis();
   await using redis = await connect(server.url);
   const seen: string[] = [];
-  const handlers = {
-    thumbnail: (job: { data: { file: string } }) => void seen.push(job.data.file),
-  };
-  await using _worker = new Worker(redis, "thumbnails", handlers);
+  await using _worker = new Worker<{ thumbnail: { data: { file: string } } }>(redis, "thumbnails", {
+    thumbnail: (job) => void seen.push(job.data.file),
+  });
   const program = fileURLToPath(new URL("../produce.py", import.meta.url));
   const args = [program, server.host, String(server.port), "thumbnails", "cat.png", "dog.png"];
   const { stdout } = await promisify(execFile)("python3", args);

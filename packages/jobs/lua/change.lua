@@ -1,34 +1,24 @@
--- What an operator does to one job.
+-- Changes one job on request.
 --
--- KEYS  the queue's, in the order of keys.ts
--- ARGV  1 the control channel, 2 id,
---       3 "remove"  forgets a job that is not running
---         "cancel"  asks the handler of a running job to stop, forgets any other
+-- KEYS  the queue's, up to OUTBOX
+-- ARGV  1 id, 2 verb
+--         "remove"  forgets a job that is not running
+--         "cancel"  asks the handler of a running job to stop, forgets any other (3 reason)
 --         "promote" ends a delay
 --         "retry"   runs an ended job again, with all its attempts
---         "update"  gives a job that has not started other data (ARGV 4)
---       4 the reason of a cancel, or the new data
--- Returns "done", "signalled", "missing", or the state that does not allow it.
-local META, JOBS, WAIT, PRIO, GROUPS, GROUPED, TENANTS, DELAYED, ACTIVE, _, NOTES, COMPLETED, FAILED, KIDS, BLOCKED, DEDUPE, ALARMS, WAITED, CANCELS, _, EVENTS =
-  unpack(KEYS)
-local CONTROL, id, verb = ARGV[1], ARGV[2], ARGV[3]
-
--- Options that are no JSON count as none: a malformed job must not stop the others.
-local function optionsOf(text)
-  if not text or text == "" then return {} end
-  local ok, options = pcall(cjson.decode, text)
-  return ok and type(options) == "table" and options or {}
-end
-
-local time = redis.call("TIME")
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+--         "update"  changes a job that has not started (3 JSON {p priority, d delay ms | at due ms, j 1 =
+--                   with data}, 4 data); with 5 fence "@" the data of the running job that holds it
+-- Returns "done", "signalled", "missing", "malformed", or the state that does not allow it.
+local id, verb = ARGV[1], ARGV[2]
 local record = redis.call("HGET", JOBS, id)
 if not record then return "missing" end
-local created, attempts, stalls, opts, rest = string.match(record, "^(%d+);(%d+);(%d+);([^\n]*)(.*)$")
+local created, attempts, stalls, opts, rest = parse(record)
 local o = optionsOf(opts)
+if o == NONE then o = {} end -- "update" writes to it
+listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
 
-local state = "waiting"
-if redis.call("HEXISTS", ACTIVE, id) == 1 then
+local state, token = "waiting", redis.call("HGET", ACTIVE, id)
+if token then
   state = "active"
 elseif redis.call("ZSCORE", COMPLETED, id) then
   state = "completed"
@@ -39,54 +29,64 @@ elseif redis.call("ZSCORE", BLOCKED, id) then
 elseif redis.call("ZSCORE", DELAYED, id) then
   state = "delayed"
 end
+local ended = state == "completed" or state == "failed"
 
-local function leaveLane()
-  if state == "completed" then
-    redis.call("ZREM", COMPLETED, id)
-  elseif state == "failed" then
-    redis.call("ZREM", FAILED, id)
-  elseif state == "blocked" then
-    redis.call("ZREM", BLOCKED, id)
-  elseif state == "delayed" then
-    redis.call("ZREM", DELAYED, id)
-  elseif o.g then
-    local members = redis.call("ZRANGEBYLEX", GROUPED, "[" .. o.g .. "\0", "(" .. o.g .. "\1")
-    for _, member in ipairs(members) do
-      if string.sub(member, #o.g + 21) == id then redis.call("ZREM", GROUPED, member) end
-    end
-    if #members == 1 then redis.call("ZREM", GROUPS, o.g) end
-  elseif redis.call("ZREM", PRIO, id) == 0 then
-    redis.call("LREM", WAIT, 1, id)
+local function leave()
+  if state == "waiting" then
+    unplace(id, o)
+  else
+    local sets = { completed = COMPLETED, failed = FAILED, blocked = BLOCKED, delayed = DELAYED }
+    redis.call("ZREM", sets[state], id)
   end
 end
 
-local function remove()
-  leaveLane()
-  redis.call("ZREM", ALARMS, "j" .. id)
-  if o.d and redis.call("HGET", DEDUPE, o.d) == "0:" .. id then redis.call("HDEL", DEDUPE, o.d) end
-  if o.f and redis.call("HEXISTS", KIDS, id) == 0 and redis.call("HEXISTS", KIDS, "n" .. o.f) == 1 then
-    -- A child that never ran: its parent waits for one less.
-    if redis.call("HINCRBY", KIDS, "n" .. o.f, -1) <= 0 and redis.call("ZREM", BLOCKED, o.f) == 1 then
-      redis.call("ZADD", DELAYED, now, o.f)
-      redis.call("PUBLISH", CONTROL, "due")
-    end
-  end
-  if o.n then
-    redis.call("HDEL", KIDS, "n" .. id)
-    for i = 0, o.n - 1 do redis.call("HDEL", KIDS, id .. "/" .. i) end
-  end
-  redis.call("HDEL", JOBS, id)
-  redis.call("HDEL", NOTES, id)
-  redis.call("SREM", WAITED, id)
-  if tonumber(redis.call("HGET", META, "listen") or 0) > now then
-    redis.call("XADD", EVENTS, "MAXLEN", "~", 10000, "*", "event", "removed", "id", id)
-  end
+local function runAt(at)
+  redis.call("ZADD", DELAYED, at, id)
+  publish("control", "due")
+end
+
+local function remove(reason)
+  leave()
+  discard(id, o, ended, reason)
+  if due == 0 then publish("control", "due") end -- its parent may run now
   return "done"
 end
 
-local function comeBack()
-  redis.call("ZADD", DELAYED, now, id)
-  redis.call("PUBLISH", CONTROL, "due")
+local function write(options, tail)
+  redis.call("HSET", JOBS, id, created .. ";" .. attempts .. ";" .. stalls .. ";" .. options .. tail)
+end
+
+local function withData(data)
+  return "\n" .. string.match(rest, "^\n([^\n]*)\n") .. "\n" .. data
+end
+
+local function update()
+  if not created then return "malformed" end
+  local how = cjson.decode(ARGV[3])
+  local tail = how.j and withData(ARGV[4]) or rest
+  if ARGV[5] then
+    if not token or string.sub(token, 1, #ARGV[5]) ~= ARGV[5] then return "lost" end
+    write(opts, tail)
+    return "done"
+  end
+  if state == "active" or ended then return state end
+  if not how.p then
+    write(opts, tail)
+  else
+    if state == "waiting" then unplace(id, o) end
+    local options = opts == "" and {} or cjson.decode(opts)
+    options.p = how.p ~= 0 and how.p or nil
+    o.p = options.p
+    write(next(options) ~= nil and cjson.encode(options) or "", tail)
+    if state == "waiting" then
+      if o.g or o.p then placeOrdered(id, o, false) else redis.call("RPUSH", WAIT, id) end
+    end
+  end
+  local at = how.at or (how.d and now + how.d)
+  if at and state ~= "blocked" then
+    if state == "waiting" and at > now then unplace(id, o) end
+    if state == "delayed" or at > now then runAt(math.max(now, at)) end
+  end
   return "done"
 end
 
@@ -94,28 +94,25 @@ if verb == "remove" then
   if state == "active" then return state end
   return remove()
 elseif verb == "cancel" then
-  if state ~= "active" then
-    if state == "completed" or state == "failed" then return state end
-    return remove()
-  end
-  redis.call("HSET", CANCELS, id, ARGV[4])
-  redis.call("PUBLISH", CONTROL, "cancel " .. id)
+  if ended then return state end
+  if state ~= "active" then return remove(ARGV[3]) end
+  -- The mark is part of the token: it ends with this attempt and cannot meet another one.
+  if not string.find(token, "^%d+@[^@]*@%d+@") then redis.call("HSET", ACTIVE, id, token .. "@" .. ARGV[3]) end
+  publish("control", "cancel " .. id)
   return "signalled"
 elseif verb == "promote" then
   if state ~= "delayed" then return state end
-  return comeBack()
+  runAt(now)
+  return "done"
 elseif verb == "retry" then
-  if state ~= "failed" and state ~= "completed" then return state end
-  leaveLane()
-  redis.call("ZREM", ALARMS, "j" .. id)
+  if not ended then return state end
+  leave()
+  redis.call("ZREM", TIMERS, "j" .. id)
   if created then redis.call("HSET", JOBS, id, created .. ";0;0;" .. opts .. rest) end
   if o.d then redis.call("HSETNX", DEDUPE, o.d, "0:" .. id) end -- it holds its key again, if that is free
-  return comeBack()
-elseif verb == "update" then
-  if state ~= "waiting" and state ~= "delayed" and state ~= "blocked" then return state end
-  if not created then return "malformed" end
-  local name = string.match(rest, "^\n([^\n]*)\n")
-  redis.call("HSET", JOBS, id, created .. ";" .. attempts .. ";" .. stalls .. ";" .. opts .. "\n" .. name .. "\n" .. ARGV[4])
+  runAt(now)
   return "done"
+elseif verb == "update" then
+  return update()
 end
 return redis.error_reply("unknown verb " .. verb)

@@ -1,15 +1,16 @@
 -- How many jobs are in each state, how old the first one is, and what was counted since the beginning.
 --
--- KEYS  the queue's, in the order of keys.ts
--- Returns {waiting, delayed, active, blocked, completed, failed, ms the first has waited or -1,
---          {counter, value ...}}.
-local META, JOBS, WAIT, PRIO, _, GROUPED, _, DELAYED, ACTIVE, _, _, COMPLETED, FAILED, _, BLOCKED = unpack(KEYS)
-local time = redis.call("TIME")
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- KEYS  the queue's, up to OUTBOX
+-- Returns {waiting, delayed, active, blocked, completed, failed, ms the first has waited or -1, paused or
+--          nil, total completed, failed, retried, stalled}.
 local waiting = redis.call("LLEN", WAIT) + redis.call("ZCARD", PRIO) + redis.call("ZCARD", GROUPED)
-
 local first = redis.call("LINDEX", WAIT, 0) or redis.call("ZRANGE", PRIO, 0, 0)[1]
-local created = first and string.match(redis.call("HGET", JOBS, first) or "", "^(%d+)")
+if not first then
+  local member = redis.call("ZRANGE", GROUPED, 0, 0)[1]
+  first = member and string.sub(member, string.find(member, "\0", 1, true) + 20)
+end
+local created = first and parse(redis.call("HGET", JOBS, first))
+local totals = redis.call("HMGET", META, "paused", "completed", "failed", "retried", "stalled")
 return {
   waiting,
   redis.call("ZCARD", DELAYED),
@@ -17,6 +18,10 @@ return {
   redis.call("ZCARD", BLOCKED),
   redis.call("ZCARD", COMPLETED),
   redis.call("ZCARD", FAILED),
-  created and now - created or -1,
-  redis.call("HGETALL", META),
+  created and math.max(0, now - created) or -1,
+  totals[1],
+  totals[2] or 0,
+  totals[3] or 0,
+  totals[4] or 0,
+  totals[5] or 0,
 }

@@ -1,59 +1,101 @@
--- Forgets jobs that wait or have ended, a bounded number per call; running jobs are left alone.
+-- Forgets jobs that wait or have ended, a bounded number per call. Running jobs stay.
 --
--- KEYS  the queue's, in the order of keys.ts
--- ARGV  1 "waiting" | "delayed" | "blocked" | "completed" | "failed", 2 how many at most,
---       3 only those that ended at least so many ms ago (completed and failed)
--- Returns how many were forgotten.
-local _, JOBS, WAIT, PRIO, GROUPS, GROUPED, _, DELAYED, _, _, NOTES, COMPLETED, FAILED, KIDS, BLOCKED, DEDUPE, ALARMS =
-  unpack(KEYS)
-local state, limit, age = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local time = redis.call("TIME")
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- KEYS  the queue's, up to OUTBOX
+-- ARGV  1 "waiting" | "delayed" | "blocked" | "completed" | "failed", 2 how many to look at,
+--       3 only jobs that were added (ended, if they have) at least so many ms ago,
+--       4 how many jobs to pass over, which were looked at before
+-- Returns {how many were forgotten, how many were looked at}.
+local state, limit, age, skip = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local ended = state == "completed" or state == "failed"
+listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
 
-local ids = {}
-local function take(list, step)
-  for i = 1, #list, step do ids[#ids + 1] = list[i] end
+local function old(record)
+  if age == 0 then return true end
+  local created = parse(record)
+  return not created or tonumber(created) <= now - age
 end
-if state == "waiting" then
-  take(redis.call("LPOP", WAIT, limit) or {}, 1)
-  if #ids < limit then take(redis.call("ZPOPMIN", PRIO, limit - #ids), 2) end
-  if #ids < limit then
-    local members = redis.call("ZPOPMIN", GROUPED, limit - #ids)
-    for i = 1, #members, 2 do
-      ids[#ids + 1] = string.sub(members[i], string.find(members[i], "\0", 1, true) + 20)
+
+local dropped, looked = 0, 0
+local function drop(id, record)
+  discard(id, optionsIn(record), ended)
+  dropped = dropped + 1
+end
+
+-- Jobs in a sorted set.
+local function drainSet(set)
+  local ids
+  if ended then
+    ids = redis.call("ZRANGEBYSCORE", set, "-inf", now - age, "LIMIT", 0, limit)
+  else
+    ids = redis.call("ZRANGE", set, skip, skip + limit - 1)
+  end
+  for _, id in ipairs(ids) do
+    local record = redis.call("HGET", JOBS, id)
+    if ended or old(record) then
+      redis.call("ZREM", set, id)
+      drop(id, record)
     end
-    if redis.call("ZCARD", GROUPED) == 0 then redis.call("DEL", GROUPS) end
   end
-elseif state == "delayed" then
-  take(redis.call("ZPOPMIN", DELAYED, limit), 2)
-elseif state == "blocked" then
-  take(redis.call("ZPOPMIN", BLOCKED, limit), 2)
+  looked = #ids
+end
+
+-- The waiting list: what is old at its head is cut off; further in, entries are blanked and removed
+-- together, for removing each would search the list each time.
+local function drainList()
+  local ids = redis.call("LRANGE", WAIT, skip, skip + limit - 1)
+  local blanked, head = 0, skip == 0 and 0 or -1
+  for i, id in ipairs(ids) do
+    local record = redis.call("HGET", JOBS, id)
+    if old(record) then
+      if head == i - 1 then
+        head = i
+      else
+        redis.call("LSET", WAIT, skip + i - 1, "")
+        blanked = blanked + 1
+      end
+      drop(id, record)
+    end
+  end
+  if blanked > 0 then redis.call("LREM", WAIT, blanked, "") end
+  if head > 0 then redis.call("LTRIM", WAIT, head, -1) end
+  looked = #ids
+end
+
+local function drainGrouped()
+  local members = redis.call("ZRANGE", GROUPED, skip, skip + limit - 1)
+  for _, member in ipairs(members) do
+    local nul = string.find(member, "\0", 1, true)
+    local group, id = string.sub(member, 1, nul - 1), string.sub(member, nul + 20)
+    local record = redis.call("HGET", JOBS, id)
+    if old(record) then
+      redis.call("ZREM", GROUPED, member)
+      redis.call("HDEL", PLACES, id)
+      if not hasWaiting(group) then
+        redis.call("ZREM", GROUPS, group)
+        redis.call("ZREM", CAPPED, group)
+      end
+      drop(id, record)
+    end
+  end
+  looked = #members
+end
+
+if state == "waiting" then
+  -- One of the three places per call, by what is left to pass over in each.
+  local list, prio = redis.call("LLEN", WAIT), redis.call("ZCARD", PRIO)
+  if skip < list then
+    drainList()
+  elseif skip - list < prio then
+    skip = skip - list
+    drainSet(PRIO)
+  else
+    skip = skip - list - prio
+    drainGrouped()
+  end
 else
-  local set = state == "completed" and COMPLETED or FAILED
-  take(redis.call("ZRANGEBYSCORE", set, "-inf", now - age, "LIMIT", 0, limit), 1)
-  if #ids > 0 then redis.call("ZREM", set, unpack(ids)) end
+  local sets = { delayed = DELAYED, blocked = BLOCKED, completed = COMPLETED, failed = FAILED }
+  if not sets[state] then return redis.error_reply("unknown state " .. state) end
+  drainSet(sets[state])
 end
-
--- Options that are no JSON count as none: a malformed job must not stop the others.
-local function optionsOf(text)
-  if not text or text == "" then return {} end
-  local ok, options = pcall(cjson.decode, text)
-  return ok and type(options) == "table" and options or {}
-end
-
-for _, id in ipairs(ids) do
-  local record = redis.call("HGET", JOBS, id) or ""
-  local opts = string.match(record, "^%d+;%d+;%d+;([^\n]*)")
-  local o = optionsOf(opts)
-  if o.d and redis.call("HGET", DEDUPE, o.d) == "0:" .. id then redis.call("HDEL", DEDUPE, o.d) end
-  if o.n then
-    redis.call("HDEL", KIDS, "n" .. id)
-    for i = 0, o.n - 1 do redis.call("HDEL", KIDS, id .. "/" .. i) end
-  end
-  if o.k or state == "failed" then redis.call("ZREM", ALARMS, "j" .. id) end
-end
-if #ids > 0 then
-  redis.call("HDEL", JOBS, unpack(ids))
-  redis.call("HDEL", NOTES, unpack(ids))
-end
-return #ids
+if due == 0 then publish("control", "due") end -- parents may run now
+return { dropped, looked }

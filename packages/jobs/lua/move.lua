@@ -1,140 +1,120 @@
 -- Does what time has made due: jobs whose lease has run out and jobs whose delay is over go to where
--- they wait, alarms ring. Bounded work per call; called again while there is more.
+-- they wait, timers ring. Bounded work per call; called again while there is more.
 --
--- KEYS  the queue's, in the order of keys.ts
+-- KEYS  the queue's, all
 -- ARGV  1 how many of each kind at most
--- Returns {jobs moved, jobs whose lease had run out, ms until the next is due or -1}.
-local META, JOBS, WAIT, PRIO, GROUPS, GROUPED, TENANTS, DELAYED, ACTIVE, LEASE, NOTES, COMPLETED, FAILED, KIDS, _, DEDUPE, ALARMS, _, _, WAKE, EVENTS =
-  unpack(KEYS)
+-- Returns {jobs moved, jobs whose lease had run out, ms until the next is due or -1, messages in the outbox}.
 local LIMIT = tonumber(ARGV[1])
-local FRONT = 1000000 -- a score below this is no time: the job was handed back and goes to the front
+local MINUTE, DAY_OF_MINUTES = 60000, 1440
 
-local time = redis.call("TIME")
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
-local turn = tonumber(redis.call("HGET", META, "turn") or 0)
-
-local function parse(record)
-  return string.match(record, "^(%d+);(%d+);(%d+);([^\n]*)(.*)$")
-end
-
--- Options that are no JSON count as none: a malformed job must not stop the others.
-local function optionsOf(text)
-  if not text or text == "" then return {} end
-  local ok, options = pcall(cjson.decode, text)
-  return ok and type(options) == "table" and options or {}
-end
-
-local function hasWaiting(group)
-  return #redis.call("ZRANGEBYLEX", GROUPED, "[" .. group .. "\0", "(" .. group .. "\1", "LIMIT", 0, 1) > 0
-end
-
--- A job of the group is no longer running; if you change this, change next.lua too.
-local function release(group)
-  if redis.call("HINCRBY", TENANTS, "a" .. group, -1) <= 0 then redis.call("HDEL", TENANTS, "a" .. group) end
-  if hasWaiting(group) then redis.call("ZADD", GROUPS, "NX", turn + 1, group) end
-end
+-- Removing something first lets this script work while Redis is out of memory.
+redis.call("ZREMRANGEBYSCORE", IDLE, "-inf", now)
+local set = redis.call("HMGET", META, "listen", "minute", "completed", "failed", "retried", "stalled")
+listening = tonumber(set[1] or 0) > now
 
 -- Lost leases. The stall is counted in the record: a job that takes its worker down every time must end.
-local stalled = 0
+local stalled, frontIds, frontOptions = 0, {}, {}
 local lost = redis.call("ZRANGEBYSCORE", LEASE, "-inf", now, "LIMIT", 0, LIMIT)
-for n, id in ipairs(lost) do
+for _, id in ipairs(lost) do
   local token = redis.call("HGET", ACTIVE, id)
   redis.call("ZREM", LEASE, id)
   redis.call("HDEL", ACTIVE, id)
   local record = redis.call("HGET", JOBS, id)
-  local untaken = token and record and redis.call("ZREM", WAKE, token .. "\n" .. id .. "\n" .. record) == 1
-  if untaken then -- handed over, but nobody came for it: no worker was lost
-    redis.call("ZADD", DELAYED, n, id)
-  elseif record then
-    stalled = stalled + 1
+  if record then
     local created, attempts, stalls, opts, rest = parse(record)
-    if created then
-      redis.call("HSET", JOBS, id, created .. ";" .. attempts .. ";" .. (stalls + 1) .. ";" .. opts .. rest)
-      local o = optionsOf(opts)
+    local o = optionsOf(opts)
+    local untaken = token and redis.call("ZREM", WAKE, token .. "\n" .. id .. "\n" .. record) == 1
+    if not untaken then -- handed over and not taken would mean that no worker was lost
+      stalled = stalled + 1
+      if created then
+        redis.call("HSET", JOBS, id, created .. ";" .. attempts .. ";" .. (stalls + 1) .. ";" .. opts .. rest)
+      end
       if o.g then release(o.g) end
+      emit("stalled", id)
     end
-    redis.call("ZADD", DELAYED, n, id)
-    if listening then
-      redis.call("XADD", EVENTS, "MAXLEN", "~", 10000, "*", "event", "stalled", "id", id)
+    local reason = string.match(token or "", "^%d+@[^@]*@%d+@(.*)$")
+    if reason then -- it was cancelled before its worker was lost
+      local error = { name = "JobCancelledError", code = "JOB_CANCELLED", message = "job " .. id .. " was cancelled: " .. reason, details = { id = id, reason = reason } }
+      finish(id, false, cjson.encode(error))
+    else
+      frontIds[#frontIds + 1] = id
+      frontOptions[#frontOptions + 1] = o
     end
   end
 end
 if stalled > 0 then redis.call("HINCRBY", META, "stalled", stalled) end
+placeInFront(frontIds, frontOptions)
 
--- Where a job waits; if you change this, change add.lua too.
-local front, tail = {}, {}
-local function place(id, record, score)
-  local opts = select(4, parse(record))
-  local o = optionsOf(opts)
-  if o.g then
-    -- Handed back: in front of all that were numbered.
-    local seq = score < FRONT and score or redis.call("HINCRBY", META, "seq", 1)
-    local order = string.format("%06x%013x", (o.p or 0) + 1048576, seq)
-    redis.call("ZADD", GROUPED, 0, o.g .. "\0" .. order .. id)
-    redis.call("ZADD", GROUPS, "NX", turn + 1, o.g)
-  elseif o.p then
-    local seq = score < FRONT and 0 or redis.call("HINCRBY", META, "seq", 1)
-    redis.call("ZADD", PRIO, o.p * 4294967296 + seq, id)
-  elseif score < FRONT then
-    front[#front + 1] = id
-  else
-    tail[#tail + 1] = id
+-- Delays that are over.
+local ready = redis.call("ZRANGEBYSCORE", DELAYED, "-inf", now, "LIMIT", 0, LIMIT)
+if #ready > 0 then
+  local tail = {}
+  for first = 1, #ready, CHUNK do
+    local ids = {}
+    for i = first, math.min(first + CHUNK - 1, #ready) do ids[#ids + 1] = ready[i] end
+    local records = redis.call("HMGET", JOBS, unpack(ids))
+    for i, id in ipairs(ids) do
+      if records[i] then
+        local o = optionsIn(records[i])
+        if o.g or o.p then placeOrdered(id, o, false) else tail[#tail + 1] = id end
+      end
+    end
+    redis.call("ZREM", DELAYED, unpack(ids))
+    if #tail > 0 then redis.call("RPUSH", WAIT, unpack(tail)) end
+    tail = {}
   end
 end
+local moved = #ready + #frontIds
+if moved > 0 then redis.call("ZADD", WAKE, 0, "0") end
 
-local pairsOf = redis.call("ZRANGEBYSCORE", DELAYED, "-inf", now, "WITHSCORES", "LIMIT", 0, LIMIT)
-local ids = {}
-for i = 1, #pairsOf, 2 do ids[#ids + 1] = pairsOf[i] end
-if #ids > 0 then
-  local records = redis.call("HMGET", JOBS, unpack(ids))
-  for i, id in ipairs(ids) do
-    if records[i] then place(id, records[i], tonumber(pairsOf[i * 2])) end
-  end
-  redis.call("ZREM", DELAYED, unpack(ids))
-  for i = #front, 1, -1 do redis.call("LPUSH", WAIT, front[i]) end
-  if #tail > 0 then redis.call("RPUSH", WAIT, unpack(tail)) end
-  redis.call("ZADD", WAKE, 0, "0")
-end
-
--- Alarms: "j" an ended job need not be kept any longer, "d" a dedupe key is free, "g" a group may go on.
-local function drop(id)
-  local record = redis.call("HGET", JOBS, id)
-  local opts = record and select(4, parse(record))
-  local o = optionsOf(opts)
-  if o.n then
-    redis.call("HDEL", KIDS, "n" .. id)
-    for i = 0, o.n - 1 do redis.call("HDEL", KIDS, id .. "/" .. i) end
-  end
-  redis.call("HDEL", JOBS, id)
-  redis.call("HDEL", NOTES, id)
-  redis.call("ZREM", COMPLETED, id)
-  redis.call("ZREM", FAILED, id)
-end
-
-for _, alarm in ipairs(redis.call("ZRANGEBYSCORE", ALARMS, "-inf", now, "LIMIT", 0, LIMIT)) do
-  local kind, name = string.sub(alarm, 1, 1), string.sub(alarm, 2)
-  redis.call("ZREM", ALARMS, alarm)
+-- Timers: "j" an ended job need not be kept any longer, "d" a dedupe key is free, "g" a group may go on,
+-- "t" a group's bucket is full. A timer that an earlier life of its name left behind changes nothing.
+for _, timer in ipairs(redis.call("ZRANGEBYSCORE", TIMERS, "-inf", now, "LIMIT", 0, LIMIT)) do
+  local kind, name = string.sub(timer, 1, 1), string.sub(timer, 2)
+  redis.call("ZREM", TIMERS, timer)
   if kind == "j" then
-    drop(name)
+    if redis.call("ZREM", COMPLETED, name) + redis.call("ZREM", FAILED, name) > 0 then
+      forget(name, optionsIn(redis.call("HGET", JOBS, name)))
+    end
   elseif kind == "g" then
+    redis.call("ZREM", CAPPED, name)
     if hasWaiting(name) then
-      redis.call("ZADD", GROUPS, "NX", turn + 1, name)
+      joinRound(name)
       redis.call("ZADD", WAKE, 0, "0")
     end
-  else
-    local held = redis.call("HGET", DEDUPE, name)
-    local ends = held and tonumber(string.match(held, "^(%d+)"))
+  elseif kind == "t" then
+    if tonumber(redis.call("HGET", USAGE, "t" .. name) or now) <= now then redis.call("HDEL", USAGE, "t" .. name) end
+  elseif kind == "d" then
+    local ends = tonumber(string.match(redis.call("HGET", DEDUPE, name) or "", "^(%d+):"))
     if ends and ends > 0 and ends <= now then redis.call("HDEL", DEDUPE, name) end
   end
 end
 
-local nextMs = -1
-for _, key in ipairs({ DELAYED, LEASE, ALARMS }) do
-  local head = redis.call("ZRANGE", key, 0, 0, "WITHSCORES")
-  if head[2] then
-    local ms = math.max(0, math.ceil(head[2] - now))
-    if nextMs < 0 or ms < nextMs then nextMs = ms end
+-- Removes fields whose value carries an old time, some per call.
+local function sweep(key, cursor, pattern, age)
+  local page = redis.call("HSCAN", key, redis.call("HGET", META, cursor) or "0", "COUNT", 200)
+  redis.call("HSET", META, cursor, page[1])
+  for i = 1, #page[2], 2 do
+    local seen = tonumber(string.match(page[2][i + 1], pattern))
+    if not seen or now - seen > age then redis.call("HDEL", key, page[2][i]) end
   end
 end
-return { #ids, #lost, nextMs }
+
+-- Once a minute: the numbers for charts, and what others left behind.
+local minute = math.floor(now / MINUTE)
+if tonumber(set[2] or 0) ~= minute then
+  redis.call("HSET", META, "minute", minute)
+  local waiting = redis.call("LLEN", WAIT) + redis.call("ZCARD", PRIO) + redis.call("ZCARD", GROUPED)
+  local totals = { minute * MINUTE, set[3] or 0, set[4] or 0, set[5] or 0, set[6] or 0, waiting, redis.call("ZCARD", DELAYED), redis.call("HLEN", ACTIVE) }
+  redis.call("RPUSH", HISTORY, table.concat(totals, " "))
+  redis.call("LTRIM", HISTORY, -DAY_OF_MINUTES, -1)
+  if not listening then redis.call("UNLINK", EVENTS) end
+  sweep(WORKERS, "scanworkers", "^(%d+)", 86400000)
+  if redis.call("HLEN", ADDS) > 1000 then sweep(ADDS, "scanadds", "@(%d+)", 3600000) end
+end
+
+for _, key in ipairs({ DELAYED, LEASE, TIMERS }) do
+  local head = redis.call("ZRANGE", key, 0, 0, "WITHSCORES")
+  if head[2] then bringForward(math.ceil(head[2] - now)) end
+end
+return { moved, #lost, due, redis.call("HLEN", OUTBOX) }

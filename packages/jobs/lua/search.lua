@@ -1,12 +1,12 @@
 -- Looks at one stretch of the jobs in a state and returns those that match.
 --
--- KEYS  the queue's, in the order of keys.ts
--- ARGV  1 state, 2 first place (from 0), 3 how many places, 4 name or "", 5 text to find in the data or
---       "", 6 group or "", 7 how many matches at most
+-- KEYS  the queue's, up to OUTBOX
+-- ARGV  1 state, 2 first place (from 0), 3 how many places, 4 name or "", 5 string to find in the data or
+--       "", 6 group or "", 7 how many matches at most, 8 only jobs that ended until this ms, or ""
 -- Returns {next place or -1, {id, record, notes JSON or nil, token or nil, due ms or nil} ...}.
-local _, JOBS, WAIT, PRIO, _, GROUPED, _, DELAYED, ACTIVE, LEASE, NOTES, COMPLETED, FAILED, _, BLOCKED = unpack(KEYS)
 local state, first, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local name, text, group, most = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+local name, text, group, most, last = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])
+local ends = { completed = COMPLETED, failed = FAILED }
 
 -- Each state's jobs in the order in which they will run, or ended (newest first).
 local lists = {
@@ -37,13 +37,6 @@ for _, list in ipairs(lists[state]) do
 end
 if #ids == 0 then return { -1 } end
 
--- Options that are no JSON count as none: a malformed job must not stop the others.
-local function optionsOf(text)
-  if not text or text == "" then return {} end
-  local ok, options = pcall(cjson.decode, text)
-  return ok and type(options) == "table" and options or {}
-end
-
 local found = { -1 }
 local records = redis.call("HMGET", JOBS, unpack(ids))
 for i, id in ipairs(ids) do
@@ -54,9 +47,10 @@ for i, id in ipairs(ids) do
     if (name == "" or called == name)
       and (text == "" or id == text or string.find(data or record, text, 1, true))
       and (group == "" or o.g == group)
+      and (not last or tonumber(redis.call("ZSCORE", ends[state], id) or 0) <= last)
     then
-      local due = state == "delayed" and redis.call("ZSCORE", DELAYED, id)
-      found[#found + 1] = { id, record, redis.call("HGET", NOTES, id), redis.call("HGET", ACTIVE, id), due }
+      local at = state == "delayed" and redis.call("ZSCORE", DELAYED, id)
+      found[#found + 1] = { id, record, redis.call("HGET", NOTES, id), redis.call("HGET", ACTIVE, id), at }
       if #found > most then
         if i < #ids or more then found[1] = first + i end
         return found

@@ -1,36 +1,47 @@
-/** Every error of the jobs package; docs/reference/errors.md lists them too, and a test compares. */
-import { RopewayError } from "@ropeway/core";
-import { show } from "@ropeway/core/internal";
+/**
+ * Every error of the jobs package. docs/reference/errors.md lists them too, and a test compares. An error
+ * keeps its values in `details`, so that the failure of a job comes back as the same class wherever it is
+ * awaited.
+ */
+import {
+  AbortedError,
+  ClosedError,
+  ConnectionLostError,
+  InvalidArgumentError,
+  InvalidNameError,
+  InvalidOptionError,
+  LeaseLostError,
+  NotConnectedError,
+  OutOfMemoryError,
+  OverloadedError,
+  RopewayError,
+  TimeoutError,
+} from "@ropeway/core";
+import { between, type ErrorTable, revive, show } from "@ropeway/core/internal";
 
-/** A name (of a job, group, dedupe key or schedule) that cannot be used. */
-export class InvalidNameError extends RopewayError {
-  constructor(what: string, value: unknown) {
-    super(
-      "JOB_NAME_INVALID",
-      `${what} is ${show(value)}, but must be a text of at least one character without control characters`,
-      { details: { what, value } },
-    );
-  }
-}
-
-/** A job's data, result or progress has no JSON form. */
+/** A job's data, result or progress cannot be used: it has no JSON form, or a schema refuses it. */
 export class InvalidDataError extends RopewayError {
   constructor(name: string, why: string, cause?: unknown) {
-    super(
-      "JOB_DATA_INVALID",
-      `what job ${show(name)} was given cannot be written as JSON: ${why}`,
-      {
-        cause,
-        details: { name },
-      },
-    );
+    super("JOB_DATA_INVALID", `the data of job ${show(name)} is invalid: ${why}`, {
+      cause,
+      details: { name, why },
+    });
   }
 }
 
-/** There is no such job (any more). */
+/** There is no such job: it never existed, or has ended and was not kept. */
 export class JobNotFoundError extends RopewayError {
   constructor(queue: string, id: string) {
     super("JOB_NOT_FOUND", `queue ${show(queue)} has no job ${show(id)}`, {
+      details: { queue, id },
+    });
+  }
+}
+
+/** The awaited job was removed before it ended. */
+export class JobRemovedError extends RopewayError {
+  constructor(queue: string, id: string) {
+    super("JOB_REMOVED", `job ${show(id)} of queue ${show(queue)} was removed before it ended`, {
       details: { queue, id },
     });
   }
@@ -45,7 +56,7 @@ export class JobStateError extends RopewayError {
   }
 }
 
-/** The awaited job has failed for good; `cause` is its error. */
+/** The awaited job has failed for good with an error that is not one of ours; see `failure`. */
 export class JobFailedError extends RopewayError {
   constructor(id: string, failure: JobFailure) {
     super("JOB_FAILED", `job ${show(id)} failed: ${failure.message}`, {
@@ -53,44 +64,40 @@ export class JobFailedError extends RopewayError {
       details: { id, failure },
     });
   }
+
+  /** The name, message and stack of the error that the handler threw. */
+  get failure(): JobFailure {
+    return this.details.failure as JobFailure;
+  }
 }
 
-/** What remains of the error a handler threw. */
+/** The error that a handler threw, as Redis keeps it. */
 export interface JobFailure {
   readonly name: string;
   readonly message: string;
   readonly code?: string;
+  readonly details?: Readonly<Record<string, unknown>>;
   readonly stack?: string;
 }
 
 /** The handler took longer than the job's `timeoutMs`. */
 export class JobTimeoutError extends RopewayError {
   constructor(id: string, timeoutMs: number) {
-    super("JOB_TIMEOUT", `job ${show(id)} took longer than ${timeoutMs} ms`, {
+    super("JOB_TIMEOUT", `job ${show(id)} timed out after ${timeoutMs} ms`, {
       details: { id, timeoutMs },
     });
   }
 }
 
-/** Somebody cancelled the running job: the reason of its signal. */
+/** The job was cancelled. It is the reason of a running handler's signal. */
 export class JobCancelledError extends RopewayError {
   constructor(id: string, reason: string) {
-    super("JOB_CANCELLED", `job ${show(id)} was cancelled${reason === "" ? "" : `: ${reason}`}`, {
-      details: { id, reason },
-    });
+    const why = reason === "" ? "" : `: ${reason}`;
+    super("JOB_CANCELLED", `job ${show(id)} was cancelled${why}`, { details: { id, reason } });
   }
 }
 
-/** The lease ran out while the job ran: another worker may have it, and this outcome counts for nothing. */
-export class LeaseLostError extends RopewayError {
-  constructor(id: string, fence: number) {
-    super("JOB_LEASE_LOST", `the lease of job ${show(id)} with fence ${fence} was lost`, {
-      details: { id, fence },
-    });
-  }
-}
-
-/** The job took its workers down too often and is not tried again. */
+/** The job lost its worker more than `maxStalls` times and is not tried again. */
 export class JobStalledError extends RopewayError {
   constructor(id: string, stalls: number) {
     super("JOB_STALLED", `job ${show(id)} lost its worker ${stalls} times`, {
@@ -99,67 +106,141 @@ export class JobStalledError extends RopewayError {
   }
 }
 
-/** What stands in Redis under this id is no job of ours. */
+/** The value in Redis under this id is not a job of this library. */
 export class MalformedJobError extends RopewayError {
   constructor(id: string, why: string) {
     super("JOB_MALFORMED", `job ${show(id)} cannot be read: ${why}`, { details: { id } });
   }
 }
 
-/** No handler has the job's name. */
+/** The worker has no handler for the job's name. */
 export class NoHandlerError extends RopewayError {
   constructor(id: string, name: string) {
-    super(
-      "JOB_NO_HANDLER",
-      `job ${show(id)} is called ${show(name)}, for which there is no handler`,
-      {
-        details: { id, name },
-      },
-    );
+    super("JOB_NO_HANDLER", `job ${show(id)} has the name ${show(name)}, which has no handler`, {
+      details: { id, name },
+    });
   }
 }
 
-/** Throw it in a handler: the job fails for good, whatever attempts are left. */
+/** A child of the flow failed, and its policy is to fail the parent. */
+export class ChildFailedError extends RopewayError {
+  constructor(child: string) {
+    super("CHILD_FAILED", `child job ${child} failed`, { details: { child } });
+  }
+}
+
+/** Throw it in a handler: the job fails for good, even if attempts are left. */
 export class UnrecoverableError extends RopewayError {
   constructor(message: string, cause?: unknown) {
     super("JOB_UNRECOVERABLE", message, { cause });
   }
 }
 
-/** Throw it in a handler: the job goes back unharmed and the whole queue rests for so long. */
-export class RateLimitedError extends RopewayError {
-  readonly retryAfterMs: number;
+const REST = between(0, 1e12);
 
+/** Throw it in a handler: the job goes back to the queue, and no worker takes a job for this time. */
+export class RateLimitedError extends RopewayError {
   constructor(retryAfterMs: number) {
-    super("JOB_RATE_LIMITED", `the queue rests for ${retryAfterMs} ms`, {
+    if (!REST.accepts(retryAfterMs)) {
+      throw new InvalidArgumentError("retryAfterMs", retryAfterMs, REST.allowed);
+    }
+    super("JOB_RATE_LIMITED", `the queue takes no jobs for ${retryAfterMs} ms`, {
       details: { retryAfterMs },
     });
-    this.retryAfterMs = retryAfterMs;
+  }
+
+  get retryAfterMs(): number {
+    return Number(this.details.retryAfterMs);
   }
 }
 
 /** A flow that cannot be added. */
 export class InvalidFlowError extends RopewayError {
   constructor(why: string) {
-    super("JOB_FLOW_INVALID", `this flow cannot be added: ${why}`);
+    super("JOB_FLOW_INVALID", `this flow cannot be added: ${why}`, { details: { why } });
   }
 }
 
-/** The queue or worker was closed. */
-export class JobsClosedError extends RopewayError {
-  constructor(what: string) {
-    super("JOBS_CLOSED", `${what} was closed`);
+/** The queue has running jobs, and obliterate() was not forced. */
+export class QueueActiveError extends RopewayError {
+  constructor(queue: string) {
+    super("QUEUE_ACTIVE", `queue ${show(queue)} has running jobs; pass { force: true }`, {
+      details: { queue },
+    });
   }
 }
 
-/** Any thrown value as what is kept of it. */
+/** A sandboxed handler's process or thread ended before it returned a result. */
+export class SandboxCrashedError extends RopewayError {
+  constructor(id: string, why: string) {
+    super("SANDBOX_CRASHED", `the sandbox of job ${show(id)} crashed: ${why}`, {
+      details: { id, why },
+    });
+  }
+}
+
+/** The classes a failed job's error can have. */
+const TABLE: ErrorTable = {
+  JOB_DATA_INVALID: InvalidDataError,
+  JOB_NOT_FOUND: JobNotFoundError,
+  JOB_REMOVED: JobRemovedError,
+  JOB_STATE: JobStateError,
+  JOB_FAILED: JobFailedError,
+  JOB_TIMEOUT: JobTimeoutError,
+  JOB_CANCELLED: JobCancelledError,
+  JOB_STALLED: JobStalledError,
+  JOB_MALFORMED: MalformedJobError,
+  JOB_NO_HANDLER: NoHandlerError,
+  CHILD_FAILED: ChildFailedError,
+  JOB_UNRECOVERABLE: UnrecoverableError,
+  JOB_RATE_LIMITED: RateLimitedError,
+  JOB_FLOW_INVALID: InvalidFlowError,
+  QUEUE_ACTIVE: QueueActiveError,
+  SANDBOX_CRASHED: SandboxCrashedError,
+  ABORTED: AbortedError,
+  CLOSED: ClosedError,
+  CONNECTION_LOST: ConnectionLostError,
+  INVALID_ARGUMENT: InvalidArgumentError,
+  INVALID_NAME: InvalidNameError,
+  INVALID_OPTION: InvalidOptionError,
+  LEASE_LOST: LeaseLostError,
+  NOT_CONNECTED: NotConnectedError,
+  OUT_OF_MEMORY: OutOfMemoryError,
+  OVERLOADED: OverloadedError,
+  TIMEOUT: TimeoutError,
+};
+
+/** The failure of a job as the error that a caller catches: one of ours by its class, or JobFailedError. */
+export function errorOf(id: string, failure: JobFailure | undefined): RopewayError {
+  const { code, message = "unknown", details = {} } = failure ?? {};
+  if (failure === undefined || code === undefined || !Object.hasOwn(TABLE, code)) {
+    return new JobFailedError(id, failure ?? { name: "Error", message });
+  }
+  return revive(TABLE, { code, message, details, cause: failure });
+}
+
+const LONGEST_STACK = 4_000;
+const LONGEST_DETAILS = 2_000;
+
+/** Any thrown value as the failure that is kept of it. */
 export function failureOf(thrown: unknown): JobFailure {
   if (!(thrown instanceof Error)) return { name: "NonError", message: show(thrown) };
   const { code } = thrown as { code?: unknown };
   return {
-    name: thrown.name,
-    message: thrown.message,
+    name: String(thrown.name),
+    message: String(thrown.message),
     ...(typeof code === "string" ? { code } : {}),
-    ...(thrown.stack === undefined ? {} : { stack: thrown.stack.slice(0, 4_000) }),
+    ...(thrown instanceof RopewayError ? detailsOf(thrown) : {}),
+    ...(typeof thrown.stack === "string" ? { stack: thrown.stack.slice(0, LONGEST_STACK) } : {}),
   };
+}
+
+/** The details, if they have a short JSON form. */
+function detailsOf(error: RopewayError): { details?: Readonly<Record<string, unknown>> } {
+  try {
+    const json = JSON.stringify(error.details);
+    return json.length > LONGEST_DETAILS ? {} : { details: JSON.parse(json) };
+  } catch {
+    return {}; // a cycle or a BigInt: the message is enough
+  }
 }

@@ -1,47 +1,82 @@
 /** Public door of jobs. */
-export type { JobContext } from "./attempt.ts";
+export type {
+  JobChanges,
+  MinuteRates,
+  QueueCounts,
+  SearchQuery,
+  WorkerView,
+} from "./admin/admin.ts";
+export { JOB_STATES, type JobState, type JobView } from "./admin/job-view.ts";
 export {
+  type AnyJobs,
+  defineJobs,
+  type JobData,
+  JobDefinitions,
+  type JobInput,
+  type JobName,
+  type JobResult,
+  type JobReturn,
+  type JobSchemas,
+  type JobsOf,
+  type JobType,
+  type JobTypes,
+} from "./definition.ts";
+export {
+  ChildFailedError,
   InvalidDataError,
   InvalidFlowError,
-  InvalidNameError,
   JobCancelledError,
   JobFailedError,
   type JobFailure,
   JobNotFoundError,
+  JobRemovedError,
   JobStalledError,
   JobStateError,
-  JobsClosedError,
   JobTimeoutError,
-  LeaseLostError,
   MalformedJobError,
   NoHandlerError,
+  QueueActiveError,
   RateLimitedError,
+  SandboxCrashedError,
   UnrecoverableError,
 } from "./errors.ts";
-export { type QueueEvent, QueueEvents } from "./events.ts";
-export type { ChildOutcome, FlowJob } from "./flow.ts";
-export type { QueueCounts, SearchPage, SearchQuery, WorkerView } from "./inspector.ts";
-export { Job } from "./job.ts";
-export { JOB_STATES, type JobState, type JobView } from "./job-view.ts";
+export type { ChildOutcome, ChildPolicy, FlowJob, FlowRoot } from "./flow/flow.ts";
 export type {
   BackoffFunction,
   BackoffPlan,
   DedupePlan,
   JobOptions,
+  Middleware,
   QueueLimits,
   QueueOptions,
   Rate,
   Retention,
   WorkerOptions,
 } from "./options.ts";
-export type { BatchHandler, Handler } from "./processor.ts";
-export { type BulkJob, Queue } from "./queue.ts";
-export type { Schedule, ScheduleView } from "./schedule.ts";
-export { type SeedItem, type SeedLater, SeedQueue } from "./seed-queue.ts";
+export { Job } from "./queue/job.ts";
+export { type BulkJob, type JobOf, Queue, type RunOptions } from "./queue/queue.ts";
+export {
+  type CompletedEvent,
+  type QueueEvent,
+  type QueueEventMap,
+  QueueEvents,
+} from "./queue/queue-events.ts";
+export type { Schedule, ScheduleTimes, ScheduleView } from "./schedule/schedule.ts";
+export { type SeedItem, type SeedLater, SeedQueue } from "./seed/seed-queue.ts";
 export {
   type SeedCallback,
   SeedWorker,
+  type SeedWorkerEvents,
   type SeedWorkerOptions,
   type SeedWorkerPlan,
-} from "./seed-worker.ts";
-export { type Handlers, Worker, type WorkerEvents } from "./worker.ts";
+} from "./seed/seed-worker.ts";
+export type { JobContext } from "./worker/attempt.ts";
+export type {
+  AnyHandler,
+  AnyJobContext,
+  BatchHandler,
+  Handler,
+  HandlerRecord,
+  Handlers,
+} from "./worker/handler.ts";
+export { Worker, type WorkerEvents } from "./worker/worker.ts";

@@ -1,4 +1,5 @@
 /** What our own packages share and nobody else should rely on. */
 export { DEFAULT_PREFIX, type QueueKeys, queueKeys, queuesKey } from "./keys.ts";
 export { METRICS } from "./metrics.ts";
-export { type Ended, type Exchange, QueueStore, type Taken } from "./store.ts";
+export { AdminStore } from "./store/admin-store.ts";
+export { type Ended, type Exchange, QueueStore, type Taken } from "./store/queue-store.ts";

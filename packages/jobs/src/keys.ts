@@ -8,18 +8,17 @@
  *
  *             add                      next                  next (done)
  *   . . . . . ----> wait|prio|grouped ------> active+lease ------------> completed, or gone
- *                     ^        ^                 |  |  |
- *         add (delay) |        | move            |  |  +---- next (dead) --> failed
- *              +---> delayed --+ <--- retry -----+  |
- *              ^       ^  ^----- lease ran out -----+
- *    blocked --+       +------ promote, retry by hand
- *    (a parent, until its last child has ended)
+ *                     ^   ^    ^                 |  |  |
+ *         add (delay) |   |    | move            |  |  +---- next (dead) --> failed
+ *              +--> delayed ---+ <--- retry -----+  |
+ *              ^      ^   |                         |
+ *    blocked --+      |   '---- handed back, or lease ran out: to the front
+ *    (a parent,       |
+ *     until its       +------ promote, retry by hand
+ *     children ended)
  *
- * A lone job for an idle worker skips the lane: add.lua takes it on the worker's behalf and hands it over
+ * A lone job for an idle worker skips the list: add.lua takes it on the worker's behalf and hands it over
  * through `wake`, so that it starts one hop after add().
- *
- * Everything that comes back comes back through `delayed`, be it due at once: so only add.lua and
- * move.lua know how a job finds its lane.
  */
 import { unitPrefix } from "@ropeway/core/internal";
 
@@ -34,38 +33,36 @@ export interface QueueKeys {
   readonly jobs: string;
   /** list: ids without priority or group, next one first. */
   readonly wait: string;
-  /** zset: id -> priority * 2^32 + sequence. */
+  /** zset: id -> priority * 2^32 + place. */
   readonly prio: string;
   /** zset: group -> turn; only groups that may run something now. */
   readonly groups: string;
-  /** zset of score 0, sorted by its text: group NUL priority(6 hex) sequence(13 hex) id. */
+  /** zset of score 0, sorted by its members: group NUL priority(6 hex) place(13 hex) id. */
   readonly grouped: string;
   /** hash: "a" group -> jobs running, "t" group -> when its bucket is full again. */
-  readonly tenants: string;
-  /** zset: id -> due ms; scores below 10^6 are jobs handed back, which go to the front. */
+  readonly usage: string;
+  /** zset: id -> due ms. */
   readonly delayed: string;
-  /** hash: id -> token, which is fence@worker@since. */
+  /** hash: id -> token, which is fence@worker@since, and @reason if the job is to be cancelled. */
   readonly active: string;
   /** zset: id -> ms when the lease runs out. */
   readonly lease: string;
-  /** hash: id -> JSON {p progress, l log lines, e error, r result, t ended ms}. */
+  /** hash: id -> JSON {p progress, l log lines, h errors of attempts, r result, t ended ms}. */
   readonly notes: string;
   /** zset: id -> ended ms. */
   readonly completed: string;
   /** zset: id -> ended ms: the dead letters. */
   readonly failed: string;
-  /** hash: "n" parent -> children still to end, child -> "c" result | "f" error. */
-  readonly kids: string;
+  /** hash: "n" parent -> children still to end, "c" child -> outcome, "x" parent -> error of a child. */
+  readonly children: string;
   /** zset: parent -> added ms. */
   readonly blocked: string;
   /** hash: dedupe key -> "ends ms, or 0":id. */
   readonly dedupe: string;
-  /** zset: "j" id | "d" dedupe key | "g" group -> ms when something is to be done about it. */
-  readonly alarms: string;
+  /** zset: "j" id | "d" dedupe key | "g" group | "t" group -> ms when something is to be done about it. */
+  readonly timers: string;
   /** set: ids whose end somebody awaits. */
-  readonly waited: string;
-  /** hash: id -> reason. */
-  readonly cancels: string;
+  readonly awaited: string;
   /**
    * zset: idle workers block on it. "0" (score 0): there may be work. token LF id LF record (score -1): a
    * job handed over, already active under that token.
@@ -74,19 +71,33 @@ export interface QueueKeys {
   /** stream: events, while somebody listens. */
   readonly events: string;
   /** zset: lease ms SPACE worker -> until when it blocks on `wake`, unless something wakes it. */
-  readonly parked: string;
-  /** hash: "s" schedule -> JSON, "l" schedule -> id of its newest job. */
+  readonly idle: string;
+  /** hash: id -> priority(6 hex) place(13 hex) of a waiting job with a group. */
+  readonly places: string;
+  /** zset: group -> since when a limit holds it back. */
+  readonly capped: string;
+  /** hash: number -> JSON message for another queue (a child to add, a child's outcome). */
+  readonly outbox: string;
+  /** hash: producer -> number of its last add, so that a repeated one is not applied twice. */
+  readonly adds: string;
+  /** list: a line of totals per minute, for a day. */
+  readonly history: string;
+  /** hash: worker -> "seen ms" SPACE JSON. */
+  readonly workers: string;
+  /** hash: "s" schedule -> JSON, "l" schedule -> id of its newest job, "n" schedule -> runs. */
   readonly schedules: string;
   /** zset: schedule -> next due ms. */
   readonly plan: string;
-  /** hash: worker -> "seen ms" SPACE JSON. */
-  readonly workers: string;
   /** channel: "due" | "plan" | "cancel " id. */
   readonly control: string;
-  /** channel: id of an awaited job that has ended. */
+  /** channel: id of an awaited job that has ended, or id LF "removed" | "cancelled" LF reason. */
   readonly results: string;
-  /** The first 22 keys in the order the big scripts expect. */
+  /** All keys in the order the scripts expect. */
   readonly all: readonly string[];
+  /** The first of them, up to `outbox`: enough for what happens to every job. */
+  readonly hot: readonly string[];
+  /** The same and `adds`. */
+  readonly adding: readonly string[];
 }
 
 const ORDER = [
@@ -96,37 +107,48 @@ const ORDER = [
   "prio",
   "groups",
   "grouped",
-  "tenants",
+  "usage",
   "delayed",
   "active",
   "lease",
   "notes",
   "completed",
   "failed",
-  "kids",
+  "children",
   "blocked",
   "dedupe",
-  "alarms",
-  "waited",
-  "cancels",
+  "timers",
+  "awaited",
   "wake",
   "events",
-  "parked",
+  "idle",
+  "places",
+  "capped",
+  "outbox",
+  "adds",
+  "history",
+  "workers",
+  "schedules",
+  "plan",
 ] as const;
 
-const OTHERS = ["schedules", "plan", "workers", "control", "results"] as const;
+const HOT = ORDER.indexOf("outbox") + 1;
+const CHANNELS = ["control", "results"] as const;
 
 /** The keys of a queue; any name that is not empty will do. */
 export function queueKeys(prefix: string, queue: string): QueueKeys {
   const unit = unitPrefix(prefix, queue);
-  const named = [...ORDER, ...OTHERS].map((name) => [name, `${unit}:${name}`] as const);
+  const named = [...ORDER, ...CHANNELS].map((name) => [name, `${unit}:${name}`] as const);
+  const all = ORDER.map((name) => `${unit}:${name}`);
   return {
-    ...(Object.fromEntries(named) as Record<(typeof ORDER | typeof OTHERS)[number], string>),
-    all: ORDER.map((name) => `${unit}:${name}`),
+    ...(Object.fromEntries(named) as Record<(typeof ORDER | typeof CHANNELS)[number], string>),
+    all,
+    hot: all.slice(0, HOT),
+    adding: all.slice(0, HOT + 1),
   };
 }
 
-/** set: the names of all queues under a prefix, for tools that look around. */
+/** set: the names of all queues under a prefix. */
 export function queuesKey(prefix: string): string {
   return `${prefix}:queues`;
 }

@@ -10,69 +10,78 @@ import {
   satisfying,
   text,
 } from "@ropeway/core/internal";
+import { JobDefinitions } from "./definition.ts";
 import { DEFAULT_PREFIX } from "./keys.ts";
+import type { JobContext } from "./worker/attempt.ts";
 
-/** How many ended jobs of one kind stay: `true` all, `false` or 0 none, a count, or count and age. */
+/** The longest duration that is accepted, about 31 years: sums with a time stay exact in Lua. */
+export const LONGEST_MS = 1e12;
+
+/** How many ended jobs stay: `true` all, `false` or 0 none, a count, or a count and an age. */
 export type Retention = boolean | number | { readonly count?: number; readonly ageMs?: number };
 
 /** How long to wait between attempts. */
 export interface BackoffPlan {
-  /** "fixed", "exponential", or the name of one of the worker's `backoffs`. @default "exponential" */
-  readonly kind?: string;
-  /** The first delay. @default 1000 */
+  /** "custom" calls the function `name` of the worker's `backoffs`. @default "exponential" */
+  readonly kind?: "fixed" | "exponential" | "custom";
+  /** With "custom": the name of one of the worker's `backoffs`. */
+  readonly name?: string;
+  /** The delay before the second attempt. @default 1000 */
   readonly delayMs?: number;
-  /** No delay is longer. @default 3600000 */
+  /** The longest delay. @default 3600000, or `delayMs` if that is longer */
   readonly maxMs?: number;
-  /** The part of the delay that is random, 0 to 1. @default 0.2 */
+  /** The random part of the delay, 0 to 1. @default 0.2, and 0 for "fixed" */
   readonly jitter?: number;
 }
 
 /** What to do when the same thing is added again. */
 export interface DedupePlan {
-  /** What is the same. */
+  /** Jobs with the same key are the same thing. */
   readonly key: string;
-  /** How long the key holds, whatever becomes of the job. @default until the job has ended */
+  /** How long the key holds, even if the job ends earlier. @default until the job has ended */
   readonly ttlMs?: number;
   /** Keep the job that is there, or replace its data and delay (debounce). @default "keep" */
   readonly mode?: "keep" | "replace";
-  /** With "replace": the job runs at the latest so long after it was first added. */
+  /** With "replace": the longest time from the first add until the job runs. */
   readonly maxWaitMs?: number;
 }
 
-/** How one job is to be treated. */
+/** How one job is treated. */
 export interface JobOptions {
-  /** A name of your own; a second job with the same id is not added. @default made for you */
+  /** An id of your own. A second job with the same id is not added. @default generated */
   readonly id?: string;
-  /** Run it so much later. */
+  /** The delay before the job runs. */
   readonly delayMs?: number;
-  /** Run it at this time of the Redis clock. */
+  /** The time of the Redis clock at which the job runs. */
   readonly runAt?: Date | number;
   /** Lower runs first, from -1048575 to 1048575. @default 0 */
   readonly priority?: number;
-  /** Run it before those that wait (jobs without priority and group). @default false */
+  /** Run it before the waiting jobs that have no priority and no group. @default false */
   readonly lifo?: boolean;
-  /** How often it is tried. @default 1 */
+  /** The number of attempts. @default 1 */
   readonly attempts?: number;
   /** The wait between attempts; a number is a fixed delay. @default exponential from 1 s to 1 h */
   readonly backoff?: number | BackoffPlan;
-  /** How long one attempt may take. @default no limit */
+  /** The longest time that one attempt may take. @default no limit */
   readonly timeoutMs?: number;
-  /** A tenant: groups take turns. */
+  /** A tenant. Groups take turns. */
   readonly group?: string;
-  /** The same thing is not added twice; a text is a key. */
+  /** The same thing is not added twice. A string is a key. */
   readonly dedupe?: string | DedupePlan;
-  /** How long it stays when it has ended. @default completed: none, failed: 10000 for 90 days */
+  /** How long the job stays after it ended. @default completed: not at all, failed: 10000 jobs for 90 days */
   readonly keep?: { readonly completed?: Retention; readonly failed?: Retention };
-  /** Its outcome is kept for a minute for result(), even if it ends before that is called. @default false */
+  /** Keep the outcome for a minute for result(). @default false */
   readonly awaited?: boolean;
 }
 
 /** How a queue behaves in this process. */
-export interface QueueOptions {
-  /** What its keys begin with. @default "ropeway:jobs" */
+export interface QueueOptions<Jobs = unknown> {
+  /** The beginning of its keys. @default "ropeway:jobs" */
   readonly prefix?: string;
-  /** Options for every job that does not say otherwise. @default {} */
+  /** Options of every job that does not set them itself. @default {} */
   readonly defaults?: JobOptions;
+  /** The schemas of the jobs, made by defineJobs(). @default no validation */
+  readonly jobs?: JobDefinitions<Jobs> | undefined;
 }
 
 /** A rate: at most `max` jobs in `perMs`. */
@@ -81,54 +90,71 @@ export interface Rate {
   readonly perMs: number;
 }
 
-/** Limits of a queue, kept in Redis and obeyed by all workers; null takes one away. */
+/** Limits of a queue, kept in Redis and obeyed by all workers; null removes one. */
 export interface QueueLimits {
   /** Jobs running at the same time, over all workers. */
   readonly concurrency?: number | null;
   readonly rate?: Rate | null;
-  /** The same for each group. */
+  /** Jobs of one group running at the same time. */
   readonly groupConcurrency?: number | null;
   readonly groupRate?: Rate | null;
 }
 
-/** Computes the wait before the next attempt of a job. */
+/** Computes the wait in ms before the next attempt of a job. */
 export type BackoffFunction = (attempt: number, error: unknown) => number;
 
+/** Runs around every handler: calls next() and returns its result, or something else. */
+export type Middleware = (job: JobContext, next: () => Promise<unknown>) => unknown;
+
 /** How a worker behaves. */
-export interface WorkerOptions {
-  /** What the queue's keys begin with. @default "ropeway:jobs" */
+export interface WorkerOptions<Jobs = unknown> {
+  /** The beginning of the queue's keys. @default "ropeway:jobs" */
   readonly prefix?: string;
   /** Jobs running at the same time. @default 1 */
   readonly concurrency?: number;
-  /** Hand the handler up to so many jobs at once; 0 is one at a time. @default 0 */
+  /** The most jobs that a batch handler gets at once; 0 for a handler of single jobs. @default 0 */
   readonly batch?: number;
   /** How long a job belongs to this worker without a sign of life. @default 30000 */
   readonly leaseMs?: number;
-  /** How often a job may lose its worker before it counts as poison and fails. @default 3 */
+  /** How often a job may lose its worker before it fails. The last try runs alone. @default 3 */
   readonly maxStalls?: number;
   /** The most jobs to fetch ahead; the number in use follows the handler's speed. @default 200 */
   readonly prefetch?: number;
   /** How long close() waits for running handlers. @default 30000 */
   readonly closeWithinMs?: number;
-  /** Backoffs that jobs can name. @default {} */
+  /** Backoff functions that jobs can name. @default {} */
   readonly backoffs?: Readonly<Record<string, BackoffFunction>>;
-  /** Longest wait for a wake-up before looking anyway. @default 5000 */
+  /** Functions around every handler, the first one outermost. @default [] */
+  readonly middleware?: readonly Middleware[];
+  /** The longest wait for a wake-up. @default 5000 */
   readonly idleMs?: number;
   /** Lines of a job's log that are kept. @default 100 */
   readonly logLines?: number;
-  /** Shown in lists of workers. @default host name and process id */
+  /** The name in lists of workers. @default host name and process id */
   readonly name?: string;
   /** @default the connection's */
   readonly logger?: Logger | undefined;
   /** Start at once; false waits for start(). @default true */
   readonly autostart?: boolean;
+  /** The schemas of the jobs, made by defineJobs(). @default no validation */
+  readonly jobs?: JobDefinitions<Jobs> | undefined;
 }
 
 const anObject = (value: unknown) => typeof value === "object" && value !== null;
+const functions = (values: readonly unknown[]) =>
+  values.every((value) => typeof value === "function");
+
+const definitions = optional(
+  satisfying<JobDefinitions<unknown>>(
+    "made by defineJobs()",
+    (value) => value instanceof JobDefinitions,
+  ),
+);
 
 const queueTable: OptionTable<QueueOptions> = {
   prefix: { default: DEFAULT_PREFIX, rule: text },
   defaults: { default: {}, rule: satisfying<JobOptions>("job options", anObject) },
+  jobs: { default: undefined, rule: definitions },
 };
 
 const workerTable: OptionTable<WorkerOptions> = {
@@ -139,20 +165,35 @@ const workerTable: OptionTable<WorkerOptions> = {
   maxStalls: { default: 3, rule: integer(0) },
   prefetch: { default: 200, rule: integer(0, 1_000) },
   closeWithinMs: { default: 30_000, rule: between(0, 2_147_483_647) },
-  backoffs: { default: {}, rule: satisfying("functions by name", anObject) },
+  backoffs: {
+    default: {},
+    rule: satisfying(
+      "functions by name",
+      (value) => anObject(value) && functions(Object.values(value as object)),
+    ),
+  },
+  middleware: {
+    default: [],
+    rule: satisfying("an array of functions", (value) => Array.isArray(value) && functions(value)),
+  },
   idleMs: { default: 5_000, rule: integer(10, 600_000) },
-  logLines: { default: 100, rule: integer(1) },
-  name: { default: "", rule: satisfying("a text", (value) => typeof value === "string") },
+  logLines: { default: 100, rule: integer(1, 10_000) },
+  name: { default: "", rule: satisfying("a string", (value) => typeof value === "string") },
   logger: { default: undefined, rule: optional(satisfying<Logger>("a logger", anObject)) },
   autostart: { default: true, rule: flag },
+  jobs: { default: undefined, rule: definitions },
 };
 
 /** A queue's options with nothing left out. */
-export function resolveQueueOptions(given: QueueOptions | undefined): Required<QueueOptions> {
-  return resolveOptions(queueTable, given);
+export function resolveQueueOptions(
+  given: QueueOptions<never> | undefined,
+): Required<QueueOptions> {
+  return resolveOptions(queueTable, given as QueueOptions | undefined);
 }
 
 /** A worker's options with nothing left out. */
-export function resolveWorkerOptions(given: WorkerOptions | undefined): Required<WorkerOptions> {
-  return resolveOptions(workerTable, given);
+export function resolveWorkerOptions(
+  given: WorkerOptions<never> | undefined,
+): Required<WorkerOptions> {
+  return resolveOptions(workerTable, given as WorkerOptions | undefined);
 }

@@ -1,5 +1,5 @@
 /**
- * A job as Redis keeps it, one text:
+ * A job as Redis keeps it, one string:
  *
  *   1763246400123;0;0;{"a":3,"g":"acme"}\nsend-mail\n{"to":"ann@example.org"}
  *   |             | | |                    |          `- data, JSON, or nothing for undefined
@@ -13,7 +13,8 @@
  * special wishes carries no options at all. Lua reads the first line only.
  */
 import { reasonOf } from "@ropeway/core/internal";
-import { InvalidDataError, InvalidNameError } from "./errors.ts";
+import { InvalidDataError } from "./errors.ts";
+import { checkName } from "./name.ts";
 
 /** Options inside a record; the short names are part of the wire. */
 export interface RecordOptions {
@@ -33,10 +34,12 @@ export interface RecordOptions {
   readonly d?: string;
   /** parent's id */
   readonly f?: string;
+  /** parent's queue, if that is another one */
+  readonly q?: string;
   /** number of children */
   readonly n?: number;
-  /** 1: run although a child failed */
-  readonly c?: 1;
+  /** what a failure does to the parent, if it does not fail it: 1 nothing, 2 the child is forgotten */
+  readonly c?: 1 | 2;
   /** schedule that made it */
   readonly s?: string;
   /** W3C traceparent */
@@ -56,9 +59,7 @@ export interface JobRecord {
 
 /** What follows the time of adding in the record of a new job. */
 export function encodeRecord(name: string, data: unknown, options: RecordOptions): string {
-  if (typeof name !== "string" || name === "" || hasControlCharacter(name)) {
-    throw new InvalidNameError("job name", name);
-  }
+  checkName("job name", name);
   return `;0;0;${encodeOptions(options)}\n${name}\n${encodeData(data, name)}`;
 }
 
@@ -111,13 +112,35 @@ function encodeOptions(options: RecordOptions): string {
 function decodeOptions(text: string): RecordOptions | undefined {
   if (text === "") return NO_OPTIONS;
   try {
-    return JSON.parse(text) as RecordOptions;
+    const options: unknown = JSON.parse(text);
+    return typeof options === "object" && options !== null ? typed({ ...options }) : undefined;
   } catch {
     return undefined; // the caller sets the job aside
   }
 }
 
-function hasControlCharacter(text: string): boolean {
-  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) < 32) return true;
-  return false;
+/** Another program may have written anything: what has the wrong type counts as not given. */
+function typed(options: Record<string, unknown>): RecordOptions {
+  const given = Object.entries(options).filter(([name, value]) => TYPES[name]?.(value));
+  return Object.fromEntries(given) as RecordOptions;
 }
+
+const isString = (value: unknown) => typeof value === "string";
+const isCount = (value: unknown) => Number.isSafeInteger(value);
+const isTime = (value: unknown) => typeof value === "number" && value >= 0 && value <= 2 ** 31 - 1;
+const TYPES: Readonly<Record<string, (value: unknown) => boolean>> = {
+  a: isCount,
+  b: (value) =>
+    Array.isArray(value) && isString(value[0]) && value.slice(1, 4).every(Number.isFinite),
+  p: isCount,
+  g: isString,
+  t: isTime,
+  k: (value) => Array.isArray(value) && value.length === 4 && value.every(Number.isFinite),
+  d: isString,
+  f: isString,
+  q: isString,
+  n: isCount,
+  c: (value) => value === 1 || value === 2,
+  s: isString,
+  x: isString,
+};

@@ -1,15 +1,26 @@
-/** The Lua scripts; store.ts is the only one who runs them. */
-import { defineScript, type Reply, type Script } from "@ropeway/core";
+/** The Lua scripts. Only the stores run them. */
+import { defineScript, type Reply, type Script, type ScriptOptions } from "@ropeway/core";
 
 const lua = (name: string) => new URL(`../lua/${name}.lua`, import.meta.url);
 
-export const addScript: Script = defineScript(lua("add"), { idempotent: true });
-export const nextScript: Script = defineScript(lua("next"));
-export const moveScript: Script<Moved> = defineScript(lua("move"), {
+/** What stands in front of the scripts of a queue: each part builds on the ones before. */
+const PARTS = ["lib/queue", "lib/place", "lib/finish"].map(lua);
+
+function queueScript<T = Reply>(name: string, options: ScriptOptions<T> = {}): Script<T> {
+  return defineScript(lua(name), { ...options, prelude: PARTS });
+}
+
+const ADD = { prelude: PARTS.slice(0, 2) };
+
+export const addScript: Script = defineScript(lua("add"), ADD);
+/** The same, once more after a lost reply: the script finds out whether it was applied. */
+export const addAgainScript: Script = defineScript(lua("add"), { ...ADD, idempotent: true });
+export const nextScript: Script = queueScript("next");
+export const moveScript: Script<Moved> = queueScript("move", {
   idempotent: true,
   parse: (reply) => {
-    const [moved, stalled, nextMs] = reply as readonly number[];
-    return { moved: moved ?? 0, stalled: stalled ?? 0, nextMs: nextMs ?? -1 };
+    const [moved, stalled, nextMs, outbox] = reply as readonly number[];
+    return { moved: moved ?? 0, stalled: stalled ?? 0, nextMs: nextMs ?? -1, outbox: outbox ?? 0 };
   },
 });
 export const renewScript: Script<Renewed> = defineScript(lua("renew"), {
@@ -20,16 +31,21 @@ export const renewScript: Script<Renewed> = defineScript(lua("renew"), {
   },
 });
 export const noteScript: Script<number> = defineScript(lua("note"));
-export const inspectScript: Script = defineScript(lua("inspect"), { idempotent: true });
-export const changeScript: Script<string> = defineScript(lua("change"));
-export const searchScript: Script<readonly Reply[]> = defineScript(lua("search"), {
+export const inspectScript: Script = queueScript("inspect", { idempotent: true });
+export const changeScript: Script<string> = queueScript("change");
+export const searchScript: Script<readonly Reply[]> = queueScript("search", { idempotent: true });
+export const drainScript: Script<readonly number[]> = queueScript("drain");
+export const countsScript: Script<readonly (number | string | null)[]> = queueScript("counts", {
   idempotent: true,
 });
-export const drainScript: Script<number> = defineScript(lua("drain"), { idempotent: true });
-export const countsScript: Script<readonly Reply[]> = defineScript(lua("counts"), {
-  idempotent: true,
-});
-export const planScript: Script<number> = defineScript(lua("plan"));
+export const limitsScript: Script<number> = queueScript("limits", { idempotent: true });
+export const scheduleScript: Script<number> = queueScript("schedule");
+export const childrenScript: Script<number> = queueScript("children");
+export const childScript: Script<number> = queueScript("child", { idempotent: true });
+export const obliterateScript: Script<number> = queueScript("obliterate", { idempotent: true });
+export const registerScript: Script<number> = defineScript(lua("register"), { idempotent: true });
+export const seedMoveScript: Script<number> = defineScript(lua("seed-move"));
+export const seedTakeScript: Script<readonly string[]> = defineScript(lua("seed-take"));
 
 /** What move.lua did. */
 export interface Moved {
@@ -37,11 +53,14 @@ export interface Moved {
   readonly stalled: number;
   /** ms until something is due; -1 if nothing is planned. */
   readonly nextMs: number;
+  /** Messages that wait to be carried to other queues. */
+  readonly outbox: number;
 }
 
 /** What a heartbeat learned. */
 export interface Renewed {
   readonly lost: readonly string[];
+  /** id -> reason */
   readonly cancelled: ReadonlyMap<string, string>;
 }
 

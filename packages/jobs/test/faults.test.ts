@@ -101,21 +101,22 @@ describe("a worker that stands still", () => {
     const take = (worker: string) =>
       store.next({ worker, leaseMs: 60_000, want: 1, done: [], undone: [] });
     const old = await take("old");
-    const token = `${old.firstFence + 1}${old.tokenRest}`;
-    const held = [[job.id, token]] as const;
-    await store.renew("old", { leaseMs: -1, description: "{}" }, held);
+    const fence = old.firstFence + 1;
+    const held = [{ id: job.id, fence }];
+    const sign = { worker: "old", description: "{}", held };
+    await store.renew({ ...sign, leaseMs: -1 });
     await store.move(10);
     const fresh = await take("fresh");
     expect(fresh.firstFence).toBeGreaterThan(old.firstFence);
-    const ended = [{ id: job.id, token, how: "", json: "1" }];
+    const ended = [{ id: job.id, fence, how: "", json: "1" }];
     const late = { worker: "old", leaseMs: 60_000, want: 0 };
     expect((await store.next({ ...late, done: ended, undone: [] })).refused).toEqual([job.id]);
     const dead = [{ ...ended[0], how: "dead" } as (typeof ended)[0]];
     expect((await store.next({ ...late, done: [], undone: dead })).refused).toEqual([job.id]);
-    expect(await store.note({ id: job.id, token }, "log", ["late", 10])).toBe(false);
-    expect((await store.renew("old", { leaseMs: 1_000, description: "{}" }, held)).lost).toEqual([
-      job.id,
-    ]);
+    expect(await store.note({ id: job.id, fence }, { kind: "log", value: "late", lines: 10 })).toBe(
+      false,
+    );
+    expect((await store.renew({ ...sign, leaseMs: 1_000 })).lost).toEqual([job.id]);
     expect(await queue.get(job.id)).toMatchObject({ state: "active", worker: "fresh" });
   });
 });
@@ -123,11 +124,11 @@ describe("a worker that stands still", () => {
 describe("a job handed over to an idle worker", () => {
   it("starts without a lane in between, and ends like any other", async () => {
     const queue = one.queue();
-    const { parked, wait } = queueKeys("ropeway:jobs", queue.name);
+    const { idle, wait } = queueKeys("ropeway:jobs", queue.name);
     const { seen, handler } = collector((job) => job.data);
     one.worker(queue, handler);
     for (let i = 0; i < 5; i++) {
-      await eventually(async () => expect(await one.redis.send(["ZCARD", parked])).toBe(1));
+      await eventually(async () => expect(await one.redis.send(["ZCARD", idle])).toBe(1));
       await queue.add("n", i);
       expect(await one.redis.send(["EXISTS", wait])).toBe(0);
       await eventually(() => expect(seen).toHaveLength(i + 1));
@@ -141,14 +142,15 @@ describe("a job handed over to an idle worker", () => {
   it("comes back unharmed when nobody is there to take it", async () => {
     const queue = one.queue();
     const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
-    const { parked, wake } = store.keys;
-    await one.redis.send(["ZADD", parked, "9999999999999", "a worker that died"]);
+    const { idle, wake } = store.keys;
+    await one.redis.send(["ZADD", idle, "9999999999999", "a worker that died"]);
     const job = await queue.add("n", 1);
     const view = await job.view();
     expect(view).toMatchObject({ state: "active", worker: "handover" });
     const [member] = await one.redis.send<readonly string[]>(["ZRANGE", wake, "0", "-1"]);
-    const token = String(member).split("\n")[0] as string;
-    await store.renew("nobody", { leaseMs: -1, description: "{}" }, [[job.id, token]]);
+    const fence = Number.parseInt(String(member), 10);
+    await one.redis.send(["ZADD", store.keys.lease, "0", job.id]); // its short lease runs out
+    expect(fence).toBe(1);
     await store.move(10);
     expect(await job.view()).toMatchObject({ state: "waiting", stalls: 0 });
     expect(await one.redis.send(["ZRANGE", wake, "0", "-1"])).toEqual(["0"]);
@@ -159,8 +161,8 @@ describe("a job handed over to an idle worker", () => {
 
   it("is not handed over past a pause, a limit or a job that waits", async () => {
     const queue = one.queue();
-    const { parked } = queueKeys("ropeway:jobs", queue.name);
-    await one.redis.send(["ZADD", parked, "9999999999999", "idle"]);
+    const { idle } = queueKeys("ropeway:jobs", queue.name);
+    await one.redis.send(["ZADD", idle, "9999999999999", "idle"]);
     await queue.pause();
     await queue.add("n", 1);
     await queue.resume();
@@ -182,7 +184,7 @@ describe("the network", () => {
     const worker = new Worker(
       redis,
       queue.name,
-      (job: { data: number }) => void runs.set(job.data, (runs.get(job.data) ?? 0) + 1),
+      (job) => void runs.set(Number(job.data), (runs.get(Number(job.data)) ?? 0) + 1),
       { concurrency: 10, leaseMs: 500, idleMs: 300 },
     );
     const total = 600;

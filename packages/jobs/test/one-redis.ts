@@ -3,12 +3,19 @@ import { connect, type Redis } from "@ropeway/core";
 import { type RedisOptions, type RedisServer, startRedis } from "@ropeway/testkit";
 import { afterAll, afterEach, beforeAll } from "vitest";
 import {
-  type Handlers,
+  type AnyJobs,
+  type JobContext,
   Queue,
   type QueueOptions,
   Worker,
   type WorkerOptions,
 } from "../src/index.ts";
+
+/** Tests know their data: any handler will do. */
+// biome-ignore lint/suspicious/noExplicitAny: see above
+type LooseHandler = (job: any) => unknown;
+export type LooseHandlers = LooseHandler | Readonly<Record<string, LooseHandler>>;
+type Loose = (job: JobContext) => unknown;
 
 export class OneRedis {
   server!: RedisServer;
@@ -29,13 +36,23 @@ export class OneRedis {
   }
 
   /** A queue of its own name. */
-  queue(options?: QueueOptions, name: string = `queue ${this.#names++}`): Queue {
+  queue(options?: QueueOptions<AnyJobs>, name: string = `queue ${this.#names++}`): Queue {
     return this.#keep(new Queue(this.redis, name, options));
   }
 
-  worker(queue: Queue | readonly Queue[], handlers: Handlers, options?: WorkerOptions): Worker {
+  worker(
+    queue: Queue | readonly Queue[],
+    handlers: LooseHandlers,
+    options?: WorkerOptions<AnyJobs>,
+  ): Worker {
     const names = [queue].flat().map(({ name }) => name);
-    return this.#keep(new Worker(this.redis, names, handlers, { closeWithinMs: 500, ...options }));
+    const how = { closeWithinMs: 500, ...options } as WorkerOptions<AnyJobs> & { batch?: 0 };
+    return this.#keep(new Worker(this.redis, names, handlers as Loose, how));
+  }
+
+  /** Closes it after the test. */
+  keep<T extends AsyncDisposable>(thing: T): T {
+    return this.#keep(thing);
   }
 
   async closeAll(): Promise<void> {

@@ -1,12 +1,7 @@
-import { InvalidOptionError } from "@ropeway/core";
+import { InvalidNameError, InvalidOptionError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
-import {
-  InvalidDataError,
-  InvalidNameError,
-  JobNotFoundError,
-  JobStateError,
-} from "../src/index.ts";
+import { InvalidDataError, JobNotFoundError, JobStateError } from "../src/index.ts";
 import { queueKeys } from "../src/internal.ts";
 import { collector, OneRedis } from "./one-redis.ts";
 
@@ -208,7 +203,7 @@ describe("operating a queue", () => {
     for (const job of jobs) await job.remove();
     await expect(queue.remove("nobody")).rejects.toThrow(JobNotFoundError);
     const left = await one.server.command("KEYS", `*{${queue.name}}*`);
-    const expected = ["meta", "wake"].map((key) => `ropeway:jobs:{${queue.name}}:${key}`);
+    const expected = ["adds", "meta", "wake"].map((key) => `ropeway:jobs:{${queue.name}}:${key}`);
     expect((left as string[]).sort()).toEqual(expected);
   });
 
@@ -232,12 +227,12 @@ describe("operating a queue", () => {
   it("gives a waiting job other data, and says why it cannot", async () => {
     const queue = one.queue();
     const job = await queue.add("a", 1, { keep: { completed: true } });
-    await queue.update(job.id, 2);
+    await queue.update(job.id, { data: 2 });
     const { seen, handler } = collector((job) => job.data);
     one.worker(queue, handler);
     await eventually(async () => expect(await job.view()).toMatchObject({ state: "completed" }));
     expect(seen).toEqual([2]);
-    await expect(queue.update(job.id, 3)).rejects.toThrow(JobStateError);
+    await expect(queue.update(job.id, { data: 3 })).rejects.toThrow(JobStateError);
   });
 
   it("keeps ended jobs by count and by age", async () => {
@@ -284,21 +279,21 @@ describe("operating a queue", () => {
       })),
     );
     const one1234 = await queue.search({ text: "user1234@" });
-    expect(one1234.jobs.map((job) => job.data)).toEqual([{ to: "user1234@example.org" }]);
-    expect((await queue.search({ state: "delayed", limit: 1_000 })).jobs).toHaveLength(300);
+    expect(one1234.items.map((job) => job.data)).toEqual([{ to: "user1234@example.org" }]);
+    expect((await queue.search({ state: "delayed", limit: 1_000 })).items).toHaveLength(300);
     const byGroup = await queue.search({ group: "g1", limit: 1_000 });
-    expect(byGroup.jobs).toHaveLength(100);
-    expect(byGroup.jobs.every((job) => job.group === "g1")).toBe(true);
+    expect(byGroup.items).toHaveLength(100);
+    expect(byGroup.items.every((job) => job.group === "g1")).toBe(true);
     const seen = new Set<string>();
     let cursor: string | undefined;
     do {
       const page = await queue.search({ name: "odd", limit: 400, cursor });
-      for (const job of page.jobs) seen.add(job.id);
+      for (const job of page.items) seen.add(job.id);
       cursor = page.cursor;
     } while (cursor !== undefined);
     expect(seen.size).toBe(1_500);
     const [id] = seen;
-    expect((await queue.search({ text: id as string })).jobs.map((job) => job.id)).toEqual([id]);
+    expect((await queue.search({ text: id as string })).items.map((job) => job.id)).toEqual([id]);
   });
 
   it("finds one of 100,000 jobs, and walks through all of them page by page", async () => {
@@ -307,8 +302,8 @@ describe("operating a queue", () => {
       numbers(100_000).map((i) => ({ name: i % 1_000 === 0 ? "rare" : "n", data: `job ${i};` })),
     );
     const found = await queue.search({ text: "job 98765;" });
-    expect(found.jobs.map((job) => job.data)).toEqual(["job 98765;"]);
-    expect((await queue.search({ name: "rare", limit: 500 })).jobs).toHaveLength(100);
+    expect(found.items.map((job) => job.data)).toEqual(["job 98765;"]);
+    expect((await queue.search({ name: "rare", limit: 500 })).items).toHaveLength(100);
     expect(await queue.drain(["waiting"])).toBe(100_000);
   }, 60_000);
 });

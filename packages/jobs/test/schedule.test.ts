@@ -1,7 +1,7 @@
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import type { JobContext } from "../src/index.ts";
-import { dueAfter } from "../src/schedule.ts";
+import { dueAfter } from "../src/schedule/schedule.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
@@ -46,12 +46,12 @@ describe("due times", () => {
   });
 
   it("at an interval are the same for everybody, and end when they should", () => {
-    expect(dues({ name: "n", everyMs: 60_000 }, "2027-01-01T00:00:10Z", 2)).toEqual([
+    expect(dues({ everyMs: 60_000 }, "2027-01-01T00:00:10Z", 2)).toEqual([
       "2027-01-01T00:01:00.000Z",
       "2027-01-01T00:02:00.000Z",
     ]);
     const endAt = Date.parse("2027-01-01T00:01:30Z");
-    expect(dues({ name: "n", everyMs: 60_000, endAt }, "2027-01-01T00:00:10Z", 5)).toEqual([
+    expect(dues({ everyMs: 60_000, endAt }, "2027-01-01T00:00:10Z", 5)).toEqual([
       "2027-01-01T00:01:00.000Z",
       undefined,
     ]);

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { eventually } from "@ropeway/testkit";
 import { afterEach, describe, expect, it } from "vitest";
 import { SeedQueue, SeedWorker, type SeedWorkerPlan } from "../src/index.ts";
-import { readSeedItem } from "../src/seed-queue.ts";
+import { readSeedItem } from "../src/seed/seed-queue.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();

@@ -80,16 +80,11 @@ describe("Sentinel", () => {
     const redis = await connect(trio.url, { offlineWaitMs: 20_000 });
     const queue = new Queue(redis, "failover");
     const runs = new Set<number>();
-    const worker = new Worker(
-      redis,
-      "failover",
-      (job: { data: number }) => void runs.add(job.data),
-      {
-        concurrency: 5,
-        leaseMs: 1_000,
-        idleMs: 500,
-      },
-    );
+    const worker = new Worker(redis, "failover", (job) => void runs.add(Number(job.data)), {
+      concurrency: 5,
+      leaseMs: 1_000,
+      idleMs: 500,
+    });
     await queue.addBulk(Array.from({ length: 200 }, (_, i) => ({ name: "n", data: i })));
     await eventually(() => expect(runs.size).toBe(200));
     await redis.send(["WAIT", "1", "5000"]);

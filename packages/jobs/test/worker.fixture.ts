@@ -22,22 +22,29 @@ const note = (job: JobContext) =>
   });
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-const worker = new Worker(
+interface Jobs {
+  note: { data: unknown };
+  block: { data: number };
+  die: { data: unknown };
+  wait: { data: number };
+}
+
+const worker = new Worker<Jobs>(
   redis,
   queue,
   {
     note,
-    block: async (job: JobContext<number>) => {
+    block: async (job) => {
       await note(job);
       const until = performance.now() + job.data;
       while (performance.now() < until); // nothing else runs in this process
     },
-    die: async (job: JobContext) => {
+    die: async (job) => {
       await note(job);
       process.kill(process.pid, "SIGKILL");
       await pause(1_000);
     },
-    wait: async (job: JobContext<number>) => {
+    wait: async (job) => {
       await note(job);
       await pause(job.data);
     },

@@ -68,7 +68,7 @@ describe("attempts", () => {
         },
       },
     );
-    await queue.add("a", 1, { attempts: 3, backoff: { kind: "mine" } });
+    await queue.add("a", 1, { attempts: 3, backoff: { kind: "custom", name: "mine" } });
     await eventually(() => expect(runs).toBe(3));
     expect(asked).toEqual([
       [1, "no"],
@@ -361,8 +361,11 @@ describe("events", () => {
     expect(await one.redis.send(["EXISTS", key])).toBe(0);
     const events = await queue.events();
     const seen: string[] = [];
-    events.on("event", ({ event, id, result, error, value }) => {
-      seen.push([event, id, JSON.stringify(result ?? error?.message ?? value ?? null)].join(" "));
+    events.on("event", (event) => {
+      const { result, error, value, line } = { ...event } as Record<string, unknown>;
+      const message = (error as Error | undefined)?.message;
+      const what = JSON.stringify(result ?? message ?? value ?? line ?? null);
+      seen.push([event.event, event.id, what].join(" "));
     });
     await queue.add("good", 0, { id: "g" });
     await eventually(() => expect(seen).toHaveLength(5));

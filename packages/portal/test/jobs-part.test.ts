@@ -46,7 +46,7 @@ test("a job is added, found, promoted, failed, retried and removed", async () =>
   });
   expect(await ask("/api/jobs/queues")).toMatchObject([{ name: NAME, counts: { delayed: 1 } }]);
   const found = await ask(`${BASE}/jobs?text=ann&state=delayed`);
-  expect(found).toMatchObject({ jobs: [{ id: "a/b", data: { to: "ann" } }], cursor: null });
+  expect(found).toMatchObject({ items: [{ id: "a/b", data: { to: "ann" } }], cursor: null });
   const job = `${BASE}/jobs/${encodeURIComponent("a/b")}`;
   expect(await ask(`${job}/promote`, { method: "POST" })).toBeUndefined();
   let broken = true;

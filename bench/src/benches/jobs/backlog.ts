@@ -32,7 +32,10 @@ export function backlog(name: string, waiting: number): Contender {
               return { id: `add.${added++}`, where: "", record: `;0;0;\njob\n${json}` };
             });
             const order = { worker: "bench", leaseMs: 30_000, want: step, done, undone: [] };
-            const [, taken] = await Promise.all([queue.add(jobs), queue.next(order)]);
+            const [, taken] = await Promise.all([
+              queue.add({ jobs, producer: "bench.0", number: added }),
+              queue.next(order),
+            ]);
             checked += taken.jobs.length / 2;
             done = endedOf(taken);
           }
@@ -45,11 +48,11 @@ export function backlog(name: string, waiting: number): Contender {
 }
 
 /** What was taken, as done. */
-function endedOf({ jobs, firstFence, tokenRest }: Taken): Ended[] {
+function endedOf({ jobs, firstFence }: Taken): Ended[] {
   const ended: Ended[] = [];
   for (let i = 0; i < jobs.length; i += 2) {
-    const token = `${firstFence + i / 2 + 1}${tokenRest}`;
-    ended.push({ id: jobs[i] as string, token, how: "", json: "" });
+    const fence = firstFence + i / 2 + 1;
+    ended.push({ id: jobs[i] as string, fence, how: "", json: "" });
   }
   return ended;
 }

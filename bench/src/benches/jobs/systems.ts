@@ -12,17 +12,21 @@ export const BULL_BEST = "BullMQ on node-redis";
 export const BEE = "bee-queue";
 export const BARE = "bare scripts";
 
+interface BenchJobs {
+  job: { data: JobData };
+}
+
 const openOurs: OpenSystem = async ({ url, prefix }) => {
   const redis = await connect(url);
-  const queue = new Queue(redis, "bench", { prefix });
+  const queue = new Queue<BenchJobs>(redis, "bench", { prefix });
   return {
     add: (data) => queue.add("job", data),
-    addBulk: (list) => queue.addBulk(list.map((data) => ({ name: "job", data }))),
+    addBulk: (list) => queue.addBulk(list.map((data) => ({ name: "job" as const, data }))),
     addDelayed: (list, delayMs) =>
-      queue.addBulk(list.map((data) => ({ name: "job", data, options: { delayMs } }))),
+      queue.addBulk(list.map((data) => ({ name: "job" as const, data, options: { delayMs } }))),
     work: async (concurrency, onJob) => {
       const handler = async (job: { data: JobData }) => onJob(job.data);
-      const worker = new Worker(redis, "bench", handler, { prefix, concurrency });
+      const worker = new Worker<BenchJobs>(redis, "bench", handler, { prefix, concurrency });
       await worker.start();
       return worker;
     },

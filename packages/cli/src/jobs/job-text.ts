@@ -16,17 +16,25 @@ const LONG = 100;
 /** Everything that is known of a job. */
 export function jobText(job: JobView): string {
   return Object.entries(job)
+    .filter(([name, value]) => name !== "failures" || (value as unknown[]).length > 1)
     .map(([name, value]) => below(`${name.padEnd(NAME_WIDTH)} `, fieldText(name, value)))
     .join("\n");
 }
 
 /** One thing that happened. */
-export function eventText({ at, event, id, ...rest }: QueueEvent): string {
-  const { error, ...others } = rest;
+export function eventText(event: QueueEvent): string {
+  const { at, event: what, id, name, ...rest } = event;
+  const { error, ...others } = rest as { readonly error?: JobFailure };
   const details = Object.keys(others).length === 0 ? [] : [JSON.stringify(others)];
-  const failure = error === undefined ? [] : [failureText(error as JobFailure)];
-  const head = `${timeText(at)}  ${event.padEnd(9)}  ${id}  `;
-  return `${head}${[...details, ...failure].join("  ").replaceAll("\n", "\n  ")}`.trimEnd();
+  const failure = error === undefined ? [] : [failureLine(error)];
+  const head = [timeText(at), what.padEnd(9), id, name].join("  ");
+  return [head, ...details, ...failure].join("  ");
+}
+
+/** The error on one line; `jobs show` has the rest. */
+function failureLine({ name = "Error", message, code }: JobFailure): string {
+  const [first = ""] = String(message).split("\n", 1);
+  return `${name}: ${first}${code === undefined ? "" : ` (code ${code})`}`;
 }
 
 /** A time of Redis. */
@@ -37,6 +45,7 @@ export function timeText(ms: number): string {
 function fieldText(name: string, value: unknown): string {
   if (name.endsWith("At") || name === "activeSince") return timeText(Number(value));
   if (name === "failure") return failureText(value as JobFailure);
+  if (name === "failures") return (value as JobFailure[]).map(failureText).join("\n");
   if (name === "logs") return (value as readonly string[]).join("\n");
   if (typeof value === "string") return value;
   const json = JSON.stringify(value) ?? "";

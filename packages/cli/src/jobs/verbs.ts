@@ -1,5 +1,4 @@
 /** What `ropeway jobs ...` does. Each verb opens the queues' Redis, does one thing, and closes it. */
-import type { Redis } from "@ropeway/core";
 import { show as quote } from "@ropeway/core/internal";
 import {
   JobNotFoundError,
@@ -10,7 +9,6 @@ import {
   type QueueCounts,
   type QueueEvent,
 } from "@ropeway/jobs";
-import { queuesKey } from "@ropeway/jobs/internal";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
@@ -59,7 +57,7 @@ async function list(context: Context): Promise<void> {
   const { options, output } = context;
   const limit = wholeNumber(options, "limit", 1) ?? 50;
   await withQueue(context, async (queue) => {
-    const { jobs } = await queue.search({
+    const { items: jobs } = await queue.search({
       limit,
       ...(options.state === undefined ? {} : { state: options.state as JobState }),
       ...(options.name === undefined ? {} : { name: String(options.name) }),
@@ -76,7 +74,7 @@ async function listQueues(context: Context): Promise<void> {
   const prefix = jobsPrefix(context);
   await using redis = await openRedis(await findRedis(context));
   const queues = await Promise.all(
-    (await queueNames(redis, prefix)).map(async (name) => {
+    (await Queue.list(redis, { prefix })).map(async (name) => {
       return { name, ...(await new Queue(redis, name, { prefix }).counts()) };
     }),
   );
@@ -84,11 +82,6 @@ async function listQueues(context: Context): Promise<void> {
     const head = ["QUEUE", "WAITING", "DELAYED", "ACTIVE", "FAILED", "DONE", "PAUSED"];
     context.output.table(head, queues.map(queueRow));
   });
-}
-
-async function queueNames(redis: Redis, prefix: string): Promise<string[]> {
-  const key = queuesKey(prefix);
-  return [...(await redis.send<readonly string[]>(["SMEMBERS", key], { key }))].sort();
 }
 
 function queueRow(queue: QueueCounts & { readonly name: string }): string[] {

@@ -8,10 +8,18 @@ import { namingFlags } from "../refused-option.ts";
 import { aborted } from "../wait.ts";
 import { wholeNumber } from "../whole-number.ts";
 
+type SleepData = number | { readonly ms?: number } | undefined;
+
+interface DemoJobs {
+  echo: { data: unknown; result: unknown };
+  sleep: { data: SleepData; result: string };
+  fail: { data: unknown; result: never };
+}
+
 const STEPS = 10;
 
 /** Sleeps in steps, shows how far it is, and stops when told to. */
-async function sleepJob(job: JobContext<number | { ms?: number } | undefined>): Promise<string> {
+async function sleepJob(job: JobContext<SleepData>): Promise<string> {
   const ms = Number(typeof job.data === "object" ? job.data.ms : job.data) || 1_000;
   for (let step = 1; step <= STEPS; step++) {
     await sleep(ms / STEPS, job.signal);
@@ -34,7 +42,7 @@ export async function workDemo(context: Context): Promise<void> {
   const prefix = `${context.settings().values.prefix}:jobs`;
   const how = { prefix, concurrency, autostart: false };
   await using worker = await namingFlags({ concurrency: "--concurrency" }, async () => {
-    return new Worker(redis, queue, handlers, how);
+    return new Worker<DemoJobs>(redis, queue, handlers, how);
   });
   const tell = (word: string, job: JobContext, more: unknown) => {
     if (output.json) output.line(JSON.stringify({ event: word, id: job.id, name: job.name, more }));

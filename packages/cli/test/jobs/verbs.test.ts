@@ -67,7 +67,7 @@ test("the demo worker echoes, sleeps and fails; watch shows it; retry and pause 
   expect((await working).stdout).toContain("completed");
   expect((await watching).stdout).toContain('"event":"completed"');
   expect((await reading).stdout).toMatch(
-    /^\d{4}-\S+Z {2}failed {5}bad {2}Error: this job always fails\n {4}at /m,
+    /^\d{4}-\S+Z {2}failed {5}bad {2}fail {2}Error: this job always fails$/m,
   );
   await queue.close();
 });

@@ -49,7 +49,7 @@ function addLooking(app: PortalApp, queues: Queues): void {
       const given = Object.entries(request.query).filter(([, value]) => value !== undefined);
       const query = Object.fromEntries(given);
       const page = await queues.use(request.params.queue, (queue) => queue.search(query));
-      return { jobs: page.jobs, cursor: page.cursor ?? null };
+      return { items: page.items, cursor: page.cursor ?? null };
     },
   );
   app.get(

@@ -127,10 +127,12 @@ export interface JobDetail {
   readonly worker?: string | undefined;
   readonly activeSince?: number | undefined;
   readonly fence?: number | undefined;
+  readonly cancelling?: string | undefined;
   readonly progress?: unknown;
   readonly logs?: readonly string[] | undefined;
   readonly result?: unknown;
   readonly failure?: JobFailureView | undefined;
+  readonly failures?: readonly JobFailureView[] | undefined;
   readonly endedAt?: number | undefined;
   readonly malformed?: true | undefined;
 }
@@ -140,8 +142,16 @@ export interface JobFailureView {
   readonly name: string;
   readonly message: string;
   readonly code?: string | undefined;
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
   readonly stack?: string | undefined;
 }
+const failure = z.object({
+  name: z.string(),
+  message: z.string(),
+  code: z.string().optional(),
+  details: z.record(z.string(), z.unknown()).optional(),
+  stack: z.string().optional(),
+});
 export const JobDetail: z.ZodType<JobDetail> = z.object({
   id: z.string(),
   state: JobStateName,
@@ -160,29 +170,23 @@ export const JobDetail: z.ZodType<JobDetail> = z.object({
   worker: z.string().optional(),
   activeSince: z.number().optional(),
   fence: z.int().optional(),
+  cancelling: z.string().optional().describe("The reason for which its handler was asked to stop."),
   progress: z.unknown().optional(),
   logs: z.array(z.string()).readonly().optional(),
   result: z.unknown().optional(),
-  failure: z
-    .object({
-      name: z.string(),
-      message: z.string(),
-      code: z.string().optional(),
-      stack: z.string().optional(),
-    })
-    .optional()
-    .describe("The error of the last attempt."),
+  failure: failure.optional().describe("The error of the last attempt."),
+  failures: z.array(failure).readonly().optional().describe("Of the last ten attempts."),
   endedAt: z.number().optional(),
   malformed: z.literal(true).optional(),
 });
 
 /** One page of jobs. */
 export interface JobPage {
-  readonly jobs: readonly JobDetail[];
+  readonly items: readonly JobDetail[];
   readonly cursor: string | null;
 }
 export const JobPage: z.ZodType<JobPage> = z.object({
-  jobs: z.array(JobDetail),
+  items: z.array(JobDetail),
   cursor: z.string().nullable(),
 });
 

@@ -195,26 +195,47 @@ async function queueView(queue: Queue): Promise<JobQueueView> {
 /** The gauges that /metrics shows; docs/reference/metrics.md lists them. */
 function addMetrics(registry: Registry, queues: Queues): void {
   const registers = [registry];
+  const jobs = new Gauge({
+    name: "ropeway_jobs",
+    help: "Jobs by queue and state.",
+    labelNames: ["queue", "state"],
+    registers,
+    // Gauges are collected together: whichever is read, both are filled first.
+    collect: (): Promise<void> => filled(),
+  });
   const oldest = new Gauge({
     name: "ropeway_jobs_oldest_waiting_seconds",
     help: "How long the next job of the queue has waited.",
     labelNames: ["queue"],
     registers,
+    collect: (): Promise<void> => filled(),
   });
-  new Gauge({
-    name: "ropeway_jobs",
-    help: "Jobs by queue and state.",
-    labelNames: ["queue", "state"],
-    registers,
-    async collect() {
-      // A Redis that is away leaves them as they were.
-      const names = await queues.names().catch(() => []);
-      for (const name of names) {
-        const counts = await queues.useNew(name, (queue) => queue.counts()).catch(() => undefined);
-        if (counts === undefined) return;
-        for (const state of JOB_STATES) this.set({ queue: name, state }, counts[state]);
-        oldest.set({ queue: name }, (counts.oldestWaitingMs ?? 0) / 1_000);
-      }
-    },
-  });
+  let filling: Promise<void> | undefined;
+  const filled = (): Promise<void> => {
+    filling ??= fillGauges(queues, jobs, oldest).finally(() => {
+      filling = undefined;
+    });
+    return filling;
+  };
+}
+
+async function fillGauges(
+  queues: Queues,
+  jobs: Gauge<"queue" | "state">,
+  oldest: Gauge<"queue">,
+): Promise<void> {
+  // A Redis that is away leaves them as they were.
+  const names = await queues.names().catch(() => undefined);
+  if (names === undefined) return;
+  const all = await Promise.all(
+    names.map((name) => queues.useNew(name, (queue) => queue.counts()).catch(() => undefined)),
+  );
+  jobs.reset(); // a queue that was obliterated is not shown any more
+  oldest.reset();
+  for (const [i, counts] of all.entries()) {
+    if (counts === undefined) continue;
+    const queue = names[i] as string;
+    for (const state of JOB_STATES) jobs.set({ queue, state }, counts[state]);
+    oldest.set({ queue }, (counts.oldestWaitingMs ?? 0) / 1_000);
+  }
 }

@@ -5,7 +5,6 @@
  */
 import type { Redis } from "@ropeway/core";
 import { Queue, type QueueEvents } from "@ropeway/jobs";
-import { queuesKey } from "@ropeway/jobs/internal";
 import { UnknownResourceError } from "../errors.ts";
 import { Pool } from "../pool.ts";
 
@@ -52,12 +51,7 @@ export class Queues {
   }
 
   async names(): Promise<string[]> {
-    const key = queuesKey(this.#prefix);
-    const names = await this.#redis.send<readonly string[]>(["SMEMBERS", key], {
-      key,
-      repeatable: true,
-    });
-    return [...names].sort();
+    return Queue.list(this.#redis, { prefix: this.#prefix });
   }
 
   close(): Promise<void> {
@@ -69,10 +63,7 @@ export class Queues {
   }
 
   async #check(name: string): Promise<void> {
-    const key = queuesKey(this.#prefix);
-    const options = { key, repeatable: true };
-    const known = await this.#redis.send<number>(["SISMEMBER", key, name], options);
-    if (known === 0) throw new UnknownResourceError("queue", name);
+    if (!(await this.#handle(name).exists())) throw new UnknownResourceError("queue", name);
   }
 
   async #openFeed(name: string): Promise<Feed> {

@@ -1,0 +1,11 @@
+-- Records the outcome of a child that ended in another queue. Doing it twice changes nothing.
+--
+-- KEYS  the queue's, up to OUTBOX
+-- ARGV  1 parent id, 2 child id, 3 policy: 0 fail, 1 ignore, 2 remove, 4 "c" completed | "f" failed |
+--       "r" removed, 5 result or error as JSON
+-- Returns 1.
+listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
+local policy = tonumber(ARGV[3])
+recordChild(ARGV[1], ARGV[2], policy > 0 and policy or nil, ARGV[4], ARGV[5])
+if due == 0 then publish("control", "due") end
+return 1

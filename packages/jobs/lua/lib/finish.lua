@@ -1,0 +1,132 @@
+-- The end of a job's life, with everything that hangs on it: its dedupe key, its parent, whoever awaits
+-- it, and how long it is kept.
+local RESULT_MS = 60000 -- how long an awaited outcome stays when the job itself is not kept
+local TRIM = 100 -- old jobs that one ended job may push out
+local FAILURES = 10 -- errors of earlier attempts that are kept
+
+local function note(id, name, value)
+  local doc = optionsOf(redis.call("HGET", NOTES, id))
+  if doc == NONE then doc = {} end
+  if name == "e" then
+    if type(doc.h) ~= "table" then doc.h = {} end
+    doc.h[#doc.h + 1] = value
+    while #doc.h > FAILURES do table.remove(doc.h, 1) end
+  else
+    doc[name] = value
+  end
+  doc.t = now
+  redis.call("HSET", NOTES, id, cjson.encode(doc))
+end
+
+-- Nothing of the job stays.
+local function forget(id, o)
+  redis.call("HDEL", JOBS, id)
+  redis.call("HDEL", NOTES, id)
+  redis.call("ZREM", TIMERS, "j" .. id)
+  if o.n then
+    redis.call("HDEL", CHILDREN, "n" .. id, "x" .. id)
+    for first = 0, o.n - 1, CHUNK do
+      local fields = {}
+      for i = first, math.min(first + CHUNK, o.n) - 1 do fields[#fields + 1] = "c" .. id .. "/" .. i end
+      redis.call("HDEL", CHILDREN, unpack(fields))
+    end
+  end
+end
+
+local function releaseKey(id, o)
+  if o.d and redis.call("HGET", DEDUPE, o.d) == "0:" .. id then redis.call("HDEL", DEDUPE, o.d) end
+end
+
+-- Keeps the ended job as long as it wants to be kept, or forgets it.
+local function keep(id, o, set, count, age)
+  if redis.call("SREM", AWAITED, id) == 1 then
+    publish("results", id)
+    if count == 0 then count, age = -1, RESULT_MS end
+  end
+  if count == 0 then
+    forget(id, o)
+    return false
+  end
+  redis.call("ZADD", set, now, id)
+  if age > 0 then
+    redis.call("ZADD", TIMERS, now + age, "j" .. id)
+    bringForward(age)
+  else
+    redis.call("ZREM", TIMERS, "j" .. id)
+  end
+  local over = count > 0 and redis.call("ZCARD", set) - count or 0
+  if over > 0 then
+    for _, old in ipairs(redis.call("ZRANGE", set, 0, math.min(over, TRIM) - 1)) do
+      redis.call("ZREM", set, old)
+      forget(old, optionsIn(redis.call("HGET", JOBS, old)))
+    end
+  end
+  return true
+end
+
+local reportChild
+
+-- Ends a job for good. `text` is its result or error as JSON. Returns its options.
+local function finish(id, ok, text)
+  local created, attempts, stalls, opts, rest = parse(redis.call("HGET", JOBS, id))
+  local o = optionsOf(opts)
+  releaseKey(id, o)
+  if o.f then reportChild(id, o, ok and "c" or "f", text) end
+  if not ok then
+    redis.call("HINCRBY", META, "failed", 1)
+    emit("failed", id, nil, "error", text)
+  end
+  local limits = o.k or { 0, 0, 10000, 7776000000 }
+  local at = ok and 1 or 3
+  if keep(id, o, ok and COMPLETED or FAILED, limits[at], limits[at + 1]) then
+    if created then
+      redis.call("HSET", JOBS, id, created .. ";" .. (attempts + 1) .. ";" .. stalls .. ";" .. opts .. rest)
+    end
+    note(id, ok and "r" or "e", text)
+  end
+  return o
+end
+
+-- Records a child's outcome with its parent, once. The last child to end sets its parent free; a failed
+-- one ends it, unless the child's policy (c) is 1 ignore or 2 remove.
+local function recordChild(parent, child, policy, outcome, text)
+  if redis.call("HEXISTS", CHILDREN, "n" .. parent) == 0 then return end -- the parent is gone
+  if outcome == "f" and policy == 2 then outcome, text = "r", "" end
+  if redis.call("HSETNX", CHILDREN, "c" .. child, outcome .. text) == 0 then return end
+  local left = redis.call("HINCRBY", CHILDREN, "n" .. parent, -1)
+  if outcome == "f" and not policy then
+    local details = { child = child }
+    local error = { name = "ChildFailedError", code = "CHILD_FAILED", message = "child job " .. child .. " failed", details = details }
+    if redis.call("ZREM", BLOCKED, parent) == 1 then
+      finish(parent, false, cjson.encode(error))
+    else
+      redis.call("HSET", CHILDREN, "x" .. parent, cjson.encode(error)) -- it runs: next.lua finds this
+    end
+  elseif left <= 0 and redis.call("ZREM", BLOCKED, parent) == 1 then
+    redis.call("ZADD", DELAYED, now, parent)
+    bringForward(0)
+  end
+end
+
+-- Tells the parent of a child that ended. A parent in another queue is told through the outbox.
+reportChild = function(child, o, outcome, text)
+  if o.q then
+    local place = o.f .. (string.match(child, "/%d+$") or "/0")
+    local message = { kind = "child", queue = o.q, parent = o.f, child = place, policy = o.c or 0, outcome = outcome, text = text }
+    redis.call("HSET", OUTBOX, redis.call("HINCRBY", META, "outbox", 1), cjson.encode(message))
+    bringForward(0)
+  else
+    recordChild(o.f, child, o.c, outcome, text)
+  end
+end
+
+-- Forgets a job that has not ended, or one that has, on request. `reason` is nil unless it was cancelled.
+local function discard(id, o, ended, reason)
+  releaseKey(id, o)
+  if o.f and not ended then reportChild(id, o, "r", "") end
+  emit("removed", id)
+  forget(id, o)
+  if redis.call("SREM", AWAITED, id) == 1 then
+    publish("results", reason and id .. "\ncancelled\n" .. reason or id .. "\nremoved")
+  end
+end

@@ -1,0 +1,65 @@
+-- Where a job waits: in WAIT, in PRIO if it has a priority, in GROUPED if it has a group. Places grow from
+-- the middle of their range; jobs that are handed back get places that descend from there.
+local MIDDLE = 2251799813685248 -- 2^51, for 13 hex digits
+local HALF = 2147483648 -- 2^31: PRIO has 32 bits for the place
+
+local turn -- the number of the round in which groups are served, read when it is needed
+local function currentTurn()
+  turn = turn or tonumber(redis.call("HGET", META, "turn") or 0)
+  return turn
+end
+
+local function hasWaiting(group)
+  return #redis.call("ZRANGEBYLEX", GROUPED, "[" .. group .. "\0", "(" .. group .. "\1", "LIMIT", 0, 1) > 0
+end
+
+-- The group may run something (again).
+local function joinRound(group)
+  redis.call("ZADD", GROUPS, "NX", currentTurn() + 1, group)
+end
+
+-- Puts a job with a priority or a group where it waits. Others go to WAIT, many at once.
+local function placeOrdered(id, o, front)
+  if o.g then
+    local place = front and MIDDLE - redis.call("HINCRBY", META, "front", 1) or MIDDLE + redis.call("HINCRBY", META, "seq", 1)
+    local order = string.format("%06x%013x", (o.p or 0) + 1048576, place)
+    redis.call("ZADD", GROUPED, 0, o.g .. "\0" .. order .. id)
+    redis.call("HSET", PLACES, id, order)
+    joinRound(o.g)
+  else
+    local place = front and HALF - 1 - redis.call("HINCRBY", META, "front", 1) % HALF or HALF + redis.call("HINCRBY", META, "seq", 1) % HALF
+    redis.call("ZADD", PRIO, o.p * 4294967296 + place, id)
+  end
+end
+
+-- Puts jobs in front of all that wait, keeping their order.
+local function placeInFront(ids, options)
+  for i = #ids, 1, -1 do
+    local o = options[i]
+    if o.g or o.p then placeOrdered(ids[i], o, true) else redis.call("LPUSH", WAIT, ids[i]) end
+  end
+end
+
+-- Takes a waiting job out of its place.
+local function unplace(id, o)
+  if o.g then
+    local order = redis.call("HGET", PLACES, id)
+    if order then
+      redis.call("HDEL", PLACES, id)
+      redis.call("ZREM", GROUPED, o.g .. "\0" .. order .. id)
+      if not hasWaiting(o.g) then
+        redis.call("ZREM", GROUPS, o.g)
+        redis.call("ZREM", CAPPED, o.g)
+      end
+      return
+    end
+  end
+  if redis.call("ZREM", PRIO, id) == 0 then redis.call("LREM", WAIT, 1, id) end
+end
+
+-- A job of the group is no longer running.
+local function release(group)
+  if redis.call("HINCRBY", USAGE, "a" .. group, -1) <= 0 then redis.call("HDEL", USAGE, "a" .. group) end
+  redis.call("ZREM", CAPPED, group)
+  if hasWaiting(group) then joinRound(group) end
+end

@@ -1,0 +1,68 @@
+-- What every script of a queue starts with: its keys (in the order of keys.ts), the time, and how a
+-- record is read. Scripts that are called with fewer keys have nil for the rest.
+local META, JOBS, WAIT, PRIO, GROUPS, GROUPED, USAGE, DELAYED, ACTIVE, LEASE, NOTES, COMPLETED, FAILED, CHILDREN, BLOCKED, DEDUPE, TIMERS, AWAITED, WAKE, EVENTS, IDLE, PLACES, CAPPED, OUTBOX, ADDS, HISTORY, WORKERS, SCHEDULES, PLAN =
+  unpack(KEYS)
+local CHUNK = 500 -- Lua unpacks only so many values at once
+
+local time = redis.call("TIME")
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local listening = false -- set by scripts that write events
+local due = -1 -- ms until move.lua has something to do
+
+-- The channels stand beside the keys. A user without rights on channels must not fail half way.
+local function publish(channel, message)
+  redis.pcall("PUBLISH", string.sub(META, 1, -5) .. channel, message)
+end
+
+local function bringForward(ms)
+  if due < 0 or ms < due then due = math.max(0, ms) end
+end
+
+local function parse(record)
+  local created, attempts, stalls, opts, rest = string.match(record or "", "^(%d+);(%d+);(%d+);([^\n]*)(.*)$")
+  if not created then return nil end
+  return created, tonumber(attempts), tonumber(stalls), opts, rest
+end
+
+local function count(value, least, most)
+  return type(value) == "number" and value >= least and value <= most and value % 1 == 0
+end
+
+-- The options in a record. Another program may have written anything there: what has the wrong type
+-- counts as not given, so that a malformed job cannot stop the others.
+local NONE = {}
+local function optionsOf(text)
+  if not text or text == "" then return NONE end
+  local ok, o = pcall(cjson.decode, text)
+  if not ok or type(o) ~= "table" then return NONE end
+  if type(o.g) ~= "string" then o.g = nil end
+  if not count(o.p, -1048575, 1048575) or o.p == 0 then o.p = nil end
+  if type(o.d) ~= "string" then o.d = nil end
+  if type(o.f) ~= "string" then o.f = nil end
+  if type(o.q) ~= "string" then o.q = nil end
+  if not count(o.n, 1, 10000) then o.n = nil end
+  if not count(o.c, 1, 2) then o.c = nil end
+  if type(o.k) ~= "table" then o.k = nil end
+  for i = 1, 4 do
+    if o.k and not count(o.k[i], -1, 1e13) then o.k = nil end
+  end
+  return o
+end
+
+local function optionsIn(record)
+  local _, _, _, opts = parse(record)
+  return optionsOf(opts)
+end
+
+-- Writes an event while somebody listens. A long value is left out: the stream is bounded in bytes too.
+local function emit(event, id, name, field, value)
+  if not listening then return end
+  name = name or string.match(redis.call("HGET", JOBS, id) or "", "^[^\n]*\n([^\n]*)\n") or ""
+  if not field then
+    redis.call("XADD", EVENTS, "MAXLEN", "~", 10000, "*", "event", event, "id", id, "name", name)
+  elseif #value > 4096 then
+    redis.call("XADD", EVENTS, "MAXLEN", "~", 10000, "*", "event", event, "id", id, "name", name, "cut", #value)
+  else
+    redis.call("XADD", EVENTS, "MAXLEN", "~", 10000, "*", "event", event, "id", id, "name", name, field, value)
+  end
+end

@@ -1,0 +1,14 @@
+-- Writes a queue's limits and lets groups that a limit held back join the round again, some per call.
+--
+-- KEYS  the queue's, up to OUTBOX
+-- ARGV  1 how many groups at most, 2 how many fields to write, then field, value ..., then fields to remove
+-- Returns how many groups are left to let in.
+local limit, written = tonumber(ARGV[1]), tonumber(ARGV[2])
+for i = 3, 2 + written * 2, 2 do redis.call("HSET", META, ARGV[i], ARGV[i + 1]) end
+for i = 3 + written * 2, #ARGV do redis.call("HDEL", META, ARGV[i]) end
+for _, group in ipairs(redis.call("ZRANGE", CAPPED, 0, limit - 1)) do
+  redis.call("ZREM", CAPPED, group)
+  if hasWaiting(group) then joinRound(group) end
+end
+redis.call("ZADD", WAKE, 0, "0")
+return redis.call("ZCARD", CAPPED)

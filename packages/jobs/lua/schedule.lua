@@ -1,0 +1,75 @@
+-- Keeps the recurring jobs: writes, removes and fires them. A schedule fires once per due time: the first
+-- caller wins, the others find another due time than the one they saw.
+--
+-- KEYS  the queue's, all
+-- ARGV  1 schedule id, 2 verb
+--       "set"    3 description (JSON), 4 next due ms: writes or replaces it. If its times are the same as
+--                before, a run that is overdue stays due.
+--       "remove"
+--       "stop"   3 due ms as seen: never due again, because the description cannot be read
+--       "fire"   3 due ms as seen, 4 next due ms or -1 for never again, 5 job id, 6 where it goes (as for
+--                add.lua), 7 record without its first field, 8 "1" not to add while the job before is
+--                unfinished
+-- Returns 1, or 0 if there was nothing (any more) to do; for "fire" 2 if the job was skipped.
+local id, verb = ARGV[1], ARGV[2]
+
+local function sameTimes(old, new)
+  local ok, was = pcall(cjson.decode, old or "")
+  if not ok or type(was) ~= "table" then return false end
+  for _, name in ipairs({ "cron", "timeZone", "everyMs", "startAt", "endAt", "limit" }) do
+    if was[name] ~= new[name] then return false end
+  end
+  return true
+end
+
+local function remove()
+  redis.call("ZREM", PLAN, id)
+  redis.call("HDEL", SCHEDULES, "l" .. id, "n" .. id)
+  return redis.call("HDEL", SCHEDULES, "s" .. id)
+end
+
+if verb == "set" then
+  local at = tonumber(ARGV[4])
+  local pending = tonumber(redis.call("ZSCORE", PLAN, id) or at)
+  if sameTimes(redis.call("HGET", SCHEDULES, "s" .. id), cjson.decode(ARGV[3])) then
+    at = math.min(at, pending)
+  else
+    redis.call("HDEL", SCHEDULES, "n" .. id)
+  end
+  redis.call("HSET", SCHEDULES, "s" .. id, ARGV[3])
+  redis.call("ZADD", PLAN, at, id)
+  publish("control", "plan")
+  return 1
+elseif verb == "remove" then
+  return remove()
+end
+
+local at = redis.call("ZSCORE", PLAN, id)
+if not at or tonumber(at) ~= tonumber(ARGV[3]) then return 0 end
+if verb == "stop" then
+  redis.call("ZREM", PLAN, id)
+  return 1
+end
+if ARGV[4] == "-1" then
+  redis.call("ZREM", PLAN, id)
+else
+  redis.call("ZADD", PLAN, ARGV[4], id)
+end
+local last = ARGV[8] == "1" and redis.call("HGET", SCHEDULES, "l" .. id)
+if last
+  and redis.call("HEXISTS", JOBS, last) == 1
+  and not redis.call("ZSCORE", COMPLETED, last)
+  and not redis.call("ZSCORE", FAILED, last)
+then
+  return 2
+end
+local job = ARGV[5]
+if redis.call("HSETNX", JOBS, job, now .. ARGV[7]) == 0 then return 2 end
+local how = ARGV[6] == "" and {} or cjson.decode(ARGV[6])
+if how.g or how.p then placeOrdered(job, how, false) else redis.call("RPUSH", WAIT, job) end
+redis.call("HSET", SCHEDULES, "l" .. id, job)
+redis.call("HINCRBY", SCHEDULES, "n" .. id, 1)
+redis.call("ZADD", WAKE, 0, "0")
+listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
+emit("added", job)
+return 1

@@ -1,0 +1,189 @@
+/**
+ * A flow is a tree of jobs: a parent waits, blocked, until its last child has ended. A child's id is its
+ * parent's id, a slash and its place; so the children of a parent need no list.
+ *
+ *   report            blocked until both are done
+ *   |- report/0
+ *   `- report/1       blocked until its own child is done
+ *      `- report/1/0
+ *
+ * A child may be in another queue, perhaps on another node of a cluster. No script can reach both, so the
+ * parent's queue takes the child as a message in its outbox, in the same step as the parent; a relay
+ * carries it over, and the child's outcome back in the same way (relay.ts). There its id begins with the
+ * parent's queue: two queues may have parents with the same id.
+ */
+import type { AnyJobs, JobInput, JobName, JobTypes } from "../definition.ts";
+import { InvalidFlowError, type JobFailure } from "../errors.ts";
+import { checkName, checkQueueName } from "../name.ts";
+import type { JobOptions } from "../options.ts";
+import { type JobPlan, placementText, planJob } from "../queue/job-plan.ts";
+import { encodeRecord } from "../record.ts";
+import type { NewJob } from "../store/queue-store.ts";
+
+/** What a failed child does to its parent: fail it, nothing, or nothing and the child is forgotten. */
+export type ChildPolicy = "fail" | "ignore" | "remove";
+
+/** A job with the jobs it waits for. */
+export interface FlowJob {
+  readonly name: string;
+  readonly data?: unknown;
+  /** Only the root may have an id of its own. */
+  readonly options?: JobOptions;
+  /** The queue of this job, under the same prefix. @default its parent's */
+  readonly queue?: string;
+  readonly children?: readonly FlowJob[];
+  /** What the failure of this job does to its parent. @default the parent's `onChildFailure` */
+  readonly onFailure?: ChildPolicy;
+  /** The policy of children that have none of their own. @default "fail" */
+  readonly onChildFailure?: ChildPolicy;
+}
+
+/** The root of a flow: a job of the queue it is added to. */
+export type FlowRoot<Jobs extends JobTypes<Jobs> = AnyJobs> = {
+  readonly [N in JobName<Jobs>]: Omit<FlowJob, "name" | "data" | "queue" | "onFailure"> & {
+    readonly name: N;
+  } & (undefined extends JobInput<Jobs, N>
+      ? { readonly data?: JobInput<Jobs, N> }
+      : { readonly data: JobInput<Jobs, N> });
+}[JobName<Jobs>];
+
+/** The outcome of one child. */
+export type ChildOutcome =
+  | { readonly id: string; readonly state: "completed"; readonly result: unknown }
+  | { readonly id: string; readonly state: "failed"; readonly failure: JobFailure }
+  | { readonly id: string; readonly state: "removed" }
+  | { readonly id: string; readonly state: "pending" };
+
+/** A message in the outbox: jobs to be added to another queue. */
+export interface AddMessage {
+  readonly kind: "add";
+  readonly queue: string;
+  /** The child in its parent's queue, to be told if it cannot be added. */
+  readonly parent: string;
+  readonly child: string;
+  readonly home: string;
+  readonly jobs: readonly NewJob[];
+}
+
+/** All jobs of a flow are added by one script call, which must stay short. */
+const MOST_JOBS = 10_000;
+const POLICIES = { fail: 0, ignore: 1, remove: 2 } as const;
+
+/** What a flow's jobs share. */
+export interface FlowContext {
+  /** The queue it is added to. */
+  readonly queue: string;
+  readonly defaults: JobOptions | undefined;
+  readonly traceparent: string | undefined;
+}
+
+/** Plans flows: makes the jobs of a tree out of it, parents before their children. */
+export class FlowPlanner {
+  readonly #context: FlowContext;
+  #planned = 0;
+
+  constructor(context: FlowContext) {
+    this.#context = context;
+  }
+
+  /** The jobs for the root's queue. */
+  plan(root: FlowJob, id: string): NewJob[] {
+    return this.#tree(root, checkName("job id", id), { queue: this.#context.queue });
+  }
+
+  /** The children that a running parent adds; their ids follow from their places. */
+  planChildren(children: readonly FlowJob[], parent: string): Omit<NewJob, "id">[] {
+    return children.map((child) => {
+      if (child.children?.length)
+        throw new InvalidFlowError("a child of a running job has children");
+      const [job] = this.#child(child, { parent, place: 0, queue: this.#context.queue });
+      return job as NewJob;
+    });
+  }
+
+  #tree(job: FlowJob, id: string, at: Place): NewJob[] {
+    this.#planned += 1;
+    if (this.#planned > MOST_JOBS) throw new InvalidFlowError(`it has more than ${MOST_JOBS} jobs`);
+    const jobs = [this.#one(job, id, at)];
+    job.children?.forEach((child, place) => {
+      const policy = child.onFailure ?? job.onChildFailure;
+      const spot = { parent: id, place, queue: at.queue, ...(policy ? { policy } : {}) };
+      jobs.push(...this.#child(child, spot));
+    });
+    return jobs;
+  }
+
+  /** The child and what is below it; as one message if it goes to another queue. */
+  #child(child: FlowJob, spot: Spot): NewJob[] {
+    if (child.options?.id !== undefined || child.options?.dedupe !== undefined) {
+      const what = child.options.id === undefined ? "a dedupe key" : "an id of its own";
+      throw new InvalidFlowError(`child ${child.name} has ${what}; its parent could not find it`);
+    }
+    const { parent, place, queue: home } = spot;
+    const policy = child.onFailure ?? spot.policy ?? "fail";
+    const code = POLICIES[policy];
+    if (code === undefined)
+      throw new InvalidFlowError(`${policy} is not a policy for failed children`);
+    const queue = child.queue === undefined ? home : checkQueueName(child.queue);
+    const id = `${parent}/${place}`;
+    const above = { parent, ...(code === 0 ? {} : { policy: code }) };
+    if (queue === home) return this.#tree(child, id, { queue, ...above });
+    const jobs = this.#tree(child, `${home}:${id}`, { queue, ...above, home });
+    const message: AddMessage = { kind: "add", queue, parent, child: id, home, jobs };
+    return [{ id, where: JSON.stringify({ o: JSON.stringify(message) }), record: "" }];
+  }
+
+  #one(job: FlowJob, id: string, at: Place): NewJob {
+    const { defaults, traceparent } = this.#context;
+    const { id: _, ...wishes } = { ...defaults, ...job.options };
+    if (at.parent !== undefined) delete (wishes as { dedupe?: unknown }).dedupe; // a default of the queue
+    const { placement, options }: JobPlan = planJob(wishes);
+    const children = job.children?.length ?? 0;
+    if (children > 0 && (placement?.d ?? placement?.at ?? placement?.k) !== undefined) {
+      throw new InvalidFlowError(`job ${job.name} waits for its children, not for a time or a key`);
+    }
+    const record = encodeRecord(job.name, job.data, {
+      ...options,
+      ...(at.parent === undefined ? {} : { f: at.parent }),
+      ...(at.home === undefined ? {} : { q: at.home }),
+      ...(at.policy === undefined ? {} : { c: at.policy }),
+      ...(children === 0 ? {} : { n: children }),
+      ...(traceparent === undefined ? {} : { x: traceparent }),
+    });
+    const where = children > 0 ? { ...placement, b: 1 as const, n: children } : placement;
+    return { id, where: placementText(where), record };
+  }
+}
+
+/** Where a job of a flow is: its queue, and its parent. */
+interface Place {
+  readonly queue: string;
+  readonly parent?: string;
+  readonly policy?: 1 | 2;
+  /** The parent's queue, if that is another one. */
+  readonly home?: string;
+}
+
+/** Where a child stands below its parent. */
+interface Spot {
+  readonly parent: string;
+  readonly place: number;
+  readonly queue: string;
+  readonly policy?: ChildPolicy;
+}
+
+/** The ids of a parent's children. */
+export function childIds(parent: string, count: number): string[] {
+  return Array.from({ length: count }, (_, place) => `${parent}/${place}`);
+}
+
+/** Reads what `children` holds of a child. */
+export function readOutcome(id: string, text: string | null): ChildOutcome {
+  if (text === null) return { id, state: "pending" };
+  if (text.startsWith("r")) return { id, state: "removed" };
+  const json = text.slice(1);
+  const value: unknown = json === "" ? undefined : JSON.parse(json);
+  return text.startsWith("c")
+    ? { id, state: "completed", result: value }
+    : { id, state: "failed", failure: value as JobFailure };
+}

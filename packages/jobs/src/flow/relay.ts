@@ -1,0 +1,61 @@
+/**
+ * Carries the messages in a queue's outbox to other queues: children to be added there, outcomes for
+ * parents there. A message is forgotten only after it has arrived, and arriving twice changes nothing, so
+ * a crash at any moment loses and doubles nothing. Producers run it after they added a flow, workers when
+ * move.lua says that messages are left.
+ */
+import { failureOf, InvalidFlowError } from "../errors.ts";
+import { type ChildReport, QueueStore } from "../store/queue-store.ts";
+import type { AddMessage } from "./flow.ts";
+
+type Message = AddMessage | (ChildReport & { readonly kind: "child"; readonly queue: string });
+
+/** One queue's relay. */
+export class Relay {
+  readonly #store: QueueStore;
+  readonly #targets = new Map<string, QueueStore>();
+  readonly #onError: (error: unknown) => void;
+
+  constructor(store: QueueStore, onError: (error: unknown) => void) {
+    this.#store = store;
+    this.#onError = onError;
+  }
+
+  /** Delivers what is there now; messages that cannot be delivered stay. Returns how many were. */
+  async deliver(): Promise<number> {
+    const messages = await this.#store.outbox();
+    const arrived: string[] = [];
+    for (const [number, json] of messages) {
+      try {
+        await this.#carry(number, JSON.parse(json) as Message);
+        arrived.push(number);
+      } catch (error) {
+        this.#onError(error);
+      }
+    }
+    await this.#store.delivered(arrived);
+    return arrived.length;
+  }
+
+  async #carry(number: string, message: Message): Promise<void> {
+    const target = this.#target(message.queue);
+    if (message.kind === "child") return target.recordChild(message);
+    const producer = `${this.#store.name}#${number}`;
+    const call = { producer, number: 1, repeated: true, whole: true };
+    const other = await target.add({ ...call, jobs: message.jobs });
+    if (other.size === 0) return;
+    const [taken] = other.values();
+    const error = new InvalidFlowError(`queue ${message.queue} has a job ${taken?.id} already`);
+    const { parent, child } = message;
+    const text = JSON.stringify(failureOf(error));
+    await this.#store.recordChild({ parent, child, policy: 0, outcome: "f", text });
+  }
+
+  #target(queue: string): QueueStore {
+    const known = this.#targets.get(queue);
+    if (known !== undefined) return known;
+    const target = new QueueStore(this.#store.redis, this.#store.prefix, queue);
+    this.#targets.set(queue, target);
+    return target;
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * Gathers the adds of one tick into one script call. A lone add leaves at the end of the current tick,
+ * with nothing to wait for; under load, what is added while MAX_CALLS calls are under way waits for the
+ * first answer and then travels together. Many at once leave in two halves, the second when the first is
+ * on its way: from then on Redis works on one half while the program goes on with the other.
+ */
+import { setImmediate as immediate } from "node:timers/promises";
+import { ServerReplyError } from "@ropeway/core";
+import { type Deferred, deferred } from "@ropeway/core/internal";
+import type { NewJob, NotAdded } from "../store/queue-store.ts";
+import type { Producer } from "./producer.ts";
+
+const MAX_CALLS = 2;
+/** Fewer are not worth a call of their own. */
+const HALVED_FROM = 16;
+const MAX_JOBS = 500;
+const MAX_BYTES = 1 << 20;
+
+interface Waiting {
+  readonly job: NewJob;
+  readonly outcome: Deferred<NotAdded | undefined>;
+}
+
+/** Adds jobs to a queue. */
+export class Adder {
+  readonly #producer: Producer;
+  #waiting: Waiting[] = [];
+  #calls = 0;
+  #scheduled = false;
+  #idle: Deferred<void> | undefined;
+
+  constructor(producer: Producer) {
+    this.#producer = producer;
+  }
+
+  /** Resolves when the job is in Redis; with what is there instead if it was not added. */
+  add(job: NewJob): Promise<NotAdded | undefined> {
+    const outcome = deferred<NotAdded | undefined>();
+    this.#waiting.push({ job, outcome });
+    this.#schedule();
+    return outcome.promise;
+  }
+
+  /** Adds many at once, in chunks a server digests in a few milliseconds; two are under way at a time. */
+  async addMany(jobs: readonly NewJob[]): Promise<ReadonlyMap<number, NotAdded>> {
+    const other = new Map<number, NotAdded>();
+    const calls: Promise<void>[] = [];
+    for (let first = 0; first < jobs.length; ) {
+      const start = first;
+      first = chunkEnd(jobs, first);
+      const call = this.#producer.add(jobs.slice(start, first)).then((notAdded) => {
+        for (const [index, outcome] of notAdded) other.set(start + index, outcome);
+      });
+      call.catch(() => {}); // told below, when its turn has come
+      calls.push(call);
+      if (calls.length >= MAX_CALLS)
+        await calls.shift(); // bounded memory
+      else if (first < jobs.length) await immediate();
+    }
+    await Promise.all(calls);
+    return other;
+  }
+
+  /** Resolves when everything given to add() has an outcome. */
+  async settled(): Promise<void> {
+    if (this.#calls === 0 && this.#waiting.length === 0) return;
+    this.#idle ??= deferred();
+    await this.#idle.promise;
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#calls >= MAX_CALLS) return;
+    this.#scheduled = true;
+    // After all microtasks: whoever else reacts to the same answer adds its job first.
+    process.nextTick(() => {
+      this.#scheduled = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    if (this.#waiting.length === 0 || this.#calls >= MAX_CALLS) return;
+    const halved = this.#calls === 0 && this.#waiting.length >= HALVED_FROM;
+    const most = halved ? Math.ceil(this.#waiting.length / 2) : this.#waiting.length;
+    const jobs = this.#waiting.slice(0, most).map(({ job }) => job);
+    const end = chunkEnd(jobs, 0);
+    const batch = this.#waiting.splice(0, end);
+    this.#calls += 1;
+    this.#producer.add(end === most ? jobs : jobs.slice(0, end)).then(
+      (other) => this.#answered(batch, (w, i) => w.outcome.resolve(other.get(i))),
+      (error) => this.#refused(batch, error),
+    );
+    // In the next turn of the loop: two calls in one write would be answered in one, too.
+    if (this.#waiting.length > 0) setImmediate(() => this.#flush());
+  }
+
+  /** The server refused a batch: each job is tried alone, so that one cannot reject its neighbours. */
+  #refused(batch: readonly Waiting[], error: unknown): void {
+    if (!(error instanceof ServerReplyError) || batch.length === 1) {
+      this.#answered(batch, (w) => w.outcome.reject(error));
+      return;
+    }
+    const alone = batch.map(({ job, outcome }) =>
+      this.#producer.add([job]).then((other) => outcome.resolve(other.get(0)), outcome.reject),
+    );
+    void Promise.all(alone).then(() => this.#answered([], () => {}));
+  }
+
+  #answered(batch: readonly Waiting[], settle: (waiting: Waiting, index: number) => void): void {
+    this.#calls -= 1;
+    batch.forEach(settle);
+    if (this.#waiting.length > 0) this.#schedule();
+    else if (this.#calls === 0) {
+      this.#idle?.resolve();
+      this.#idle = undefined;
+    }
+  }
+}
+
+/** Where a chunk that begins at `start` ends. */
+function chunkEnd(jobs: readonly NewJob[], start: number): number {
+  let bytes = 0;
+  let end = start;
+  while (end < jobs.length && end - start < MAX_JOBS && bytes < MAX_BYTES) {
+    bytes += (jobs[end] as NewJob).record.length;
+    end += 1;
+  }
+  return end;
+}

@@ -1,0 +1,85 @@
+/** What add() returns: a handle on one job. */
+import type { WaitBounds } from "@ropeway/core/internal";
+import type { JobChanges } from "../admin/admin.ts";
+import type { JobView } from "../admin/job-view.ts";
+import type { ChildOutcome } from "../flow/flow.ts";
+import type { NotAdded } from "../store/queue-store.ts";
+
+/** What a handle needs of its queue. */
+export interface JobHome {
+  get(id: string): Promise<JobView | undefined>;
+  result(id: string, bounds?: WaitBounds): Promise<unknown>;
+  children(id: string): Promise<ChildOutcome[]>;
+  cancel(id: string, reason?: string): Promise<"removed" | "signalled">;
+  remove(id: string): Promise<void>;
+  promote(id: string): Promise<void>;
+  retry(id: string): Promise<void>;
+  update(id: string, changes: JobChanges): Promise<void>;
+}
+
+/**
+ * A handle on a job: the one that was added, or an earlier one that is there instead. It is the id with
+ * methods; all state is in Redis.
+ */
+export class Job<Result = unknown, Name extends string = string, Data = unknown> {
+  readonly id: string;
+  readonly name: Name;
+  /** Why this is an earlier job and not a new one; undefined if it is new. */
+  readonly deduplicated: NotAdded["why"] | undefined;
+  readonly #home: JobHome;
+
+  constructor(
+    home: JobHome,
+    id: string,
+    about: { readonly name: Name; readonly why?: NotAdded["why"] | undefined },
+  ) {
+    this.#home = home;
+    this.id = id;
+    this.name = about.name;
+    this.deduplicated = about.why;
+  }
+
+  /** All that is known of the job now; undefined if it is gone. */
+  view(): Promise<JobView | undefined> {
+    return this.#home.get(this.id);
+  }
+
+  /**
+   * Waits until the job has ended and returns its result. Rejects with the job's error if it failed:
+   * errors of this library by their own class, all others as JobFailedError. Add the job with `awaited:
+   * true` to find the result even if the job ends before this is called.
+   */
+  result(bounds?: WaitBounds): Promise<Result> {
+    return this.#home.result(this.id, bounds) as Promise<Result>;
+  }
+
+  /** The outcomes of the jobs this one waits for, in their order. */
+  children(): Promise<ChildOutcome[]> {
+    return this.#home.children(this.id);
+  }
+
+  /** Takes the job out of the queue, or aborts the signal of its handler. */
+  cancel(reason?: string): Promise<"removed" | "signalled"> {
+    return this.#home.cancel(this.id, reason);
+  }
+
+  /** Forgets the job. Throws JobStateError if it is running. */
+  remove(): Promise<void> {
+    return this.#home.remove(this.id);
+  }
+
+  /** Ends the job's delay. */
+  promote(): Promise<void> {
+    return this.#home.promote(this.id);
+  }
+
+  /** Runs the ended job again, with all its attempts. */
+  retry(): Promise<void> {
+    return this.#home.retry(this.id);
+  }
+
+  /** Changes the data, priority or delay of a job that has not started. */
+  update(changes: JobChanges<Data>): Promise<void> {
+    return this.#home.update(this.id, changes);
+  }
+}

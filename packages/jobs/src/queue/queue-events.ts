@@ -1,0 +1,153 @@
+/**
+ * What happens in a queue, as a stream. It costs nothing while nobody listens: a listener announces
+ * itself in `meta` (listen = until when) and renews that; scripts write events only before that time.
+ */
+import type { Redis } from "@ropeway/core";
+import {
+  BackgroundRole,
+  type BlockingConnection,
+  Loop,
+  type Opening,
+} from "@ropeway/core/internal";
+import type { AnyJobs, JobName, JobResult, JobTypes } from "../definition.ts";
+import { type JobFailure, MalformedJobError } from "../errors.ts";
+import { type QueueOptions, resolveQueueOptions } from "../options.ts";
+import { decodeData } from "../record.ts";
+import { EventStore, type StreamEntry } from "../store/event-store.ts";
+import { QueueSite } from "../store/site.ts";
+import { EventBuffer } from "./event-buffer.ts";
+
+/** What all events have. */
+interface EventHead<Name extends string> {
+  readonly id: string;
+  readonly name: Name;
+  /** ms of the Redis clock. */
+  readonly at: number;
+  /** The value was longer than 4096 bytes and left out; ask the queue for the job. */
+  readonly truncated?: true;
+}
+
+/** A job completed; `result` has the type of its name. */
+export type CompletedEvent<Jobs extends JobTypes<Jobs> = AnyJobs> = {
+  readonly [N in JobName<Jobs>]: EventHead<N> & {
+    readonly event: "completed";
+    readonly result?: JobResult<Jobs, N>;
+  };
+}[JobName<Jobs>];
+
+/** One thing that happened to a job; `event` says which. */
+export type QueueEvent<Jobs extends JobTypes<Jobs> = AnyJobs> =
+  | (EventHead<JobName<Jobs>> & { readonly event: "added" | "stalled" | "removed" })
+  | (EventHead<JobName<Jobs>> & { readonly event: "active"; readonly worker: string })
+  | (EventHead<JobName<Jobs>> & { readonly event: "progress"; readonly value?: unknown })
+  | (EventHead<JobName<Jobs>> & { readonly event: "log"; readonly line?: string })
+  | (EventHead<JobName<Jobs>> & {
+      readonly event: "retrying" | "failed";
+      readonly error?: JobFailure;
+    })
+  | CompletedEvent<Jobs>;
+
+/** What QueueEvents emits: each event under its own name, and all of them as "event". */
+export type QueueEventMap<Jobs extends JobTypes<Jobs> = AnyJobs> = {
+  [E in QueueEvent<Jobs>["event"]]: [event: Extract<QueueEvent<Jobs>, { readonly event: E }>];
+} & { event: [event: QueueEvent<Jobs>]; error: [error: unknown] };
+
+const LISTEN_MS = 60_000;
+const RENEW_MS = 20_000;
+const BLOCK_MS = 5_000;
+
+/**
+ * Listens to what happens in a queue, from start() until close(). Events can be taken with on(), or with
+ * `for await (const event of events)`.
+ */
+export class QueueEvents<Jobs extends JobTypes<Jobs> = AnyJobs>
+  extends BackgroundRole<QueueEventMap<Jobs>>
+  implements AsyncIterable<QueueEvent<Jobs>>
+{
+  readonly queue: string;
+  readonly #store: EventStore;
+  readonly #buffers = new Set<EventBuffer<QueueEvent<Jobs>>>();
+  #last = "0-0";
+
+  constructor(redis: Redis, queue: string, options?: Pick<QueueOptions, "prefix">) {
+    super(`the events of queue ${queue}`, redis.logger);
+    const { prefix } = resolveQueueOptions(options);
+    this.queue = queue;
+    this.#store = new EventStore(new QueueSite(redis, prefix, queue));
+  }
+
+  /** The events from now on. Ends when the listener is closed. */
+  [Symbol.asyncIterator](): AsyncIterator<QueueEvent<Jobs>> {
+    const buffer = new EventBuffer<QueueEvent<Jobs>>(() => this.#buffers.delete(buffer));
+    if (this.closing.aborted) buffer.end();
+    else this.#buffers.add(buffer);
+    return buffer;
+  }
+
+  protected async open(opening: Opening): Promise<void> {
+    const connection = await this.#store.connect();
+    opening.defer(() => connection.close());
+    await this.#store.listen(LISTEN_MS);
+    this.#last = await this.#store.newest();
+    const onError = (error: unknown) => this.report(error);
+    const announcer = new Loop({ tick: () => this.#announce(), onError }).start();
+    const reader = new Loop({ tick: (signal) => this.#read(connection, signal), onError }).start();
+    opening.defer(async () => {
+      await Promise.all([announcer.close(), reader.close()]);
+      for (const buffer of this.#buffers) buffer.end();
+    });
+  }
+
+  async #announce(): Promise<number> {
+    await this.#store.listen(LISTEN_MS);
+    return RENEW_MS;
+  }
+
+  async #read(connection: BlockingConnection, signal: AbortSignal): Promise<number> {
+    const entries = await this.#store.read(connection, this.#last, { blockMs: BLOCK_MS, signal });
+    for (const entry of entries) {
+      this.#last = entry.id;
+      this.#tell(entry);
+    }
+    return 0;
+  }
+
+  #tell(entry: StreamEntry): void {
+    if (this.held) return;
+    let event: QueueEvent<Jobs>;
+    try {
+      event = readEvent(entry) as QueueEvent<Jobs>;
+    } catch (error) {
+      this.report(new MalformedJobError(entry.fields.get("id") ?? "", `its event: ${error}`));
+      return;
+    }
+    for (const buffer of this.#buffers) buffer.push(event);
+    const emit = this.emit.bind(this) as (name: string, event: QueueEvent<Jobs>) => void;
+    emit("event", event);
+    emit(event.event, event);
+  }
+}
+
+/** Values are JSON, except a worker's id and a line of the log. */
+function readEvent({ id, fields }: StreamEntry): QueueEvent {
+  const event = fields.get("event") as QueueEvent["event"];
+  const json = (field: string) => {
+    const text = fields.get(field);
+    return text === undefined ? {} : { [field]: decodeData(text) };
+  };
+  const plain = (name: string, field: string) => {
+    const text = fields.get(field);
+    return text === undefined ? {} : { [name]: text };
+  };
+  return {
+    event,
+    id: fields.get("id") ?? "",
+    name: fields.get("name") ?? "",
+    at: Number(id.split("-")[0]),
+    ...plain("worker", "worker"),
+    ...json("result"),
+    ...json("error"),
+    ...(event === "log" ? plain("line", "value") : json("value")),
+    ...(fields.has("cut") ? { truncated: true as const } : {}),
+  } as QueueEvent;
+}

@@ -1,0 +1,122 @@
+/**
+ * Waiting for the end of jobs. A waiter first subscribes, then marks the job in Redis in the same step in
+ * which it looks at it: the end cannot fall between the two. After an interrupted subscription it looks
+ * again at every job it waits for. A user without rights on channels looks from time to time instead.
+ */
+import { ClosedError, ServerReplyError } from "@ropeway/core";
+import {
+  type Deferred,
+  deferred,
+  Loop,
+  type Subscriber,
+  type WaitBounds,
+  within,
+} from "@ropeway/core/internal";
+import { viewOf } from "../admin/job-view.ts";
+import { errorOf, JobCancelledError, JobNotFoundError, JobRemovedError } from "../errors.ts";
+import type { QueueStore } from "../store/queue-store.ts";
+
+/** How often jobs are looked at without a subscription. */
+const POLL_MS = 250;
+
+/** The outcomes that this process waits for. */
+export class Results {
+  readonly #store: QueueStore;
+  readonly #waiting = new Map<string, Set<Deferred<unknown>>>();
+  #listening: Promise<AsyncDisposable> | undefined;
+  #closed = false;
+
+  constructor(store: QueueStore) {
+    this.#store = store;
+  }
+
+  /** The job's result; rejects with its error if it failed, was removed, or is unknown. */
+  async of(id: string, bounds: WaitBounds = {}): Promise<unknown> {
+    const waiter = deferred<unknown>();
+    waiter.promise.catch(() => {}); // the bound may come first
+    const waiters = this.#waiting.get(id) ?? new Set();
+    this.#waiting.set(id, waiters.add(waiter));
+    try {
+      return await within(this.#await(id, waiter), { what: `the result of job ${id}`, ...bounds });
+    } finally {
+      waiters.delete(waiter);
+      if (waiters.size === 0) this.#waiting.delete(id);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const id of this.#waiting.keys()) this.#reject(id, new ClosedError("the queue"));
+    const listening = await this.#listening?.catch(() => undefined); // its waiters had the error
+    await listening?.[Symbol.asyncDispose]();
+  }
+
+  async #await(id: string, waiter: Deferred<unknown>): Promise<unknown> {
+    this.#listening ??= this.#listen();
+    await this.#listening;
+    if (this.#closed) throw new ClosedError("the queue");
+    await this.#look(id);
+    return waiter.promise;
+  }
+
+  /** A failure is not remembered: the next waiter tries again. */
+  async #listen(): Promise<AsyncDisposable> {
+    let subscriber: Subscriber | undefined;
+    try {
+      subscriber = await this.#store.redis.subscriber("jobs-results");
+      subscriber.onGap(() => this.#lookAtAll());
+      await subscriber.subscribe(this.#store.keys.results, (message) =>
+        this.#heard(String(message)),
+      );
+      return subscriber;
+    } catch (error) {
+      await subscriber?.close();
+      if (error instanceof ServerReplyError && error.prefix === "NOPERM") return this.#poll(error);
+      this.#listening = undefined;
+      throw error;
+    }
+  }
+
+  #poll(error: unknown): Loop {
+    const { logger } = this.#store.redis;
+    logger.warn(
+      { err: error, queue: this.#store.name },
+      "no rights on channels: results are polled",
+    );
+    const tick = async () => {
+      this.#lookAtAll();
+      return POLL_MS;
+    };
+    return new Loop({ tick, onError: () => {} }).start(); // the tick cannot throw
+  }
+
+  #lookAtAll(): void {
+    for (const id of this.#waiting.keys()) void this.#look(id);
+  }
+
+  /** id, or id LF "removed", or id LF "cancelled" LF reason. */
+  #heard(message: string): void {
+    const [id = "", what, ...reason] = message.split("\n");
+    if (!this.#waiting.has(id)) return;
+    if (what === undefined) void this.#look(id);
+    else if (what === "cancelled") this.#reject(id, new JobCancelledError(id, reason.join("\n")));
+    else this.#reject(id, new JobRemovedError(this.#store.name, id));
+  }
+
+  async #look(id: string): Promise<void> {
+    try {
+      const raw = await this.#store.inspect(id, true);
+      if (raw === undefined) throw new JobNotFoundError(this.#store.name, id);
+      const view = viewOf(raw);
+      if (view.state === "failed") throw errorOf(id, view.failure);
+      if (view.state !== "completed") return;
+      for (const waiter of this.#waiting.get(id) ?? []) waiter.resolve(view.result);
+    } catch (error) {
+      this.#reject(id, error);
+    }
+  }
+
+  #reject(id: string, error: unknown): void {
+    for (const waiter of this.#waiting.get(id) ?? []) waiter.reject(error);
+  }
+}

@@ -1,0 +1,118 @@
+/** Recurring jobs: what a schedule is and when it is due. Cron and time zones are croner's. */
+import { InvalidOptionError } from "@ropeway/core";
+import { between, flag, integer, type Rule, reasonOf } from "@ropeway/core/internal";
+import { Cron } from "croner";
+import type { AnyJobs, JobInput, JobName, JobTypes } from "../definition.ts";
+import { type JobOptions, LONGEST_MS } from "../options.ts";
+
+/** When a recurring job is due. Exactly one of `cron` and `everyMs` is given. */
+export interface ScheduleTimes {
+  /** Five or six fields, or an alias such as @daily. */
+  readonly cron?: string;
+  /** IANA name for `cron`. @default "UTC" */
+  readonly timeZone?: string;
+  /** The interval, counted from `startAt` (or 1970), so that all processes agree on the times. */
+  readonly everyMs?: number;
+  /** Not due before this time, ms. */
+  readonly startAt?: number;
+  /** Not due after this time, ms. */
+  readonly endAt?: number;
+  /** The number of runs; then the schedule ends. @default no limit */
+  readonly limit?: number;
+  /** Run once at once, then at its times. @default false */
+  readonly immediately?: boolean;
+}
+
+/** A recurring job: when it is due, and what each run adds. */
+export type Schedule<Jobs extends JobTypes<Jobs> = AnyJobs> = {
+  readonly [N in JobName<Jobs>]: ScheduleTimes & {
+    readonly name: N;
+    readonly options?: Omit<JobOptions, "id" | "delayMs" | "runAt" | "dedupe">;
+    /** Skip a run while the one before has not ended. @default false */
+    readonly noOverlap?: boolean;
+  } & (undefined extends JobInput<Jobs, N>
+      ? { readonly data?: JobInput<Jobs, N> }
+      : { readonly data: JobInput<Jobs, N> });
+}[JobName<Jobs>];
+
+/** A schedule as it is listed. */
+export type ScheduleView = Schedule & {
+  readonly id: string;
+  /** When it is due next; undefined if it has ended. */
+  readonly nextAt?: number;
+  /** How often it ran. */
+  readonly runs: number;
+  /** The value in Redis could not be read; it is not due any more. */
+  readonly malformed?: true;
+};
+
+const KNOWN = new Set([
+  "cron",
+  "timeZone",
+  "everyMs",
+  "startAt",
+  "endAt",
+  "limit",
+  "immediately",
+  "name",
+  "data",
+  "options",
+  "noOverlap",
+]);
+
+const TIME = between(0, 1e13);
+const RULES: Readonly<Record<string, Rule<unknown>>> = {
+  everyMs: between(1, LONGEST_MS),
+  startAt: TIME,
+  endAt: TIME,
+  limit: integer(1),
+  immediately: flag,
+  noOverlap: flag,
+};
+
+/** Refuses a schedule that can never be due. */
+export function checkSchedule(schedule: Schedule): void {
+  const given = schedule as unknown as Record<string, unknown>;
+  for (const name of Object.keys(given)) {
+    if (!KNOWN.has(name)) {
+      throw new InvalidOptionError(name, given[name], `one of ${[...KNOWN].join(", ")}`);
+    }
+    const rule = RULES[name];
+    if (given[name] !== undefined && rule !== undefined && !rule.accepts(given[name])) {
+      throw new InvalidOptionError(name, given[name], rule.allowed);
+    }
+  }
+  const { cron, everyMs, timeZone = "UTC" } = schedule;
+  if ((cron === undefined) === (everyMs === undefined)) {
+    throw new InvalidOptionError("cron", cron, "given, or everyMs, but not both");
+  }
+  if (cron === undefined) return;
+  try {
+    new Cron(cron, { timezone: timeZone, paused: true }).nextRun(new Date(0));
+  } catch (error) {
+    throw new InvalidOptionError("cron", `${cron} (${timeZone})`, `valid: ${reasonOf(error)}`);
+  }
+}
+
+/** The first due time after `after`; undefined if there is none. */
+export function dueAfter(schedule: ScheduleTimes, after: number): number | undefined {
+  const { cron, everyMs = 1, timeZone = "UTC", startAt, endAt } = schedule;
+  const from = startAt === undefined ? after : Math.max(after, startAt - 1);
+  let due: number | undefined;
+  if (cron === undefined) {
+    const origin = startAt ?? 0;
+    due = origin + (Math.floor((from - origin) / everyMs) + 1) * everyMs;
+  } else {
+    const pattern = new Cron(cron, { timezone: timeZone, paused: true });
+    due = pattern.nextRun(new Date(from))?.getTime();
+  }
+  return due === undefined || (endAt !== undefined && due > endAt) ? undefined : due;
+}
+
+/** When a schedule that is written at `now` is due first. */
+export function firstDue(schedule: ScheduleTimes, now: number): number | undefined {
+  const { startAt = now, endAt = Number.POSITIVE_INFINITY } = schedule;
+  if (schedule.immediately !== true) return dueAfter(schedule, now);
+  const first = Math.max(now, startAt);
+  return first > endAt ? undefined : first;
+}

@@ -1,0 +1,113 @@
+/** The recurring jobs of a queue: written, listed, and fired once per due time by the first who looks. */
+import { MalformedJobError } from "../errors.ts";
+import { checkName } from "../name.ts";
+import type { JobOptions } from "../options.ts";
+import { placementText, planJob } from "../queue/job-plan.ts";
+import { encodeRecord } from "../record.ts";
+import type { ScheduleStore } from "../store/schedule-store.ts";
+import { checkSchedule, dueAfter, firstDue, type Schedule, type ScheduleView } from "./schedule.ts";
+
+const AT_ONCE = 100;
+
+/** Reads, writes and fires schedules. */
+export class Scheduler {
+  readonly #store: ScheduleStore;
+  readonly #defaults: JobOptions | undefined;
+
+  constructor(store: ScheduleStore, defaults?: JobOptions) {
+    this.#store = store;
+    this.#defaults = defaults;
+  }
+
+  async set(id: string, schedule: Schedule): Promise<void> {
+    checkName("schedule id", id);
+    checkSchedule(schedule);
+    const { id: _, delayMs, runAt, dedupe, ...defaults } = this.#defaults ?? {};
+    const whole: Schedule = { ...schedule, options: { ...defaults, ...schedule.options } };
+    jobOf(id, whole); // refuses what could not be added later
+    const due = firstDue(whole, await this.#store.now());
+    if (due === undefined) await this.#store.remove(id);
+    else await this.#store.set(id, JSON.stringify(whole), due);
+  }
+
+  remove(id: string): Promise<boolean> {
+    return this.#store.remove(id);
+  }
+
+  async list(): Promise<ScheduleView[]> {
+    const [fields, dues] = await Promise.all([this.#store.all(), this.#store.due()]);
+    const views: ScheduleView[] = [];
+    for (const [field, json] of fields) {
+      if (!field.startsWith("s")) continue;
+      const id = field.slice(1);
+      const due = dues.get(id);
+      const next = due === undefined ? {} : { nextAt: due };
+      const runs = Number(fields.get(`n${id}`) ?? 0);
+      const schedule = readSchedule(json);
+      const unreadable = { name: "", malformed: true as const };
+      views.push({ ...(schedule ?? unreadable), id, runs, ...next });
+    }
+    return views.sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /**
+   * Adds the jobs that are due and returns the ms until the next one, or undefined if there is none. A
+   * schedule that fails is reported and does not stop the others.
+   */
+  async fireDue(onError: (error: unknown) => void): Promise<number | undefined> {
+    const [now, heads] = await Promise.all([this.#store.now(), this.#store.due(AT_ONCE)]);
+    let next = heads.size < AT_ONCE ? Number.POSITIVE_INFINITY : 0;
+    for (const [id, due] of heads) {
+      if (due > now) {
+        next = Math.min(next, due - now);
+        break;
+      }
+      try {
+        const following = await this.#fire(id, due, now);
+        if (following !== undefined) next = Math.min(next, Math.max(0, following - now));
+      } catch (error) {
+        onError(error);
+        next = Math.min(next, 1_000);
+      }
+    }
+    return Number.isFinite(next) ? next : undefined;
+  }
+
+  /** Runs that were missed while nobody worked are made up for by one. Returns the next due time. */
+  async #fire(id: string, due: number, now: number): Promise<number | undefined> {
+    const { json, runs } = await this.#store.get(id);
+    const schedule = json === null ? undefined : readSchedule(json);
+    if (schedule === undefined) {
+      if (json === null) await this.#store.remove(id);
+      else await this.#store.stop(id, due);
+      if (json !== null) throw new MalformedJobError(id, "its schedule has another form");
+      return undefined;
+    }
+    const ended = schedule.limit !== undefined && runs + 1 >= schedule.limit;
+    const next = ended ? undefined : dueAfter(schedule, Math.max(due, now));
+    const noOverlap = schedule.noOverlap === true;
+    const job = { job: `${id}@${due}`, ...jobOf(id, schedule) };
+    await this.#store.fire({ id, due, next: next ?? -1, noOverlap, ...job });
+    return next;
+  }
+}
+
+/** The schedule, if it is one that can be due. */
+function readSchedule(json: string): Schedule | undefined {
+  try {
+    const schedule = JSON.parse(json) as Schedule;
+    checkSchedule(schedule);
+    jobOf("", schedule);
+    return schedule;
+  } catch {
+    return undefined; // reported by the caller
+  }
+}
+
+function jobOf(id: string, schedule: Schedule): { where: string; record: string } {
+  const { placement, options } = planJob(schedule.options);
+  return {
+    where: placementText(placement),
+    record: encodeRecord(schedule.name, schedule.data, { ...options, s: id }),
+  };
+}

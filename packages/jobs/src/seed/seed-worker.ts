@@ -1,0 +1,173 @@
+/**
+ * Consumes the lists of the documented Python wire, the first named first, and calls the callback that an
+ * item names. A list is watched without taking anything. What is taken is leased beside the list and
+ * renewed; if a worker dies, another one puts its items back. An item that cannot be read, or whose
+ * callback throws, goes to {queue:email}:bad.
+ */
+import type { Logger, Redis } from "@ropeway/core";
+import {
+  BackgroundRole,
+  type BlockingConnection,
+  flag,
+  IdSource,
+  integer,
+  Loop,
+  type Opening,
+  type OptionTable,
+  optional,
+  resolveOptions,
+  satisfying,
+} from "@ropeway/core/internal";
+import { SeedStore, seedListKey, type TakenItem } from "../store/seed-store.ts";
+import { readSeedItem, SeedQueue } from "./seed-queue.ts";
+
+/** Called with the item's arguments. */
+export type SeedCallback = (...args: never[]) => unknown;
+
+/** How a SeedWorker behaves. */
+export interface SeedWorkerOptions {
+  /** How long an item belongs to this worker without a sign of life. @default 30000 */
+  readonly leaseMs?: number;
+  /** The longest wait for a wake-up. @default 1000 */
+  readonly idleMs?: number;
+  /** Also move due items of `delayed:`. @default true */
+  readonly delayed?: boolean;
+  /** @default the connection's */
+  readonly logger?: Logger | undefined;
+}
+
+/** What a SeedWorker does. */
+export interface SeedWorkerPlan {
+  /** Without `queue:`; the first is the most urgent. */
+  readonly queues: string | readonly string[];
+  readonly callbacks: Readonly<Record<string, SeedCallback>>;
+}
+
+/** What a SeedWorker emits. */
+export interface SeedWorkerEvents {
+  /** An item was set aside. */
+  failed: [item: string, error: unknown];
+  error: [error: unknown];
+}
+
+const anObject = (value: unknown) => typeof value === "object" && value !== null;
+const table: OptionTable<SeedWorkerOptions> = {
+  leaseMs: { default: 30_000, rule: integer(50, 2_147_483_647) },
+  idleMs: { default: 1_000, rule: integer(10, 600_000) },
+  delayed: { default: true, rule: flag },
+  logger: { default: undefined, rule: optional(satisfying<Logger>("a logger", anObject)) },
+};
+
+/** Runs the items of lists that programs in other languages fill. Starts with start(). */
+export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
+  readonly #store: SeedStore;
+  readonly #lists: readonly string[];
+  readonly #callbacks: ReadonlyMap<string, SeedCallback>;
+  readonly #options: Required<SeedWorkerOptions>;
+  readonly #ids = new IdSource();
+  readonly #delayed: SeedQueue;
+  #work: Loop | undefined;
+
+  constructor(redis: Redis, plan: SeedWorkerPlan, options?: SeedWorkerOptions) {
+    const resolved = resolveOptions(table, options);
+    super("the worker", resolved.logger ?? redis.logger);
+    this.#options = resolved;
+    this.#store = new SeedStore(redis);
+    this.#lists = [plan.queues].flat().map(seedListKey);
+    this.#callbacks = new Map(Object.entries(plan.callbacks));
+    this.#delayed = new SeedQueue(redis);
+  }
+
+  protected async open({ defer }: Opening): Promise<void> {
+    const onError = (error: unknown) => this.report(error);
+    const run = (tick: (signal: AbortSignal) => Promise<number>) => {
+      const loop = new Loop({ tick, onError });
+      defer(() => loop.close());
+      return loop;
+    };
+    const connections: BlockingConnection[] = [];
+    for (const list of this.#lists) {
+      const connection = await this.#store.connect(list);
+      connections.push(connection);
+      defer(() => connection.close());
+    }
+    connections.forEach((connection, i) => {
+      const watch = new Loop({
+        tick: () => this.#watch(connection, this.#lists[i] ?? ""),
+        onError,
+      });
+      watch.start();
+      defer(async () => {
+        await connection.close(); // ends the wait of the loop
+        await watch.close();
+      });
+    });
+    this.#work = run((signal) => this.#tick(signal)).start();
+    if (this.#options.delayed) run(() => this.#moveDue()).start();
+  }
+
+  protected override release(): void {
+    this.#work?.wake();
+  }
+
+  /** Takes and runs one item after another; looks at the lists in order each time. */
+  async #tick(signal: AbortSignal): Promise<number> {
+    for (const list of this.held ? [] : this.#lists) {
+      const [taken] = await this.#take(list, 1, []);
+      if (taken === undefined) continue;
+      const stop = this.#renewing(list, taken.token);
+      const fault = await this.#run(taken.item);
+      stop();
+      await this.#settle(list, taken, fault);
+      return signal.aborted ? 1 : 0;
+    }
+    return this.#options.idleMs;
+  }
+
+  #take(list: string, want: number, done: readonly string[]): Promise<TakenItem[]> {
+    const { leaseMs } = this.#options;
+    return this.#store.take({ list, want, leaseMs, tokens: this.#ids.next(), done });
+  }
+
+  #renewing(list: string, token: string): () => void {
+    const { leaseMs } = this.#options;
+    const timer = setInterval(() => {
+      this.#store.renew(list, token, leaseMs).catch((error) => this.report(error));
+    }, leaseMs / 3);
+    return () => clearInterval(timer);
+  }
+
+  /** The error of the callback, or why there was none to call; undefined if it succeeded. */
+  async #run(json: string): Promise<unknown> {
+    const item = readSeedItem(json);
+    if (item === undefined) return new Error("neither [name, args] nor [id, queue, name, args]");
+    const callback = this.#callbacks.get(item.name);
+    if (callback === undefined) return new Error(`no callback ${item.name}`);
+    try {
+      await (callback as (...args: unknown[]) => unknown)(...item.args);
+      return undefined;
+    } catch (error) {
+      return error ?? new Error("the callback threw undefined");
+    }
+  }
+
+  async #settle(list: string, { token, item }: TakenItem, fault: unknown): Promise<void> {
+    if (fault !== undefined) {
+      await this.#store.setAside(list, item); // before it is forgotten below
+      this.emit("failed", item, fault);
+    }
+    await this.#take(list, 0, [token]);
+  }
+
+  async #watch(connection: BlockingConnection, list: string): Promise<number> {
+    if (!(await this.#store.watch(connection, list, 5_000))) return 0;
+    this.#work?.wake();
+    return 10; // it is being worked on: no need to be told again at once
+  }
+
+  async #moveDue(): Promise<number> {
+    const { moved, nextMs } = await this.#delayed.moveDue();
+    if (moved > 0) return 0;
+    return nextMs < 0 ? this.#options.idleMs : Math.max(1, Math.min(nextMs, this.#options.idleMs));
+  }
+}

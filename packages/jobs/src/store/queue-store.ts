@@ -1,0 +1,284 @@
+/** What producers and workers do with a queue: one method per script, replies made into what they mean. */
+import { ConnectionLostError, type Reply } from "@ropeway/core";
+import type { BlockingConnection } from "@ropeway/core/internal";
+import {
+  addAgainScript,
+  addScript,
+  changeScript,
+  childrenScript,
+  childScript,
+  inspectScript,
+  type Moved,
+  moveScript,
+  nextScript,
+  noteScript,
+  type Renewed,
+  renewScript,
+} from "../scripts.ts";
+import { registerQueue } from "./registry.ts";
+import { QueueSite } from "./site.ts";
+
+/** A job on its way to add.lua. */
+export interface NewJob {
+  readonly id: string;
+  /** JSON of a Placement, or "". */
+  readonly where: string;
+  /** encodeRecord() */
+  readonly record: string;
+}
+
+/** What stands in place of a job that was not added. */
+export interface NotAdded {
+  readonly id: string;
+  readonly why: "exists" | "kept" | "replaced";
+}
+
+/** How jobs are added. */
+export interface AddCall {
+  readonly jobs: readonly NewJob[];
+  /** Add all or none. @default false */
+  readonly whole?: boolean;
+  /** The caller and the number of its call: a call that is repeated is applied once. */
+  readonly producer: string;
+  readonly number: number;
+  /** The call may have been applied before. @default false */
+  readonly repeated?: boolean;
+}
+
+/** One ended attempt, for next.lua. */
+export interface Ended {
+  readonly id: string;
+  readonly fence: number;
+  /** Done: "s" or "". Undone: the verdict. */
+  readonly how: string;
+  /** Result or error as JSON. */
+  readonly json: string;
+}
+
+/** What a worker brings and wants. */
+export interface Exchange {
+  readonly worker: string;
+  readonly leaseMs: number;
+  readonly want: number;
+  /** How long the worker will block for a wake-up if it gets fewer than it wants. @default 0 */
+  readonly idleMs?: number;
+  readonly done: readonly Ended[];
+  readonly undone: readonly Ended[];
+}
+
+/** What a worker gets. */
+export interface Taken {
+  /** Ids whose outcome was refused because the lease was lost. */
+  readonly refused: readonly string[];
+  /** ms until move() has something to do; -1 if nothing is planned. */
+  readonly dueMs: number;
+  /** ms until a limit allows more; -1 if none stands in the way. */
+  readonly laterMs: number;
+  /** The n-th job's fence is this plus n. */
+  readonly firstFence: number;
+  /** id, record, id, record ... */
+  readonly jobs: readonly string[];
+}
+
+/** Everything that Redis knows of one job. */
+export interface RawJob {
+  readonly id: string;
+  readonly state: string;
+  readonly record: string;
+  readonly notes: string | null;
+  readonly token: string | null;
+  readonly due: string | null;
+}
+
+/** A job that a worker holds. */
+export interface HeldJob {
+  readonly id: string;
+  readonly fence: number;
+}
+
+/** A child's outcome for a parent in this queue. */
+export interface ChildReport {
+  readonly parent: string;
+  readonly child: string;
+  /** 0 fail the parent, 1 ignore, 2 remove. */
+  readonly policy: number;
+  /** "c" completed, "f" failed, "r" removed. */
+  readonly outcome: string;
+  readonly text: string;
+}
+
+/** One queue in Redis. */
+export class QueueStore extends QueueSite {
+  #registered = false;
+
+  /** Adds jobs; the answer says which were not, by their index. */
+  async add(call: AddCall): Promise<ReadonlyMap<number, NotAdded>> {
+    if (!this.#registered) {
+      // Not awaited: a second batch must not overtake this one.
+      this.register().catch((error) => {
+        this.redis.logger.warn({ err: error, queue: this.name }, "cannot register the queue");
+      });
+    }
+    const reply = await this.#add(call);
+    const other = new Map<number, NotAdded>();
+    if (typeof reply === "number") return other;
+    const list = reply as readonly (string | number)[];
+    for (let i = 0; i < list.length; i += 3) {
+      const [index, id, why] = list.slice(i, i + 3) as [number, string, NotAdded["why"]];
+      other.set(Number(index), { id, why });
+    }
+    return other;
+  }
+
+  async #add(call: AddCall): Promise<Reply> {
+    const { jobs, whole = false, producer, number, repeated = false } = call;
+    const args: (string | number)[] = [producer, number, repeated ? "1" : "", whole ? "1" : ""];
+    for (const job of jobs) args.push(job.id, job.where, job.record);
+    try {
+      return await this.run(addScript, this.keys.adding, args);
+    } catch (error) {
+      if (!(error instanceof ConnectionLostError)) throw error;
+      args[2] = "1"; // it may have been applied: the script knows
+      return await this.run(addAgainScript, this.keys.adding, args);
+    }
+  }
+
+  async next(exchange: Exchange): Promise<Taken> {
+    const { worker, leaseMs, want, idleMs = 0, done, undone } = exchange;
+    const args: (string | number)[] = [worker, leaseMs, want, done.length, undone.length, idleMs];
+    for (const ended of done) args.push(ended.id, `${ended.fence}@`, ended.how, ended.json);
+    for (const ended of undone) args.push(ended.id, `${ended.fence}@`, ended.how, ended.json);
+    const reply = (await this.run(nextScript, this.keys.hot, args)) as readonly Reply[];
+    return {
+      refused: reply[0] as readonly string[],
+      dueMs: Number(reply[1]),
+      laterMs: Number(reply[2]),
+      firstFence: Number(reply[3]),
+      jobs: reply[4] as readonly string[],
+    };
+  }
+
+  /** Does what is due, at most `limit` of each kind. */
+  move(limit: number): Promise<Moved> {
+    return this.run(moveScript, this.keys.all, [limit]);
+  }
+
+  /** Extends leases and says that the worker lives. */
+  renew(sign: SignOfLife): Promise<Renewed> {
+    const { active, lease, workers, meta, events, jobs } = this.keys;
+    const args: (string | number)[] = [sign.worker, sign.leaseMs, sign.description];
+    for (const { id, fence } of sign.held) args.push(id, `${fence}@`);
+    return this.run(renewScript, [active, lease, workers, meta, events, jobs], args);
+  }
+
+  /** Forgets a worker that leaves. */
+  async removeWorker(worker: string): Promise<void> {
+    await this.send("HDEL", this.keys.workers, worker);
+  }
+
+  /** Writes progress or a line of the log; false if the job is not held with this fence. */
+  async note(
+    job: HeldJob,
+    entry: { readonly kind: "progress" | "log"; readonly value: string; readonly lines: number },
+  ): Promise<boolean> {
+    const { meta, active, notes, events, jobs } = this.keys;
+    const args = [job.id, `${job.fence}@`, entry.kind, entry.value, entry.lines];
+    return (await this.run(noteScript, [meta, active, notes, events, jobs], args)) === 1;
+  }
+
+  /** Gives a running job other data; false if it is not held with this fence. */
+  async updateHeld(job: HeldJob, json: string): Promise<boolean> {
+    const args = [job.id, "update", '{"j":1}', json, `${job.fence}@`];
+    return (await this.run(changeScript, this.keys.hot, args)) === "done";
+  }
+
+  /** Whether the job is held with this fence. */
+  async holds(job: HeldJob): Promise<boolean> {
+    const token = await this.send<string | null>("HGET", this.keys.active, job.id);
+    return token?.startsWith(`${job.fence}@`) === true;
+  }
+
+  /** Adds children to a running job; their places start with the returned one, -1 if it was lost. */
+  async addChildren(parent: HeldJob, children: readonly Omit<NewJob, "id">[]): Promise<number> {
+    const args = [parent.id, `${parent.fence}@`, JSON.stringify(this.name)];
+    for (const child of children) args.push(child.where, child.record);
+    return (await this.run(childrenScript, this.keys.hot, args)) - 1;
+  }
+
+  /** Records the outcome of a child that ended in another queue. */
+  async recordChild(report: ChildReport): Promise<void> {
+    const { parent, child, policy, outcome, text } = report;
+    await this.run(childScript, this.keys.hot, [parent, child, policy, outcome, text]);
+  }
+
+  /** The recorded outcomes of children, in their order. */
+  async childOutcomes(ids: readonly string[]): Promise<readonly (string | null)[]> {
+    if (ids.length === 0) return [];
+    return this.send("HMGET", this.keys.children, ...ids.map((id) => `c${id}`));
+  }
+
+  /** Some messages for other queues: number, JSON. */
+  async outbox(): Promise<readonly (readonly [string, string])[]> {
+    const args = ["0", "COUNT", "100"];
+    const [, flat] = await this.send<[string, string[]]>("HSCAN", this.keys.outbox, ...args);
+    return flat.flatMap((field, i) => (i % 2 === 0 ? [[field, flat[i + 1] ?? ""] as const] : []));
+  }
+
+  /** Forgets messages that were delivered. */
+  async delivered(numbers: readonly string[]): Promise<void> {
+    if (numbers.length > 0) await this.send("HDEL", this.keys.outbox, ...numbers);
+  }
+
+  /** Everything about one job; `awaited` has its end published. */
+  async inspect(id: string, awaited: boolean = false): Promise<RawJob | undefined> {
+    const reply = await this.run(inspectScript, this.keys.hot, [id, awaited ? "1" : ""]);
+    if (reply === null) return undefined;
+    const [state, record, notes, token, due] = reply as readonly (string | null)[];
+    return rawJob(id, String(state), [record, notes, token, due]);
+  }
+
+  /** Lets an idle worker look for work. */
+  async wake(): Promise<void> {
+    await this.send("ZADD", this.keys.wake, "0", "0");
+  }
+
+  /** Makes the queue's name known to tools that list queues. */
+  async register(): Promise<void> {
+    this.#registered = true;
+    try {
+      await registerQueue(this.redis, this.prefix, this.name);
+    } catch (error) {
+      this.#registered = false;
+      throw error;
+    }
+  }
+}
+
+/** Blocks until one of the queues may have work: [wake key, member, score], or null. */
+export function waitForWork(
+  connection: BlockingConnection,
+  stores: readonly QueueStore[],
+  wait: { readonly blockMs: number; readonly signal: AbortSignal },
+): Promise<readonly string[] | null> {
+  const keys = stores.map((store) => store.keys.wake);
+  return connection.send(["BZPOPMIN", ...keys, String(wait.blockMs / 1_000)], wait);
+}
+
+/** What a worker says with each heartbeat. */
+export interface SignOfLife {
+  readonly worker: string;
+  readonly leaseMs: number;
+  /** JSON for lists of workers. */
+  readonly description: string;
+  readonly held: Iterable<HeldJob>;
+}
+
+/** Makes a RawJob of what inspect.lua and search.lua return. */
+export function rawJob(
+  id: string,
+  state: string,
+  fields: readonly (string | null | undefined)[],
+): RawJob {
+  const [record, notes = null, token = null, due = null] = fields;
+  return { id, state, record: record ?? "", notes, token, due };
+}

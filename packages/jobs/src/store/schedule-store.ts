@@ -1,0 +1,80 @@
+/** The recurring jobs of a queue in Redis. */
+import { pairsOf, scheduleScript } from "../scripts.ts";
+import type { QueueSite } from "./site.ts";
+
+/** One run of a schedule. */
+export interface Firing {
+  readonly id: string;
+  /** The due time that the caller saw. */
+  readonly due: number;
+  /** The next one; -1 for never again. */
+  readonly next: number;
+  readonly job: string;
+  readonly where: string;
+  readonly record: string;
+  readonly noOverlap: boolean;
+}
+
+/** Reads and writes schedules. */
+export class ScheduleStore {
+  readonly #site: QueueSite;
+
+  constructor(site: QueueSite) {
+    this.#site = site;
+  }
+
+  get queue(): string {
+    return this.#site.name;
+  }
+
+  now(): Promise<number> {
+    return this.#site.now();
+  }
+
+  async set(id: string, json: string, due: number): Promise<void> {
+    await this.#run(id, "set", json, due);
+  }
+
+  async remove(id: string): Promise<boolean> {
+    return (await this.#run(id, "remove")) === 1;
+  }
+
+  /** Takes a schedule that cannot be read out of the plan. */
+  async stop(id: string, due: number): Promise<void> {
+    await this.#run(id, "stop", due);
+  }
+
+  async fire(firing: Firing): Promise<void> {
+    const { id, due, next, job, where, record, noOverlap } = firing;
+    await this.#run(id, "fire", due, next, job, where, record, noOverlap ? "1" : "");
+  }
+
+  /** All descriptions ("s" id), newest jobs ("l" id) and numbers of runs ("n" id). */
+  async all(): Promise<Map<string, string>> {
+    return pairsOf(await this.#site.send("HGETALL", this.#site.keys.schedules));
+  }
+
+  /** The description and the number of runs. */
+  async get(id: string): Promise<{ json: string | null; runs: number }> {
+    const { schedules } = this.#site.keys;
+    const fields = [`s${id}`, `n${id}`];
+    const [json = null, runs] = await this.#site.send<(string | null)[]>(
+      "HMGET",
+      schedules,
+      ...fields,
+    );
+    return { json, runs: Number(runs ?? 0) };
+  }
+
+  /** id -> due ms, the next ones first. */
+  async due(limit?: number): Promise<Map<string, number>> {
+    const last = limit === undefined ? "-1" : String(limit - 1);
+    const args = ["0", last, "WITHSCORES"];
+    const flat = await this.#site.send<readonly string[]>("ZRANGE", this.#site.keys.plan, ...args);
+    return new Map([...pairsOf(flat)].map(([id, due]) => [id, Number(due)]));
+  }
+
+  #run(id: string, verb: string, ...args: readonly (string | number)[]): Promise<number> {
+    return this.#site.run(scheduleScript, this.#site.keys.all, [id, verb, ...args]);
+  }
+}

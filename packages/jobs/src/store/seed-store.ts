@@ -1,0 +1,120 @@
+/**
+ * The lists of "Redis in Action", chapter 6, in Redis, and what we keep beside them:
+ *
+ *   queue:<name>            list, RPUSH / BLPOP     [name, args]  or  [id, queue, name, args]
+ *   delayed:                zset, score = due time in seconds; members are the four-element items
+ *   {queue:<name>}:taken    hash token -> item that a SeedWorker has
+ *   {queue:<name>}:leases   zset token -> ms when the lease runs out
+ *   {queue:<name>}:bad      list of items that could not be read or whose callback failed
+ */
+import type { Redis } from "@ropeway/core";
+import { type BlockingConnection, hashTag } from "@ropeway/core/internal";
+import { seedMoveScript, seedTakeScript } from "../scripts.ts";
+
+const DELAYED = "delayed:";
+
+/** The key of a list. */
+export function seedListKey(queue: string): string {
+  return `queue:${queue}`;
+}
+
+/** An item that was taken. */
+export interface TakenItem {
+  readonly token: string;
+  readonly item: string;
+}
+
+/** How items are taken. */
+export interface TakeCall {
+  readonly list: string;
+  readonly want: number;
+  readonly leaseMs: number;
+  /** What the tokens begin with; unique to this call. */
+  readonly tokens: string;
+  /** Tokens of items that are finished. */
+  readonly done: readonly string[];
+}
+
+/** The commands of the documented Python wire. */
+export class SeedStore {
+  readonly #redis: Redis;
+
+  constructor(redis: Redis) {
+    this.#redis = redis;
+  }
+
+  async push(queue: string, item: string): Promise<void> {
+    const key = seedListKey(queue);
+    await this.#redis.send(["RPUSH", key, item], { key });
+  }
+
+  /** `due` in seconds, as the wire has it. */
+  async pushDelayed(item: string, due: number): Promise<void> {
+    await this.#redis.send(["ZADD", DELAYED, String(due), item], { key: DELAYED });
+  }
+
+  length(queue: string): Promise<number> {
+    const key = seedListKey(queue);
+    return this.#redis.send<number>(["LLEN", key], { key, repeatable: true });
+  }
+
+  /** The next delayed items with their due times in seconds. */
+  async delayed(limit: number): Promise<(readonly [string, number])[]> {
+    const command = ["ZRANGE", DELAYED, "0", String(limit - 1), "WITHSCORES"];
+    const options = { key: DELAYED, repeatable: true };
+    const flat = await this.#redis.send<readonly string[]>(command, options);
+    return flat.flatMap((item, i) => (i % 2 === 0 ? [[item, Number(flat[i + 1])] as const] : []));
+  }
+
+  /** Moves a due item to its list, or to `delayed:bad`; false if another process did. */
+  async moveDelayed(item: string, queue: string | undefined): Promise<boolean> {
+    const target = queue === undefined ? `${DELAYED}bad` : seedListKey(queue);
+    return (await this.#redis.run(seedMoveScript, [DELAYED, target], [item])) === 1;
+  }
+
+  async take(call: TakeCall): Promise<TakenItem[]> {
+    const { taken, leases } = besideKeys(call.list);
+    const args = [call.want, call.leaseMs, call.tokens, ...call.done];
+    const flat = await this.#redis.run(seedTakeScript, [call.list, taken, leases], args);
+    return flat.flatMap((token, i) => (i % 2 === 0 ? [{ token, item: flat[i + 1] ?? "" }] : []));
+  }
+
+  async renew(list: string, token: string, leaseMs: number): Promise<void> {
+    const { leases } = besideKeys(list);
+    const ends = (await this.now(leases)) + leaseMs;
+    await this.#redis.send(["ZADD", leases, "XX", String(ends), token], { key: leases });
+  }
+
+  async setAside(list: string, item: string): Promise<void> {
+    const { bad } = besideKeys(list);
+    await this.#redis.send(["RPUSH", bad, item], { key: bad });
+  }
+
+  connect(list: string): Promise<BlockingConnection> {
+    return this.#redis.blocking("jobs-seed", list);
+  }
+
+  /** Blocks until the list has an item; takes nothing: it moves the first one to where it is. */
+  async watch(connection: BlockingConnection, list: string, blockMs: number): Promise<boolean> {
+    const command = ["BLMOVE", list, list, "LEFT", "LEFT", String(blockMs / 1_000)];
+    return (await connection.send(command, { blockMs })) !== null;
+  }
+
+  /** The server's time in ms. */
+  async now(key: string = DELAYED): Promise<number> {
+    const options = { key, repeatable: true };
+    const [seconds, micros] = await this.#redis.send<readonly string[]>(["TIME"], options);
+    return Number(seconds) * 1_000 + Number(micros) / 1_000;
+  }
+}
+
+/** The keys beside a list, on the same slot. */
+function besideKeys(list: string): { taken: string; leases: string; bad: string } {
+  const tag = hashTag(list) ?? list;
+  const name = hashTag(list) === undefined ? "" : `:${list}`;
+  return {
+    taken: `{${tag}}${name}:taken`,
+    leases: `{${tag}}${name}:leases`,
+    bad: `{${tag}}${name}:bad`,
+  };
+}

@@ -1,0 +1,272 @@
+/**
+ * One try of one job: from the moment it was taken until its outcome is on its way.
+ *
+ *   taken -> running -> settled (once)     by the handler, its timeout, a cancel it obeyed, a lost lease
+ *
+ * An attempt that was settled by anything but its handler frees its slot at once: a handler that never
+ * returns cannot hold a worker. Its signal tells the handler.
+ */
+import { InvalidArgumentError, LeaseLostError } from "@ropeway/core";
+import { between } from "@ropeway/core/internal";
+import { JobTimeoutError } from "../errors.ts";
+import {
+  type ChildOutcome,
+  childIds,
+  type FlowJob,
+  FlowPlanner,
+  readOutcome,
+} from "../flow/flow.ts";
+import { LONGEST_MS } from "../options.ts";
+import { decodeData, encodeData, type JobRecord } from "../record.ts";
+import type { QueueStore } from "../store/queue-store.ts";
+
+/** What a handler gets: the job, and what it can do with it while it runs. */
+export interface JobContext<Data = unknown, Name extends string = string> {
+  readonly id: string;
+  readonly name: Name;
+  readonly queue: string;
+  readonly data: Data;
+  /** The number of this attempt; the first is 1. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** How often the job lost its worker before. */
+  readonly stalls: number;
+  /** When the job was added; ms of the Redis clock. */
+  readonly addedAt: number;
+  readonly group: string | undefined;
+  /** Grows with every taking of any job of the queue. A store can refuse writes with smaller ones. */
+  readonly fence: number;
+  /** Aborted when the job is cancelled, times out, or no longer belongs to this worker. */
+  readonly signal: AbortSignal;
+  /** Stores any JSON value that says how far the job is. */
+  progress(value: unknown): Promise<void>;
+  /** Adds a line to the job's log. */
+  log(line: string): Promise<void>;
+  /** Starts `timeoutMs` anew. Throws LeaseLostError if the job was lost. */
+  touch(): Promise<void>;
+  /** Replaces the job's data, for this attempt and all further ones. */
+  update(data: Data): Promise<void>;
+  /** Ends this attempt and runs the job again after `ms`. It does not count as an attempt. */
+  delay(ms: number): never;
+  /** The outcomes of the jobs this one waits for. */
+  children(): Promise<ChildOutcome[]>;
+  /** Adds jobs that this one waits for, once it calls waitForChildren(). Returns their ids. */
+  addChildren(children: readonly FlowJob[]): Promise<string[]>;
+  /**
+   * Ends this attempt and runs the job again when all its children have ended. It does not count as an
+   * attempt.
+   */
+  waitForChildren(): never;
+  /** In a batch: this job failed, the others did not. */
+  fail(error: unknown): void;
+}
+
+/** Thrown by delay() and waitForChildren(): the job is put back and is neither done nor failed. */
+export class PutBack {
+  /** The verdict for next.lua. */
+  readonly verdict: string;
+
+  constructor(verdict: string) {
+    this.verdict = verdict;
+  }
+}
+
+/** How an attempt ended. */
+export type Settlement =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly error: unknown };
+
+/** What all attempts of a worker share. */
+export interface AttemptHome {
+  readonly store: QueueStore;
+  readonly logLines: number;
+}
+
+/** One try. */
+export class Attempt implements JobContext {
+  readonly id: string;
+  readonly fence: number;
+  readonly record: JobRecord;
+  /** Local time until which the lease is certainly ours. */
+  safeUntil: number;
+  startedAt = 0;
+  /** How long the handler took. */
+  tookMs = 0;
+  /** It has written notes, which have to be cleaned up. */
+  noted = false;
+  cancelled = false;
+  readonly #home: AttemptHome;
+  #data: { readonly value: unknown } | undefined;
+  #children: number;
+  #controller: AbortController | undefined;
+  #abortReason: unknown;
+  #timer: NodeJS.Timeout | undefined;
+  #settle: ((settlement: Settlement) => void) | undefined;
+  #failure: { readonly error: unknown } | undefined;
+
+  constructor(home: AttemptHome, record: JobRecord, lease: Lease) {
+    this.#home = home;
+    this.record = record;
+    this.id = lease.id;
+    this.fence = lease.fence;
+    this.safeUntil = lease.safeUntil;
+    this.#children = record.options.n ?? 0;
+  }
+
+  get name(): string {
+    return this.record.name;
+  }
+
+  get queue(): string {
+    return this.#home.store.name;
+  }
+
+  get data(): unknown {
+    this.#data ??= { value: decodeData(this.record.json) };
+    return this.#data.value;
+  }
+
+  /** What the schema made of it, or update(). */
+  set data(value: unknown) {
+    this.#data = { value };
+  }
+
+  get attempt(): number {
+    return this.record.attempts + 1;
+  }
+
+  get maxAttempts(): number {
+    return this.record.options.a ?? 1;
+  }
+
+  get stalls(): number {
+    return this.record.stalls;
+  }
+
+  get addedAt(): number {
+    return this.record.addedAt;
+  }
+
+  get group(): string | undefined {
+    return this.record.options.g;
+  }
+
+  /** Made when first asked for: most handlers never do. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#abortReason !== undefined) this.#controller.abort(this.#abortReason);
+    }
+    return this.#controller.signal;
+  }
+
+  async progress(value: unknown): Promise<void> {
+    await this.#note("progress", encodeData(value ?? null, this.name));
+  }
+
+  async log(line: string): Promise<void> {
+    await this.#note("log", String(line));
+  }
+
+  async touch(): Promise<void> {
+    if (this.#abortReason !== undefined) throw this.#abortReason;
+    this.#arm();
+    if (!(await this.#home.store.holds(this))) throw this.#lost();
+  }
+
+  async update(data: unknown): Promise<void> {
+    const json = encodeData(data, this.name);
+    if (!(await this.#home.store.updateHeld(this, json))) throw this.#lost();
+    this.data = data;
+  }
+
+  delay(ms: number): never {
+    if (!DELAY.accepts(ms)) throw new InvalidArgumentError("ms", ms, DELAY.allowed);
+    throw new PutBack(`delay ${Math.ceil(ms)}`);
+  }
+
+  async children(): Promise<ChildOutcome[]> {
+    const ids = childIds(this.id, this.#children);
+    const texts = await this.#home.store.childOutcomes(ids);
+    return ids.map((id, i) => readOutcome(id, texts[i] ?? null));
+  }
+
+  async addChildren(children: readonly FlowJob[]): Promise<string[]> {
+    const { store } = this.#home;
+    const traceparent = this.record.options.x;
+    const planner = new FlowPlanner({ queue: store.name, defaults: undefined, traceparent });
+    const first = await store.addChildren(this, planner.planChildren(children, this.id));
+    if (first < 0) throw this.#lost();
+    this.#children = first + children.length;
+    return childIds(this.id, this.#children).slice(first);
+  }
+
+  waitForChildren(): never {
+    throw new PutBack("children");
+  }
+
+  fail(error: unknown): void {
+    this.#failure ??= { error };
+  }
+
+  /** Whether next.lua has to look at the record when it ends. */
+  get special(): boolean {
+    const { options, attempts, stalls } = this.record;
+    if (this.noted || this.cancelled || attempts > 0 || stalls > 0) return true;
+    const { g, f, n, d, k } = options;
+    return this.#children > 0 || (g ?? f ?? n ?? d ?? k) !== undefined;
+  }
+
+  /** Begins; `settle` is called exactly once. */
+  begin(settle: (settlement: Settlement) => void): void {
+    this.startedAt = performance.now();
+    this.#settle = settle;
+    if (this.record.options.t !== undefined) this.#arm();
+  }
+
+  /** Ends it, unless it has ended. */
+  settle(settlement: Settlement): void {
+    const settle = this.#settle;
+    if (settle === undefined) return;
+    this.#settle = undefined;
+    this.tookMs = performance.now() - this.startedAt;
+    clearTimeout(this.#timer);
+    settle(this.#failure === undefined ? settlement : { ok: false, ...this.#failure });
+  }
+
+  /** Tells the handler to stop. */
+  abort(reason: unknown): void {
+    this.#abortReason ??= reason;
+    this.#controller?.abort(reason);
+  }
+
+  #arm(): void {
+    const timeoutMs = this.record.options.t;
+    if (timeoutMs === undefined || this.#settle === undefined) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      const error = new JobTimeoutError(this.id, timeoutMs);
+      this.abort(error);
+      this.settle({ ok: false, error });
+    }, timeoutMs);
+  }
+
+  async #note(kind: "progress" | "log", value: string): Promise<void> {
+    this.noted = true;
+    const { store, logLines: lines } = this.#home;
+    if (!(await store.note(this, { kind, value, lines }))) throw this.#lost();
+  }
+
+  #lost(): LeaseLostError {
+    return new LeaseLostError(`job ${this.id}`, this.fence);
+  }
+}
+
+const DELAY = between(0, LONGEST_MS);
+
+/** What taking a job gave. */
+export interface Lease {
+  readonly id: string;
+  readonly fence: number;
+  readonly safeUntil: number;
+}

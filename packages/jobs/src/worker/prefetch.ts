@@ -1,0 +1,45 @@
+/**
+ * How many jobs to fetch ahead. A slot that ends its job should find the next one here instead of waiting
+ * for a round trip. During one trip, `concurrency` slots end (trip / handler time) jobs each. Handlers that
+ * take long need nothing ahead, and then nothing is held back from other workers. Large jobs are not
+ * fetched ahead in large numbers: the jobs in memory are bounded in bytes.
+ */
+const WEIGHT = 0.1; // of the newest sample in a moving average
+const MOST_BYTES = 4 << 20;
+
+/** Learns the length of a round trip, of a handler, and of a job. */
+export class Prefetch {
+  readonly #concurrency: number;
+  readonly #most: number;
+  #tripMs = 0;
+  #handlerMs = Number.NaN;
+  #jobBytes = 0;
+
+  constructor(concurrency: number, most: number) {
+    this.#concurrency = concurrency;
+    this.#most = Math.min(most, Math.max(50, concurrency * 2));
+  }
+
+  trip(ms: number): void {
+    this.#tripMs = this.#tripMs === 0 ? ms : this.#tripMs + (ms - this.#tripMs) * WEIGHT;
+  }
+
+  handled(ms: number): void {
+    this.#handlerMs = Number.isNaN(this.#handlerMs)
+      ? ms
+      : this.#handlerMs + (ms - this.#handlerMs) * WEIGHT;
+  }
+
+  /** A larger average counts at once, a smaller one slowly. */
+  received(bytes: number, jobs: number): void {
+    const size = bytes / jobs;
+    this.#jobBytes = Math.max(size, this.#jobBytes + (size - this.#jobBytes) * WEIGHT);
+  }
+
+  /** Nothing before the first job has ended: its length is unknown. */
+  get ahead(): number {
+    if (Number.isNaN(this.#handlerMs)) return 0;
+    const ended = (this.#concurrency * this.#tripMs) / Math.max(this.#handlerMs, 0.001);
+    return Math.min(this.#most, Math.round(ended), Math.floor(MOST_BYTES / (this.#jobBytes + 1)));
+  }
+}

@@ -1,0 +1,346 @@
+/**
+ * Keeps a worker's slots busy. All of it is one function, pump(), called whenever something changed:
+ *
+ *     +--> start what was fetched, as long as slots are free
+ *     |    exchange with Redis: report what has ended, take what there is room for
+ *     |    nothing to be had and room left: watch, that is, block on the queues' wake keys
+ *     |
+ *     +--- a job ended · a reply came · a wake-up · jobs were moved · a limit allows more
+ *
+ * A call is made as soon as there is a reason; what ends while the allowed calls are under way goes with
+ * the next one. So a lone job costs no waiting, and under load the batches grow by themselves.
+ *
+ * With several queues, slots are filled in rounds: each round asks the queues one after the other, from
+ * the first one on, so that a lower queue is never asked without asking those above it.
+ *
+ * A job that may have taken its workers down before (a suspect) runs alone: everything else is handed
+ * back first, so that it cannot take innocent neighbours with it.
+ */
+import type { LeaseLostError } from "@ropeway/core";
+import { Backoff, sleep } from "@ropeway/core/internal";
+import { failureOf, MalformedJobError } from "../errors.ts";
+import { tookJobs } from "../metrics.ts";
+import type { WorkerOptions } from "../options.ts";
+import type { Attempt } from "./attempt.ts";
+import type { HandlerCaller } from "./handler.ts";
+import { Prefetch } from "./prefetch.ts";
+import { type Fetched, type ProcessorEvents, Runner } from "./runner.ts";
+import type { Source } from "./source.ts";
+
+/** What a processor runs. */
+export interface ProcessorPlan {
+  readonly sources: readonly Source[];
+  readonly options: Required<WorkerOptions>;
+  readonly caller: HandlerCaller;
+  readonly events: ProcessorEvents;
+  /** A queue's reply said that something is due in so many ms. */
+  hint(source: Source, dueMs: number): void;
+  /** Jobs were handed over: their short leases are to be made ours before they start. */
+  claim(source: Source, attempts: readonly Attempt[]): void;
+}
+
+const MOST_TAKEN = 500;
+/** A job fetched ahead that did not start within this time goes back: others may be free. */
+const STALE_MS = 500;
+
+interface Waiting extends Fetched {
+  readonly at: number;
+}
+
+/** The loop above. */
+export class Processor {
+  readonly #plan: ProcessorPlan;
+  readonly #prefetch: Prefetch;
+  readonly #capacity: number;
+  readonly #backoff = new Backoff({ baseMs: 50, maxMs: 2_000 });
+  readonly #buffer: Waiting[] = [];
+  readonly #runner: Runner;
+  readonly #settled = new Set<() => void>();
+  readonly #over = new AbortController();
+  #asked = 0;
+  #scheduled = false;
+  #callLeaves = false;
+  #taking = false;
+  /** What is fetched ahead goes back as soon as no call is under way that could bring later jobs. */
+  #recalling = false;
+  /** Handlers got slow: nothing is fetched ahead until one has ended. */
+  #slow = false;
+  #inRound = false;
+  #alone: Attempt | undefined;
+  #stale: NodeJS.Timeout | undefined;
+
+  constructor(plan: ProcessorPlan) {
+    const { concurrency, batch, prefetch } = plan.options;
+    this.#plan = plan;
+    this.#capacity = concurrency * Math.max(1, batch);
+    // With several queues nothing is fetched ahead: a job of a queue above may come at any time.
+    this.#prefetch = new Prefetch(this.#capacity, plan.sources.length > 1 ? 0 : prefetch);
+    this.#runner = new Runner(plan, (attempt) => this.#ended(attempt));
+  }
+
+  get running(): number {
+    return this.#runner.running.size;
+  }
+
+  /** How many more jobs could be taken without fetching ahead. */
+  get room(): number {
+    if (!this.#taking || this.#recalling || this.#exclusive) return 0;
+    return this.#capacity - this.#runner.running.size - this.#buffer.length - this.#asked;
+  }
+
+  start(): void {
+    this.#taking = true;
+    for (const source of this.#plan.sources) source.dry = false;
+    this.pump();
+  }
+
+  /** Something changed; what follows in this tick is looked at together. */
+  pump(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    // After a call the loop has to turn once for it to leave: Redis is to work on it while we go on.
+    if (this.#callLeaves) setImmediate(this.#look);
+    else process.nextTick(this.#look);
+  }
+
+  readonly #look = (): void => {
+    this.#scheduled = false;
+    this.#callLeaves = false;
+    if (this.#over.signal.aborted) return;
+    if (this.#recalling && this.#calls === 0) this.#handBack();
+    this.#startFetched();
+    if (this.#plan.sources.length > 1) this.#exchangeInOrder();
+    else this.#exchange(this.#plan.sources[0] as Source);
+    this.#watchStale();
+    for (const look of this.#settled) look();
+  };
+
+  /** A job came without being asked for: it starts at once. */
+  handedOver(source: Source, job: string): void {
+    const opened = source.adopt(job);
+    this.#plan.claim(source, opened.attempts);
+    this.#receive(source, opened);
+    this.#startFetched();
+    this.pump();
+  }
+
+  /** Takes nothing more and hands back what has not started. */
+  stop(): void {
+    this.#taking = false;
+    this.#handBack();
+    for (const source of this.#plan.sources) void this.#call(source, 0); // it is not idle any more
+  }
+
+  /** Resolves when nothing runs and everything was reported; or, with false, when `signal` aborts. */
+  quiet(signal: AbortSignal): Promise<boolean> {
+    return new Promise((resolve) => {
+      const finish = (quiet: boolean) => {
+        this.#settled.delete(look);
+        signal.removeEventListener("abort", giveUp);
+        resolve(quiet);
+      };
+      const giveUp = () => finish(false);
+      const look = () => {
+        if (this.#calls === 0 && this.#unreported === 0 && this.#runner.running.size === 0)
+          finish(true);
+      };
+      this.#settled.add(look);
+      signal.addEventListener("abort", giveUp, { once: true });
+      if (signal.aborted) giveUp();
+      else this.pump();
+    });
+  }
+
+  /** The end: handlers that still run are told to stop, and nothing is sent any more. */
+  end(reason: unknown): void {
+    this.#over.abort();
+    clearTimeout(this.#stale);
+    for (const attempt of this.#runner.running) attempt.abort(reason);
+  }
+
+  /** The lease is gone: the outcome of the handler will be refused. */
+  lose(source: Source, attempt: Attempt, error: LeaseLostError): void {
+    source.held.delete(attempt.id);
+    const fetched = this.#buffer.findIndex((item) => item.attempt === attempt);
+    if (fetched >= 0) this.#buffer.splice(fetched, 1);
+    attempt.abort(error);
+    attempt.settle({ ok: false, error });
+    if (fetched >= 0) this.#plan.events.onLost(attempt.id);
+    this.pump();
+  }
+
+  get #calls(): number {
+    return this.#plan.sources.reduce((sum, source) => sum + source.calls, 0);
+  }
+
+  get #unreported(): number {
+    return this.#plan.sources.reduce((sum, source) => sum + source.ended, 0);
+  }
+
+  /** A suspect runs, or is the next to run. */
+  get #exclusive(): boolean {
+    if (this.#alone !== undefined) return true;
+    const [next] = this.#buffer;
+    return next !== undefined && this.#isSuspect(next.attempt);
+  }
+
+  /** This is the last try before the job counts as one that takes its workers down. */
+  #isSuspect({ record }: Attempt): boolean {
+    const { maxStalls } = this.#plan.options;
+    return maxStalls > 0 && record.stalls >= maxStalls;
+  }
+
+  #startFetched(): void {
+    if (this.#alone !== undefined) {
+      this.#handBack();
+      return;
+    }
+    const { caller, options } = this.#plan;
+    for (let next = this.#buffer[0]; next !== undefined; next = this.#buffer[0]) {
+      if (this.#isSuspect(next.attempt)) {
+        this.#startAlone(next);
+        return;
+      }
+      if (caller.batch === undefined) {
+        if (this.#runner.running.size >= this.#capacity) return;
+        this.#buffer.shift();
+        this.#runner.start(next);
+      } else {
+        if (this.#runner.batches >= options.concurrency) return;
+        const end = this.#buffer.findIndex(({ attempt }) => this.#isSuspect(attempt));
+        const most = end < 0 ? options.batch : Math.min(end, options.batch);
+        this.#runner.startBatch(this.#buffer.splice(0, most));
+      }
+    }
+  }
+
+  /** Starts a suspect when nothing else is held by this worker. */
+  #startAlone(next: Waiting): void {
+    for (const { source, attempt } of this.#buffer.splice(1)) source.undone(attempt, "back");
+    if (this.#runner.running.size > 0 || this.#calls > 0 || this.#unreported > 0) return;
+    this.#buffer.shift();
+    this.#alone = next.attempt;
+    if (this.#plan.caller.batch === undefined) this.#runner.start(next);
+    else this.#runner.startBatch([next]);
+  }
+
+  #ended(attempt: Attempt): void {
+    if (this.#alone === attempt) this.#alone = undefined;
+    this.#slow = false;
+    if (attempt.startedAt > 0) this.#prefetch.handled(attempt.tookMs);
+    this.pump();
+  }
+
+  /** The exchange of a worker with one queue. */
+  #exchange(source: Source): void {
+    const ahead = this.#slow ? 0 : this.#prefetch.ahead;
+    const free = this.room;
+    const room = this.#accepting ? Math.max(0, free + ahead) : 0;
+    const wants = !source.dry && room > 0;
+    if (source.calls < 2 && (wants || source.ended > 0)) {
+      // Half of it at a time: while one half is worked on, the other is fetched. Not for batches,
+      // which should be as full as they can be.
+      const halves = this.#plan.caller.batch === undefined ? 2 : 1;
+      const share = Math.max(1, Math.ceil((this.#capacity + ahead) / halves));
+      void this.#call(source, Math.min(room, share, MOST_TAKEN));
+    }
+    if (source.dry && source.calls === 0 && free > 0) this.#plan.events.onIdle();
+  }
+
+  get #accepting(): boolean {
+    return this.#taking && !this.#recalling && !this.#exclusive;
+  }
+
+  /** The exchange of a worker with several queues. */
+  #exchangeInOrder(): void {
+    const { sources, events } = this.#plan;
+    if (this.#inRound) return;
+    if (this.room > 0 && sources.some((source) => !source.dry)) {
+      void this.#askInOrder();
+      return;
+    }
+    for (const source of sources) {
+      if (source.ended > 0 && source.calls === 0) void this.#call(source, 0);
+    }
+    if (this.room > 0 && this.#calls === 0) events.onIdle();
+  }
+
+  async #askInOrder(): Promise<void> {
+    this.#inRound = true;
+    for (const source of this.#plan.sources) {
+      const want = Math.min(Math.max(0, this.room), MOST_TAKEN);
+      if (want > 0 || source.ended > 0) await this.#call(source, want);
+    }
+    this.#inRound = false;
+    this.pump();
+  }
+
+  async #call(source: Source, want: number): Promise<void> {
+    source.calls += 1;
+    this.#asked += want;
+    this.#callLeaves = true;
+    const sentAt = performance.now();
+    try {
+      const { taken, lost } = await source.exchange(want);
+      this.#backoff.reset();
+      this.#prefetch.trip(performance.now() - sentAt);
+      this.#receive(source, source.open(taken, sentAt));
+      const count = taken.jobs.length / 2;
+      if (count > 0) this.#measure(source, taken.jobs);
+      if (want > 0) source.dry = count < want;
+      if (want > 0 && taken.laterMs >= 0) source.restFor(taken.laterMs, () => this.pump());
+      for (const id of lost) this.#plan.events.onLost(id);
+      this.#plan.hint(source, taken.dueMs);
+    } catch (error) {
+      if (this.#over.signal.aborted) return;
+      this.#plan.events.onError(error);
+      await sleep(this.#backoff.next(), this.#over.signal).catch(() => {}); // over: no more calls
+    } finally {
+      source.calls -= 1;
+      this.#asked -= want;
+      this.pump();
+    }
+  }
+
+  #measure(source: Source, jobs: readonly string[]): void {
+    tookJobs(source.store.name, jobs.length / 2);
+    let bytes = 0;
+    for (let i = 1; i < jobs.length; i += 2) bytes += (jobs[i] as string).length;
+    this.#prefetch.received(bytes, jobs.length / 2);
+  }
+
+  #receive(source: Source, opened: ReturnType<Source["open"]>): void {
+    const at = performance.now();
+    for (const attempt of opened.attempts) this.#buffer.push({ source, attempt, at });
+    for (const item of opened.unreadable) {
+      const error = new MalformedJobError(item.id, "its record has another form");
+      this.#plan.events.onError(error);
+      source.undone(item, "dead", { json: JSON.stringify(failureOf(error)) });
+    }
+    if (!this.#taking) this.#handBack();
+  }
+
+  #handBack(): void {
+    this.#recalling = false;
+    for (const { source, attempt } of this.#buffer.splice(0)) source.undone(attempt, "back");
+  }
+
+  /** While something is fetched ahead, makes sure that it does not wait here for long. */
+  #watchStale(): void {
+    if (this.#buffer.length === 0) {
+      clearTimeout(this.#stale);
+      this.#stale = undefined;
+      return;
+    }
+    this.#stale ??= setTimeout(() => {
+      this.#stale = undefined;
+      const oldest = this.#buffer[0];
+      if (oldest !== undefined && performance.now() - oldest.at >= STALE_MS) {
+        // Jobs that a call under way brings are later ones: all go back together, in their order.
+        this.#slow = true;
+        this.#recalling = !this.#exclusive;
+      }
+      this.pump();
+    }, STALE_MS);
+  }
+}

@@ -1,0 +1,164 @@
+/** Runs handlers and turns how they end into what is reported to Redis. */
+import { LeaseLostError } from "@ropeway/core";
+import { failureOf, JobStalledError, MalformedJobError } from "../errors.ts";
+import { endedJob } from "../metrics.ts";
+import type { WorkerOptions } from "../options.ts";
+import { encodeData } from "../record.ts";
+import { type Attempt, PutBack, type Settlement } from "./attempt.ts";
+import type { HandlerCaller } from "./handler.ts";
+import type { Source } from "./source.ts";
+import { verdictOf } from "./verdict.ts";
+
+/** What a processor tells its worker. Ends are told when Redis has confirmed them. */
+export interface ProcessorEvents {
+  onActive(attempt: Attempt): void;
+  onCompleted(attempt: Attempt, result: unknown): void;
+  onFailed(attempt: Attempt, error: unknown, final: boolean): void;
+  onLost(id: string): void;
+  onError(error: unknown): void;
+  /** Slots are free and the queues have nothing. */
+  onIdle(): void;
+}
+
+/** A job that was taken, and from where. */
+export interface Fetched {
+  readonly source: Source;
+  readonly attempt: Attempt;
+}
+
+/** What a runner is given. */
+export interface RunnerPlan {
+  readonly options: Required<WorkerOptions>;
+  readonly caller: HandlerCaller;
+  readonly events: ProcessorEvents;
+}
+
+/** The handlers that run. */
+export class Runner {
+  readonly running: Set<Attempt> = new Set();
+  /** Batches that run. */
+  batches = 0;
+  readonly #plan: RunnerPlan;
+  readonly #caller: HandlerCaller;
+  readonly #onEnded: (attempt: Attempt) => void;
+
+  constructor(plan: RunnerPlan, onEnded: (attempt: Attempt) => void) {
+    this.#plan = plan;
+    this.#caller = plan.caller;
+    this.#onEnded = onEnded;
+  }
+
+  /** Runs one job. */
+  start({ source, attempt }: Fetched): void {
+    if (!this.#begin(source, attempt)) return;
+    let result: unknown;
+    try {
+      result = this.#caller.call(attempt);
+    } catch (error) {
+      attempt.settle({ ok: false, error });
+      return;
+    }
+    if (!isPromise(result)) attempt.settle({ ok: true, value: result });
+    else {
+      result.then(
+        (value) => attempt.settle({ ok: true, value }),
+        (error) => attempt.settle({ ok: false, error }),
+      );
+    }
+  }
+
+  /** Runs several jobs with one call of the batch handler. */
+  startBatch(fetched: readonly Fetched[]): void {
+    const attempts = fetched
+      .filter(({ source, attempt }) => this.#begin(source, attempt))
+      .map(({ attempt }) => attempt);
+    if (attempts.length === 0) return;
+    this.batches += 1;
+    const end = (settle: (attempt: Attempt, index: number) => void) => {
+      this.batches -= 1;
+      attempts.forEach(settle);
+    };
+    this.#caller.callBatch(attempts).then(
+      (results) => end((attempt, i) => attempt.settle({ ok: true, value: results[i] })),
+      (error) => end((attempt) => attempt.settle({ ok: false, error })),
+    );
+  }
+
+  /** Makes the attempt a running one; false if it must not run. */
+  #begin(source: Source, attempt: Attempt): boolean {
+    const { events, options } = this.#plan;
+    if (performance.now() > attempt.safeUntil) {
+      // The loop was blocked so long that the job may be another's by now: it was never started here.
+      source.held.delete(attempt.id);
+      events.onLost(attempt.id);
+      this.#onEnded(attempt);
+      return false;
+    }
+    this.running.add(attempt);
+    attempt.begin((settlement) => this.#ended(source, attempt, settlement));
+    if (attempt.cancelled) {
+      attempt.settle({ ok: false, error: attempt.signal.reason }); // before it could start
+      return false;
+    }
+    if (attempt.record.stalls > options.maxStalls) {
+      attempt.settle({ ok: false, error: new JobStalledError(attempt.id, attempt.record.stalls) });
+      return false;
+    }
+    try {
+      attempt.data; // read now: a handler must not meet what is not JSON
+    } catch (error) {
+      const malformed = new MalformedJobError(attempt.id, String(error));
+      attempt.settle({ ok: false, error: malformed });
+      return false;
+    }
+    events.onActive(attempt);
+    return true;
+  }
+
+  #ended(source: Source, attempt: Attempt, settlement: Settlement): void {
+    this.running.delete(attempt);
+    if (settlement.ok) this.#done(source, attempt, settlement.value);
+    else this.#undone(source, attempt, settlement.error);
+    this.#onEnded(attempt);
+  }
+
+  #done(source: Source, attempt: Attempt, value: unknown): void {
+    let json: string;
+    try {
+      json = encodeData(value, attempt.name);
+    } catch (error) {
+      this.#undone(source, attempt, error); // a result that has no JSON form
+      return;
+    }
+    source.done(attempt, json, () => {
+      endedJob(source.store.name, "completed", attempt.tookMs);
+      this.#plan.events.onCompleted(attempt, value);
+    });
+  }
+
+  #undone(source: Source, attempt: Attempt, error: unknown): void {
+    const { events, options } = this.#plan;
+    const queue = source.store.name;
+    if (error instanceof LeaseLostError && source.held.get(attempt.id) !== attempt) {
+      endedJob(queue, "lost", attempt.tookMs);
+      events.onLost(attempt.id);
+      return;
+    }
+    if (error instanceof PutBack) {
+      source.undone(attempt, error.verdict);
+      return;
+    }
+    const backoffs = { functions: options.backoffs, onError: events.onError };
+    const verdict = verdictOf(attempt, error, backoffs);
+    const final = verdict === "dead";
+    const onConfirmed = () => {
+      endedJob(queue, final ? "failed" : "retried", attempt.tookMs);
+      events.onFailed(attempt, error, final);
+    };
+    source.undone(attempt, verdict, { json: JSON.stringify(failureOf(error)), onConfirmed });
+  }
+}
+
+function isPromise(value: unknown): value is Promise<unknown> {
+  return typeof (value as { then?: unknown } | undefined | null)?.then === "function";
+}

@@ -1,0 +1,163 @@
+/**
+ * One queue as one worker sees it: the attempts it holds, the outcomes it still has to report, and
+ * whether asking for more makes sense. A worker on several queues has a source for each, in order.
+ */
+import { decodeRecord } from "../record.ts";
+import type { Ended, Exchange, QueueStore, Taken } from "../store/queue-store.ts";
+import { Attempt, type AttemptHome, type Lease } from "./attempt.ts";
+
+/** Ended attempts per call: Lua unpacks them all at once. */
+const MOST_ENDED = 500;
+
+/** A limit may be lifted meanwhile: ask again at least this often. */
+const LONGEST_REST_MS = 60_000;
+
+/** What a source is given. */
+export interface SourceOptions extends AttemptHome {
+  readonly worker: string;
+  readonly leaseMs: number;
+  /** How long the worker blocks on this queue alone when it is idle; 0 if it has other queues too. */
+  readonly idleMs: number;
+}
+
+/** A job whose record could not be read. */
+export interface Unreadable {
+  readonly id: string;
+  readonly fence: number;
+}
+
+/** What was reported, with what is to be told about it once Redis has confirmed. */
+interface Report extends Ended {
+  readonly onConfirmed: (() => void) | undefined;
+}
+
+/** What a call brought. */
+export interface Exchanged {
+  readonly taken: Taken;
+  /** Ids whose lease was lost before their outcome was reported. */
+  readonly lost: readonly string[];
+}
+
+/** One queue of a worker. */
+export class Source {
+  readonly store: QueueStore;
+  /** All attempts whose lease is ours, from taking until Redis has confirmed the end. */
+  readonly held: Map<string, Attempt> = new Map();
+  /** Redis had nothing (more) for us; a wake-up changes that. */
+  dry = false;
+  /** Calls under way. */
+  calls = 0;
+  readonly #options: SourceOptions;
+  #done: Report[] = [];
+  #undone: Report[] = [];
+  /** Fences whose outcome was sent before, with an unknown result: a refusal then means nothing. */
+  readonly #repeated = new Set<number>();
+  #resume: NodeJS.Timeout | undefined;
+
+  constructor(options: SourceOptions) {
+    this.store = options.store;
+    this.#options = options;
+  }
+
+  /** Outcomes that were not reported yet. */
+  get ended(): number {
+    return this.#done.length + this.#undone.length;
+  }
+
+  done(attempt: Attempt, json: string, onConfirmed?: () => void): void {
+    const how = attempt.special ? "s" : "";
+    this.#done.push({ id: attempt.id, fence: attempt.fence, how, json, onConfirmed });
+  }
+
+  undone(attempt: Unreadable, verdict: string, about: UndoneAbout = {}): void {
+    const { json = "", onConfirmed } = about;
+    this.#undone.push({ id: attempt.id, fence: attempt.fence, how: verdict, json, onConfirmed });
+  }
+
+  /** Reports what has ended and takes up to `want` jobs; what was sent is kept if the call fails. */
+  async exchange(want: number): Promise<Exchanged> {
+    const done = this.#done.splice(0, MOST_ENDED);
+    const undone = this.#undone.splice(0, MOST_ENDED);
+    const { worker, leaseMs, idleMs } = this.#options;
+    const exchange: Exchange = { worker, leaseMs, want, idleMs, done, undone };
+    try {
+      const taken = await this.store.next(exchange);
+      const lost = new Set(taken.refused);
+      this.#confirm(done, lost);
+      this.#confirm(undone, lost);
+      return { taken, lost: [...lost] };
+    } catch (error) {
+      for (const ended of [...done, ...undone]) this.#repeated.add(ended.fence);
+      this.#done = [...done, ...this.#done];
+      this.#undone = [...undone, ...this.#undone];
+      throw error;
+    }
+  }
+
+  /** Makes attempts of what was taken. */
+  open(taken: Taken, sentAt: number): { attempts: Attempt[]; unreadable: Unreadable[] } {
+    const attempts: Attempt[] = [];
+    const unreadable: Unreadable[] = [];
+    const { jobs, firstFence } = taken;
+    const safeUntil = sentAt + this.#options.leaseMs;
+    for (let i = 0; i < jobs.length; i += 2) {
+      const id = jobs[i] as string;
+      const fence = firstFence + i / 2 + 1;
+      const attempt = this.#attempt(jobs[i + 1] as string, { id, fence, safeUntil });
+      if (attempt === undefined) unreadable.push({ id, fence });
+      else attempts.push(attempt);
+    }
+    return { attempts, unreadable };
+  }
+
+  /** Makes an attempt of a job that add.lua handed over: token LF id LF record. */
+  adopt(handedOver: string): { attempts: Attempt[]; unreadable: Unreadable[] } {
+    const first = handedOver.indexOf("\n");
+    const second = handedOver.indexOf("\n", first + 1);
+    const id = handedOver.slice(first + 1, second);
+    const fence = Number.parseInt(handedOver, 10);
+    const safeUntil = performance.now() + this.#options.leaseMs;
+    const attempt = this.#attempt(handedOver.slice(second + 1), { id, fence, safeUntil });
+    return attempt === undefined
+      ? { attempts: [], unreadable: [{ id, fence }] }
+      : { attempts: [attempt], unreadable: [] };
+  }
+
+  /** Asks again in `ms`: a limit stands in the way until then. */
+  restFor(ms: number, resume: () => void): void {
+    clearTimeout(this.#resume);
+    const again = () => {
+      this.dry = false;
+      resume();
+    };
+    this.#resume = setTimeout(again, Math.min(ms, LONGEST_REST_MS));
+  }
+
+  close(): void {
+    clearTimeout(this.#resume);
+  }
+
+  #attempt(text: string, lease: Lease): Attempt | undefined {
+    const record = decodeRecord(text);
+    if (record === undefined) return undefined;
+    const attempt = new Attempt(this.#options, record, lease);
+    this.held.set(lease.id, attempt);
+    return attempt;
+  }
+
+  /** Takes the echo of a call whose reply was lost out of `lost`; tells what Redis has accepted. */
+  #confirm(sent: readonly Report[], lost: Set<string>): void {
+    for (const { id, fence, onConfirmed } of sent) {
+      if (this.held.get(id)?.fence === fence) this.held.delete(id);
+      if (this.#repeated.delete(fence)) lost.delete(id);
+      if (!lost.has(id)) onConfirmed?.();
+    }
+  }
+}
+
+/** What goes with an outcome that is not a result. */
+export interface UndoneAbout {
+  /** The error as JSON. */
+  readonly json?: string;
+  readonly onConfirmed?: () => void;
+}

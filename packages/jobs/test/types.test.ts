@@ -1,0 +1,165 @@
+/** What the compiler accepts and refuses; `tsc -p tsconfig.test.json` is the judge, the run a bonus. */
+import type { Schema } from "@ropeway/core";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import {
+  defineJobs,
+  InvalidDataError,
+  type JobContext,
+  Queue,
+  type QueueEvent,
+  type QueueEvents,
+  Worker,
+} from "../src/index.ts";
+import { OneRedis } from "./one-redis.ts";
+
+const one = new OneRedis();
+
+interface Jobs {
+  welcome: { data: { to: string }; result: string };
+  count: { data: undefined; result: number };
+}
+
+/** Never called: only its types matter. */
+export function compiles(queue: Queue<Jobs>, events: QueueEvents<Jobs>): void {
+  queue.add("welcome", { to: "ann" });
+  queue.add("count");
+  // @ts-expect-error a misspelt name
+  queue.add("welcom", { to: "ann" });
+  // @ts-expect-error wrong data
+  queue.add("welcome", { to: 1 });
+  // @ts-expect-error missing data
+  queue.add("welcome");
+  // @ts-expect-error data where there is none
+  queue.add("count", { to: "ann" });
+  // @ts-expect-error an option that does not exist
+  queue.add("welcome", { to: "ann" }, { delay: 5 });
+  // @ts-expect-error a misspelt name in bulk
+  queue.addBulk([{ name: "welcom", data: { to: "ann" } }]);
+  // @ts-expect-error wrong data in a flow
+  queue.addFlow({ name: "welcome", data: 1, children: [] });
+  // @ts-expect-error wrong data of a schedule
+  void queue.setSchedule("s", { name: "welcome", everyMs: 5, data: {} });
+
+  expectTypeOf(queue.run("welcome", { to: "ann" })).resolves.toEqualTypeOf<string>();
+  expectTypeOf(queue.run("count")).resolves.toEqualTypeOf<number>();
+  expectTypeOf(queue.add("count").then((job) => job.result())).resolves.toEqualTypeOf<number>();
+
+  events.on("completed", (event) => {
+    if (event.name === "count") expectTypeOf(event.result).toEqualTypeOf<number | undefined>();
+    // @ts-expect-error not the name of a job
+    return event.name === "welcom";
+  });
+  // @ts-expect-error not the name of an event
+  events.on("complete", () => {});
+}
+
+/** Never called: only its types matter. */
+export function handlersCompile(redis: OneRedis["redis"]): void {
+  new Worker<Jobs>(redis, "q", { welcome: (job) => `to ${job.data.to}`, count: () => 1 });
+  new Worker<Jobs>(redis, "q", (job) => {
+    if (job.name === "welcome") {
+      expectTypeOf(job.data).toEqualTypeOf<{ to: string }>();
+      return job.data.to;
+    }
+    expectTypeOf(job.name).toEqualTypeOf<"count">();
+    return 1;
+  });
+  new Worker<Jobs>(
+    redis,
+    "q",
+    (jobs) => {
+      expectTypeOf(jobs).toExtend<readonly JobContext[]>();
+      return jobs.map((job) => (job.name === "welcome" ? job.data.to : 1));
+    },
+    { batch: 10 },
+  );
+  // @ts-expect-error a wrong result
+  new Worker<Jobs>(redis, "q", { welcome: () => 5, count: () => 1 });
+  // @ts-expect-error a handler is missing
+  new Worker<Jobs>(redis, "q", { welcome: () => "" });
+  new Worker<Jobs>(redis, "q", {
+    welcome: (job) => {
+      // @ts-expect-error wrong data
+      return job.data.too;
+    },
+    count: () => 1,
+  });
+}
+
+describe("without declared types", () => {
+  it("data and results are unknown, never any", () => {
+    expectTypeOf<QueueEvent["event"]>().toExtend<string>();
+    expectTypeOf<JobContext["data"]>().toEqualTypeOf<unknown>();
+    const queue = one.queue();
+    const run = () => queue.run("anything", { any: 1 });
+    expectTypeOf(run).returns.resolves.toEqualTypeOf<unknown>();
+    new Worker(
+      one.redis,
+      "never started",
+      (job) => {
+        expectTypeOf(job.data).toEqualTypeOf<unknown>();
+      },
+      { autostart: false },
+    );
+  });
+});
+
+/** A schema that turns a numeric string into a number. */
+const numeric: Schema<string, number> = {
+  "~standard": {
+    version: 1,
+    vendor: "test",
+    validate: (value) =>
+      typeof value === "string" && /^\d+$/.test(value)
+        ? { value: Number(value) }
+        : { issues: [{ message: "expected a numeric string" }] },
+  },
+};
+
+describe("defineJobs", () => {
+  const jobs = defineJobs({ double: { data: numeric, result: numeric }, free: {} });
+
+  it("gives the types of what is added, handled and returned", () => {
+    const queue = new Queue(one.redis, "typed by schema", { jobs });
+    const run = () => queue.run("double", "4");
+    expectTypeOf(run).returns.resolves.toEqualTypeOf<number>();
+    // @ts-expect-error the schema takes a string
+    const wrong = () => queue.add("double", 4);
+    expect(wrong).toBeTypeOf("function");
+    expectTypeOf(queue.add<"free">)
+      .parameter(1)
+      .toEqualTypeOf<unknown>();
+  });
+
+  it("validates on add, before the handler and after it", async () => {
+    const queue = one.keep(new Queue(one.redis, "validated", { jobs }));
+    await expect(queue.add("double", "four")).rejects.toThrow(InvalidDataError);
+    // @ts-expect-error a name that is not defined
+    await expect(queue.add("triple", "4")).rejects.toMatchObject({ code: "INVALID_NAME" });
+    expect(await queue.counts()).toMatchObject({ waiting: 0 });
+
+    const seen: unknown[] = [];
+    one.keep(
+      new Worker(
+        one.redis,
+        "validated",
+        {
+          double: (job) => {
+            seen.push(job.data);
+            return String(job.data * 2);
+          },
+          free: () => undefined,
+        },
+        { jobs },
+      ),
+    );
+    expect(await queue.run("double", "21", { timeoutMs: 10_000 })).toBe(42);
+    expect(seen).toEqual([21]);
+
+    // Another producer knows no schema: the worker refuses its data, once and for good.
+    const foreign = one.queue({}, "validated");
+    const run = foreign.run("double", "four", { attempts: 5, timeoutMs: 10_000 });
+    await expect(run).rejects.toThrow(InvalidDataError);
+    expect(seen).toEqual([21]);
+  });
+});
