@@ -43,7 +43,7 @@ test("the description is OpenAPI 3.1 and has every route, with its permission an
   const described = Object.entries(api.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => {
       expect(operation.summary, `${method} ${path}`).toBeTruthy();
-      expect(operation.responses.default?.content).toHaveProperty("application/problem+json");
+      expect(operation.responses["4XX"]?.content).toHaveProperty("application/problem+json");
       const permission = operation["x-permission"] ?? "public";
       return `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ":$1")} ${permission}`;
     }),
@@ -70,6 +70,8 @@ test("a route is described with parameters, formats and what zod knows of them",
       in: "query",
       name: "limit",
       required: false,
+      description: "The maximum number of items.",
+      example: 20,
       schema: { type: "integer", maximum: 500, default: 20 },
     },
     {
@@ -77,6 +79,7 @@ test("a route is described with parameters, formats and what zod knows of them",
       name: "id",
       required: true,
       description: "Which one.",
+      example: "4711",
       schema: { type: "string" },
     },
   ]);

@@ -2,7 +2,6 @@
  * The API's description, OpenAPI 3.1, made from the same zod schemas that check requests. Each
  * operation says which permission it asks for, and that its errors are problems.
  */
-import { STATUS_CODES } from "node:http";
 import fastifySwagger from "@fastify/swagger";
 import {
   createJsonSchemaTransform,
@@ -14,17 +13,13 @@ import type { RouteAccess } from "../access/permission.ts";
 import { OpenedSession, Problem, Readiness, Session } from "../contract.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import { VERSION } from "../version.ts";
+import { complete } from "./completion.ts";
 
 /** Schemas that have a name in the description. A registry of our own: zod's is the whole process's. */
 const named = z.registry<{ id: string }>();
 for (const [id, schema] of Object.entries({ Problem, Readiness, Session, OpenedSession })) {
   named.add(schema, { id });
 }
-
-const PROBLEM_ANSWER = {
-  description: "Any error.",
-  content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } },
-};
 
 /** Starts describing the routes that are added from now on. */
 export async function describeApi(app: PortalApp, parts: readonly PortalPart[]): Promise<void> {
@@ -37,8 +32,10 @@ export async function describeApi(app: PortalApp, parts: readonly PortalPart[]):
       info: {
         title: "Ropeway portal",
         version: VERSION,
-        description: "The HTTP side of a Ropeway installation.",
+        description: "The HTTP API of a Ropeway installation.",
+        license: { name: "MIT", identifier: "MIT" },
       },
+      servers: [{ url: "/", description: "The portal that serves this description." }],
       tags: parts.map(({ name, about }) => ({ name, description: about.en })),
       components: {
         securitySchemes: {
@@ -84,6 +81,7 @@ export interface ApiDescription {
 
 /** One method of one path. */
 export interface Operation {
+  readonly operationId?: string;
   readonly tags?: readonly string[];
   readonly summary?: string;
   readonly description?: string;
@@ -93,18 +91,23 @@ export interface Operation {
     readonly in: string;
     readonly required?: boolean;
     readonly description?: string;
+    readonly example?: unknown;
     readonly schema: JsonSchema;
   }[];
-  readonly requestBody?: { readonly content: MediaTypes };
+  readonly requestBody?: { readonly required?: boolean; readonly content: MediaTypes };
   readonly responses: Readonly<Record<string, Answer>>;
 }
 
-interface Answer {
+/** One response of an operation. */
+export interface Answer {
   readonly description: string;
   readonly content?: MediaTypes;
 }
 
-type MediaTypes = Readonly<Record<string, { readonly schema?: JsonSchema }>>;
+/** Bodies by their media type. */
+export type MediaTypes = Readonly<
+  Record<string, { readonly schema?: JsonSchema; readonly example?: unknown }>
+>;
 
 /** As much of a JSON schema as we show. */
 export interface JsonSchema {
@@ -118,44 +121,17 @@ export interface JsonSchema {
   readonly required?: readonly string[];
   readonly items?: JsonSchema;
   readonly anyOf?: readonly JsonSchema[];
+  readonly oneOf?: readonly JsonSchema[];
+  readonly default?: unknown;
+  readonly examples?: readonly unknown[];
+  readonly pattern?: string;
+  readonly minimum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly minLength?: number;
+  readonly maxLength?: number;
 }
 
 /** The finished description of an app. */
 export function descriptionOf(app: PortalApp): ApiDescription {
   return complete(app.swagger() as unknown as ApiDescription);
-}
-
-/** Says what the generator cannot know: errors, empty answers, and which named schemas are in use. */
-function complete(description: ApiDescription): ApiDescription {
-  const paths = mapValues(description.paths, (operations) =>
-    mapValues(operations, (operation) => ({
-      ...operation,
-      responses: {
-        ...mapValues(operation.responses, (answer, status) => completeAnswer(answer, status)),
-        default: PROBLEM_ANSWER,
-      },
-    })),
-  );
-  const { schemas } = description.components;
-  const text = JSON.stringify([paths, schemas]);
-  const used = Object.entries(schemas).filter(([id]) =>
-    text.includes(`"#/components/schemas/${id}"`),
-  );
-  const components = { ...description.components, schemas: Object.fromEntries(used) };
-  return { ...description, paths, components };
-}
-
-function completeAnswer(answer: Answer, status: string): Answer {
-  const unsaid = answer.description === "Default Response";
-  const description = unsaid ? (STATUS_CODES[status] ?? "") : answer.description;
-  return status === "204" ? { description } : { ...answer, description };
-}
-
-function mapValues<V, W>(
-  record: Readonly<Record<string, V>>,
-  change: (value: V, key: string) => W,
-): Record<string, W> {
-  return Object.fromEntries(
-    Object.entries(record).map(([key, value]) => [key, change(value, key)]),
-  );
 }
