@@ -3,15 +3,22 @@
  * command is called and takes; the work is imported when it is asked for, so that `--help` is quick.
  */
 import type { CliCommand } from "./cli-command.ts";
+import { alertsCommand } from "./commands/alerts.ts";
+import { auditCommand } from "./commands/audit.ts";
 import { completionCommand } from "./commands/completion.ts";
 import { configCommand } from "./commands/config.ts";
 import { doctorCommand } from "./commands/doctor.ts";
 import { jobsCommand } from "./commands/jobs.ts";
+import { nodeCommand } from "./commands/node.ts";
+import { nodesCommand } from "./commands/nodes.ts";
 import { portalCommand } from "./commands/portal.ts";
 import { queueCommand } from "./commands/queue.ts";
 import { rdbCommand } from "./commands/rdb.ts";
+import { roleCommand } from "./commands/role.ts";
 import { rpcCommand } from "./commands/rpc.ts";
 import { syncCommand } from "./commands/sync.ts";
+import { taskCommand } from "./commands/task.ts";
+import { tokenCommand } from "./commands/token.ts";
 import { upCommand } from "./commands/up.ts";
 import { userCommand } from "./commands/user.ts";
 import { versionCommand } from "./commands/version.ts";
@@ -19,12 +26,19 @@ import { versionCommand } from "./commands/version.ts";
 export const commands: readonly (() => CliCommand)[] = [
   upCommand,
   portalCommand,
+  nodeCommand,
+  taskCommand,
+  nodesCommand,
+  alertsCommand,
   queueCommand,
   jobsCommand,
   rpcCommand,
   syncCommand,
   rdbCommand,
   userCommand,
+  roleCommand,
+  tokenCommand,
+  auditCommand,
   doctorCommand,
   configCommand,
   completionCommand,

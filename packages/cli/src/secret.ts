@@ -6,7 +6,7 @@ import type { SettingKey } from "./settings/table.ts";
 /** The secret itself, or what its file holds; undefined if neither is set. */
 export function secretOf(
   { values }: LoadedSettings,
-  key: SettingKey & `${string}.${"adminPassword" | "token" | "signingKeys"}`,
+  key: SettingKey & `${string}.${"adminPassword" | "token" | "signingKeys" | "secretKey"}`,
   fileKey: SettingKey & `${string}File`,
 ): string | undefined {
   const file = values[fileKey];

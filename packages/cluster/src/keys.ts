@@ -65,6 +65,8 @@ export const keys = {
   /** JSON, see access/user.ts. */
   user: (username: string): string => `/tasks/user/${username}`,
   users: "/tasks/user/",
+  /** JSON {username, at}: the first admin was created; never again. */
+  firstAdmin: "/uniqid/firstadmin",
   /** JSON {name, permissions, groups}. */
   role: (name: string): string => `/tasks/role/${name}`,
   roles: "/tasks/role/",

@@ -14,8 +14,8 @@ import type { Store } from "./store/store.ts";
 /** What a store is opened with. */
 export interface OpenStoreOptions {
   readonly url: string;
-  /** For `redis`. */
-  readonly redis: Redis;
+  /** Needed for `redis`. */
+  readonly redis?: Redis | undefined;
   /** The beginning of the keys in Redis. @default "ropeway" */
   readonly prefix?: string;
   /** For etcds://. */
@@ -54,6 +54,7 @@ export function parseEtcdUrl(url: string): EtcdPlace {
 export function openStore(options: OpenStoreOptions): Promise<Store> {
   const { url, redis, prefix = "ropeway", tls, logger } = options;
   if (url === "redis") {
+    if (redis === undefined) throw new InvalidOptionError("redis", redis, "a connected Redis");
     return Promise.resolve(openRedisStore(redis, { prefix: `${prefix}:store`, logger }));
   }
   const { endpoints, user } = parseEtcdUrl(url);

@@ -1,12 +1,19 @@
 /** Puts a portal together: which objects it consists of, and who knows whom. */
+import { openRedisStore } from "@ropeway/cluster";
 import { InvalidOptionError, type Redis } from "@ropeway/core";
+import { accessPart } from "./access/access-part.ts";
+import { AuditLog } from "./access/audit-log.ts";
+import { Auditor } from "./access/auditor.ts";
 import { Authenticator } from "./access/authenticator.ts";
 import { guard } from "./access/guard.ts";
 import { PasswordHasher } from "./access/hasher.ts";
 import { HostGuard } from "./access/host-guard.ts";
 import { Policy } from "./access/permission.ts";
+import { RightsFinder } from "./access/rights.ts";
+import { Roles } from "./access/roles.ts";
 import { sessionPart } from "./access/session-part.ts";
 import { AccessStore } from "./access/store.ts";
+import { Tokens } from "./access/tokens.ts";
 import { healthPart } from "./health/health-part.ts";
 import { Readiness } from "./health/readiness.ts";
 import { homePart } from "./home/home-part.ts";
@@ -33,7 +40,11 @@ export interface Assembly {
 /** Makes the objects; nothing runs yet. */
 export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly {
   const { sessionIdleMs, sessionMaxMs, bodyLimit, requestTimeoutMs, trustProxy, logger } = options;
-  const store = new AccessStore(redis, new PortalKeys(options.prefix));
+  const shared = options.store ?? openRedisStore(redis, { prefix: `${options.prefix}:store` });
+  const store = new AccessStore(redis, new PortalKeys(options.prefix), shared);
+  const roles = new Roles(shared);
+  const tokens = new Tokens(shared);
+  const auditLog = new AuditLog(shared);
   const hasher = new PasswordHasher();
   const streams = new EventStreams({
     most: options.maxStreams,
@@ -43,13 +54,15 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
   const metrics = new PortalMetrics({ redis, streams });
   const authenticator = new Authenticator({
     store,
+    tokens,
     hasher,
     life: { idleMs: sessionIdleMs, maxMs: sessionMaxMs },
     onLogin: (outcome) => metrics.loginTried(outcome),
   });
   // Some parts tell of all parts, so they ask when they are asked.
   const parts: readonly PortalPart[] = [
-    sessionPart({ authenticator, streams, policy: () => policy }),
+    sessionPart({ authenticator, streams, rights: () => rights }),
+    accessPart({ users: store.users, roles, tokens, auditLog, hasher, policy: () => policy }),
     ...options.parts,
     healthPart(redis, () => readiness),
     metricsPart(metrics.registry, options.publicMetrics),
@@ -58,13 +71,19 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
   ];
   checkNames(parts);
   const policy = new Policy(parts);
+  const rights = new RightsFinder(policy, roles);
   const probes = parts.flatMap((part) => Object.entries(part.probes ?? {}));
   const readiness = new Readiness(probes, options.readyWithinMs);
   for (const part of parts) part.metrics?.(metrics.registry);
   const routes = new RouteTable(policy);
   const plan: AppPlan = {
     parts,
-    guard: guard({ authenticator, policy, hosts: new HostGuard([...options.hosts, options.host]) }),
+    guard: guard({
+      authenticator,
+      rights,
+      auditor: new Auditor(auditLog),
+      hosts: new HostGuard([...options.hosts, options.host]),
+    }),
     routes,
     metrics,
     streams,

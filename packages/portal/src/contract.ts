@@ -90,8 +90,10 @@ export interface Session {
   readonly role: string;
   /** Everything the role allows, such as session:view. */
   readonly permissions: readonly string[];
+  /** The only groups whose tasks they may see; null for all. */
+  readonly groups: readonly string[] | null;
   /** How the request said who it comes from. */
-  readonly via: "cookie" | "bearer" | "basic";
+  readonly via: "cookie" | "bearer" | "basic" | "token";
   /** When the session ends at the latest; null without one. */
   readonly expiresAt: string | null;
 }
@@ -99,7 +101,13 @@ const session = {
   username: z.string(),
   role: z.string(),
   permissions: z.array(z.string()).describe("Everything the role allows, such as session:view."),
-  via: z.enum(["cookie", "bearer", "basic"]).describe("How the request said who it comes from."),
+  groups: z
+    .array(z.string())
+    .nullable()
+    .describe("The only groups whose tasks they may see; null for all."),
+  via: z
+    .enum(["cookie", "bearer", "basic", "token"])
+    .describe("How the request said who it comes from."),
   expiresAt: z.iso
     .datetime()
     .nullable()
@@ -144,6 +152,24 @@ export const PasswordChange: z.ZodType<PasswordChange> = z.strictObject({
 });
 
 export {
+  Audit,
+  AuditPage,
+  CreatedToken,
+  CreatedUser,
+  NewRole,
+  NewToken,
+  NewUser,
+  Role,
+  RolePage,
+  Token,
+  TokenPage,
+  User,
+  UserEdit,
+  UserPage,
+} from "./access/access-contract.ts";
+export { AlertView } from "./alerts/alerts-contract.ts";
+export { NodeView } from "./nodes/nodes-contract.ts";
+export {
   DeadLetterPage,
   type DeadLetterView,
   EndpointPage,
@@ -162,3 +188,12 @@ export {
   RpcServices,
   type RpcWorker,
 } from "./rpc/rpc-contract.ts";
+export {
+  NewTaskBody,
+  TaskEditBody,
+  type TaskKey,
+  TaskKeyPage,
+  TaskOffset,
+  TaskPage,
+  TaskView,
+} from "./tasks/tasks-contract.ts";

@@ -15,12 +15,12 @@ export class PortalKeys {
     this.#unit = unitPrefix(prefix, "portal");
   }
 
-  /** Set: the names of all accounts. The first admin is created only while it is empty. */
+  /** Set: the names of all accounts of version 0.1, which are moved to the store. */
   users(): string {
     return `${this.#unit}:users`;
   }
 
-  /** Hash: one account: password, role, generation, createdAt, passwordAt. */
+  /** Hash: one account of version 0.1: password, role, generation, createdAt, passwordAt. */
   user(name: string): string {
     return `${this.#unit}:user:${name}`;
   }

@@ -1,5 +1,6 @@
 /** What a portal can be told, what it does when it is not told, and what it refuses. */
 import { isIP } from "node:net";
+import type { Store } from "@ropeway/cluster";
 import { InvalidOptionError, type Logger, silentLogger } from "@ropeway/core";
 import {
   checkPrefix,
@@ -7,6 +8,7 @@ import {
   integer,
   milliseconds,
   type OptionTable,
+  optional,
   resolveOptions,
   satisfying,
   text,
@@ -58,6 +60,8 @@ export interface PortalOptions {
   readonly adminUsername?: string;
   /** Its password. @default a random one, returned by start() once */
   readonly adminPassword?: string | undefined;
+  /** Where accounts, roles, tokens and the audit log are kept. @default the store on the same Redis */
+  readonly store?: Store | undefined;
   /** Any pino-compatible logger. @default silent */
   readonly logger?: Logger;
 }
@@ -100,6 +104,10 @@ const table: OptionTable<PortalOptions> = {
   },
   // Checked below: a rule's error would repeat the value.
   adminPassword: { default: undefined, rule: satisfying("a password", () => true) },
+  store: {
+    default: undefined,
+    rule: optional(satisfying("a store", (value) => typeof value === "object" && value !== null)),
+  },
   logger: {
     default: silentLogger,
     rule: satisfying("a logger with debug, info, warn and error", isLogger),

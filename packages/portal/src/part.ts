@@ -10,6 +10,7 @@ import type { ZodTypeProvider } from "fastify-type-provider-zod";
 import type { Registry } from "prom-client";
 import type { Caller } from "./access/authenticator.ts";
 import type { PermissionSpecs, RouteAccess } from "./access/permission.ts";
+import type { Rights } from "./access/rights.ts";
 
 /** The Fastify that a part adds its routes to: schemas are zod's, and type the handlers. */
 export type PortalApp = FastifyInstance<
@@ -49,5 +50,7 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Who asks; null on public routes. */
     caller: Caller | null;
+    /** What they may do; null on public routes. */
+    rights: Rights | null;
   }
 }

@@ -12,9 +12,10 @@ export interface StoredSession {
   readonly expiresAt: number;
 }
 
-// Not idempotent: a repeat after a lost answer would report that someone else had done it.
-export const createFirstAdmin: Script<boolean> = read("create-first-admin", { parse: isOne });
-export const setPassword: Script<boolean> = read("set-password", { parse: isOne });
+export const keepSession: Script<boolean> = read("keep-session", {
+  parse: isOne,
+  idempotent: true,
+});
 
 export const openSession: Script<number> = read("open-session", {
   parse: Number,

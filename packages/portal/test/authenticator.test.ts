@@ -1,10 +1,13 @@
+import { openRedisStore } from "@ropeway/cluster";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { Authenticator, type LoginOutcome } from "../src/access/authenticator.ts";
 import { newDevice } from "../src/access/device.ts";
 import { PasswordHasher } from "../src/access/hasher.ts";
-import { AccessStore, type Account } from "../src/access/store.ts";
+import { AccessStore } from "../src/access/store.ts";
+import { Tokens } from "../src/access/tokens.ts";
+import type { Account } from "../src/access/users.ts";
 import { PortalKeys } from "../src/keys.ts";
 
 // The real cost would only make the tests slow; portals use it in the other files.
@@ -22,6 +25,7 @@ beforeAll(async () => {
   await store.createFirstAdmin("admin", await hasher.hash(PASSWORD));
   authenticator = new Authenticator({
     store,
+    tokens: new Tokens(openRedisStore(redis)),
     hasher,
     life,
     onLogin: (outcome) => void outcomes.push(outcome),

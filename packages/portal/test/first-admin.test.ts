@@ -26,7 +26,7 @@ test("a given password is used, kept only as a hash, and not returned", async ()
   const adminPassword = "correct horse battery";
   await using portal = createPortal(redis, { prefix: "given", adminPassword });
   expect((await portal.start()).firstAdmin).toEqual({ username: "admin", password: undefined });
-  const stored = await server.command("HGETALL", "given:{portal}:user:admin");
+  const stored = await server.command("GET", "given:store:/tasks/user/admin");
   expect(JSON.stringify(stored)).toContain("$argon2id$");
   expect(JSON.stringify(stored)).not.toContain(adminPassword);
 });

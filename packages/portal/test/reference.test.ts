@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { Cluster, openRedisStore } from "@ropeway/cluster";
 import { MergeQueue } from "@ropeway/merge";
 import type { Registry } from "prom-client";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -6,12 +7,15 @@ import { assemble } from "../src/assembly.ts";
 import * as errors from "../src/errors.ts";
 import { PROBLEMS } from "../src/http/problems.ts";
 import {
+  alertsPart,
   createPortal,
   jobsPart,
+  nodesPart,
   type Portal,
   type PortalPart,
   queuePart,
   rpcPart,
+  tasksPart,
 } from "../src/index.ts";
 import { PortalKeys } from "../src/keys.ts";
 import { processMetrics } from "../src/metrics/process-metrics.ts";
@@ -25,10 +29,14 @@ let parts: readonly PortalPart[];
 beforeAll(async () => {
   stage = await Stage.open();
   // Every part that this package has besides the built-in ones: a new one is added here.
+  const cluster = new Cluster(openRedisStore(stage.redis));
   parts = [
     queuePart(new MergeQueue(stage.redis, { prefix: "{queue}" })),
     jobsPart(stage.redis),
     rpcPart(stage.redis),
+    tasksPart(cluster),
+    nodesPart(cluster),
+    alertsPart(cluster),
   ];
   portal = createPortal(stage.redis, { parts });
   await portal.start();

@@ -2,6 +2,7 @@
 import { type ConnectOptions, connect, type Redis } from "@ropeway/core";
 import { type RedisServer, startRedis } from "@ropeway/testkit";
 import { AccessStore } from "../src/access/store.ts";
+import type { Users } from "../src/access/users.ts";
 import type { Problem } from "../src/contract.ts";
 import { createPortal, type Portal, type PortalOptions } from "../src/index.ts";
 import { PortalKeys } from "../src/keys.ts";
@@ -73,9 +74,12 @@ export class Stage implements AsyncDisposable {
 
   /** Adds an account with the admin's password. */
   async addAccount(username: string, role: string): Promise<void> {
-    const fields = ["password", HASH, "role", role, "generation", "1"];
-    await this.server.command("HSET", this.keys.user(username), ...fields);
-    await this.server.command("SADD", this.keys.users(), username);
+    await this.users.create({ username, role, passwordHash: HASH });
+  }
+
+  /** The accounts, past the portal. */
+  get users(): Users {
+    return new AccessStore(this.redis, this.keys).users;
   }
 
   async close(): Promise<void> {

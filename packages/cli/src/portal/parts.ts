@@ -1,13 +1,25 @@
 /** What the portal of `up` and `portal` can do. A new part is a line in portalParts(). */
+import type { Cluster, Store } from "@ropeway/cluster";
 import type { Logger, Redis } from "@ropeway/core";
 import { MergeQueue } from "@ropeway/merge";
-import { jobsPart, type PortalPart, queuePart, rpcPart } from "@ropeway/portal";
+import {
+  alertsPart,
+  jobsPart,
+  nodesPart,
+  type PortalPart,
+  queuePart,
+  rpcPart,
+  tasksPart,
+} from "@ropeway/portal";
 import { queueTargets } from "../queue/targets.ts";
 import type { LoadedSettings } from "../settings/load.ts";
 
 /** What a part of Ropeway is started with. */
 export interface PartPlan {
   readonly redis: Redis;
+  /** Where the cluster keeps its state. */
+  readonly store: Store;
+  readonly cluster: Cluster;
   readonly settings: LoadedSettings;
   readonly logger: Logger;
   /**
@@ -18,12 +30,15 @@ export interface PartPlan {
 }
 
 export function portalParts(plan: PartPlan): PortalPart[] {
-  const { redis, settings } = plan;
+  const { redis, settings, cluster } = plan;
   const { prefix } = settings.values;
   const queue = new MergeQueue(redis, { prefix: `${prefix}:{merge}` });
   return [
     queuePart(queue, { targets: queueTargets(plan) }),
     jobsPart(redis, { prefix: `${prefix}:jobs` }),
     rpcPart(redis),
+    tasksPart(cluster),
+    nodesPart(cluster),
+    alertsPart(cluster),
   ];
 }

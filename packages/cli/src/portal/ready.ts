@@ -11,15 +11,17 @@ export interface Running {
   readonly queue: { readonly url: string; readonly targets: readonly string[] } | undefined;
   /** The Redis that programs of the user can use, if this process started it. */
   readonly exportUrl?: string | undefined;
+  /** The node that runs in this process. */
+  readonly node?: string;
   /** Commands to try next. */
   readonly tries?: readonly string[];
 }
 
 /** Prints the lines; the last one is `ropeway ready URL`, with --json one object instead of all. */
 export function sayReady({ output }: Context, running: Running): void {
-  const { portal, redis, queue, exportUrl, tries = [] } = running;
+  const { portal, redis, queue, node, exportUrl, tries = [] } = running;
   const { url, firstAdmin } = portal;
-  output.result({ ready: true, url, redis, queue: queue?.url, firstAdmin }, () => {
+  output.result({ ready: true, url, redis, queue: queue?.url, node, firstAdmin }, () => {
     const say = (what: string, ...cells: Cell[]) => output.line(`  ${what.padEnd(8)} `, ...cells);
     output.line("");
     say("portal", paint("cyan", url));
@@ -29,6 +31,7 @@ export function sayReady({ output }: Context, running: Running): void {
     }
     say("redis", redis);
     if (exportUrl !== undefined) say("", `export REDIS_URL=${exportUrl}`);
+    if (node !== undefined) say("node", node);
     for (const [index, command] of tries.entries()) say(index === 0 ? "try" : "", command);
     output.line("");
     output.line(`ropeway ready ${url}`);

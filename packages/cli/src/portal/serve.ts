@@ -1,9 +1,11 @@
 /** The portal on a Redis that runs already, with the merge queue if that is asked for. */
+import { openSettingsStore, servedCluster } from "../cluster/open-cluster.ts";
 import type { Context } from "../context.ts";
 import { openLogger } from "../logger.ts";
 import { checkQueueSettings, startQueue } from "../queue/start.ts";
 import { findRedis, INTERACTIVE, openRedis } from "../redis-access.ts";
 import { aborted } from "../wait.ts";
+import { alertSinks } from "./alert-sinks.ts";
 import type { PartPlan } from "./parts.ts";
 import { sayReady } from "./ready.ts";
 import { checkPortalSettings, startPortal } from "./start.ts";
@@ -15,7 +17,12 @@ export async function servePortal(context: Context): Promise<void> {
   await checkQueueSettings(settings);
   const logger = openLogger(settings.values["log.level"]);
   await using redis = await openRedis(await findRedis(context), { ...INTERACTIVE, logger });
-  const plan: PartPlan = { redis, settings, logger, atHome: false };
+  await using store = await openSettingsStore(settings, redis, logger);
+  const cluster = servedCluster(store, settings, {
+    alertSinks: alertSinks(redis, settings),
+    logger,
+  });
+  const plan: PartPlan = { redis, store, cluster, settings, logger, atHome: false };
   await using portal = await startPortal(plan);
   await using queue = await startQueue(plan);
   sayReady(context, { portal, queue, redis: redis.where });

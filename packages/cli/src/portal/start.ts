@@ -1,4 +1,6 @@
 /** Starting a portal with the settings. */
+import { hostname } from "node:os";
+import type { Inspector } from "@ropeway/cluster";
 import { createPortal, type PortalOptions, type PortalStart } from "@ropeway/portal";
 import { resolvePortalOptions } from "@ropeway/portal/internal";
 import { listenOn } from "../listen.ts";
@@ -6,6 +8,7 @@ import { namingSettings } from "../refused-option.ts";
 import { secretOf } from "../secret.ts";
 import type { LoadedSettings } from "../settings/load.ts";
 import type { SettingKey } from "../settings/table.ts";
+import { version } from "../version.ts";
 import { type PartPlan, portalParts } from "./parts.ts";
 
 /** A portal that listens. */
@@ -36,11 +39,43 @@ export async function startPortal(plan: PartPlan): Promise<StartedPortal> {
 }
 
 async function startAt(port: number, plan: PartPlan): Promise<StartedPortal> {
-  const { redis, logger, settings } = plan;
+  const { redis, store, logger, settings } = plan;
   const options = portalOptions(settings);
-  const portal = createPortal(redis, { ...options, port, parts: portalParts(plan), logger });
+  const portal = createPortal(redis, { ...options, port, store, parts: portalParts(plan), logger });
   const started = await portal.start(); // closes itself if it fails
-  return { ...started, [Symbol.asyncDispose]: () => portal.close() };
+  try {
+    const inspector = await startInspector(plan, started.url);
+    return {
+      ...started,
+      async [Symbol.asyncDispose]() {
+        await inspector.close();
+        await portal.close();
+      },
+    };
+  } catch (error) {
+    await portal.close();
+    throw error;
+  }
+}
+
+/** Registers the portal in the cluster, under its address, and inspects the nodes. */
+async function startInspector(
+  { cluster, settings, logger }: PartPlan,
+  url: string,
+): Promise<Inspector> {
+  const { values } = settings;
+  const { port } = new URL(url);
+  const inspector = cluster.inspector({
+    id: `portal_${hostname().replace(/[^\w.-]/g, "_")}_${port}`,
+    address: url,
+    everyMs: values["inspect.everyMs"],
+    probes: values["inspect.probes"],
+    version,
+    logger,
+  });
+  inspector.on("offline", (nodeId) => logger.error({ nodeId }, "a node is offline"));
+  inspector.on("error", (error) => logger.warn({ err: error }, "the inspector has a problem"));
+  return inspector.start();
 }
 
 function portalOptions(settings: LoadedSettings): PortalOptions {

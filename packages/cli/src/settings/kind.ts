@@ -98,6 +98,19 @@ export const secretKind: Kind<string> = {
   show: () => '"***"',
 };
 
+/** Where the cluster's state is; a password in it is a secret, the rest is not. */
+export const storeUrlKind: Kind<string> = {
+  placeholder: "url",
+  allowed: "redis, etcd://host:port[,host:port] or etcds://[user:password@]host:port",
+  parse: (url) => url,
+  fault: (value) =>
+    value === "redis" || (typeof value === "string" && /^etcds?:\/\/[^/?#\s]+\/?$/i.test(value))
+      ? undefined
+      : storeUrlKind.allowed,
+  holdsSecret: (url) => /^etcds?:\/\/[^/]*:[^/]*@/i.test(url),
+  show: (url) => JSON.stringify(String(url).replace(/(:\/\/[^:@/]*):.*@/s, "$1:***@")),
+};
+
 /** Where a Redis is; its password is a secret, the rest is not. */
 export const redisUrlKind: Kind<string> = {
   placeholder: "url",

@@ -12,6 +12,7 @@ import {
   portKind,
   redisUrlKind,
   secretKind,
+  storeUrlKind,
   textKind,
   wordKind,
 } from "./kind.ts";
@@ -42,6 +43,21 @@ export interface Settings {
   readonly "queue.targets": readonly string[];
   readonly "queue.concurrency": number;
   readonly "queue.perOrigin": number;
+  readonly "store.url": string;
+  readonly "store.caFile": string | undefined;
+  readonly "store.certFile": string | undefined;
+  readonly "store.keyFile": string | undefined;
+  readonly "cluster.id": string;
+  readonly "cluster.secretKey": string | undefined;
+  readonly "cluster.secretKeyFile": string | undefined;
+  readonly "node.id": string | undefined;
+  readonly "node.host": string;
+  readonly "node.port": number;
+  readonly "node.leaseMs": number;
+  readonly "node.maxTasks": number;
+  readonly "inspect.everyMs": number;
+  readonly "inspect.probes": number;
+  readonly "alerts.webhook": string | undefined;
   readonly "up.redisServer": string | undefined;
   readonly "up.programs": string | undefined;
   readonly "up.redisPort": number | undefined;
@@ -210,6 +226,93 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     default: 32,
     doc: "How many of them go to one origin, so that a receiver that hangs leaves the rest to the others.",
   },
+  "store.url": {
+    kind: storeUrlKind,
+    default: "redis",
+    env: "ROPEWAY_STORE",
+    flag: "--store",
+    doc: "Where the cluster keeps its state: redis (the Redis of redis.url) or etcd://host:port[,host:port], with etcds:// for TLS. A URL with a password may stand in the environment only.",
+  },
+  "store.caFile": {
+    kind: pathKind,
+    default: undefined,
+    example: "/etc/ropeway/etcd-ca.pem",
+    doc: "A file with the certificates, in PEM, of the authorities that an etcds:// URL is checked with. Unless it is set, those that Node trusts.",
+  },
+  "store.certFile": {
+    kind: pathKind,
+    default: undefined,
+    example: "/etc/ropeway/etcd-client.pem",
+    doc: "A file with our own certificate, in PEM, for an etcd that asks for one; with store.keyFile.",
+  },
+  "store.keyFile": {
+    kind: pathKind,
+    default: undefined,
+    example: "/run/secrets/etcd-client-key.pem",
+    doc: "A file with the key of store.certFile, in PEM and without a passphrase.",
+  },
+  "cluster.id": {
+    kind: textKind,
+    default: "cluster_local",
+    doc: "The name of the cluster, shown by the portal and in logs.",
+  },
+  "cluster.secretKey": {
+    kind: secretKind,
+    default: undefined,
+    env: "ROPEWAY_SECRET_KEY",
+    orFile: "cluster.secretKeyFile",
+    doc: "The key that encrypts passwords of tasks in the store: 32 random bytes in base64, the same on every portal and node. Several keys, separated by commas: the first encrypts, all decrypt. Unless it is set, `ropeway up` makes one in its home.",
+  },
+  "cluster.secretKeyFile": {
+    kind: pathKind,
+    default: undefined,
+    example: "/run/secrets/ropeway-secret-key",
+    doc: "A file that holds cluster.secretKey.",
+  },
+  "node.id": {
+    kind: textKind,
+    default: undefined,
+    example: "node_a",
+    env: "ROPEWAY_NODE_ID",
+    flag: "--id",
+    doc: "The id of this node, unique in the cluster. `ropeway node` needs one; `ropeway up` uses node_local.",
+  },
+  "node.host": {
+    kind: textKind,
+    default: "127.0.0.1",
+    doc: "The address of this machine that the node serves its health check on and that portals reach it by.",
+  },
+  "node.port": {
+    kind: portKind(0),
+    default: 0,
+    doc: "The port of the node's health check. 0 is any free one.",
+  },
+  "node.leaseMs": {
+    kind: countKind(2_000, 600_000),
+    default: 8_000,
+    doc: "How long a node counts as alive without a sign of life. A node that cannot renew stops its tasks before this time is over.",
+  },
+  "node.maxTasks": {
+    kind: countKind(1, 100_000),
+    default: 1_000,
+    doc: "The maximum number of tasks that the node runs.",
+  },
+  "inspect.everyMs": {
+    kind: countKind(100, 600_000),
+    default: 2_000,
+    doc: "How often the nodes are inspected. In each round one of the portals does it.",
+  },
+  "inspect.probes": {
+    kind: countKind(1, 20),
+    default: 3,
+    doc: "How many health checks of a node must fail before it counts as offline.",
+  },
+  "alerts.webhook": {
+    kind: textKind,
+    default: undefined,
+    example: "https://example.com/alerts",
+    doc: "A URL that alerts are delivered to, through the merge queue. Unless it is set, alerts are logged and shown by the portal.",
+  },
   "up.redisServer": {
     kind: pathKind,
     default: undefined,
@@ -252,6 +355,15 @@ export const settingKeys: readonly SettingKey[] = Object.keys(table) as SettingK
 export const redisKeys: readonly SettingKey[] = [
   "home",
   ...settingKeys.filter((key) => key.startsWith("redis.")),
+];
+
+/** The settings that say where the cluster's state is, and how its secrets are read. */
+export const clusterKeys: readonly SettingKey[] = [
+  ...redisKeys,
+  "prefix",
+  ...settingKeys.filter((key) => key.startsWith("store.")),
+  "cluster.secretKey",
+  "cluster.secretKeyFile",
 ];
 
 /** The setting of a key, whatever its type. */

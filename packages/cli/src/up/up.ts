@@ -4,8 +4,11 @@
  */
 import { parseEndpoint } from "@ropeway/core";
 import { provide } from "@ropeway/provide";
+import { ensureSecretKey, openSettingsStore, servedCluster } from "../cluster/open-cluster.ts";
 import type { Context } from "../context.ts";
 import { openLogger } from "../logger.ts";
+import { startLocalNode } from "../node/serve.ts";
+import { alertSinks } from "../portal/alert-sinks.ts";
 import type { PartPlan } from "../portal/parts.ts";
 import { sayReady } from "../portal/ready.ts";
 import { checkPortalSettings, startPortal } from "../portal/start.ts";
@@ -31,8 +34,16 @@ export async function up(context: Context): Promise<void> {
   signal.throwIfAborted();
   const place = configured ?? placeOf(child as RedisChild, home);
   await using redis = await openRedis(place, { ...INTERACTIVE, logger });
-  const plan: PartPlan = { redis, settings, logger, atHome: true };
+  await ensureSecretKey(home.path);
+  await using store = await openSettingsStore(settings, redis, logger);
+  const cluster = servedCluster(store, settings, {
+    alertSinks: alertSinks(redis, settings),
+    logger,
+  });
+  const plan: PartPlan = { redis, store, cluster, settings, logger, atHome: true };
   await using portal = await startPortal(plan);
+  const id = values["node.id"] ?? "node_local";
+  await using node = await startLocalNode({ store, settings, logger, id });
   await using queue = await startQueue(plan);
   const redisUrl = child && { redisUrl: child.url };
   await claim.tell({ url: portal.url, ...(queue && { queueUrl: queue.url }), ...redisUrl });
@@ -40,7 +51,14 @@ export async function up(context: Context): Promise<void> {
   if (queue !== undefined) noteMoved(context, "queue.port", queue.url);
   const shown = child?.url ?? redis.where;
   const exportUrl = child?.url;
-  sayReady(context, { portal, queue, redis: shown, exportUrl, tries: tries(portal.url) });
+  sayReady(context, {
+    portal,
+    queue,
+    redis: shown,
+    node: node.id,
+    exportUrl,
+    tries: tries(portal.url),
+  });
   claim.lost.catch(() => child?.kill()); // its files are somebody else's now
   await Promise.race([aborted(signal), claim.lost, ...(child === undefined ? [] : [child.failed])]);
   output.note("Stopping ...");

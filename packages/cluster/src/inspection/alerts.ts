@@ -120,6 +120,15 @@ export class Alerts {
     });
   }
 
+  async get(id: string): Promise<Alert> {
+    const key = keys.alert(id);
+    const alert = recordOf<Alert>(
+      /^[0-9a-f]{24}$/.test(id) ? await this.#store.get(key) : undefined,
+    );
+    if (alert === undefined) throw new UnknownAlertError(id);
+    return alert;
+  }
+
   /** A page of alerts; all that are not resolved, or all. */
   async list(options: AlertFilter = {}): Promise<Page<Alert>> {
     const { limit = 50, all = false } = options;

@@ -14,10 +14,9 @@ export function webhookSink(queue: MergeQueue, options: WebhookOptions): AlertSi
   const { url, mergeMs = 2_000 } = options;
   return async (alert: Alert) => {
     const body = JSON.stringify({ ...alert, raisedAt: new Date(alert.raisedAt).toISOString() });
-    await queue.push("ropeway-alerts", body, {
+    await queue.push(`ropeway-alerts ${new URL(url).href} POST`, body, {
       ontime: (Date.now() + mergeMs) / 1_000,
       overwrite: "once",
-      data: { url },
       idempotencyKey: `${alert.id}-${alert.count}`,
     });
   };

@@ -17,12 +17,12 @@ import { keys } from "../keys.ts";
 import { checkId, checkTaskName } from "../names.ts";
 import { isOnline } from "../nodes/node-record.ts";
 import type { Placement } from "../nodes/placement.ts";
-import { absent, optimistically, putRecord, recordOf, unchanged } from "../record.ts";
+import { absent, optimistically, putRecord, rangeAll, recordOf, unchanged } from "../record.ts";
 import type { Runner } from "../runner.ts";
 import type { Json, SecretBox } from "../secrets.ts";
 import type { Entry, Store, TransactionResult } from "../store/store.ts";
 import { taskOperations } from "./indexes.ts";
-import { checkTransition, isAtRest, isPending, isRunning } from "./status.ts";
+import { checkTransition, isAtRest, isPending, isRunning, type TaskStatus } from "./status.ts";
 import { md5Of, type Task, taskOf } from "./task.ts";
 import { listTasks, type TaskFilter } from "./task-list.ts";
 import { TaskRecords } from "./task-records.ts";
@@ -149,6 +149,11 @@ export class Tasks {
 
   list(filter: TaskFilter = {}): Promise<Page<Task>> {
     return listTasks(this.#store, filter);
+  }
+
+  /** The number of tasks with a status. */
+  async count(status: TaskStatus): Promise<number> {
+    return (await rangeAll(this.#store, keys.tasksOfStatus(status))).entries.length;
   }
 
   /** Starts a task that is at rest. Without a node that takes it, it waits as CREATED. */

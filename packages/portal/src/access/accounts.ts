@@ -3,17 +3,21 @@
  * Redis could replace a hash anyway, so this asks for no other permission. It is the way back in when
  * the last admin has forgotten the password.
  */
+import { openRedisStore, type Store } from "@ropeway/cluster";
 import { InvalidOptionError, type Redis } from "@ropeway/core";
 import { PasswordConflictError, UnknownAccountError } from "../errors.ts";
 import { PortalKeys } from "../keys.ts";
 import { passwordFault, randomPassword, usernameOf } from "./credentials.ts";
 import { PasswordHasher } from "./hasher.ts";
-import { AccessStore, type AccountInfo } from "./store.ts";
+import { AccessStore } from "./store.ts";
+import type { AccountInfo } from "./users.ts";
 
 /** How accounts are found. */
 export interface AccountsOptions {
   /** The portal's own. @default "ropeway" */
   readonly prefix?: string;
+  /** Where they are kept. @default the store on the same Redis */
+  readonly store?: Store | undefined;
 }
 
 /** The accounts of one installation. */
@@ -21,8 +25,9 @@ export class Accounts {
   readonly #store: AccessStore;
   readonly #hasher: PasswordHasher = new PasswordHasher();
 
-  constructor(redis: Redis, { prefix = "ropeway" }: AccountsOptions = {}) {
-    this.#store = new AccessStore(redis, new PortalKeys(prefix));
+  constructor(redis: Redis, { prefix = "ropeway", store }: AccountsOptions = {}) {
+    const shared = store ?? openRedisStore(redis, { prefix: `${prefix}:store` });
+    this.#store = new AccessStore(redis, new PortalKeys(prefix), shared);
   }
 
   /** Everyone who can sign in, by name. */

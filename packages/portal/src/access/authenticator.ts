@@ -4,6 +4,7 @@
  *   Authorization: Bearer rws_...      a session's token            \
  *   Cookie: ropeway_session=rws_...    the same, from a browser      }-->  Caller
  *   Authorization: Basic ...           user name and password       /
+ *   Authorization: Bearer rwt_...      an API token                /
  *
  * Checking a password is slow on purpose. Basic sends it with every request, so one that was right is
  * remembered for a while, as a keyed digest, and only as long as the account still has the same hash.
@@ -18,12 +19,16 @@ import {
 import { usernameOf } from "./credentials.ts";
 import { deviceOf } from "./device.ts";
 import type { PasswordHasher } from "./hasher.ts";
-import type { AccessStore, Account, LoginAttempt, SessionLife } from "./store.ts";
+import type { AccessStore, LoginAttempt, SessionLife } from "./store.ts";
+import { type TokenInfo, Tokens } from "./tokens.ts";
+import type { Account } from "./users.ts";
 
 /** Who a request comes from. */
 export interface Caller {
   readonly account: Account;
-  readonly via: "cookie" | "bearer" | "basic";
+  readonly via: "cookie" | "bearer" | "basic" | "token";
+  /** The API token, if one was sent. */
+  readonly token?: TokenInfo | undefined;
   /** The session, unless a password was sent along. */
   readonly session: { readonly token: string; readonly expiresAt: number } | undefined;
 }
@@ -41,6 +46,7 @@ export interface Credentials {
 /** What an authenticator works with. */
 export interface AuthenticatorPlan {
   readonly store: AccessStore;
+  readonly tokens: Tokens;
   readonly hasher: PasswordHasher;
   readonly life: SessionLife;
   /** Told of each password that was tried. */
@@ -77,7 +83,9 @@ export class Authenticator {
       return cookie === undefined ? undefined : this.#bySession(cookie, "cookie");
     }
     const [scheme = "", value = ""] = authorization.split(" ", 2);
-    if (scheme.toLowerCase() === "bearer") return this.#bySession(value, "bearer");
+    if (scheme.toLowerCase() === "bearer") {
+      return Tokens.isToken(value) ? this.#byToken(value) : this.#bySession(value, "bearer");
+    }
     if (scheme.toLowerCase() === "basic") return this.#byPassword(value, place);
     throw new UnauthenticatedError("the Authorization header must be Bearer or Basic");
   }
@@ -120,8 +128,15 @@ export class Authenticator {
   }
 
   /** Whether the caller would still be let in; does not keep its session from being idle. */
-  async isValid({ account, session }: Caller): Promise<boolean> {
-    const { store } = this.#plan;
+  async isValid({ account, session, token }: Caller): Promise<boolean> {
+    const { store, tokens } = this.#plan;
+    if (token !== undefined) {
+      const present = await tokens.get(token.id).catch(() => undefined);
+      const expired = token.expiresAt !== null && token.expiresAt <= Date.now();
+      return (
+        present !== undefined && !expired && (await store.account(account.username)) !== undefined
+      );
+    }
     const current = await store.account(account.username);
     if (session === undefined) return current?.passwordHash === account.passwordHash;
     const stored = await store.session(session.token);
@@ -153,6 +168,16 @@ export class Authenticator {
       throw over;
     }
     return { account, via, session: { token, expiresAt: session.expiresAt } };
+  }
+
+  async #byToken(text: string): Promise<Caller> {
+    const { store, tokens } = this.#plan;
+    const token = await tokens.check(text);
+    const account = token && (await store.account(token.username));
+    if (token === undefined || account === undefined) {
+      throw new UnauthenticatedError("the API token is wrong, expired or revoked");
+    }
+    return { account, via: "token", token, session: undefined };
   }
 
   async #byPassword(encoded: string, place: string): Promise<Caller> {

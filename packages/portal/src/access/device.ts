@@ -10,7 +10,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import type { CookieAttributes } from "../http/cookie.ts";
-import type { Account } from "./store.ts";
+import type { Account } from "./users.ts";
 
 const ID_BYTES = 16;
 const REMEMBERED_MS = 180 * 24 * 3_600_000;

@@ -2,34 +2,36 @@
  * The one place where a request is let in. It runs before the body is read, so that what is refused
  * costs nothing: first its host and origin, then who is calling, then what they may do.
  */
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { ForbiddenError, RoutePermissionError, UnauthenticatedError } from "../errors.ts";
 import { readCookie } from "../http/cookie.ts";
+import type { Auditor } from "./auditor.ts";
 import type { Authenticator } from "./authenticator.ts";
 import type { HostGuard } from "./host-guard.ts";
-import type { Policy } from "./permission.ts";
 import { placeOf } from "./place.ts";
+import type { Rights, RightsFinder } from "./rights.ts";
 import { sessionCookie } from "./session-cookie.ts";
 
 /** Lets a request in, or throws why not. */
-export type Guard = (request: FastifyRequest) => Promise<void>;
+export type Guard = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 
 /** What the guard asks. */
 export interface GuardPlan {
   readonly hosts: HostGuard;
   readonly authenticator: Authenticator;
-  readonly policy: Policy;
+  readonly rights: RightsFinder;
+  readonly auditor: Auditor;
 }
 
 /** Makes the guard of one portal. */
-export function guard({ hosts, authenticator, policy }: GuardPlan): Guard {
-  return async (request) => {
+export function guard({ hosts, authenticator, rights, auditor }: GuardPlan): Guard {
+  return async (request, reply) => {
     const refusal = hosts.refusal(request);
     if (refusal !== undefined) throw refusal;
     if (request.is404) return;
     const { permission } = request.routeOptions.config;
     if (permission === undefined) throw new RoutePermissionError(request.url, "has no permission");
-    if (permission === "public") return;
+    if (permission === "public") return auditor.begin(request, reply);
     const caller = await authenticator.identify(
       request.headers.authorization,
       readCookie(request.headers.cookie, sessionCookie(request).name),
@@ -38,10 +40,13 @@ export function guard({ hosts, authenticator, policy }: GuardPlan): Guard {
     if (caller === undefined) {
       throw new UnauthenticatedError("sign in, or send an Authorization header");
     }
-    if (!policy.allows(caller.account.role, permission)) {
+    request.caller = caller;
+    request.rights = await rights.of(caller);
+    if (!request.rights.permissions.includes(permission)) {
+      await auditor.refused(request, 403);
       throw new ForbiddenError(caller.account.role, permission);
     }
-    request.caller = caller;
+    await auditor.begin(request, reply);
   };
 }
 
@@ -49,4 +54,10 @@ export function guard({ hosts, authenticator, policy }: GuardPlan): Guard {
 export function callerOf(request: FastifyRequest): NonNullable<FastifyRequest["caller"]> {
   if (request.caller === null) throw new UnauthenticatedError("the route is public");
   return request.caller;
+}
+
+/** What the caller of a route that is not public may do. */
+export function rightsOf(request: FastifyRequest): Rights {
+  if (request.rights === null) throw new UnauthenticatedError("the route is public");
+  return request.rights;
 }

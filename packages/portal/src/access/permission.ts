@@ -88,6 +88,18 @@ export class Policy {
     return spec.least === "everyone" || covers(this.#roles.get(role) ?? [], permission);
   }
 
+  /** Whether every account has the permission, whatever its role. */
+  isForEveryone(permission: Permission): boolean {
+    return this.#specs.get(permission)?.least === "everyone";
+  }
+
+  /** Everything that a list of grants covers, and what everyone may do. */
+  coveredBy(grants: readonly string[]): Permission[] {
+    return [...this.#specs.keys()].filter(
+      (permission) => this.isForEveryone(permission) || covers(grants, permission),
+    );
+  }
+
   /** Everything a role may do, for a user interface that shows only that. */
   allowedTo(role: string): Permission[] {
     return [...this.#specs.keys()].filter((permission) => this.allows(role, permission));

@@ -8,28 +8,35 @@ import type { EventStreams } from "../sse.ts";
 import type { Authenticator, Caller } from "./authenticator.ts";
 import { deviceCookie, newDevice } from "./device.ts";
 import { callerOf } from "./guard.ts";
-import { needs, type Policy } from "./permission.ts";
+import { needs } from "./permission.ts";
 import { placeOf } from "./place.ts";
+import type { RightsFinder } from "./rights.ts";
 import { sessionCookie } from "./session-cookie.ts";
 
 const NO_BODY = z.undefined().describe("Done.");
 
-/** What the part needs; the policy knows every part's permissions and so comes last. */
+/** What the part needs; rights know every part's permissions and so come last. */
 export interface SessionPartPlan {
   readonly authenticator: Authenticator;
   readonly streams: EventStreams;
-  policy(): Policy;
+  rights(): RightsFinder;
 }
 
 /** The part for sessions. */
-export function sessionPart({ authenticator, streams, policy }: SessionPartPlan): PortalPart {
-  const sessionOf = ({ account, via, session }: Caller): Session => ({
-    username: account.username,
-    role: account.role,
-    permissions: policy().allowedTo(account.role),
-    via,
-    expiresAt: session === undefined ? null : new Date(session.expiresAt).toISOString(),
-  });
+export function sessionPart({ authenticator, streams, rights }: SessionPartPlan): PortalPart {
+  const sessionOf = async (caller: Caller): Promise<Session> => {
+    const { account, via, session, token } = caller;
+    const { permissions, groups } = await rights().of(caller);
+    const ends = token === undefined ? session?.expiresAt : token.expiresAt;
+    return {
+      username: account.username,
+      role: account.role,
+      permissions,
+      groups: groups ?? null,
+      via,
+      expiresAt: ends === undefined || ends === null ? null : new Date(ends).toISOString(),
+    };
+  };
   return {
     name: "session",
     about: {
@@ -59,7 +66,7 @@ export function sessionPart({ authenticator, streams, policy }: SessionPartPlan)
 function addLogin(
   app: PortalApp,
   authenticator: Authenticator,
-  sessionOf: (caller: Caller) => Session,
+  sessionOf: (caller: Caller) => Promise<Session>,
 ): void {
   app.post(
     "/api/session",
@@ -86,7 +93,7 @@ function addLogin(
           setCookie(device.name, newDevice(account), device.attributes),
         ]);
       }
-      const opened = sessionOf({ account, via, session });
+      const opened = await sessionOf({ account, via, session });
       return reply.code(201).send(as === "token" ? { ...opened, token: session.token } : opened);
     },
   );

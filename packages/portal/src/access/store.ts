@@ -1,36 +1,20 @@
-/** Accounts, sessions and login throttles in Redis: one method per question or change. */
+/**
+ * Sessions and login throttles, which live in Redis, and the accounts they belong to, which live in the
+ * cluster's store: one method per question or change.
+ */
 import { createHash } from "node:crypto";
+import { openRedisStore, type Store } from "@ropeway/cluster";
 import type { Redis } from "@ropeway/core";
 import type { PortalKeys } from "../keys.ts";
 import {
   beginLogin,
-  createFirstAdmin,
   endLogin,
+  keepSession,
   openSession,
   type StoredSession,
-  setPassword,
   touchSession,
 } from "../scripts.ts";
-
-/** Someone who can sign in. */
-export interface Account {
-  readonly username: string;
-  readonly role: string;
-  /** argon2id, as a PHC string. */
-  readonly passwordHash: string;
-  /** Grows when the password changes; sessions of an older generation are over. */
-  readonly generation: number;
-}
-
-/** What may be told of an account. */
-export interface AccountInfo {
-  readonly username: string;
-  readonly role: string;
-  /** When it was created, ms since 1970. */
-  readonly createdAt: number;
-  /** When its password was set, ms since 1970. */
-  readonly passwordAt: number;
-}
+import { type Account, type AccountInfo, Users } from "./users.ts";
 
 /** One count of failed logins: how many are free, and how long the wait can grow. */
 interface Throttle {
@@ -69,65 +53,71 @@ export class AccessStore {
   readonly #redis: Redis;
   readonly #keys: PortalKeys;
 
-  constructor(redis: Redis, keys: PortalKeys) {
+  readonly users: Users;
+
+  /** `store` holds the accounts. @default the one on the same Redis */
+  constructor(redis: Redis, keys: PortalKeys, store: Store = openRedisStore(redis)) {
     this.#redis = redis;
     this.#keys = keys;
+    this.users = new Users(store);
   }
 
   /** Whether there is any account. */
   async hasAccounts(): Promise<boolean> {
-    const key = this.#keys.users();
-    return (await this.#redis.send(["EXISTS", key], { key, repeatable: true })) === 1;
+    if (await this.users.any()) return true;
+    await this.#adoptAccounts();
+    return this.users.any();
   }
 
   /** Creates the account if it is the very first; false if there was one already. */
   createFirstAdmin(username: string, passwordHash: string): Promise<boolean> {
-    const keys = [this.#keys.users(), this.#keys.user(username)];
-    return this.#redis.run(createFirstAdmin, keys, [username, passwordHash, "admin"]);
+    return this.users.createFirst({ username, passwordHash, role: "admin" });
   }
 
-  async account(username: string): Promise<Account | undefined> {
-    const key = this.#keys.user(username);
-    const fields = ["password", "role", "generation"];
-    const [passwordHash, role, generation] = await this.#redis.send<readonly (string | null)[]>(
-      ["HMGET", key, ...fields],
-      { key, repeatable: true },
-    );
-    if (typeof passwordHash !== "string" || typeof role !== "string") return undefined;
-    return { username, passwordHash, role, generation: Number(generation) };
+  account(username: string): Promise<Account | undefined> {
+    return this.users.get(username);
   }
 
   /** Everyone who can sign in, by name. */
-  async accounts(): Promise<AccountInfo[]> {
-    const key = this.#keys.users();
-    const names = await this.#redis.send<readonly string[]>(["SMEMBERS", key], {
-      key,
-      repeatable: true,
-    });
-    const found = await Promise.all([...names].sort().map((name) => this.#info(name)));
-    return found.filter((account) => account !== undefined);
-  }
-
-  async #info(username: string): Promise<AccountInfo | undefined> {
-    const key = this.#keys.user(username);
-    const [role, createdAt, passwordAt] = await this.#redis.send<readonly (string | null)[]>(
-      ["HMGET", key, "role", "createdAt", "passwordAt"],
-      { key, repeatable: true },
-    );
-    if (typeof role !== "string") return undefined;
-    return { username, role, createdAt: Number(createdAt), passwordAt: Number(passwordAt) };
+  accounts(): Promise<AccountInfo[]> {
+    return this.users.list();
   }
 
   /** A new password: ends all sessions but the one with `token`. False if it changed meanwhile. */
-  changePassword(account: Account, passwordHash: string, token: string = ""): Promise<boolean> {
-    const keys = [this.#keys.user(account.username), this.#keys.session(digestOf(token))];
-    return this.#redis.run(setPassword, keys, [account.passwordHash, passwordHash, "1"]);
+  async changePassword(account: Account, passwordHash: string, token?: string): Promise<boolean> {
+    const generation = await this.users.setPassword(account, passwordHash, { ends: true });
+    if (generation === undefined) return false;
+    if (token !== undefined) {
+      await this.#redis.run(keepSession, [this.#keys.session(digestOf(token))], [generation]);
+    }
+    return true;
   }
 
   /** The same password at another cost: nothing ends. */
-  rehashPassword(account: Account, passwordHash: string): Promise<boolean> {
-    const keys = [this.#keys.user(account.username), this.#keys.session(digestOf(""))];
-    return this.#redis.run(setPassword, keys, [account.passwordHash, passwordHash, "0"]);
+  async rehashPassword(account: Account, passwordHash: string): Promise<boolean> {
+    return (await this.users.setPassword(account, passwordHash, { ends: false })) !== undefined;
+  }
+
+  /** Moves the accounts of version 0.1, which were hashes in Redis, into the store. */
+  async #adoptAccounts(): Promise<void> {
+    const all = this.#keys.users();
+    const names = await this.#redis.send<readonly string[]>(["SMEMBERS", all], {
+      key: all,
+      repeatable: true,
+    });
+    const fields = ["password", "role", "generation", "createdAt", "passwordAt"];
+    for (const username of names) {
+      const key = this.#keys.user(username);
+      const [password, role, ...numbers] = await this.#redis.send<readonly (string | null)[]>(
+        ["HMGET", key, ...fields],
+        { key, repeatable: true },
+      );
+      if (typeof password !== "string" || typeof role !== "string") continue;
+      const [generation = 1, createdAt = 0, passwordAt = 0] = numbers.map(Number);
+      await this.users.adopt({ username, password, role, generation, createdAt, passwordAt });
+      await this.#redis.send(["DEL", key], { key, repeatable: true });
+    }
+    if (names.length > 0) await this.#redis.send(["DEL", all], { key: all, repeatable: true });
   }
 
   /** Opens the session that `token` names; returns when it ends at the latest. */

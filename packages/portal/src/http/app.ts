@@ -47,6 +47,7 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   boundConnections(app.server);
   app.decorate("eventStreams", plan.streams);
   app.decorateRequest("caller", null);
+  app.decorateRequest("rights", null);
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(serializerCompiler);
   app.removeContentTypeParser("text/plain"); // JSON only; a part may add a parser of its own
@@ -58,7 +59,7 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   app.addHook("onRequest", async (request, reply) => {
     greet(request, reply);
     follow(request, reply, plan.metrics);
-    await plan.guard(request);
+    await plan.guard(request, reply);
   });
   await describeApi(app, plan.parts);
   app.addHook("onRoute", (route) => plan.routes.add(route));

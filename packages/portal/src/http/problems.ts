@@ -6,7 +6,7 @@
  * `detail` in the table replaces the error's own message, which for our side of things would name
  * addresses and commands that are nobody's business.
  */
-import { RopewayError, ServerReplyError } from "@ropeway/core";
+import { InvalidArgumentError, RopewayError, ServerReplyError } from "@ropeway/core";
 import type { Problem } from "../contract.ts";
 import { InvalidRequestError, MethodNotAllowedError, seconds } from "../errors.ts";
 
@@ -49,8 +49,21 @@ export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   UNKNOWN_ENDPOINT: { status: 404, title: "There is no such receiver" },
   UNKNOWN_LETTER: { status: 404, title: "There is no such dead letter" },
   JOB_NOT_FOUND: { status: 404, title: "There is no such job" },
+  UNKNOWN_TASK: { status: 404, title: "The task was not found" },
+  UNKNOWN_NODE: { status: 404, title: "The node was not found" },
+  UNKNOWN_ROLE: { status: 404, title: "The role was not found" },
+  UNKNOWN_TOKEN: { status: 404, title: "The token was not found" },
+  UNKNOWN_ALERT: { status: 404, title: "The alert was not found" },
   METHOD_NOT_ALLOWED: { status: 405, title: "Not with this method" },
   REQUEST_TIMEOUT: { status: 408, title: "The request took too long to arrive" },
+  ILLEGAL_TRANSITION: { status: 409, title: "The task's status does not allow this" },
+  DUPLICATE_TASK: { status: 409, title: "The task exists already" },
+  ALREADY_EXISTS: { status: 409, title: "It exists already" },
+  PROTECTED: { status: 409, title: "It cannot be changed" },
+  CONFLICT: { status: 409, title: "It was changed by somebody else at the same time" },
+  IDEMPOTENCY_KEY_REUSED: { status: 422, title: "The idempotency key belongs to another request" },
+  UNKNOWN_TASK_TYPE: { status: 400, title: "The task type is unknown" },
+  SECRET_KEY_MISSING: { status: 422, title: "Passwords cannot be stored" },
   JOB_STATE: { status: 409, title: "The job's state does not allow this" },
   TOO_MANY_PAUSED: { status: 409, title: "Too many keys are paused" },
   PASSWORD_CONFLICT: { status: 409, title: "The password was changed meanwhile" },
@@ -79,6 +92,19 @@ export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
     status: 503,
     title: "Redis is out of memory",
     detail: "Redis has no memory left for this. Nothing was stored; what is queued still goes out.",
+    retryAfter: 5,
+  },
+  STORE_UNAVAILABLE: {
+    status: 503,
+    title: "The cluster's store cannot be reached",
+    detail:
+      "The portal cannot reach the cluster's store. The change may or may not have been made.",
+    retryAfter: 1,
+  },
+  STORE_REFUSED: {
+    status: 503,
+    title: "The cluster's store refused the request",
+    detail: "The cluster's store refused the request. The portal's log says why.",
     retryAfter: 5,
   },
   SERVER_REPLY: {
@@ -125,7 +151,7 @@ export function problemOf(error: unknown, request: { id: string; url: string }):
     instance: pathOf(request.url),
     code,
     requestId: request.id,
-    ...(error instanceof InvalidRequestError ? { errors: [...error.faults] } : {}),
+    ...faultsOf(error),
     ...parameterOf(error),
   };
   return { body, headers: headersOf(error, kind) };
@@ -141,6 +167,15 @@ function codeOf(error: unknown): string {
   if (!(error instanceof RopewayError)) return "INTERNAL";
   if (error instanceof ServerReplyError && !FOR_NOW.has(error.prefix)) return "INTERNAL";
   return Object.hasOwn(PROBLEMS, error.code) ? error.code : "INTERNAL";
+}
+
+/** Which parts of the request are wrong, for an error that knows. */
+function faultsOf(error: unknown): Pick<Problem, "errors"> {
+  if (error instanceof InvalidRequestError) return { errors: [...error.faults] };
+  // The argument of a library is a field of the body: config.from is /body/config/from.
+  if (!(error instanceof InvalidArgumentError) || !/^config\b/.test(error.argument)) return {};
+  const pointer = `/body/${error.argument.replaceAll(".", "/")}`;
+  return { errors: [{ pointer, detail: error.message }] };
 }
 
 /** Which parameter it was, for an error that knows. */

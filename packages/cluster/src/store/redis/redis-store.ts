@@ -53,7 +53,10 @@ export interface RedisStoreOptions {
 /** More than one revision can have, and little enough for a script. */
 const EVENTS_PER_READ = 500;
 
-/** Opens a store on a connected Redis, which stays open when the store is closed. */
+/**
+ * Opens a store on a connected Redis, which stays open when the store is closed. It holds no timer and no
+ * connection of its own until it is asked for a lease or a watch.
+ */
 export function openRedisStore(redis: Redis, options: RedisStoreOptions = {}): Store {
   return new RedisStore(redis, options);
 }
@@ -75,7 +78,6 @@ class RedisStore implements Store {
     const plan = { redis, keys: this.#keys, history, logger };
     this.#reaper = new LeaseReaper(plan);
     this.#feed = new Feed(plan);
-    this.#reaper.start();
   }
 
   get where(): string {
@@ -139,6 +141,7 @@ class RedisStore implements Store {
     const ttl = Math.max(1, Math.ceil(ttlMs));
     const id = `${ttl}-${newToken()}`;
     await this.#guard(() => this.#redis.run(storeGrant, [this.#keys.leases], [id, ttl]));
+    this.#reaper.start(); // whoever has a lease sees to it that leases end
     return { id, ttlMs: ttl };
   }
 
@@ -155,6 +158,7 @@ class RedisStore implements Store {
     const { prefix, from } = options;
     checkKey(prefix);
     const signal = AbortSignal.any([options.signal, this.#closing.signal]);
+    this.#reaper.start(); // whoever watches wants to see leases end
     let next = from;
     let history: string | undefined;
     while (!signal.aborted) {

@@ -1,0 +1,256 @@
+/** What `ropeway user`, `role`, `token` and `audit` do: directly in the store, as its operator. */
+import { InvalidArgumentError } from "@ropeway/core";
+import { UnknownAccountError } from "@ropeway/portal";
+import {
+  AuditLog,
+  BUILT_IN_ROLES,
+  PasswordHasher,
+  passwordFault,
+  Roles,
+  randomPassword,
+  Tokens,
+  USERNAME_ALLOWED,
+  Users,
+  usernameOf,
+} from "@ropeway/portal/internal";
+import type { Context } from "../context.ts";
+import { UsageError } from "../errors.ts";
+import { askPassword } from "../user/ask-password.ts";
+import { openCluster } from "./open-cluster.ts";
+
+type Verb = (context: Context) => Promise<void>;
+
+const DAY_MS = 86_400_000;
+
+const iso = (ms: number) => new Date(ms).toISOString();
+const wordsOf = (value: unknown) =>
+  value === undefined
+    ? undefined
+    : String(value)
+        .split(",")
+        .map((word) => word.trim())
+        .filter(Boolean);
+
+async function userList(context: Context): Promise<void> {
+  await using opened = await openCluster(context);
+  const items = (await new Users(opened.store).list()).map((account) => ({
+    ...account,
+    createdAt: iso(account.createdAt),
+    passwordAt: iso(account.passwordAt),
+  }));
+  context.output.list(
+    { items },
+    {
+      columns: {
+        NAME: ({ username }) => username,
+        ROLE: ({ role }) => role,
+        CREATED: ({ createdAt }) => createdAt,
+        "PASSWORD SET": ({ passwordAt }) => passwordAt,
+      },
+      empty: "no accounts yet: the first start of `ropeway up` or `ropeway portal` creates admin",
+    },
+  );
+}
+
+async function userAdd(context: Context): Promise<void> {
+  const [given = ""] = context.arguments;
+  const username = usernameOf(given);
+  if (username === undefined)
+    throw new InvalidArgumentError("the user name", given, USERNAME_ALLOWED);
+  const role = String(context.options.role ?? "viewer");
+  const { password, shown } = await newPassword(username, context);
+  await using opened = await openCluster(context);
+  await new Roles(opened.store).check(role);
+  const passwordHash = await new PasswordHasher().hash(password);
+  await opened.audited(`user add ${username}`, () =>
+    new Users(opened.store).create({ username, role, passwordHash }),
+  );
+  context.output.outcome(
+    "added",
+    { username, role, ...(shown && { password }) },
+    shown ? `${username} / ${password}   (shown only once)` : `Added ${username} as ${role}.`,
+  );
+}
+
+async function userRemove(context: Context): Promise<void> {
+  const username = (context.arguments[0] ?? "").toLowerCase();
+  await using opened = await openCluster(context);
+  await opened.audited(`user remove ${username}`, () => new Users(opened.store).remove(username));
+  context.output.outcome(
+    "removed",
+    { username },
+    `Removed ${username}. Its sessions and tokens have ended.`,
+  );
+}
+
+async function userPassword(context: Context): Promise<void> {
+  const username = (context.arguments[0] ?? "").toLowerCase();
+  const { password, shown } = await newPassword(username, context);
+  await using opened = await openCluster(context);
+  const users = new Users(opened.store);
+  const account = await users.get(username);
+  if (account === undefined) throw new UnknownAccountError(username);
+  const hash = await new PasswordHasher().hash(password);
+  await opened.audited(`user password ${username}`, () =>
+    users.setPassword(account, hash, { ends: true }),
+  );
+  context.output.outcome(
+    "password-set",
+    { username, ...(shown && { password }) },
+    shown
+      ? `${username} / ${password}   (shown only once)`
+      : `Password of ${username} set. Its sessions have ended.`,
+  );
+}
+
+/** Made at random, or asked for; never taken from the command line. */
+async function newPassword(username: string, context: Context) {
+  if (context.options.generate === true) return { password: randomPassword(), shown: true };
+  const password = await askPassword(username, context);
+  const fault = passwordFault(password);
+  if (fault !== undefined) throw new UsageError(`the password is "***", but must be ${fault}`);
+  return { password, shown: false };
+}
+
+async function roleList(context: Context): Promise<void> {
+  await using opened = await openCluster(context);
+  const custom = await new Roles(opened.store).list();
+  const builtIn = BUILT_IN_ROLES.map((name) => ({
+    name,
+    permissions: [] as string[],
+    groups: [] as string[],
+  }));
+  context.output.list(
+    {
+      items: [
+        ...builtIn.map((role) => ({ ...role, builtIn: true })),
+        ...custom.map((role) => ({ ...role, builtIn: false })),
+      ],
+    },
+    {
+      columns: {
+        NAME: ({ name }) => name,
+        PERMISSIONS: ({ permissions, builtIn: fixed }) =>
+          fixed ? "(built in)" : permissions.join(" "),
+        GROUPS: ({ groups }) => groups.join(" ") || "all",
+      },
+      empty: "no roles",
+    },
+  );
+}
+
+async function roleAdd(context: Context): Promise<void> {
+  const [name = ""] = context.arguments;
+  const permissions = wordsOf(context.options.permissions) ?? [];
+  const wrong = permissions.find((grant) => !/^(\*|[a-z-]+):(\*|[a-z-]+)$/.test(grant));
+  if (permissions.length === 0 || wrong !== undefined) {
+    throw new UsageError("--permissions must be permissions such as task:operate,node:view");
+  }
+  if (usernameOf(name) === undefined)
+    throw new InvalidArgumentError("the role's name", name, USERNAME_ALLOWED);
+  const groups = wordsOf(context.options.groups) ?? [];
+  await using opened = await openCluster(context);
+  const role = await opened.audited(`role add ${name}`, () =>
+    new Roles(opened.store).create({ name, permissions, groups }),
+  );
+  context.output.outcome("added", { ...role }, `Added the role ${name}.`);
+}
+
+async function roleRemove(context: Context): Promise<void> {
+  const [name = ""] = context.arguments;
+  await using opened = await openCluster(context);
+  await opened.audited(`role remove ${name}`, () => new Roles(opened.store).remove(name));
+  context.output.outcome("removed", { name }, `Removed the role ${name}.`);
+}
+
+async function tokenList(context: Context): Promise<void> {
+  await using opened = await openCluster(context);
+  const items = (await new Tokens(opened.store).list()).map((token) => ({
+    ...token,
+    createdAt: iso(token.createdAt),
+    expiresAt: token.expiresAt === null ? null : iso(token.expiresAt),
+  }));
+  context.output.list(
+    { items },
+    {
+      columns: {
+        ID: ({ id }) => id,
+        NAME: ({ name }) => name,
+        USER: ({ username }) => username,
+        PERMISSIONS: ({ permissions }) => permissions?.join(" ") ?? "all of its user",
+        EXPIRES: ({ expiresAt }) => expiresAt ?? "never",
+      },
+      empty: "no tokens: make one with `ropeway token add`",
+    },
+  );
+}
+
+async function tokenAdd(context: Context): Promise<void> {
+  const [name = ""] = context.arguments;
+  const { options, output } = context;
+  const username = String(options.user ?? "admin").toLowerCase();
+  const days = options.expiresInDays === undefined ? undefined : Number(options.expiresInDays);
+  if (days !== undefined && !(days > 0 && days <= 3_650)) {
+    throw new UsageError("--expires-in-days must be a number of days up to 3650");
+  }
+  await using opened = await openCluster(context);
+  const { store } = opened;
+  if ((await new Users(store).get(username)) === undefined) throw new UnknownAccountError(username);
+  const { info, token } = await opened.audited(`token add ${username}`, () =>
+    new Tokens(store).create({
+      name,
+      username,
+      permissions: wordsOf(options.permissions) ?? null,
+      groups: wordsOf(options.groups) ?? null,
+      expiresAt: days === undefined ? null : Date.now() + days * DAY_MS,
+    }),
+  );
+  output.outcome("added", { id: info.id, name, username, token }, `${token}   (shown only once)`);
+}
+
+async function tokenRevoke(context: Context): Promise<void> {
+  const [id = ""] = context.arguments;
+  await using opened = await openCluster(context);
+  await opened.audited(`token revoke ${id}`, () => new Tokens(opened.store).revoke(id));
+  context.output.outcome("revoked", { id }, `Revoked the token ${id}.`);
+}
+
+async function auditList(context: Context): Promise<void> {
+  const { options, output } = context;
+  await using opened = await openCluster(context);
+  const page = await new AuditLog(opened.store).list({
+    actor: options.actor === undefined ? undefined : String(options.actor),
+    cursor: options.cursor === undefined ? undefined : String(options.cursor),
+    limit: options.limit === undefined ? 50 : Number(options.limit),
+  });
+  const items = page.items.map((entry) => ({ ...entry, at: iso(entry.at) }));
+  output.list(
+    { items, cursor: page.cursor },
+    {
+      columns: {
+        AT: ({ at }) => at,
+        ACTOR: ({ actor }) => actor,
+        FROM: ({ from }) => from,
+        OUTCOME: ({ outcome }) => outcome,
+        ACTION: ({ path, action, via }) =>
+          via === "cli" ? action : `${action.split(" ", 1)[0]} ${path}`,
+      },
+      empty: "the audit log is empty",
+    },
+  );
+}
+
+/** By noun and verb on the command line. */
+export const verbs: Readonly<Record<string, Verb>> = {
+  "user list": userList,
+  "user add": userAdd,
+  "user remove": userRemove,
+  "user password": userPassword,
+  "role list": roleList,
+  "role add": roleAdd,
+  "role remove": roleRemove,
+  "token list": tokenList,
+  "token add": tokenAdd,
+  "token revoke": tokenRevoke,
+  "audit list": auditList,
+};

@@ -1,0 +1,126 @@
+/** The cluster of the settings: its store, its tasks, and what encrypts their passwords. */
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { hostname, userInfo } from "node:os";
+import { join } from "node:path";
+import {
+  type AlertSink,
+  Cluster,
+  openStore,
+  SecretBox,
+  type Store,
+  type StoreTls,
+} from "@ropeway/cluster";
+import { type Logger, type Redis, silentLogger } from "@ropeway/core";
+import { AuditLog } from "@ropeway/portal/internal";
+import type { Context } from "../context.ts";
+import { fileText } from "../file-text.ts";
+import { findRedis, openRedis } from "../redis-access.ts";
+import { readSecret, secretOf } from "../secret.ts";
+import type { LoadedSettings } from "../settings/load.ts";
+
+/** An opened cluster; closing it closes its connections. */
+export interface OpenedCluster extends AsyncDisposable {
+  readonly cluster: Cluster;
+  readonly store: Store;
+  /** Does a change and notes it in the audit log, as made from the command line. */
+  audited<T>(action: string, change: () => Promise<T>): Promise<T>;
+}
+
+const KEY_FILE = "secret.key";
+
+/** Opens the store of the settings; with etcd, no Redis is needed. */
+export async function openSettingsStore(
+  settings: LoadedSettings,
+  redis: Redis | undefined,
+  logger: Logger = silentLogger,
+): Promise<Store> {
+  const { values } = settings;
+  const tls = tlsOf(settings);
+  return openStore({
+    url: values["store.url"],
+    prefix: values.prefix,
+    redis,
+    logger,
+    ...(tls === undefined ? {} : { tls }),
+  });
+}
+
+/** For a command: connects to what is needed, and closes it afterwards. */
+export async function openCluster(context: Context): Promise<OpenedCluster> {
+  const settings = context.settings();
+  const onRedis = settings.values["store.url"] === "redis";
+  const redis = onRedis ? await openRedis(await findRedis(context)) : undefined;
+  try {
+    const store = await openSettingsStore(settings, redis);
+    const cluster = new Cluster(store, { secrets: secretBoxOf(settings) });
+    const log = new AuditLog(store);
+    return {
+      cluster,
+      store,
+      audited: (action, change) => audited(log, action, change),
+      async [Symbol.asyncDispose]() {
+        await store.close();
+        await redis?.close();
+      },
+    };
+  } catch (error) {
+    await redis?.close();
+    throw error;
+  }
+}
+
+/** The cluster of a portal that runs. */
+export function servedCluster(
+  store: Store,
+  settings: LoadedSettings,
+  options: { readonly alertSinks: readonly AlertSink[]; readonly logger: Logger },
+): Cluster {
+  return new Cluster(store, { secrets: secretBoxOf(settings), ...options });
+}
+
+/** The keys of the settings; else the one that `ropeway up` made in this home. */
+export function secretBoxOf(settings: LoadedSettings): SecretBox {
+  const given = secretOf(settings, "cluster.secretKey", "cluster.secretKeyFile");
+  const file = join(settings.values.home, KEY_FILE);
+  return new SecretBox(given ?? (existsSync(file) ? readSecret(file) : undefined));
+}
+
+/** Makes the home's key, unless there is one. */
+export async function ensureSecretKey(home: string): Promise<void> {
+  const key = `${randomBytes(32).toString("base64")}\n`;
+  await writeFile(join(home, KEY_FILE), key, { flag: "wx", mode: 0o600 }).catch((error) => {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  });
+}
+
+async function audited<T>(log: AuditLog, action: string, change: () => Promise<T>): Promise<T> {
+  const entry = await log.begin({
+    actor: userInfo().username,
+    via: "cli",
+    from: hostname(),
+    action,
+    path: action,
+    requestId: "",
+    outcome: "started",
+    status: 0,
+  });
+  try {
+    const result = await change();
+    await log.complete(entry, { outcome: "done", status: 0 });
+    return result;
+  } catch (error) {
+    await log.complete(entry, { outcome: "failed", status: 0 });
+    throw error;
+  }
+}
+
+function tlsOf({ values }: LoadedSettings): StoreTls | undefined {
+  if (!values["store.url"].toLowerCase().startsWith("etcds:")) return undefined;
+  const read = (file: string | undefined) => (file === undefined ? undefined : fileText(file));
+  const [ca, cert, key] = (["store.caFile", "store.certFile", "store.keyFile"] as const).map(
+    (name) => read(values[name]),
+  );
+  return { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
+}

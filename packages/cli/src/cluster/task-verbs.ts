@@ -1,0 +1,168 @@
+/** What `ropeway task ...` does. */
+import type { Json } from "@ropeway/cluster";
+import { keys, taskOf } from "@ropeway/cluster/internal";
+import { taskView } from "@ropeway/portal/internal";
+import type { Context } from "../context.ts";
+import { UsageError } from "../errors.ts";
+import { stateCell } from "../terminal/colour.ts";
+import { openCluster } from "./open-cluster.ts";
+
+type Verb = (context: Context) => Promise<void>;
+type View = ReturnType<typeof taskView>;
+
+async function create(context: Context): Promise<void> {
+  const { options, output } = context;
+  const { name, from, to, mode, group, type = "sync", options: more } = options;
+  const given = more === undefined ? {} : parseConfig(String(more));
+  const fields = Object.entries({ from, to, mode }).filter(([, value]) => value !== undefined);
+  await using opened = await openCluster(context);
+  const { task } = await opened.audited("task create", () =>
+    opened.cluster.tasks.create({
+      name: String(name),
+      type: String(type),
+      config: { ...given, ...(Object.fromEntries(fields) as Record<string, string>) },
+      group: group === undefined ? undefined : String(group),
+      immortal: options.immortal === true,
+      start: options.start === true,
+    }),
+  );
+  const view = taskView(task);
+  output.result(view, () => output.line(`Created ${view.id} (${view.status}${because(view)}).`));
+}
+
+async function list(context: Context): Promise<void> {
+  const { options, output } = context;
+  await using opened = await openCluster(context);
+  const word = (name: string) => (options[name] === undefined ? undefined : String(options[name]));
+  const page = await opened.cluster.tasks.list({
+    status: word("status"),
+    node: word("node"),
+    group: word("group"),
+    name: word("name"),
+    type: word("type"),
+    cursor: word("cursor"),
+    limit: options.limit === undefined ? 50 : Number(options.limit),
+  });
+  output.list(
+    { items: page.items.map(taskView), cursor: page.cursor },
+    {
+      columns: {
+        ID: ({ id }) => id,
+        NAME: ({ name }) => name,
+        STATUS: ({ status }) => stateCell(status),
+        NODE: ({ node }) => node ?? "-",
+        GROUP: ({ group }) => group,
+        TYPE: ({ type }) => type,
+        UPDATED: ({ updatedAt }) => updatedAt,
+      },
+      empty: "no tasks: create one with `ropeway task create`",
+    },
+  );
+}
+
+async function show(context: Context): Promise<void> {
+  await using opened = await openCluster(context);
+  const view = taskView(await opened.cluster.tasks.get(idOf(context)));
+  const facts = Object.entries(view).map(([name, value]) => [
+    name,
+    typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "-"),
+  ]);
+  context.output.details(view, Object.fromEntries(facts));
+}
+
+function changing(
+  verb: string,
+  change: (opened: Opened, id: string, context: Context) => Promise<View>,
+): Verb {
+  return async (context) => {
+    const { output } = context;
+    await using opened = await openCluster(context);
+    const id = idOf(context);
+    const view = await opened.audited(`task ${verb} ${id}`, () => change(opened, id, context));
+    output.result(view, () => output.line(`${view.id}: ${view.status}${because(view)}`));
+  };
+}
+
+const start = changing("start", async ({ cluster }, id, { options }) =>
+  taskView(await cluster.tasks.start(id, options.afresh === true ? { afresh: true } : {})),
+);
+
+const stop = changing("stop", async ({ cluster }, id, { options }) => {
+  const asked = await cluster.tasks.stop(id);
+  if (options.wait === false || asked.status === "STOP") return taskView(asked);
+  const until = performance.now() + 30_000;
+  for (;;) {
+    const task = await cluster.tasks.get(id);
+    if (task.status === "STOP" || performance.now() > until) return taskView(task);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+});
+
+const move = changing("move", async ({ cluster }, id, context) =>
+  taskView(await cluster.tasks.move(id, context.arguments[1] ?? "")),
+);
+
+async function remove(context: Context): Promise<void> {
+  await using opened = await openCluster(context);
+  const id = idOf(context);
+  await opened.audited(`task remove ${id}`, () => opened.cluster.tasks.remove(id));
+  context.output.outcome("removed", { id }, `Removed ${id}.`);
+}
+
+async function events(context: Context): Promise<void> {
+  const { output, options, signal } = context;
+  await using opened = await openCluster(context);
+  const { tasks } = opened.cluster;
+  const { taskId } = await tasks.get(idOf(context));
+  const entry = await opened.store.get(keys.task(taskId));
+  const items = (await tasks.records.events(taskId)).map((event) => ({
+    ...event,
+    at: new Date(event.at).toISOString(),
+  }));
+  const columns = {
+    AT: ({ at }: (typeof items)[number]) => at,
+    EVENT: ({ event }: (typeof items)[number]) => event,
+    NODE: ({ nodeId }: (typeof items)[number]) => nodeId || "-",
+    EPOCH: ({ epoch }: (typeof items)[number]) => String(epoch),
+    DETAIL: ({ detail }: (typeof items)[number]) => detail,
+  };
+  output.list({ items }, { columns, empty: "no events yet" });
+  if (options.follow !== true) return;
+  const from = (entry?.modRevision ?? 0) + 1;
+  for await (const batch of opened.store.watch({ prefix: keys.task(taskId), from, signal })) {
+    for (const { entry: changed } of batch) {
+      const task = taskOf(changed);
+      if (task === undefined) return;
+      const view = taskView(task);
+      output.result(view, () => output.line(`${view.updatedAt}  ${view.status}${because(view)}`));
+    }
+  }
+}
+
+type Opened = Awaited<ReturnType<typeof openCluster>>;
+
+function idOf(context: Context): string {
+  return context.arguments[0] ?? "";
+}
+
+function because({ reason, node }: View): string {
+  const where = node === null ? "" : ` on ${node}`;
+  return reason === "" ? where : `${where}: ${reason}`;
+}
+
+function parseConfig(text: string): Record<string, Json> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+      return value as Record<string, Json>;
+    }
+  } catch {
+    // told below
+  }
+  throw new UsageError("--options must be a JSON object");
+}
+
+/** By the name of the verb on the command line. */
+export const verbs: Readonly<
+  Record<"create" | "list" | "show" | "start" | "stop" | "remove" | "move" | "events", Verb>
+> = { create, list, show, start, stop, remove, move, events };

@@ -1,0 +1,21 @@
+import { type CliCommand, defineCommand } from "../cli-command.ts";
+import { clusterKeys } from "../settings/table.ts";
+
+/** `ropeway nodes ...`: the nodes of the cluster. */
+export function nodesCommand(): CliCommand {
+  const nodes = defineCommand("nodes", "See the nodes of the cluster and drain them");
+  nodes.addCommand(verbOf("list", "List nodes and portals"));
+  for (const [verb, summary] of [
+    ["drain", "Take no new tasks on a node, and move the running ones away"],
+    ["undrain", "Take tasks on a node again"],
+  ] as const) {
+    nodes.addCommand(verbOf(verb, summary).argument("<id>", "the node's id"));
+  }
+  return nodes;
+}
+
+function verbOf(name: "list" | "drain" | "undrain", summary: string): CliCommand {
+  return defineCommand(name, summary)
+    .uses(...clusterKeys)
+    .runs(async (context) => (await import("../cluster/node-verbs.ts")).nodeVerbs[name](context));
+}

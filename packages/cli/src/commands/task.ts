@@ -1,0 +1,65 @@
+import { type CliCommand, defineCommand } from "../cli-command.ts";
+import type { verbs } from "../cluster/task-verbs.ts";
+import { clusterKeys } from "../settings/table.ts";
+
+/** `ropeway task ...`: the tasks of the cluster, handled directly in its store. */
+export function taskCommand(): CliCommand {
+  const task = defineCommand("task", "Create, start, stop and follow tasks");
+  for (const verb of [
+    createVerb(),
+    listVerb(),
+    oneTask("show", "Show a task"),
+    oneTask("start", "Start a task").option("--afresh", "begin anew instead of resuming"),
+    oneTask("stop", "Stop a task, and wait until it has stopped").option(
+      "--no-wait",
+      "do not wait until it has stopped",
+    ),
+    oneTask("remove", "Remove a task that is not running"),
+    oneTask("move", "Move a task to a node").argument("<node>", "the node's id"),
+    oneTask("events", "Show what happened to a task").option("--follow", "and what happens next"),
+  ]) {
+    task.addCommand(verb);
+  }
+  return task;
+}
+
+function verbOf(name: keyof typeof verbs, summary: string): CliCommand {
+  return defineCommand(name, summary)
+    .uses(...clusterKeys)
+    .runs(async (context) => (await import("../cluster/task-verbs.ts")).verbs[name](context));
+}
+
+function oneTask(
+  name: Exclude<keyof typeof verbs, "create" | "list">,
+  summary: string,
+): CliCommand {
+  return verbOf(name, summary).argument("<id>", "the task's id");
+}
+
+function createVerb(): CliCommand {
+  return verbOf("create", "Create a task")
+    .requiredOption("--name <name>", "its name, unique in the cluster")
+    .option("--type <type>", "sync or scripted", "sync")
+    .option("--from <url>", "the source of a sync task")
+    .option("--to <url>", "the target of a sync task")
+    .option("--mode <mode>", "total, stock or increment")
+    .option("--options <json>", "more of its configuration, as a JSON object")
+    .option("--group <group>", "the group it belongs to")
+    .option("--immortal", "run it on another node when its node is gone")
+    .option("--start", "start it at once")
+    .explains(
+      `Passwords in the URLs are encrypted in the store. Other users of this machine can read a command line:
+leave a password out of it by creating the task over HTTP.`,
+    );
+}
+
+function listVerb(): CliCommand {
+  return verbOf("list", "List tasks")
+    .option("--status <status>", "only tasks with this status, such as BROKEN")
+    .option("--node <id>", "only tasks on this node")
+    .option("--group <group>", "only tasks of this group")
+    .option("--name <name>", "only the task with this name")
+    .option("--type <type>", "only tasks of this type")
+    .option("--cursor <cursor>", "the next page")
+    .option("--limit <number>", "how many, up to 500");
+}

@@ -1,0 +1,20 @@
+import { type CliCommand, defineCommand } from "../cli-command.ts";
+import { accessVerb } from "./access-verb.ts";
+
+/** `ropeway token ...`: API tokens. */
+export function tokenCommand(): CliCommand {
+  const token = defineCommand("token", "Manage API tokens");
+  token.addCommand(accessVerb("token", "list", "List the tokens, without their secrets"));
+  token.addCommand(
+    accessVerb("token", "add", "Make a token and print it once")
+      .argument("<name>", "what it is for")
+      .option("--user <name>", "the account it acts for", "admin")
+      .option("--permissions <list>", "limit it to these, such as task:view")
+      .option("--groups <list>", "limit it to tasks of these groups")
+      .option("--expires-in-days <days>", "it never expires if left out"),
+  );
+  token.addCommand(
+    accessVerb("token", "revoke", "End a token at once").argument("<id>", "the token's id"),
+  );
+  return token;
+}

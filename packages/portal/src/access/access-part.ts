@@ -1,0 +1,289 @@
+/** Users, roles, API tokens and the audit log. */
+import { InvalidArgumentError } from "@ropeway/core";
+import { z } from "zod";
+import { ForbiddenError, UnknownAccountError } from "../errors.ts";
+import type { PortalApp, PortalPart } from "../part.ts";
+import {
+  type Audit,
+  AuditPage,
+  CreatedToken,
+  CreatedUser,
+  NewRole,
+  NewToken,
+  NewUser,
+  Role,
+  RolePage,
+  type Token,
+  TokenPage,
+  User,
+  UserEdit,
+  UserPage,
+} from "./access-contract.ts";
+import type { AuditEntry, AuditLog } from "./audit-log.ts";
+import { randomPassword, usernameOf } from "./credentials.ts";
+import { callerOf, rightsOf } from "./guard.ts";
+import type { PasswordHasher } from "./hasher.ts";
+import { BUILT_IN_ROLES, needs, type Policy } from "./permission.ts";
+import type { Roles } from "./roles.ts";
+import type { TokenInfo, Tokens } from "./tokens.ts";
+import type { AccountInfo, Users } from "./users.ts";
+
+/** What the part works with. */
+export interface AccessPartPlan {
+  readonly users: Users;
+  readonly roles: Roles;
+  readonly tokens: Tokens;
+  readonly auditLog: AuditLog;
+  readonly hasher: PasswordHasher;
+  policy(): Policy;
+}
+
+const DAY_MS = 86_400_000;
+const NO_BODY = z.undefined().describe("Done.");
+const NamePath = z.object({ name: z.string().min(1).max(64) });
+const IdPath = z.object({ id: z.string().min(1).max(64) });
+const AuditQuery = z.object({
+  actor: z.string().max(64).optional(),
+  cursor: z.string().max(500).optional(),
+  limit: z.coerce.number().int().min(1).max(500).default(50),
+});
+
+/** The part for who may do what. */
+export function accessPart(plan: AccessPartPlan): PortalPart {
+  return {
+    name: "access",
+    about: {
+      en: "Users, roles, API tokens and the audit log.",
+      zh: "用户、角色、API 令牌与审计日志。",
+    },
+    permissions: {
+      "user:view": { least: "admin", means: "See the accounts." },
+      "user:edit": { least: "admin", means: "Create, change and remove accounts." },
+      "role:view": { least: "admin", means: "See the roles." },
+      "role:edit": { least: "admin", means: "Create and remove roles." },
+      "token:own": { least: "everyone", means: "Make, see and revoke your own API tokens." },
+      "token:edit": { least: "admin", means: "See and revoke the API tokens of others." },
+      "audit:view": { least: "admin", means: "Read the audit log." },
+    },
+    routes(app) {
+      addUsers(app, plan);
+      addRoles(app, plan);
+      addTokens(app, plan);
+      addAudit(app, plan);
+    },
+  };
+}
+
+function addUsers(app: PortalApp, { users, roles, hasher }: AccessPartPlan): void {
+  app.get(
+    "/api/users",
+    { config: needs("user:view"), schema: { summary: "Accounts", response: { 200: UserPage } } },
+    async () => ({ items: (await users.list()).map(userView), cursor: null }),
+  );
+  app.post(
+    "/api/users",
+    {
+      config: needs("user:edit"),
+      schema: { summary: "Create an account", body: NewUser, response: { 201: CreatedUser } },
+    },
+    async (request, reply) => {
+      const { role, password = randomPassword() } = request.body;
+      const username = usernameOf(request.body.username) ?? request.body.username;
+      await roles.check(role);
+      const passwordHash = await hasher.hash(password);
+      const created = userView(await users.create({ username, role, passwordHash }));
+      const shown = request.body.password === undefined ? { ...created, password } : created;
+      return reply.code(201).send(shown);
+    },
+  );
+  app.patch(
+    "/api/users/:name",
+    {
+      config: needs("user:edit"),
+      schema: {
+        summary: "Change an account's role or password",
+        description: "A new password ends all its sessions.",
+        params: NamePath,
+        body: UserEdit,
+        response: { 200: User },
+      },
+    },
+    async (request) => {
+      const { role, password } = request.body;
+      const username = request.params.name.toLowerCase();
+      if (role !== undefined) {
+        await roles.check(role);
+        await users.setRole(username, role);
+      }
+      if (password !== undefined) {
+        const account = await users.get(username);
+        if (account === undefined) throw new UnknownAccountError(username);
+        await users.setPassword(account, await hasher.hash(password), { ends: true });
+      }
+      const found = (await users.list()).find((user) => user.username === username);
+      if (found === undefined) throw new UnknownAccountError(username);
+      return userView(found);
+    },
+  );
+  app.delete(
+    "/api/users/:name",
+    {
+      config: needs("user:edit"),
+      schema: { summary: "Remove an account", params: NamePath, response: { 204: NO_BODY } },
+    },
+    async (request, reply) => {
+      await users.remove(request.params.name.toLowerCase());
+      return reply.code(204).send();
+    },
+  );
+}
+
+function addRoles(app: PortalApp, { roles, policy }: AccessPartPlan): void {
+  app.get(
+    "/api/roles",
+    { config: needs("role:view"), schema: { summary: "Roles", response: { 200: RolePage } } },
+    async () => {
+      const builtIn = BUILT_IN_ROLES.map((name) => ({
+        name,
+        permissions: policy().allowedTo(name),
+        groups: [],
+        builtIn: true,
+      }));
+      const custom = (await roles.list()).map((role) => ({ ...role, builtIn: false }));
+      return { items: [...builtIn, ...custom], cursor: null };
+    },
+  );
+  app.post(
+    "/api/roles",
+    {
+      config: needs("role:edit"),
+      schema: { summary: "Create a role", body: NewRole, response: { 201: Role } },
+    },
+    async (request, reply) => {
+      const { name, permissions, groups = [] } = request.body;
+      for (const grant of permissions) {
+        if (
+          policy()
+            .coveredBy([grant])
+            .every((one) => policy().isForEveryone(one))
+        ) {
+          throw new InvalidArgumentError("permissions", grant, "permissions that exist");
+        }
+      }
+      const created = await roles.create({ name, permissions, groups });
+      return reply.code(201).send({ ...created, builtIn: false });
+    },
+  );
+  app.delete(
+    "/api/roles/:name",
+    {
+      config: needs("role:edit"),
+      schema: {
+        summary: "Remove a role that no account has",
+        params: NamePath,
+        response: { 204: NO_BODY },
+      },
+    },
+    async (request, reply) => {
+      await roles.remove(request.params.name);
+      return reply.code(204).send();
+    },
+  );
+}
+
+function addTokens(app: PortalApp, { tokens }: AccessPartPlan): void {
+  app.get(
+    "/api/tokens",
+    {
+      config: needs("token:own"),
+      schema: {
+        summary: "Your API tokens; with token:edit those of everyone",
+        response: { 200: TokenPage },
+      },
+    },
+    async (request) => {
+      const all = rightsOf(request).permissions.includes("token:edit");
+      const found = await tokens.list(all ? undefined : callerOf(request).account.username);
+      return { items: found.map(tokenView), cursor: null };
+    },
+  );
+  app.post(
+    "/api/tokens",
+    {
+      config: needs("token:own"),
+      schema: { summary: "Make an API token", body: NewToken, response: { 201: CreatedToken } },
+    },
+    async (request, reply) => {
+      const caller = callerOf(request);
+      // A token that could make tokens would outlive its own limits.
+      if (caller.token !== undefined) throw new ForbiddenError("an API token", "token:own");
+      const { name, permissions = null, groups = null, expiresInDays } = request.body;
+      const expiresAt = expiresInDays === undefined ? null : Date.now() + expiresInDays * DAY_MS;
+      const { username } = caller.account;
+      const { info, token } = await tokens.create({
+        name,
+        username,
+        permissions,
+        groups,
+        expiresAt,
+      });
+      return reply.code(201).send({ ...tokenView(info), token });
+    },
+  );
+  app.delete(
+    "/api/tokens/:id",
+    {
+      config: needs("token:own"),
+      schema: { summary: "Revoke an API token", params: IdPath, response: { 204: NO_BODY } },
+    },
+    async (request, reply) => {
+      const { id } = request.params;
+      const { username } = await tokens.get(id);
+      const mine = username === callerOf(request).account.username;
+      if (!mine && !rightsOf(request).permissions.includes("token:edit")) {
+        throw new ForbiddenError(callerOf(request).account.role, "token:edit");
+      }
+      await tokens.revoke(id);
+      return reply.code(204).send();
+    },
+  );
+}
+
+function addAudit(app: PortalApp, { auditLog }: AccessPartPlan): void {
+  app.get(
+    "/api/audit",
+    {
+      config: needs("audit:view"),
+      schema: {
+        summary: "Who changed what, newest first",
+        querystring: AuditQuery,
+        response: { 200: AuditPage },
+      },
+    },
+    async (request) => {
+      const { items, cursor } = await auditLog.list(request.query);
+      return { items: items.map(auditView), cursor: cursor ?? null };
+    },
+  );
+}
+
+function userView({ username, role, createdAt, passwordAt }: AccountInfo): User {
+  return { username, role, createdAt: iso(createdAt), passwordAt: iso(passwordAt) };
+}
+
+function tokenView(token: TokenInfo): Token {
+  const { createdAt, expiresAt } = token;
+  return {
+    ...token,
+    createdAt: iso(createdAt),
+    expiresAt: expiresAt === null ? null : iso(expiresAt),
+  };
+}
+
+function auditView(entry: AuditEntry): Audit {
+  return { ...entry, at: iso(entry.at) };
+}
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString();
+}

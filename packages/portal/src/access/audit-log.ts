@@ -1,0 +1,111 @@
+/**
+ * Who changed what, when, from where, and how it ended. An entry is written before the change is made
+ * and completed afterwards, so that a change without an entry cannot happen, also if the process dies
+ * in between (`outcome` then stays "started").
+ *
+ * Ids count backwards in time, so that the store's order is newest first.
+ */
+import { randomBytes } from "node:crypto";
+import type { Store } from "@ropeway/cluster";
+import {
+  decodeCursor,
+  encodeCursor,
+  keys,
+  lastPart,
+  putRecord,
+  recordOf,
+} from "@ropeway/cluster/internal";
+import type { Page } from "@ropeway/core";
+
+/** One change, or the attempt. */
+export interface AuditEntry {
+  readonly id: string;
+  readonly at: number;
+  /** The account; "-" if nobody was signed in. */
+  readonly actor: string;
+  readonly via: string;
+  /** The address it came from. */
+  readonly from: string;
+  /** Such as POST /api/tasks/:id/stop. */
+  readonly action: string;
+  /** Such as /api/tasks/task_1/stop. */
+  readonly path: string;
+  readonly requestId: string;
+  /** How it ended: done, refused (it was not allowed), failed, or started (not known). */
+  readonly outcome: "started" | "done" | "refused" | "failed";
+  /** The HTTP status; 0 while it is not known. */
+  readonly status: number;
+}
+
+/** Which entries. */
+export interface AuditFilter {
+  readonly actor?: string | undefined;
+  readonly cursor?: string | undefined;
+  readonly limit?: number | undefined;
+}
+
+const END_OF_TIME = 9_999_999_999_999;
+/** More than this are removed, oldest first. */
+export const AUDIT_KEPT = 50_000;
+
+/** The audit log of one installation. */
+export class AuditLog {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** Writes a new entry. */
+  async begin(entry: Omit<AuditEntry, "id" | "at">): Promise<AuditEntry> {
+    const at = Date.now();
+    const id = `${String(END_OF_TIME - at).padStart(13, "0")}_${randomBytes(6).toString("hex")}`;
+    const whole: AuditEntry = { id, at, ...entry };
+    await this.#store.txn({ do: [putRecord(keys.audit(id), whole)] });
+    return whole;
+  }
+
+  /** Writes how it ended. */
+  async complete(entry: AuditEntry, end: Pick<AuditEntry, "outcome" | "status">): Promise<void> {
+    await this.#store.txn({ do: [putRecord(keys.audit(entry.id), { ...entry, ...end })] });
+  }
+
+  /** A page, newest first. */
+  async list({ actor, cursor, limit = 50 }: AuditFilter = {}): Promise<Page<AuditEntry>> {
+    const items: AuditEntry[] = [];
+    let after = decodeCursor(cursor);
+    for (let looked = 0; looked < 5_000; ) {
+      const found = await this.#store.range(keys.audits, {
+        limit: Math.min(1_000, limit * (actor === undefined ? 1 : 4)),
+        after: after === undefined ? undefined : keys.audit(after),
+      });
+      looked += found.entries.length;
+      for (const entry of found.entries) {
+        after = lastPart(entry.key);
+        const one = recordOf<AuditEntry>(entry);
+        if (one !== undefined && (actor === undefined || one.actor === actor)) items.push(one);
+        if (items.length === limit) break;
+      }
+      const last = found.entries.at(-1);
+      if (!found.more && (last === undefined || lastPart(last.key) === after)) return { items };
+      if (items.length === limit) break;
+    }
+    return after === undefined ? { items } : { items, cursor: encodeCursor(after) };
+  }
+
+  /** Removes the oldest entries beyond the bound. */
+  async trim(kept: number = AUDIT_KEPT): Promise<void> {
+    let after: string | undefined;
+    for (let seen = 0; ; ) {
+      const { entries, more } = await this.#store.range(keys.audits, { after });
+      const excess = entries.slice(Math.max(0, kept - seen));
+      for (let at = 0; at < excess.length; at += 100) {
+        const part = excess.slice(at, at + 100);
+        await this.#store.txn({ do: part.map(({ key }) => ({ op: "delete", key })) });
+      }
+      seen += entries.length;
+      after = entries.at(-1)?.key;
+      if (!more || after === undefined) return;
+    }
+  }
+}

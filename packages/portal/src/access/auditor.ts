@@ -1,0 +1,73 @@
+/**
+ * Puts every change that comes over HTTP into the audit log: every request with a method that changes
+ * something, once it is known who asks, and every login. Requests of nobody are left to the access log:
+ * otherwise a stranger could push real entries out.
+ */
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { pathOf } from "../http/problems.ts";
+import type { AuditEntry, AuditLog } from "./audit-log.ts";
+
+const READING = new Set(["GET", "HEAD", "OPTIONS"]);
+const TRIM_EVERY = 1_000;
+
+/** Notes requests of one portal. */
+export class Auditor {
+  readonly #log: AuditLog;
+  #count = 0;
+
+  constructor(log: AuditLog) {
+    this.#log = log;
+  }
+
+  /** Notes that a change is about to be made; rejects if it cannot, and then nothing is changed. */
+  async begin(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    if (!this.#concerns(request)) return;
+    const entry = await this.#log.begin(this.#draft(request));
+    reply.raw.once("close", () => {
+      const finished = reply.raw.writableFinished;
+      const status = finished ? reply.raw.statusCode : 499;
+      const actor = request.caller?.account.username ?? entry.actor;
+      this.#log
+        .complete({ ...entry, actor }, { status, outcome: outcomeOf(status) })
+        .catch((error) => request.log.error({ err: error }, "an audit entry was not completed"));
+    });
+    this.#count += 1;
+    if (this.#count % TRIM_EVERY === 0) {
+      this.#log
+        .trim()
+        .catch((error) => request.log.warn({ err: error }, "the audit log was not trimmed"));
+    }
+  }
+
+  /** Notes a change that the guard refused. */
+  async refused(request: FastifyRequest, status: number): Promise<void> {
+    if (!this.#concerns(request) || request.caller === null) return;
+    const entry = await this.#log.begin(this.#draft(request));
+    await this.#log.complete(entry, { status, outcome: "refused" });
+  }
+
+  #concerns(request: FastifyRequest): boolean {
+    if (request.is404 || READING.has(request.method)) return false;
+    const { url, config } = request.routeOptions;
+    return config.permission !== "public" || url === "/api/session";
+  }
+
+  #draft(request: FastifyRequest): Omit<AuditEntry, "id" | "at"> {
+    const { method, caller } = request;
+    return {
+      actor: caller?.account.username ?? "-",
+      via: caller?.via ?? "-",
+      from: request.ip,
+      action: `${method} ${request.routeOptions.url ?? ""}`,
+      path: pathOf(request.url).slice(0, 500),
+      requestId: request.id,
+      outcome: "started",
+      status: 0,
+    };
+  }
+}
+
+function outcomeOf(status: number): AuditEntry["outcome"] {
+  if (status < 400) return "done";
+  return status === 401 || status === 403 ? "refused" : "failed";
+}

@@ -1,0 +1,71 @@
+/** Roles that operators make, under /tasks/role/{name}: permissions, and the groups they hold for. */
+import { AlreadyExistsError, ProtectedError, type Store, UnknownRoleError } from "@ropeway/cluster";
+import {
+  absent,
+  keys,
+  optimistically,
+  putRecord,
+  rangeAll,
+  recordOf,
+  unchanged,
+} from "@ropeway/cluster/internal";
+import { BUILT_IN_ROLES } from "./permission.ts";
+
+/** A role of an operator's own. */
+export interface CustomRole {
+  readonly name: string;
+  /** Grants such as task:operate, task:* or *:view. */
+  readonly permissions: readonly string[];
+  /** Only tasks and alerts of these groups; empty for all. */
+  readonly groups: readonly string[];
+}
+
+/** The roles of one installation. */
+export class Roles {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  async get(name: string): Promise<CustomRole | undefined> {
+    return recordOf<CustomRole>(await this.#store.get(keys.role(name)));
+  }
+
+  async list(): Promise<CustomRole[]> {
+    const { entries } = await rangeAll(this.#store, keys.roles);
+    return entries.map((entry) => recordOf<CustomRole>(entry)).filter((role) => role !== undefined);
+  }
+
+  async create(role: CustomRole): Promise<CustomRole> {
+    const key = keys.role(role.name);
+    if (isBuiltIn(role.name)) throw new AlreadyExistsError("role", role.name);
+    const { succeeded } = await this.#store.txn({ if: [absent(key)], do: [putRecord(key, role)] });
+    if (!succeeded) throw new AlreadyExistsError("role", role.name);
+    return role;
+  }
+
+  /** Removes a role that no account has. */
+  async remove(name: string): Promise<void> {
+    if (isBuiltIn(name)) throw new ProtectedError(`role ${name}`, "it is built in");
+    const key = keys.role(name);
+    await optimistically(this.#store, `role ${name}`, async () => {
+      const entry = await this.#store.get(key);
+      if (entry === undefined) throw new UnknownRoleError(name);
+      const users = await rangeAll(this.#store, keys.users);
+      const user = users.entries.find((one) => recordOf<{ role: string }>(one)?.role === name);
+      if (user !== undefined) throw new ProtectedError(`role ${name}`, "an account has it");
+      return { if: [unchanged(key, entry)], do: [{ op: "delete", key }], result: undefined };
+    });
+  }
+
+  /** Refuses the name of a role that does not exist. */
+  async check(name: string): Promise<void> {
+    if (isBuiltIn(name) || (await this.get(name)) !== undefined) return;
+    throw new UnknownRoleError(name);
+  }
+}
+
+function isBuiltIn(name: string): boolean {
+  return (BUILT_IN_ROLES as readonly string[]).includes(name);
+}

@@ -1,0 +1,199 @@
+/**
+ * The accounts, in the cluster's store under /tasks/user/{username}: the documented fields, and ours.
+ * Every portal of an installation sees the same ones, on Redis as on etcd.
+ */
+import { AlreadyExistsError, ProtectedError, type Store } from "@ropeway/cluster";
+import {
+  absent,
+  keys,
+  optimistically,
+  putRecord,
+  rangeAll,
+  recordOf,
+  unchanged,
+} from "@ropeway/cluster/internal";
+import { UnknownAccountError } from "../errors.ts";
+
+/** Someone who can sign in. */
+export interface Account {
+  readonly username: string;
+  readonly role: string;
+  /** argon2id, as a PHC string. */
+  readonly passwordHash: string;
+  /** Grows when the password changes; sessions of an older generation are over. */
+  readonly generation: number;
+}
+
+/** What may be told of an account. */
+export interface AccountInfo {
+  readonly username: string;
+  readonly role: string;
+  /** When it was created, ms since 1970. */
+  readonly createdAt: number;
+  /** When its password was set, ms since 1970. */
+  readonly passwordAt: number;
+}
+
+/** The record as it is stored. The salt is inside the hash. */
+interface StoredUser {
+  readonly id: number;
+  readonly username: string;
+  readonly name: string;
+  readonly password: string;
+  readonly salt: "";
+  readonly role: string;
+  readonly generation: number;
+  readonly createdAt: number;
+  readonly passwordAt: number;
+}
+
+/** A new account. */
+export interface NewUser {
+  readonly username: string;
+  readonly role: string;
+  readonly passwordHash: string;
+}
+
+/** The accounts of one installation. */
+export class Users {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** Whether there is any account. */
+  async any(): Promise<boolean> {
+    return (await this.#store.range(keys.users, { limit: 1 })).entries.length > 0;
+  }
+
+  async get(username: string): Promise<Account | undefined> {
+    const user = recordOf<StoredUser>(await this.#store.get(keys.user(username)));
+    return user && accountOf(user);
+  }
+
+  /** Everyone who can sign in, by name. */
+  async list(): Promise<AccountInfo[]> {
+    const { entries } = await rangeAll(this.#store, keys.users);
+    return entries
+      .map((entry) => recordOf<StoredUser>(entry))
+      .filter((user) => user !== undefined)
+      .map(({ username, role, createdAt, passwordAt }) => ({
+        username,
+        role,
+        createdAt,
+        passwordAt,
+      }));
+  }
+
+  /** Creates the account if it is the very first; false if there was one before, ever. */
+  async createFirst(user: NewUser): Promise<boolean> {
+    const { username } = user;
+    const { succeeded } = await this.#store.txn({
+      if: [absent(keys.firstAdmin), absent(keys.user(username))],
+      do: [
+        putRecord(keys.firstAdmin, { username, at: Date.now() }),
+        putRecord(keys.user(username), storedOf(user)),
+      ],
+    });
+    return succeeded;
+  }
+
+  /** Throws AlreadyExistsError if the name is taken. */
+  async create(user: NewUser): Promise<AccountInfo> {
+    const key = keys.user(user.username);
+    const stored = storedOf(user);
+    const { succeeded } = await this.#store.txn({
+      if: [absent(key)],
+      do: [putRecord(key, stored)],
+    });
+    if (!succeeded) throw new AlreadyExistsError("user", user.username);
+    return stored;
+  }
+
+  /** Removes an account; its sessions and tokens are worth nothing any more. */
+  remove(username: string): Promise<void> {
+    return this.#change(username, () => undefined).then(() => undefined);
+  }
+
+  /** Gives it another role, which holds from the next request on. */
+  setRole(username: string, role: string): Promise<AccountInfo> {
+    return this.#change(username, (user) => ({ ...user, role })) as Promise<AccountInfo>;
+  }
+
+  /** Replaces the hash if it is still the one that was read; returns the new generation. */
+  async setPassword(
+    account: Account,
+    passwordHash: string,
+    { ends }: { readonly ends: boolean },
+  ): Promise<number | undefined> {
+    const key = keys.user(account.username);
+    const entry = await this.#store.get(key);
+    const user = recordOf<StoredUser>(entry);
+    if (user === undefined || user.password !== account.passwordHash) return undefined;
+    const next: StoredUser = ends
+      ? { ...user, password: passwordHash, generation: user.generation + 1, passwordAt: Date.now() }
+      : { ...user, password: passwordHash };
+    const { succeeded } = await this.#store.txn({
+      if: [unchanged(key, entry)],
+      do: [putRecord(key, next)],
+    });
+    return succeeded ? next.generation : undefined;
+  }
+
+  /** Takes over an account of an earlier version. */
+  async adopt(user: Omit<StoredUser, "id" | "name" | "salt">): Promise<void> {
+    const key = keys.user(user.username);
+    const whole: StoredUser = { id: user.createdAt, name: user.username, salt: "", ...user };
+    await this.#store.txn({ if: [absent(key)], do: [putRecord(key, whole)] });
+  }
+
+  #change(
+    username: string,
+    change: (user: StoredUser) => StoredUser | undefined,
+  ): Promise<AccountInfo | undefined> {
+    const key = keys.user(username);
+    return optimistically(this.#store, `user ${username}`, async () => {
+      const { entries } = await rangeAll(this.#store, keys.users);
+      const entry = entries.find((one) => one.key === key);
+      const user = recordOf<StoredUser>(entry);
+      if (user === undefined) throw new UnknownAccountError(username);
+      const next = change(user);
+      const admins = entries.filter((one) => recordOf<StoredUser>(one)?.role === "admin");
+      if (user.role === "admin" && next?.role !== "admin" && admins.length < 2) {
+        throw new ProtectedError(`user ${username}`, "it is the last admin");
+      }
+      return {
+        // The other admins must still be there, or two removals at once could leave none.
+        if: [
+          unchanged(key, entry),
+          ...admins.slice(0, 100).map((one) => unchanged(one.key, one)),
+        ].filter(
+          (compare, index, all) =>
+            all.findIndex(({ key: other }) => other === compare.key) === index,
+        ),
+        do: [next === undefined ? { op: "delete", key } : putRecord(key, next)],
+        result: next,
+      };
+    });
+  }
+}
+
+function accountOf({ username, role, password, generation }: StoredUser): Account {
+  return { username, role, passwordHash: password, generation };
+}
+
+function storedOf({ username, role, passwordHash }: NewUser): StoredUser {
+  const now = Date.now();
+  return {
+    id: now,
+    username,
+    name: username,
+    password: passwordHash,
+    salt: "",
+    role,
+    generation: 1,
+    createdAt: now,
+    passwordAt: now,
+  };
+}

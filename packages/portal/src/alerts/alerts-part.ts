@@ -1,0 +1,87 @@
+/** The alerts of the cluster over HTTP. */
+import { type Alert, type Cluster, UnknownAlertError } from "@ropeway/cluster";
+import { Gauge } from "prom-client";
+import { z } from "zod";
+import { callerOf, rightsOf } from "../access/guard.ts";
+import { needs } from "../access/permission.ts";
+import type { PortalPart } from "../part.ts";
+import { AlertView } from "./alerts-contract.ts";
+
+const AlertPage = z.object({ items: z.array(AlertView), cursor: z.string().nullable() });
+const AlertPath = z.object({ id: z.string().min(1).max(64) });
+const AlertQuery = z.object({
+  all: z.enum(["true", "false"]).default("false").describe("Also those that are resolved."),
+  cursor: z.string().max(500).optional(),
+  limit: z.coerce.number().int().min(1).max(500).default(50),
+});
+
+/** The part for alerts. */
+export function alertsPart({ alerts }: Cluster): PortalPart {
+  return {
+    name: "alerts",
+    about: { en: "What needs attention.", zh: "需要关注的告警。" },
+    permissions: {
+      "alert:view": { least: "viewer", means: "See alerts." },
+      "alert:operate": { least: "operator", means: "Acknowledge alerts." },
+    },
+    routes(app) {
+      app.get(
+        "/api/alerts",
+        {
+          config: needs("alert:view"),
+          schema: { summary: "Alerts", querystring: AlertQuery, response: { 200: AlertPage } },
+        },
+        async (request) => {
+          const { all, ...paging } = request.query;
+          const { groups } = rightsOf(request);
+          const { items, cursor } = await alerts.list({ ...paging, groups, all: all === "true" });
+          return { items: items.map(alertView), cursor: cursor ?? null };
+        },
+      );
+      app.post(
+        "/api/alerts/:id/ack",
+        {
+          config: needs("alert:operate"),
+          schema: {
+            summary: "Say that somebody takes care of it",
+            params: AlertPath,
+            response: { 200: AlertView },
+          },
+        },
+        async (request) => {
+          const { groups } = rightsOf(request);
+          const { id } = request.params;
+          if (groups !== undefined && !groups.includes((await alerts.get(id)).group)) {
+            throw new UnknownAlertError(id);
+          }
+          return alertView(await alerts.acknowledge(id, callerOf(request).account.username));
+        },
+      );
+    },
+    metrics(registry) {
+      new Gauge({
+        name: "ropeway_alerts_open",
+        help: "Alerts that are not resolved, by kind.",
+        labelNames: ["kind"],
+        registers: [registry],
+        async collect() {
+          const found = await alerts.list({ limit: 1_000 }).catch(() => undefined);
+          if (found === undefined) return; // a store that is away leaves them as they were
+          this.reset();
+          for (const { kind } of found.items) this.inc({ kind });
+        },
+      });
+    },
+  };
+}
+
+function alertView(alert: Alert): AlertView {
+  const { cause: _, raisedAt, acknowledgedAt, resolvedAt, ...rest } = alert;
+  const iso = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
+  return {
+    ...rest,
+    raisedAt: new Date(raisedAt).toISOString(),
+    acknowledgedAt: iso(acknowledgedAt),
+    resolvedAt: iso(resolvedAt),
+  };
+}

@@ -1,0 +1,65 @@
+/**
+ * A task's life as server-sent events: what was noted so far (`event`), the task as it is (`task`), then
+ * the task at every change. Ids are revisions of the store, the same on every portal: whoever comes back
+ * with Last-Event-ID misses nothing, or is told by `reset` that history is gone and gets the present.
+ */
+import { type Cluster, CompactedError } from "@ropeway/cluster";
+import { keys, taskOf } from "@ropeway/cluster/internal";
+import type { EventStream } from "../sse.ts";
+import { taskView } from "./task-view.ts";
+
+/** Sends until the client goes or the task is removed. */
+export async function sendTaskEvents(
+  cluster: Cluster,
+  taskId: string,
+  stream: EventStream,
+): Promise<void> {
+  const { store } = cluster;
+  const key = keys.task(taskId);
+  let from = revisionOf(stream.lastEventId);
+  if (from === undefined) {
+    for (const event of await cluster.tasks.records.events(taskId)) {
+      await stream.send({
+        event: "event",
+        data: { ...event, at: new Date(event.at).toISOString() },
+      });
+    }
+  }
+  for (;;) {
+    if (from === undefined) {
+      const entry = await store.get(key);
+      const task = taskOf(entry);
+      if (task === undefined || entry === undefined) {
+        await stream.send({ event: "removed", data: { id: taskId } });
+        return;
+      }
+      await stream.send({ id: String(entry.modRevision), event: "task", data: taskView(task) });
+      from = entry.modRevision;
+    }
+    try {
+      const options = { prefix: key, from: from + 1, signal: stream.signal };
+      for await (const events of store.watch(options)) {
+        for (const { type, entry } of events) {
+          from = entry.modRevision;
+          const task = taskOf(entry);
+          if (type === "delete" || task === undefined) {
+            await stream.send({ id: String(from), event: "removed", data: { id: taskId } });
+            return;
+          }
+          await stream.send({ id: String(from), event: "task", data: taskView(task) });
+        }
+      }
+      return;
+    } catch (error) {
+      if (!(error instanceof CompactedError)) throw error;
+      await stream.send({ event: "reset", data: { reason: error.message } });
+      from = undefined;
+    }
+  }
+}
+
+function revisionOf(lastEventId: string | undefined): number | undefined {
+  return lastEventId !== undefined && /^\d{1,16}$/.test(lastEventId)
+    ? Number(lastEventId)
+    : undefined;
+}

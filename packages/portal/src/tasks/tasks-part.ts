@@ -1,0 +1,310 @@
+/** The tasks of the cluster over HTTP. Which groups a caller may see is decided here, route by route. */
+import {
+  type Cluster,
+  type Json,
+  TASK_STATUSES,
+  type Task,
+  UnknownTaskError,
+} from "@ropeway/cluster";
+import type { FastifyRequest } from "fastify";
+import { Gauge, type Registry } from "prom-client";
+import { z } from "zod";
+import { rightsOf } from "../access/guard.ts";
+import { needs } from "../access/permission.ts";
+import { ForbiddenError } from "../errors.ts";
+import type { PortalApp, PortalPart } from "../part.ts";
+import { serveEvents } from "../sse.ts";
+import { sendTaskEvents } from "./task-events.ts";
+import { taskView } from "./task-view.ts";
+import {
+  NewTaskBody,
+  TaskEditBody,
+  TaskKeyPage,
+  TaskOffset,
+  TaskPage,
+  TaskView,
+} from "./tasks-contract.ts";
+
+const NO_BODY = z.undefined().describe("Done.");
+const TaskPath = z.object({ id: z.string().min(1).max(200) });
+const text = z.string().min(1).max(200);
+const paging = {
+  cursor: z.string().max(500).optional(),
+  limit: z.coerce.number().int().min(1).max(500).default(50),
+};
+const Search = z.object({
+  status: text.optional(),
+  node: text.optional(),
+  group: text.optional(),
+  name: text.optional(),
+  type: text.optional(),
+  ...paging,
+});
+const Paging = z.object(paging);
+const StartBody = z
+  .strictObject({ afresh: z.boolean().optional().describe("Begin anew instead of resuming.") })
+  .nullish();
+const MoveBody = z.strictObject({ node: text });
+const IdempotencyHeader = z.object({
+  "idempotency-key": z.string().min(1).max(255).optional(),
+});
+
+const view = { config: needs("task:view") };
+
+/** The part for tasks. */
+export function tasksPart(cluster: Cluster): PortalPart {
+  return {
+    name: "tasks",
+    about: { en: "Create, start, stop and follow tasks.", zh: "创建、启动、停止并跟踪任务。" },
+    permissions: {
+      "task:view": { least: "viewer", means: "See tasks." },
+      "task:operate": { least: "operator", means: "Start, stop and move tasks." },
+      "task:edit": { least: "operator", means: "Create, change and remove tasks." },
+    },
+    probes: { store: () => cluster.store.status() },
+    routes(app) {
+      addLists(app, cluster);
+      addChanges(app, cluster);
+      addVerbs(app, cluster);
+      addDetails(app, cluster);
+    },
+    metrics: (registry) => addMetrics(registry, cluster),
+  };
+}
+
+function addLists(app: PortalApp, { tasks }: Cluster): void {
+  app.get(
+    "/api/tasks",
+    {
+      ...view,
+      schema: {
+        summary: "Tasks by status, node, group, name and type",
+        description: "A page can be shorter than asked for and still have a cursor.",
+        querystring: Search,
+        response: { 200: TaskPage },
+      },
+    },
+    async (request) => {
+      const { groups } = rightsOf(request);
+      const { items, cursor } = await tasks.list({ ...request.query, groups });
+      return { items: items.map(taskView), cursor: cursor ?? null };
+    },
+  );
+  app.get(
+    "/api/tasks/:id",
+    { ...view, schema: { summary: "One task", params: TaskPath, response: { 200: TaskView } } },
+    async (request) => taskView(await visible(request, tasks.get(request.params.id))),
+  );
+}
+
+function addChanges(app: PortalApp, { tasks }: Cluster): void {
+  const edit = { config: needs("task:edit") };
+  app.post(
+    "/api/tasks",
+    {
+      ...edit,
+      schema: {
+        summary: "Create a task",
+        description:
+          "With an Idempotency-Key header, repeating the request within a day creates nothing and returns the first task.",
+        headers: IdempotencyHeader,
+        body: NewTaskBody,
+        response: { 200: TaskView, 201: TaskView },
+      },
+    },
+    async (request, reply) => {
+      const { config, ...wish } = request.body;
+      checkGroup(request, wish.group);
+      const { task, repeated } = await tasks.create({
+        ...wish,
+        config: config as Json,
+        idempotencyKey: request.headers["idempotency-key"],
+      });
+      return reply.code(repeated ? 200 : 201).send(taskView(task));
+    },
+  );
+  app.patch(
+    "/api/tasks/:id",
+    {
+      ...edit,
+      schema: {
+        summary: "Change a task",
+        description:
+          "Name, group and configuration only while it is at rest; immortal at any time.",
+        params: TaskPath,
+        body: TaskEditBody,
+        response: { 200: TaskView },
+      },
+    },
+    async (request) => {
+      await visible(request, tasks.get(request.params.id));
+      const { config, ...rest } = request.body;
+      if (rest.group !== undefined) checkGroup(request, rest.group);
+      const wish = config === undefined ? rest : { ...rest, config: config as Json };
+      return taskView(await tasks.edit(request.params.id, wish));
+    },
+  );
+  app.delete(
+    "/api/tasks/:id",
+    {
+      ...edit,
+      schema: {
+        summary: "Remove a task that is not running",
+        params: TaskPath,
+        response: { 204: NO_BODY },
+      },
+    },
+    async (request, reply) => {
+      await visible(request, tasks.get(request.params.id));
+      await tasks.remove(request.params.id);
+      return reply.code(204).send();
+    },
+  );
+}
+
+function addVerbs(app: PortalApp, { tasks }: Cluster): void {
+  const operate = { config: needs("task:operate") };
+  app.post(
+    "/api/tasks/:id/start",
+    {
+      ...operate,
+      schema: {
+        summary: "Start a task",
+        params: TaskPath,
+        body: StartBody,
+        response: { 200: TaskView },
+      },
+    },
+    async (request) => {
+      await visible(request, tasks.get(request.params.id));
+      return taskView(await tasks.start(request.params.id, request.body ?? {}));
+    },
+  );
+  app.post(
+    "/api/tasks/:id/stop",
+    {
+      ...operate,
+      schema: {
+        summary: "Stop a task",
+        description: "A running task has the status STOP when its node has stopped it.",
+        params: TaskPath,
+        response: { 200: TaskView },
+      },
+    },
+    async (request) => {
+      await visible(request, tasks.get(request.params.id));
+      return taskView(await tasks.stop(request.params.id));
+    },
+  );
+  app.post(
+    "/api/tasks/:id/move",
+    {
+      ...operate,
+      schema: {
+        summary: "Move a task to a node",
+        params: TaskPath,
+        body: MoveBody,
+        response: { 200: TaskView },
+      },
+    },
+    async (request) => {
+      await visible(request, tasks.get(request.params.id));
+      return taskView(await tasks.move(request.params.id, request.body.node));
+    },
+  );
+}
+
+function addDetails(app: PortalApp, cluster: Cluster): void {
+  const { tasks } = cluster;
+  app.get(
+    "/api/tasks/:id/events",
+    { ...view, schema: { summary: "What happens to a task, live", params: TaskPath } },
+    async (request, reply) => {
+      const { taskId } = await visible(request, tasks.get(request.params.id));
+      return serveEvents(reply, (stream) => sendTaskEvents(cluster, taskId, stream));
+    },
+  );
+  app.get(
+    "/api/tasks/:id/offset",
+    {
+      ...view,
+      schema: {
+        summary: "The last stored offset",
+        description: "For display; the truth is the checkpoint in the target.",
+        params: TaskPath,
+        response: { 200: TaskOffset },
+      },
+    },
+    async (request) => {
+      const { taskId } = await visible(request, tasks.get(request.params.id));
+      const {
+        replId = "",
+        replOffset = "-1",
+        db = 0,
+        epoch = 0,
+        at = 0,
+      } = await tasks.offset(taskId);
+      return {
+        replId: String(replId),
+        replOffset: String(replOffset),
+        db: Number(db),
+        epoch: Number(epoch),
+        at: new Date(Number(at)).toISOString(),
+      };
+    },
+  );
+  for (const [path, kind, summary] of [
+    ["bigkeys", "bigKeys", "Keys that were written in parts, the newest 1000"],
+    ["discarded", "discarded", "Keys that could not be written, the newest 1000"],
+  ] as const) {
+    app.get(
+      `/api/tasks/:id/${path}`,
+      {
+        ...view,
+        schema: { summary, params: TaskPath, querystring: Paging, response: { 200: TaskKeyPage } },
+      },
+      async (request) => {
+        const { id } = TaskPath.parse(request.params);
+        const { taskId } = await visible(request, tasks.get(id));
+        const page = await tasks.records.page(kind, taskId, Paging.parse(request.query));
+        const items = page.items.map(({ id: name, key, command, command_type: type, at }) => {
+          return { id: name, key, command, type, at: new Date(at).toISOString() };
+        });
+        return { items, cursor: page.cursor ?? null };
+      },
+    );
+  }
+}
+
+/** The task, if it is in a group that the caller may see; one that is not does not exist for them. */
+async function visible(request: FastifyRequest, found: Promise<Task>): Promise<Task> {
+  const task = await found;
+  const { groups } = rightsOf(request);
+  if (groups !== undefined && !groups.includes(task.groupId))
+    throw new UnknownTaskError(task.taskId);
+  return task;
+}
+
+function checkGroup(request: FastifyRequest, group: string | undefined): void {
+  const { groups } = rightsOf(request);
+  if (groups === undefined || (group !== undefined && groups.includes(group))) return;
+  const role = request.caller?.account.role ?? "";
+  throw new ForbiddenError(role, `task:edit in the group ${group ?? "(none given)"}`);
+}
+
+/** docs/reference/metrics.md lists them. */
+function addMetrics(registry: Registry, cluster: Cluster): void {
+  new Gauge({
+    name: "ropeway_tasks",
+    help: "Tasks by status.",
+    labelNames: ["status"],
+    registers: [registry],
+    async collect() {
+      for (const status of TASK_STATUSES) {
+        const found = await cluster.tasks.count(status).catch(() => undefined);
+        if (found === undefined) return; // a store that is away leaves them as they were
+        this.set({ status }, found);
+      }
+    },
+  });
+}
