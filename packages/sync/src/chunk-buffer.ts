@@ -48,9 +48,9 @@ export class ChunkBuffer {
 
   /** Copies what is kept to the front of a larger memory. */
   #move(kept: number, more: number): void {
-    // Doubling keeps single-byte chunks linear; the wanted size saves the last doubling.
-    const doubled = kept * 2;
-    const target = this.want > kept && this.want < doubled ? this.want : doubled;
+    // Doubling keeps single-byte chunks linear. The wanted size saves the last doublings, once enough of it
+    // has arrived to be believed.
+    const target = this.want > kept && this.want <= kept * 8 ? this.want : kept * 2;
     const room = Math.max(kept + more, target, SMALLEST);
     const bytes = Buffer.allocUnsafeSlow(room);
     this.bytes.copy(bytes, 0, this.start, this.end);

@@ -36,7 +36,8 @@ export function walkDecoding(decoding: Decoding): Walk {
 /** A string, in pieces of `partBytes`; also one that is compressed. */
 function* walkString(buffer: RdbBuffer, { partBytes }: PartBounds): Walk {
   while (!buffer.head()) yield;
-  if (buffer.size <= partBytes || !(buffer.isRaw || buffer.compressed)) {
+  const whole = buffer.size <= Math.min(partBytes, buffer.maxElementBytes);
+  if (whole || !(buffer.isRaw || buffer.compressed)) {
     for (;;) {
       const bytes = buffer.string();
       buffer.start = buffer.pos;

@@ -41,7 +41,12 @@ export function decompress(input: Buffer, size: number): Buffer {
     let back = to - ((control & 31) << 8) - (input[from++] as number) - 1;
     const end = to + length + 2;
     if (back < 0 || end > size) throw broken();
-    while (to < end) output[to++] = output[back++] as number;
+    if (to - back === 1 && length > 16) {
+      output.fill(output[back] as number, to, end);
+      to = end;
+    } else {
+      while (to < end) output[to++] = output[back++] as number;
+    }
   }
   if (to !== size) throw broken();
   return output;
@@ -127,14 +132,27 @@ export class LzfPieces {
   #copy(): boolean {
     const output = this.#output;
     const previous = this.#previous;
-    while (this.#run > 0 && this.#to < output.length) {
-      const back = this.#to - this.#distance;
-      if (back < -previous.length) throw broken();
-      output[this.#to++] = (back < 0 ? previous[previous.length + back] : output[back]) as number;
-      this.#run--;
-    }
+    const end = Math.min(this.#to + this.#run, output.length);
+    let to = this.#to;
+    let back = to - this.#distance;
+    if (back < -previous.length) throw broken();
+    this.#run -= end - to;
+    this.#to = end;
+    for (; to < end && back < 0; back++) output[to++] = previous[previous.length + back] as number;
+    copyWithin(output, back, { to, end });
     return true;
   }
+}
+
+/** Copies bytes from further back to where the output goes on; the ranges may overlap. */
+function copyWithin(output: Buffer, from: number, { to, end }: { to: number; end: number }): void {
+  // A run of one byte, such as zeros, is what compresses best.
+  if (to - from === 1 && end - to > 16) {
+    output.fill(output[from] as number, to, end);
+    return;
+  }
+  let back = from;
+  for (let at = to; at < end; at++) output[at] = output[back++] as number;
 }
 
 /** The caller knows where the string stands and adds it. */
