@@ -29,6 +29,8 @@ export interface SyncOptions {
   readonly mode?: SyncMode;
   /** Names the checkpoint in the target. @default derived from both ends and the mode */
   readonly name?: string | undefined;
+  /** The fencing token of this run, from whoever decides which run may write. @default one more than the last run's */
+  readonly epoch?: number | undefined;
   /** End when the target has everything the source had at the end of the full synchronisation, or, resuming, at the start. @default false */
   readonly once?: boolean;
   /** Begin anew instead of resuming. @default false */
@@ -139,6 +141,7 @@ const table: OptionTable<SyncOptions> = {
   to: { default: "", rule: text },
   mode: { default: "total", rule: oneOf("total", "stock", "increment") },
   name: nothing(name),
+  epoch: nothing(integer(1)),
   once: { default: false, rule: flag },
   restart: { default: false, rule: flag },
   scan: { default: false, rule: flag },

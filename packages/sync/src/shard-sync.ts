@@ -58,8 +58,8 @@ export class ShardSync {
 
   /** Raises the epoch. */
   async claim(): Promise<Checkpoint> {
-    const { sink, shard } = this.#plan;
-    this.#checkpoint = await sink.claim(shard);
+    const { sink, shard, options } = this.#plan;
+    this.#checkpoint = await sink.claim(shard, options.epoch);
     return this.#checkpoint;
   }
 

@@ -30,6 +30,7 @@ async function run(task: Run): Promise<void> {
   const sync = new SyncTask({
     ...optionsOf(task.config),
     name: task.taskId,
+    epoch: task.epoch,
     restart: task.afresh,
     logger: task.logger,
   });

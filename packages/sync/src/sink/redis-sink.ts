@@ -3,6 +3,7 @@
  * why two runs of a task cannot both write, and lane.ts for why nothing is applied twice.
  */
 import type { Endpoint, Logger } from "@ropeway/core";
+import { LeaseLostError } from "@ropeway/core";
 import type { StreamNote, StreamTarget } from "../apply/applier.ts";
 import { type Checkpoint, parseCheckpoint, positionFields } from "../checkpoint.ts";
 import { TargetRefusedError } from "../errors.ts";
@@ -60,13 +61,20 @@ export class RedisSink {
     return this.#locator.connect(this.#options.signal);
   }
 
-  /** Raises the epoch, so that no earlier run can write any more; gives the checkpoint as it then is. */
-  async claim(shard: number): Promise<Checkpoint> {
-    const key = checkpointKey(this.#options.task, shard);
+  /**
+   * Raises the epoch, so that no earlier run can write any more; gives the checkpoint as it then is. With
+   * an epoch from outside, throws LeaseLostError if a later run was here before.
+   */
+  async claim(shard: number, epoch?: number): Promise<Checkpoint> {
+    const { task } = this.#options;
+    const key = checkpointKey(task, shard);
     await using connection = await this.connect();
     for (;;) {
       await connection.call("WATCH", key);
       const found = parseCheckpoint(await connection.call("HGETALL", key));
+      if (epoch !== undefined && (found?.epoch ?? 0) > epoch) {
+        throw new LeaseLostError(`sync task ${task}`, epoch);
+      }
       const claimed: Checkpoint = {
         replid: "?",
         offset: -1,
@@ -74,7 +82,7 @@ export class RedisSink {
         phase: "load",
         ...found,
         owned: found?.owned ?? (await isEmpty(connection)),
-        epoch: (found?.epoch ?? 0) + 1,
+        epoch: epoch ?? (found?.epoch ?? 0) + 1,
       };
       await connection.call("MULTI");
       await connection.call("HMSET", key, ...checkpointFields(claimed));
