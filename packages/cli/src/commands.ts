@@ -5,10 +5,13 @@
 import type { CliCommand } from "./cli-command.ts";
 import { alertsCommand } from "./commands/alerts.ts";
 import { auditCommand } from "./commands/audit.ts";
+import { chatCommand } from "./commands/chat.ts";
 import { completionCommand } from "./commands/completion.ts";
 import { configCommand } from "./commands/config.ts";
 import { doctorCommand } from "./commands/doctor.ts";
+import { filesCommand } from "./commands/files.ts";
 import { jobsCommand } from "./commands/jobs.ts";
+import { lockCommand } from "./commands/lock.ts";
 import { nodeCommand } from "./commands/node.ts";
 import { nodesCommand } from "./commands/nodes.ts";
 import { portalCommand } from "./commands/portal.ts";
@@ -34,6 +37,9 @@ export const commands: readonly (() => CliCommand)[] = [
   jobsCommand,
   rpcCommand,
   syncCommand,
+  lockCommand,
+  chatCommand,
+  filesCommand,
   rdbCommand,
   userCommand,
   roleCommand,

@@ -181,5 +181,5 @@ export class Line {
 function passes(error: unknown): boolean {
   const code = error instanceof RopewayError ? error.code : "";
   if (code === "CONNECTION_LOST" || code === "NOT_CONNECTED") return true;
-  return code === "SERVER_REPLY" && !isReply(error, "WRONGTYPE") && !isReply(error, "NOPERM");
+  return code === "SERVER_REPLY" && !isReply(error, "NOPERM");
 }

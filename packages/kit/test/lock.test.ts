@@ -110,7 +110,7 @@ describe("one holder", () => {
     for (const key of [keys.lock, keys.fence, keys.queue]) {
       await server.command("SADD", key, "x");
       await expect(new Lock(redis, name).acquire({ waitMs: 50 })).rejects.toMatchObject({
-        prefix: "WRONGTYPE",
+        code: "WRONG_KEY_TYPE",
       });
       expect(await server.command("DEL", key)).toBe(1);
       expect(await server.command("EXISTS", ...keys.all)).toBe(0);

@@ -33,7 +33,7 @@ test("messages arrive in order, are acknowledged, and leave nothing", async () =
 
 test("a receiver that dies loses nothing: its messages come back in order, with their attempt", async () => {
   const name = fresh();
-  const mailbox = new Mailbox<number>(redis, name, { leaseMs: 60 });
+  const mailbox = new Mailbox<number>(redis, name, { leaseMs: 400 });
   for (let n = 0; n < 4; n++) await mailbox.send(n);
   const dead = await mailbox.receive({ max: 3 });
   const back = await eventually(async () => {

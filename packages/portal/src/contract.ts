@@ -168,6 +168,12 @@ export {
   UserPage,
 } from "./access/access-contract.ts";
 export { AlertView } from "./alerts/alerts-contract.ts";
+export {
+  ChatRoomView,
+  FileTransferView,
+  HeldLockView,
+  SemaphoreUseView,
+} from "./kit/kit-contract.ts";
 export { NodeView } from "./nodes/nodes-contract.ts";
 export {
   DeadLetterPage,

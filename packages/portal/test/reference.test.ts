@@ -10,6 +10,7 @@ import {
   alertsPart,
   createPortal,
   jobsPart,
+  kitPart,
   nodesPart,
   type Portal,
   type PortalPart,
@@ -37,6 +38,7 @@ beforeAll(async () => {
     tasksPart(cluster),
     nodesPart(cluster),
     alertsPart(cluster),
+    kitPart(stage.redis),
   ];
   portal = createPortal(stage.redis, { parts });
   await portal.start();

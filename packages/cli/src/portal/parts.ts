@@ -5,6 +5,7 @@ import { MergeQueue } from "@ropeway/merge";
 import {
   alertsPart,
   jobsPart,
+  kitPart,
   nodesPart,
   type PortalPart,
   queuePart,
@@ -40,5 +41,6 @@ export function portalParts(plan: PartPlan): PortalPart[] {
     tasksPart(cluster),
     nodesPart(cluster),
     alertsPart(cluster),
+    kitPart(redis),
   ];
 }

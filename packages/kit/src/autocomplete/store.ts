@@ -1,6 +1,7 @@
 /** All Redis traffic of autocomplete. */
-import { isReply, OutOfMemoryError, type Redis } from "@ropeway/core";
+import type { Redis } from "@ropeway/core";
 import { checkName, checkSlots } from "../keyspace.ts";
+import { refused } from "../store/refused.ts";
 import { folded, startsOf } from "./fold.ts";
 import { type GroupKeys, groupKeys, recentKey } from "./keys.ts";
 import type { MembersOptions } from "./options.ts";
@@ -65,11 +66,8 @@ export class MembersStore {
     const tops = ranked ? startsOf(plain, topPrefixes).map(top) : [];
     const entry = fold === "none" ? "" : `${plain}\0${member}`;
     const args = [verb, member, entry, ranked ? halfLifeMs : 0, weight, topLength];
-    try {
-      return (await this.#redis.run(changeScript, [members, index, scores, ...tops], args)) === 1;
-    } catch (error) {
-      throw isReply(error, "OOM") ? new OutOfMemoryError("a member", error) : error;
-    }
+    const running = this.#redis.run(changeScript, [members, index, scores, ...tops], args);
+    return (await refused({ what: "a member", key: members }, running)) === 1;
   }
 
   /** Members whose name begins so. One command, whose cost does not depend on the size of the group. */

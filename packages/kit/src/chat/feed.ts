@@ -15,6 +15,8 @@ export type ChatEvent<Message> =
 
 /** How often a feed looks for rooms that its user joined or left, and for messages it was not told of. */
 const ROOMS_EVERY_MS = 2_000;
+/** How often it looks while its user is in no room at all. */
+const FIRST_ROOM_MS = 200;
 const ROOMS_AT_ONCE = 1_000;
 const MESSAGES_AT_ONCE = 100;
 /** Typing and presence are dropped when the consumer is this far behind. */
@@ -47,7 +49,8 @@ export async function* feedOf<M>(
   let roomsAt = Number.NEGATIVE_INFINITY;
   try {
     while (!signal.aborted) {
-      if (performance.now() - roomsAt >= ROOMS_EVERY_MS) {
+      const everyMs = rooms.size === 0 ? FIRST_ROOM_MS : ROOMS_EVERY_MS;
+      if (performance.now() - roomsAt >= everyMs) {
         await follow(store, user, { rooms, watch: (room) => reader.watch(room, onEvent(room)) });
         roomsAt = performance.now();
       }
@@ -65,7 +68,7 @@ export async function* feedOf<M>(
           yield { type: "message", ...message };
         }
       }
-      if (quiet && notes.length === 0) await bell.wait(ROOMS_EVERY_MS);
+      if (quiet && notes.length === 0) await bell.wait(everyMs);
     }
   } finally {
     bell.close();

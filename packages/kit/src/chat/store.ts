@@ -1,8 +1,9 @@
 /** All Redis traffic of group chat. */
-import { isReply, OutOfMemoryError, type Redis, type Reply } from "@ropeway/core";
+import type { Redis, Reply } from "@ropeway/core";
 import type { BlockingConnection } from "@ropeway/core/internal";
 import { checkName, checkSlots } from "../keyspace.ts";
 import { Lock } from "../lock/lock.ts";
+import { refused } from "../store/refused.ts";
 import { NotAMemberError, RoomExistsError, RoomNotFoundError } from "./errors.ts";
 import { type RoomKeys, roomCounterKey, roomKeys, seenKey } from "./keys.ts";
 import { type RoomMessage, readMessage } from "./message.ts";
@@ -60,8 +61,8 @@ export class ChatStore {
     const { members, ids, msgs } = this.keys(room);
     const first = users.slice(0, MEMBERS_AT_ONCE);
     const keys = [members, ids, msgs, ...first.map((user) => this.#seen(user))];
-    const made = await this.#filling(
-      "a room",
+    const made = await refused(
+      { what: "a room", key: members },
       this.redis.run(createScript, keys, [room, ...first]),
     );
     if (made === 0) throw new RoomExistsError(room);
@@ -84,7 +85,10 @@ export class ChatStore {
     const { members, ids, msgs } = this.keys(room);
     const args = [room, user, history ? "1" : "0"];
     const keys = [members, ids, msgs, this.#seen(user)];
-    const cursor = await this.#filling("a member", this.redis.run(joinScript, keys, args));
+    const cursor = await refused(
+      { what: "a member", key: members },
+      this.redis.run(joinScript, keys, args),
+    );
     if (cursor < 0) throw new RoomNotFoundError(room);
     return cursor;
   }
@@ -247,20 +251,12 @@ export class ChatStore {
     const { lock, ids, msgs, members, live } = this.keys(room);
     const { maxMessages, maxAgeMs } = this.options;
     const args = [sender, json, token, maxMessages, maxAgeMs ?? 0];
-    const id = await this.#filling(
-      "a message",
+    const id = await refused(
+      { what: "a message", key: msgs },
       this.redis.run(sendScript, [lock, ids, msgs, members, live], args),
     );
     if (id < 0) throw new RoomNotFoundError(room);
     return id;
-  }
-
-  async #filling<T>(what: string, running: Promise<T>): Promise<T> {
-    try {
-      return await running;
-    } catch (error) {
-      throw isReply(error, "OOM") ? new OutOfMemoryError(what, error) : error;
-    }
   }
 
   #messages<M>(room: string, flat: readonly string[]): readonly RoomMessage<M>[] {

@@ -158,7 +158,11 @@ export class Files {
   /** The transfers under way in all channels of the prefix, for operators. */
   static async transfers(
     redis: Redis,
-    options: { readonly prefix?: string; readonly cursor?: string; readonly limit?: number } = {},
+    options: {
+      readonly prefix?: string;
+      readonly cursor?: string | undefined;
+      readonly limit?: number;
+    } = {},
   ): Promise<Page<TransferView>> {
     const { prefix, ...page } = options;
     const resolved = resolveFilesOptions(prefix === undefined ? {} : { prefix });

@@ -2,6 +2,7 @@
 import type { Redis, Reply } from "@ropeway/core";
 import { checkName, checkSlots } from "../keyspace.ts";
 import { type Asked, WAITER_LEASE_MS } from "../line.ts";
+import { refused } from "../store/refused.ts";
 import { type WakeList, wakeListOf } from "../store/wake-list.ts";
 import type { LockView } from "./inspector.ts";
 import { type LockKeys, lockKeys } from "./keys.ts";
@@ -129,7 +130,8 @@ export class LockStore {
   }
 
   async #turn(verb: string, ...args: readonly (string | number)[]): Promise<Turn> {
-    const turn = await this.redis.run(turnScript, this.keys.all, [verb, ...args]);
+    const running = this.redis.run(turnScript, this.keys.all, [verb, ...args]);
+    const turn = await refused({ what: "a lock", key: this.keys.lock }, running);
     this.wakes.deliver(turn.wakeUps);
     return turn;
   }

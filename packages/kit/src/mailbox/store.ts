@@ -1,6 +1,7 @@
 /** All Redis traffic of one mailbox. */
-import { isReply, OutOfMemoryError, type Redis, type Reply } from "@ropeway/core";
+import type { Redis, Reply } from "@ropeway/core";
 import { checkName, checkSlots } from "../keyspace.ts";
+import { refused } from "../store/refused.ts";
 import { type WakeList, wakeListOf } from "../store/wake-list.ts";
 import { type MailboxKeys, mailboxKeys } from "./keys.ts";
 import { sendScript, settleScript, takeScript } from "./scripts.ts";
@@ -57,14 +58,11 @@ export class MailboxStore {
     const { box, leases, waiters } = this.keys;
     const { id, sender, ttlMs, maxMessages, overflow } = message;
     const args = [id, sender, message.message, ttlMs, maxMessages, overflow];
-    try {
-      const reply = await this.redis.run(sendScript, [box, leases, waiters], args);
-      const [list, token] = reply[2] as readonly string[];
-      if (list !== undefined) this.wakes.deliver([{ list, message: token as string }]);
-      return Number(reply[0]) >= 0;
-    } catch (error) {
-      throw isReply(error, "OOM") ? new OutOfMemoryError("a message", error) : error;
-    }
+    const running = this.redis.run(sendScript, [box, leases, waiters], args);
+    const reply = await refused({ what: "a message", key: box }, running);
+    const [list, token] = reply[2] as readonly string[];
+    if (list !== undefined) this.wakes.deliver([{ list, message: token as string }]);
+    return Number(reply[0]) >= 0;
   }
 
   /** Takes messages under a lease; `leaseEndsMs` is when the next one may come back. */
@@ -76,7 +74,8 @@ export class MailboxStore {
     const who = wake === undefined ? "" : `${this.wakes.key} ${wake.token}`;
     const args = [max, leaseMs, attempts, who, wake?.withinMs ?? 0, MOST_DEAD];
     const keys = [box, leases, taken, tries, dead, waiters];
-    const [leaseEndsMs, ...flat] = await this.redis.run(takeScript, keys, args);
+    const running = this.redis.run(takeScript, keys, args);
+    const [leaseEndsMs, ...flat] = await refused({ what: "a lease", key: box }, running);
     const messages: RawMessage[] = [];
     for (let i = 0; i + 2 < flat.length; i += 3) {
       const [id, attempt, body] = flat.slice(i, i + 3) as [string, string, string];

@@ -2,6 +2,7 @@
 import type { Redis, Reply } from "@ropeway/core";
 import { checkName, checkSlots } from "../keyspace.ts";
 import { type Asked, WAITER_LEASE_MS } from "../line.ts";
+import { refused } from "../store/refused.ts";
 import { type WakeList, wakeListOf } from "../store/wake-list.ts";
 import { type SemaphoreKeys, semaphoreKeys } from "./keys.ts";
 import { type Turn, turnScript } from "./scripts.ts";
@@ -106,7 +107,8 @@ export class SemaphoreStore {
   async #turn(verb: string, ...args: readonly string[]): Promise<Turn> {
     const { limit, ttlMs } = this.#shape;
     const all = [verb, limit, ttlMs, WAITER_LEASE_MS, ...args];
-    const turn = await this.redis.run(turnScript, this.keys.all, all);
+    const running = this.redis.run(turnScript, this.keys.all, all);
+    const turn = await refused({ what: "a permit", key: this.keys.times }, running);
     this.wakes.deliver(turn.wakeUps);
     return turn;
   }

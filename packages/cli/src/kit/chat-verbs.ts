@@ -1,0 +1,100 @@
+/** What `ropeway chat ...` does. */
+import { Chat } from "@ropeway/kit/chat";
+import type { Context } from "../context.ts";
+import { findRedis, openRedis } from "../redis-access.ts";
+import { wholeNumber } from "../whole-number.ts";
+import { keyPrefix, pageOf } from "./key-prefix.ts";
+
+export type ChatVerb = "rooms" | "create" | "send" | "read" | "watch";
+
+async function withChat(context: Context, work: (chat: Chat) => Promise<void>): Promise<void> {
+  await using redis = await openRedis(await findRedis(context));
+  await work(new Chat(redis, { prefix: keyPrefix(context) }));
+}
+
+function rooms(context: Context): Promise<void> {
+  const limit = wholeNumber(context.options, "limit", 1);
+  return withChat(context, async (chat) => {
+    context.output.list(await chat.rooms(pageOf(context, limit)), {
+      columns: {
+        ROOM: ({ id }) => id,
+        MEMBERS: ({ members }) => members,
+        MESSAGES: ({ messages }) => messages,
+        NEWEST: ({ newest }) => newest,
+      },
+      empty: "no rooms: create one with `ropeway chat create`",
+    });
+  });
+}
+
+function create(context: Context): Promise<void> {
+  const [sender = "", recipients = "", text = ""] = context.arguments;
+  const id = context.options.id === undefined ? {} : { id: String(context.options.id) };
+  return withChat(context, async (chat) => {
+    const names = recipients.split(",").filter((name) => name !== "");
+    const room = await chat.create({ sender, recipients: names, message: messageOf(text), ...id });
+    context.output.outcome("created", { room: room.id }, `room ${room.id} was created`);
+  });
+}
+
+function send(context: Context): Promise<void> {
+  const [room = "", sender = "", text = ""] = context.arguments;
+  return withChat(context, async (chat) => {
+    const id = await chat.room(room).send(sender, messageOf(text));
+    context.output.outcome("sent", { room, id }, `message ${id} was sent`);
+  });
+}
+
+function read(context: Context): Promise<void> {
+  const [room = ""] = context.arguments;
+  const limit = wholeNumber(context.options, "limit", 1);
+  return withChat(context, async (chat) => {
+    context.output.list(await chat.room(room).history(pageOf(context, limit)), {
+      columns: {
+        ID: ({ id }) => id,
+        TIME: ({ sentAt }) => new Date(sentAt).toISOString(),
+        SENDER: ({ sender }) => sender,
+        MESSAGE: ({ message }) => textOf(message),
+      },
+      empty: "no messages",
+    });
+  });
+}
+
+function watch(context: Context): Promise<void> {
+  const [user = ""] = context.arguments;
+  const { output, signal, options } = context;
+  return withChat(context, async (chat) => {
+    for await (const event of chat.feed(user, { signal })) {
+      output.result(event, () => {
+        if (event.type === "message")
+          output.line(`${event.room} ${event.sender}: ${textOf(event.message)}`);
+        else output.line(`${event.room} ${event.user} is ${event.type}`);
+      });
+      if (event.type === "message" && options.acknowledge === true) {
+        await chat.room(event.room).acknowledge(user, event.id);
+      }
+    }
+  });
+}
+
+/** JSON if it is JSON, otherwise the text itself. */
+function messageOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function textOf(message: unknown): string {
+  return typeof message === "string" ? message : JSON.stringify(message);
+}
+
+export const verbs: Readonly<Record<ChatVerb, (context: Context) => Promise<void>>> = {
+  rooms,
+  create,
+  send,
+  read,
+  watch,
+};

@@ -1,0 +1,118 @@
+/** What `ropeway files ...` does. */
+import { resolve } from "node:path";
+import { Files, type FilesOptions, type Progress, saveTo } from "@ropeway/kit/files";
+import type { Context } from "../context.ts";
+import { byteText } from "../rdb/byte-text.ts";
+import { progressBar } from "../rdb/progress-bar.ts";
+import { findRedis, openRedis } from "../redis-access.ts";
+import { namingFlags } from "../refused-option.ts";
+import { wholeNumber } from "../whole-number.ts";
+import { keyPrefix, pageOf } from "./key-prefix.ts";
+
+export type FilesVerb = "send" | "receive" | "list";
+
+/** What the library calls options and the command line flags. */
+const FLAGS = {
+  limitBytes: "--limit",
+  leaseMs: "--lease",
+  receivers: "--receivers",
+  files: "--files",
+};
+const SHOW_EVERY_MS = 100;
+
+async function send(context: Context): Promise<void> {
+  const [channel = "", ...paths] = context.arguments;
+  const { options, output, signal } = context;
+  const limitBytes = wholeNumber(options, "limit", 1);
+  const leaseMs = wholeNumber(options, "lease", 1);
+  const how: FilesOptions = {
+    prefix: keyPrefix(context),
+    ...(limitBytes === undefined ? {} : { limitBytes }),
+    ...(leaseMs === undefined ? {} : { leaseMs }),
+  };
+  const receivers = String(options.receivers)
+    .split(",")
+    .filter((name) => name !== "");
+  await using redis = await openRedis(await findRedis(context));
+  await namingFlags(FLAGS, async () => {
+    const files = new Files(redis, channel, how);
+    const sent: object[] = [];
+    for (const path of paths) {
+      const onProgress = bar(context);
+      const published = await files.publish(resolve(context.cwd, path), {
+        receivers,
+        signal,
+        onProgress,
+      });
+      output.progress("");
+      sent.push(published);
+      const { name, bytes, dropped } = published;
+      const without = dropped === 0 ? "" : `, without ${dropped} receivers that were away too long`;
+      output.note(`${name}: ${byteText(bytes)} sent${without}`);
+    }
+    if (options.end === true) await files.end();
+    output.result({ items: sent }, () => {});
+  });
+}
+
+async function receive(context: Context): Promise<void> {
+  const [channel = "", receiver = "", folder = "."] = context.arguments;
+  const { output, signal } = context;
+  const most = wholeNumber(context.options, "files", 1);
+  await using redis = await openRedis(await findRedis(context));
+  await namingFlags(FLAGS, async () => {
+    const save = saveTo(resolve(context.cwd, folder));
+    const received = await new Files(redis, channel, { prefix: keyPrefix(context) }).receive(
+      receiver,
+      async (file) => {
+        await save(file);
+        output.progress("");
+        output.note(`${file.name} received`);
+      },
+      { signal, onProgress: bar(context), ...(most === undefined ? {} : { files: most }) },
+    );
+    const { files, missed } = received;
+    const lost = missed.length === 0 ? "" : `; missed: ${missed.join(", ")}`;
+    output.result(received, () => output.line(`${files} files received${lost}`));
+  });
+}
+
+async function list(context: Context): Promise<void> {
+  const limit = wholeNumber(context.options, "limit", 1);
+  await using redis = await openRedis(await findRedis(context));
+  const page = await Files.transfers(redis, {
+    prefix: keyPrefix(context),
+    ...pageOf(context, limit),
+  });
+  context.output.list(page, {
+    columns: {
+      CHANNEL: ({ channel }) => channel,
+      FILE: ({ name }) => name,
+      SENT: ({ sent, chunkBytes }) => byteText(sent * chunkBytes),
+      SIZE: ({ size }) => (size === undefined ? "" : byteText(size)),
+      RECEIVERS: ({ receivers }) =>
+        receivers.map(({ receiver, chunks }) => `${receiver} ${chunks}`).join(", "),
+      DROPPED: ({ dropped }) => dropped,
+    },
+    empty: "no transfers",
+  });
+}
+
+/** A progress bar that is drawn a few times a second. */
+function bar({ output }: Context): (progress: Progress) => void {
+  const startedAt = performance.now();
+  let shownAt = 0;
+  return ({ name, bytes, total }) => {
+    const now = performance.now();
+    if (now - shownAt < SHOW_EVERY_MS) return;
+    shownAt = now;
+    const text = total === undefined ? byteText(bytes) : progressBar(bytes, total, now - startedAt);
+    output.progress(`${name} ${text}`);
+  };
+}
+
+export const verbs: Readonly<Record<FilesVerb, (context: Context) => Promise<void>>> = {
+  send,
+  receive,
+  list,
+};
