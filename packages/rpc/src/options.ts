@@ -162,11 +162,11 @@ export interface LoadSheddingOptions {
   /** The maximum time that a call may have waited. @default none */
   readonly maxQueueAgeMs?: number | undefined;
   /**
-   * The maximum time that a call may have waited while the queue has not been empty for `intervalMs`
+   * The maximum time that a call may have waited if all calls of the last `intervalMs` waited longer
    * (controlled delay). @default none
    */
   readonly targetDelayMs?: number | undefined;
-  /** How long a queue may stay non-empty before `targetDelayMs` applies. @default 1000 */
+  /** How long all calls may wait longer than `targetDelayMs` before some are refused. @default 1000 */
   readonly intervalMs?: number;
 }
 

@@ -1,14 +1,14 @@
-/** A worker in a process of its own: `url node [atLeastOnce|plainPop]`. Prints what it begins. */
+/** A worker in a process of its own: `url node [atLeastOnce|plainPop] [default]`. Prints what it begins. */
 import { connect } from "@ropeway/core";
 import { RpcServer } from "../src/index.ts";
 
-const [url = "", node = "", mode = ""] = process.argv.slice(2);
+const [url = "", node = "", mode = "", pace = ""] = process.argv.slice(2);
 const redis = await connect(url);
 const server = new RpcServer(redis, {
   ns: "t",
   node,
   group: "g",
-  heartbeatMs: 300,
+  ...(pace === "default" ? {} : { heartbeatMs: 300 }),
   atLeastOnce: mode === "atLeastOnce",
   plainPop: mode === "plainPop",
 });

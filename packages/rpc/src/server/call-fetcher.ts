@@ -110,13 +110,12 @@ export class CallFetcher {
   }
 
   async #handle(popped: Popped, asked: number): Promise<void> {
-    const { intake, lists, shedder } = this.#options;
+    const { intake, lists } = this.#options;
     const source = lists.get(popped.list);
     if (source === undefined) {
       this.#control(popped.texts);
       return;
     }
-    if (shedder !== undefined && popped.texts.length < asked) shedder.noteEmpty(source.list);
     let next = intake.accept(source, popped);
     while (next < popped.texts.length) {
       await leaves(); // handlers that block: their responses, before the others run

@@ -4,8 +4,9 @@
  *
  *   age = now - (deadline - timeout)
  *
- * Two limits on the age: `maxQueueAgeMs` always, and `targetDelayMs` while the queue has not been empty
- * for `intervalMs` (controlled delay, as in CoDel): a burst may wait, a standing queue may not.
+ * Two limits on the age: `maxQueueAgeMs` always, and `targetDelayMs` when every call of the last
+ * `intervalMs` was older than that (controlled delay, as in CoDel): a burst may wait, a standing queue
+ * may not.
  */
 import { resolveOptions } from "@ropeway/core/internal";
 import { type LoadSheddingOptions, loadSheddingTable } from "../options.ts";
@@ -14,9 +15,8 @@ import type { IncomingCall } from "../wire/dialect.ts";
 /** Decides which calls are refused. */
 export class LoadShedder {
   readonly #options: Required<LoadSheddingOptions>;
-  /** When each list was last seen empty; by performance.now(). */
-  readonly #emptyAt = new Map<string, number>();
-  readonly #startedAt = performance.now();
+  /** When each list last had a call that was young enough; by performance.now(). */
+  readonly #youngAt = new Map<string, number>();
 
   constructor(options: LoadSheddingOptions) {
     this.#options = resolveOptions(loadSheddingTable, options);
@@ -26,11 +26,6 @@ export class LoadShedder {
     return this.#options.maxQueueLength;
   }
 
-  /** A pop took fewer calls than it could have: the list is empty now. */
-  noteEmpty(list: string): void {
-    this.#emptyAt.set(list, performance.now());
-  }
-
   /** Why a call is refused; undefined if it is not. `now` is Redis time. */
   refusal(list: string, call: IncomingCall, now: number): string | undefined {
     const { deadline, timeoutMs } = call;
@@ -38,9 +33,12 @@ export class LoadShedder {
     const age = now - (deadline - timeoutMs);
     const { maxQueueAgeMs, targetDelayMs, intervalMs } = this.#options;
     if (maxQueueAgeMs !== undefined && age > maxQueueAgeMs) return waited(age, maxQueueAgeMs);
-    if (targetDelayMs === undefined || age <= targetDelayMs) return undefined;
-    const emptyAt = this.#emptyAt.get(list) ?? this.#startedAt;
-    return performance.now() - emptyAt > intervalMs ? waited(age, targetDelayMs) : undefined;
+    if (targetDelayMs === undefined) return undefined;
+    const at = performance.now();
+    const youngAt = this.#youngAt.get(list);
+    if (age <= targetDelayMs || youngAt === undefined) this.#youngAt.set(list, at);
+    else if (at - youngAt > intervalMs) return waited(age, targetDelayMs);
+    return undefined;
   }
 }
 

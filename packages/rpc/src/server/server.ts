@@ -165,6 +165,7 @@ export class RpcServer extends BackgroundRole<ServerEvents> {
       onError: (error) => this.report(error),
     });
     this.#fetcher = fetcher;
+    this.#slots.onFull = () => blocking.interrupt(); // a pop under way asked for more than there is now
     this.#durables = sources.durable.map((source) => {
       const durable = this.#durable(source.list, {
         dialect,

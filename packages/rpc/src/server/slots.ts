@@ -3,6 +3,8 @@
 /** The free and taken places of one worker. */
 export class Slots {
   readonly limit: number;
+  /** Called when the last free place was taken. */
+  onFull: () => void = () => {};
   readonly #waiting = new Set<() => void>();
   #taken = 0;
 
@@ -20,6 +22,7 @@ export class Slots {
 
   take(): void {
     this.#taken += 1;
+    if (this.#taken === this.limit) this.onFull();
   }
 
   release(): void {

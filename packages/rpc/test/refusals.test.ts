@@ -1,0 +1,72 @@
+import { eventually } from "@ropeway/testkit";
+import { expect, test } from "vitest";
+import { Stage } from "./stage.ts";
+
+const stage = await Stage.forFile();
+const config = (name: string, value: string) => stage.server.command("CONFIG", "SET", name, value);
+
+test.each([
+  ["without enough replicas", "min-replicas-to-write"],
+  ["without memory", "maxmemory"],
+])("responses survive a moment in which Redis refuses writes: %s", async (_, name) => {
+  const ends: (() => void)[] = [];
+  const worker = await stage.serve({
+    wait: () => new Promise<string>((resolve) => ends.push(() => resolve("done"))),
+  });
+  const client = await stage.client();
+  await client.call("demo.nothing").catch(() => {});
+  const calls = Array.from({ length: 10 }, () => client.call("demo.wait"));
+  await eventually(() => expect(ends).toHaveLength(10));
+  await config(name, "1");
+  for (const end of ends) end();
+  await eventually(() => expect(worker.stats().running).toBe(0));
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  await config(name, "0");
+  await expect(Promise.all(calls)).resolves.toEqual(Array.from({ length: 10 }, () => "done"));
+});
+
+test.each([
+  ["without enough replicas", "min-replicas-to-write"],
+  ["without memory", "maxmemory"],
+])("an at-least-once call is answered once Redis takes writes again: %s", async (_, name) => {
+  let end = () => {};
+  const handlers = {
+    wait: () =>
+      new Promise<void>((resolve) => {
+        end = resolve;
+      }),
+  };
+  const worker = await stage.serve(handlers, { atLeastOnce: true });
+  const client = await stage.client();
+  const call = client.call("demo.wait");
+  await eventually(() => expect(worker.stats().running).toBe(1));
+  await config(name, "1");
+  end();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  await config(name, "0");
+  await expect(call).resolves.toBeNull();
+});
+
+test("a call that finds no memory is refused at once with a typed error", async () => {
+  await stage.serve({ echo: ([value]: unknown[]) => value });
+  const client = await stage.client();
+  await client.call("demo.echo", [1]);
+  await config("maxmemory", "1");
+  try {
+    await expect(client.call("demo.echo", [1])).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
+    await expect(client.submit("demo.echo", [1])).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
+  } finally {
+    await config("maxmemory", "0");
+  }
+});
+
+test("a call waits while Redis has not enough replicas", async () => {
+  await stage.serve({ echo: ([value]: unknown[]) => value });
+  const client = await stage.client();
+  await client.call("demo.echo", [1]);
+  await config("min-replicas-to-write", "1");
+  const call = client.call("demo.echo", [2]);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  await config("min-replicas-to-write", "0");
+  await expect(call).resolves.toBe(2);
+});

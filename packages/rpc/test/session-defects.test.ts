@@ -1,0 +1,178 @@
+import { connect } from "@ropeway/core";
+import { eventually, spawnScript, startProxy } from "@ropeway/testkit";
+import { expect, test } from "vitest";
+import { type CallContext, createClient, RpcServer, SessionLostError } from "../src/index.ts";
+import { all, Stage } from "./stage.ts";
+
+const stage = await Stage.forFile();
+const NODE = new URL("./node.fixture.ts", import.meta.url);
+
+const who = {
+  whoami: (_params: unknown, { node, session }: CallContext) => ({ node, ...session }),
+};
+const serveNode = (name: string, handlers: object = who) =>
+  stage.serve(handlers as never, { node: name, group: "g", heartbeatMs: 100 });
+
+test("a session call that has started is not run again after its node lost the session", async () => {
+  await using proxy = await startProxy(stage.server);
+  const far = stage.keep(await connect(proxy.url, { heartbeatMs: 100, deadAfterMs: 300 }));
+  let runs = 0;
+  let aborted = false;
+  const options = { ns: "t", node: "n1", group: "g", heartbeatMs: 100 };
+  const work = async (_params: unknown, { signal }: CallContext) => {
+    runs += 1;
+    await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+    aborted = true;
+    signal.throwIfAborted();
+  };
+  stage.keep(await new RpcServer(far, options).add("demo", { work }).start());
+  const session = (await stage.client({ timeoutMs: 8_000 })).session("g", "c1");
+  const call = session.call("demo.work");
+  const outcome = call.then(
+    () => undefined,
+    (error) => error,
+  );
+  await eventually(() => expect(runs).toBe(1));
+  await serveNode("n2", {
+    work: () => {
+      runs += 1;
+    },
+  });
+  proxy.refuse();
+  proxy.cut();
+  await new Promise((resolve) => setTimeout(resolve, 600)); // longer than the node's life
+  await proxy.heal();
+  const error = await outcome;
+  expect(error).toBeInstanceOf(SessionLostError);
+  expect(error).toMatchObject({ code: "SESSION_LOST", details: { begun: true } });
+  expect(aborted).toBe(true);
+  expect(runs).toBe(1);
+}, 20_000);
+
+test("the epoch grows for ever: after idling past the session's life, and after Redis lost its data", async () => {
+  await serveNode("n1");
+  const client = await stage.client({ sessionTtlMs: 1_000 });
+  const session = client.session("g", "c1");
+  const call = async () => (await session.call("demo.whoami")) as { epoch: number; isNew: boolean };
+  const first = await call();
+  await eventually(async () => {
+    expect(await stage.server.command("EXISTS", "/api/t/sess_map/g:c1")).toBe(0);
+  });
+  const second = await call();
+  expect(second.epoch).toBeGreaterThan(first.epoch);
+  expect(second.isNew).toBe(true);
+  await stage.server.command("FLUSHALL");
+  const third = await call();
+  expect(third.epoch).toBeGreaterThan(second.epoch);
+  expect(third.isNew).toBe(true);
+  expect((await call()).isNew).toBe(false);
+});
+
+test("a call of an older mapping is refused by a node that has seen a newer one, and sent again", async () => {
+  const server = await serveNode("n1");
+  const session = (await stage.client()).session("g", "c1");
+  const { epoch } = (await session.call("demo.whoami")) as { epoch: number };
+  const old = {
+    id: "old",
+    version: "2",
+    method: "whoami",
+    params: [],
+    ss: { c: "c1", e: epoch - 1 },
+  };
+  await stage.server.command("LPUSH", "/api/t/sess_req/g:n1/demo", JSON.stringify(old));
+  const [, answer] = (await stage.server.command("BRPOP", "/api/t/response/old", "3")) as string[];
+  expect(JSON.parse(answer ?? "")).toMatchObject({
+    error: { code: -32008, data: { begun: false } },
+  });
+  expect(server.state).toBe("running");
+});
+
+test("a session call that was cancelled, or whose client was closed, is not run when a node appears", async () => {
+  const client = await stage.client();
+  const abort = new AbortController();
+  const session = client.session("g", "c1");
+  const cancelled = session.call("demo.run", [], { signal: abort.signal });
+  const closed = (await stage.client()).session("g", "c2");
+  const other = await createClient(stage.redis, { ns: "t" });
+  const dropped = other.session("g", "c3").call("demo.run");
+  const settled = Promise.allSettled([cancelled, dropped]);
+  await new Promise((resolve) => setTimeout(resolve, 150));
+  abort.abort();
+  await other.close();
+  expect(await settled).toMatchObject([
+    { status: "rejected", reason: { code: "CANCELLED" } },
+    { status: "rejected", reason: { code: "CLOSED" } },
+  ]);
+  const runs: unknown[] = [];
+  await serveNode("n1", { run: (_: unknown, { session: s }: CallContext) => runs.push(s?.client) });
+  await closed.call("demo.run");
+  expect(runs).toEqual(["c2"]);
+});
+
+test("a session goes to a node that serves the service", async () => {
+  const options = { ns: "t", group: "g", heartbeatMs: 100 };
+  for (const [node, service] of [
+    ["n1", "other"],
+    ["n2", "demo"],
+  ] as const) {
+    const server = new RpcServer(stage.redis, { ...options, node }).add(service, who);
+    stage.keep(await server.start());
+  }
+  const client = await stage.client({ timeoutMs: 2_000 });
+  for (let i = 0; i < 10; i++) {
+    const session = client.session("g", `c${i}`);
+    await expect(session.call("demo.whoami")).resolves.toMatchObject({ node: "n2" });
+    await expect(session.call("other.whoami")).resolves.toMatchObject({ node: "n1" });
+  }
+});
+
+test("a session streams, notifies, submits, retries and carries metadata", async () => {
+  const noted: unknown[] = [];
+  let tries = 0;
+  await serveNode("n1", {
+    async *count([n]: [number]) {
+      for (let i = 1; i <= n; i++) yield i;
+    },
+    note: ([value]: unknown[]) => void noted.push(value),
+    add: ([a, b]: [number, number]) => a + b,
+    tenant: (_: unknown, { metadata }: CallContext) => metadata.tenant,
+    async *double(_: unknown, { incoming }: CallContext) {
+      for await (const item of incoming) yield Number(item) * 2;
+    },
+    hang: async (_: unknown, { signal }: CallContext) => {
+      tries += 1;
+      if (tries > 1) return "second";
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    },
+  });
+  const client = await stage.client({ attemptTimeoutMs: 200 });
+  const session = client.session("g", "c1");
+  expect(await all(session.stream("demo.count", [300]))).toHaveLength(300);
+  async function* input() {
+    yield 1;
+    yield 2;
+  }
+  expect(await all(session.duplex("demo.double", [], { outgoing: input() }))).toEqual([2, 4]);
+  await session.notify("demo.note", [7]);
+  await eventually(() => expect(noted).toEqual([7]));
+  const ticket = await session.submit("demo.add", [1, 2]);
+  expect(await client.poll(ticket, { waitMs: 3_000 })).toEqual({ result: 3 });
+  const metadata = { tenant: "a" };
+  await expect(session.call("demo.tenant", [], { metadata })).resolves.toBe("a");
+  await expect(session.call("demo.hang", [], { idempotent: true })).resolves.toBe("second");
+  await expect(session.call("demo.add", [1, 2], { timeoutMs: Number.NaN })).rejects.toMatchObject({
+    code: "INVALID_OPTION",
+  });
+});
+
+test("the list of a node that is gone expires", async () => {
+  await using gone = await spawnScript(NODE, { args: [stage.server.url, "n1"] });
+  await gone.waitForLine(/^ready/);
+  const session = (await stage.client({ timeoutMs: 300 })).session("g", "c1");
+  await session.call("demo.whoami");
+  gone.pause();
+  await Promise.allSettled(Array.from({ length: 5 }, () => session.call("demo.whoami")));
+  const left = Number(await stage.server.command("PTTL", "/api/t/sess_req/g:n1/demo"));
+  expect(left === -2 || left > 0).toBe(true);
+  await gone.kill9();
+});

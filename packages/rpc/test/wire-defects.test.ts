@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import { ApplicationError, HandlerFailedError } from "../src/index.ts";
+import { KwDialect } from "../src/wire/kw-dialect.ts";
+import { Stage } from "./stage.ts";
+
+const stage = await Stage.forFile();
+const kw = { dialect: "kw", prefix: "p" } as const;
+
+test("a numeric id beyond 2^53 is answered under the digits that were sent", async () => {
+  await stage.serve({ echo: ([value]: unknown[]) => value });
+  const id = "12345678901234567890";
+  const call = `{"more":{"id":1},"text":"\\"id\\":2","id":${id},"version":"2","method":"echo","params":[1]}`;
+  await stage.server.command("LPUSH", "/api/t/request/demo", call);
+  const answer = await stage.server.command("BRPOP", `/api/t/response/${id}`, "3");
+  expect(answer).not.toBeNull();
+});
+
+test("an error with an empty message is not empty in the kw wire", async () => {
+  await stage.serve(
+    {
+      fail: () => {
+        throw new ApplicationError(7, "");
+      },
+    },
+    kw,
+  );
+  await stage.server.command("RPUSH", "p:fail:calls", '{"id":"i","kw":{}}');
+  const [, answer] = (await stage.server.command("BLPOP", "p:fail:result:i", "3")) as string[];
+  const { err, exc } = JSON.parse(answer ?? "");
+  expect({ err, exc }).toEqual({ err: "error 7", exc: "error 7" });
+});
+
+test("tracebacks travel both ways in the kw wire", async () => {
+  await stage.serve(
+    {
+      fail: () => {
+        throw new RangeError("too far");
+      },
+    },
+    kw,
+  );
+  await stage.server.command("RPUSH", "p:fail:calls", '{"id":"i","kw":{}}');
+  const [, answer] = (await stage.server.command("BLPOP", "p:fail:result:i", "3")) as string[];
+  expect(JSON.parse(answer ?? "")).toMatchObject({
+    err: "RangeError: too far",
+    err_traceback: expect.stringContaining("wire-defects.test.ts"),
+  });
+  const client = await stage.client(kw);
+  const call = client.call("python", {}).catch((error: unknown) => error);
+  const [, text] = (await stage.server.command("BLPOP", "p:python:calls", "3")) as string[];
+  const { id } = JSON.parse(text ?? "");
+  const failure = { ts: "", err: "KeyError: 'x'", err_traceback: "Traceback: line 7" };
+  await stage.server.command("RPUSH", `p:python:result:${id}`, JSON.stringify(failure));
+  const error = await call;
+  expect(error).toBeInstanceOf(HandlerFailedError);
+  expect(error).toMatchObject({ message: "KeyError: 'x'", traceback: "Traceback: line 7" });
+});
+
+test("a kw dialect without a traceback writes none", () => {
+  const dialect = new KwDialect("p", () => 0);
+  const error = { code: -32000, message: "x", data: { name: "E" } };
+  expect(dialect.encodeError("i", error, false)).not.toContain("err_traceback");
+});
