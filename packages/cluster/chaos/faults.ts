@@ -1,0 +1,295 @@
+/**
+ * Nodes, portals and etcd members die, stop and come back at random, while tasks count at a target
+ * behind their fence.
+ *
+ *   3 portals ---- 3 etcd members ---- N nodes ---- target Redis: fence, counter and epochs per task
+ *
+ * At the end every task must be there with all its indexes, every immortal one must run again, the
+ * epochs that wrote at the target must never have gone back, and no two inspections may share a round.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { connect, silentLogger } from "@ropeway/core";
+import {
+  type Etcd,
+  eventually,
+  type Script,
+  spawnScript,
+  startEtcd,
+  startRedis,
+} from "@ropeway/testkit";
+import { Cluster } from "../src/cluster.ts";
+import { keys } from "../src/keys.ts";
+import { rangeAll } from "../src/record.ts";
+import { SecretBox } from "../src/secrets.ts";
+import { openEtcdStore } from "../src/store/etcd/etcd-store.ts";
+import type { Store } from "../src/store/store.ts";
+
+const MEMBER = new URL("../test/member.fixture.ts", import.meta.url);
+
+/** How much, and how rough. */
+export interface FaultPlan {
+  readonly tasks: number;
+  readonly nodes: number;
+  readonly portals: number;
+  /** The faults, in turn: kill a node, stop one longer than its lease, kill a portal, kill the leader. */
+  readonly faults: readonly Fault[];
+  readonly leaseMs: number;
+  readonly seed: number;
+}
+
+export type Fault = "kill-node" | "stop-node" | "kill-portal" | "kill-leader";
+
+/** What was seen. */
+export interface FaultReport {
+  readonly created: number;
+  readonly present: number;
+  readonly indexed: number;
+  readonly running: number;
+  readonly growing: number;
+  readonly epochs: number;
+  readonly wentBack: number;
+  readonly inspections: number;
+  readonly doubled: number;
+  readonly longestGapMs: number;
+  readonly takeOverMs: readonly number[];
+  readonly faults: number;
+}
+
+interface Stage {
+  readonly etcd: Etcd;
+  readonly store: Store;
+  readonly cluster: Cluster;
+  readonly nodes: Map<string, Script>;
+  readonly portals: Map<string, Script>;
+  spawn(kind: "node" | "portal", id: string): Promise<Script>;
+}
+
+/** Runs it. */
+export async function chaosFaults(plan: FaultPlan): Promise<FaultReport> {
+  const random = randomFrom(plan.seed);
+  const etcd = await startEtcd({ members: 3 });
+  const target = await startRedis();
+  const store = await openEtcdStore({ endpoints: etcd.urls, logger: silentLogger });
+  const secrets = new SecretBox("00".repeat(32));
+  const cluster = new Cluster(store, { secrets });
+  const url = `etcd://${etcd.members.map(({ port }) => `127.0.0.1:${port}`).join(",")}`;
+  const stage: Stage = {
+    etcd,
+    store,
+    cluster,
+    nodes: new Map(),
+    portals: new Map(),
+    async spawn(kind, id) {
+      const script = await spawnScript(MEMBER, { args: [kind, url, id, String(plan.leaseMs)] });
+      await script.waitForLine(/^ready/, { withinMs: 60_000 });
+      return script;
+    },
+  };
+  const abort = new AbortController();
+  try {
+    const inspections = watchInspections(store, abort.signal);
+    await Promise.all([
+      ...names("node", plan.nodes).map(async (id) =>
+        stage.nodes.set(id, await stage.spawn("node", id)),
+      ),
+      ...names("portal", plan.portals).map(async (id) =>
+        stage.portals.set(id, await stage.spawn("portal", id)),
+      ),
+    ]);
+    const ids: string[] = [];
+    for (let n = 0; n < plan.tasks; n++) {
+      const config = { target: target.url, everyMs: 50 };
+      const wish = { name: `chaos ${n}`, type: "scripted", config, immortal: true, start: true };
+      ids.push((await cluster.tasks.create(wish)).task.taskId);
+    }
+    await allRun(cluster, ids, 60_000);
+    const takeOverMs: number[] = [];
+    for (const fault of plan.faults) {
+      const began = performance.now();
+      await apply(stage, fault, { random, leaseMs: plan.leaseMs });
+      await allRun(cluster, ids, 60_000);
+      if (fault.endsWith("node")) takeOverMs.push(Math.round(performance.now() - began));
+    }
+    return {
+      ...(await examine(stage, ids, target.url)),
+      ...inspections(),
+      created: ids.length,
+      takeOverMs,
+      faults: plan.faults.length,
+    };
+  } finally {
+    abort.abort();
+    for (const script of [...stage.nodes.values(), ...stage.portals.values()]) await script.kill9();
+    await store.close();
+    await etcd.close();
+    await target.close();
+  }
+}
+
+/** The lines that a run ends with. */
+export function faultLines(report: FaultReport): string[] {
+  const line = (name: string, facts: string, holds: boolean) =>
+    `INVARIANT cluster.${name} ${facts} ${holds ? "OK" : "VIOLATED"}`;
+  const { created, present, indexed, running, growing, epochs, wentBack } = report;
+  const { inspections, doubled, longestGapMs } = report;
+  return [
+    line(
+      "none-forgotten",
+      `created=${created} present=${present} indexed=${indexed}`,
+      present === created && indexed === created,
+    ),
+    line(
+      "immortal-run-again",
+      `created=${created} running=${running} growing=${growing}`,
+      running === created && growing === created,
+    ),
+    line(
+      "one-writer",
+      `epochs=${epochs} went-back=${wentBack}`,
+      wentBack === 0 && epochs >= created,
+    ),
+    line(
+      "inspections-once",
+      `rounds=${inspections} doubled=${doubled} longest-gap-ms=${longestGapMs}`,
+      inspections > 0 && doubled === 0,
+    ),
+  ];
+}
+
+async function apply(
+  stage: Stage,
+  fault: Fault,
+  { random, leaseMs }: { random: () => number; leaseMs: number },
+): Promise<void> {
+  const { nodes, portals, etcd, cluster } = stage;
+  const pick = <T>(map: Map<string, T>) => [...map][Math.floor(random() * map.size)] as [string, T];
+  if (fault === "kill-leader") {
+    const leader = await etcd.leader();
+    await leader.kill9();
+    await sleep(1_000);
+    await leader.start();
+    return;
+  }
+  const [id, script] = pick(fault === "kill-portal" ? portals : nodes);
+  if (fault === "kill-portal") {
+    await script.kill9();
+    portals.set(id, await stage.spawn("portal", id));
+    return;
+  }
+  const before = await cluster.tasks.list({ node: id, limit: 500 });
+  const epochs = new Map(before.items.map(({ taskId, epoch }) => [taskId, epoch]));
+  if (fault === "kill-node") await script.kill9();
+  else script.pause();
+  // Its tasks run elsewhere before it comes back.
+  await eventually(
+    async () => {
+      for (const [taskId, epoch] of epochs) {
+        const task = await cluster.tasks.get(taskId);
+        if (task.epoch <= epoch || task.status !== "COMMANDRUNNING") {
+          throw new Error(`${taskId} is ${task.status} on ${task.nodeId} with epoch ${task.epoch}`);
+        }
+      }
+    },
+    { withinMs: 60_000 },
+  );
+  if (fault === "stop-node") {
+    await sleep(leaseMs);
+    script.resume();
+  } else {
+    nodes.set(id, await stage.spawn("node", id));
+  }
+}
+
+async function allRun(cluster: Cluster, ids: readonly string[], withinMs: number): Promise<void> {
+  await eventually(
+    async () => {
+      for (const id of ids) {
+        const { status, nodeId, reason } = await cluster.tasks.get(id);
+        if (status !== "COMMANDRUNNING")
+          throw new Error(`${id} is ${status} on ${nodeId}: ${reason}`);
+      }
+    },
+    { withinMs },
+  );
+}
+
+async function examine({ store, cluster }: Stage, ids: readonly string[], url: string) {
+  const redis = await connect(url);
+  try {
+    const count = async (id: string) =>
+      Number(await redis.send(["GET", `ropeway:scripted:{${id}}:count`]));
+    const first = await Promise.all(ids.map(count));
+    await sleep(2_000);
+    const second = await Promise.all(ids.map(count));
+    const all = new Set((await rangeAll(store, "/tasks/")).entries.map(({ key }) => key));
+    let [present, indexed, running, epochs, wentBack] = [0, 0, 0, 0, 0];
+    for (const id of ids) {
+      const task = await cluster.tasks.get(id);
+      present += 1;
+      running += task.status === "COMMANDRUNNING" ? 1 : 0;
+      const paths = [
+        keys.ofNode(task.nodeId, id),
+        keys.ofGroup(task.groupId, id),
+        keys.ofStatus(task.status, id),
+        keys.ofName(task.taskName),
+        keys.ofType(task.type, id),
+        keys.ofMd5(task.md5),
+      ];
+      const of = [...all].filter(
+        (key) => key.startsWith("/tasks/status/") && key.endsWith(`/${id}`),
+      );
+      indexed += paths.every((path) => all.has(path)) && of.length === 1 ? 1 : 0;
+      const list = await redis.send<readonly string[]>([
+        "LRANGE",
+        `ropeway:scripted:{${id}}:epochs`,
+        "0",
+        "-1",
+      ]);
+      const wrote = list.map(Number);
+      epochs += new Set(wrote).size;
+      wentBack += wrote.filter(
+        (epoch, index) => index > 0 && epoch < (wrote[index - 1] ?? 0),
+      ).length;
+    }
+    const growing = second.filter((value, index) => value > (first[index] ?? 0)).length;
+    return { present, indexed, running, growing, epochs, wentBack };
+  } finally {
+    await redis.close();
+  }
+}
+
+/** Every inspection that was written, from the store's own history. */
+function watchInspections(store: Store, signal: AbortSignal) {
+  const times: number[] = [];
+  void (async () => {
+    const { revision } = await store.status();
+    const prefix = keys.lastInspection;
+    for await (const events of store.watch({ prefix, from: revision + 1, signal })) {
+      for (const { entry } of events) times.push(Number(entry.value));
+    }
+  })().catch(() => {});
+  return () => {
+    const gaps = times.slice(1).map((time, index) => time - (times[index] ?? time));
+    return {
+      inspections: times.length,
+      // A round that a deletion woke may follow at once; the same instant twice is one round done twice.
+      doubled: gaps.filter((gap) => gap <= 0).length,
+      longestGapMs: Math.max(0, ...gaps),
+    };
+  };
+}
+
+function names(kind: string, count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `${kind}_${index + 1}`);
+}
+
+/** Repeatable random numbers (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}

@@ -1,0 +1,14 @@
+import { expect, it } from "vitest";
+import { chaosFaults, faultLines } from "../chaos/faults.ts";
+
+it("keeps every task, with one writer, through the death of a node, a portal and etcd's leader", async () => {
+  const report = await chaosFaults({
+    tasks: 6,
+    nodes: 3,
+    portals: 3,
+    faults: ["kill-node", "kill-portal", "kill-leader", "stop-node"],
+    leaseMs: 3_000,
+    seed: 7,
+  });
+  for (const line of faultLines(report)) expect(line).toMatch(/ OK$/);
+}, 240_000);
