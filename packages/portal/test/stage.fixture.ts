@@ -4,7 +4,7 @@ import { type RedisServer, startRedis } from "@ropeway/testkit";
 import { AccessStore } from "../src/access/store.ts";
 import type { Users } from "../src/access/users.ts";
 import type { Problem } from "../src/contract.ts";
-import { createPortal, type Portal, type PortalOptions } from "../src/index.ts";
+import { createPortal, type Portal, type PortalOptions, type PortalPart } from "../src/index.ts";
 import { PortalKeys } from "../src/keys.ts";
 
 export const PASSWORD = "correct horse battery";
@@ -15,6 +15,8 @@ const HASH =
 
 export interface StageOptions extends PortalOptions {
   readonly connect?: ConnectOptions;
+  /** Parts that need the stage's Redis. */
+  readonly partsOf?: (redis: Redis) => PortalPart[];
 }
 
 export class Stage implements AsyncDisposable {
@@ -32,12 +34,14 @@ export class Stage implements AsyncDisposable {
     this.keys = stage.keys;
   }
 
-  static async open({ connect: options, ...portalOptions }: StageOptions = {}): Promise<Stage> {
+  static async open(stageOptions: StageOptions = {}): Promise<Stage> {
+    const { connect: options, partsOf, ...portalOptions } = stageOptions;
     const server = await startRedis();
     const redis = await connect(server.url, options);
     const keys = new PortalKeys("ropeway");
     await new AccessStore(redis, keys).createFirstAdmin("admin", HASH);
-    const portal = createPortal(redis, portalOptions);
+    const parts = partsOf === undefined ? {} : { parts: partsOf(redis) };
+    const portal = createPortal(redis, { ...portalOptions, ...parts });
     const { url } = await portal.start();
     return new Stage({ server, redis, portal, url, keys });
   }
