@@ -119,13 +119,21 @@ local function undo(id, verdict, text)
 end
 
 -- A bucket that fills at `max` per `per` ms and holds a twentieth of `max` (at least one token), so that
--- no window sees more than 5 % too many. `tat` is when it will be full again; it is never further away
--- than an empty bucket, even if the clock was set back.
+-- no window sees more than 5 % too many. `tat` is when it will be full again.
 local function tokens(max, per, tat)
   local interval = per / max
   local burst = math.max(1, math.floor(max / 20)) * interval
-  tat = math.min(math.max(tat, now), now + burst)
+  tat = math.max(tat, now)
   return math.floor((now + burst - tat) / interval + 1e-6), tat, interval, tat + interval - burst - now
+end
+
+-- When an empty bucket is full again. A time that is further away was written before the clock was set
+-- back: the bucket counts as empty from now on.
+local function sane(key, field, value, max, per)
+  local latest = now + math.max(1, math.floor(max / 20)) * per / max + per / max
+  if value <= latest then return value end
+  redis.call("HSET", key, field, latest)
+  return latest
 end
 
 -- Jobs that were handed back did not run: their tokens are free again.
@@ -170,7 +178,8 @@ end
 local tat, interval
 if want > 0 and set[5] then
   local free, wait
-  free, tat, interval, wait = tokens(tonumber(set[5]), tonumber(set[6]), tonumber(set[7] or 0))
+  local max, per = tonumber(set[5]), tonumber(set[6])
+  free, tat, interval, wait = tokens(max, per, sane(META, "tat", tonumber(set[7] or 0), max, per))
   if free < want then
     want = math.max(0, free)
     later = math.max(1, math.ceil(wait + want * interval))
@@ -192,8 +201,9 @@ local function takeFrom(group)
   local full, step
   if set[9] then
     local free, wait
-    full = tonumber(redis.call("HGET", USAGE, "t" .. group) or 0)
-    free, full, step, wait = tokens(tonumber(set[9]), tonumber(set[10]), full)
+    local max, per = tonumber(set[9]), tonumber(set[10])
+    full = sane(USAGE, "t" .. group, tonumber(redis.call("HGET", USAGE, "t" .. group) or 0), max, per)
+    free, full, step, wait = tokens(max, per, full)
     if free < 1 then
       redis.call("ZADD", CAPPED, now, group)
       redis.call("ZADD", TIMERS, now + math.ceil(wait), "g" .. group)

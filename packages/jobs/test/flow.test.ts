@@ -1,10 +1,13 @@
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
-import { type FlowJob, InvalidFlowError, type JobContext } from "../src/index.ts";
-import { queueKeys } from "../src/internal.ts";
+import { FlowPlanner } from "../src/flow/flow.ts";
+import { Relay } from "../src/flow/relay.ts";
+import { ChildFailedError, type FlowJob, InvalidFlowError, type JobContext } from "../src/index.ts";
+import { QueueStore, queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
+const bounds = { timeoutMs: 15_000 };
 
 describe("flows", () => {
   it("run a parent when its children are done, with their results", async () => {
@@ -108,5 +111,228 @@ describe("flows", () => {
     await expect(queue.addFlow({ name: "p", children: [child] })).rejects.toThrow(InvalidFlowError);
     const delayed = { name: "p", options: { delayMs: 5 }, children: [{ name: "a" }] };
     await expect(queue.addFlow(delayed)).rejects.toThrow(/not for a time/);
+  });
+
+  it("end when their children are drained, cancelled or removed", async () => {
+    const queue = one.queue();
+    const children = [{ name: "a" }, { name: "b", options: { delayMs: 60_000 } }, { name: "c" }];
+    const root = await queue.addFlow({ name: "parent", children, options: { awaited: true } });
+    await queue.cancel(`${root.id}/2`);
+    await queue.drain();
+    one.worker(queue, async (job: JobContext) => (await job.children()).map(({ state }) => state));
+    expect(await root.result(bounds)).toEqual(["removed", "removed", "removed"]);
+  });
+
+  it("are told apart by their whole ids", async () => {
+    const queue = one.queue();
+    one.worker(queue, { child: () => "c", parent: (job: JobContext) => job.children() });
+    const ids = ["night", "nnight", "c", "cnight", "x"];
+    const roots = await Promise.all(
+      ids.map((id) => {
+        const options = { id, awaited: true };
+        return queue.addFlow({ name: "parent", options, children: [{ name: "child", data: id }] });
+      }),
+    );
+    for (const root of roots) expect(await root.result(bounds)).toHaveLength(1);
+  });
+
+  it("are added as a whole or not at all", async () => {
+    const queue = one.queue();
+    await queue.add("taken", 1, { id: "flow/1" });
+    const children = [{ name: "a" }, { name: "b" }];
+    const flow = queue.addFlow({ name: "parent", options: { id: "flow" }, children });
+    await expect(flow).rejects.toThrow(/has a job flow\/1 already/);
+    expect(await queue.counts()).toMatchObject({ waiting: 1, blocked: 0 });
+    expect(await queue.get("flow")).toBeUndefined();
+    const bad = queue.addFlow({ name: "parent", options: { id: "a\nb" }, children });
+    await expect(bad).rejects.toMatchObject({ code: "INVALID_NAME" });
+  });
+
+  it("refuse children with a dedupe key or an id of their own", async () => {
+    const queue = one.queue();
+    for (const options of [{ dedupe: "k" }, { id: "x" }]) {
+      const flow = queue.addFlow({ name: "p", children: [{ name: "a", options }] });
+      await expect(flow).rejects.toThrow(InvalidFlowError);
+    }
+  });
+
+  it("have the queue's defaults", async () => {
+    const queue = one.queue({ defaults: { attempts: 4, priority: 2 } });
+    const root = await queue.addFlow({ name: "p", children: [{ name: "a" }] });
+    expect(await root.view()).toMatchObject({ maxAttempts: 4, priority: 2 });
+    expect(await queue.get(`${root.id}/0`)).toMatchObject({ maxAttempts: 4, priority: 2 });
+  });
+
+  it("fail, go on, or forget the child, as each child's policy says", async () => {
+    const queue = one.queue();
+    one.worker(queue, {
+      bad: () => Promise.reject(new Error("bad child")),
+      parent: async (job: JobContext) => (await job.children()).map(({ state }) => state),
+    });
+    const bad = (onFailure: "fail" | "ignore" | "remove"): FlowJob => ({ name: "bad", onFailure });
+    const options = { awaited: true };
+    const children = [bad("ignore"), bad("remove")];
+    const lenient = await queue.addFlow({ name: "parent", children, options });
+    expect(await lenient.result(bounds)).toEqual(["failed", "removed"]);
+    const strict = await queue.addFlow({
+      name: "parent",
+      options,
+      onChildFailure: "ignore",
+      children: [...children, bad("fail")],
+    });
+    const error = await strict.result(bounds).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(ChildFailedError);
+    expect(error).toMatchObject({ details: { child: `${strict.id}/2` } });
+  });
+
+  it("leave nothing behind when a parent is removed before its children end", async () => {
+    const queue = one.queue();
+    const { children: outcomes } = queueKeys("ropeway:jobs", queue.name);
+    const root = await queue.addFlow({ name: "p", children: [{ name: "a" }, { name: "b" }] });
+    await queue.remove(root.id);
+    one.worker(queue, () => "done");
+    await eventually(async () => {
+      expect((await queue.counts()).totals.completed).toBe(2);
+    });
+    expect(await one.redis.send(["EXISTS", outcomes])).toBe(0);
+  });
+});
+
+describe("children of a running job", () => {
+  it("are added by it, and it runs again when they have ended", async () => {
+    const queue = one.queue();
+    const runs: number[] = [];
+    one.worker(
+      queue,
+      {
+        part: (job: JobContext<number>) => job.data * 10,
+        sum: async (job: JobContext) => {
+          const parts = await job.children();
+          runs.push(parts.length);
+          if (parts.length === 0) {
+            const jobs = [1, 2, 3].map((data) => ({ name: "part", data }));
+            expect(await job.addChildren(jobs)).toHaveLength(3);
+            return job.waitForChildren();
+          }
+          return parts.map((part) => (part.state === "completed" ? part.result : part.state));
+        },
+      },
+      { concurrency: 2 },
+    );
+    const sum = await queue.add("sum", 0, { awaited: true });
+    expect(await sum.result(bounds)).toEqual([10, 20, 30]);
+    expect(runs).toEqual([0, 3]);
+    expect(await sum.view()).toMatchObject({ attempts: 1 });
+  });
+
+  it("fail it, also if they fail while it still runs", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    one.worker(
+      queue,
+      {
+        bad: () => Promise.reject(new Error("bad")),
+        parent: async (job: JobContext) => {
+          await job.addChildren([{ name: "bad" }]);
+          await eventually(async () => {
+            expect(await one.redis.send(["ZCARD", store.keys.failed])).toBe(1);
+          });
+          return job.waitForChildren();
+        },
+      },
+      { concurrency: 2 },
+    );
+    const parent = queue.run("parent", 0, bounds);
+    await expect(parent).rejects.toThrow(ChildFailedError);
+  });
+});
+
+describe("flows across queues", () => {
+  it("run children in other queues, and theirs, with their results and policies", async () => {
+    const [a, b, c] = [one.queue(), one.queue(), one.queue()];
+    const state = (job: JobContext) =>
+      job.children().then((all) => all.map((x) => (x.state === "completed" ? x.result : x.state)));
+    one.worker([a], { root: state, local: () => "here" });
+    one.worker([b], {
+      middle: state,
+      leaf: (job: JobContext) => `leaf ${job.data} in ${job.queue}`,
+    });
+    one.worker([c], { bad: () => Promise.reject(new Error("bad")) });
+    const options = { awaited: true, id: "root" };
+    const root = await a.addFlow({
+      name: "root",
+      options,
+      children: [
+        { name: "local" },
+        {
+          name: "middle",
+          queue: b.name,
+          children: [
+            { name: "leaf", data: 1 },
+            { name: "bad", queue: c.name, onFailure: "ignore" },
+          ],
+        },
+        { name: "leaf", data: 2, queue: b.name },
+      ],
+    });
+    const middle = [`leaf 1 in ${b.name}`, "failed"];
+    expect(await root.result({ timeoutMs: 20_000 })).toEqual([
+      "here",
+      middle,
+      `leaf 2 in ${b.name}`,
+    ]);
+    for (const queue of [a, b, c]) {
+      const { outbox } = queueKeys("ropeway:jobs", queue.name);
+      await eventually(async () => expect(await one.redis.send(["EXISTS", outbox])).toBe(0));
+    }
+  }, 40_000);
+
+  it("survive that their producer died after the parent was added", async () => {
+    const [a, b] = [one.queue(), one.queue()];
+    const store = new QueueStore(one.redis, "ropeway:jobs", a.name);
+    const planner = new FlowPlanner({ queue: a.name, defaults: undefined, traceparent: undefined });
+    const flow = {
+      name: "p",
+      options: { awaited: true },
+      children: [{ name: "c", queue: b.name }],
+    };
+    const jobs = planner.plan(flow, "p");
+    await store.add({ jobs, whole: true, producer: "dead.0", number: 1 }); // and no relay
+    one.worker([b], () => "child");
+    one.worker([a], (job: JobContext) => job.children());
+    const [child] = (await a.result("p", { timeoutMs: 20_000 })) as { result: unknown }[];
+    expect(child).toMatchObject({ state: "completed", result: "child" });
+  }, 40_000);
+
+  it("deliver a message once, however often it is carried", async () => {
+    const [a, b] = [one.queue(), one.queue()];
+    const store = new QueueStore(one.redis, "ropeway:jobs", a.name);
+    const planner = new FlowPlanner({ queue: a.name, defaults: undefined, traceparent: undefined });
+    const jobs = planner.plan({ name: "p", children: [{ name: "c", queue: b.name }] }, "p");
+    await store.add({ jobs, whole: true, producer: "x.0", number: 1 });
+    const messages = await store.outbox();
+    const relay = new Relay(store, (error) => {
+      throw error;
+    });
+    expect(await relay.deliver()).toBe(1);
+    let runs = 0;
+    const worker = one.worker([b], () => void runs++);
+    await eventually(async () => expect((await b.counts()).totals.completed).toBe(1));
+    // The carrier died before it could forget the message: another one carries it again.
+    for (const [number, json] of messages) {
+      await one.redis.send(["HSET", store.keys.outbox, number, json]);
+    }
+    await relay.deliver();
+    await worker.close();
+    expect(runs).toBe(1);
+    expect(await b.counts()).toMatchObject({ waiting: 0 });
+  });
+
+  it("fail the parent if a child's id is taken in its queue", async () => {
+    const [a, b] = [one.queue(), one.queue()];
+    await b.add("other", 1, { id: `${a.name}:p/0` });
+    const options = { id: "p", awaited: true };
+    const root = await a.addFlow({ name: "p", options, children: [{ name: "c", queue: b.name }] });
+    await expect(root.result(bounds)).rejects.toThrow(ChildFailedError);
   });
 });

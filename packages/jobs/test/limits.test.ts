@@ -1,10 +1,11 @@
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import type { JobContext } from "../src/index.ts";
-import { queueKeys } from "../src/internal.ts";
+import { QueueStore, queueKeys, type Taken } from "../src/internal.ts";
 import { collector, OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
+const soon = { withinMs: 15_000 };
 const many = (n: number, group: string, more = {}) =>
   Array.from({ length: n }, (_, i) => ({
     name: "n",
@@ -143,5 +144,120 @@ describe("limits of a queue", () => {
     for (let i = 0; i < 3; i++) one.worker(queue, handler, { concurrency: 10, idleMs: 200 });
     await eventually(() => expect(done).toBe(60));
     expect(most).toBeLessThanOrEqual(3);
+  });
+});
+
+describe("a group", () => {
+  it("is not starved when a job is replaced into another group", async () => {
+    const queue = one.queue();
+    const { usage } = queueKeys("ropeway:jobs", queue.name);
+    await queue.setLimits({ groupConcurrency: 1 });
+    const dedupe = { key: "k", mode: "replace" } as const;
+    await queue.add("n", 1, { group: "a", dedupe });
+    await queue.add("n", 2, { group: "b", dedupe });
+    await queue.add("n", 3, { group: "a" });
+    const { seen, handler } = collector((job) => job.data);
+    one.worker(queue, handler);
+    await eventually(() => expect([...seen].sort()).toEqual([2, 3]), soon);
+    await eventually(async () => expect(await one.redis.send(["EXISTS", usage])).toBe(0), soon);
+  });
+
+  it("goes on at once when its limit is raised or lifted", async () => {
+    for (const lifted of [
+      { groupConcurrency: 3 },
+      { groupConcurrency: null },
+      { groupRate: null, groupConcurrency: null },
+    ]) {
+      const queue = one.queue();
+      await queue.setLimits({
+        groupConcurrency: 1,
+        ...("groupRate" in lifted ? { groupRate: { max: 1, perMs: 3_600_000 } } : {}),
+      });
+      const worker = one.worker(queue, () => new Promise(() => {}), {
+        concurrency: 10,
+        closeWithinMs: 0,
+        idleMs: 600_000,
+      });
+      await queue.addBulk(many(3, "a"));
+      await eventually(() => expect(worker.running).toBe(1), soon);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      await queue.setLimits(lifted);
+      await eventually(() => expect(worker.running).toBe(3), soon);
+      await worker.close();
+    }
+  }, 60_000);
+
+  it("is released when its job fails, is retried, is lost or is handed back", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    await queue.setLimits({ groupConcurrency: 1 });
+    await queue.addBulk(many(6, "a"));
+    const call = { worker: "w", leaseMs: 60_000, want: 5, done: [] };
+    const take = async (undone: { how: string } | undefined, last?: Taken) => {
+      const ended =
+        undone === undefined || last === undefined
+          ? []
+          : [{ id: last.jobs[0] as string, fence: last.firstFence + 1, json: "{}", ...undone }];
+      return store.next({ ...call, undone: ended });
+    };
+    let taken = await take(undefined);
+    for (const how of ["dead", "1", "back", "delay 1", "hold 0"]) {
+      expect(taken.jobs, how).toHaveLength(2);
+      taken = await take({ how }, taken);
+    }
+    expect(taken.jobs).toHaveLength(2);
+    await one.redis.send(["ZADD", store.keys.lease, "1", taken.jobs[0] as string]);
+    await store.move(100);
+    expect((await take(undefined)).jobs).toHaveLength(2);
+    expect(await one.redis.send(["HGET", store.keys.usage, "aa"])).toBe("1");
+  });
+
+  it("leaves nothing behind when its rate does not matter any more", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    await queue.setLimits({ groupRate: { max: 1_000, perMs: 1_000 } });
+    await queue.addBulk([...many(3, "a"), ...many(3, "b")]);
+    const { seen, handler } = collector((job) => job.data);
+    const worker = one.worker(queue, handler);
+    await eventually(() => expect(seen).toHaveLength(6), soon);
+    await worker.close();
+    await eventually(async () => {
+      await store.move(100);
+      const { usage, timers, capped, places, groups } = store.keys;
+      expect(await one.redis.send(["EXISTS", usage, timers, capped, places, groups])).toBe(0);
+    }, soon);
+  });
+});
+
+describe("rate limits", () => {
+  it("survive a clock that is set back by an hour", async () => {
+    const queue = one.queue();
+    const { meta, usage } = queueKeys("ropeway:jobs", queue.name);
+    const hour = 3_600_000;
+    await queue.setLimits({
+      rate: { max: 100, perMs: 1_000 },
+      groupRate: { max: 100, perMs: 1_000 },
+    });
+    await one.redis.send(["HSET", meta, "tat", String(Date.now() + hour)]);
+    await one.redis.send(["HSET", meta, "hold", String(Date.now() + hour), "holdms", "100"]);
+    await one.redis.send(["HSET", usage, "ta", String(Date.now() + hour)]);
+    await queue.addBulk([...many(3, "a"), { name: "plain" }]);
+    const { seen, handler } = collector((job) => job.data ?? "plain");
+    one.worker(queue, handler);
+    await eventually(() => expect(seen).toHaveLength(4), soon);
+  });
+
+  it("count no token for a job that was handed back", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    await queue.setLimits({ rate: { max: 20, perMs: 3_600_000 } });
+    await queue.addBulk(many(3, "a"));
+    const call = { worker: "w", leaseMs: 60_000, done: [] };
+    for (let i = 0; i < 5; i++) {
+      const taken = await store.next({ ...call, want: 1, undone: [] });
+      expect(taken.jobs).toHaveLength(2);
+      const back = { id: taken.jobs[0] as string, fence: taken.firstFence + 1 };
+      await store.next({ ...call, want: 0, undone: [{ ...back, how: "back", json: "" }] });
+    }
   });
 });

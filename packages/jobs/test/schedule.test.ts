@@ -1,6 +1,7 @@
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
-import type { JobContext } from "../src/index.ts";
+import { type JobContext, QueueEvents } from "../src/index.ts";
+import { queueKeys } from "../src/internal.ts";
 import { dueAfter } from "../src/schedule/schedule.ts";
 import { OneRedis } from "./one-redis.ts";
 
@@ -115,5 +116,100 @@ describe("schedules", () => {
       queue.setSchedule("x", { name: "n", cron: "* * * * *", timeZone }),
     ).rejects.toThrow(/Mars/);
     await expect(queue.setSchedule("x", { name: "n", everyMs: 0 })).rejects.toThrow(/everyMs is 0/);
+  });
+
+  it("fire on time beside others", async () => {
+    const queue = one.queue();
+    let fast = 0;
+    one.worker(queue, (job: JobContext) => void (job.name === "fast" && fast++));
+    await queue.setSchedule("nightly", { cron: "0 3 * * *", name: "nightly" });
+    await queue.setSchedule("fast", { everyMs: 200, name: "fast" });
+    await eventually(() => expect(fast).toBeGreaterThan(5), { withinMs: 4_000 });
+    await queue.removeSchedule("fast");
+  });
+
+  it("make up for missed runs by one, also if they are set again at start-up", async () => {
+    const queue = one.queue();
+    const { plan } = queueKeys("ropeway:jobs", queue.name);
+    const schedule = { everyMs: 3_600_000, name: "hourly" };
+    await queue.setSchedule("h", schedule);
+    await one.redis.send(["ZADD", plan, String(Date.now() - 7_200_000), "h"]); // two runs were missed
+    await queue.setSchedule("h", schedule);
+    const seen: string[] = [];
+    one.worker(queue, (job: JobContext) => void seen.push(job.id));
+    await eventually(() => expect(seen).toHaveLength(1));
+    const [view] = await queue.schedules();
+    expect(view?.nextAt).toBeGreaterThan(Date.now());
+    await queue.setSchedule("h", { ...schedule, everyMs: 7_200_000 }); // other times: nothing is overdue
+    expect((await queue.schedules())[0]?.nextAt).toBeGreaterThan(Date.now());
+  });
+
+  it("end after their limit, run at once if asked, and keep to startAt and endAt", async () => {
+    const queue = one.queue();
+    const seen: string[] = [];
+    one.worker(queue, (job: JobContext) => void seen.push(job.name));
+    await queue.setSchedule("three", { everyMs: 50, name: "three", limit: 3 });
+    await queue.setSchedule("now", { everyMs: 3_600_000, name: "now", immediately: true });
+    const startAt = Date.now() + 3_600_000;
+    await queue.setSchedule("later", { everyMs: 10, name: "later", startAt });
+    await queue.setSchedule("over", { everyMs: 10, name: "over", endAt: 1_000 });
+    await eventually(() => expect(seen.filter((name) => name === "three")).toHaveLength(3));
+    await eventually(() => expect(seen).toContain("now"));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(seen.filter((name) => name === "three")).toHaveLength(3);
+    expect(seen).not.toContain("later");
+    const views = await queue.schedules();
+    expect(views.map(({ id, runs }) => [id, runs])).toEqual([
+      ["later", 0],
+      ["now", 1],
+      ["three", 3],
+    ]);
+    expect(views[0]?.nextAt).toBeGreaterThanOrEqual(startAt);
+    expect(views[2]?.nextAt).toBeUndefined();
+  });
+
+  it("that cannot be read are reported and do not stop the others", async () => {
+    const queue = one.queue();
+    const { plan, schedules } = queueKeys("ropeway:jobs", queue.name);
+    for (const [i, json] of ["no JSON", "{}", '{"cron":"x","name":"n"}'].entries()) {
+      await one.redis.send(["HSET", schedules, `sbad${i}`, json]);
+      await one.redis.send(["ZADD", plan, "1", `bad${i}`]);
+    }
+    await queue.setSchedule("good", { everyMs: 50, name: "good" });
+    const errors: unknown[] = [];
+    let runs = 0;
+    one.worker(queue, () => void runs++).on("error", (error) => void errors.push(error));
+    await eventually(() => expect(runs).toBeGreaterThan(1));
+    expect(errors).toHaveLength(3);
+    expect((await queue.schedules()).map(({ id, malformed }) => [id, malformed])).toEqual([
+      ["bad0", true],
+      ["bad1", true],
+      ["bad2", true],
+      ["good", undefined],
+    ]);
+    await queue.removeSchedule("good");
+  });
+
+  it("have the queue's defaults, and their jobs are events like all others", async () => {
+    const queue = one.queue({ defaults: { attempts: 3, group: "g" } });
+    const events = one.keep(await new QueueEvents(one.redis, queue.name).start());
+    const added: string[] = [];
+    events.on("added", (event) => void added.push(event.name));
+    const attempts: number[] = [];
+    one.worker(queue, (job: JobContext) => void attempts.push(job.maxAttempts));
+    await queue.setSchedule("s", { everyMs: 50, name: "scheduled", limit: 1 });
+    await eventually(() => expect(attempts).toEqual([3]));
+    await eventually(() => expect(added).toEqual(["scheduled"]));
+  });
+
+  it("with options that do not exist are refused", async () => {
+    const queue = one.queue();
+    const typo = { everyMs: 50, name: "n", limt: 1 } as { everyMs: number; name: string };
+    await expect(queue.setSchedule("s", typo)).rejects.toThrow(/limt/);
+    for (const limit of [0, -1, 1.5, Number.NaN]) {
+      await expect(queue.setSchedule("s", { everyMs: 50, name: "n", limit })).rejects.toThrow(
+        /limit/,
+      );
+    }
   });
 });

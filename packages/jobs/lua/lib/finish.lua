@@ -56,9 +56,13 @@ local function keep(id, o, set, count, age)
   end
   local over = count > 0 and redis.call("ZCARD", set) - count or 0
   if over > 0 then
-    for _, old in ipairs(redis.call("ZRANGE", set, 0, math.min(over, TRIM) - 1)) do
-      redis.call("ZREM", set, old)
-      forget(old, optionsIn(redis.call("HGET", JOBS, old)))
+    over = math.min(over, TRIM)
+    for _, old in ipairs(redis.call("ZRANGE", set, 0, over)) do -- one more, for it may be this job
+      if old ~= id and over > 0 then
+        redis.call("ZREM", set, old)
+        forget(old, optionsIn(redis.call("HGET", JOBS, old)))
+        over = over - 1
+      end
     end
   end
   return true

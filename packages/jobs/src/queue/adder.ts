@@ -5,7 +5,7 @@
  * on its way: from then on Redis works on one half while the program goes on with the other.
  */
 import { setImmediate as immediate } from "node:timers/promises";
-import { ServerReplyError } from "@ropeway/core";
+import { ServerReplyError, WrongKeyTypeError } from "@ropeway/core";
 import { type Deferred, deferred } from "@ropeway/core/internal";
 import type { NewJob, NotAdded } from "../store/queue-store.ts";
 import type { Producer } from "./producer.ts";
@@ -96,7 +96,8 @@ export class Adder {
 
   /** The server refused a batch: each job is tried alone, so that one cannot reject its neighbours. */
   #refused(batch: readonly Waiting[], error: unknown): void {
-    if (!(error instanceof ServerReplyError) || batch.length === 1) {
+    const refused = error instanceof ServerReplyError || error instanceof WrongKeyTypeError;
+    if (!refused || batch.length === 1) {
       this.#answered(batch, (w) => w.outcome.reject(error));
       return;
     }

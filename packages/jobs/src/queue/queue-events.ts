@@ -37,14 +37,14 @@ export type CompletedEvent<Jobs extends JobTypes<Jobs> = AnyJobs> = {
 
 /** One thing that happened to a job; `event` says which. */
 export type QueueEvent<Jobs extends JobTypes<Jobs> = AnyJobs> =
-  | (EventHead<JobName<Jobs>> & { readonly event: "added" | "stalled" | "removed" })
+  | (EventHead<JobName<Jobs>> & { readonly event: "added" })
+  | (EventHead<JobName<Jobs>> & { readonly event: "stalled" })
+  | (EventHead<JobName<Jobs>> & { readonly event: "removed" })
   | (EventHead<JobName<Jobs>> & { readonly event: "active"; readonly worker: string })
   | (EventHead<JobName<Jobs>> & { readonly event: "progress"; readonly value?: unknown })
   | (EventHead<JobName<Jobs>> & { readonly event: "log"; readonly line?: string })
-  | (EventHead<JobName<Jobs>> & {
-      readonly event: "retrying" | "failed";
-      readonly error?: JobFailure;
-    })
+  | (EventHead<JobName<Jobs>> & { readonly event: "retrying"; readonly error?: JobFailure })
+  | (EventHead<JobName<Jobs>> & { readonly event: "failed"; readonly error?: JobFailure })
   | CompletedEvent<Jobs>;
 
 /** What QueueEvents emits: each event under its own name, and all of them as "event". */

@@ -1,0 +1,207 @@
+/** Bounds: in time per script, in bytes, and in what is left behind. */
+import { eventually } from "@ropeway/testkit";
+import { describe, expect, it } from "vitest";
+import { type JobContext, Queue, Worker } from "../src/index.ts";
+import { QueueStore, queueKeys } from "../src/internal.ts";
+import { OneRedis } from "./one-redis.ts";
+
+const one = new OneRedis();
+const soon = { withinMs: 20_000 };
+
+/** The longest script since the slow log was reset, in ms of Redis, not of this machine's load. */
+async function slowest(work: () => Promise<unknown>): Promise<number> {
+  await one.server.command("CONFIG", "SET", "slowlog-log-slower-than", "1000");
+  await one.server.command("SLOWLOG", "RESET");
+  await work();
+  const entries = (await one.server.command("SLOWLOG", "GET", "20")) as unknown[][];
+  return Math.max(0, ...entries.map((entry) => Number(entry[2]) / 1_000));
+}
+
+describe("what is left behind", () => {
+  it("after a life with everything are a few settings and counters", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const worker = one.worker(
+      queue,
+      async (job: JobContext) => {
+        await job.log("a line");
+        if (job.name === "bad" && job.attempt === 1) throw new Error("again");
+        return job.children();
+      },
+      { concurrency: 10 },
+    );
+    await queue.addBulk([
+      { name: "plain" },
+      { name: "bad", options: { attempts: 2, backoff: 1 } },
+      { name: "keyed", options: { dedupe: { key: "k", ttlMs: 50 } } },
+      { name: "grouped", options: { group: "g", priority: 2 } },
+      { name: "ordered", options: { priority: -2, delayMs: 5 } },
+      { name: "kept", options: { keep: { completed: { ageMs: 20 } } } },
+    ]);
+    const root = await queue.addFlow({ name: "root", children: [{ name: "a" }, { name: "b" }] });
+    await root.cancel().catch(() => "done");
+    await eventually(async () => {
+      const { waiting, delayed, active, blocked } = await queue.counts();
+      expect(waiting + delayed + active + blocked).toBe(0);
+    }, soon);
+    await worker.close();
+    await eventually(async () => {
+      await store.move(100);
+      const keys = (await one.server.command("KEYS", `*{${queue.name}}*`)) as string[];
+      const names = keys.map((key) => key.split(":").at(-1)).filter((name) => name !== "wake");
+      expect(names.sort()).toEqual(["adds", "history", "meta"]);
+    }, soon);
+  }, 60_000);
+
+  it("of workers that died is forgotten by the mover", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const { idle, workers, adds, events, meta } = store.keys;
+    await one.redis.send(["ZADD", idle, "1", "30000 dead"]);
+    await one.redis.send(["HSET", workers, "dead", '1 {"leaseMs":1}']);
+    for (let i = 0; i < 1_500; i++) await one.redis.send(["HSET", adds, `p${i}.0`, "1@1"]);
+    await one.redis.send(["XADD", events, "*", "event", "added", "id", "x"]);
+    for (let i = 0; i < 20; i++) {
+      await one.redis.send(["HSET", meta, "minute", "1"]);
+      await store.move(100);
+    }
+    expect(await one.redis.send(["EXISTS", idle, workers, events])).toBe(0);
+    expect(await one.redis.send<number>(["HLEN", adds])).toBeLessThanOrEqual(1_000);
+  });
+
+  it("of a trimmed job is nothing, and the rest stays", async () => {
+    const queue = one.queue();
+    const { jobs, notes, timers } = queueKeys("ropeway:jobs", queue.name);
+    const keep = { completed: { count: 5, ageMs: 60_000 } };
+    await queue.addBulk(Array.from({ length: 50 }, () => ({ name: "n", options: { keep } })));
+    one.worker(queue, () => "r", { concurrency: 10 });
+    await eventually(async () => {
+      expect((await queue.counts()).totals.completed).toBe(50);
+    }, soon);
+    expect(await queue.counts()).toMatchObject({ completed: 5, waiting: 0 });
+    expect(await one.redis.send(["HLEN", jobs])).toBe(5);
+    expect(await one.redis.send(["HLEN", notes])).toBe(5);
+    expect(await one.redis.send(["ZCARD", timers])).toBe(5);
+  });
+});
+
+describe("bytes", () => {
+  it("of large jobs are not fetched ahead in large numbers", async () => {
+    const queue = one.queue();
+    const { active } = queueKeys("ropeway:jobs", queue.name);
+    const large = "x".repeat(1 << 20);
+    await queue.addBulk(Array.from({ length: 60 }, () => ({ name: "n", data: large })));
+    let done = 0;
+    let most = 0;
+    one.worker(queue, async () => {
+      if (done++ % 5 === 0) {
+        most = Math.max(most, await one.redis.send<number>(["HLEN", active]));
+      }
+    });
+    await eventually(() => expect(done).toBe(60), { withinMs: 30_000 });
+    expect(most).toBeLessThan(15);
+  }, 60_000);
+
+  it("of a long result are not kept in the event stream", async () => {
+    const queue = one.queue();
+    const { events: key } = queueKeys("ropeway:jobs", queue.name);
+    const events = await queue.events();
+    const truncated: unknown[] = [];
+    events.on("completed", (event) => void truncated.push(event.truncated));
+    one.worker(queue, () => "x".repeat(100_000));
+    const result = await queue.run("n", 1, { timeoutMs: 10_000 });
+    expect(String(result)).toHaveLength(100_000);
+    await eventually(() => expect(truncated).toEqual([true]), soon);
+    expect(await one.redis.send<number>(["MEMORY", "USAGE", key])).toBeLessThan(20_000);
+  });
+});
+
+describe("no script takes long", () => {
+  it("with 100,000 groups that a limit holds back, or 100,000 jobs in one group", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    await queue.addBulk(
+      Array.from({ length: 100_000 }, (_, i) => ({ name: "n", options: { group: `g${i}` } })),
+    );
+    await queue.addBulk(
+      Array.from({ length: 100_000 }, (_, i) => ({
+        name: "n",
+        options: { group: "big", id: `b${i}` },
+      })),
+    );
+    await queue.setLimits({ groupRate: { max: 1, perMs: 3_600_000 } });
+    // Every group has used its token.
+    const now = Date.now() + 3_600_000;
+    for (let first = 0; first < 100_000; first += 1_000) {
+      const fields = Array.from({ length: 1_000 }, (_, i) => [
+        `tg${first + i}`,
+        String(now),
+      ]).flat();
+      await one.redis.send(["HSET", store.keys.usage, ...fields]);
+    }
+    const call = { worker: "w", leaseMs: 60_000, want: 100, done: [], undone: [] };
+    const longest = await slowest(async () => {
+      for (let i = 0; i < 5; i++) await store.next(call);
+      await queue.cancel("b50000");
+      await queue.update("b60000", { priority: 3 });
+      await queue.remove("b99999");
+      await queue.setLimits({ groupRate: null });
+      await store.move(500);
+      await queue.counts();
+      await queue.search({ text: "nowhere", scan: 5_000 });
+      await queue.drain(["waiting"], { olderThanMs: 60_000 });
+    });
+    expect(longest).toBeLessThan(50);
+    await queue.obliterate({ force: true });
+  }, 180_000);
+});
+
+describe("a heartbeat", () => {
+  it("extends the lease: a job longer than its lease runs once, with two workers", async () => {
+    const queue = one.queue();
+    let runs = 0;
+    const handler = async () => {
+      runs++;
+      await new Promise((resolve) => setTimeout(resolve, 1_500));
+    };
+    for (let i = 0; i < 2; i++) one.worker(queue, handler, { leaseMs: 400 });
+    await queue.add("n", 1);
+    await eventually(async () => expect((await queue.counts()).totals.completed).toBe(1), soon);
+    expect(runs).toBe(1);
+    expect((await queue.counts()).totals.stalled).toBe(0);
+  });
+
+  it("of a dead worker with a short lease is missed soon, by an idle worker too", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const { idle } = store.keys;
+    let taken = 0;
+    one.worker(queue, () => void taken++, { leaseMs: 500 });
+    await eventually(async () => expect(await one.redis.send(["ZCARD", idle])).toBe(1), soon);
+    await one.redis.send(["DEL", idle]); // the next job is not handed over
+    await new Promise((resolve) => setTimeout(resolve, 600)); // its mover has found nothing to do
+    await one.redis.send(["HSET", store.keys.jobs, "x", "1;0;0;\nn\n1"]);
+    await one.redis.send(["HSET", store.keys.active, "x", "1@dead@1"]);
+    const time = await store.now();
+    await one.redis.send(["ZADD", store.keys.lease, String(time + 500), "x"]);
+    await eventually(() => expect(taken).toBe(1), { withinMs: 3_000 });
+  });
+
+  it("has given a handed-over job a lease, and a longer one soon after", async () => {
+    const name = `lease ${Math.random()}`;
+    const queue = one.keep(new Queue(one.redis, name));
+    const { idle, lease, wake } = queueKeys("ropeway:jobs", name);
+    await one.redis.send(["ZADD", idle, "9999999999999", "30000 somebody"]);
+    const job = await queue.add("n", 1);
+    const ends = Number(await one.redis.send(["ZSCORE", lease, job.id]));
+    expect(ends).toBeGreaterThan(0);
+    expect(await one.redis.send(["ZCARD", wake])).toBe(1);
+    const worker = one.keep(
+      new Worker(one.redis, name, () => new Promise(() => {}), { closeWithinMs: 0 }),
+    );
+    await eventually(() => expect(worker.running).toBe(1), soon);
+    await eventually(async () => {
+      expect(Number(await one.redis.send(["ZSCORE", lease, job.id]))).toBeGreaterThan(ends + 5_000);
+    }, soon);
+  });
+});

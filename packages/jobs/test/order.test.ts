@@ -1,0 +1,125 @@
+import { eventually } from "@ropeway/testkit";
+import { describe, expect, it } from "vitest";
+import type { JobContext } from "../src/index.ts";
+import { queueKeys } from "../src/internal.ts";
+import { OneRedis } from "./one-redis.ts";
+
+const one = new OneRedis();
+const soon = { withinMs: 15_000 };
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Handlers that wait until the test lets one go. */
+class Gates {
+  readonly started: string[] = [];
+  readonly #open: (() => void)[] = [];
+
+  readonly handler = (job: JobContext) => {
+    this.started.push(String(job.data));
+    return new Promise<void>((resolve) => this.#open.push(resolve));
+  };
+
+  /** Ends the oldest handler that runs. */
+  next(): void {
+    this.#open.shift()?.();
+  }
+}
+
+describe("a worker on several queues", () => {
+  it("looks at the first queue each time a slot is free, also while a later one has work", async () => {
+    const [high, low] = [one.queue(), one.queue()];
+    await low.addBulk(Array.from({ length: 10 }, (_, i) => ({ name: "n", data: `low${i}` })));
+    const gates = new Gates();
+    one.worker([high, low], gates.handler);
+    await eventually(() => expect(gates.started).toEqual(["low0"]), soon);
+    await high.add("n", "high0");
+    gates.next();
+    await eventually(() => expect(gates.started).toHaveLength(2), soon);
+    gates.next();
+    await eventually(() => expect(gates.started).toHaveLength(3), soon);
+    expect(gates.started).toEqual(["low0", "high0", "low1"]);
+    gates.next();
+  });
+
+  it("is never handed a job while it is busy with another queue", async () => {
+    const [high, low] = [one.queue(), one.queue()];
+    const gates = new Gates();
+    one.worker([high, low], gates.handler);
+    await pause(100); // both queues are empty: it waits for a wake-up
+    await low.add("n", "low");
+    await eventually(() => expect(gates.started).toEqual(["low"]), soon);
+    await high.add("n", "high");
+    expect(await high.counts()).toMatchObject({ waiting: 1, active: 0 });
+    gates.next();
+    await eventually(() => expect(gates.started).toEqual(["low", "high"]), soon);
+    gates.next();
+  });
+});
+
+describe("first in, first out with one worker", () => {
+  it("holds when jobs that were fetched ahead are handed back", async () => {
+    const queue = one.queue();
+    const seen: number[] = [];
+    let release: () => void = () => {};
+    const slow = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await queue.addBulk(Array.from({ length: 300 }, (_, i) => ({ name: "n", data: i })));
+    one.worker(queue, async (job: JobContext) => {
+      seen.push(Number(job.data));
+      if (job.data === 100) await slow; // what was fetched ahead waits and goes back
+    });
+    await eventually(() => expect(seen).toHaveLength(101), soon);
+    const { active } = queueKeys("ropeway:jobs", queue.name);
+    await eventually(async () => expect(await one.redis.send(["HLEN", active])).toBe(1), soon);
+    release();
+    await eventually(() => expect(seen).toHaveLength(300), soon);
+    expect(seen).toEqual(Array.from({ length: 300 }, (_, i) => i));
+  });
+
+  it("holds for priorities and groups that are handed back", async () => {
+    const queue = one.queue();
+    const options = [{ priority: 5 }, { group: "g" }];
+    const jobs = options.flatMap((option) =>
+      Array.from({ length: 20 }, (_, i) => ({ name: "n", data: i, options: option })),
+    );
+    await queue.addBulk(jobs);
+    const first = one.worker(queue, () => new Promise(() => {}), {
+      concurrency: 6,
+      closeWithinMs: 0,
+      leaseMs: 200,
+    });
+    await eventually(() => expect(first.running).toBe(6), soon);
+    await first.close(); // its leases run out, and its jobs go to the front
+    const seen: { group: string; data: number }[] = [];
+    one.worker(
+      queue,
+      (job: JobContext) => void seen.push({ group: job.group ?? "prio", data: job.data as number }),
+      { leaseMs: 200 },
+    );
+    await eventually(() => expect(seen).toHaveLength(40), soon);
+    for (const group of ["g", "prio"]) {
+      const order = seen.filter((job) => job.group === group).map((job) => job.data);
+      expect(order).toEqual(Array.from({ length: 20 }, (_, i) => i));
+    }
+  });
+});
+
+describe("priorities", () => {
+  it("hold after more than 2^32 jobs had a place", async () => {
+    const queue = one.queue();
+    const { meta } = queueKeys("ropeway:jobs", queue.name);
+    await queue.add("n", "plain");
+    for (const seq of [2 ** 31 - 2, 2 ** 32 + 5, 2 ** 33]) {
+      await one.redis.send(["HSET", meta, "seq", String(seq)]);
+      await queue.add("n", `urgent ${seq}`, { priority: -1 });
+      await queue.add("n", `late ${seq}`, { priority: 1 });
+    }
+    const seen: string[] = [];
+    one.worker(
+      queue,
+      (job: JobContext) => void seen.push(String(job.data).split(" ")[0] as string),
+    );
+    await eventually(() => expect(seen).toHaveLength(7), soon);
+    expect(seen).toEqual(["urgent", "urgent", "urgent", "plain", "late", "late", "late"]);
+  });
+});
