@@ -1,7 +1,10 @@
 /** Puts a task together: sink, sources, and one ShardSync per source. */
 import { type Logger, parseEndpoint } from "@ropeway/core";
+import type { StreamNote } from "./apply/applier.ts";
 import { Translator } from "./apply/translator.ts";
 import type { Checkpoint } from "./checkpoint.ts";
+import { ClusterSink } from "./cluster/cluster-sink.ts";
+import { Rereader } from "./cluster/rereader.ts";
 import type { ErrorBudget } from "./error-budget.ts";
 import { checkpointKey, expiriesKey, laneKey } from "./keys.ts";
 import { sweep } from "./load/ghost-sweep.ts";
@@ -13,11 +16,11 @@ import type { ResolvedSyncOptions } from "./options.ts";
 import { Counters, type SyncStatus } from "./progress.ts";
 import type { RateLimiter } from "./rate-limiter.ts";
 import { ShardSync } from "./shard-sync.ts";
-import { type Abilities, probe } from "./sink/abilities.ts";
+import type { Abilities } from "./sink/abilities.ts";
 import { RedisSink } from "./sink/redis-sink.ts";
-import type { Feed, Snapshot } from "./source/feed.ts";
-import { PsyncFeed } from "./source/psync-feed.ts";
-import { Locator } from "./wire/locator.ts";
+import type { Sink } from "./sink/sink.ts";
+import type { Snapshot } from "./source/feed.ts";
+import { liveSources, type Source } from "./source/source.ts";
 
 /** What the parts of a task share. */
 export interface AssemblyContext {
@@ -33,37 +36,92 @@ export interface AssemblyContext {
 
 /** A task, put together. */
 export interface Assembly {
-  readonly sink: RedisSink;
+  readonly sink: Sink;
   readonly shards: readonly ShardSync[];
   readonly counters: readonly Counters[];
 }
 
-/** Builds everything. Talks to the target once, to learn what it can do. */
+/** Builds everything. Talks to both ends, to learn how many shards there are and what the target can do. */
 export async function assemble(context: AssemblyContext): Promise<Assembly> {
-  const { options, signal, logger, task, admit, limiter, budget } = context;
-  const counters = new Counters();
-  const { lanes, batchBytes, batchCommands, stallMs, connectTimeoutMs } = options;
-  const sink = new RedisSink({
-    endpoint: parseEndpoint(options.to, "to"),
-    task,
-    ...{ lanes, batchBytes, batchCommands, stallMs, connectTimeoutMs },
-    ...{ signal, logger, admit },
-    onStall: (reason) => {
-      counters.stalled = reason;
+  const sources = await openSources(context);
+  const counters = sources.map(() => new Counters());
+  const sink = openSink(context, sources, counters);
+  try {
+    const abilities = await sink.probe();
+    const shards = sources.map((source, shard) => {
+      const parts = { context, sink, source, abilities, shard, sharded: sources.length > 1 };
+      return new ShardParts({ ...parts, counters: counters[shard] as Counters }).sync();
+    });
+    return { sink, shards, counters };
+  } catch (error) {
+    sink.close();
+    throw error;
+  }
+}
+
+function openSources({
+  options,
+  signal,
+  logger,
+  task,
+  onStatus,
+}: AssemblyContext): Promise<Source[]> {
+  const { connectTimeoutMs, silenceMs } = options;
+  return liveSources({
+    url: options.from,
+    name: `ropeway-sync:${task}`,
+    spool: {
+      dir: options.spoolDir,
+      memoryBytes: options.spoolMemoryBytes,
+      diskBytes: options.spoolDiskBytes,
     },
-    onRoundTrip: (ms) => limiter.observe(ms),
-    onFailure: ({ argv, db }, reply) => budget.spend(argv, db, reply),
+    ...{ connectTimeoutMs, silenceMs, signal },
+    withoutKeys: options.mode === "increment",
+    onFault: (error) => logger.warn({ err: error }, "the source is being reconnected"),
+    onFailover: (from, to) => {
+      logger.warn({ from, to }, "the source is another server now");
+      onStatus("FAILOVER");
+      onStatus("COMMANDRUNNING");
+    },
   });
-  await using connection = await sink.connect();
-  const abilities = await probe(connection, task);
-  const shard = new ShardParts({ context, sink, counters, abilities, shard: 0 });
-  return { sink, shards: [shard.sync()], counters: [counters] };
+}
+
+function openSink(
+  context: AssemblyContext,
+  sources: readonly Source[],
+  counters: readonly Counters[],
+): Sink {
+  const { options, signal, logger, task, admit, limiter, budget } = context;
+  const { lanes, batchBytes, batchCommands, stallMs, connectTimeoutMs, crossSlot } = options;
+  const endpoint = parseEndpoint(options.to, "to");
+  const common = {
+    ...{ endpoint, task, batchBytes, batchCommands, stallMs, connectTimeoutMs },
+    ...{ signal, logger, admit },
+    onStall: (reason: string | undefined) => {
+      for (const each of counters) each.stalled = reason;
+    },
+    onRoundTrip: (ms: number) => limiter.observe(ms),
+    onFailure: ({ argv, db }: StreamNote, reply: string) => budget.spend(argv, db, reply),
+  };
+  if (endpoint.topology !== "cluster") return new RedisSink({ ...common, lanes });
+  const mapping = new Mapping(options);
+  const rereaders = sources.map((source) => new Rereader(source, mapping));
+  return new ClusterSink({
+    ...{ ...common, crossSlot },
+    reread: (shard, keys) => (rereaders[shard] as Rereader).read(keys),
+    onClose: () => {
+      for (const each of rereaders) each.close();
+    },
+  });
 }
 
 /** What one shard is made of. */
 class ShardParts {
   readonly #context: AssemblyContext;
-  readonly #sink: RedisSink;
+  readonly #sink: Sink;
+  readonly #source: Source;
+  /** Whether there are other shards. */
+  readonly #sharded: boolean;
   readonly #counters: Counters;
   readonly #abilities: Abilities;
   readonly #shard: number;
@@ -72,11 +130,15 @@ class ShardParts {
 
   constructor(parts: {
     context: AssemblyContext;
-    sink: RedisSink;
+    sink: Sink;
+    source: Source;
     counters: Counters;
     abilities: Abilities;
     shard: number;
+    sharded: boolean;
   }) {
+    this.#source = parts.source;
+    this.#sharded = parts.sharded;
     this.#context = parts.context;
     this.#sink = parts.sink;
     this.#counters = parts.counters;
@@ -92,37 +154,11 @@ class ShardParts {
       shard: this.#shard,
       sink: this.#sink,
       counters: this.#counters,
-      attach: (after) => this.#attach(after),
+      attach: (after) => this.#source.attach(after),
       load: (snapshot, checkpoint, again) => this.#load(snapshot, checkpoint, again),
       settle: (checkpoint) => this.#settle(checkpoint),
       translator: (checkpoint) => this.#translate(checkpoint),
     });
-  }
-
-  #attach(after: Checkpoint | Parameters<typeof PsyncFeed.attach>[1]): Promise<Feed> {
-    const { options, signal, logger, task, onStatus } = this.#context;
-    const { connectTimeoutMs, silenceMs } = options;
-    const endpoint = parseEndpoint(options.from, "from");
-    const name = `ropeway-sync:${task}`;
-    return PsyncFeed.attach(
-      {
-        source: new Locator(endpoint, { connectTimeoutMs, name, master: false }),
-        spool: {
-          dir: options.spoolDir,
-          memoryBytes: options.spoolMemoryBytes,
-          diskBytes: options.spoolDiskBytes,
-        },
-        ...{ connectTimeoutMs, silenceMs, signal },
-        withoutKeys: options.mode === "increment",
-        onFault: (error) => logger.warn({ err: error }, "the source is being reconnected"),
-        onFailover: (from, to) => {
-          logger.warn({ from, to }, "the source is another server now");
-          onStatus("FAILOVER");
-          onStatus("COMMANDRUNNING");
-        },
-      },
-      after,
-    );
   }
 
   async #load(snapshot: Snapshot, checkpoint: Checkpoint, again: boolean): Promise<void> {
@@ -147,47 +183,46 @@ class ShardParts {
 
   async #sweep(seen: SeenKeys, checkpoint: Checkpoint): Promise<void> {
     const { signal, logger } = this.#context;
-    const stream = this.#sink.stream(this.#shard, checkpoint);
-    await using connection = await this.#sink.connect();
+    const mapping = this.#mapping;
+    const targets = mapping.dbs?.map((db) => mapping.db(db));
+    const owns = await this.#source.ownership();
+    const reader = await this.#sink.reader();
     try {
-      const info = String(await connection.call("INFO", "keyspace"));
-      const dbs = [...info.matchAll(/^db(\d+):/gm)].map(([, db]) => Number(db));
-      const mapping = this.#mapping;
-      const targets = mapping.dbs?.map((db) => mapping.db(db));
       const swept = await sweep({
-        ...{ connection, seen, signal },
-        dbs: dbs.filter((db) => targets?.includes(db) ?? true),
+        ...{ reader, seen, signal },
         unlink: this.#abilities.unlink,
-        covers: (_db, key) => mapping.mayHaveWritten(key),
-        commit: (transaction) => stream.apply(transaction, checkpoint),
+        covers: (db, key) =>
+          (targets?.includes(db) ?? true) && mapping.mayHaveWritten(key) && owns(key),
+        commit: (batch) => this.#sink.commit(this.#shard, checkpoint, batch),
       });
       if (swept > 0) logger.info({ swept }, "keys that the source no longer has were deleted");
     } finally {
-      stream.close();
+      reader.close();
     }
   }
 
   async #settle(checkpoint: Checkpoint): Promise<void> {
     const { task, signal, logger } = this.#context;
-    const stream = this.#sink.stream(this.#shard, checkpoint);
-    await using connection = await this.#sink.connect();
+    const reader = await this.#sink.reader();
     try {
       const settled = await settle({
-        ...{ connection, signal },
+        ...{ reader, signal },
         listKey: expiriesKey(task, this.#shard),
-        commit: (transaction) => stream.apply(transaction, checkpoint),
+        commit: (batch) => this.#sink.commit(this.#shard, checkpoint, batch),
       });
       if (this.#translator !== undefined) this.#translator.fencing = false;
       if (settled > 0) logger.info({ settled }, "expiries that were held back are set");
     } finally {
-      stream.close();
+      reader.close();
     }
   }
 
   #translate(checkpoint: Checkpoint): Translator {
     const { options, task, budget } = this.#context;
     const { flush, swapDb, functions, publish, transform, twoWay, lanes } = options;
-    const flushed = flush === "auto" ? (checkpoint.owned ? "apply" : "stop") : flush;
+    // FLUSHALL of one shard must not take the data of the others.
+    const harmless = checkpoint.owned && !this.#sharded;
+    const flushed = flush === "auto" ? (harmless ? "apply" : "stop") : flush;
     const shard = this.#shard;
     this.#translator = new Translator({
       policies: { flush: flushed, swapDb, functions, publish },

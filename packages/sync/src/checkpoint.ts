@@ -32,10 +32,13 @@ export interface Checkpoint extends Position {
   readonly owned: boolean;
 }
 
-/** The fields of HSET for what changes with every batch. */
-export function positionFields(position: Position): string[] {
-  const { replid, offset, db } = position;
-  return ["replid", replid, "offset", String(offset), "db", String(db)];
+/** The words of HMSET: always all fields, because a FLUSHALL in the batch has removed those of before. */
+export function checkpointFields(checkpoint: Checkpoint): string[] {
+  const { epoch, phase, owned, replid, offset, db } = checkpoint;
+  return [
+    ...["epoch", String(epoch), "phase", phase, "owned", owned ? "1" : "0"],
+    ...["replid", replid, "offset", String(offset), "db", String(db)],
+  ];
 }
 
 /** Reads the reply of HGETALL; undefined if there is no checkpoint. */

@@ -12,14 +12,15 @@
  * The phase in the checkpoint is "load" from before the first key is written until after the last one, so a
  * run that dies in between begins the full synchronisation again.
  */
-import { ConnectionLostError, type Logger } from "@ropeway/core";
+import { ConnectFailedError, ConnectionLostError, type Logger } from "@ropeway/core";
+import { Backoff, sleep } from "@ropeway/core/internal";
 import type { Translate } from "./apply/applier.ts";
 import { Applier } from "./apply/applier.ts";
 import type { Checkpoint, Position } from "./checkpoint.ts";
 import { HistoryLostError, ResyncRequiredError } from "./errors.ts";
 import type { ResolvedSyncOptions } from "./options.ts";
 import type { Counters, SyncStatus } from "./progress.ts";
-import type { RedisSink } from "./sink/redis-sink.ts";
+import type { Sink } from "./sink/sink.ts";
 import type { Feed, Snapshot } from "./source/feed.ts";
 import { PsyncFeed } from "./source/psync-feed.ts";
 
@@ -27,7 +28,7 @@ import { PsyncFeed } from "./source/psync-feed.ts";
 export interface ShardOptions {
   readonly shard: number;
   readonly options: ResolvedSyncOptions;
-  readonly sink: RedisSink;
+  readonly sink: Sink;
   readonly counters: Counters;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -96,20 +97,19 @@ export class ShardSync {
     const { sink, shard, options, onStatus, signal, logger } = this.#plan;
     const { replid, offset } = snapshot;
     const again = before.offset >= 0;
-    const loading: Checkpoint = { ...before, phase: "load", replid, offset, db: 0 };
+    let loading: Checkpoint = { ...before, phase: "load", replid, offset, db: 0 };
     onStatus("RDBRUNNING");
     if (options.mode === "increment") {
       // Only the changes are wanted: the snapshot is what it took to learn where they begin.
       while ((await snapshot.read(signal)) !== undefined);
     } else {
-      await sink.enter(shard, loading);
+      loading = await sink.enter(shard, loading);
       logger.info({ shard, replid, offset, where: feed.where }, "full synchronisation begins");
       await this.#plan.load(snapshot, loading, again);
     }
     if (signal.aborted) return loading;
     const phase = options.mode === "stock" ? "done" : "stream";
-    const loaded: Checkpoint = { ...loading, phase };
-    await sink.enter(shard, loaded);
+    const loaded = await sink.enter(shard, { ...loading, phase });
     this.#checkpoint = loaded;
     return loaded;
   }
@@ -147,9 +147,11 @@ export class ShardSync {
       await applier.run((position) => position.offset >= goal);
       if (!signal.aborted && applier.position.offset >= goal) {
         settled = true;
-        await this.#plan.settle({ ...checkpoint, ...applier.position });
+        const settling = { ...checkpoint, ...applier.position };
+        await this.#persistently(() => this.#plan.settle(settling));
         if (!options.once) await applier.run();
       }
+      await target.finish?.();
     } catch (error) {
       if (!(error instanceof HistoryLostError)) throw error;
       const { offset } = applier.position;
@@ -170,13 +172,23 @@ export class ShardSync {
     return undefined;
   }
 
-  /** How far the source is at this moment; asked again as long as it does not answer. */
-  async #untilKnown(feed: Feed): Promise<number> {
-    for (let attempt = 1; ; attempt++) {
+  /** How far the source is at this moment. */
+  #untilKnown(feed: Feed): Promise<number> {
+    return this.#persistently(() => feed.end());
+  }
+
+  /** Does something that needs a connection as often as it takes, until the task is closed. */
+  async #persistently<T>(work: () => Promise<T>): Promise<T> {
+    const { signal, logger } = this.#plan;
+    const backoff = new Backoff({ baseMs: 50, maxMs: 1_000 });
+    for (;;) {
       try {
-        return await feed.end();
+        return await work();
       } catch (error) {
-        if (attempt >= 5 || !(error instanceof ConnectionLostError)) throw error;
+        const passing = error instanceof ConnectionLostError || error instanceof ConnectFailedError;
+        if (!passing || signal.aborted) throw error;
+        logger.warn({ err: error }, "trying again");
+        await sleep(backoff.next(), signal);
       }
     }
   }

@@ -23,7 +23,7 @@ import { type ResolvedSyncOptions, resolveSyncOptions, type SyncOptions } from "
 import { type Counters, RateMeter, type SyncProgress, type SyncStatus } from "./progress.ts";
 import { RateLimiter } from "./rate-limiter.ts";
 import type { ShardSync } from "./shard-sync.ts";
-import type { RedisSink } from "./sink/redis-sink.ts";
+import type { Sink } from "./sink/sink.ts";
 import { taskName } from "./task-name.ts";
 
 /** The events of a task. */
@@ -48,7 +48,7 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
   #counters: readonly Counters[] = [];
   #status: SyncStatus = "STOP";
   #epoch = 0;
-  #sink: RedisSink | undefined;
+  #sink: Sink | undefined;
   readonly #budget: ErrorBudget;
   #held: { promise: Promise<void>; resolve(): void } | undefined;
 
@@ -133,6 +133,7 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
         this.#release();
         stop.abort();
         await running;
+        sink.close();
       });
     } catch (error) {
       if (!opening.signal.aborted) this.#enter("BROKEN");

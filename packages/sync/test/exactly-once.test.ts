@@ -11,6 +11,8 @@ import { infoNumber, readGrowing, writeUntil } from "./load-generator.ts";
 
 const SOURCE = { config: ["repl-diskless-sync-delay 0", "repl-backlog-size 64mb"] };
 
+const LONG = { withinMs: 60_000 };
+
 function run(options: object): Promise<Script> {
   return spawnScript(new URL("./stream.fixture.ts", import.meta.url), {
     args: [JSON.stringify(options)],
@@ -29,7 +31,7 @@ test("counters, lists and transactions are equal after the syncer was killed man
   await using target = await startRedis();
   const options = { from: source.url, to: target.url, name: "killed" };
   let script = await run(options);
-  await script.waitForLine(/status COMMANDRUNNING/);
+  await script.waitForLine(/status COMMANDRUNNING/, LONG);
   const fulls = await infoNumber(source, "sync_full");
   let stopped = false;
   const writing = writeUntil(source, () => stopped);
@@ -41,7 +43,7 @@ test("counters, lists and transactions are equal after the syncer was killed man
     );
     await script.kill9();
     script = await run(options);
-    await script.waitForLine(/status COMMANDRUNNING/);
+    await script.waitForLine(/status COMMANDRUNNING/, LONG);
   }
   stopped = true;
   expect(await writing).toBeGreaterThan(100);
@@ -49,7 +51,7 @@ test("counters, lists and transactions are equal after the syncer was killed man
   await script.terminate();
   expect(await infoNumber(source, "sync_full")).toBe(fulls);
   expect(await infoNumber(source, "sync_partial_ok")).toBeGreaterThanOrEqual(6);
-}, 60_000);
+}, 180_000);
 
 test("a cut between syncer and target, or source and syncer, changes nothing", async () => {
   await using source = await startRedis(SOURCE);
@@ -63,7 +65,7 @@ test("a cut between syncer and target, or source and syncer, changes nothing", a
     mode: "increment",
     connectTimeoutMs: 1000,
   });
-  await script.waitForLine(/status COMMANDRUNNING/);
+  await script.waitForLine(/status COMMANDRUNNING/, LONG);
   let stopped = false;
   const writing = writeUntil(source, () => stopped);
   for (let cut = 0; cut < 20; cut++) {
@@ -79,21 +81,21 @@ test("a cut between syncer and target, or source and syncer, changes nothing", a
   await writing;
   await caughtUp(source, target);
   await script.terminate();
-}, 60_000);
+}, 180_000);
 
 test("an older run of a task is refused by the target when a newer one has begun", async () => {
   await using source = await startRedis(SOURCE);
   await using target = await startRedis();
   const options = { from: source.url, to: target.url, name: "twice" };
   const older = await run(options);
-  await older.waitForLine(/status COMMANDRUNNING/);
+  await older.waitForLine(/status COMMANDRUNNING/, LONG);
   await older.pause();
   const newer = await run(options);
-  await newer.waitForLine(/status COMMANDRUNNING/);
+  await newer.waitForLine(/status COMMANDRUNNING/, LONG);
   for (let i = 0; i < 50; i++) await source.command("INCR", "n");
   await older.resume();
-  await older.waitForLine(/failed LEASE_LOST/);
+  await older.waitForLine(/failed LEASE_LOST/, LONG);
   for (let i = 0; i < 50; i++) await source.command("INCR", "n");
   await eventually(async () => expect(String(await target.command("GET", "n"))).toBe("100"));
   await newer.terminate();
-}, 30_000);
+}, 180_000);

@@ -21,6 +21,8 @@ import { isWord, type Unit, UnitReader } from "./unit-reader.ts";
 export interface StreamNote {
   readonly argv: readonly Buffer[];
   readonly db: number;
+  /** True for a write of ours between those of the stream. */
+  readonly own?: boolean;
 }
 
 /** Turns commands of the source into commands of the target. */
@@ -35,6 +37,8 @@ export interface Translate {
 export interface StreamTarget {
   /** Applies the batch and moves the checkpoint, together and exactly once. */
   apply(batch: Transaction<StreamNote>, position: Position): Promise<void>;
+  /** Writes what may have been left for later. */
+  finish?(): Promise<void>;
 }
 
 /** How the stream is applied. */
@@ -147,6 +151,7 @@ export class Applier {
       } else if (wanted) translate.command(command, db, this.#batch);
     }
     const offset = this.#position.offset + unit.bytes;
+    this.#batch.endUnit(offset);
     this.#position = { replid: feed.replid, offset, db };
   }
 

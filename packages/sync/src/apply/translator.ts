@@ -246,7 +246,7 @@ export class Translator implements Translate {
     held.alias({ db: place, key: mapping.key(from), toDb, toKey });
     const push = [Buffer.from("RPUSH"), Buffer.from(expiriesKey), held.take()];
     into.select(0);
-    into.command(push, { argv: push, db: 0 });
+    into.command(push, { argv: push, db: 0, own: true });
   }
 }
 

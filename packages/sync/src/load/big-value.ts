@@ -2,7 +2,7 @@
  * Writes a value that is too large to write at once: its parts go under a temporary key, transaction by
  * transaction, and the last one renames it. Readers see the old value or the new one, never half of it.
  */
-import { Transaction } from "../sink/transaction.ts";
+import type { CommandBatch } from "../sink/transaction.ts";
 import { BigKey, type BigKeyOptions } from "../value/big-key.ts";
 import type { ValuePart } from "../value/part.ts";
 import type { LoadNote } from "./key-writer.ts";
@@ -14,10 +14,12 @@ export interface BigValueOptions {
   readonly batchBytes: number;
   readonly bigKey: BigKeyOptions;
   readonly note: LoadNote;
+  /** A new batch. */
+  separate(): CommandBatch<LoadNote>;
   /** Applies a transaction and waits for it. */
-  commit(transaction: Transaction<LoadNote>): Promise<void>;
+  commit(transaction: CommandBatch<LoadNote>): Promise<void>;
   /** Adds what belongs into the last transaction. */
-  complete(transaction: Transaction<LoadNote>): void;
+  complete(transaction: CommandBatch<LoadNote>): void;
 }
 
 /** One value under construction. */
@@ -25,7 +27,7 @@ export class BigValue {
   readonly #options: BigValueOptions;
   readonly #big: BigKey;
   readonly #startedAt = performance.now();
-  #current: Transaction<LoadNote>;
+  #current: CommandBatch<LoadNote>;
 
   constructor(options: BigValueOptions) {
     this.#options = options;
@@ -65,8 +67,8 @@ export class BigValue {
     return this.#options.commit(full);
   }
 
-  #next(): Transaction<LoadNote> {
-    const transaction = new Transaction<LoadNote>();
+  #next(): CommandBatch<LoadNote> {
+    const transaction = this.#options.separate();
     transaction.select(this.#options.db);
     return transaction;
   }

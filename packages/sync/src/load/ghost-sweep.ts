@@ -7,15 +7,13 @@
  */
 import type { StreamNote } from "../apply/applier.ts";
 import { isOwnKey } from "../keys.ts";
+import type { TargetReader } from "../sink/sink.ts";
 import { Transaction } from "../sink/transaction.ts";
-import type { Connection } from "../wire/connection.ts";
 import type { SeenKeys } from "./seen-keys.ts";
 
 /** What is swept. */
 export interface SweepOptions {
-  readonly connection: Connection;
-  /** The databases of the target. */
-  readonly dbs: readonly number[];
+  readonly reader: TargetReader;
   readonly seen: SeenKeys;
   readonly unlink: boolean;
   readonly signal: AbortSignal;
@@ -24,28 +22,15 @@ export interface SweepOptions {
   commit(transaction: Transaction<StreamNote>): Promise<void>;
 }
 
-const PAGE = "1000";
+const PAGE = 1_000;
 
 /** Deletes the others; resolves with their number. */
 export async function sweep(options: SweepOptions): Promise<number> {
-  const { connection, dbs, signal } = options;
   let swept = 0;
-  for (const db of dbs) {
-    let cursor = "0";
-    do {
-      if (signal.aborted) return swept;
-      await connection.call("SELECT", db);
-      const [next, keys] = await connection.call<readonly [Buffer, readonly Buffer[]]>(
-        "SCAN",
-        cursor,
-        "COUNT",
-        PAGE,
-      );
-      cursor = String(next);
-      swept += await remove(options, db, keys);
-    } while (cursor !== "0");
+  for await (const { db, keys } of options.reader.pages(PAGE)) {
+    if (options.signal.aborted) break;
+    swept += await remove(options, db, keys);
   }
-  await connection.call("SELECT", 0);
   return swept;
 }
 

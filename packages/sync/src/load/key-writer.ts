@@ -12,7 +12,7 @@ import { dumpPayload, footerVersion } from "../dump/payload.ts";
 import type { KeyReason } from "../progress.ts";
 import type { RdbKey } from "../rdb/entry.ts";
 import type { Abilities } from "../sink/abilities.ts";
-import type { Transaction } from "../sink/transaction.ts";
+import type { CommandBatch } from "../sink/transaction.ts";
 import { BigKey } from "../value/big-key.ts";
 import { commandsOf, ValueCommands } from "../value/commands.ts";
 import { decodeValue } from "../value/decode.ts";
@@ -39,7 +39,8 @@ export interface KeyWriterOptions {
 }
 
 const STRING = 0;
-const EMPTY_STRING_ENCODINGS = 0xc0;
+/** From here on the first byte of a string says how it is encoded. */
+const FIRST_ENCODING = 0xc0;
 
 /** See above. */
 export class KeyWriter {
@@ -61,7 +62,7 @@ export class KeyWriter {
   }
 
   /** Writes it; select the database before. */
-  write(note: LoadNote & { readonly source: RdbKey }, into: Transaction<LoadNote>): void {
+  write(note: LoadNote & { readonly source: RdbKey }, into: CommandBatch<LoadNote>): void {
     if (note.path === "set") this.#set(note, into);
     else if (note.path === "restore") this.#restore(note, into);
     else this.#slow(note, into);
@@ -75,30 +76,26 @@ export class KeyWriter {
     return this.#footers.get(id);
   }
 
-  #set(note: LoadNote & { readonly source: RdbKey }, into: Transaction<LoadNote>): void {
+  #set(note: LoadNote & { readonly source: RdbKey }, into: CommandBatch<LoadNote>): void {
     const { abilities } = this.#options;
     const { source, expiresAtMs } = note;
     const expires = expiresAtMs >= 0;
     const inline = expires && abilities.setPxAt;
-    const writer = into.writer(note);
-    writer.header(inline ? 5 : 3);
-    writer.argument("SET");
-    writer.argument(note.key);
     const { bytes, rawStart } = source;
     const head = bytes[rawStart] as number;
+    const at = inline ? expiresAtMs : -1;
     // A plain string is copied from the snapshot as it stands; integers and compressed ones are decoded.
-    if (head < EMPTY_STRING_ENCODINGS) {
-      const from = rawStart + (head < 0x40 ? 1 : head < 0x80 ? 2 : head === 0x80 ? 5 : 9);
-      writer.range(bytes, from, source.rawEnd);
-    } else writer.argument(stringOf(source));
-    if (inline) {
-      writer.argument("PXAT");
-      writer.argument(expiresAtMs);
+    if (head < FIRST_ENCODING) {
+      const start = rawStart + (head < 0x40 ? 1 : head < 0x80 ? 2 : head === 0x80 ? 5 : 9);
+      into.set({ key: note.key, bytes, start, end: source.rawEnd }, at, note);
+    } else {
+      const text = stringOf(source);
+      into.set({ key: note.key, bytes: text, start: 0, end: text.length }, at, note);
     }
     if (expires && !inline) into.command(["PEXPIREAT", note.key, expiresAtMs], note);
   }
 
-  #restore(note: LoadNote & { readonly source: RdbKey }, into: Transaction<LoadNote>): void {
+  #restore(note: LoadNote & { readonly source: RdbKey }, into: CommandBatch<LoadNote>): void {
     const { abilities, existing } = this.#options;
     const { source, key, expiresAtMs } = note;
     const payload = dumpPayload(source, this.#footer(source));
@@ -122,7 +119,7 @@ export class KeyWriter {
     into.command(argv, note);
   }
 
-  #slow(note: LoadNote & { readonly source: RdbKey }, into: Transaction<LoadNote>): void {
+  #slow(note: LoadNote & { readonly source: RdbKey }, into: CommandBatch<LoadNote>): void {
     const { abilities, existing, token } = this.#options;
     const { source, key, expiresAtMs } = note;
     if (existing !== "replace") {

@@ -1,16 +1,14 @@
 /** Gives keys that the TTL fence held back their real expiry; see ttl-fence.ts. */
 import type { StreamNote } from "../apply/applier.ts";
-import type { Reply } from "../resp/reply-reader.ts";
-import { RespWriter } from "../resp/writer.ts";
+import type { TargetReader } from "../sink/sink.ts";
 import { Transaction } from "../sink/transaction.ts";
-import type { Connection } from "../wire/connection.ts";
 import { type Alias, type HeldEntry, type HeldExpiry, readHeld } from "./ttl-fence.ts";
 
 /** Where expiries are settled. */
 export interface SettleOptions {
   /** The key of the list. */
   readonly listKey: string;
-  readonly connection: Connection;
+  readonly reader: TargetReader;
   readonly signal: AbortSignal;
   /** Applies a transaction under the fence of the task. */
   commit(transaction: Transaction<StreamNote>): Promise<void>;
@@ -22,11 +20,11 @@ const READ_ENTRIES = 100;
 
 /** Works the list off; resolves with the number of keys that got their expiry. */
 export async function settle(options: SettleOptions): Promise<number> {
-  const { connection, listKey, signal } = options;
-  const aliases = await readAliases(connection, listKey);
+  const { reader, listKey, signal } = options;
+  const aliases = await readAliases(reader, listKey);
   let settled = 0;
   while (!signal.aborted) {
-    const [head] = await connection.call<readonly Buffer[]>("LRANGE", listKey, 0, 0);
+    const [head] = await readList(reader, listKey, [0, 0]);
     if (head === undefined) break;
     settled += await settleEntry(options, readHeld(head), aliases);
   }
@@ -41,7 +39,7 @@ async function settleEntry(
 ): Promise<number> {
   const held = records.filter((record) => record.kind === "expiry");
   const candidates = held.flatMap((record) => [record, ...followed(record, aliases)]);
-  const expiries = await readExpiries(options.connection, candidates);
+  const expiries = await readExpiries(options.reader, candidates);
   const transaction = new Transaction<StreamNote>();
   let settled = 0;
   candidates.forEach((candidate, index) => {
@@ -60,11 +58,11 @@ async function settleEntry(
 }
 
 /** Keys that took over the expiry of another one, by that one. */
-async function readAliases(connection: Connection, listKey: string): Promise<Map<string, Alias[]>> {
+async function readAliases(reader: TargetReader, listKey: string): Promise<Map<string, Alias[]>> {
   const aliases = new Map<string, Alias[]>();
   for (let from = 0; ; from += READ_ENTRIES) {
     const to = from + READ_ENTRIES - 1;
-    const entries = await connection.call<readonly Buffer[]>("LRANGE", listKey, from, to);
+    const entries = await readList(reader, listKey, [from, to]);
     for (const record of entries.flatMap((entry) => readHeld(entry).records)) {
       if (record.kind !== "alias") continue;
       const place = placeOf(record.db, record.key);
@@ -95,35 +93,25 @@ function followed(
   return found;
 }
 
+async function readList(
+  reader: TargetReader,
+  listKey: string,
+  [from, to]: readonly [number, number],
+): Promise<readonly Buffer[]> {
+  const key = Buffer.from(listKey);
+  const [reply] = await reader.query([{ db: 0, key, argv: ["LRANGE", key, from, to] }]);
+  return Array.isArray(reply) ? (reply as Buffer[]) : [];
+}
+
 /** When the keys expire, as absolute times; -1: never, or there is no such key. */
 async function readExpiries(
-  connection: Connection,
+  reader: TargetReader,
   keys: readonly { readonly db: number; readonly key: Buffer }[],
 ): Promise<number[]> {
-  const writer = new RespWriter();
-  let count = 1;
-  let db = 0;
-  writer.command(["TIME"]);
-  const places: number[] = [];
-  for (const { db: wanted, key } of keys) {
-    if (wanted !== db) {
-      writer.command(["SELECT", wanted]);
-      db = wanted;
-      count += 1;
-    }
-    places.push(count);
-    writer.command(["PTTL", key]);
-    count += 1;
-  }
-  if (db !== 0) {
-    writer.command(["SELECT", 0]);
-    count += 1;
-  }
-  const replies = await connection.exchange(writer.take(), count);
-  const [seconds, micros] = replies[0] as readonly Reply[];
-  const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
-  return places.map((place) => {
-    const ttl = Number(replies[place]);
+  const now = await reader.now();
+  const replies = await reader.query(keys.map(({ db, key }) => ({ db, key, argv: ["PTTL", key] })));
+  return replies.map((reply) => {
+    const ttl = Number(reply);
     return ttl < 0 || Number.isNaN(ttl) ? -1 : now + ttl;
   });
 }

@@ -12,9 +12,9 @@ import type { Counters } from "../progress.ts";
 import type { RdbBegin, RdbEntry, RdbKey, RdbKeyAttributes } from "../rdb/entry.ts";
 import { RdbReader } from "../rdb/reader.ts";
 import type { Abilities } from "../sink/abilities.ts";
-import type { LoadWriter } from "../sink/load-writer.ts";
-import type { RedisSink } from "../sink/redis-sink.ts";
-import { Transaction } from "../sink/transaction.ts";
+import type { SnapshotWriter } from "../sink/load-writer.ts";
+import type { Sink } from "../sink/sink.ts";
+import type { CommandBatch } from "../sink/transaction.ts";
 import type { Snapshot } from "../source/feed.ts";
 import { BigValue } from "./big-value.ts";
 import { KeyWriter, type LoadNote } from "./key-writer.ts";
@@ -24,7 +24,7 @@ import { fenceFrom, HeldWriter } from "./ttl-fence.ts";
 /** What is loaded and how. */
 export interface SnapshotLoaderOptions {
   readonly snapshot: Snapshot;
-  readonly sink: RedisSink;
+  readonly sink: Sink;
   readonly abilities: Abilities;
   readonly mapping: Mapping;
   readonly counters: Counters;
@@ -54,7 +54,7 @@ export class SnapshotLoader {
   readonly #fenceMs: number;
   readonly #startedAt = Date.now();
   readonly #token: string;
-  #writer!: LoadWriter<LoadNote>;
+  #writer!: SnapshotWriter<LoadNote>;
   #big: BigValue | undefined;
   /** The replication database at the end of the snapshot, if it says so. */
   streamDb = 0;
@@ -113,7 +113,7 @@ export class SnapshotLoader {
     }
     const path = this.#keys.pathOf(source);
     const note = { source, key, db, expiresAtMs, path };
-    const into = this.#writer.current;
+    const into = this.#writer.batchFor(key);
     into.select(db);
     try {
       this.#keys.write(note, into);
@@ -142,7 +142,7 @@ export class SnapshotLoader {
   }
 
   /** Adds the expiries that were held back for the keys of this transaction. */
-  #complete(transaction: Transaction<LoadNote>): void {
+  #complete(transaction: CommandBatch<LoadNote>): void {
     if (this.#held.empty) return;
     const { task, shard } = this.#options;
     const key = Buffer.from(expiriesKey(task, shard));
@@ -182,8 +182,9 @@ export class SnapshotLoader {
   #aux(name: string, value: Buffer): Promise<void> | undefined {
     if (name === "repl-stream-db") this.streamDb = Number(value);
     if (name !== "lua") return undefined;
-    const into = this.#writer.current;
-    into.command(["SCRIPT", "LOAD", value], this.#note(Buffer.from("lua"), 0));
+    const note = this.#note(Buffer.from("lua"), 0);
+    const into = this.#writer.batchFor(note.key);
+    into.command(["SCRIPT", "LOAD", value], note);
     return this.#writer.written();
   }
 
@@ -197,7 +198,7 @@ export class SnapshotLoader {
       budget.spend([name, code.subarray(0, 100)], 0, why);
       return undefined;
     }
-    const into = this.#writer.current;
+    const into = this.#writer.batchFor(name);
     into.command(["FUNCTION", "LOAD", "REPLACE", code], this.#note(name, 0));
     return this.#writer.written();
   }
@@ -222,6 +223,7 @@ export class SnapshotLoader {
       batchBytes,
       bigKey: { target: abilities, token: this.#token, expiresAtMs, keep: existing !== "replace" },
       note: { source: undefined, key, db, expiresAtMs, path: "big" },
+      separate: () => this.#writer.separate(key),
       commit: (transaction) => this.#writer.commit(transaction),
       complete: (transaction) => this.#complete(transaction),
     });
@@ -251,7 +253,7 @@ export class SnapshotLoader {
     }
     const refused = /Bad data format|version or checksum/i.test(reply);
     if (source !== undefined && refused && note.path === "restore") {
-      const retry = new Transaction<LoadNote>();
+      const retry = this.#writer.separate(key);
       retry.select(db);
       this.#keys.write({ ...note, source, path: "retried" }, retry);
       counters.count("retried");

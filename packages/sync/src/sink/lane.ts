@@ -46,7 +46,7 @@ export interface Committed {
 
 /** Refusals that end by themselves or by somebody's help. */
 const FOR_NOW =
-  /\b(OOM|LOADING|MASTERDOWN|READONLY|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|BUSY)\b/;
+  /\b(OOM|MOVED|LOADING|MASTERDOWN|READONLY|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|BUSY)\b/;
 
 /** See above. */
 export class Lane {
@@ -126,7 +126,7 @@ export class Lane {
     if (waited > stallMs) throw new TargetRefusedError(where, reply, Math.round(waited));
     this.#options.onStall(reply);
     // A master that became a replica stays one: ask again who the master is.
-    if (/READONLY/.test(reply)) this.close();
+    if (/READONLY|MOVED/.test(reply)) this.close();
     await sleep(this.#backoff.next(), signal);
   }
 
@@ -145,6 +145,7 @@ function refusal(outcome: { reply: string; errors: readonly CommandFailure[] }):
 function isPassing(error: unknown): boolean {
   if (error instanceof ConnectFailedError || error instanceof ConnectionLostError) return true;
   return (
-    error instanceof Error && /LOADING|MASTERDOWN|not the master|CLUSTERDOWN/.test(error.message)
+    error instanceof Error &&
+    /LOADING|MASTERDOWN|not the master|CLUSTERDOWN|MOVED/.test(error.message)
   );
 }

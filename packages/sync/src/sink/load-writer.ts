@@ -7,7 +7,7 @@
 import { type Deferred, deferred } from "@ropeway/core/internal";
 import { TargetRefusedError } from "../errors.ts";
 import type { Lane } from "./lane.ts";
-import { Transaction } from "./transaction.ts";
+import { type CommandBatch, Transaction } from "./transaction.ts";
 
 /** How keys are written. */
 export interface LoadWriterOptions<N> {
@@ -26,8 +26,22 @@ export interface LoadWriterOptions<N> {
   admit?(commands: number, bytes: number): Promise<void> | undefined;
 }
 
+/** Writes the keys of a snapshot, on whatever target. */
+export interface SnapshotWriter<N> {
+  /** Where the commands of a key go. Call `written` after each key. */
+  batchFor(key: Buffer): CommandBatch<N>;
+  /** A batch by itself, for `commit`. */
+  separate(key: Buffer): CommandBatch<N>;
+  /** After a key; a promise only if that means waiting. */
+  written(): Promise<void> | undefined;
+  /** Applies a batch of `separate` and waits for it; for the parts of one value, which have an order. */
+  commit(batch: CommandBatch<N>): Promise<void>;
+  /** Resolves when everything is applied. */
+  drain(): Promise<void>;
+}
+
 /** See above. */
-export class LoadWriter<N> {
+export class LoadWriter<N> implements SnapshotWriter<N> {
   readonly #options: LoadWriterOptions<N>;
   readonly #free: Lane[];
   #current = new Transaction<N>();
@@ -41,8 +55,8 @@ export class LoadWriter<N> {
     this.#free = [...options.lanes];
   }
 
-  /** Where the commands of the next key go. Call `written` after each key. */
-  get current(): Transaction<N> {
+  /** Where the commands of a key go. Call `written` after each key. */
+  batchFor(_key: Buffer): Transaction<N> {
     return this.#current;
   }
 
@@ -64,6 +78,10 @@ export class LoadWriter<N> {
     await this.#options.admit?.(transaction.commands, transaction.bytes);
     const lane = await this.#lane();
     void this.#commit(lane, transaction);
+  }
+
+  separate(_key: Buffer): Transaction<N> {
+    return new Transaction();
   }
 
   /** Applies a transaction by itself and waits for it; for the parts of one value, which have an order. */

@@ -5,13 +5,16 @@
 import type { Endpoint, Logger } from "@ropeway/core";
 import { LeaseLostError } from "@ropeway/core";
 import type { StreamNote, StreamTarget } from "../apply/applier.ts";
-import { type Checkpoint, parseCheckpoint, positionFields } from "../checkpoint.ts";
+import { type Checkpoint, checkpointFields, parseCheckpoint } from "../checkpoint.ts";
 import { TargetRefusedError } from "../errors.ts";
 import { bigKeysKey, checkpointKey, discardedKey, isOwnKey, laneKey } from "../keys.ts";
 import type { Connection } from "../wire/connection.ts";
 import { Locator } from "../wire/locator.ts";
+import { type Abilities, probe } from "./abilities.ts";
 import { Lane } from "./lane.ts";
 import { LoadWriter, type LoadWriterOptions } from "./load-writer.ts";
+import { RedisReader } from "./redis-reader.ts";
+import type { KeyNote, Sink, TargetReader } from "./sink.ts";
 import { Transaction } from "./transaction.ts";
 
 /** How a target is written. */
@@ -40,7 +43,7 @@ export const MOST_LANES = 64;
 const FEW_KEYS = 1_000;
 
 /** See above. */
-export class RedisSink {
+export class RedisSink implements Sink {
   readonly #options: RedisSinkOptions;
   readonly #locator: Locator;
 
@@ -91,7 +94,7 @@ export class RedisSink {
   }
 
   /** Moves the checkpoint to another phase; fails if a newer run has claimed it. */
-  async enter(shard: number, checkpoint: Checkpoint): Promise<void> {
+  async enter(shard: number, checkpoint: Checkpoint): Promise<Checkpoint> {
     const { task } = this.#options;
     const lane = this.#lane(shard, checkpoint.epoch);
     const transaction = new Transaction<StreamNote>();
@@ -102,13 +105,14 @@ export class RedisSink {
     }
     try {
       await this.#commit(lane, transaction, checkpoint);
+      return checkpoint;
     } finally {
       lane.close();
     }
   }
 
   /** Writes the keys of a snapshot. Close it after use. */
-  async loader<N>(
+  async loader<N extends KeyNote>(
     shard: number,
     epoch: number,
     hooks: Pick<LoadWriterOptions<N>, "onFailure" | "complete">,
@@ -141,6 +145,30 @@ export class RedisSink {
       close: () => lane.close(),
     };
   }
+
+  async commit(
+    shard: number,
+    checkpoint: Checkpoint,
+    batch: Transaction<StreamNote>,
+  ): Promise<void> {
+    const lane = this.#lane(shard, checkpoint.epoch);
+    try {
+      await this.#commit(lane, batch, checkpoint);
+    } finally {
+      lane.close();
+    }
+  }
+
+  async reader(): Promise<TargetReader> {
+    return new RedisReader(await this.connect());
+  }
+
+  async probe(): Promise<Abilities> {
+    await using connection = await this.connect();
+    return await probe(connection, this.#options.task);
+  }
+
+  close(): void {} // every part closes what it opened
 
   /** Keeps a record of something worth knowing, bounded; a failure to do so is logged only. */
   async record(kind: "discarded" | "bigkey", entry: object): Promise<void> {
@@ -191,15 +219,6 @@ export class RedisSink {
       onRoundTrip,
     });
   }
-}
-
-/** All fields: a FLUSHALL in the batch has removed those of before. */
-function checkpointFields(checkpoint: Checkpoint): string[] {
-  const { epoch, phase, owned } = checkpoint;
-  return [
-    ...["epoch", String(epoch), "phase", phase, "owned", owned ? "1" : "0"],
-    ...positionFields(checkpoint),
-  ];
 }
 
 function without(

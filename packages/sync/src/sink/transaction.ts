@@ -7,8 +7,28 @@
  */
 import { type Argument, RespWriter } from "../resp/writer.ts";
 
+/** A string value inside a larger buffer. */
+export interface StringSlice {
+  readonly key: Buffer;
+  readonly bytes: Buffer;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** What commands can be added to: a transaction, or the batch of a slot. */
+export interface CommandBatch<N> {
+  select(db: number): void;
+  command(argv: readonly Argument[], note: N): void;
+  set(value: StringSlice, expiresAtMs: number, note: N): void;
+  readonly commands: number;
+  readonly bytes: number;
+  readonly empty: boolean;
+}
+
 /** Commands that are applied together or not at all. `N` is what a note is. */
-export class Transaction<N> {
+export class Transaction<N> implements CommandBatch<N> {
+  /** After which command a unit of the stream ended, and its offset. */
+  readonly units: { readonly end: number; readonly offset: number }[] = [];
   /** Notes of the commands, in order; undefined for a SELECT of ours. */
   readonly notes: (N | undefined)[] = [];
   readonly #writer = new RespWriter();
@@ -48,6 +68,23 @@ export class Transaction<N> {
   raw(bytes: Buffer, note: N): void {
     this.#writer.raw(bytes);
     this.notes.push(note);
+  }
+
+  /** A unit of the stream ends here. */
+  endUnit(offset: number): void {
+    this.units.push({ end: this.notes.length, offset });
+  }
+
+  /** Adds SET with bytes of a snapshot, without a view of them. */
+  set(value: StringSlice, expiresAtMs: number, note: N): void {
+    const writer = this.writer(note);
+    writer.header(expiresAtMs < 0 ? 3 : 5);
+    writer.argument("SET");
+    writer.argument(value.key);
+    writer.range(value.bytes, value.start, value.end);
+    if (expiresAtMs < 0) return;
+    writer.argument("PXAT");
+    writer.argument(expiresAtMs);
   }
 
   /** For hot paths: the writer, after counting a command that the caller encodes with it. */

@@ -1,0 +1,107 @@
+/**
+ * Writes the keys of a snapshot to a cluster: one batch per slot is filled at a time, and all of them leave
+ * together, node by node. Expiries that are held back are written before the keys they belong to, because
+ * they are in another slot.
+ */
+import { keySlot } from "../command/slot.ts";
+import type { LoadWriterOptions, SnapshotWriter } from "../sink/load-writer.ts";
+import type { CommandBatch } from "../sink/transaction.ts";
+import { SlotBatch } from "./slot-batch.ts";
+import type { SlotFailure, SlotGroup, SlotWriter } from "./slot-writer.ts";
+
+/** How keys are written. */
+export interface ClusterLoadOptions<N> extends Omit<LoadWriterOptions<N>, "lanes" | "where"> {
+  readonly writer: SlotWriter;
+  /** The slot of the task's own keys. */
+  readonly ownSlot: number;
+  /** So many rounds may be under way at once. */
+  readonly rounds: number;
+}
+
+/** See above. */
+export class ClusterLoad<N> implements SnapshotWriter<N> {
+  readonly #options: ClusterLoadOptions<N>;
+  #open = new Map<number, SlotBatch<N>>();
+  #bytes = 0;
+  #commands = 0;
+  #last: SlotBatch<N> | undefined;
+  #lastBytes = 0;
+  #lastCommands = 0;
+  readonly #underWay = new Set<Promise<void>>();
+  #failure: unknown;
+
+  constructor(options: ClusterLoadOptions<N>) {
+    this.#options = options;
+  }
+
+  batchFor(key: Buffer): SlotBatch<N> {
+    const slot = keySlot(key);
+    const batch = this.#open.get(slot) ?? new SlotBatch<N>(slot);
+    this.#open.set(slot, batch);
+    this.#last = batch;
+    this.#lastBytes = batch.bytes;
+    this.#lastCommands = batch.commands;
+    return batch;
+  }
+
+  separate(key: Buffer): SlotBatch<N> {
+    return new SlotBatch<N>(keySlot(key));
+  }
+
+  written(): Promise<void> | undefined {
+    this.#bytes += (this.#last?.bytes ?? 0) - this.#lastBytes;
+    this.#commands += (this.#last?.commands ?? 0) - this.#lastCommands;
+    const { batchBytes, batchCommands } = this.#options;
+    if (this.#bytes < batchBytes && this.#commands < batchCommands) return undefined;
+    return this.#flush();
+  }
+
+  async commit(batch: CommandBatch<N>): Promise<void> {
+    await this.#apply([batch as SlotBatch<N>]);
+  }
+
+  async drain(): Promise<void> {
+    do {
+      await this.#flush();
+      await Promise.all(this.#underWay);
+      if (this.#failure !== undefined) throw this.#failure;
+    } while (this.#open.size > 0);
+  }
+
+  async #flush(): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure;
+    const batches = [...this.#open.values()].filter((batch) => !batch.empty);
+    await this.#options.admit?.(this.#commands, this.#bytes);
+    this.#open = new Map();
+    this.#bytes = 0;
+    this.#commands = 0;
+    this.#last = undefined;
+    const first = new SlotBatch<N>(this.#options.ownSlot);
+    this.#options.complete?.(first as never);
+    if (!first.empty) await this.#apply([first]);
+    if (batches.length === 0) return;
+    const round = this.#apply(batches)
+      .catch((error) => {
+        this.#failure ??= error;
+      })
+      .finally(() => this.#underWay.delete(round));
+    this.#underWay.add(round);
+    while (this.#underWay.size >= this.#options.rounds) await Promise.race(this.#underWay);
+  }
+
+  async #apply(batches: readonly SlotBatch<N>[]): Promise<void> {
+    const { writer, epoch } = this.#options;
+    const byGroup = new Map<SlotGroup, SlotBatch<N>>();
+    for (const batch of batches) {
+      byGroup.set({ slot: batch.slot, place: undefined, commands: batch.list, holds: [] }, batch);
+    }
+    const failures = await writer.apply(epoch, [...byGroup.keys()]);
+    for (const failure of failures) await this.#failed(failure, byGroup);
+  }
+
+  async #failed(failure: SlotFailure, byGroup: Map<SlotGroup, SlotBatch<N>>): Promise<void> {
+    const batch = byGroup.get(failure.group);
+    const note = batch?.notes[batch.list.indexOf(failure.command)];
+    if (note !== undefined) await this.#options.onFailure(note, failure.reply);
+  }
+}

@@ -1,0 +1,230 @@
+/**
+ * Applies a stream to a cluster. A batch is divided by slot; each slot has a mark with the last offset that
+ * was applied to it, moved in the same script as its commands. So after a crash every slot knows by
+ * itself what it has, and the checkpoint of the task may lag behind all of them:
+ *
+ *   checkpoint  ----F----------------------->            the stream is read again from here
+ *   slot 7      -----------o                             commands up to o are skipped for slot 7
+ *   slot 9      ------o                                  and up to here for slot 9
+ *
+ * A command whose keys are in different slots is divided where that keeps its meaning. Otherwise its keys
+ * are read anew from the source, at an offset X, and written as they are; commands of the stream that
+ * touch them are skipped up to X. The mark of the slot remembers X as a hold, for the same reason.
+ */
+import type { StreamNote, StreamTarget } from "../apply/applier.ts";
+import type { Position } from "../checkpoint.ts";
+import { keysOf } from "../command/keys.ts";
+import { keySlot, splitBySlot } from "../command/slot.ts";
+import { CommandRefusedError } from "../errors.ts";
+import type { Transaction } from "../sink/transaction.ts";
+import { shortened } from "./long-command.ts";
+import {
+  isAfter,
+  type SlotCommand,
+  type SlotGroup,
+  type SlotMark,
+  type SlotWriter,
+  type StreamPlace,
+} from "./slot-writer.ts";
+
+/** Keys of the source as they were at one offset. */
+export interface Reread {
+  readonly offset: number;
+  /** The commands that write each key, DEL if it does not exist. */
+  readonly writes: ReadonlyMap<Buffer, readonly (readonly Buffer[])[]>;
+}
+
+/** How the stream is applied. */
+export interface ClusterStreamOptions {
+  readonly writer: SlotWriter;
+  readonly epoch: number;
+  readonly marks: Map<number, SlotMark>;
+  readonly crossSlot: "split" | "stop";
+  /** Reads keys anew from the source. */
+  reread(keys: readonly Buffer[]): Promise<Reread>;
+  /** Runs a command that has no key on all masters, or on one. */
+  everywhere(argv: readonly Buffer[], all: boolean): Promise<string | undefined>;
+  /** Writes the checkpoint of the task. */
+  checkpoint(position: Position): Promise<void>;
+  onFailure(note: StreamNote, reply: string): void;
+}
+
+const CHECKPOINT_MS = 200;
+const ONE_NODE = new Set(["PUBLISH", "SPUBLISH"]);
+
+/** See above. */
+export class ClusterStream implements StreamTarget {
+  readonly #options: ClusterStreamOptions;
+  /** What slots had when this run began, until they get more. */
+  readonly #had = new Map<number, StreamPlace>();
+  readonly #holds = new Map<string, { readonly key: Buffer; readonly until: number }>();
+  #written = Number.NEGATIVE_INFINITY;
+  #pending: Position | undefined;
+
+  constructor(options: ClusterStreamOptions) {
+    this.#options = options;
+    for (const [slot, mark] of options.marks) {
+      if (mark.offset >= 0) this.#had.set(slot, mark);
+      for (const [name, until] of mark.holds) {
+        this.#holds.set(name, { key: Buffer.from(name, "latin1"), until });
+      }
+    }
+  }
+
+  async apply(batch: Transaction<StreamNote>, position: Position): Promise<void> {
+    let groups = new Groups();
+    let place: StreamPlace = { offset: position.offset, step: 0 };
+    let unit = 0;
+    let step = 0;
+    for (let index = 0; index < batch.notes.length; index++) {
+      while (index >= (batch.units[unit]?.end ?? Number.POSITIVE_INFINITY)) {
+        unit += 1;
+        step = 0;
+      }
+      const note = batch.notes[index];
+      if (note === undefined) continue;
+      if (note.own !== true) step += 1;
+      const next = { offset: batch.units[unit]?.offset ?? position.offset, step };
+      if (!this.#divide(note, next, groups)) {
+        // What came before must be there first.
+        await this.#flush(groups, place);
+        groups = new Groups();
+        await this.#alone(note, groups);
+      }
+      place = next;
+    }
+    await this.#flush(groups, place);
+    this.#pending = position;
+    if (performance.now() - this.#written >= CHECKPOINT_MS || batch.empty) await this.finish();
+  }
+
+  async finish(): Promise<void> {
+    const position = this.#pending;
+    if (position === undefined) return;
+    this.#pending = undefined;
+    await this.#options.checkpoint(position);
+    this.#written = performance.now();
+  }
+
+  /** Puts a command into the groups of its slots; false if it must be handled alone. */
+  #divide(note: StreamNote, place: StreamPlace, groups: Groups): boolean {
+    const pieces = splitBySlot(note.argv);
+    if (pieces === undefined) return false;
+    const found: { slot: number; command: SlotCommand }[] = [];
+    for (const { slot, argv } of pieces) {
+      if (slot === undefined) return false;
+      const keys = (keysOf(argv) ?? []).map((at) => argv[at] as Buffer);
+      const held = keys.filter((key) => this.#holdOf(key) >= place.offset);
+      if (held.length > 0 && held.length === keys.length) continue; // the value has it already
+      if (held.length > 0) return false;
+      const had = this.#had.get(slot);
+      if (had !== undefined && !isAfter(place, had)) continue;
+      found.push({ slot, command: { argv, keys } });
+    }
+    for (const { slot, command } of found) {
+      const short = shortened(command.argv);
+      if (short === undefined) {
+        this.#options.onFailure(note, `it has ${command.argv.length} words, which is too long`);
+        continue;
+      }
+      for (const argv of short) groups.add(slot, { argv, keys: command.keys }, note);
+    }
+    return true;
+  }
+
+  /** A command without keys, or one whose keys are in different slots and depend on each other. */
+  async #alone(note: StreamNote, groups: Groups): Promise<void> {
+    const { argv } = note;
+    const name = String(argv[0]).toUpperCase();
+    const positions = keysOf(argv);
+    if (positions !== undefined && positions.length > 0) {
+      if (this.#options.crossSlot === "stop") {
+        throw new CommandRefusedError(
+          name,
+          'its keys are in different slots of the target, and the option crossSlot is "stop"',
+        );
+      }
+      await this.#copy(
+        positions.map((at) => argv[at] as Buffer),
+        { note, groups },
+      );
+      return;
+    }
+    const error = await this.#options.everywhere(argv, !ONE_NODE.has(name));
+    if (error !== undefined) this.#options.onFailure(note, error);
+  }
+
+  /** Writes keys as the source has them now. */
+  async #copy(
+    keys: readonly Buffer[],
+    { note, groups }: { note: StreamNote; groups: Groups },
+  ): Promise<void> {
+    const { offset, writes } = await this.#options.reread(keys);
+    for (const [key, commands] of writes) {
+      const slot = keySlot(key);
+      for (const argv of commands) groups.add(slot, { argv, keys: [key] }, note);
+      groups.hold(slot, key, offset);
+      this.#holds.set(key.toString("latin1"), { key, until: offset });
+    }
+  }
+
+  #holdOf(key: Buffer): number {
+    return this.#holds.size === 0 ? -1 : (this.#holds.get(key.toString("latin1"))?.until ?? -1);
+  }
+
+  /** Applies the groups; their slots then are at this place. */
+  async #flush(groups: Groups, place: StreamPlace): Promise<void> {
+    for (const [name, { key, until }] of this.#holds) {
+      const slot = keySlot(key);
+      if (until >= place.offset || !groups.has(slot)) continue;
+      groups.hold(slot, key, undefined);
+      this.#holds.delete(name);
+    }
+    const list = groups.list(place);
+    if (list.length === 0) return;
+    const failures = await this.#options.writer.apply(this.#options.epoch, list);
+    for (const { slot } of list) this.#had.delete(slot);
+    for (const { command, reply } of failures) {
+      const note = groups.noteOf(command);
+      if (note !== undefined) this.#options.onFailure(note, reply);
+    }
+  }
+}
+
+/** Commands by slot. */
+class Groups {
+  readonly #slots = new Map<number, Group>();
+  readonly #notes = new Map<SlotCommand, StreamNote>();
+
+  has(slot: number): boolean {
+    return this.#slots.has(slot);
+  }
+
+  add(slot: number, command: SlotCommand, note: StreamNote): void {
+    this.#slot(slot).commands.push(command);
+    this.#notes.set(command, note);
+  }
+
+  hold(slot: number, key: Buffer, until: number | undefined): void {
+    this.#slot(slot).holds.push([key, until]);
+  }
+
+  list(place: StreamPlace): SlotGroup[] {
+    return Array.from(this.#slots, ([slot, group]) => ({ slot, place, ...group }));
+  }
+
+  noteOf(command: SlotCommand): StreamNote | undefined {
+    return this.#notes.get(command);
+  }
+
+  #slot(slot: number): Group {
+    const known = this.#slots.get(slot) ?? { commands: [], holds: [] };
+    this.#slots.set(slot, known);
+    return known;
+  }
+}
+
+interface Group {
+  readonly commands: SlotCommand[];
+  readonly holds: [Buffer, number | undefined][];
+}

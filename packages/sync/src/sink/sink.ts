@@ -1,0 +1,59 @@
+/** What every target can do. */
+import type { StreamNote, StreamTarget } from "../apply/applier.ts";
+import type { Checkpoint } from "../checkpoint.ts";
+import type { Reply } from "../resp/reply-reader.ts";
+import type { Argument } from "../resp/writer.ts";
+import type { Abilities } from "./abilities.ts";
+import type { LoadWriterOptions, SnapshotWriter } from "./load-writer.ts";
+import type { Transaction } from "./transaction.ts";
+
+/** A target. */
+export interface Sink {
+  /** The place, for messages; without passwords. */
+  readonly where: string;
+  /** Finds out what the target can do. */
+  probe(): Promise<Abilities>;
+  /** Raises the epoch, so that no earlier run can write any more; gives the checkpoint as it then is. */
+  claim(shard: number): Promise<Checkpoint>;
+  /** Moves the checkpoint to another phase; gives it as it then is. Fails if a newer run has claimed it. */
+  enter(shard: number, checkpoint: Checkpoint): Promise<Checkpoint>;
+  /** Writes the keys of a snapshot. Close it after use. */
+  loader<N extends KeyNote>(
+    shard: number,
+    epoch: number,
+    hooks: Pick<LoadWriterOptions<N>, "onFailure" | "complete">,
+  ): Promise<{ writer: SnapshotWriter<N>; close(): void }>;
+  /** Applies batches of the stream. Close it after use. */
+  stream(shard: number, checkpoint: Checkpoint): StreamTarget & { close(): void };
+  /** Applies something besides the stream, once or more often. */
+  commit(shard: number, checkpoint: Checkpoint, batch: Transaction<StreamNote>): Promise<void>;
+  /** Reads keys. Close it after use. */
+  reader(): Promise<TargetReader>;
+  /** Keeps a record of something worth knowing, bounded; a failure to do so is logged only. */
+  record(kind: "discarded" | "bigkey", entry: object): Promise<void>;
+  close(): void;
+}
+
+/** What notes of a snapshot have in common. */
+export interface KeyNote {
+  readonly key: Buffer;
+  readonly db: number;
+}
+
+/** A question about a key. */
+export interface KeyQuery {
+  readonly db: number;
+  readonly key: Buffer;
+  readonly argv: readonly Argument[];
+}
+
+/** Reads from a target, whatever its topology. */
+export interface TargetReader {
+  /** The replies, in order. */
+  query(queries: readonly KeyQuery[]): Promise<Reply[]>;
+  /** The target's clock, in ms. */
+  now(): Promise<number>;
+  /** All keys, page by page. */
+  pages(count: number): AsyncGenerator<{ readonly db: number; readonly keys: readonly Buffer[] }>;
+  close(): void;
+}
