@@ -33,9 +33,10 @@ test("messages arrive in order, are acknowledged, and leave nothing", async () =
 
 test("a receiver that dies loses nothing: its messages come back in order, with their attempt", async () => {
   const name = fresh();
-  const mailbox = new Mailbox<number>(redis, name, { leaseMs: 400 });
+  const mailbox = new Mailbox<number>(redis, name);
+  const hasty = new Mailbox<number>(other, name, { leaseMs: 50 });
   for (let n = 0; n < 4; n++) await mailbox.send(n);
-  const dead = await mailbox.receive({ max: 3 });
+  const dead = await hasty.receive({ max: 3 });
   const back = await eventually(async () => {
     const got = await mailbox.receive({ max: 10, waitMs: 2_000 });
     if (got.length < 3) {

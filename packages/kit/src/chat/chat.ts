@@ -57,7 +57,7 @@ export class Chat<Message = unknown> {
 
   /** A room by its id; does no I/O. */
   room(id: string): Room<Message> {
-    return new Room<Message>(this.#store, id);
+    return new Room<Message>(this.#redis, id, this.#store.options);
   }
 
   /** Makes a room and sends its first message. Throws RoomExistsError. */

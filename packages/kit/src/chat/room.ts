@@ -1,9 +1,14 @@
 /** One room of a group chat. */
-import { InvalidArgumentError, type Page } from "@ropeway/core";
+import { InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
 import { checkName } from "../keyspace.ts";
 import type { RoomMessage } from "./message.ts";
-import { type HistoryOptions, resolveHistoryOptions } from "./options.ts";
-import type { ChatStore } from "./store.ts";
+import {
+  type ChatOptions,
+  type HistoryOptions,
+  resolveChatOptions,
+  resolveHistoryOptions,
+} from "./options.ts";
+import { ChatStore } from "./store.ts";
 
 const TYPING_MS = 5_000;
 const PRESENT_MS = 30_000;
@@ -24,17 +29,17 @@ export interface Member {
   readonly cursor: number;
 }
 
-/** A room by its id. Made by Chat; does nothing until it is used. */
+/** A room by its id; does nothing until it is used. */
 export class Room<Message = unknown> {
   readonly id: string;
   readonly #store: ChatStore;
 
-  constructor(store: ChatStore, id: string) {
+  constructor(redis: Redis, id: string, options?: ChatOptions) {
     checkName("the id of a room", id);
     // `ids:` and this name would be the key that counts rooms.
     if (id === "chat:") throw new InvalidArgumentError("id", id, 'another string than "chat:"');
     this.id = id;
-    this.#store = store;
+    this.#store = new ChatStore(redis, resolveChatOptions(options));
   }
 
   /** Sends a message and returns its id. Throws RoomNotFoundError if nobody is in the room. */

@@ -45,9 +45,14 @@ export interface ReceivedFile extends AsyncIterable<Buffer> {
 }
 
 /** What was published. */
-export interface Published extends Sent {
+export interface Published {
   readonly id: string;
   readonly name: string;
+  readonly bytes: number;
+  /** Of the whole file, in hex; "" on the documented wire. */
+  readonly sha256: string;
+  /** Receivers that were away too long, and did not get all of it. */
+  readonly dropped: number;
 }
 
 /** What a receiver has done. */

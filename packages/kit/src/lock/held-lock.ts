@@ -16,11 +16,29 @@ export interface Holding {
  * One acquisition of a lock. Give `fence` to whatever the lock protects: a store that refuses a fence
  * below the highest it has seen is safe even if this process is paused past its lease.
  */
-export class HeldLock implements AsyncDisposable {
+export interface HeldLock extends AsyncDisposable {
   readonly name: string;
   /** Identifies the holder in Redis. A process that knows it can enter the lock too. */
   readonly token: string;
   /** Greater than the fence of every acquisition before this one. */
+  readonly fence: number;
+  /** Aborts with LeaseLostError when the lock is lost, before anybody else can hold it. */
+  readonly signal: AbortSignal;
+  /** Whether the lock is held, as far as this process can know. */
+  readonly held: boolean;
+  /** Holds the lock for `ttlMs` from now. Throws LeaseLostError if it is lost. */
+  extend(ttlMs?: number | null): Promise<void>;
+  /**
+   * Releases the lock and hands it to the next waiter. Returns false, and changes nothing, if it was
+   * lost before. A second call has the result of the first.
+   */
+  release(): Promise<boolean>;
+}
+
+/** A HeldLock and the store that it lives in. */
+export class LockHolding implements HeldLock {
+  readonly name: string;
+  readonly token: string;
   readonly fence: number;
   readonly #store: LockStore;
   readonly #entry: string;
@@ -40,25 +58,18 @@ export class HeldLock implements AsyncDisposable {
     });
   }
 
-  /** Aborts with LeaseLostError when the lock is lost, before anybody else can hold it. */
   get signal(): AbortSignal {
     return this.#lease.signal;
   }
 
-  /** Whether the lock is held, as far as this process can know. */
   get held(): boolean {
     return this.#lease.held;
   }
 
-  /** Holds the lock for `ttlMs` from now. Throws LeaseLostError if it is lost. */
   extend(ttlMs?: number | null): Promise<void> {
     return this.#lease.extend(ttlMs);
   }
 
-  /**
-   * Releases the lock and hands it to the next waiter. Returns false, and changes nothing, if it was
-   * lost before. A second call has the result of the first.
-   */
   release(): Promise<boolean> {
     this.#released ??= this.#release();
     return this.#released;

@@ -2,7 +2,7 @@
 
 export type { ListOptions } from "../store/scan.ts";
 export { NotAcquiredError } from "./errors.ts";
-export { HeldLock } from "./held-lock.ts";
+export type { HeldLock } from "./held-lock.ts";
 export { LockInspector, type LockInspectorOptions, type LockView } from "./inspector.ts";
 export { Lock, type Lockable } from "./lock.ts";
 export { HeldLocks, MultiLock } from "./multi-lock.ts";

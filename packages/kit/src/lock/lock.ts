@@ -14,7 +14,7 @@ import { newToken } from "@ropeway/core/internal";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
 import { type Grant, Line } from "../line.ts";
-import { HeldLock, type Holding, lockToken } from "./held-lock.ts";
+import { type HeldLock, type Holding, LockHolding, lockToken } from "./held-lock.ts";
 import {
   type AcquireOptions,
   type LockOptions,
@@ -46,15 +46,15 @@ export interface ModalOptions {
 /** One name, one mode. `Lock` and `ReadWriteLock` are the public forms of it. */
 export class ModalLock implements Lockable {
   readonly name: string;
-  protected readonly store: LockStore;
+  readonly #store: LockStore;
   readonly #options: Required<LockOptions>;
   readonly #line: Line;
 
   constructor(redis: Redis, name: string, { mode, options }: ModalOptions) {
     this.name = name;
     this.#options = options;
-    this.store = new LockStore(redis, name, { prefix: options.prefix, fair: options.fair, mode });
-    this.#line = new Line(this.#what, this.store.wakes, (tokens) => this.store.ask(tokens));
+    this.#store = new LockStore(redis, name, { prefix: options.prefix, fair: options.fair, mode });
+    this.#line = new Line(this.#what, this.#store.wakes, (tokens) => this.#store.ask(tokens));
   }
 
   async acquire(options?: AcquireOptions): Promise<HeldLock> {
@@ -87,7 +87,7 @@ export class ModalLock implements Lockable {
     const { ttlMs, waitMs, signal } = how;
     const sentAt = performance.now();
     try {
-      const { fence, ...place } = await this.store.acquire({ token, ttlMs, wait: waitMs !== 0 });
+      const { fence, ...place } = await this.#store.acquire({ token, ttlMs, wait: waitMs !== 0 });
       if (fence !== undefined) {
         const safeUntil =
           ttlMs === null ? Number.POSITIVE_INFINITY : sentAt + ttlMs - safetyOf(ttlMs);
@@ -133,13 +133,13 @@ export class ModalLock implements Lockable {
     { ttlMs, renew, maxHoldMs }: Required<AcquireOptions>,
   ): HeldLock {
     const { fence } = holding;
-    return new HeldLock(this.store, holding, { ttlMs, renew, maxHoldMs, fence, safeUntil });
+    return new LockHolding(this.#store, holding, { ttlMs, renew, maxHoldMs, fence, safeUntil });
   }
 
   async #enter(token: string, how: Required<AcquireOptions>): Promise<HeldLock> {
     const entry = newToken();
     const sentAt = performance.now();
-    const fence = await this.store.enter(token, entry);
+    const fence = await this.#store.enter(token, entry);
     if (fence === undefined) throw new LeaseLostError(this.#what);
     const held = this.#hold(
       { name: this.name, token, entry, fence },
@@ -151,15 +151,37 @@ export class ModalLock implements Lockable {
   }
 
   #giveUp(token: string): void {
-    this.store.leave(token, "0").catch((error) => {
-      this.store.redis.logger.warn({ err: error, lock: this.name }, "cannot give up a lock");
+    this.#store.leave(token, "0").catch((error) => {
+      this.#store.redis.logger.warn({ err: error, lock: this.name }, "cannot give up a lock");
     });
   }
 }
 
 /** A lock that one process holds at a time. */
-export class Lock extends ModalLock {
+export class Lock implements Lockable {
+  readonly name: string;
+  readonly #lock: ModalLock;
+
   constructor(redis: Redis, name: string, options?: LockOptions) {
-    super(redis, name, { mode: "write", options: resolveLockOptions(options) });
+    this.name = name;
+    this.#lock = new ModalLock(redis, name, {
+      mode: "write",
+      options: resolveLockOptions(options),
+    });
+  }
+
+  /** Waits for the lock. Throws NotAcquiredError after `waitMs`, AbortedError if the signal aborts. */
+  acquire(options?: AcquireOptions): Promise<HeldLock> {
+    return this.#lock.acquire(options);
+  }
+
+  /** The lock if it is free now, otherwise undefined. */
+  tryAcquire(options?: Omit<AcquireOptions, "waitMs">): Promise<HeldLock | undefined> {
+    return this.#lock.tryAcquire(options);
+  }
+
+  /** Runs `work` under the lock, and releases it whatever happens. */
+  run<T>(work: (held: HeldLock) => T | Promise<T>, options?: AcquireOptions): Promise<T> {
+    return this.#lock.run(work, options);
   }
 }

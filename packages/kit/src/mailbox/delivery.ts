@@ -9,14 +9,31 @@ export interface DeliveryPlan {
   readonly safeUntil: number;
 }
 
-/** One message for this receiver. */
-export class Delivery<Message> implements AsyncDisposable {
+/** One message for this receiver. Disposing of it releases it, unless it was acknowledged. */
+export interface Delivery<Message> extends AsyncDisposable {
   readonly id: string;
   readonly message: Message;
   readonly sender: string | undefined;
   /** When it was sent, ms since the epoch; undefined for a message of another program. */
   readonly sentAt: number | undefined;
   /** 1 for the first receiver of this message. */
+  readonly attempt: number;
+  /** Aborts with LeaseLostError before another receiver can get the message. */
+  readonly signal: AbortSignal;
+  /** Keeps the message for `leaseMs` from now. Throws LeaseLostError if it went to somebody else. */
+  extend(leaseMs?: number): Promise<void>;
+  /** Removes the message for good. False if its lease ended before and it went back. */
+  acknowledge(): Promise<boolean>;
+  /** Puts the message back in front of the others, for the next receiver. */
+  release(): Promise<boolean>;
+}
+
+/** A Delivery and the store that it lives in. */
+export class LeasedDelivery<Message> implements Delivery<Message> {
+  readonly id: string;
+  readonly message: Message;
+  readonly sender: string | undefined;
+  readonly sentAt: number | undefined;
   readonly attempt: number;
   readonly #store: MailboxStore;
   readonly #lease: Lease;
@@ -42,29 +59,24 @@ export class Delivery<Message> implements AsyncDisposable {
     });
   }
 
-  /** Aborts with LeaseLostError before another receiver can get the message. */
   get signal(): AbortSignal {
     return this.#lease.signal;
   }
 
-  /** Keeps the message for `leaseMs` from now. Throws LeaseLostError if it went to somebody else. */
   extend(leaseMs?: number): Promise<void> {
     return this.#lease.extend(leaseMs);
   }
 
-  /** Removes the message for good. False if its lease ended before and it went back. */
   async acknowledge(): Promise<boolean> {
     this.end();
     return this.#settled(await this.#store.settle("done", [this.raw]));
   }
 
-  /** Puts the message back in front of the others, for the next receiver. */
   async release(): Promise<boolean> {
     this.end();
     return this.#settled(await this.#store.settle("back", [this.raw]));
   }
 
-  /** Releases the message, unless it was acknowledged. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#settling) await this.release();
   }

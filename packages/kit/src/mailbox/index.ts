@@ -1,5 +1,5 @@
 /** `@ropeway/kit/mailbox`: messages for one recipient, kept until it has dealt with them. */
-export { Delivery } from "./delivery.ts";
+export type { Delivery } from "./delivery.ts";
 export type { Envelope } from "./envelope.ts";
 export {
   InvalidArgumentError,

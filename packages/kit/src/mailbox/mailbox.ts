@@ -11,7 +11,7 @@ import { InvalidArgumentError, OverloadedError, type Page, type Redis } from "@r
 import { IdSource, newToken } from "@ropeway/core/internal";
 import { Bell } from "../bell.ts";
 import { safetyOf } from "../lease.ts";
-import { Delivery } from "./delivery.ts";
+import { type Delivery, LeasedDelivery } from "./delivery.ts";
 import { type Envelope, readEnvelope } from "./envelope.ts";
 import {
   type MailboxOptions,
@@ -106,11 +106,9 @@ export class Mailbox<Message = unknown> {
   /** Removes messages for good, in one command; says for each whether its lease was still ours. */
   acknowledge(deliveries: readonly Delivery<Message>[]): Promise<readonly boolean[]> {
     if (deliveries.length === 0) return Promise.resolve([]);
-    for (const delivery of deliveries) delivery.end();
-    return this.#store.settle(
-      "done",
-      deliveries.map((delivery) => delivery.raw),
-    );
+    for (const delivery of deliveries) if (delivery instanceof LeasedDelivery) delivery.end();
+    const raw = deliveries.map(({ id, attempt }) => ({ id, attempt: String(attempt) }));
+    return this.#store.settle("done", raw);
   }
 
   /** Messages that wait, oldest first, without taking them. */
@@ -159,7 +157,11 @@ export class Mailbox<Message = unknown> {
         );
       } else {
         found.push(
-          new Delivery<Message>(this.#store, { id, attempt, envelope }, { leaseMs, safeUntil }),
+          new LeasedDelivery<Message>(
+            this.#store,
+            { id, attempt, envelope },
+            { leaseMs, safeUntil },
+          ),
         );
       }
     }

@@ -2,6 +2,6 @@
 export { NotAcquiredError } from "./errors.ts";
 export { SemaphoreInspector, type SemaphoreInspectorOptions } from "./inspector.ts";
 export type { PermitOptions, SemaphoreOptions } from "./options.ts";
-export { Permit } from "./permit.ts";
+export type { Permit } from "./permit.ts";
 export { Semaphore } from "./semaphore.ts";
 export type { SemaphoreUse, SemaphoreView } from "./store.ts";

@@ -3,8 +3,24 @@ import { Lease, type LeasePlan } from "../lease.ts";
 import type { SemaphoreStore } from "./store.ts";
 
 /** One of the permits of a semaphore. */
-export class Permit implements AsyncDisposable {
+export interface Permit extends AsyncDisposable {
   /** Identifies the holder in Redis. */
+  readonly token: string;
+  /** Aborts with LeaseLostError when the permit is lost, before anybody else can have it. */
+  readonly signal: AbortSignal;
+  /** Whether the permit is held, as far as this process can know. */
+  readonly held: boolean;
+  /** Holds the permit for the semaphore's `ttlMs` from now. Throws LeaseLostError if it is lost. */
+  refresh(): Promise<void>;
+  /**
+   * Gives the permit back and hands it to the next waiter. Returns false, and changes nothing, if it was
+   * lost before. A second call has the result of the first.
+   */
+  release(): Promise<boolean>;
+}
+
+/** A Permit and the store that it lives in. */
+export class PermitHolding implements Permit {
   readonly token: string;
   readonly #store: SemaphoreStore;
   readonly #lease: Lease;
@@ -16,25 +32,18 @@ export class Permit implements AsyncDisposable {
     this.#lease = new Lease({ ...plan, extend: () => store.extend(token) });
   }
 
-  /** Aborts with LeaseLostError when the permit is lost, before anybody else can have it. */
   get signal(): AbortSignal {
     return this.#lease.signal;
   }
 
-  /** Whether the permit is held, as far as this process can know. */
   get held(): boolean {
     return this.#lease.held;
   }
 
-  /** Holds the permit for the semaphore's `ttlMs` from now. Throws LeaseLostError if it is lost. */
   refresh(): Promise<void> {
     return this.#lease.extend();
   }
 
-  /**
-   * Gives the permit back and hands it to the next waiter. Returns false, and changes nothing, if it was
-   * lost before. A second call has the result of the first.
-   */
   release(): Promise<boolean> {
     this.#released ??= this.#release();
     return this.#released;

@@ -15,7 +15,7 @@ import {
   resolveSemaphoreOptions,
   type SemaphoreOptions,
 } from "./options.ts";
-import { Permit } from "./permit.ts";
+import { type Permit, PermitHolding } from "./permit.ts";
 import { SemaphoreStore, type SemaphoreView } from "./store.ts";
 
 /** At most `limit` holders at a time, in all processes together. */
@@ -96,7 +96,13 @@ export class Semaphore {
   #hold(token: string, safeUntil: number, how: Required<PermitOptions>): Permit {
     const { renew, maxHoldMs } = how;
     const { ttlMs } = this.#options;
-    return new Permit(this.#store, token, { what: this.#what, ttlMs, renew, maxHoldMs, safeUntil });
+    return new PermitHolding(this.#store, token, {
+      what: this.#what,
+      ttlMs,
+      renew,
+      maxHoldMs,
+      safeUntil,
+    });
   }
 
   #giveUp(token: string): void {
