@@ -8,12 +8,13 @@
  */
 import type { Endpoint, Logger } from "@ropeway/core";
 import type { StreamNote, StreamTarget } from "../apply/applier.ts";
-import { type Checkpoint, checkpointFields, parseCheckpoint } from "../checkpoint.ts";
+import { type Checkpoint, checkpointFields } from "../checkpoint.ts";
 import { keysOf } from "../command/keys.ts";
 import { keySlot } from "../command/slot.ts";
 import { bigKeysKey, checkpointKey, discardedKey } from "../keys.ts";
 import { ErrorReply } from "../resp/reply-reader.ts";
 import { type Abilities, probe } from "../sink/abilities.ts";
+import { claimCheckpoint } from "../sink/claim.ts";
 import { Lane } from "../sink/lane.ts";
 import type { LoadWriterOptions, SnapshotWriter } from "../sink/load-writer.ts";
 import type { KeyNote, Sink, TargetReader } from "../sink/sink.ts";
@@ -73,24 +74,15 @@ export class ClusterSink implements Sink {
     return { ...(await probe(connection, this.#options.task)), databases: 1 };
   }
 
-  async claim(shard: number): Promise<Checkpoint> {
-    const key = checkpointKey(this.#options.task, shard);
+  async claim(shard: number, epoch?: number): Promise<Checkpoint> {
+    const { task } = this.#options;
     await using connection = await this.#home();
-    for (;;) {
-      await connection.call("WATCH", key);
-      const found = parseCheckpoint(await connection.call("HGETALL", key));
-      const claimed: Checkpoint = {
-        ...{ replid: "?", offset: -1, db: 0, phase: "load", ...found },
-        owned: found?.owned ?? (await this.#isEmpty()),
-        epoch: (found?.epoch ?? 0) + 1,
-      };
-      await connection.call("MULTI");
-      await connection.call("HMSET", key, ...checkpointFields(claimed));
-      if ((await connection.call("EXEC")) === null) continue;
-      const epoch = slotEpoch({ ...claimed, phase: "load" });
-      this.#marks.set(shard, await this.#writer(shard).claim(epoch, "keep"));
-      return claimed;
-    }
+    const key = checkpointKey(task, shard);
+    const isEmpty = () => this.#isEmpty();
+    const claimed = await claimCheckpoint({ connection, task, key, epoch, isEmpty });
+    const claiming = slotEpoch({ ...claimed, phase: "load" });
+    this.#marks.set(shard, await this.#writer(shard).claim(claiming, "keep"));
+    return claimed;
   }
 
   async enter(shard: number, checkpoint: Checkpoint): Promise<Checkpoint> {

@@ -4,6 +4,7 @@
  *
  *   current transaction --full--> the next free lane --outcome--> failures, note by note
  */
+import { randomBytes } from "node:crypto";
 import { type Deferred, deferred } from "@ropeway/core/internal";
 import { TargetRefusedError } from "../errors.ts";
 import type { Lane } from "./lane.ts";
@@ -14,7 +15,6 @@ export interface LoadWriterOptions<N> {
   /** The target, for messages. */
   readonly where: string;
   readonly lanes: readonly Lane[];
-  /** Distinguishes the marks of this load from those of all others. */
   readonly epoch: number;
   readonly batchBytes: number;
   readonly batchCommands: number;
@@ -49,10 +49,13 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
   #failure: unknown;
   #busy = 0;
   #batches = 0;
+  /** Sets this load apart from others, also from one that had the same epoch. */
+  readonly #token: string;
 
   constructor(options: LoadWriterOptions<N>) {
     this.#options = options;
     this.#free = [...options.lanes];
+    this.#token = `${options.epoch}-${randomBytes(6).toString("hex")}`;
   }
 
   /** Where the commands of a key go. Call `written` after each key. */
@@ -101,7 +104,7 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
   }
 
   async #commit(lane: Lane, transaction: Transaction<N>): Promise<void> {
-    const mark = `${this.#options.epoch}-${++this.#batches}`;
+    const mark = `${this.#token}-${++this.#batches}`;
     try {
       const outcome = await lane.commit(transaction, mark, ["batch", mark]);
       this.#release(lane);

@@ -3,14 +3,14 @@
  * why two runs of a task cannot both write, and lane.ts for why nothing is applied twice.
  */
 import type { Endpoint, Logger } from "@ropeway/core";
-import { LeaseLostError } from "@ropeway/core";
 import type { StreamNote, StreamTarget } from "../apply/applier.ts";
-import { type Checkpoint, checkpointFields, parseCheckpoint } from "../checkpoint.ts";
+import { type Checkpoint, checkpointFields } from "../checkpoint.ts";
 import { TargetRefusedError } from "../errors.ts";
 import { bigKeysKey, checkpointKey, discardedKey, isOwnKey, laneKey } from "../keys.ts";
 import type { Connection } from "../wire/connection.ts";
 import { Locator } from "../wire/locator.ts";
 import { type Abilities, probe } from "./abilities.ts";
+import { claimCheckpoint } from "./claim.ts";
 import { Lane } from "./lane.ts";
 import { LoadWriter, type LoadWriterOptions } from "./load-writer.ts";
 import { RedisReader } from "./redis-reader.ts";
@@ -64,33 +64,14 @@ export class RedisSink implements Sink {
     return this.#locator.connect(this.#options.signal);
   }
 
-  /**
-   * Raises the epoch, so that no earlier run can write any more; gives the checkpoint as it then is. With
-   * an epoch from outside, throws LeaseLostError if a later run was here before.
-   */
   async claim(shard: number, epoch?: number): Promise<Checkpoint> {
     const { task } = this.#options;
-    const key = checkpointKey(task, shard);
     await using connection = await this.connect();
-    for (;;) {
-      await connection.call("WATCH", key);
-      const found = parseCheckpoint(await connection.call("HGETALL", key));
-      if (epoch !== undefined && (found?.epoch ?? 0) > epoch) {
-        throw new LeaseLostError(`sync task ${task}`, epoch);
-      }
-      const claimed: Checkpoint = {
-        replid: "?",
-        offset: -1,
-        db: 0,
-        phase: "load",
-        ...found,
-        owned: found?.owned ?? (await isEmpty(connection)),
-        epoch: epoch ?? (found?.epoch ?? 0) + 1,
-      };
-      await connection.call("MULTI");
-      await connection.call("HMSET", key, ...checkpointFields(claimed));
-      if ((await connection.call("EXEC")) !== null) return claimed;
-    }
+    const key = checkpointKey(task, shard);
+    return await claimCheckpoint({
+      ...{ connection, task, key, epoch },
+      isEmpty: () => isEmpty(connection),
+    });
   }
 
   /** Moves the checkpoint to another phase; fails if a newer run has claimed it. */

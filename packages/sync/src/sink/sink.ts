@@ -13,8 +13,11 @@ export interface Sink {
   readonly where: string;
   /** Finds out what the target can do. */
   probe(): Promise<Abilities>;
-  /** Raises the epoch, so that no earlier run can write any more; gives the checkpoint as it then is. */
-  claim(shard: number): Promise<Checkpoint>;
+  /**
+   * Raises the epoch, so that no earlier run can write any more; gives the checkpoint as it then is. With
+   * an epoch from outside, throws LeaseLostError if a later run was here before.
+   */
+  claim(shard: number, epoch?: number): Promise<Checkpoint>;
   /** Moves the checkpoint to another phase; gives it as it then is. Fails if a newer run has claimed it. */
   enter(shard: number, checkpoint: Checkpoint): Promise<Checkpoint>;
   /** Writes the keys of a snapshot. Close it after use. */

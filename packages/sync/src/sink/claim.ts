@@ -1,0 +1,39 @@
+/** Takes a task's checkpoint over for a new run. */
+import { LeaseLostError } from "@ropeway/core";
+import { type Checkpoint, checkpointFields, parseCheckpoint } from "../checkpoint.ts";
+import type { Connection } from "../wire/connection.ts";
+
+/** What is claimed. */
+export interface Claim {
+  readonly connection: Connection;
+  readonly task: string;
+  /** The key of the checkpoint. */
+  readonly key: string;
+  /** The epoch of the run, if it comes from outside. @default one more than the last one */
+  readonly epoch: number | undefined;
+  /** Whether the target holds nothing; asked when there is no checkpoint yet. */
+  isEmpty(): Promise<boolean>;
+}
+
+/**
+ * Raises the epoch, so that no earlier run can write any more; gives the checkpoint as it then is. Throws
+ * LeaseLostError if the epoch comes from outside and a later run was here before.
+ */
+export async function claimCheckpoint(claim: Claim): Promise<Checkpoint> {
+  const { connection, key, epoch, task } = claim;
+  for (;;) {
+    await connection.call("WATCH", key);
+    const found = parseCheckpoint(await connection.call("HGETALL", key));
+    if (epoch !== undefined && (found?.epoch ?? 0) > epoch) {
+      throw new LeaseLostError(`sync task ${task}`, epoch);
+    }
+    const claimed: Checkpoint = {
+      ...{ replid: "?", offset: -1, db: 0, phase: "load", ...found },
+      owned: found?.owned ?? (await claim.isEmpty()),
+      epoch: epoch ?? (found?.epoch ?? 0) + 1,
+    };
+    await connection.call("MULTI");
+    await connection.call("HMSET", key, ...checkpointFields(claimed));
+    if ((await connection.call("EXEC")) !== null) return claimed;
+  }
+}
