@@ -37,7 +37,7 @@ export function sectionOf({ bench, plan, redisVersion, results, verdicts }: Outc
     `![${bench.title}](benchmarks/${bench.name}.svg)`,
     `\`npm run bench -- ${bench.name}\` · ${setting} [All samples](benchmarks/${bench.name}.json)`,
     ...results.scenarios.map((result) => scenarioSection(result, results)),
-    `\`\`\`\n${verdicts.map(barLine).join("\n")}\n\`\`\``,
+    `\`\`\`text\n${verdicts.map(barLine).join("\n")}\n\`\`\``,
   ].join("\n\n");
 }
 

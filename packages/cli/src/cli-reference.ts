@@ -56,7 +56,7 @@ function commandSection(command: Command, everywhere: readonly Option[]): string
 
 function asMarkdown(paragraph: string): string {
   if (!isExample(paragraph)) return paragraph;
-  return `\`\`\`\n${paragraph.replace(/^ {2}/gm, "")}\n\`\`\``;
+  return `\`\`\`sh\n${paragraph.replace(/^ {2}/gm, "")}\n\`\`\``;
 }
 
 function pathOf(command: Command): string {

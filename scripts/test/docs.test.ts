@@ -1,0 +1,102 @@
+// Every documented TypeScript block is compiled as a user would compile it (strict, from the packed packages,
+// with the oldest and the newest supported compilers) and then run against a real Redis named by REDIS_URL.
+import { execFile, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { startRedis } from "@ropeway/testkit";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { install } from "../docs/consumer.mjs";
+import { blocks } from "../docs/pages.mjs";
+
+/** Pages whose blocks are still to be made complete. */
+const PENDING = new Set(["docs/guides/jobs.md", "docs/guides/merge.md", "docs/guides/rpc.md"]);
+/** The compilers that users may have. They live in the user's project: their programs share one name. */
+const COMPILERS = {
+  "typescript-5.4": "~5.4.5",
+  "typescript-5.9": "~5.9.3",
+  "typescript-7": "^7.0.2",
+};
+/** A block that serves something does not end by itself: it has worked when it is still well by then. */
+const RUN_MS = 4_000;
+
+const OPTIONS = {
+  strict: true,
+  target: "es2022",
+  lib: ["es2023", "esnext.disposable"],
+  module: "nodenext",
+  skipLibCheck: true,
+  types: ["node"],
+  rootDir: "blocks",
+  outDir: "out",
+};
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), "ropeway-docs-"));
+const documented = blocks(root).filter(({ path }) => !PENDING.has(path));
+const typescript = documented
+  .filter(({ language }) => language === "ts")
+  .map((block) => ({ ...block, name: `${block.path.replace(/\W+/g, "-")}-${block.line}` }));
+
+beforeAll(async () => {
+  const compilers = Object.entries(COMPILERS).map(
+    ([name, range]) => `${name}@npm:typescript@${range}`,
+  );
+  await install(root, folder, ["zod@^4", "@types/node@^20", ...compilers]);
+  for (const { name, code } of typescript) {
+    const file = join(folder, "blocks", `${name}.ts`);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, `${code}\nexport {};\n`);
+  }
+  const config = { compilerOptions: OPTIONS, include: ["blocks"] };
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
+}, 180_000);
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test("every code block names its language", () => {
+  const nameless = documented.filter(({ language }) => language === "");
+  expect(nameless.map(({ path, line }) => `${path}:${line}`)).toEqual([]);
+});
+
+describe.each(Object.keys(COMPILERS))("%s", (compiler) => {
+  test("compiles every TypeScript block of the documentation", { timeout: 120_000 }, async () => {
+    const tsc = join(folder, "node_modules", compiler, "bin", "tsc");
+    const outcome = await promisify(execFile)(process.execPath, [tsc, "-p", folder], {
+      cwd: folder,
+    }).catch((error: { stdout: string }) => error);
+    expect(outcome.stdout.trim()).toBe("");
+  });
+});
+
+test("every TypeScript block of the documentation runs", { timeout: 300_000 }, async () => {
+  await using server = await startRedis();
+  const failures: string[] = [];
+  for (const { name } of typescript) {
+    const fault = await faultOf(join(folder, "out", `${name}.js`), server.url);
+    if (fault !== undefined) failures.push(`${name}: ${fault}`);
+  }
+  expect(failures).toEqual([]);
+});
+
+/** Runs one compiled block; what it complained about, or undefined. */
+async function faultOf(file: string, redisUrl: string): Promise<string | undefined> {
+  const child = spawn(process.execPath, [file], {
+    cwd: folder,
+    env: { ...process.env, REDIS_URL: redisUrl },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let complaint = "";
+  child.stderr.on("data", (chunk) => {
+    complaint += chunk;
+  });
+  const timer = setTimeout(() => child.kill("SIGKILL"), RUN_MS);
+  const [code, signal] = await new Promise<[number | null, string | null]>((ended) => {
+    child.once("close", (code, signal) => ended([code, signal]));
+  });
+  clearTimeout(timer);
+  if (complaint !== "") return complaint;
+  return code === 0 || signal === "SIGKILL" ? undefined : `exit code ${code}`;
+}
