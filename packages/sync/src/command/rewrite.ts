@@ -81,9 +81,7 @@ const REWRITERS: Readonly<Record<string, Rewriter>> = {
   hsetex: rewriteHsetex,
   zadd: (argv, target) => {
     if (supports(target, "commands62")) return [argv];
-    // The flags stand before the first score.
-    const flags = argv.slice(2, 6);
-    return flags.some((word) => isWord(word, "gt") || isWord(word, "lt")) ? undefined : [argv];
+    return zaddFlags(argv).some((flag) => flag === "gt" || flag === "lt") ? undefined : [argv];
   },
   xgroup: rewriteXgroup,
   xsetid: (argv, target) => {
@@ -93,6 +91,19 @@ const REWRITERS: Readonly<Record<string, Rewriter>> = {
   flushall: rewriteFlush,
   flushdb: rewriteFlush,
 };
+
+const ZADD_FLAGS: ReadonlySet<string> = new Set(["nx", "xx", "gt", "lt", "ch", "incr"]);
+
+/** The words between the key of a ZADD and its first score. */
+function zaddFlags(argv: readonly Buffer[]): string[] {
+  const flags: string[] = [];
+  for (const word of argv.slice(2)) {
+    const flag = word.toString("latin1").toLowerCase();
+    if (!ZADD_FLAGS.has(flag)) break;
+    flags.push(flag);
+  }
+  return flags;
+}
 
 function rewriteSet(argv: readonly Buffer[], target: TargetServer): Rewritten {
   const [name, key, value] = argv;

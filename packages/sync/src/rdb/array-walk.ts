@@ -28,6 +28,7 @@ export function* walkArray(buffer: RdbBuffer, bounds?: PartBounds): Walk {
       continue;
     }
     left--;
+    if (buffer.isOver) yield;
     if (bounds === undefined) continue;
     part.add(element);
     buffer.start = buffer.pos;

@@ -24,6 +24,7 @@ export function* walkModule(buffer: RdbBuffer, bounds?: PartBounds): Walk {
       yield;
       continue;
     }
+    if (buffer.isOver) yield;
     if (bounds !== undefined && (opcode === 0 || buffer.pos - buffer.start >= bounds.partBytes)) {
       const bytes = buffer.bytes.subarray(buffer.start, buffer.pos);
       buffer.start = buffer.pos;

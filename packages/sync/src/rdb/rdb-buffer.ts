@@ -30,6 +30,8 @@ export class RdbBuffer extends ChunkBuffer {
   maxElementBytes: number = Number.MAX_SAFE_INTEGER;
   /** Grows by the decoded size of every string read or skipped. */
   decoded = 0;
+  /** The value of `decoded` above which skipping ends. */
+  limit: number = Number.POSITIVE_INFINITY;
 
   /** Of the string whose head was read last: how and where it is stored, and its decoded size. */
   #form: number = RAW;
@@ -174,26 +176,37 @@ export class RdbBuffer extends ChunkBuffer {
     return true;
   }
 
-  /** Moves behind up to `count` strings and returns how many were complete. */
+  /** Whether more was skipped than the limit allows. */
+  get isOver(): boolean {
+    return this.decoded > this.limit;
+  }
+
+  /**
+   * Moves behind up to `count` strings and returns how many. Ends early if bytes are missing, and right
+   * behind the string that crosses the limit.
+   */
   skipStrings(count: number): number {
-    for (let done = 0; done < count; done++) {
+    let done = 0;
+    while (done < count && !this.isOver) {
       // Short strings are most strings, so they are handled here.
       const { bytes, end } = this;
+      const room = this.limit - this.decoded;
       let pos = this.pos;
       let decoded = 0;
-      while (pos < end) {
+      while (done < count && pos < end && decoded <= room) {
         const length = bytes[pos] as number;
         if (length >= 0x40 || pos + 1 + length > end) break;
         pos += 1 + length;
         decoded += length;
-        if (++done === count) break;
+        done++;
       }
       this.pos = pos;
       this.decoded += decoded;
-      if (done === count) return count;
-      if (!this.skipString()) return done;
+      if (done === count || this.isOver) break;
+      if (!this.skipString()) break;
+      done++;
     }
-    return count;
+    return done;
   }
 
   /** One decoded string, or undefined. A view where the file has the bytes as they are. */

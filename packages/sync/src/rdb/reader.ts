@@ -296,6 +296,7 @@ export class RdbReader {
     const name = Buffer.from(key.key); // the chunk need not live as long as the value
     buffer.start += this.#valueAt;
     buffer.pos = buffer.start;
+    buffer.limit = Number.POSITIVE_INFINITY;
     const size = sizeOf(buffer, shape);
     this.#valueOffset = buffer.offset;
     this.#elements = 0;

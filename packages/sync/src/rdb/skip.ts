@@ -44,6 +44,7 @@ export class ValueSkipper {
     this.#items = -1;
     this.empty = false;
     this.#buffer.decoded = 0;
+    this.#buffer.limit = this.#bounds.maxRawBytes;
     this.#walk = walkOf(this.#buffer, shape, type);
   }
 
@@ -87,29 +88,22 @@ export class ValueSkipper {
       this.#items = count * element.length;
     }
     if (!this.#skipItems(element)) return "more";
-    return this.#items > 0 || buffer.decoded > this.#bounds.maxRawBytes ? "large" : "end";
+    return buffer.isOver ? "large" : "end";
   }
 
   /** Skips items until none is left or the bound is crossed; false if bytes are missing. */
   #skipItems(element: readonly Item[]): boolean {
     const buffer = this.#buffer;
-    const max = this.#bounds.maxRawBytes;
     const width = element.length;
-    const uniform =
-      width === 1 || (width === 2 && element[1] === "string" && element[0] !== "length");
+    if (element.every((item) => item === "string")) {
+      this.#items -= buffer.skipStrings(this.#items);
+      return this.#items === 0 || buffer.isOver;
+    }
     while (this.#items > 0) {
-      if (uniform) {
-        const wanted = Math.min(this.#items, STRINGS_AT_ONCE);
-        const done = buffer.skipStrings(wanted);
-        this.#items -= done;
-        if (buffer.decoded > max) return true;
-        if (done < wanted) return false;
-        continue;
-      }
       const step = (width - (this.#items % width)) % width;
       if (!skipItem(buffer, element[step] as Item)) return false;
       this.#items--;
-      if (buffer.decoded > max) return true;
+      if (buffer.isOver) return true;
     }
     return true;
   }
@@ -118,14 +112,12 @@ export class ValueSkipper {
     const walk = this.#walk as Walk;
     for (;;) {
       const { done } = walk.next();
-      if (done) return this.#buffer.decoded > this.#bounds.maxRawBytes ? "large" : "end";
-      if (this.#buffer.decoded > this.#bounds.maxRawBytes) return "large";
+      if (this.#buffer.isOver) return "large";
+      if (done) return "end";
       if (this.#buffer.want > this.#buffer.end - this.#buffer.start) return "more";
     }
   }
 }
-
-const STRINGS_AT_ONCE = 256;
 
 function skipItem(buffer: RdbBuffer, item: Item): boolean {
   if (item === "string") return buffer.skipString();

@@ -8,7 +8,8 @@
  *   consumers   n, then n x ( name, seen: 8 bytes; type >= 21: active: 8 bytes; n, then n x id )
  *   type >= 26  duration, limit, producers: n x ( id, n x ( idempotent id, stream id ) ), two counters
  *
- * One walk serves both purposes. Without bounds it only finds the end; with bounds it yields parts.
+ * One walk serves both purposes. Without bounds it only finds the end, and yields also when the value is
+ * larger than the buffer's limit; with bounds it yields parts.
  */
 import type { StreamEntry, StreamId, StreamIdempotency, StreamPart } from "../value/part.ts";
 import { MORE, type RdbBuffer } from "./rdb-buffer.ts";
@@ -55,6 +56,7 @@ function* lengths(buffer: RdbBuffer, into: bigint[], howMany: number): Generator
 function* text(buffer: RdbBuffer): Generator<undefined, Buffer> {
   let value = buffer.string();
   for (; value === undefined; value = buffer.string()) yield;
+  if (buffer.isOver) yield;
   return value;
 }
 
@@ -65,7 +67,7 @@ function* walkNodes(buffer: RdbBuffer, bounds: PartBounds | undefined): Walk {
     if (bounds === undefined) {
       for (let strings = 2; strings > 0; ) {
         strings -= buffer.skipStrings(strings);
-        if (strings > 0) yield;
+        if (strings > 0 || buffer.isOver) yield;
       }
       continue;
     }
@@ -123,6 +125,7 @@ function* walkPending(buffer: RdbBuffer, bounds: PartBounds | undefined): Walk {
     }
     left--;
     buffer.decoded += 24;
+    if (buffer.isOver) yield;
     if (bounds === undefined) continue;
     const deliveredAtMs = Number(buffer.bytes.readBigInt64LE(at + 16));
     pending.push({ id: idAt(buffer.bytes, at), deliveredAtMs, deliveries });
@@ -157,6 +160,7 @@ function* walkIds(
   for (let left = yield* count(buffer); left > 0; left--) {
     while (!buffer.skip(16)) yield;
     buffer.decoded += 16;
+    if (buffer.isOver) yield;
     if (bounds === undefined) continue;
     ids.push(idAt(buffer.bytes, buffer.pos - 16));
     buffer.start = buffer.pos;

@@ -1,6 +1,6 @@
 /**
  * A walk goes through a value of which it does not know whether all bytes are here. It yields undefined
- * when it needs more (`want` says how many), and goes on when it is resumed. A walk that decodes also
+ * when it needs more (`want` says how many) or has crossed the buffer's limit, and goes on when it is resumed. A walk that decodes also
  * yields the parts it has completed.
  */
 import type { ValuePart } from "../value/part.ts";
