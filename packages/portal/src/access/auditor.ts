@@ -22,6 +22,10 @@ export class Auditor {
   /** Notes that a change is about to be made; rejects if it cannot, and then nothing is changed. */
   async begin(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     if (!this.#concerns(request)) return;
+    if (request.caller === null) {
+      reply.raw.once("close", () => this.#noteLogin(request, reply.raw.statusCode));
+      return;
+    }
     const entry = await this.#log.begin(this.#draft(request));
     reply.raw.once("close", () => {
       const finished = reply.raw.writableFinished;
@@ -37,6 +41,21 @@ export class Auditor {
         .trim()
         .catch((error) => request.log.warn({ err: error }, "the audit log was not trimmed"));
     }
+  }
+
+  /**
+   * Notes a login when it has passed or failed. Logins that were throttled, cut or malformed are left
+   * out: those that failed are limited per address and account, so nobody can fill the log with them.
+   */
+  #noteLogin(request: FastifyRequest, status: number): void {
+    if (status !== 201 && status !== 401) return;
+    const { username } = (request.body ?? {}) as { readonly username?: unknown };
+    const actor = typeof username === "string" ? username.slice(0, 64) : "-";
+    const end = { status, outcome: outcomeOf(status) };
+    this.#log
+      .begin({ ...this.#draft(request), actor })
+      .then((entry) => this.#log.complete(entry, end))
+      .catch((error) => request.log.error({ err: error }, "a login was not audited"));
   }
 
   /** Notes a change that the guard refused. */

@@ -4,6 +4,9 @@ import { needs } from "../access/permission.ts";
 import type { PortalPart } from "../part.ts";
 import { processMetrics } from "./process-metrics.ts";
 
+/** Collecting asks Redis about every queue and service: many who ask at once share one answer. */
+const COLLECT_MS = 500;
+
 /** The part for metrics; `isPublic` lets a scraper in without an account. */
 export function metricsPart(registry: Registry, isPublic: boolean): PortalPart {
   return {
@@ -13,6 +16,8 @@ export function metricsPart(registry: Registry, isPublic: boolean): PortalPart {
       "metrics:view": { least: "viewer", means: "Read /metrics where it is not public." },
     },
     routes(app) {
+      const all = Registry.merge([processMetrics(), registry]);
+      const collect = atMostEvery(COLLECT_MS, () => all.metrics());
       app.get(
         "/metrics",
         {
@@ -22,11 +27,24 @@ export function metricsPart(registry: Registry, isPublic: boolean): PortalPart {
             produces: ["text/plain"],
           },
         },
-        async (_request, reply) => {
-          const all = Registry.merge([processMetrics(), registry]);
-          return reply.type(all.contentType).send(await all.metrics());
-        },
+        async (_request, reply) => reply.type(all.contentType).send(await collect()),
       );
     },
+  };
+}
+
+/** Calls the function at most once in so many ms; between, what it returned last is returned again. */
+function atMostEvery<T>(ms: number, work: () => Promise<T>): () => Promise<T> {
+  let last: { readonly value: Promise<T>; readonly until: number } | undefined;
+  return () => {
+    const now = performance.now();
+    if (last === undefined || now >= last.until) {
+      const value = work();
+      last = { value, until: now + ms };
+      value.catch(() => {
+        last = undefined;
+      });
+    }
+    return last.value;
   };
 }

@@ -80,9 +80,9 @@ type Parameter = NonNullable<Operation["parameters"]>[number];
 
 function parameter(given: Parameter, named: Schemas): Parameter {
   const { name, schema } = given;
-  const description = given.description ?? schema.description ?? PARAMETERS[name];
+  const description = given.description ?? schema.description ?? PARAMETERS[name] ?? `The ${name}.`;
   const example = given.example ?? exampleOf(schema, { named, name });
-  return { ...given, ...(description === undefined ? {} : { description }), example };
+  return { ...given, description, example };
 }
 
 function completeAnswer(answer: Answer, status: string, named: Schemas): Answer {

@@ -11,6 +11,15 @@ export function openapiPart(): PortalPart {
     name: "docs",
     about: { en: "This API's description.", zh: "本 API 的说明。" },
     routes(app) {
+      // Made once, when first asked for: routes do not change while the portal runs.
+      let made: { readonly json: string; readonly page: string } | undefined;
+      const views = () => {
+        if (made === undefined) {
+          const description = descriptionOf(app);
+          made = { json: JSON.stringify(description), page: docsPage(description) };
+        }
+        return made;
+      };
       app.get(
         "/openapi.json",
         {
@@ -20,7 +29,10 @@ export function openapiPart(): PortalPart {
             response: { 200: z.looseObject({}).describe("An OpenAPI 3.1 document.") },
           },
         },
-        () => ({ ...descriptionOf(app) }),
+        (_request, reply) => {
+          reply.type("application/json; charset=utf-8").serializer(String);
+          return views().json as never; // serialised already
+        },
       );
       app.get(
         "/docs",
@@ -28,8 +40,7 @@ export function openapiPart(): PortalPart {
           config: needs("public"),
           schema: { summary: "This API as a page", produces: ["text/html"] },
         },
-        (_request, reply) =>
-          reply.type("text/html; charset=utf-8").send(docsPage(descriptionOf(app))),
+        (_request, reply) => reply.type("text/html; charset=utf-8").send(views().page),
       );
     },
   };

@@ -11,6 +11,7 @@ export const WILDCARDS: Readonly<Record<string, string>> = {
 
 /** What a parameter means, by its name; a description in the route's own schema is stronger. */
 export const PARAMETERS: Readonly<Record<string, string>> = {
+  actor: "Only entries of this account.",
   cursor: "The cursor of the previous page; leave it out for the first page.",
   endpoint: "The endpoint's URL.",
   group: "Only jobs of this group.",
