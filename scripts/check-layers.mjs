@@ -26,7 +26,7 @@ const FOLDER_OF = { ropeway: "cli" };
 // Packages that are no user of the core's Redis, but make it or have a client of their own.
 const CLIENTS = ["core", "provide", "sync", "testkit"];
 // Packages that still send commands elsewhere. Remove an entry when the package has its store.
-const WITHOUT_STORE = ["merge", "rpc"];
+const WITHOUT_STORE = ["rpc"];
 const SENDS = [
   // On an object that is called a Redis, a connection or a store.
   /\b\w*(?:redis|connection|store)\.(?:send|run)\s*[<(]/gi,
@@ -69,9 +69,7 @@ function mayNotSend(folder, file) {
   if (CLIENTS.includes(folder)) return false;
   // What the portal and the CLI have for a package moves with that package.
   const parts = file.split(sep);
-  const area = parts.includes("queue")
-    ? "merge"
-    : WITHOUT_STORE.find((name) => parts.includes(name));
+  const area = WITHOUT_STORE.find((name) => parts.includes(name));
   if (WITHOUT_STORE.includes(folder) || WITHOUT_STORE.includes(area)) return false;
   return !(parts.at(-1) === "store.ts" || parts.includes("store"));
 }

@@ -47,7 +47,7 @@ const pushers: Contender[] = [
   {
     name: OURS,
     role: "ours",
-    open: (stage) => openPush(stage, new URL("./merge/queue-server.ts", import.meta.url)),
+    open: (stage) => openPush(stage, new URL("./merge/merge-server.ts", import.meta.url)),
   },
   {
     name: BARE,
@@ -75,7 +75,7 @@ async function openFire(stage: Stage): Promise<Session> {
 }
 
 async function fill(queue: MergeQueue, keys: number, text: string): Promise<void> {
-  const items = Array.from({ length: ITEMS_PER_KEY }, () => ({ body: text, ontime: 1 }));
+  const items = Array.from({ length: ITEMS_PER_KEY }, () => ({ body: text, at: 1_000 }));
   for (let i = 0; i < keys; i++) await queue.pushAll(`k${i}`, items);
 }
 
@@ -85,11 +85,11 @@ async function fireAll(queue: MergeQueue, expected: number) {
   const done = new Promise<void>((resolve) => {
     finish = resolve;
   });
-  const dispatcher = await Dispatcher.start(queue, async (batch) => {
+  const dispatcher = await new Dispatcher(queue, async (batch) => {
     operations += batch.items.length;
     if (operations >= expected) finish();
     return undefined;
-  });
+  }).start();
   await done;
   await dispatcher.close();
   return { operations, checked: operations === expected ? operations : 0 };
@@ -111,7 +111,11 @@ async function openDrain(stage: Stage): Promise<Session> {
       );
       const operations = drained.reduce((sum, items) => sum + items.length, 0);
       for (const key of names)
-        await redis.send(["DEL", queue.keys.items(key), queue.keys.state(key)]);
+        await redis.send([
+          "DEL",
+          `${queue.keys.queue(key)}:items`,
+          `${queue.keys.queue(key)}:state`,
+        ]);
       return { operations, checked: operations };
     },
     close: () => redis.close(),
@@ -131,7 +135,7 @@ async function openDeliver(stage: Stage): Promise<Session> {
   return {
     prepare: async ({ ms }) => {
       keys = Math.max(10, Math.round(ms / 5));
-      const items = Array.from({ length: ITEMS_PER_KEY }, () => ({ body, ontime: 1 }));
+      const items = Array.from({ length: ITEMS_PER_KEY }, () => ({ body, at: 1_000 }));
       for (let i = 0; i < keys; i++) {
         await queue.pushAll(keyOf({ mergeKey: `k${i}`, method: "POST", url }, ""), items);
       }
@@ -139,7 +143,7 @@ async function openDeliver(stage: Stage): Promise<Session> {
     run: async () => {
       const before = await receiver.ask<number>("items");
       const expected = keys * ITEMS_PER_KEY;
-      const dispatcher = await HttpDispatcher.start(queue, { targets: ["loopback"] });
+      const dispatcher = await new HttpDispatcher(queue, { allow: ["loopback"] }).start();
       let seen = 0;
       while (seen < expected) seen = (await receiver.ask<number>("items")) - before;
       await dispatcher.close();
@@ -172,11 +176,11 @@ async function openLateness(stage: Stage): Promise<Session> {
   const queue = new MergeQueue(redis, { prefix: stage.prefix });
   let late: number[] = [];
   let arrived = () => {};
-  const dispatcher = await Dispatcher.start(queue, async (batch) => {
+  const dispatcher = await new Dispatcher(queue, async (batch) => {
     late.push(batch.lateMs);
     arrived();
     return undefined;
-  });
+  }).start();
   return {
     run: async ({ ms, round }) => {
       late = [];
@@ -185,7 +189,7 @@ async function openLateness(stage: Stage): Promise<Session> {
       const start = Number(sec) + Number(usec) / 1e6 + 0.2;
       await Promise.all(
         Array.from({ length: count }, (_, i) =>
-          queue.push(`r${round}-${i}`, "x", { ontime: start + i * 0.01 }),
+          queue.push(`r${round}-${i}`, "x", { at: (start + i * 0.01) * 1_000 }),
         ),
       );
       await new Promise<void>((resolve) => {
@@ -214,10 +218,10 @@ function growing(pending: number, name: string): Contender {
       const queue = new MergeQueue(redis, { prefix: stage.prefix });
       await crowd(redis, queue, pending);
       const waiting = new Map<string, (right: boolean) => void>();
-      const dispatcher = await Dispatcher.start(queue, async (batch) => {
+      const dispatcher = await new Dispatcher(queue, async (batch) => {
         waiting.get(batch.key)?.(batch.items.length === 1);
         return undefined;
-      });
+      }).start();
       let next = 0;
       const issue = async (): Promise<boolean> => {
         const key = `due${next++}`;

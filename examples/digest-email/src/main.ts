@@ -9,7 +9,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { connect } from "@ropeway/core";
 import { encodeService, HttpDispatcher, MergeQueue, verifyWebhook } from "@ropeway/merge";
-import { QueueService } from "@ropeway/portal";
+import { MergeServer } from "@ropeway/portal";
 
 interface Comment {
   readonly to: string;
@@ -31,8 +31,11 @@ const redis = await connect(process.env.REDIS_URL ?? "redis://127.0.0.1:6379").c
   process.exit(1);
 });
 const queue = new MergeQueue(redis, { prefix: `{example:digest:${process.pid}}` });
-const service = await QueueService.start(queue, { port: 0, targets: ["loopback"] });
-const dispatcher = await HttpDispatcher.start(queue, { targets: ["loopback"], signingKeys: [key] });
+const service = await new MergeServer(queue, { port: 0, allow: ["loopback"] }).start();
+const dispatcher = await new HttpDispatcher(queue, {
+  allow: ["loopback"],
+  signingKeys: [key],
+}).start();
 
 const expected = new Set(comments.map(({ to, event }) => `${event}_${to}`));
 let allSent = () => {};

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { connect } from "@ropeway/core";
 import { HttpDispatcher, MergeQueue } from "@ropeway/merge";
-import { QueueService } from "@ropeway/portal";
+import { MergeServer } from "@ropeway/portal";
 import { startRedis } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 
@@ -18,11 +18,11 @@ test.skipIf(!python)(
     await using server = await startRedis({ password: "open sesame" });
     await using redis = await connect(server.url);
     await using queue = new MergeQueue(redis);
-    await using service = await QueueService.start(queue, { port: 0, targets: ["loopback"] });
-    await using _ = await HttpDispatcher.start(queue, {
-      targets: ["loopback"],
+    await using service = await new MergeServer(queue, { port: 0, allow: ["loopback"] }).start();
+    await using _ = await new HttpDispatcher(queue, {
+      allow: ["loopback"],
       signingKeys: [key],
-    });
+    }).start();
     const env = { ...process.env, QUEUE_URL: service.url, REDIS_URL: server.url, WEBHOOK_KEY: key };
     const { stdout } = await run("python3", [DIGEST], { env });
     expect(JSON.parse(stdout)).toEqual([{ by: "http" }, { by: "redis" }]);

@@ -6,7 +6,7 @@
 import { Command, Option } from "commander";
 import { CommandHelp, EVERYWHERE, SETTINGS } from "./command-help.ts";
 import type { Context } from "./context.ts";
-import { flagOf, type SettingKey, specOf, variableOf } from "./settings/table.ts";
+import { flagOf, formerFlagOf, type SettingKey, specOf, variableOf } from "./settings/table.ts";
 
 /** Does a command's work; the number is the exit code, nothing is 0. */
 export type Handler = (context: Context) => Promise<number> | Promise<void>;
@@ -89,6 +89,10 @@ export class CliCommand extends Command {
       const text = `${firstSentence} [${variableOf(key)}]`;
       const option = new Option(`${flag} <${kind.placeholder}>`, text).helpGroup(SETTINGS);
       this.addOption(kind.words === undefined ? option : offering(option, kind.words));
+      const former = formerFlagOf(key);
+      if (former !== undefined) {
+        this.addOption(new Option(`${former} <${kind.placeholder}>`).hideHelp());
+      }
       this.settingKeys.push(key);
     }
     return this;
@@ -106,9 +110,11 @@ export class CliCommand extends Command {
       const options = this.#given();
       const flags: Partial<Record<SettingKey, string>> = {};
       for (const key of this.settingKeys) {
-        const option = this.options.find(({ long }) => long === flagOf(key));
-        const text = option && options[option.attributeName()];
-        if (typeof text === "string") flags[key] = text;
+        for (const flag of [formerFlagOf(key), flagOf(key)]) {
+          const option = this.options.find(({ long }) => long === flag);
+          const text = option && options[option.attributeName()];
+          if (typeof text === "string") flags[key] = text;
+        }
       }
       const root = this.#lineage().at(-1) as CliCommand;
       root.chosen = { handler, arguments: this.args, options, flags };

@@ -37,7 +37,9 @@ function commandSection(command: Command, everywhere: readonly Option[]): string
   const names = everywhere.map(({ long }) => long);
   const settings = (command as CliCommand).settingKeys.map((key) => ({ key, flag: flagOf(key) }));
   const flags = settings.map(({ flag }) => flag);
-  const own = command.options.filter(({ long }) => ![...names, ...flags].includes(long ?? ""));
+  const own = command.options.filter(
+    ({ long, hidden }) => !hidden && ![...names, ...flags].includes(long ?? ""),
+  );
   const parts = [`## ${pathOf(command)}\n\n${command.description()}.\n`];
   const { explanation } = command as CliCommand;
   if (explanation !== "") parts.push(`${paragraphs(explanation).map(asMarkdown).join("\n\n")}\n`);

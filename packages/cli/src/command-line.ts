@@ -35,7 +35,7 @@ function placeOf(program: Command, argv: readonly string[]): Place {
       continue;
     }
     if (word === "help") continue;
-    const child = command.commands.find((each) => each.name() === word);
+    const child = command.commands.find((each) => [each.name(), ...each.aliases()].includes(word));
     if (child === undefined) return { command, stranger: word };
     command = child;
   }

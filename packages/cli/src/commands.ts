@@ -12,10 +12,10 @@ import { doctorCommand } from "./commands/doctor.ts";
 import { filesCommand } from "./commands/files.ts";
 import { jobsCommand } from "./commands/jobs.ts";
 import { lockCommand } from "./commands/lock.ts";
+import { mergeCommand } from "./commands/merge.ts";
 import { nodeCommand } from "./commands/node.ts";
 import { nodesCommand } from "./commands/nodes.ts";
 import { portalCommand } from "./commands/portal.ts";
-import { queueCommand } from "./commands/queue.ts";
 import { rdbCommand } from "./commands/rdb.ts";
 import { roleCommand } from "./commands/role.ts";
 import { rpcCommand } from "./commands/rpc.ts";
@@ -33,7 +33,7 @@ export const commands: readonly (() => CliCommand)[] = [
   taskCommand,
   nodesCommand,
   alertsCommand,
-  queueCommand,
+  mergeCommand,
   jobsCommand,
   rpcCommand,
   syncCommand,

@@ -27,7 +27,7 @@ test("an unknown command or option is one sentence with the one that was meant",
   expect((await speak(["completion", "tcsh"])).stderr).toBe(
     'ropeway: shell is "tcsh", but must be one of bash, zsh, fish\n',
   );
-  expect((await speak(["queue", "push", "k", "http://h/", "1", "--update", "no"])).stderr).toBe(
+  expect((await speak(["merge", "push", "k", "http://h/", "1", "--update", "no"])).stderr).toBe(
     'ropeway: --update is "no", but must be one of once, always\n',
   );
   expect(await speak(["version", "what"])).toEqual({
@@ -41,7 +41,7 @@ test("an unknown command or option is one sentence with the one that was meant",
 });
 
 test("help of a command that does not exist is no help", async () => {
-  expect((await speak(["help", "queu"])).stderr).toContain("did you mean queue?");
+  expect((await speak(["help", "merg"])).stderr).toContain("did you mean merge?");
   expect(await speak(["--config", "up", "sync", "--help"])).toEqual({
     code: 2,
     stdout: "",
@@ -50,7 +50,7 @@ test("help of a command that does not exist is no help", async () => {
 });
 
 test("help comes with the word as well as with the option", async () => {
-  for (const path of [[], ["queue"], ["queue", "push"], ["config"]]) {
+  for (const path of [[], ["merge"], ["merge", "push"], ["config"]]) {
     const { code, stdout } = await speak([...path, "--help"]);
     const [last = "", ...before] = path.toReversed();
     const words = path.length === 0 ? ["help"] : [...before.reverse(), "help", last];
@@ -100,7 +100,7 @@ test("config prints every setting with where it came from, secrets masked", asyn
   expect(stdout).toContain('redis.url\t"redis://me:***@db:1"\tREDIS_URL\n');
   expect(stdout).toContain('portal.adminPassword\t"***"\tROPEWAY_ADMIN_PASSWORD\n');
   expect(stdout).toContain("portal.port\t9\t--port\n");
-  expect(stdout).toContain("queue.port\t23334\tdefault\n");
+  expect(stdout).toContain("merge.port\t23334\tdefault\n");
   const json = await speak(["config", "--json"], { env });
   expect(json.stdout).not.toMatch(/s3cret|correct horse/);
   expect(JSON.parse(json.stdout).settings).toContainEqual({

@@ -36,8 +36,8 @@ test("bash completes nouns, verbs, options and the words of arguments", async ()
 });
 
 test("bash completes the words that an option or setting may be", async () => {
-  expect(await complete("ropeway", "queue", "push", "--update", "")).toEqual(["once", "always"]);
-  expect(await complete("ropeway", "queue", "peek", "--method", "P")).toEqual([
+  expect(await complete("ropeway", "merge", "push", "--update", "")).toEqual(["once", "always"]);
+  expect(await complete("ropeway", "merge", "peek", "--method", "P")).toEqual([
     "POST",
     "PUT",
     "PATCH",
@@ -45,7 +45,7 @@ test("bash completes the words that an option or setting may be", async () => {
   expect(await complete("ropeway", "jobs", "list", "mail", "--state", "f")).toEqual(["failed"]);
   expect(await complete("ropeway", "rpc", "call", "--dialect", "")).toEqual(["jsonrpc", "kw"]);
   expect(await complete("ropeway", "up", "--appendfsync", "")).toEqual(["always", "everysec"]);
-  expect(await complete("ropeway", "portal", "--queue-serve", "t")).toEqual(["true"]);
+  expect(await complete("ropeway", "portal", "--merge-serve", "t")).toEqual(["true"]);
 });
 
 test("after an option that takes a value, bash offers files or nothing, never commands", async () => {

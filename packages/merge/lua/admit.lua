@@ -1,27 +1,48 @@
--- Says whether a target may be called now.
+-- Says whether an endpoint may be called now, and counts the call against its limits.
 --
--- KEYS  1 endpoint  2 breaker of its origin
+-- KEYS  1 endpoint  2 breaker of its origin  3 calls under way
 -- ARGV  1 ms after which a probe that never reported is forgotten  2 ms to wait for a probe
---       3 ms to wait for an endpoint that is paused
--- Returns {"go"} | {"probe"} this call decides whether the breaker closes | {"disabled", reason}
---       | {"hold", ms, why}
-local known = redis.call('HMGET', KEYS[1], 'disabled', 'held', 'paused')
+--       3 ms to wait for an endpoint that is paused  4 token of this call
+--       5 ms after which a call that never reported is forgotten  6 ms to wait for a free place
+-- Returns {"go", secrets} | {"limited", secrets} as go, but ask again for the next call
+--       | {"probe", secrets} this call decides whether the breaker closes
+--       | {"disabled", reason} | {"hold", ms, why}
+local call = redis.call
+local known = call('HMGET', KEYS[1], 'disabled', 'held', 'paused', 'rate', 'concurrency', 'tat', 'secrets')
 if known[1] then return { 'disabled', known[1] } end
 if known[3] then return { 'hold', tonumber(ARGV[3]), 'the endpoint is paused' } end
-local time = redis.call('TIME')
+local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local held = tonumber(known[2] or 0)
-if held > now then return { 'hold', held - now, 'the receiver asked to wait' } end
+if held > now then return { 'hold', held - now, 'the endpoint asked to wait' } end
 
-local breaker = redis.call('HMGET', KEYS[2], 'until', 'probe')
+local breaker = call('HMGET', KEYS[2], 'until', 'probe')
 local open = tonumber(breaker[1] or 0)
-if open == 0 then return { 'go' } end
 if open > now then return { 'hold', open - now, 'the circuit breaker is open' } end
 local probe = tonumber(breaker[2] or 0)
-if probe > now then
+if open > 0 and probe > now then
   -- It will be known soon, long before a probe that never reports is forgotten.
   return { 'hold', math.min(probe - now, tonumber(ARGV[2])), 'the circuit breaker waits for a probe' }
 end
-redis.call('HDEL', KEYS[2], '') -- opens the way as in get.lua
-redis.call('HSET', KEYS[2], 'probe', now + ARGV[1])
-return { 'probe' }
+
+local rate, most, tat = tonumber(known[4] or 0), tonumber(known[5] or 0), tonumber(known[6] or 0)
+call('HDEL', KEYS[2], '') -- opens the way as in get.lua
+if most > 0 then
+  call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now)
+  if call('ZCARD', KEYS[3]) >= most then
+    return { 'hold', tonumber(ARGV[6]), 'the endpoint has its maximum of deliveries under way' }
+  end
+end
+if rate > 0 then -- the generic cell rate algorithm, with a burst of 100 ms
+  if tat - now > 100 then return { 'hold', math.ceil(tat - now - 100), 'the endpoint has its maximum rate' } end
+  call('HSET', KEYS[1], 'tat', string.format('%.3f', math.max(tat, now) + 1000 / rate))
+end
+if most > 0 then
+  call('ZADD', KEYS[3], now + ARGV[5], ARGV[4])
+  call('PEXPIRE', KEYS[3], ARGV[5])
+end
+if open > 0 then
+  call('HSET', KEYS[2], 'probe', now + ARGV[1])
+  return { 'probe', known[7] or '' }
+end
+return { (rate > 0 or most > 0) and 'limited' or 'go', known[7] or '' }

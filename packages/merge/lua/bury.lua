@@ -1,59 +1,61 @@
 -- Moves a batch (or all of a key that nobody fetches) to the dead letters, with the reason.
 --
--- KEYS  1-9 the unit, 10-15 the letter
+-- Whole lists are renamed. A batch in front of fresh items is copied: it is bounded by what get.lua
+-- handed out.
+--
+-- KEYS  1-11 the unit, 12-17 the letter
 -- ARGV  1 key  2 channel  3 token, or "" for all of the key  4 without a token: the start that expired
 --       5 id of the letter  6 reason
--- Returns items moved, or -1 if the token does not hold the lock or the key was fetched meanwhile
+-- Returns items moved, -1 if the token does not hold the lock or the key was fetched meanwhile, or -2 if
+--       the batch was deleted (nothing changed)
 local timer, queue, items, data, locker, overwrite, start, state, singles = unpack(KEYS)
-local dead, record, deadBodies, deadItems, deadData, deadOf = unpack(KEYS, 10)
-local length = redis.call('LLEN', queue)
-local known = redis.call('HMGET', state, 'batch', 'next', 'attempts', 'delivery')
-local count
+local dead, record, deadBodies, deadItems, deadData, deadOf = unpack(KEYS, 12)
+local call = redis.call
+local length, headed = call('LLEN', queue), call('LLEN', items)
+local known = call('HMGET', state, 'batch', 'next', 'attempts', 'delivery', 'replayed', 'request')
+local count, replayed = length, tonumber(known[5] or 0)
 if ARGV[3] ~= '' then
-  if redis.call('GET', locker) ~= ARGV[3] then return -1 end
+  if call('GET', locker) ~= ARGV[3] then return -1 end
   count = math.min(tonumber(known[1] or 0), length)
-else
-  if redis.call('GET', start) ~= ARGV[4] then return -1 end
-  count = length
+  if count == 0 then return -2 end
+elseif call('GET', start) ~= ARGV[4] then
+  return -1
 end
+call('HLEN', data)
+call('ZCARD', dead)
 
-redis.call('HDEL', state, '') -- opens the way as in get.lua
-local function move(from, to)
+call('HDEL', state, '') -- opens the way as in get.lua
+local last = count == length and replayed == 0
+local function move(from, to, most)
   if count == length then
-    if redis.call('EXISTS', from) == 1 then redis.call('RENAME', from, to) end
+    if most > 0 then call('RENAME', from, to) end
     return
   end
-  for i = 0, count - 1, 500 do
-    redis.call('RPUSH', to, unpack(redis.call('LRANGE', from, i, math.min(i + 499, count - 1))))
+  for i = 0, math.min(count, most) - 1, 100 do
+    call('RPUSH', to, unpack(call('LRANGE', from, i, math.min(i + 99, count - 1))))
   end
-  redis.call('LTRIM', from, count, -1)
+  call('LTRIM', from, count, -1)
 end
-if count > 0 then
-  move(queue, deadBodies)
-  if redis.call('EXISTS', items) == 1 then move(items, deadItems) end
-  local fields = redis.call('HGETALL', data)
-  if #fields > 0 then redis.call('HSET', deadData, unpack(fields)) end
-  local time = redis.call('TIME')
-  local at = string.format('%d.%03d', time[1], math.floor(time[2] / 1000))
-  redis.call('HSET', record, 'key', ARGV[1], 'reason', ARGV[6], 'items', count, 'at', at,
-    'attempts', known[3] or 0, 'delivery', known[4] or '')
-  redis.call('ZADD', dead, at, ARGV[5])
-  redis.call('ZADD', deadOf, at, ARGV[5])
-end
+move(queue, deadBodies, length)
+move(items, deadItems, headed)
+if call('EXISTS', data) == 1 then call(last and 'RENAME' or 'COPY', data, deadData) end
+local time = call('TIME')
+local at = string.format('%d.%03d', time[1], math.floor(time[2] / 1000))
+call('HSET', record, 'key', ARGV[1], 'reason', ARGV[6], 'items', count, 'at', at,
+  'attempts', known[3] or 0, 'delivery', known[4] or '', 'request', known[6] or '')
+call('ZADD', dead, at, ARGV[5])
+call('ZADD', deadOf, at, ARGV[5])
 
-if count == 0 then -- deleted meanwhile: whatever is there now has its own time
-  redis.call('DEL', locker)
-  return 0
-end
-if count == length then
-  redis.call('DEL', items, data, overwrite, start, state)
-  redis.call('ZREM', timer, ARGV[1])
-  redis.call('ZREM', singles, ARGV[1])
+if last then
+  call('DEL', overwrite, start, state)
+  call('ZREM', timer, ARGV[1])
+  call('ZREM', singles, ARGV[1])
 else
-  redis.call('DEL', overwrite, start)
-  redis.call('HDEL', state, 'batch', 'delivery', 'attempts', 'next', 'starts', 'error')
-  redis.call('ZADD', timer, known[2] or redis.call('TIME')[1], ARGV[1])
-  redis.call('PUBLISH', ARGV[2], 'insert')
+  call('DEL', overwrite, start)
+  call('HDEL', state, 'batch', 'delivery', 'attempts', 'starts', 'error')
+  if replayed == 0 then call('HDEL', state, 'next') end
+  call('ZADD', timer, replayed == 0 and known[2] or at, ARGV[1])
+  call('PUBLISH', ARGV[2], 'insert')
 end
-if ARGV[3] ~= '' then redis.call('DEL', locker) end
+if ARGV[3] ~= '' then call('DEL', locker) end
 return count

@@ -1,27 +1,31 @@
--- Removes exactly the batch that was handed out, and unlocks.
+-- Removes exactly the batch that was handed out, and unlocks. If the key was emptied meanwhile
+-- (remove.lua), only unlocks, and lets items that were pushed since then fire at their time.
 --
--- KEYS  1-9 the unit
+-- KEYS  1-11 the unit
 -- ARGV  1 key  2 channel  3 token
 -- Returns items that are left, or -1 if the token does not hold the lock
 local timer, queue, items, data, locker, overwrite, start, state, singles = unpack(KEYS)
-if redis.call('GET', locker) ~= ARGV[3] then return -1 end
+local call = redis.call
+if call('GET', locker) ~= ARGV[3] then return -1 end
 
-local known = redis.call('HMGET', state, 'batch', 'next')
-local batch = tonumber(known[1] or 0)
+local known = call('HMGET', state, 'batch', 'next', 'replayed')
+local batch, replayed = tonumber(known[1] or 0), tonumber(known[3] or 0)
 if batch > 0 then
-  redis.call('LTRIM', queue, batch, -1)
-  redis.call('LTRIM', items, batch, -1)
+  call('LTRIM', queue, batch, -1)
+  call('LTRIM', items, batch, -1)
 end
-local left = redis.call('LLEN', queue)
-if left == 0 then
-  redis.call('DEL', items, data, overwrite, start, state)
-  redis.call('ZREM', timer, ARGV[1])
-  if string.sub(ARGV[1], 1, 1) == '-' then redis.call('ZREM', singles, ARGV[1]) end
-elseif batch > 0 then -- without a batch the key was deleted meanwhile, and its new items have their time
-  redis.call('DEL', overwrite)
-  redis.call('HDEL', state, 'batch', 'delivery', 'attempts', 'next', 'error')
-  redis.call('ZADD', timer, known[2] or redis.call('TIME')[1], ARGV[1])
-  redis.call('PUBLISH', ARGV[2], 'insert')
+local left = call('LLEN', queue)
+if left == 0 and replayed == 0 then
+  call('UNLINK', items, data, overwrite, start, state)
+  call('ZREM', timer, ARGV[1])
+  if string.sub(ARGV[1], 1, 1) == '-' then call('ZREM', singles, ARGV[1]) end
+else
+  call('DEL', overwrite)
+  call('HDEL', state, 'batch', 'delivery', 'attempts', 'error', 'ghost')
+  if replayed == 0 then call('HDEL', state, 'next') end
+  local due = replayed == 0 and known[2] or call('TIME')[1]
+  call('ZADD', timer, due, ARGV[1])
+  call('PUBLISH', ARGV[2], 'insert')
 end
-redis.call('DEL', locker)
-return left
+call('DEL', locker)
+return left + replayed

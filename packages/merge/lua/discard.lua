@@ -6,7 +6,7 @@
 local dead, record, bodies, items, data, deadOf = unpack(KEYS)
 if redis.call('EXISTS', record) == 0 then return -1 end
 local count = redis.call('LLEN', bodies)
-redis.call('DEL', record, bodies, items, data)
+redis.call('UNLINK', record, bodies, items, data)
 redis.call('ZREM', dead, ARGV[1])
 redis.call('ZREM', deadOf, ARGV[1])
 return count

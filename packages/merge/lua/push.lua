@@ -1,82 +1,113 @@
--- Appends items to one key and settles when it fires.
+-- Appends items to one key and decides when it fires.
 --
--- A key has a batch that is out (being delivered, or failed and waiting for its retry: state.batch
--- items at the head) and fresh items behind it. The time of the fresh ones is the timer's while no
--- batch is out, and state.next until then: while the lock is held the timer belongs to the lease.
+-- A key has up to three groups of items, in the order in which they leave:
+--
+--   batch      state.batch items at the head of the queue: being delivered, or waiting for a retry
+--   replayed   state.replayed items in lists of their own: they leave as soon as no batch is out
+--   fresh      the rest of the queue: they fire at the time that pushes give them
+--
+-- The timer holds the time of the first group. While that is not the fresh one, the time of the fresh
+-- items is state.next. So a push never moves a retry.
 --
 -- KEYS  1 timer  2 queue  3 items  4 locker  5 overwrite  6 state  7 data  8 singles
---       9 idempotency record (only with one item); 7 and 8 may be left out with what needs them
+--       9 idempotency record  10 deleted (both only with one item); 7 to 10 only if they are needed
 -- ARGV  1 key  2 channel  3 maxItems  4 maxBytes  5 maxWaitMs  6 "1": a single, delivered item by item
---       7 ms to remember the idempotency key  8 number of data words, then these words: field, value ...
---       then five words per item: ontime (seconds, "0" now), always|once, id, rest of its head, body
--- Returns {score that is in force, fresh items, id of the last item}
+--       7 ms to remember the idempotency key  8 digest of the request  9 "" or how to deliver (JSON)
+--       10 maximum of data fields  11 number of data words, then these words: field, value ...
+--       then five words per item: time (seconds, "0" now), always|once, id, rest of its head, body
+-- Returns {score in force, fresh items, id of the last item} | {"mismatch"} the idempotency key was used
+--       with another request | {"full"} too many data fields
 local timer, queue, items, locker, overwrite, state = unpack(KEYS, 1, 6)
-local call, floor, key, words = redis.call, math.floor, ARGV[1], tonumber(ARGV[8])
-local begin, last = 9 + words, #ARGV
+local call, floor, key, words = redis.call, math.floor, ARGV[1], tonumber(ARGV[11])
+local begin, last = 12 + words, #ARGV
+local time = call('TIME')
+local now = time[1] * 1000 + floor(time[2] / 1000)
 
 if KEYS[9] then
   local seen = call('GET', KEYS[9])
   if seen then
-    local score, fresh, id = string.match(seen, '^(%S+) (%S+) (%S+)$')
-    return { score, tonumber(fresh), id }
+    local score, fresh, id, digest, at = string.match(seen, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
+    local deleted = call('GET', KEYS[10])
+    if not deleted or tonumber(at) > tonumber(deleted) then
+      if digest ~= ARGV[8] then return { 'mismatch' } end
+      return { score, tonumber(fresh), id }
+    end
   end
 end
 
-local time = call('TIME')
-local now = time[1] * 1000 + floor(time[2] / 1000)
-local at = ' ' .. string.format('%d', now)
+-- Reads come first: a key of a wrong type fails here, and nothing has changed.
+local known = call('HMGET', state, 'batch', 'next', 'bound', 'bytes', 'replayed', 'ghost')
+local current = call('ZSCORE', timer, key)
+if words > 0 and call('HLEN', KEYS[7]) + words / 2 > tonumber(ARGV[10]) then return { 'full' } end
+if ARGV[6] == '1' then call('ZCARD', KEYS[8]) end
 
--- Bodies and heads; a single item, the usual case, needs no tables.
+-- Heads and bodies; a single item, the usual case, needs no tables.
+local at = ' ' .. string.format('%d', now) .. ' '
 local count, length, headed, bodies, heads = 1
 if last == begin + 4 then
-  length = call('RPUSH', queue, ARGV[last])
-  headed = call('RPUSH', items, ARGV[begin + 2] .. at .. ARGV[begin + 3])
+  headed = call('RPUSH', items, ARGV[begin + 2] .. at .. #ARGV[last] .. ARGV[begin + 3])
+  length = redis.pcall('RPUSH', queue, ARGV[last])
 else
   bodies, heads = {}, {}
   for i = begin, last, 5 do
     bodies[#bodies + 1] = ARGV[i + 4]
-    heads[#heads + 1] = ARGV[i + 2] .. at .. ARGV[i + 3]
+    heads[#heads + 1] = ARGV[i + 2] .. at .. #ARGV[i + 4] .. ARGV[i + 3]
   end
   count = #bodies
-  length = call('RPUSH', queue, unpack(bodies))
   headed = call('RPUSH', items, unpack(heads))
+  length = redis.pcall('RPUSH', queue, unpack(bodies))
 end
-if headed < length then -- a program of the seed pushed before us, without heads
-  heads = heads or { ARGV[begin + 2] .. at .. ARGV[begin + 3] }
+if type(length) == 'table' then
   call('LTRIM', items, 0, -1 - count)
-  for i = 1, length - headed do call('RPUSH', items, 'x:' .. i .. '-' .. ARGV[begin + 2] .. at .. ' -') end
-  call('RPUSH', items, unpack(heads))
-elseif headed > length then -- and one of the seed trimmed the list without the heads
+  return length
+end
+if headed < length then -- another program pushed before us, without heads
+  heads = heads or { ARGV[begin + 2] .. at .. #ARGV[last] .. ARGV[begin + 3] }
+  call('LTRIM', items, 0, -1 - count)
+  -- Behind very many of them our items go without heads too, and get.lua makes them up.
+  if length - headed <= 1000 then
+    for i = 1, length - headed do call('RPUSH', items, 'x:' .. i .. '-' .. ARGV[begin + 2] .. at .. '- -') end
+    call('RPUSH', items, unpack(heads))
+  end
+  call('HSET', state, 'unsized', '1')
+elseif headed > length then -- another program trimmed the list without the heads
   call('LTRIM', items, headed - length, -1)
 end
-if words > 0 then call('HSET', KEYS[7], unpack(ARGV, 9, 8 + words)) end
+if words > 0 then call('HSET', KEYS[7], unpack(ARGV, 12, 11 + words)) end
 if ARGV[6] == '1' then call('ZADD', KEYS[8], 0, key) end
+if ARGV[9] ~= '' then call('HSET', state, 'request', ARGV[9]) end
 
 local before = length - count
-local known = call('HMGET', state, 'batch', 'next', 'bound', 'bytes')
 local out = 0
 if known[1] then
   out = tonumber(known[1])
-  if out > before then -- the batch was completed by a program of the seed
+  if out > before then -- the batch was completed by another program
     out = before
     call('HDEL', state, 'batch', 'delivery', 'attempts', 'next', 'error')
   end
 end
+local ghost = false
+if known[6] then -- all was deleted during a delivery, whose holder has the lock still (remove.lua)
+  call('PERSIST', state)
+  ghost = call('EXISTS', locker) == 1
+  if not ghost then call('HDEL', state, 'ghost') end
+end
+local behind = out > 0 or ghost or (known[5] and tonumber(known[5]) > 0)
 local fresh, bound, bytes = before - out, tonumber(known[3] or 0), tonumber(known[4] or 0)
-local locked = out > 0 and call('EXISTS', locker) == 1
-local marked = not locked and call('DEL', overwrite) == 1
+local marked = not behind and call('DEL', overwrite) == 1
 
--- When the fresh items fire: as text for Redis, and in ms to reckon with.
+-- When the fresh items fire: as a string for Redis, and in ms for comparisons.
 local score, due
 if fresh > 0 then
-  score = out > 0 and known[2] or call('ZSCORE', timer, key)
+  score = current
+  if behind then score = known[2] end
   due = score and floor(score * 1000 + 0.5)
 end
 local function set(ms, given)
   due = ms
   score = given or string.format('%.3f', ms / 1000)
 end
-local moved, retried = false, nil
+local moved = false
 local maxItems, maxBytes, maxWaitMs = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 for i = begin, last, 5 do
   local given, always = ARGV[i], ARGV[i + 1] == 'always'
@@ -92,7 +123,6 @@ for i = begin, last, 5 do
       set(capped and bound or wanted, not capped and given or nil)
     end
   end
-  if out > 0 and not locked and (always or marked) then retried = wanted end
   marked = false
   fresh, bytes = fresh + 1, bytes + #ARGV[i + 4]
   if (fresh >= maxItems or bytes >= maxBytes) and due > now then
@@ -101,9 +131,11 @@ for i = begin, last, 5 do
   end
 end
 
-if out > 0 then
+if behind then
   call('HSET', state, 'bound', bound, 'bytes', bytes, 'next', score)
-  if retried then call('ZADD', timer, string.format('%.3f', retried / 1000), key) end
+  if not current then
+    call('ZADD', timer, string.format('%.3f', (now + math.max(0, call('PTTL', locker))) / 1000), key)
+  end
 else
   call('HSET', state, 'bound', bound, 'bytes', bytes)
   if moved then call('ZADD', timer, score, key) end
@@ -111,5 +143,9 @@ end
 call('PUBLISH', ARGV[2], 'insert')
 
 local id = ARGV[last - 2]
-if KEYS[9] then call('SET', KEYS[9], score .. ' ' .. fresh .. ' ' .. id, 'PX', ARGV[7]) end
+if KEYS[9] then
+  local micros = string.format('%d%06d', time[1], time[2])
+  call('HSET', state, 'idempotent', '1')
+  call('SET', KEYS[9], table.concat({ score, fresh, id, ARGV[8], micros }, ' '), 'PX', ARGV[7])
+end
 return { score, fresh, id }

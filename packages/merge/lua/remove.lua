@@ -1,19 +1,28 @@
 -- Deletes everything that is queued under one key.
 --
--- The lock stays with its holder: what it is sending cannot be called back, but it is not sent again,
--- and no other batch of this key overlaps it.
+-- The lock stays with its holder: the request that is under way cannot be called back, but it is not
+-- sent again, and no other batch of this key overlaps it. state.ghost says so until the lock ends, so
+-- that items pushed meanwhile fire right after it (push.lua, complete.lua).
 --
--- KEYS  1-9 the unit  10 paused keys
--- ARGV  1 key
+-- KEYS  1-11 the unit  12 paused keys  13 deleted
+-- ARGV  1 key  2 ms to remember the deletion
 -- Returns {items deleted, of which are being sent at this moment}
-local timer, queue, items, data, locker, overwrite, start, state, singles = unpack(KEYS)
-local length = redis.call('LLEN', queue)
-local sending = 0
-if redis.call('EXISTS', locker) == 1 then
-  sending = math.min(tonumber(redis.call('HGET', state, 'batch') or 0), length)
+local timer, queue, items, data, locker, overwrite, start, state, singles, replay, replayItems = unpack(KEYS)
+local call = redis.call
+local known = call('HMGET', state, 'batch', 'idempotent')
+local length, waiting = call('LLEN', queue), call('LLEN', replay)
+local lock, sending = call('PTTL', locker), 0
+if lock ~= -2 then sending = math.min(tonumber(known[1] or 0), length) end
+call('UNLINK', queue, items, data, overwrite, start, state, replay, replayItems)
+call('ZREM', timer, ARGV[1])
+call('ZREM', singles, ARGV[1])
+if lock > 0 then
+  call('HSET', state, 'ghost', '1')
+  call('PEXPIRE', state, lock)
 end
-redis.call('DEL', queue, items, data, overwrite, start, state)
-redis.call('ZREM', timer, ARGV[1])
-redis.call('ZREM', singles, ARGV[1])
-if string.sub(ARGV[1], 1, 1) == '-' then redis.call('SREM', KEYS[10], ARGV[1]) end -- it never comes again
-return { length, sending }
+if known[2] then -- a repetition of a push that is deleted now stores its item again
+  local time = call('TIME')
+  call('SET', KEYS[13], string.format('%d%06d', time[1], time[2]), 'PX', ARGV[2])
+end
+if string.sub(ARGV[1], 1, 1) == '-' then call('SREM', KEYS[12], ARGV[1]) end -- it never comes again
+return { length + waiting, sending }

@@ -1,7 +1,13 @@
 /** What our own packages share and nobody else should rely on. */
-export { AddressGuard } from "./address-guard.ts";
-export { newItemId } from "./item.ts";
+export { checkJson } from "./admin/endpoint-queue.ts";
+export { signingKey } from "./delivery/signature.ts";
 export { checkKey, MergeKeys } from "./keys.ts";
 export { INSTRUMENTS } from "./metrics.ts";
-export { signingKey } from "./signature.ts";
-export { checkMergeKey, isSingle, pushKeyOf, singlePrefix, targetOf } from "./target.ts";
+export {
+  checkMergeKey,
+  checkMethod,
+  checkUrl,
+  decodeService,
+  isSingle,
+  METHODS,
+} from "./queue/destination.ts";

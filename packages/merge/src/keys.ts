@@ -1,35 +1,44 @@
 /**
- * Every key of the merge queue. The first seven names are the seed's; the rest is what we add beside
- * them, so that a program written to the seed still finds what it knows where it knows it.
+ * Every key of the merge queue. The first seven names are those of the documented Python wire. The others
+ * stand beside them, so that a program written to that wire finds its keys where it expects them.
  *
  *   p:action:push            channel  "insert" after every push
  *   p:timer                  zset     key -> when it fires, unix seconds with a millisecond fraction
  *   p:queue:K                list     bodies as pushed, oldest first
- *   p:queue:K:data           hash     the application's fields; gone with the last item
- *   p:queue:K:locker         string   token of whoever holds the batch; expires with the lease
+ *   p:queue:K:data           hash     the application's fields; deleted with the last item
+ *   p:queue:K:locker         string   token of the batch's holder; expires with the lease
  *   p:queue:K:overwrite      string   "1" while a batch is out or failed: the next push sets the time
- *   p:queue:K:start          string   when schedule() handed the key out; gone with get()
+ *   p:queue:K:start          string   when schedule() handed the key out; deleted by get()
  *
- *   p:queue:K:items          list     one head per body: "id pushedMs traceparent|- contentType"
- *   p:queue:K:state          hash     batch, delivery, attempts, next, bound, bytes, starts, error
+ *   p:queue:K:items          list     one head per body: "id pushedMs size traceparent|- contentType"
+ *   p:queue:K:state          hash     batch, delivery, attempts, next, bound, bytes, starts, error, replayed,
+ *                                     request, ghost, unsized, idempotent
+ *   p:queue:K:replay         list     bodies of replayed dead letters, in front of fresh items
+ *   p:queue:K:replay:items   list     their heads
  *   p:queue:K:dead           zset     ids of the key's dead letters by time
- *   p:singles                zset     the keys that deliver item by item, in order of their text
+ *   p:queue:K:deleted        string   when the key was last deleted, for idempotency keys; expires
+ *   p:singles                zset     keys that deliver item by item, in lexical order
  *   p:dead                   zset     id -> when it died
- *   p:dead:ID                hash     key, reason, attempts, items, delivery, at
+ *   p:dead:ID                hash     key, reason, attempts, items, delivery, at, request
  *   p:dead:ID:bodies|items   list     as in the queue
  *   p:dead:ID:data           hash     as in the queue
- *   p:idempotency:K KEY      string   the answer to a push, for its repetitions; expires
+ *   p:idempotency:K KEY      string   the response to a push, for its repetitions; expires
  *   p:paused                 string   exists while nothing is handed out
  *   p:paused:keys            set      keys that are not handed out
  *   p:broken                 zset     keys whose list is no list, by when that was noticed
  *   p:endpoints              zset     URL -> last use
- *   p:endpoint:URL           hash     health of one target
+ *   p:endpoints:marked       zset     URLs that an operator paused, disabled or limited, by time
+ *   p:endpoint:URL           hash     health, limits and secrets of one endpoint
+ *   p:endpoint:URL:active    zset     deliveries under way at an endpoint with a concurrency limit
  *   p:breaker:ORIGIN         hash     circuit breaker of one origin
+ *   p:attempts               stream   the last attempts of all dispatchers, bounded
+ *   p:schedules              hash     id -> schedule (JSON)
+ *   p:schedules:due          zset     id -> when it pushes next, ms since 1970
  *
  * All keys of one prefix are one unit of atomicity: on Cluster the prefix carries the hash tag.
  */
+import { InvalidNameError } from "@ropeway/core";
 import { checkPrefix, hashTag } from "@ropeway/core/internal";
-import { InvalidKeyError } from "./errors.ts";
 
 /** Spells the keys of one prefix. */
 export class MergeKeys {
@@ -85,44 +94,39 @@ export class MergeKeys {
     return `${this.prefix}:endpoints`;
   }
 
+  /** Sorted set. */
+  get marked(): string {
+    return `${this.prefix}:endpoints:marked`;
+  }
+
+  /** Stream. */
+  get attempts(): string {
+    return `${this.prefix}:attempts`;
+  }
+
+  /** Hash. */
+  get schedules(): string {
+    return `${this.prefix}:schedules`;
+  }
+
+  /** Sorted set. */
+  get schedulesDue(): string {
+    return `${this.prefix}:schedules:due`;
+  }
+
   /** List. */
   queue(key: string): string {
     return `${this.prefix}:queue:${key}`;
   }
 
-  /** List. */
-  items(key: string): string {
-    return `${this.queue(key)}:items`;
-  }
-
-  /** Hash. */
-  data(key: string): string {
-    return `${this.queue(key)}:data`;
-  }
-
-  /** String. */
-  locker(key: string): string {
-    return `${this.queue(key)}:locker`;
-  }
-
-  /** String. */
-  overwrite(key: string): string {
-    return `${this.queue(key)}:overwrite`;
-  }
-
-  /** String. */
-  start(key: string): string {
-    return `${this.queue(key)}:start`;
-  }
-
-  /** Hash. */
-  state(key: string): string {
-    return `${this.queue(key)}:state`;
-  }
-
   /** Sorted set. */
   deadOf(key: string): string {
     return `${this.queue(key)}:dead`;
+  }
+
+  /** String. */
+  deleted(key: string): string {
+    return `${this.queue(key)}:deleted`;
   }
 
   /** String. */
@@ -135,12 +139,17 @@ export class MergeKeys {
     return `${this.prefix}:endpoint:${url}`;
   }
 
+  /** Sorted set. */
+  active(url: string): string {
+    return `${this.endpoint(url)}:active`;
+  }
+
   /** Hash. */
   breaker(origin: string): string {
     return `${this.prefix}:breaker:${origin}`;
   }
 
-  /** KEYS 1-9 of every script that works on one key; the scripts' headers call it "the unit". */
+  /** KEYS 1-11 of every script that works on one key; the scripts' headers call it "the unit". */
   unit(key: string): string[] {
     const queue = this.queue(key);
     return [
@@ -153,6 +162,8 @@ export class MergeKeys {
       `${queue}:start`,
       `${queue}:state`,
       this.singles,
+      `${queue}:replay`,
+      `${queue}:replay:items`,
     ];
   }
 
@@ -180,15 +191,21 @@ export class MergeKeys {
 }
 
 /** Endings that would make one queue's list another queue's companion. */
-const RESERVED = /:(?:items|data|locker|overwrite|start|state|dead)$/;
+const RESERVED = /:(?:items|data|locker|overwrite|start|state|dead|replay|deleted)$/;
 const LONGEST = 4_096;
 
-/** Refuses a queue key whose list would have the name of another key of ours. */
+/** Throws InvalidNameError if the key's list would have the name of another key of ours. */
 export function checkKey(key: string): void {
-  if (key === "" || key.length > LONGEST) {
-    throw new InvalidKeyError(key, `must have 1 to ${LONGEST} characters`);
-  }
-  if (RESERVED.test(key)) {
-    throw new InvalidKeyError(key, "must not end like one of the queue's own keys, such as :data");
-  }
+  const isFit = typeof key === "string" && key !== "" && key.length <= LONGEST;
+  if (isFit && !RESERVED.test(key) && isWellFormed(key)) return;
+  throw new InvalidNameError(
+    "key",
+    key,
+    `a string of 1 to ${LONGEST} characters that does not end in a name of ours, such as :data`,
+  );
+}
+
+/** Whether a string survives UTF-8: a lone surrogate would become another key. */
+export function isWellFormed(text: string): boolean {
+  return !/\p{Surrogate}/u.test(text);
 }

@@ -1,26 +1,32 @@
 /**
  * What the package measures. Names and meanings: docs/reference/metrics.md, which a test keeps in step.
- * Merge keys and URLs never become attributes: they are without number.
+ * Merge keys and URLs never become attributes: their number has no bound.
  */
 import { type Counter, type Histogram, type Span, SpanKind, trace } from "@opentelemetry/api";
 import { contextOf, meterOf, tracerOf } from "@ropeway/core/internal";
-import type { Batch } from "./queue.ts";
-import type { Verdict } from "./verdict.ts";
+import type { Verdict } from "./delivery/verdict.ts";
+import type { Batch } from "./queue/queue.ts";
 
 /** Every instrument of the package. */
 export const INSTRUMENTS = {
-  deliveries: ["ropeway.merge.deliveries", "Batches that a handler gave a verdict on, by result"],
+  deliveries: ["ropeway.merge.deliveries", "Attempts to deliver a batch, by result"],
   items: ["ropeway.merge.items", "Items in these batches, by result"],
+  bytes: ["ropeway.merge.bytes", "Bytes of the bodies in these batches, by result"],
+  retries: ["ropeway.merge.retries", "Attempts that were not the first of their batch"],
+  batchSize: ["ropeway.merge.batch.items", "Items per batch"],
   lateness: ["ropeway.merge.lateness", "How long a batch had been due when it was taken, ms"],
   duration: ["ropeway.merge.delivery.duration", "From taking a batch to its verdict, ms"],
-  originFull: ["ropeway.merge.origin.full", "Due keys that found all places of their origin taken"],
+  originFull: ["ropeway.merge.origin.full", "Due keys that found all slots of their origin taken"],
   leaseLost: ["ropeway.merge.lease.lost", "Verdicts that came after the lease"],
 } as const;
 
-/** The instruments, made when a dispatcher starts: by then the application has installed its SDK. */
+/** The instruments, made when a dispatcher is made: by then the application has installed its SDK. */
 export class DeliveryMetrics {
   readonly #deliveries: Counter;
   readonly #items: Counter;
+  readonly #bytes: Counter;
+  readonly #retries: Counter;
+  readonly #batchSize: Histogram;
   readonly #lateness: Histogram;
   readonly #duration: Histogram;
   readonly #originFull: Counter;
@@ -30,12 +36,15 @@ export class DeliveryMetrics {
     const meter = meterOf("merge");
     const counter = ([name, description]: readonly [string, string]) =>
       meter.createCounter(name, { description });
-    const histogram = ([name, description]: readonly [string, string]) =>
-      meter.createHistogram(name, { description, unit: "ms" });
+    const histogram = ([name, description]: readonly [string, string], unit: string) =>
+      meter.createHistogram(name, { description, unit });
     this.#deliveries = counter(INSTRUMENTS.deliveries);
     this.#items = counter(INSTRUMENTS.items);
-    this.#lateness = histogram(INSTRUMENTS.lateness);
-    this.#duration = histogram(INSTRUMENTS.duration);
+    this.#bytes = counter(INSTRUMENTS.bytes);
+    this.#retries = counter(INSTRUMENTS.retries);
+    this.#batchSize = histogram(INSTRUMENTS.batchSize, "{item}");
+    this.#lateness = histogram(INSTRUMENTS.lateness, "ms");
+    this.#duration = histogram(INSTRUMENTS.duration, "ms");
     this.#originFull = counter(INSTRUMENTS.originFull);
     this.#leaseLost = counter(INSTRUMENTS.leaseLost);
   }
@@ -44,8 +53,14 @@ export class DeliveryMetrics {
     const result = { result: verdict.kind };
     this.#deliveries.add(1, result);
     this.#items.add(batch.items.length, result);
+    this.#bytes.add(bytesOf(batch), result);
     this.#duration.record(ms, result);
-    if (batch.attempt === 1) this.#lateness.record(Math.max(0, batch.lateMs));
+    if (batch.attempt > 1) {
+      if (verdict.kind !== "hold") this.#retries.add(1);
+      return;
+    }
+    this.#batchSize.record(batch.items.length);
+    this.#lateness.record(Math.max(0, batch.lateMs));
   }
 
   noteOriginFull(): void {
@@ -57,10 +72,16 @@ export class DeliveryMetrics {
   }
 }
 
-/** More links than this help nobody. */
+function bytesOf({ items }: Batch): number {
+  let sum = 0;
+  for (const { body } of items) sum += body.length;
+  return sum;
+}
+
+/** The maximum of links on a span. */
 const MOST_LINKS = 128;
 
-/** The span of one attempt: a child of nobody, linked to the spans that pushed the items. */
+/** The span of one attempt: a child of nobody, linked to the spans of the pushes. */
 export function deliverySpan(batch: Batch): Span {
   const pushers = new Set(batch.items.map(({ traceparent }) => traceparent));
   const links = [...pushers].slice(0, MOST_LINKS).flatMap((traceparent) => {

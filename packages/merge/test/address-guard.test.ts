@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { AddressGuard } from "../src/address-guard.ts";
+import { AddressGuard } from "../src/delivery/address-guard.ts";
 
 const guard = new AddressGuard();
 
@@ -35,7 +35,7 @@ test.each([
   "3fff::1",
   "5f00::1",
 ])("%s is blocked", async (address) => {
-  await expect(guard.addresses(address)).rejects.toMatchObject({ code: "BLOCKED_TARGET" });
+  await expect(guard.addresses(address)).rejects.toMatchObject({ code: "BLOCKED_ENDPOINT" });
 });
 
 test.each(["93.184.216.34", "8.8.8.8", "172.32.0.1", "2606:4700::1111", "::ffff:8.8.8.8"])(
@@ -69,7 +69,7 @@ test("words, networks, addresses and names open exactly what they say", async ()
     await expect(open.addresses(fine)).resolves.toBeDefined();
   }
   for (const not of ["10.2.0.1", "192.168.7.8", "other.internal", "169.254.169.254"]) {
-    await expect(open.addresses(not)).rejects.toMatchObject({ code: "BLOCKED_TARGET" });
+    await expect(open.addresses(not)).rejects.toMatchObject({ code: "BLOCKED_ENDPOINT" });
   }
 });
 

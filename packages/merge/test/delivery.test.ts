@@ -2,9 +2,10 @@ import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import {
-  type DispatcherOptions,
-  type HttpDeliveryOptions,
+  DeadLetters,
+  Endpoints,
   HttpDispatcher,
+  type HttpDispatcherOptions,
   Inspector,
   keyOf,
   MergeQueue,
@@ -15,6 +16,8 @@ import { Receiver } from "./receiver.ts";
 const { server, redis } = await redisForFile();
 let queue: MergeQueue;
 let inspector: Inspector;
+let letters: DeadLetters;
+let endpoints: Endpoints;
 let receiver: Receiver;
 let prefixes = 0;
 const open: { close(): Promise<void> }[] = [];
@@ -23,6 +26,8 @@ beforeEach(async () => {
   prefixes += 1;
   queue = new MergeQueue(redis, { prefix: `h${prefixes}` });
   inspector = new Inspector(queue);
+  letters = new DeadLetters(queue);
+  endpoints = new Endpoints(queue);
   receiver = await Receiver.start();
 });
 
@@ -31,11 +36,11 @@ afterEach(async () => {
   await receiver.close();
 });
 
-const QUICK: DispatcherOptions = { retry: { baseMs: 20, maxMs: 50 }, holdJitterMs: 1 };
+const QUICK: HttpDispatcherOptions = { backoff: { delayMs: 20, maxMs: 50 }, holdJitterMs: 1 };
 
-async function dispatch(options: HttpDeliveryOptions = {}, dispatching: DispatcherOptions = {}) {
-  const delivery = { targets: ["loopback"], breakerThreshold: 1_000, ...options };
-  open.push(await HttpDispatcher.start(queue, delivery, { ...QUICK, ...dispatching }));
+async function dispatch(options: HttpDispatcherOptions = {}) {
+  const delivery = { allow: ["loopback"], breaker: { threshold: 1_000 }, ...QUICK, ...options };
+  open.push(await new HttpDispatcher(queue, delivery).start());
 }
 
 let ids = 0;
@@ -48,7 +53,7 @@ function push(body: string | Buffer, o: { key?: string; url?: string; type?: str
 
 async function deadLetter() {
   return eventually(async () => {
-    const [letter] = (await inspector.letters()).entries;
+    const [letter] = (await letters.list()).items;
     if (letter === undefined) throw new Error("no dead letter");
     return letter;
   });
@@ -130,7 +135,7 @@ test("a receiver that does not listen leaves the reason with the waiting batch",
   await dispatch();
   await push("1", { url });
   await eventually(async () => {
-    const [pending] = (await inspector.list()).entries;
+    const [pending] = (await inspector.list()).items;
     expect(pending?.error).toContain("ECONNREFUSED");
     expect(pending?.attempts).toBeGreaterThan(0);
   });
@@ -148,7 +153,7 @@ test("429 with Retry-After holds every key of the endpoint, and is no attempt fo
   await push("1", { key: "a" });
   await eventually(() => expect(receiver.requests).toHaveLength(1));
   await eventually(async () => {
-    const [endpoint] = (await inspector.endpoints()).entries;
+    const [endpoint] = (await endpoints.list()).items;
     expect(endpoint).toMatchObject({ url: receiver.url(), status: "429" });
     expect(endpoint?.heldUntil).toBeGreaterThan(0);
   });
@@ -169,12 +174,12 @@ test("410 disables the endpoint: its batches are dead letters until it is enable
   await push("1");
   expect((await deadLetter()).reason).toContain("410");
   await push("2");
-  await eventually(async () => expect((await inspector.letters()).entries).toHaveLength(2));
+  await eventually(async () => expect((await letters.list()).items).toHaveLength(2));
   expect(receiver.requests).toHaveLength(1);
-  expect((await inspector.letters()).entries[0]?.reason).toContain("disabled");
+  expect((await letters.list()).items[0]?.reason).toContain("disabled");
   receiver.answer = (_, response) => response.end();
-  await inspector.enable(receiver.url());
-  for (const { id } of (await inspector.letters()).entries) await inspector.replay(id);
+  await endpoints.enable(receiver.url());
+  for (const { id } of (await letters.list()).items) await letters.replay(id);
   await eventually(() => expect(receiver.bodies().slice(1).flat().sort()).toEqual([1, 2]));
 });
 
@@ -251,7 +256,7 @@ test("a redirect is not followed, it is a failure", async () => {
     response.writeHead(302, { location: other.url() });
     response.end();
   };
-  await dispatch({}, { maxAttempts: 2 });
+  await dispatch({ attempts: 2 });
   await push("1");
   expect((await deadLetter()).reason).toContain("302");
   expect(other.requests).toHaveLength(0);
@@ -272,7 +277,7 @@ test("a blocked address is never called: literal, by name, and by rebinding", as
     // rebinding: whatever was answered before, the look-up that counts says loopback
     return [{ address: "127.0.0.1", family: 4 as const }];
   };
-  await dispatch({ targets: [], resolver });
+  await dispatch({ allow: [], resolver });
   const { port } = receiver;
   const hosts = [
     "127.0.0.1",
@@ -283,11 +288,9 @@ test("a blocked address is never called: literal, by name, and by rebinding", as
     "rebind.test",
   ];
   for (const host of hosts) await push("1", { url: `http://${host}:${port}/` });
-  await eventually(async () =>
-    expect((await inspector.letters()).entries).toHaveLength(hosts.length),
-  );
-  for (const { reason } of (await inspector.letters()).entries) {
-    expect(reason).toMatch(/must not be called: .*ROPEWAY_TARGETS/);
+  await eventually(async () => expect((await letters.list()).items).toHaveLength(hosts.length));
+  for (const { reason } of (await letters.list()).items) {
+    expect(reason).toMatch(/must not be called: .*ROPEWAY_MERGE_ALLOW/);
   }
   expect(receiver.requests).toHaveLength(0);
   expect(lookups).toBe(3);
@@ -299,7 +302,7 @@ test("the connection goes to the address that was checked, although the name mov
     lookups += 1;
     return [{ address: lookups === 1 ? "127.0.0.1" : "10.0.0.1", family: 4 as const }];
   };
-  await dispatch({ targets: ["127.0.0.1"], resolver });
+  await dispatch({ allow: ["127.0.0.1"], resolver });
   await push("1", { url: `http://moving.test:${receiver.port}/` });
   await empty();
   expect(receiver.bodies()).toEqual([[1]]);
@@ -317,7 +320,7 @@ test("an item of a foreign program that is not JSON becomes a dead letter, the o
   expect(receiver.bodies()).toEqual([[1, 2]]);
   const letter = await deadLetter();
   expect(letter).toMatchObject({ key, items: 1, reason: "not JSON" });
-  expect(String((await inspector.letterItems(letter.id))[0]?.body)).toBe("{broken");
+  expect(String((await letters.items(letter.id)).items[0]?.body)).toBe("{broken");
 });
 
 test("a key of the wrong type is set aside and stops nobody", async () => {
@@ -336,23 +339,23 @@ test("the circuit breaker opens per origin, spends no attempts, and a probe clos
     response.statusCode = broken ? 503 : 200;
     response.end();
   };
-  await dispatch({ breakerThreshold: 3, breakerOpenMs: 300 }, { maxAttempts: 4, concurrency: 1 });
+  await dispatch({ breaker: { threshold: 3, openMs: 300 }, attempts: 4, concurrency: 1 });
   await push("1");
   await eventually(async () =>
-    expect((await inspector.endpoints()).entries[0]).toMatchObject({ breaker: "open" }),
+    expect((await endpoints.list()).items[0]).toMatchObject({ breaker: "open" }),
   );
   expect(receiver.requests).toHaveLength(3);
   await push("2", { key: "other" }); // held by the breaker, not tried
   await eventually(async () =>
-    expect((await inspector.list({ search: "other" })).entries[0]?.error).toContain("breaker"),
+    expect((await inspector.list({ search: "other" })).items[0]?.error).toContain("breaker"),
   );
   expect(receiver.requests).toHaveLength(3);
   broken = false;
   await empty();
-  expect((await inspector.letters()).entries).toEqual([]);
+  expect((await letters.list()).items).toEqual([]);
   expect(receiver.requests).toHaveLength(5);
   await eventually(async () =>
-    expect((await inspector.endpoints()).entries[0]).toMatchObject({ breaker: "closed" }),
+    expect((await endpoints.list()).items[0]).toMatchObject({ breaker: "closed" }),
   );
 });
 
@@ -361,17 +364,17 @@ test("https only refuses http, and a key that names no target is a dead letter",
   await push("1");
   expect((await deadLetter()).reason).toContain("https");
   await queue.push("just a key", "1");
-  await eventually(async () => expect((await inspector.letters()).entries).toHaveLength(2));
+  await eventually(async () => expect((await letters.list()).items).toHaveLength(2));
   expect(receiver.requests).toHaveLength(0);
 });
 
 test("options that cannot work are refused before anything starts", async () => {
-  await expect(HttpDispatcher.start(queue, { timeoutMs: 30_000 })).rejects.toThrow("timeoutMs");
-  await expect(HttpDispatcher.start(queue, { targets: ["not a host!"] })).rejects.toThrow(
-    "targets",
+  expect(() => new HttpDispatcher(queue, { timeoutMs: 30_000 })).toThrow("timeoutMs");
+  expect(() => new HttpDispatcher(queue, { allow: ["not a host!"] })).toThrow("allow");
+  expect(() => new HttpDispatcher(queue, { signingKeys: ["weak"] })).toThrow(
+    expect.objectContaining({
+      code: "INVALID_OPTION",
+      message: expect.not.stringContaining("weak"),
+    }),
   );
-  await expect(HttpDispatcher.start(queue, { signingKeys: ["weak"] })).rejects.toMatchObject({
-    code: "INVALID_OPTION",
-    message: expect.not.stringContaining("weak"),
-  });
 });

@@ -5,14 +5,13 @@ import { HttpDispatcher, MergeQueue } from "@ropeway/merge";
 const [url = "", prefix = "", leaseMs = "3000"] = process.argv.slice(2);
 const redis = await connect(url);
 const queue = new MergeQueue(redis, { prefix });
-await HttpDispatcher.start(
-  queue,
-  { targets: ["loopback"], breakerThreshold: 1_000_000, timeoutMs: Number(leaseMs) - 1_000 },
-  {
-    leaseMs: Number(leaseMs),
-    reserveMs: 500,
-    maxAttempts: 1_000,
-    retry: { baseMs: 20, maxMs: 200 },
-  },
-);
+await new HttpDispatcher(queue, {
+  allow: ["loopback"],
+  breaker: { threshold: 1_000_000 },
+  timeoutMs: Number(leaseMs) - 1_000,
+  leaseMs: Number(leaseMs),
+  reserveMs: 500,
+  attempts: 1_000,
+  backoff: { delayMs: 20, maxMs: 200 },
+}).start();
 process.stdout.write("ready\n");

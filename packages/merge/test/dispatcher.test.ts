@@ -1,7 +1,14 @@
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterEach, expect, test } from "vitest";
-import { type Batch, Dispatcher, Inspector, MergeQueue } from "../src/index.ts";
+import {
+  type Batch,
+  DeadLetters,
+  Dispatcher,
+  type Handler,
+  Inspector,
+  MergeQueue,
+} from "../src/index.ts";
 
 const { server, redis } = await redisForFile();
 let prefixes = 0;
@@ -16,14 +23,10 @@ const fresh = (options = {}) => {
   return new MergeQueue(redis, { prefix: `d${prefixes}`, ...options });
 };
 const texts = (batch: Batch) => batch.items.map(({ body }) => String(body));
-const QUICK = { retry: { baseMs: 20, maxMs: 50 }, holdJitterMs: 1 };
+const QUICK = { backoff: { delayMs: 20, maxMs: 50 }, holdJitterMs: 1 };
 
-async function dispatch(
-  queue: MergeQueue,
-  handler: Parameters<typeof Dispatcher.start>[1],
-  o = {},
-) {
-  const dispatcher = await Dispatcher.start(queue, handler, { ...QUICK, ...o });
+async function dispatch(queue: MergeQueue, handler: Handler, o = {}) {
+  const dispatcher = await new Dispatcher(queue, handler, { ...QUICK, ...o }).start();
   open.push(dispatcher);
   return dispatcher;
 }
@@ -38,7 +41,7 @@ test("items of one key arrive together, in order, and nothing is left in Redis",
   const queue = fresh();
   const seen: string[][] = [];
   const now = await redisNow();
-  for (const body of ["a", "b", "c"]) await queue.push("k", body, { ontime: now + 0.2 });
+  for (const body of ["a", "b", "c"]) await queue.push("k", body, { at: (now + 0.2) * 1_000 });
   await dispatch(queue, async (batch) => void seen.push(texts(batch)));
   await eventually(async () => expect(await keysLeft(queue)).toEqual([]));
   expect(seen).toEqual([["a", "b", "c"]]);
@@ -49,7 +52,7 @@ test("nothing fires before its time, and a push wakes a sleeping dispatcher", as
   const fired: number[] = [];
   await dispatch(queue, async () => void fired.push(await redisNow()));
   const ontime = (await redisNow()) + 0.3;
-  await queue.push("k", "a", { ontime });
+  await queue.push("k", "a", { at: ontime * 1_000 });
   await eventually(() => expect(fired).toHaveLength(1));
   expect(fired[0]).toBeGreaterThanOrEqual(ontime);
 });
@@ -62,12 +65,12 @@ test("always fires once, at the later time; once keeps the first time", async ()
     async (batch) => void fired.set(`${batch.key}:${texts(batch)}`, await redisNow()),
   );
   const now = await redisNow();
-  for (const [overwrite, key] of [
+  for (const [update, key] of [
     ["always", "k1"],
     ["once", "k2"],
   ] as const) {
-    await queue.push(key, "1", { ontime: now + 0.2, overwrite });
-    await queue.push(key, "2", { ontime: now + 0.6, overwrite });
+    await queue.push(key, "1", { at: (now + 0.2) * 1_000, update });
+    await queue.push(key, "2", { at: (now + 0.6) * 1_000, update });
   }
   await eventually(() => expect([...fired.keys()].sort()).toEqual(["k1:1,2", "k2:1,2"]));
   expect(fired.get("k1:1,2")).toBeGreaterThanOrEqual(now + 0.6);
@@ -81,7 +84,7 @@ test("an always queue that is pushed for ever fires by maxWaitMs", async () => {
   const began = await redisNow();
   await eventually(
     async () => {
-      await queue.push("k", "x", { ontime: (await redisNow()) + 0.2, overwrite: "always" });
+      await queue.push("k", "x", { at: ((await redisNow()) + 0.2) * 1_000, update: "always" });
       expect(fired).toHaveLength(1);
     },
     { everyMs: 20 },
@@ -92,9 +95,9 @@ test("an always queue that is pushed for ever fires by maxWaitMs", async () => {
 test("maxWaitMs never makes a batch fire before the time its first push asked for", async () => {
   const queue = fresh({ maxWaitMs: 300 });
   const later = Math.round(await redisNow()) + 3600;
-  await queue.push("k", "x", { ontime: later });
-  const { ontime } = await queue.push("k", "y", { ontime: later + 60, overwrite: "always" });
-  expect(ontime).toBe(later);
+  await queue.push("k", "x", { at: later * 1_000 });
+  const { at } = await queue.push("k", "y", { at: (later + 60) * 1_000, update: "always" });
+  expect(at).toBe(later * 1_000);
 });
 
 test("a full batch fires early, and the rest follows in order", async () => {
@@ -102,7 +105,7 @@ test("a full batch fires early, and the rest follows in order", async () => {
   const seen: string[][] = [];
   await dispatch(queue, async (batch) => void seen.push(texts(batch)));
   const ontime = (await redisNow()) + 3600;
-  const items = Array.from({ length: 7 }, (_, i) => ({ body: String(i), ontime }));
+  const items = Array.from({ length: 7 }, (_, i) => ({ body: String(i), at: ontime * 1_000 }));
   await queue.pushAll("k", items);
   await eventually(() => expect(seen.flat()).toHaveLength(7));
   expect(seen).toEqual([["0", "1", "2"], ["3", "4", "5"], ["6"]]);
@@ -113,8 +116,8 @@ test("too many bytes fire early, and no batch of several items exceeds them", as
   const seen: string[][] = [];
   await dispatch(queue, async (batch) => void seen.push(texts(batch)));
   const ontime = (await redisNow()) + 3600;
-  await queue.push("k", "123456", { ontime });
-  await queue.push("k", "abcdef", { ontime });
+  await queue.push("k", "123456", { at: ontime * 1_000 });
+  await queue.push("k", "abcdef", { at: ontime * 1_000 });
   await eventually(() => expect(seen).toEqual([["123456"], ["abcdef"]]));
 });
 
@@ -146,9 +149,10 @@ test("a failed batch comes again as it was, under the same id, before what came 
   expect(seen[3]?.id).not.toBe(seen[0]?.id);
 });
 
-test("after maxAttempts the batch is a dead letter, and a replay delivers it", async () => {
+test("after attempts the batch is a dead letter, and a replay delivers it", async () => {
   const queue = fresh();
   const inspector = new Inspector(queue);
+  const letters = new DeadLetters(queue);
   let broken = true;
   const seen: string[][] = [];
   await queue.push("k", "a", { data: { who: "me" } });
@@ -159,26 +163,26 @@ test("after maxAttempts the batch is a dead letter, and a replay delivers it", a
       if (broken) throw new Error("the house is empty");
       seen.push(texts(batch));
     },
-    { maxAttempts: 3 },
+    { attempts: 3 },
   );
   const letter = await eventually(async () => {
-    const { entries } = await inspector.letters();
+    const { items: entries } = await letters.list();
     expect(entries).toHaveLength(1);
     return entries[0];
   });
   expect(letter).toMatchObject({ key: "k", items: 2, attempts: 3 });
   expect(letter?.reason).toContain("the house is empty");
-  expect(await inspector.letterItems(letter?.id ?? "")).toMatchObject([
+  expect((await letters.items(letter?.id ?? "")).items).toMatchObject([
     { body: Buffer.from("a") },
     { body: Buffer.from("b") },
   ]);
-  expect(await inspector.letters({ key: "k" })).toMatchObject({ entries: [{ id: letter?.id }] });
+  expect(await letters.list({ key: "k" })).toMatchObject({ items: [{ id: letter?.id }] });
   expect((await inspector.peek("k")).items).toBe(0);
   broken = false;
-  expect(await inspector.replay(letter?.id ?? "")).toBe(2);
+  expect(await letters.replay(letter?.id ?? "")).toBe(2);
   await eventually(() => expect(seen).toEqual([["a", "b"]]));
   await eventually(async () => expect(await keysLeft(queue)).toEqual([]));
-  await expect(inspector.replay(letter?.id ?? "")).rejects.toMatchObject({
+  await expect(letters.replay(letter?.id ?? "")).rejects.toMatchObject({
     code: "UNKNOWN_LETTER",
   });
 });
@@ -208,11 +212,11 @@ test("items that fail in part to the last are a dead letter, the others have arr
     ["a", "b"].map((body) => ({ body })),
   );
   const partly = async () => ({ kind: "partial", failed: [0], reason: "never" }) as const;
-  await dispatch(queue, partly, { maxAttempts: 2 });
-  const inspector = new Inspector(queue);
-  await eventually(async () => expect((await inspector.letters()).entries).toHaveLength(1));
-  const [letter] = (await inspector.letters()).entries;
-  expect(String((await inspector.letterItems(letter?.id ?? ""))[0]?.body)).toBe("a");
+  await dispatch(queue, partly, { attempts: 2 });
+  const letters = new DeadLetters(queue);
+  await eventually(async () => expect((await letters.list()).items).toHaveLength(1));
+  const [letter] = (await letters.list()).items;
+  expect(String((await letters.items(letter?.id ?? "")).items[0]?.body)).toBe("a");
   expect(letter).toMatchObject({ items: 1, reason: expect.stringContaining("2 attempts") });
 });
 
@@ -273,7 +277,7 @@ test("send-now fires a key that is far away", async () => {
   const queue = fresh();
   const seen: string[][] = [];
   await dispatch(queue, async (batch) => void seen.push(texts(batch)));
-  await queue.push("k", "a", { ontime: 4_000_000_000 });
+  await queue.push("k", "a", { at: 4000000000000 });
   expect(await new Inspector(queue).sendNow("k")).toBe(1);
   await eventually(() => expect(seen).toEqual([["a"]]));
   expect(await new Inspector(queue).sendNow("nothing")).toBe(0);
@@ -294,7 +298,7 @@ test("a foreign lock delays its key only, without spinning", async () => {
   const seen: string[] = [];
   await queue.push("locked", "a");
   await queue.push("free", "b");
-  await server.command("SET", queue.keys.locker("locked"), "theirs", "PX", 300);
+  await server.command("SET", `${queue.keys.queue("locked")}:locker`, "theirs", "PX", 300);
   await dispatch(queue, async (batch) => void seen.push(batch.key));
   await eventually(() => expect(seen).toEqual(["free", "locked"]));
 });
@@ -317,8 +321,8 @@ test("tasks of a program written to the seed are delivered with ours, in order",
 
 test("a push with the same idempotency key stores once and gets the same answer", async () => {
   const queue = fresh();
-  const first = await queue.push("k", "a", { ontime: 4_000_000_000, idempotencyKey: "once-1" });
-  const again = await queue.push("k", "a", { ontime: 4_000_000_001, idempotencyKey: "once-1" });
+  const first = await queue.push("k", "a", { at: 4000000000000, idempotencyKey: "once-1" });
+  const again = await queue.push("k", "a", { at: 4000000001000, idempotencyKey: "once-1" });
   expect(again).toEqual(first);
   expect(await server.command("LLEN", queue.keys.queue("k"))).toBe(1);
   await queue.push("k", "b", { idempotencyKey: "once-2" });
@@ -363,7 +367,7 @@ test("close waits for the running batch and leaves the rest to others", async ()
   const queue = fresh();
   const seen: string[] = [];
   let started = false;
-  const dispatcher = await Dispatcher.start(
+  const dispatcher = await new Dispatcher(
     queue,
     async (batch, { signal }) => {
       started = true;
@@ -372,7 +376,7 @@ test("close waits for the running batch and leaves the rest to others", async ()
       return { kind: "hold", reason: "closing", ms: 0 };
     },
     { closeWithinMs: 50, concurrency: 1 },
-  );
+  ).start();
   await queue.push("k", "a");
   await eventually(() => expect(started).toBe(true));
   await dispatcher.close();

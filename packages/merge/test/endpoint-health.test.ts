@@ -1,8 +1,9 @@
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { beforeEach, expect, test } from "vitest";
-import { EndpointHealth, readEndpoint } from "../src/endpoint-health.ts";
-import { Inspector, MergeQueue } from "../src/index.ts";
+import { EndpointHealth } from "../src/delivery/endpoint-health.ts";
+import { Endpoints, MergeQueue } from "../src/index.ts";
+import { EndpointStore } from "../src/store/endpoint-store.ts";
 
 const URL_A = "http://a.test/one";
 const SIBLING = "http://a.test/two";
@@ -10,18 +11,23 @@ const OTHER = "http://b.test/one";
 
 const { server, redis } = await redisForFile();
 const queue = new MergeQueue(redis, { prefix: "p" });
-const inspector = new Inspector(queue);
+const endpoints = new Endpoints(queue);
+const store = new EndpointStore(redis, queue.keys);
 
 beforeEach(() => server.command("FLUSHALL"));
 
 /** As every dispatcher has one; two of them share what they know through Redis. */
 const open = (openMs = 60_000, maxOpenMs = 600_000) =>
-  new EndpointHealth(redis, queue.keys, { threshold: 3, openMs, maxOpenMs });
+  new EndpointHealth(store, {
+    breaker: { threshold: 3, openMs, maxOpenMs },
+    forgetMs: 30_000,
+    logger: redis.logger,
+  }).start();
 const down = { outcome: "down", status: "503" } as const;
-const breakerOf = async (url: string) => (await readEndpoint(redis, queue.keys, url))?.breaker;
+const breakerOf = async (url: string) => (await endpoints.get(url))?.breaker;
 const openMs = async (url: string) => {
   const [seconds] = (await server.command("TIME")) as string[];
-  const until = (await readEndpoint(redis, queue.keys, url))?.openUntil ?? 0;
+  const until = (await endpoints.get(url))?.openUntil ?? 0;
   return until - Number(seconds) * 1_000;
 };
 
@@ -29,13 +35,13 @@ test("failures in a row open the breaker of the origin, for every dispatcher and
   await using one = open();
   await using two = open();
   for (const health of [one, two, one]) {
-    expect(await health.admit(URL_A)).toEqual({ verdict: "go" });
+    expect(await health.admit(URL_A)).toMatchObject({ verdict: "go" });
     await health.report(URL_A, down);
   }
   const held = { verdict: "hold", reason: "the circuit breaker is open" };
   expect(await two.admit(URL_A)).toMatchObject(held);
   expect(await two.admit(SIBLING)).toMatchObject(held);
-  expect(await two.admit(OTHER)).toEqual({ verdict: "go" });
+  expect(await two.admit(OTHER)).toMatchObject({ verdict: "go" });
 });
 
 test("a success or a refusal in between starts the count anew", async () => {
@@ -58,13 +64,13 @@ test("half open, one call is let through as a probe and the others wait for it",
     expect(admission.verdict).toBe("probe");
     return admission;
   });
-  expect(first).toEqual({ verdict: "probe" });
+  expect(first).toMatchObject({ verdict: "probe" });
   expect(await health.admit(SIBLING)).toMatchObject({
     verdict: "hold",
     reason: "the circuit breaker waits for a probe",
   });
   await health.report(URL_A, { outcome: "ok", status: "200" });
-  expect(await health.admit(SIBLING)).toEqual({ verdict: "go" });
+  expect(await health.admit(SIBLING)).toMatchObject({ verdict: "go" });
   expect(await breakerOf(URL_A)).toBe("closed");
 });
 
@@ -74,7 +80,7 @@ test("each probe that fails keeps it open twice as long, up to the longest", asy
   const breaker = queue.keys.breaker("http://a.test");
   for (const expected of [120_000, 200_000, 200_000]) {
     await server.command("HSET", breaker, "until", "1"); // its time is over
-    expect(await health.admit(URL_A)).toEqual({ verdict: "probe" });
+    expect(await health.admit(URL_A)).toMatchObject({ verdict: "probe" });
     await health.report(URL_A, down);
     expect(await openMs(URL_A)).toBeGreaterThan(expected - 5_000);
     expect(await openMs(URL_A)).toBeLessThanOrEqual(expected + 1_000);
@@ -87,7 +93,7 @@ test("a probe that never reports is forgotten, so that another can be sent", asy
   await eventually(async () => expect((await health.admit(URL_A)).verdict).toBe("probe"));
   const breaker = queue.keys.breaker("http://a.test");
   await server.command("HSET", breaker, "probe", "1");
-  expect(await health.admit(URL_A)).toEqual({ verdict: "probe" });
+  expect(await health.admit(URL_A)).toMatchObject({ verdict: "probe" });
 });
 
 test("Retry-After and a 410 are for the endpoint, not for its origin, and enabling ends both", async () => {
@@ -95,23 +101,23 @@ test("Retry-After and a 410 are for the endpoint, not for its origin, and enabli
   const asked = { outcome: "refused", status: "429", retryAfterMs: 50_000 } as const;
   await health.report(URL_A, asked);
   expect(await health.admit(URL_A)).toMatchObject({ verdict: "hold" });
-  expect(await health.admit(SIBLING)).toEqual({ verdict: "go" });
+  expect(await health.admit(SIBLING)).toMatchObject({ verdict: "go" });
   await health.report(SIBLING, { outcome: "refused", status: "410", disable: "gone" });
   expect(await health.admit(SIBLING)).toEqual({ verdict: "disabled", reason: "gone" });
-  await inspector.enable(URL_A);
-  await inspector.enable(SIBLING);
-  expect(await health.admit(URL_A)).toEqual({ verdict: "go" });
-  expect(await health.admit(SIBLING)).toEqual({ verdict: "go" });
+  await endpoints.enable(URL_A);
+  await endpoints.enable(SIBLING);
+  expect(await health.admit(URL_A)).toMatchObject({ verdict: "go" });
+  expect(await health.admit(SIBLING)).toMatchObject({ verdict: "go" });
 });
 
 test("successes are written together, and all of them by close", async () => {
   const health = open();
   for (let i = 0; i < 5; i++) {
-    expect(await health.admit(URL_A)).toEqual({ verdict: "go" });
+    expect(await health.admit(URL_A)).toMatchObject({ verdict: "go" });
     await health.report(URL_A, { outcome: "ok", status: "204" });
   }
   await health.close();
-  expect(await readEndpoint(redis, queue.keys, URL_A)).toMatchObject({
+  expect(await endpoints.get(URL_A)).toMatchObject({
     delivered: 5,
     failed: 0,
     status: "204",

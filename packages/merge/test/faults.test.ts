@@ -48,7 +48,7 @@ test("a dispatcher killed while it sends loses nothing: the batch comes again af
   await queue.push(keyOf(target, ""), '"precious"');
   await eventually(() => expect(receiver.requests).toHaveLength(1));
   await first.close();
-  expect((await new Inspector(queue).list()).entries[0]).toMatchObject({
+  expect((await new Inspector(queue).list()).items[0]).toMatchObject({
     state: "sending",
     items: 1,
   });
@@ -68,12 +68,12 @@ test("a dispatcher stopped for longer than its lease cannot complete what is ano
   await using redis = await connect(server.url);
   const queue = new MergeQueue(redis, { prefix: "p" });
   await queue.push("k", "a");
-  const stale = await queue.get("k", { timeoutMs: 50 });
-  await eventually(async () => expect(await queue.get("k", { timeoutMs: 60_000 })).toBeDefined());
+  const stale = await queue.get("k", { leaseMs: 50 });
+  await eventually(async () => expect(await queue.get("k", { leaseMs: 60_000 })).toBeDefined());
   await expect(queue.complete("k", stale?.token ?? "")).rejects.toMatchObject({
     code: "LEASE_LOST",
   });
-  await expect(queue.release("k", stale?.token ?? "", { ontime: 1 })).rejects.toMatchObject({
+  await expect(queue.release("k", stale?.token ?? "", { at: 1000 })).rejects.toMatchObject({
     code: "LEASE_LOST",
   });
   expect(await server.command("LLEN", "p:queue:k")).toBe(1);
@@ -91,8 +91,8 @@ test("a connection that is cut again and again loses nothing and stops nothing",
     for (const { body } of batch.items) seen.add(String(body));
     return undefined;
   };
-  const options = { leaseMs: 1_500, reserveMs: 200, retry: { baseMs: 10, maxMs: 50 } };
-  const dispatcher = await Dispatcher.start(queue, handler, options);
+  const options = { leaseMs: 1_500, reserveMs: 200, backoff: { delayMs: 10, maxMs: 50 } };
+  const dispatcher = await new Dispatcher(queue, handler, options).start();
   for (let i = 0; i < 200; i++) {
     await pusher.push(`k${i % 20}`, String(i));
     if (i % 40 === 39) proxy.cut();

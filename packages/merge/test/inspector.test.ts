@@ -1,11 +1,21 @@
+import type { Page } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { beforeEach, expect, test } from "vitest";
-import { Dispatcher, Inspector, keyOf, MergeQueue, type Page } from "../src/index.ts";
+import {
+  AddressGuard,
+  DeadLetters,
+  Dispatcher,
+  EndpointQueue,
+  Inspector,
+  keyOf,
+  MergeQueue,
+} from "../src/index.ts";
 
 const { server, redis } = await redisForFile();
 const queue = new MergeQueue(redis, { prefix: "p" });
 const inspector = new Inspector(queue);
+const letters = new DeadLetters(queue);
 
 beforeEach(() => server.command("FLUSHALL"));
 
@@ -14,7 +24,7 @@ async function pages<T>(page: (cursor: string) => Promise<Page<T>>): Promise<rea
   let cursor: string | undefined = "0";
   while (cursor !== undefined) {
     const next: Page<T> = await page(cursor);
-    all.push([...next.entries]);
+    all.push([...next.items]);
     cursor = next.cursor;
   }
   return all;
@@ -22,7 +32,7 @@ async function pages<T>(page: (cursor: string) => Promise<Page<T>>): Promise<rea
 
 test("keys are listed page by page, soonest first, with what is known of them", async () => {
   for (const n of [3, 1, 5, 2, 4]) {
-    await queue.push(`k${n}`, "x", { ontime: 4_000_000_000 + n, data: { n: String(n) } });
+    await queue.push(`k${n}`, "x", { at: (4_000_000_000 + n) * 1_000, data: { n: String(n) } });
   }
   const listed = await pages((cursor) => inspector.list({ cursor, limit: 2 }));
   expect(listed.map((page) => page.map(({ key }) => key))).toEqual([
@@ -31,11 +41,10 @@ test("keys are listed page by page, soonest first, with what is known of them", 
     ["k5"],
   ]);
   expect(listed[0]?.[0]).toMatchObject({
-    ontime: 4_000_000_001,
+    at: 4000000001000,
     items: 1,
     state: "waiting",
     attempts: 0,
-    data: { n: "1" },
   });
 });
 
@@ -50,10 +59,10 @@ test("a search is for the text as it is, whatever characters it has", async () =
 test("peeking shows the oldest items and touches nothing", async () => {
   await queue.pushAll(
     "k",
-    ["1", "2", "3"].map((body) => ({ body, ontime: 4_000_000_000 })),
+    ["1", "2", "3"].map((body) => ({ body, at: 4000000000000 })),
   );
   const before = await server.command("LRANGE", queue.keys.queue("k"), 0, -1);
-  const peeked = await inspector.peek("k", 2);
+  const peeked = await inspector.peek("k", { limit: 2 });
   expect(peeked.oldest.map(({ body }) => String(body))).toEqual(["1", "2"]);
   expect(peeked.items).toBe(3);
   expect(await server.command("LRANGE", queue.keys.queue("k"), 0, -1)).toEqual(before);
@@ -61,28 +70,30 @@ test("peeking shows the oldest items and touches nothing", async () => {
 });
 
 test("dead letters are listed page by page, newest first, of all keys or of one", async () => {
-  await using _dispatcher = await Dispatcher.start(queue, async () => ({
+  await using _dispatcher = await new Dispatcher(queue, async () => ({
     kind: "dead",
     reason: "no",
-  }));
+  })).start();
   for (let i = 0; i < 5; i++) {
     await queue.push(`k${i % 2}`, String(i));
     await eventually(async () => expect((await inspector.stats()).deadLetters).toBe(i + 1));
   }
-  const listed = await pages((cursor) => inspector.letters({ cursor, limit: 2 }));
+  const listed = await pages((cursor) => letters.list({ cursor, limit: 2 }));
   expect(listed.map((page) => page.length)).toEqual([2, 2, 1]);
   const times = listed.flat().map(({ at }) => at);
   expect(times).toEqual([...times].sort((a, b) => b - a));
-  const ofOne = await pages((cursor) => inspector.letters({ cursor, limit: 2, key: "k1" }));
+  const ofOne = await pages((cursor) => letters.list({ cursor, limit: 2, key: "k1" }));
   expect(ofOne.flat().map(({ key }) => key)).toEqual(["k1", "k1"]);
 });
 
-test("the keys of a single target are its own, not those of a longer merge key", async () => {
-  const target = (mergeKey: string) => ({ mergeKey, method: "POST", url: "http://a.test/" });
+test("the keys of a single destination are its own, not those of a longer merge key", async () => {
+  const to = (mergeKey: string) => ({ mergeKey, method: "POST", url: "http://a.test/" });
   for (const mergeKey of ["-x", "-x", "-xy", "-x http://a.test/ POST"]) {
-    await queue.push(keyOf(target(mergeKey), `id${Math.random()}`), "1");
+    await queue.push(keyOf(to(mergeKey), `id${Math.random()}`), "1");
   }
-  expect(await inspector.keysOf(target("-x"))).toHaveLength(2);
-  expect(await inspector.keysOf(target("-xy"))).toHaveLength(1);
-  expect(await inspector.keysOf(target("-"))).toHaveLength(0);
+  const at = new EndpointQueue(queue, new AddressGuard());
+  const count = async (mergeKey: string) => (await at.peek(to(mergeKey))).batches.length;
+  expect(await count("-x")).toBe(2);
+  expect(await count("-xy")).toBe(1);
+  expect(await count("-")).toBe(0);
 });

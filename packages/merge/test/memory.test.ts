@@ -4,9 +4,10 @@ import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterEach, expect, test } from "vitest";
 import {
-  type DispatcherOptions,
-  type HttpDeliveryOptions,
+  DeadLetters,
+  Endpoints,
   HttpDispatcher,
+  type HttpDispatcherOptions,
   Inspector,
   keyOf,
   MergeQueue,
@@ -21,22 +22,20 @@ afterEach(() => limit("0"));
 const limit = (bytes: string) => server.command("CONFIG", "SET", "maxmemory", bytes);
 const full = () => limit("1");
 
-function fresh(): { queue: MergeQueue; inspector: Inspector } {
+function fresh() {
   prefixes += 1;
   const queue = new MergeQueue(redis, { prefix: `m${prefixes}` });
-  return { queue, inspector: new Inspector(queue) };
+  return {
+    queue,
+    inspector: new Inspector(queue),
+    letters: new DeadLetters(queue),
+    endpoints: new Endpoints(queue),
+  };
 }
 
-function dispatch(
-  queue: MergeQueue,
-  options: HttpDeliveryOptions = {},
-  dispatching: DispatcherOptions = {},
-): Promise<HttpDispatcher> {
-  return HttpDispatcher.start(
-    queue,
-    { targets: ["loopback"], ...options },
-    { retry: { baseMs: 20, maxMs: 50 }, holdJitterMs: 1, ...dispatching },
-  );
+function dispatch(queue: MergeQueue, options: HttpDispatcherOptions = {}): Promise<HttpDispatcher> {
+  const quick = { backoff: { delayMs: 20, maxMs: 50 }, holdJitterMs: 1 };
+  return new HttpDispatcher(queue, { allow: ["loopback"], ...quick, ...options }).start();
 }
 
 test("pushes are refused by name until what is queued has gone out and made room", async () => {
@@ -55,7 +54,10 @@ test("pushes are refused by name until what is queued has gone out and made room
       (error) => (refusal = error),
     );
   }
-  expect(refusal).toMatchObject({ code: "OUT_OF_MEMORY", details: { key: key(pushed) } });
+  expect(refusal).toMatchObject({
+    code: "OUT_OF_MEMORY",
+    details: { what: `an item of ${key(pushed)}` },
+  });
   expect(await server.command("KEYS", `*k${pushed} *`)).toEqual([]);
   await using _dispatcher = await dispatch(queue);
   await eventually(async () => expect((await inspector.stats()).keys).toBe(0), {
@@ -67,7 +69,7 @@ test("pushes are refused by name until what is queued has gone out and made room
 });
 
 test("retries, parts, spoiled items and dead letters go their way without memory", async () => {
-  const { queue, inspector } = fresh();
+  const { queue, inspector, letters } = fresh();
   await using receiver = await Receiver.start();
   const key = (mergeKey: string) => keyOf({ mergeKey, method: "POST", url: receiver.url() }, "");
   let failures = 2;
@@ -89,32 +91,31 @@ test("retries, parts, spoiled items and dead letters go their way without memory
   await server.command("RPUSH", queue.keys.queue(key("spoiled")), "{broken");
   await full();
   await inspector.resume();
-  await using _dispatcher = await dispatch(queue, {}, { maxAttempts: 4 });
+  await using _dispatcher = await dispatch(queue, { attempts: 4 });
   await eventually(async () => expect((await inspector.stats()).keys).toBe(0));
   const bodies = receiver.requests
     .map(({ body }) => body)
     .filter((body) => !/dies|late/.test(body));
   expect(bodies.sort()).toEqual(['["part",1,2]', '["spoiled"]', "[1]"]);
   expect(receiver.requests.filter(({ body }) => body === '["late"]')).toHaveLength(3);
-  const letters = (await inspector.letters()).entries;
-  expect(letters.map(({ items, reason }) => `${items} ${reason}`).sort()).toEqual([
+  const given = (await letters.list()).items;
+  expect(given.map(({ items, reason }) => `${items} ${reason}`).sort()).toEqual([
     "1 not JSON",
-    "3 the receiver answered 500, after 4 attempts",
+    "3 the endpoint responded with 500, after 4 attempts",
   ]);
-  const dead = letters.find(({ items }) => items === 3);
-  await expect(inspector.replay(dead?.id ?? "")).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
-  expect(await inspector.letterItems(dead?.id ?? "")).toHaveLength(3);
-  expect(await inspector.discard(dead?.id ?? "")).toBe(3);
+  const dead = given.find(({ items }) => items === 3);
+  expect((await letters.items(dead?.id ?? "")).items).toHaveLength(3);
+  expect(await letters.discard(dead?.id ?? "")).toBe(3);
 });
 
 test("a part of a key becomes a dead letter without memory, and what came later stays", async () => {
-  const { queue, inspector } = fresh();
+  const { queue, inspector, letters } = fresh();
   await using receiver = await Receiver.start();
   const key = keyOf({ mergeKey: "k", method: "POST", url: receiver.url() }, "");
   receiver.answer = async (_, response) => {
     if (receiver.requests.length === 1) {
       await limit("0");
-      await queue.push(key, "2", { ontime: 4_000_000_000 });
+      await queue.push(key, "2", { at: 4000000000000 });
       await full();
       response.statusCode = 410;
     }
@@ -123,14 +124,14 @@ test("a part of a key becomes a dead letter without memory, and what came later 
   await queue.push(key, "1");
   await full();
   await using _dispatcher = await dispatch(queue);
-  await eventually(async () => expect((await inspector.letters()).entries).toHaveLength(1));
-  expect(await inspector.peek(key)).toMatchObject({ items: 1, ontime: 4_000_000_000 });
+  await eventually(async () => expect((await letters.list()).items).toHaveLength(1));
+  expect(await inspector.peek(key)).toMatchObject({ items: 1, at: 4000000000000 });
   expect(await inspector.sendNow(key)).toBe(1);
-  await eventually(async () => expect((await inspector.letters()).entries).toHaveLength(2));
+  await eventually(async () => expect((await letters.list()).items).toHaveLength(2));
 });
 
 test("the breaker opens, probes and closes without memory", async () => {
-  const { queue, inspector } = fresh();
+  const { queue, inspector, endpoints } = fresh();
   await using receiver = await Receiver.start();
   let broken = true;
   receiver.answer = (_, response) => {
@@ -139,13 +140,13 @@ test("the breaker opens, probes and closes without memory", async () => {
   };
   await queue.push(keyOf({ mergeKey: "k", method: "POST", url: receiver.url() }, ""), "1");
   await full();
-  await using _dispatcher = await dispatch(queue, { breakerThreshold: 2, breakerOpenMs: 100 });
+  await using _dispatcher = await dispatch(queue, { breaker: { threshold: 2, openMs: 100 } });
   await eventually(async () =>
-    expect((await inspector.endpoints()).entries[0]).toMatchObject({ breaker: "open" }),
+    expect((await endpoints.list()).items[0]).toMatchObject({ breaker: "open" }),
   );
   broken = false;
   await eventually(async () => expect((await inspector.stats()).keys).toBe(0));
-  expect((await inspector.endpoints()).entries[0]).toMatchObject({ breaker: "closed" });
+  expect((await endpoints.list()).items[0]).toMatchObject({ breaker: "closed" });
 });
 
 test("a worker with the bare actions goes on without memory", async () => {
@@ -154,12 +155,12 @@ test("a worker with the bare actions goes on without memory", async () => {
   await queue.push("k", "2");
   await full();
   expect(await queue.schedule()).toEqual({ key: "k", waitMs: 0 });
-  const first = await queue.get("k", { number: 1, timeoutMs: 5_000 });
-  await queue.release("k", first?.token ?? "", { ontime: 1, reason: "not now" });
-  const again = await queue.get("k", { number: 1, timeoutMs: 5_000 });
+  const first = await queue.get("k", { number: 1, leaseMs: 5_000 });
+  await queue.release("k", first?.token ?? "", { at: 1000, reason: "not now" });
+  const again = await queue.get("k", { number: 1, leaseMs: 5_000 });
   expect(await queue.complete("k", again?.token ?? "")).toBe(1);
   await expect(queue.push("k", "3")).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
-  const rest = await queue.get("k", { timeoutMs: 5_000 });
+  const rest = await queue.get("k", { leaseMs: 5_000 });
   expect(rest?.items.map(({ body }) => String(body))).toEqual(["2"]);
   expect(await queue.complete("k", rest?.token ?? "")).toBe(0);
   await queue.close();

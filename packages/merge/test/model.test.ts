@@ -16,13 +16,14 @@ class Model {
   locked = false;
   marked = false;
 
-  push(body: string, ontime: number, always: boolean): void {
+  push(body: string, at: number, always: boolean): void {
     const fresh = this.items.length - this.batch;
     if (this.batch > 0) {
-      if (fresh === 0 || always || (!this.locked && this.marked)) this.next = ontime;
-      if (!this.locked && (always || this.marked)) this.time = ontime;
-    } else if (fresh === 0 || always || this.marked) this.time = ontime;
-    if (!this.locked) this.marked = false;
+      if (fresh === 0 || always) this.next = at; // a retry is never moved
+    } else {
+      if (fresh === 0 || always || this.marked) this.time = at;
+      this.marked = false;
+    }
     this.items.push(body);
   }
 
@@ -48,30 +49,30 @@ class Model {
     this.marked = false;
   }
 
-  release(ontime: number): void {
+  release(at: number): void {
     this.locked = false;
-    this.time = ontime;
+    this.time = at;
   }
 }
 
 type Step =
-  | { readonly do: "push"; readonly ontime: number; readonly always: boolean }
+  | { readonly do: "push"; readonly at: number; readonly always: boolean }
   | { readonly do: "get"; readonly number: number }
   | { readonly do: "complete" }
-  | { readonly do: "release"; readonly ontime: number };
+  | { readonly do: "release"; readonly at: number };
 
-const ontime = fc.integer({ min: 1, max: 1_000_000 });
+const at = fc.integer({ min: 1, max: 1_000_000 });
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 5,
-    arbitrary: fc.record({ do: fc.constant("push" as const), ontime, always: fc.boolean() }),
+    arbitrary: fc.record({ do: fc.constant("push" as const), at, always: fc.boolean() }),
   },
   {
     weight: 3,
     arbitrary: fc.record({ do: fc.constant("get" as const), number: fc.constantFrom(-1, 1, 2, 5) }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("complete" as const) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("release" as const), ontime }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("release" as const), at }) },
 );
 
 test("any order of actions leaves what the model says", async () => {
@@ -86,13 +87,13 @@ test("any order of actions leaves what the model says", async () => {
       for (const each of steps) {
         if (each.do === "push") {
           const body = String(bodies++);
-          const overwrite = each.always ? "always" : "once";
-          await queue.push("k", body, { ontime: each.ontime, overwrite });
-          model.push(body, each.ontime, each.always);
+          const update = each.always ? "always" : "once";
+          await queue.push("k", body, { at: each.at * 1_000, update });
+          model.push(body, each.at, each.always);
         } else if (each.do === "get") {
           const expected = model.get(each.number);
           const got = await queue
-            .get("k", { number: each.number, timeoutMs: 600_000 })
+            .get("k", { number: each.number, leaseMs: 600_000 })
             .catch((error) =>
               error.code === "LOCKED" ? ("locked" as const) : Promise.reject(error),
             );
@@ -103,8 +104,8 @@ test("any order of actions leaves what the model says", async () => {
           await queue.complete("k", token);
           model.complete();
         } else if (each.do === "release" && model.locked) {
-          await queue.release("k", token, { ontime: each.ontime });
-          model.release(each.ontime);
+          await queue.release("k", token, { at: each.at * 1_000 });
+          model.release(each.at);
         }
         await compare(queue, model);
       }
@@ -118,9 +119,9 @@ async function compare(queue: MergeQueue, model: Model): Promise<void> {
   const [items, score, locked, marked, seen] = await Promise.all([
     redis.send<readonly string[]>(["LRANGE", keys.queue("k"), "0", "-1"]),
     redis.send<string | null>(["ZSCORE", keys.timer, "k"]),
-    redis.send<number>(["EXISTS", keys.locker("k")]),
-    redis.send<number>(["EXISTS", keys.overwrite("k")]),
-    new Inspector(queue).peek("k", 100),
+    redis.send<number>(["EXISTS", `${keys.queue("k")}:locker`]),
+    redis.send<number>(["EXISTS", `${keys.queue("k")}:overwrite`]),
+    new Inspector(queue).peek("k", { limit: 100 }),
   ]);
   expect(items).toEqual(model.items);
   expect(seen.oldest).toHaveLength(model.items.length);

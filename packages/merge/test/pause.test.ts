@@ -1,7 +1,14 @@
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { expect, test } from "vitest";
-import { Dispatcher, HttpDispatcher, Inspector, keyOf, MergeQueue } from "../src/index.ts";
+import {
+  Dispatcher,
+  Endpoints,
+  HttpDispatcher,
+  Inspector,
+  keyOf,
+  MergeQueue,
+} from "../src/index.ts";
 import { Receiver } from "./receiver.ts";
 
 const { server, redis } = await redisForFile();
@@ -14,25 +21,26 @@ function fresh(): { queue: MergeQueue; inspector: Inspector } {
 }
 
 async function dispatch(queue: MergeQueue, seen: string[]): Promise<Dispatcher> {
-  return Dispatcher.start(queue, async ({ key, items }) => {
+  const dispatcher = new Dispatcher(queue, async ({ key, items }) => {
     seen.push(`${key}:${items.map(({ body }) => String(body))}`);
   });
+  return dispatcher.start();
 }
 
 test("a paused key is passed over, takes pushes, keeps its time, and fires when it is resumed", async () => {
   const { queue, inspector } = fresh();
   await inspector.pause("k");
-  await queue.push("k", "1", { ontime: 5 });
-  await queue.push("k", "2", { ontime: 6, overwrite: "always" });
+  await queue.push("k", "1", { at: 5000 });
+  await queue.push("k", "2", { at: 6000, update: "always" });
   await queue.push("free", "3");
   const seen: string[] = [];
   await using _dispatcher = await dispatch(queue, seen);
   await eventually(() => expect(seen).toEqual(["free:3"]));
-  expect(await inspector.peek("k")).toMatchObject({ paused: true, items: 2, ontime: 6 });
+  expect(await inspector.peek("k")).toMatchObject({ paused: true, items: 2, at: 6000 });
   expect(await inspector.sendNow("k")).toBe(2);
   expect(await queue.schedule()).toEqual({ waitMs: undefined });
   expect(await inspector.stats()).toMatchObject({ paused: false, pausedKeys: 1, keys: 1 });
-  expect((await inspector.list()).entries).toMatchObject([{ key: "k", paused: true }]);
+  expect((await inspector.list()).items).toMatchObject([{ key: "k", paused: true }]);
   expect(await inspector.resume("k")).toBe(true);
   expect(await inspector.resume("k")).toBe(false);
   await eventually(() => expect(seen).toEqual(["free:3", "k:1,2"]));
@@ -43,10 +51,10 @@ test("a paused key is passed over, takes pushes, keeps its time, and fires when 
 test("however many paused keys are due first, the others fire", async () => {
   const { queue, inspector } = fresh();
   for (let i = 0; i < 200; i++) {
-    await queue.push(`early${i}`, "x", { ontime: 1 + i });
+    await queue.push(`early${i}`, "x", { at: (1 + i) * 1_000 });
     await inspector.pause(`early${i}`);
   }
-  for (let i = 0; i < 100; i++) await queue.push(`late${i}`, "y", { ontime: 1_000 + i });
+  for (let i = 0; i < 100; i++) await queue.push(`late${i}`, "y", { at: (1_000 + i) * 1_000 });
   const seen: string[] = [];
   await using _dispatcher = await dispatch(queue, seen);
   await eventually(() => expect(seen).toHaveLength(100));
@@ -57,7 +65,7 @@ test("a pause outlives the last item of its key, but not a single item that is d
   const { queue, inspector } = fresh();
   const single = keyOf({ mergeKey: "-s", method: "POST", url: "http://a.test/" }, "id1");
   for (const key of ["k", single]) {
-    await queue.push(key, "1", { ontime: 4_000_000_000 });
+    await queue.push(key, "1", { at: 4000000000000 });
     await inspector.pause(key);
     expect(await inspector.remove(key)).toEqual({ deleted: 1, sending: 0 });
   }
@@ -74,18 +82,19 @@ test("only so many keys can be paused, and the refusal says so", async () => {
     details: { key: "one more", most: 1_000 },
   });
   await inspector.pause("k7"); // is paused already
-  await expect(inspector.pause("k:data")).rejects.toMatchObject({ code: "INVALID_KEY" });
+  await expect(inspector.pause("k:data")).rejects.toMatchObject({ code: "INVALID_NAME" });
 });
 
 test("what is due for a paused endpoint waits without attempts, the rest of its origin goes on", async () => {
   const { queue, inspector } = fresh();
+  const endpoints = new Endpoints(queue);
   await using receiver = await Receiver.start();
   const key = (mergeKey: string, path: string) =>
     keyOf({ mergeKey, method: "POST", url: receiver.url(path) }, "");
-  await inspector.pauseEndpoint(receiver.url("/mended"));
+  await endpoints.pause(receiver.url("/mended"));
   await queue.push(key("a", "/mended"), "1");
   await queue.push(key("a", "/fine"), "2");
-  await using _dispatcher = await HttpDispatcher.start(queue, { targets: ["loopback"] });
+  await using _dispatcher = await new HttpDispatcher(queue, { allow: ["loopback"] }).start();
   await eventually(async () => {
     expect(receiver.requests.map(({ path }) => path)).toEqual(["/fine"]);
     expect(await inspector.peek(key("a", "/mended"))).toMatchObject({
@@ -94,9 +103,9 @@ test("what is due for a paused endpoint waits without attempts, the rest of its 
       error: "the endpoint is paused",
     });
   });
-  const paused = (await inspector.endpoints()).entries.filter((each) => each.paused);
+  const paused = (await endpoints.list()).items.filter((each) => each.paused);
   expect(paused.map(({ url }) => url)).toEqual([receiver.url("/mended")]);
-  await inspector.enable(receiver.url("/mended"));
+  await endpoints.enable(receiver.url("/mended"));
   await inspector.sendNow(key("a", "/mended"));
   await eventually(() => expect(receiver.bodies()).toEqual([[2], [1]]));
 });

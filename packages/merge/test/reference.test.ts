@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
-import { type BackoffOptions, backoffDelay } from "@ropeway/core";
 import { expect, test } from "vitest";
-import { deliveryOptions } from "../src/delivery.ts";
-import { dispatcherOptions } from "../src/dispatcher-options.ts";
+import { type RetryBackoff, retryDelayMs } from "../src/delivery/backoff.ts";
+import { dispatcherOptions } from "../src/delivery/dispatcher-options.ts";
+import { deliveryOptions } from "../src/delivery/http-dispatcher.ts";
 import * as errors from "../src/errors.ts";
 import { MergeKeys } from "../src/keys.ts";
 import { INSTRUMENTS } from "../src/metrics.ts";
-import { queueOptions } from "../src/options.ts";
+import { queueOptions } from "../src/queue/options.ts";
 
 const defaultsOf = (table: Readonly<Record<string, { default: unknown }>>) =>
   Object.fromEntries(Object.entries(table).map(([name, spec]) => [name, spec.default]));
@@ -34,20 +34,19 @@ test("the guide lists every option with its default", () => {
   const guide = read("guides/merge.md");
   for (const table of [queueOptions, dispatcherOptions, deliveryOptions]) {
     for (const [name, spec] of Object.entries(table)) {
-      const shown =
-        spec.default === undefined ? "the system's" : `\`${JSON.stringify(spec.default)}\``;
+      const shown = spec.default === undefined ? "none" : `\`${JSON.stringify(spec.default)}\``;
       expect(guide, name).toContain(`| \`${name}\` | ${shown} |`);
     }
   }
 });
 
 test("twelve attempts take about a day, as the guide says", () => {
-  const { retry, maxAttempts } = { ...defaultsOf(dispatcherOptions) };
-  const pauses = Array.from({ length: Number(maxAttempts) - 1 }, (_, i) =>
-    backoffDelay(i + 1, retry as BackoffOptions),
+  const { backoff, attempts } = { ...defaultsOf(dispatcherOptions) };
+  const pauses = Array.from({ length: Number(attempts) - 1 }, (_, i) =>
+    retryDelayMs(i + 1, backoff as RetryBackoff),
   );
   const hours = pauses.reduce((sum, ms) => sum + ms, 0) / 3_600_000;
-  expect(maxAttempts).toBe(12);
+  expect(attempts).toBe(12);
   expect(hours).toBeGreaterThan(16);
   expect(hours).toBeLessThan(30);
   expect(pauses[0]).toBeLessThanOrEqual(6_000);
@@ -64,6 +63,12 @@ test("the wire page lists every key", () => {
     keys.endpoints,
     keys.endpoint("URL"),
     keys.breaker("ORIGIN"),
+    keys.active("URL"),
+    keys.marked,
+    keys.attempts,
+    keys.schedules,
+    keys.schedulesDue,
+    keys.deleted("K"),
     keys.idempotency("K", "KEY"),
     ...keys.unit("K"),
     ...keys.letter("ID", "K"),

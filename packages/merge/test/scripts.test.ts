@@ -2,25 +2,23 @@
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { beforeEach, expect, test } from "vitest";
 import { MergeQueue } from "../src/index.ts";
-import * as scripts from "../src/scripts.ts";
+import { QueueStore } from "../src/store/queue-store.ts";
 
 const { server, redis } = await redisForFile();
 const queue = new MergeQueue(redis, { prefix: "p" });
 
 beforeEach(() => server.command("FLUSHALL"));
 
-const look = (most: number, reserveMs: number) => {
-  const { timer, paused, pausedKeys } = queue.keys;
-  return redis.run(scripts.due, [timer, paused, pausedKeys], [most, reserveMs]);
-};
+const store = new QueueStore(redis, queue.options);
+const look = (most: number, reserveMs: number) => store.due({ most, reserveMs });
 const take = (reserved: string, token: string) =>
-  redis.run(scripts.get, queue.keys.unit("k"), [
-    ...["k", 10, 60_000, token, "msg_1", 0],
-    ...[1, 1, reserved, "1.000"],
-  ]);
+  store.get({
+    ...{ key: "k", token, batchId: "msg_1", resume: true, leaseMs: 60_000 },
+    ...{ maxItems: 10, maxBytes: 1_000_000, reservation: { reserved, score: "1.000" } },
+  });
 
 test("a due key is reserved for one look, and comes again when nobody locks it", async () => {
-  await queue.push("k", "a", { ontime: 1 });
+  await queue.push("k", "a", { at: 1000 });
   const first = await look(10, 60_000);
   expect(first.keys).toEqual([{ key: "k", score: "1" }]);
   const second = await look(10, 60_000);
@@ -31,18 +29,18 @@ test("a due key is reserved for one look, and comes again when nobody locks it",
 });
 
 test("a key that is postponed between being found and being locked is not fired early", async () => {
-  await queue.push("k", "a", { ontime: 1 });
+  await queue.push("k", "a", { at: 1000 });
   const { reserved } = await look(10, 60_000);
   const [seconds] = (await server.command("TIME")) as string[];
   const tomorrow = Number(seconds) + 86_400;
-  await queue.push("k", "b", { ontime: tomorrow, overwrite: "always" });
+  await queue.push("k", "b", { at: tomorrow * 1_000, update: "always" });
   expect(await take(reserved, "t1")).toEqual({ status: "moved" });
   expect(await server.command("EXISTS", "p:queue:k:locker")).toBe(0);
   expect(Number(await server.command("ZSCORE", "p:timer", "k"))).toBe(tomorrow);
 });
 
 test("a key that another reserved meanwhile is left to it", async () => {
-  await queue.push("k", "a", { ontime: 1 });
+  await queue.push("k", "a", { at: 1000 });
   const { reserved } = await look(10, 60_000);
   await server.command("ZADD", "p:timer", "1", "k"); // that reservation ended
   const other = await look(10, 90_000);
@@ -51,14 +49,14 @@ test("a key that another reserved meanwhile is left to it", async () => {
 });
 
 test("a key that was made due earlier meanwhile is taken all the same", async () => {
-  await queue.push("k", "a", { ontime: 1 });
+  await queue.push("k", "a", { at: 1000 });
   const { reserved } = await look(10, 60_000);
-  await queue.push("k", "b", { ontime: 2, overwrite: "always" });
+  await queue.push("k", "b", { at: 2000, update: "always" });
   expect(await take(reserved, "t1")).toMatchObject({ status: "ok" });
 });
 
 test("a look takes no more keys than it was asked for, the oldest first", async () => {
-  for (let i = 0; i < 5; i++) await queue.push(`k${i}`, "x", { ontime: 10 - i });
+  for (let i = 0; i < 5; i++) await queue.push(`k${i}`, "x", { at: (10 - i) * 1_000 });
   expect((await look(2, 60_000)).keys.map(({ key }) => key)).toEqual(["k4", "k3"]);
   await server.command("SADD", "p:paused:keys", "k2");
   expect((await look(2, 60_000)).keys.map(({ key }) => key)).toEqual(["k1", "k0"]);

@@ -26,9 +26,13 @@ const redisNow = async () => {
   return Number(s) + Number(us) / 1e6;
 };
 
-async function pushTen(overwrite: "always" | "once" = "always") {
+async function pushTen(update: "always" | "once" = "always") {
   for (let i = 0; i < 10; i++) {
-    await queue.push("k", `task${i}`, { ontime: 12340 + i, overwrite, data: { a: "1", b: "2" } });
+    await queue.push("k", `task${i}`, {
+      at: (12340 + i) * 1_000,
+      update,
+      data: { a: "1", b: "2" },
+    });
   }
 }
 
@@ -45,7 +49,7 @@ async function listening(count: number, work: () => Promise<unknown>): Promise<s
 describe("acceptance cases", () => {
   test("1: one always push sets score, list and data, and says insert once", async () => {
     const messages = await listening(1, () =>
-      queue.push("k", "task", { ontime: 12340, overwrite: "always", data: { a: "1", b: "2" } }),
+      queue.push("k", "task", { at: 12340000, update: "always", data: { a: "1", b: "2" } }),
     );
     expect(messages).toEqual(["insert"]);
     expect(await score()).toBe(12340);
@@ -69,7 +73,7 @@ describe("acceptance cases", () => {
   });
 
   test("4: an overwrite marker lets the first once push set the time, and is gone then", async () => {
-    await queue.push("k", "old", { ontime: 1 });
+    await queue.push("k", "old", { at: 1000 });
     await server.command("ZADD", "p:timer", 56789, "k");
     await server.command("SET", "p:queue:k:overwrite", "1");
     await pushTen("once");
@@ -92,7 +96,7 @@ describe("acceptance cases", () => {
     await pushTen();
     await server.command("SET", "p:queue:k:start", "12340");
     const before = await redisNow();
-    const batch = await queue.get("k", { number, timeoutMs: 2000, token: "mine" });
+    const batch = await queue.get("k", { number, leaseMs: 2000, token: "mine" });
     expect(texts(batch?.items)).toEqual(Array.from({ length: handed }, (_, i) => `task${i}`));
     expect(await length()).toBe(10);
     expect(await score()).toBeGreaterThanOrEqual(Math.floor(before * 1000) / 1000 + 2 - 0.001);
@@ -107,7 +111,7 @@ describe("acceptance cases", () => {
   test("6: a lock of someone else answers locked and changes nothing", async () => {
     await pushTen();
     await server.command("SET", "p:queue:k:locker", "theirs");
-    await expect(queue.get("k", { timeoutMs: 2000 })).rejects.toMatchObject({
+    await expect(queue.get("k", { leaseMs: 2000 })).rejects.toMatchObject({
       code: "LOCKED",
       message: expect.stringContaining("locked"),
     });
@@ -121,8 +125,8 @@ describe("acceptance cases", () => {
     "7: complete after get(%i) of ten removes what was handed out",
     async (n) => {
       await pushTen();
-      await queue.push("other", "x", { ontime: 99999 });
-      const batch = await queue.get("k", { number: n, timeoutMs: 2000 });
+      await queue.push("other", "x", { at: 99999000 });
+      const batch = await queue.get("k", { number: n, leaseMs: 2000 });
       const left = await queue.complete("k", batch?.token ?? "");
       expect(left).toBe(n === 9 ? 1 : 0);
       expect(await exists("locker")).toBe(0);
@@ -140,8 +144,8 @@ describe("acceptance cases", () => {
 
   test.each([10, 9, 11])("8: release(23456) after get(%i) keeps everything", async (number) => {
     await pushTen();
-    const batch = await queue.get("k", { number, timeoutMs: 2000 });
-    await queue.release("k", batch?.token ?? "", { ontime: 23456 });
+    const batch = await queue.get("k", { number, leaseMs: 2000 });
+    await queue.release("k", batch?.token ?? "", { at: 23456000 });
     expect(await length()).toBe(10);
     expect(await exists("locker")).toBe(0);
     expect(await exists("overwrite")).toBe(1);
@@ -151,11 +155,11 @@ describe("acceptance cases", () => {
   test("9: schedule tells how long to wait, then hands out the due key", async () => {
     expect(await queue.schedule()).toEqual({ waitMs: undefined });
     const now = await redisNow();
-    await queue.push("late", "x", { ontime: now + 10 });
+    await queue.push("late", "x", { at: (now + 10) * 1_000 });
     const ten = await queue.schedule();
     expect(ten.waitMs).toBeGreaterThan(9_000);
     expect(ten.waitMs).toBeLessThanOrEqual(10_000);
-    await queue.push("soon", "x", { ontime: now + 2 });
+    await queue.push("soon", "x", { at: (now + 2) * 1_000 });
     const two = await queue.schedule();
     expect(two.waitMs).toBeGreaterThan(1_000);
     expect(two.waitMs).toBeLessThanOrEqual(2_000);
@@ -193,19 +197,19 @@ describe("bugs of the seed's library, put right", () => {
   test("1: complete needs the token of the lock, and leaves other locks alone", async () => {
     await pushTen();
     await expect(queue.complete("k", "nobody")).rejects.toMatchObject({ code: "LEASE_LOST" });
-    await queue.get("k", { timeoutMs: 2000, token: "mine" });
+    await queue.get("k", { leaseMs: 2000, token: "mine" });
     await expect(queue.complete("k", "yours")).rejects.toMatchObject({ code: "LEASE_LOST" });
     expect(await length()).toBe(10);
     expect(await server.command("GET", "p:queue:k:locker")).toBe("mine");
   });
 
   test("2: release keeps the time unless one is given, and an unknown key changes nothing", async () => {
-    await expect(queue.release("ghost", "t", { ontime: 5 })).rejects.toMatchObject({
+    await expect(queue.release("ghost", "t", { at: 5000 })).rejects.toMatchObject({
       code: "LEASE_LOST",
     });
     expect(await server.command("KEYS", "*")).toEqual([]);
     await pushTen();
-    const batch = await queue.get("k", { timeoutMs: 60_000 });
+    const batch = await queue.get("k", { leaseMs: 60_000 });
     const lease = await score();
     await queue.release("k", batch?.token ?? "");
     expect(await score()).toBe(lease);
@@ -214,9 +218,9 @@ describe("bugs of the seed's library, put right", () => {
   test("3: what is pushed after get stays when the batch is completed", async () => {
     await queue.push("k", "a");
     await queue.push("k", "b");
-    const batch = await queue.get("k", { number: 10, timeoutMs: 2000 });
+    const batch = await queue.get("k", { number: 10, leaseMs: 2000 });
     expect(batch?.items).toHaveLength(2);
-    for (const body of ["c", "d", "e"]) await queue.push("k", body, { ontime: 777 });
+    for (const body of ["c", "d", "e"]) await queue.push("k", body, { at: 777000 });
     expect(await queue.complete("k", batch?.token ?? "")).toBe(3);
     expect(await list()).toEqual(["c", "d", "e"]);
     expect(await score()).toBe(777);
@@ -224,39 +228,40 @@ describe("bugs of the seed's library, put right", () => {
 
   test("4: get(-1) and complete leave nothing to be delivered again", async () => {
     await pushTen();
-    const batch = await queue.get("k", { number: -1, timeoutMs: 2000 });
+    const batch = await queue.get("k", { number: -1, leaseMs: 2000 });
     expect(await queue.complete("k", batch?.token ?? "")).toBe(0);
     expect(await server.command("KEYS", "*")).toEqual([]);
   });
 
   test("5: a push while a batch is out times the next batch, not the lease", async () => {
     await pushTen();
-    const batch = await queue.get("k", { timeoutMs: 60_000 });
+    const batch = await queue.get("k", { leaseMs: 60_000 });
     const lease = await score();
-    await queue.push("k", "next", { ontime: 20000, overwrite: "once" });
-    await queue.push("k", "more", { ontime: 30000, overwrite: "once" });
+    await queue.push("k", "next", { at: 20000000, update: "once" });
+    await queue.push("k", "more", { at: 30000000, update: "once" });
     expect(await score()).toBe(lease);
     expect((await queue.schedule()).key).toBeUndefined();
     expect(await queue.complete("k", batch?.token ?? "")).toBe(2);
     expect(await score()).toBe(20000);
   });
 
-  test("5: after a failure the next push decides the time, and the batch stays as it was", async () => {
+  test("5: after a failure a push neither moves the retry nor joins the batch", async () => {
     await pushTen();
-    const first = await queue.get("k", { timeoutMs: 60_000 });
-    await queue.release("k", first?.token ?? "", { ontime: 4_000_000_000 });
-    await queue.push("k", "new", { ontime: 50000, overwrite: "once" });
-    expect(await score()).toBe(50000);
-    await queue.push("k", "newer", { ontime: 60000, overwrite: "once" });
-    expect(await score()).toBe(50000);
+    const first = await queue.get("k", { leaseMs: 60_000 });
+    await queue.release("k", first?.token ?? "", { at: 4000000000000 });
+    await queue.push("k", "new", { at: 50000000, update: "once" });
+    await queue.push("k", "newer", { at: 60000000, update: "always" });
+    expect(await score()).toBe(4000000000);
+    expect(await server.command("HGET", "p:queue:k:state", "next")).toBe("60000.000");
+    expect(await server.command("HGET", "p:queue:k:state", "batch")).toBe("10");
     expect(await length()).toBe(12);
   });
 
   test("6: the start timeout leaves nothing behind", async () => {
     const strict = new MergeQueue(redis, { prefix: "p", onStartTimeout: "drop" });
     await pushTen();
-    const batch = await queue.get("k", { timeoutMs: 60_000 });
-    await queue.release("k", batch?.token ?? "", { ontime: 1 });
+    const batch = await queue.get("k", { leaseMs: 60_000 });
+    await queue.release("k", batch?.token ?? "", { at: 1000 });
     await strict.schedule();
     await server.command("SET", "p:queue:k:start", "1");
     await strict.schedule();
@@ -268,7 +273,7 @@ describe("bugs of the seed's library, put right", () => {
     await queue.push("k", "a");
     const keys = [await queue.schedule(), await queue.schedule()].map(({ key }) => key);
     expect(keys).toEqual(["k", "k"]);
-    const gets = await Promise.allSettled([1, 2].map(() => queue.get("k", { timeoutMs: 2000 })));
+    const gets = await Promise.allSettled([1, 2].map(() => queue.get("k", { leaseMs: 2000 })));
     expect(gets.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
   });
 
@@ -282,7 +287,7 @@ describe("bugs of the seed's library, put right", () => {
   test("an ontime of 0, less or none is now", async () => {
     for (const ontime of [0, -5, undefined]) {
       const before = await redisNow();
-      await queue.push("k", "a", ontime === undefined ? {} : { ontime });
+      await queue.push("k", "a", ontime === undefined ? {} : { at: ontime * 1_000 });
       expect(await score()).toBeGreaterThanOrEqual(before - 0.001);
       expect(await score()).toBeLessThanOrEqual(await redisNow());
       await server.command("FLUSHALL");
@@ -291,9 +296,9 @@ describe("bugs of the seed's library, put right", () => {
 
   test("an earlier time shortens the wait, and a deletion ends it", async () => {
     const now = await redisNow();
-    await queue.push("k", "a", { ontime: now + 100 });
+    await queue.push("k", "a", { at: (now + 100) * 1_000 });
     expect((await queue.schedule()).waitMs).toBeGreaterThan(90_000);
-    await queue.push("k", "b", { ontime: now + 10, overwrite: "always" });
+    await queue.push("k", "b", { at: (now + 10) * 1_000, update: "always" });
     expect((await queue.schedule()).waitMs).toBeLessThanOrEqual(10_000);
     await new Inspector(queue).remove("k");
     expect(await queue.schedule()).toEqual({ waitMs: undefined });
@@ -301,15 +306,15 @@ describe("bugs of the seed's library, put right", () => {
 
   test("whoever holds the lock may get again with its token, and the lock lasts anew", async () => {
     await pushTen();
-    await queue.get("k", { number: 2, timeoutMs: 1_000, token: "mine" });
-    const again = await queue.get("k", { number: 3, timeoutMs: 60_000, token: "mine" });
+    await queue.get("k", { number: 2, leaseMs: 1_000, token: "mine" });
+    const again = await queue.get("k", { number: 3, leaseMs: 60_000, token: "mine" });
     expect(texts(again?.items)).toEqual(["task0", "task1", "task2"]);
     expect(await server.command("PTTL", "p:queue:k:locker")).toBeGreaterThan(1_000);
     expect(await queue.complete("k", "mine")).toBe(7);
   });
 
   test("11: times keep their milliseconds", async () => {
-    await queue.push("k", "a", { ontime: 1366614150.123 });
+    await queue.push("k", "a", { at: 1366614150.123 * 1_000 });
     expect(await score()).toBe(1366614150.123);
   });
 
@@ -333,21 +338,21 @@ describe("bugs of the seed's library, put right", () => {
 
 describe("bad input", () => {
   test.each([
-    ["overwrite", () => queue.push("k", "x", { overwrite: "never" as "once" })],
-    ["ontime", () => queue.push("k", "x", { ontime: Number.NaN })],
+    ["update", () => queue.push("k", "x", { update: "never" as "once" })],
+    ["at", () => queue.push("k", "x", { at: Number.NaN })],
     ["id", () => queue.push("k", "x", { id: "a b" })],
     ["idempotencyKey", () => queue.push("k", "x", { idempotencyKey: "a b" })],
     ["body", () => queue.push("k", 5 as unknown as string)],
-    ["number", () => queue.get("k", { number: 0, timeoutMs: 1 })],
-    ["timeoutMs", () => queue.get("k", { timeoutMs: 0 })],
+    ["number", () => queue.get("k", { number: 0, leaseMs: 1 })],
+    ["leaseMs", () => queue.get("k", { leaseMs: 0 })],
   ])("a wrong %s is named and stores nothing", async (parameter, act) => {
-    await expect(act()).rejects.toMatchObject({ code: "INVALID_ARGUMENT", parameter });
+    await expect(act()).rejects.toMatchObject({ code: "INVALID_ARGUMENT", argument: parameter });
     expect(await server.command("KEYS", "*")).toEqual([]);
   });
 
   test("a key that would be another queue's companion is refused", async () => {
-    await expect(queue.push("k:data", "x")).rejects.toMatchObject({ code: "INVALID_KEY" });
-    await expect(queue.push("", "x")).rejects.toMatchObject({ code: "INVALID_KEY" });
+    await expect(queue.push("k:data", "x")).rejects.toMatchObject({ code: "INVALID_NAME" });
+    await expect(queue.push("", "x")).rejects.toMatchObject({ code: "INVALID_NAME" });
     expect(await server.command("KEYS", "*")).toEqual([]);
   });
 });

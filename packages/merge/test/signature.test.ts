@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { sign, signingKey } from "../src/delivery/signature.ts";
 import { verifyWebhook } from "../src/index.ts";
-import { sign, signingKey } from "../src/signature.ts";
 
 // The example of the Standard Webhooks specification and its libraries.
 const KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";

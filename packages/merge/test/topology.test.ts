@@ -7,15 +7,16 @@ import {
   startSentinelTrio,
 } from "@ropeway/testkit";
 import { expect, test } from "vitest";
-import { Dispatcher, Inspector, MergeQueue } from "../src/index.ts";
+import { DeadLetters, Dispatcher, Inspector, MergeQueue } from "../src/index.ts";
 
 /** A short life of everything: push, merge, retry, dead letter, replay, delete, singles, stats. */
 async function live(redis: Redis, prefix: string): Promise<void> {
   const queue = new MergeQueue(redis, { prefix });
   const inspector = new Inspector(queue);
+  const letters = new DeadLetters(queue);
   const seen: string[] = [];
   let failures = 2;
-  const dispatcher = await Dispatcher.start(
+  const dispatcher = await new Dispatcher(
     queue,
     async (batch) => {
       if (batch.key === "poor" && failures > 0) {
@@ -24,25 +25,25 @@ async function live(redis: Redis, prefix: string): Promise<void> {
       }
       seen.push(`${batch.key}:${batch.items.map(({ body }) => String(body))}`);
     },
-    { maxAttempts: 2, retry: { baseMs: 5, maxMs: 5 } },
-  );
+    { attempts: 2, backoff: { delayMs: 5, maxMs: 5 } },
+  ).start();
   await queue.pushAll("k", [{ body: "a" }, { body: "b" }], { data: { f: "1" } });
   await queue.push("poor", "c", { idempotencyKey: "one" });
   await queue.push("-s", "d");
-  await queue.push("gone", "e", { ontime: 4_000_000_000 });
+  await queue.push("gone", "e", { at: 4000000000000 });
   expect(await inspector.remove("gone")).toEqual({ deleted: 1, sending: 0 });
   const letter = await eventually(async () => {
-    const [found] = (await inspector.letters()).entries;
+    const [found] = (await letters.list()).items;
     if (found === undefined) throw new Error("no letter yet");
     return found;
   });
-  await inspector.replay(letter.id);
+  await letters.replay(letter.id);
   await eventually(() => expect(seen.sort()).toEqual(["-s:d", "k:a,b", "poor:c"]));
   await eventually(async () =>
     expect(await inspector.stats()).toMatchObject({ keys: 0, deadLetters: 0, due: 0 }),
   );
-  await queue.push("k", "x", { ontime: 4_000_000_000 });
-  expect((await inspector.list({ search: "k" })).entries).toMatchObject([{ key: "k", items: 1 }]);
+  await queue.push("k", "x", { at: 4000000000000 });
+  expect((await inspector.list({ search: "k" })).items).toMatchObject([{ key: "k", items: 1 }]);
   expect((await queue.schedule()).waitMs).toBeGreaterThan(0);
   await dispatcher.close();
   await queue.close();
@@ -56,9 +57,9 @@ test("everything works on Redis Cluster, and goes on after a failover and a move
   expect(() => new MergeQueue(redis, { prefix: "plain" })).toThrow("hash tag");
   const queue = new MergeQueue(redis, { prefix: "{move}" });
   const seen: string[] = [];
-  const dispatcher = await Dispatcher.start(queue, async (batch) => {
+  const dispatcher = await new Dispatcher(queue, async (batch) => {
     seen.push(...batch.items.map(({ body }) => String(body)));
-  });
+  }).start();
   const owner = await cluster.nodeOf("{move}");
   await queue.push("k", "1");
   await cluster.failover(owner, "command");
@@ -85,13 +86,13 @@ test("a Sentinel failover interrupts the firing and does not end it", async () =
   await using redis = await connect(trio.url);
   const queue = new MergeQueue(redis, { prefix: "p" });
   const seen = new Set<string>();
-  const dispatcher = await Dispatcher.start(
+  const dispatcher = await new Dispatcher(
     queue,
     async (batch) => {
       for (const { body } of batch.items) seen.add(String(body));
     },
     { leaseMs: 2_000 },
-  );
+  ).start();
   await queue.push("a", "1");
   await eventually(() => expect(seen).toEqual(new Set(["1"])));
   await trio.failover("kill");

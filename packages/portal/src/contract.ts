@@ -174,18 +174,22 @@ export {
   HeldLockView,
   SemaphoreUseView,
 } from "./kit/kit-contract.ts";
-export { NodeView } from "./nodes/nodes-contract.ts";
 export {
+  AttemptPage,
+  AttemptView,
   DeadLetterPage,
-  type DeadLetterView,
+  DeadLetterView,
+  type DestinationView,
   EndpointPage,
   type EndpointView,
-  QueueItem,
-  QueueKey,
-  QueueKeyDetail,
-  QueueKeyPage,
-  QueueStats,
-} from "./queue/queue-contract.ts";
+  MergeItem,
+  MergeItemPage,
+  MergeKey,
+  MergeKeyDetail,
+  MergeKeyPage,
+  MergeStatsView,
+} from "./merge/merge-contract.ts";
+export { NodeView } from "./nodes/nodes-contract.ts";
 export {
   type RpcMethod,
   type RpcMethodStats,

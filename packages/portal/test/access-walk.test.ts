@@ -8,9 +8,9 @@ import { assemble } from "../src/assembly.ts";
 import {
   alertsPart,
   jobsPart,
+  mergePart,
   nodesPart,
   type PortalPart,
-  queuePart,
   rpcPart,
   tasksPart,
 } from "../src/index.ts";
@@ -26,7 +26,7 @@ beforeAll(async () => {
     partsOf(redis) {
       const cluster = new Cluster(openRedisStore(redis));
       parts = [
-        queuePart(new MergeQueue(redis, { prefix: "{walk}" })),
+        mergePart(new MergeQueue(redis, { prefix: "{walk}" })),
         jobsPart(redis),
         rpcPart(redis),
         tasksPart(cluster),

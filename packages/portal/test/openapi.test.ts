@@ -5,12 +5,12 @@ import { MergeQueue } from "@ropeway/merge";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { afterAll, expect, test } from "vitest";
-import { createPortal, jobsPart, queuePart, rpcPart } from "../src/index.ts";
+import { createPortal, jobsPart, mergePart, rpcPart } from "../src/index.ts";
 import type { ApiDescription, Operation } from "../src/openapi/description.ts";
 
 const { redis } = await redisForFile();
 const parts = [
-  queuePart(new MergeQueue(redis, { prefix: "{q}" })),
+  mergePart(new MergeQueue(redis, { prefix: "{q}" })),
   jobsPart(redis),
   rpcPart(redis),
 ];

@@ -3,7 +3,7 @@ import { connect as connectSocket } from "node:net";
 import { MergeQueue } from "@ropeway/merge";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, describe, expect, test } from "vitest";
-import { createPortal, QueueService } from "../src/index.ts";
+import { createPortal, MergeServer } from "../src/index.ts";
 
 const { redis } = await redisForFile();
 const requestTimeoutMs = 400;
@@ -11,11 +11,11 @@ const portal = createPortal(redis, { requestTimeoutMs, hosts: ["portal.example"]
 const { url } = await portal.start();
 afterAll(() => portal.close());
 const queue = new MergeQueue(redis, { prefix: "{port}" });
-const service = await QueueService.start(queue, {
+const service = await new MergeServer(queue, {
   port: 0,
   requestTimeoutMs,
   hosts: ["portal.example"],
-});
+}).start();
 afterAll(async () => {
   await service.close();
   await queue.close();

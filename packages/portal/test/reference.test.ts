@@ -11,10 +11,10 @@ import {
   createPortal,
   jobsPart,
   kitPart,
+  mergePart,
   nodesPart,
   type Portal,
   type PortalPart,
-  queuePart,
   rpcPart,
   tasksPart,
 } from "../src/index.ts";
@@ -32,7 +32,7 @@ beforeAll(async () => {
   // Every part that this package has besides the built-in ones: a new one is added here.
   const cluster = new Cluster(openRedisStore(stage.redis));
   parts = [
-    queuePart(new MergeQueue(stage.redis, { prefix: "{queue}" })),
+    mergePart(new MergeQueue(stage.redis, { prefix: "{queue}" })),
     jobsPart(stage.redis),
     rpcPart(stage.redis),
     tasksPart(cluster),

@@ -7,7 +7,7 @@ export function doctorCommand(): CliCommand {
     "doctor",
     "Check Redis, this machine and the settings, and say what to change",
   )
-    .uses(...redisKeys, "portal.host", "portal.port", "queue.port")
+    .uses(...redisKeys, "portal.host", "portal.port", "merge.port")
     .explains("Changes nothing. Exits with 1 if a check fails; warnings do not count.")
     .runs(async (context) => (await import("../doctor/examine.ts")).examine(context));
 }

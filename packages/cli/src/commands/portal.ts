@@ -8,7 +8,7 @@ export function portalCommand(): CliCommand {
     .describesSettings()
     .explains(
       `Uses the Redis of redis.url. If it is not set, uses the Redis that \`ropeway up\` runs in this home. With
---queue-serve true, also serves the merge queue and makes its deliveries. Any number of portals may do so on
+--merge-serve true, also serves the merge queue and makes its deliveries. Any number of portals may do so on
 one Redis.
 
 Logs to standard error. Prints the line \`ropeway ready URL\` when it is ready. Ctrl-C waits for requests and

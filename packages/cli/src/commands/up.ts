@@ -9,7 +9,7 @@ export function upCommand(): CliCommand {
     .explains(
       `Uses the Redis of redis.url. If it is not set, starts a Redis on a private port of 127.0.0.1 and keeps its data
 in the home. Prints the URLs and the login, then the line \`ropeway ready URL\`. With --json, prints one object
-{"ready", "url", "redis", "queue", "firstAdmin"} instead.
+{"ready", "url", "redis", "merge", "firstAdmin"} instead.
 
 Ctrl-C stops everything and keeps the data. A second Ctrl-C stops at once.`,
     )

@@ -26,7 +26,7 @@ export interface Flag {
 
 /** Flags of some places that are followed by one of the same words. */
 export interface Choice {
-  /** Each a place and a flag, such as "/queue/push --update". */
+  /** Each a place and a flag, such as "/merge/push --update". */
   readonly after: readonly string[];
   readonly values: readonly string[];
 }
@@ -40,7 +40,11 @@ export function placesOf(command: Command, path: string = ""): Place[] {
     name: child.name(),
     summary: child.description(),
   }));
-  const place = { path, words: [...children, ...choices], options: command.options.map(flagFrom) };
+  const place = {
+    path,
+    words: [...children, ...choices],
+    options: command.options.filter(({ hidden }) => !hidden).map(flagFrom),
+  };
   const below = command.commands.flatMap((child) => placesOf(child, `${path}/${child.name()}`));
   return [place, ...below];
 }

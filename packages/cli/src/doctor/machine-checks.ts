@@ -18,7 +18,7 @@ export async function checkMachine(settings: LoadedSettings): Promise<Finding[]>
     checkNode(process.versions.node),
     await checkHome(values.home),
     await checkPort("portal.port", settings),
-    await checkPort("queue.port", settings),
+    await checkPort("merge.port", settings),
   ];
 }
 
@@ -62,10 +62,10 @@ async function checkPort(
   const { values, origins } = settings;
   const port = values[key];
   if (port === 0) return ok(key, "any free one");
-  const host = values[key === "queue.port" ? "queue.host" : "portal.host"];
+  const host = values[key === "merge.port" ? "merge.host" : "portal.host"];
   if (await isFree(host, port)) return ok(key, `${port} is free`);
   const holder = await holderOf(homeAt(values.home));
-  const ours = [holder?.url, holder?.queueUrl].some((url) => url?.endsWith(`:${port}`));
+  const ours = [holder?.url, holder?.mergeUrl].some((url) => url?.endsWith(`:${port}`));
   if (ours) return ok(key, `${port}, our own (pid ${holder?.pid})`);
   const found = `${port} is in use by another program`;
   const advice = `free it, or change ${key} (from ${origins[key].where})`;

@@ -6,13 +6,14 @@ import {
   alertsPart,
   jobsPart,
   kitPart,
+  mergePart,
   nodesPart,
   type PortalPart,
-  queuePart,
   rpcPart,
   tasksPart,
 } from "@ropeway/portal";
-import { queueTargets } from "../queue/targets.ts";
+import { allowedAddresses } from "../merge/allowed.ts";
+import { mergeQueueOptions } from "../merge/start.ts";
 import type { LoadedSettings } from "../settings/load.ts";
 
 /** What a part of Ropeway is started with. */
@@ -33,9 +34,9 @@ export interface PartPlan {
 export function portalParts(plan: PartPlan): PortalPart[] {
   const { redis, settings, cluster } = plan;
   const { prefix } = settings.values;
-  const queue = new MergeQueue(redis, { prefix: `${prefix}:{merge}` });
+  const queue = new MergeQueue(redis, mergeQueueOptions(settings.values));
   return [
-    queuePart(queue, { targets: queueTargets(plan) }),
+    mergePart(queue, { allow: allowedAddresses(plan) }),
     jobsPart(redis, { prefix: `${prefix}:jobs` }),
     rpcPart(redis),
     tasksPart(cluster),

@@ -8,7 +8,7 @@ export interface Running {
   readonly portal: PortalStart;
   /** The Redis, as it may be shown. */
   readonly redis: string;
-  readonly queue: { readonly url: string; readonly targets: readonly string[] } | undefined;
+  readonly merge: { readonly url: string; readonly allow: readonly string[] } | undefined;
   /** The Redis that programs of the user can use, if this process started it. */
   readonly exportUrl?: string | undefined;
   /** The node that runs in this process. */
@@ -19,15 +19,15 @@ export interface Running {
 
 /** Prints the lines; the last one is `ropeway ready URL`, with --json one object instead of all. */
 export function sayReady({ output }: Context, running: Running): void {
-  const { portal, redis, queue, node, exportUrl, tries = [] } = running;
+  const { portal, redis, merge, node, exportUrl, tries = [] } = running;
   const { url, firstAdmin } = portal;
-  output.result({ ready: true, url, redis, queue: queue?.url, node, firstAdmin }, () => {
+  output.result({ ready: true, url, redis, merge: merge?.url, node, firstAdmin }, () => {
     const say = (what: string, ...cells: Cell[]) => output.line(`  ${what.padEnd(8)} `, ...cells);
     output.line("");
     say("portal", paint("cyan", url));
     say("login", loginLine(firstAdmin));
-    if (queue !== undefined) {
-      say("queue", paint("cyan", queue.url), `   (delivers to ${reach(queue.targets)})`);
+    if (merge !== undefined) {
+      say("merge", paint("cyan", merge.url), `   (delivers to ${reach(merge.allow)})`);
     }
     say("redis", redis);
     if (exportUrl !== undefined) say("", `export REDIS_URL=${exportUrl}`);
@@ -46,6 +46,6 @@ function loginLine(firstAdmin: PortalStart["firstAdmin"]): string {
     : `${username} / ${password}   (shown only once)`;
 }
 
-function reach(targets: readonly string[]): string {
-  return ["public addresses", ...targets].join(", ");
+function reach(allow: readonly string[]): string {
+  return ["public addresses", ...allow].join(", ");
 }

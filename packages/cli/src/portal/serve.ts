@@ -2,7 +2,7 @@
 import { openSettingsStore, servedCluster } from "../cluster/open-cluster.ts";
 import type { Context } from "../context.ts";
 import { openLogger } from "../logger.ts";
-import { checkQueueSettings, startQueue } from "../queue/start.ts";
+import { checkMergeSettings, startMerge } from "../merge/start.ts";
 import { findRedis, INTERACTIVE, openRedis } from "../redis-access.ts";
 import { aborted } from "../wait.ts";
 import { alertSinks } from "./alert-sinks.ts";
@@ -14,7 +14,7 @@ import { checkPortalSettings, startPortal } from "./start.ts";
 export async function servePortal(context: Context): Promise<void> {
   const settings = context.settings();
   await checkPortalSettings(settings);
-  await checkQueueSettings(settings);
+  await checkMergeSettings(settings);
   const logger = openLogger(settings.values["log.level"]);
   await using redis = await openRedis(await findRedis(context), { ...INTERACTIVE, logger });
   await using store = await openSettingsStore(settings, redis, logger);
@@ -24,7 +24,7 @@ export async function servePortal(context: Context): Promise<void> {
   });
   const plan: PartPlan = { redis, store, cluster, settings, logger, atHome: false };
   await using portal = await startPortal(plan);
-  await using queue = await startQueue(plan);
-  sayReady(context, { portal, queue, redis: redis.where });
+  await using merge = await startMerge(plan);
+  sayReady(context, { portal, merge, redis: redis.where });
   await aborted(context.signal);
 }

@@ -17,7 +17,7 @@ export interface StartedPortal extends PortalStart, AsyncDisposable {}
 const OPTIONS: Readonly<Record<string, SettingKey>> = {
   host: "portal.host",
   prefix: "prefix",
-  targets: "queue.targets",
+  allow: "merge.allow",
   hosts: "portal.hosts",
   trustProxy: "portal.trustProxy",
   adminPassword: "portal.adminPassword",

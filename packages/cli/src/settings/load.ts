@@ -8,7 +8,9 @@ import { resolve } from "node:path";
 import { closest, show } from "@ropeway/core/internal";
 import { MisplacedSecretError, SettingError, UnknownSettingError } from "../errors.ts";
 import {
+  currentKey,
   flagOf,
+  formerVariableOf,
   partsOf,
   type SettingKey,
   type Settings,
@@ -98,20 +100,22 @@ function fromDefaults(cwd: string): Said[] {
 
 function fromFile(path: string): Said[] {
   const { entries, folder } = readTomlFile(path);
-  const sections = new Set(settingKeys.map((key) => partsOf(key).section));
-  return entries.flatMap(({ key, value, where }) => {
-    if (isTable(value) && sections.has(key)) return []; // a section with nothing in it
-    if (!isKey(key)) throw new UnknownSettingError(key, where, nearest(key));
+  const names = settingKeys.flatMap((key) => [key, specOf(key).formerly ?? key]);
+  const sections = new Set(names.map((key) => partsOf(key).section));
+  return entries.flatMap(({ key: given, value, where }) => {
+    if (isTable(value) && sections.has(given)) return []; // a section with nothing in it
+    const key = currentKey(given);
+    if (key === undefined) throw new UnknownSettingError(given, where, nearest(given));
     return [{ key, value, origin: { source: "file" as const, where }, folder }];
   });
 }
 
 function fromEnvironment({ env, cwd }: SettingsSources): Said[] {
   return settingKeys.flatMap((key) => {
-    const where = variableOf(key);
-    const text = env[where];
     // Set to nothing is how a shell says "not set".
-    if (text === undefined || text === "") return [];
+    const where = [variableOf(key), formerVariableOf(key) ?? ""].find((name) => env[name]);
+    const text = where === undefined ? undefined : env[where];
+    if (where === undefined || text === undefined) return [];
     const value = specOf(key).kind.parse(text);
     return [{ key, value, origin: { source: "environment" as const, where }, folder: cwd }];
   });
@@ -141,10 +145,6 @@ function judge({ key, value, origin, folder }: Said): unknown {
   return kind.settle === undefined ? value : kind.settle(value as never, folder);
 }
 
-function isKey(key: string): key is SettingKey {
-  return (settingKeys as readonly string[]).includes(key);
-}
-
 /** The setting that was probably meant: a similar key, or one of the same name in another section. */
 function nearest(key: string): string | undefined {
   const { name } = partsOf(key);
@@ -153,7 +153,8 @@ function nearest(key: string): string | undefined {
 
 /** Other programs of ours read ROPEWAY_ names too, so only a near miss is worth a word. */
 function strangers(env: SettingsSources["env"]): string[] {
-  const known = [...settingKeys.map(variableOf), FILE_VARIABLE];
+  const former = settingKeys.flatMap((key) => formerVariableOf(key) ?? []);
+  const known = [...settingKeys.map(variableOf), ...former, FILE_VARIABLE];
   const endings = known.flatMap((name) =>
     name.startsWith(PREFIX) ? name.slice(PREFIX.length) : [],
   );

@@ -16,9 +16,10 @@ import {
   textKind,
   wordKind,
 } from "./kind.ts";
+import { type MergeSettings, mergeSettings } from "./merge-settings.ts";
 
 /** The settings in force; a key's first part is its section in the file. */
-export interface Settings {
+export interface Settings extends MergeSettings {
   readonly home: string;
   readonly prefix: string;
   readonly "redis.url": string | undefined;
@@ -33,16 +34,6 @@ export interface Settings {
   readonly "portal.publicMetrics": boolean;
   readonly "portal.adminPassword": string | undefined;
   readonly "portal.adminPasswordFile": string | undefined;
-  readonly "queue.serve": boolean | undefined;
-  readonly "queue.host": string;
-  readonly "queue.port": number;
-  readonly "queue.token": string | undefined;
-  readonly "queue.tokenFile": string | undefined;
-  readonly "queue.signingKeys": string | undefined;
-  readonly "queue.signingKeysFile": string | undefined;
-  readonly "queue.targets": readonly string[];
-  readonly "queue.concurrency": number;
-  readonly "queue.perOrigin": number;
   readonly "store.url": string;
   readonly "store.caFile": string | undefined;
   readonly "store.certFile": string | undefined;
@@ -82,6 +73,12 @@ export interface SettingSpec<T> {
   readonly example?: Exclude<T, undefined>;
   /** For a secret: where else it may come from. */
   readonly orFile?: SettingKey;
+  /** The key it had before, which keeps working in the file, the environment and as a flag. */
+  readonly formerly?: string;
+  /** Its former name in the environment. @default made from the former key */
+  readonly formerEnv?: string;
+  /** Its former flag. @default made from the former key */
+  readonly formerFlag?: string;
 }
 
 export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
@@ -168,64 +165,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     example: "/run/secrets/admin-password",
     doc: "A file that holds portal.adminPassword.",
   },
-  "queue.serve": {
-    kind: flagKind,
-    default: undefined,
-    example: true,
-    doc: "Whether the merge queue takes pushes on a port of its own and delivers what is due. Unless it is set, `ropeway up` does and `ropeway portal` does not.",
-  },
-  "queue.host": {
-    kind: textKind,
-    default: "127.0.0.1",
-    doc: "The address the merge queue listens on. It has no accounts: on anything but loopback, set queue.token.",
-  },
-  "queue.port": {
-    kind: portKind(0),
-    default: 23334,
-    env: "ROPEWAY_QUEUE_PORT",
-    doc: "The port of the merge queue (v3). Unless it is set, a busy 23334 makes `ropeway up` choose another; 0 is any free one.",
-  },
-  "queue.token": {
-    kind: secretKind,
-    default: undefined,
-    orFile: "queue.tokenFile",
-    doc: "The token that requests to the merge queue must send as Authorization: Bearer. Unless it is set, none is needed.",
-  },
-  "queue.tokenFile": {
-    kind: pathKind,
-    default: undefined,
-    example: "/run/secrets/queue-token",
-    doc: "A file that holds queue.token.",
-  },
-  "queue.signingKeys": {
-    kind: secretKind,
-    default: undefined,
-    orFile: "queue.signingKeysFile",
-    doc: "Keys that sign deliveries (Standard Webhooks, whsec_...), separated by spaces; each signs, so that keys can be rotated. Unless it is set, deliveries are not signed.",
-  },
-  "queue.signingKeysFile": {
-    kind: pathKind,
-    default: undefined,
-    example: "/run/secrets/webhook-keys",
-    doc: "A file that holds queue.signingKeys.",
-  },
-  "queue.targets": {
-    kind: listKind,
-    default: [],
-    env: "ROPEWAY_TARGETS",
-    flag: "--targets",
-    doc: "What deliveries may reach besides public addresses: addresses, networks, host names, loopback, private. Unless it is set, `ropeway up` allows loopback, `ropeway portal` nothing.",
-  },
-  "queue.concurrency": {
-    kind: countKind(1, 10_000),
-    default: 128,
-    doc: "How many deliveries are under way at a time.",
-  },
-  "queue.perOrigin": {
-    kind: countKind(1, 10_000),
-    default: 32,
-    doc: "How many of them go to one origin, so that a receiver that hangs leaves the rest to the others.",
-  },
+  ...mergeSettings,
   "store.url": {
     kind: storeUrlKind,
     default: "redis",
@@ -381,6 +321,25 @@ export function flagOf(key: SettingKey): string | undefined {
   const { kind, flag } = specOf(key);
   if (kind === secretKind) return undefined;
   return flag ?? `--${words(key).join("-")}`;
+}
+
+/** The setting whose key this is or was. */
+export function currentKey(key: string): SettingKey | undefined {
+  return settingKeys.find((known) => known === key || table[known].formerly === key);
+}
+
+/** The setting's former name in the environment. */
+export function formerVariableOf(key: SettingKey): string | undefined {
+  const { formerly, formerEnv } = table[key];
+  if (formerly === undefined) return undefined;
+  return formerEnv ?? `ROPEWAY_${words(formerly).join("_").toUpperCase()}`;
+}
+
+/** The setting's former flag. */
+export function formerFlagOf(key: SettingKey): string | undefined {
+  const { formerly, formerFlag } = table[key];
+  if (formerly === undefined || flagOf(key) === undefined) return undefined;
+  return formerFlag ?? `--${words(formerly).join("-")}`;
 }
 
 /** "portal.adminPassword" is the section "portal" and the name "adminPassword". */

@@ -3,7 +3,7 @@
  * lock file that a crash leaves behind cannot be removed safely: between looking and removing, another
  * process may have replaced it. So nobody shares a file; each process has its own, with a random name:
  *
- *   up/TOKEN.json    { state: "asking" | "holding", pid, host, kernel, url, queueUrl, redisUrl }
+ *   up/TOKEN.json    { state: "asking" | "holding", pid, host, kernel, url, mergeUrl, redisUrl }
  *   up/TOKEN.sock    listens as long as the process lives (presence.ts); opened first, removed last
  *
  *   1. write our file, state "asking"
@@ -32,7 +32,7 @@ export interface ClaimNote {
   /** The portal. */
   readonly url?: string;
   /** The merge queue. */
-  readonly queueUrl?: string;
+  readonly mergeUrl?: string;
   /** The Redis, without a password; other commands find it here. */
   readonly redisUrl?: string;
 }

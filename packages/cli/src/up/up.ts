@@ -1,18 +1,18 @@
 /**
  * Everything on one machine. What it opens is closed in reverse by `await using`, on Ctrl-C as on a
- * failure half way: queue, portal, connection, Redis, claim.
+ * failure half way: merge queue, portal, connection, Redis, claim.
  */
 import { parseEndpoint } from "@ropeway/core";
 import { provide } from "@ropeway/provide";
 import { ensureSecretKey, openSettingsStore, servedCluster } from "../cluster/open-cluster.ts";
 import type { Context } from "../context.ts";
 import { openLogger } from "../logger.ts";
+import { checkMergeSettings, startMerge } from "../merge/start.ts";
 import { startLocalNode } from "../node/serve.ts";
 import { alertSinks } from "../portal/alert-sinks.ts";
 import type { PartPlan } from "../portal/parts.ts";
 import { sayReady } from "../portal/ready.ts";
 import { checkPortalSettings, startPortal } from "../portal/start.ts";
-import { checkQueueSettings, startQueue } from "../queue/start.ts";
 import { configuredRedis, INTERACTIVE, openRedis, type RedisPlace } from "../redis-access.ts";
 import { aborted } from "../wait.ts";
 import { type Home, openHome, openLog } from "./home.ts";
@@ -26,7 +26,7 @@ export async function up(context: Context): Promise<void> {
   const { values } = settings;
   const configured = configuredRedis(settings);
   await checkPortalSettings(settings);
-  await checkQueueSettings(settings);
+  await checkMergeSettings(settings);
   const home = await openHome(values.home);
   await using claim = await HomeClaim.take(home, { onWait: (sentence) => output.note(sentence) });
   const logger = openLogger(values["log.level"], await openLog(home, "portal.log"));
@@ -44,16 +44,16 @@ export async function up(context: Context): Promise<void> {
   await using portal = await startPortal(plan);
   const id = values["node.id"] ?? "node_local";
   await using node = await startLocalNode({ store, settings, logger, id });
-  await using queue = await startQueue(plan);
+  await using merge = await startMerge(plan);
   const redisUrl = child && { redisUrl: child.url };
-  await claim.tell({ url: portal.url, ...(queue && { queueUrl: queue.url }), ...redisUrl });
+  await claim.tell({ url: portal.url, ...(merge && { mergeUrl: merge.url }), ...redisUrl });
   noteMoved(context, "portal.port", portal.url);
-  if (queue !== undefined) noteMoved(context, "queue.port", queue.url);
+  if (merge !== undefined) noteMoved(context, "merge.port", merge.url);
   const shown = child?.url ?? redis.where;
   const exportUrl = child?.url;
   sayReady(context, {
     portal,
-    queue,
+    merge,
     redis: shown,
     node: node.id,
     exportUrl,
@@ -92,7 +92,7 @@ function placeOf(child: RedisChild, home: Home): RedisPlace {
 }
 
 /** Says so when a part does not listen where one would look for it. */
-function noteMoved(context: Context, key: "portal.port" | "queue.port", url: string): void {
+function noteMoved(context: Context, key: "portal.port" | "merge.port", url: string): void {
   const port = context.settings().values[key];
   if (port === 0 || url.endsWith(`:${port}`)) return;
   context.output.note(`Port ${port} is in use by another program, so ${key} is another one now.`);
@@ -102,7 +102,7 @@ function tries(portalUrl: string): readonly string[] {
   const health = `${portalUrl}/healthz`; // also as a receiver: it is there and answers
   return [
     `curl ${health}`,
-    `npx ropeway queue push demo ${health} '"hello"' --method GET`,
+    `npx ropeway merge push demo ${health} '"hello"' --method GET`,
     "npx ropeway doctor",
   ];
 }

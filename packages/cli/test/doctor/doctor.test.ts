@@ -24,7 +24,7 @@ test("a Redis as it should be passes every check", async () => {
   expect(code).toBe(0);
   expect([...found.values()].filter(({ status }) => status !== "ok")).toEqual([]);
   expect([...found.keys()]).toEqual(
-    expect.arrayContaining(["node", "home", "portal.port", "queue.port", "redis", "role"]),
+    expect.arrayContaining(["node", "home", "portal.port", "merge.port", "redis", "role"]),
   );
   expect(found.get("persistence")?.found).toBe("append-only file, appendfsync always");
 });

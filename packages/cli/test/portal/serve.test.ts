@@ -20,7 +20,7 @@ afterAll(() => server.close());
 /** Runs `ropeway portal` until `look` has looked at what it printed when it was ready. */
 async function whileServing(
   env: Record<string, string>,
-  look: (ready: { url: string; queue?: string }) => Promise<void>,
+  look: (ready: { url: string; merge?: string }) => Promise<void>,
 ): Promise<void> {
   const stop = new AbortController();
   const lines: string[] = [];
@@ -39,13 +39,13 @@ async function whileServing(
 }
 
 test("the portal alone has no port for the merge queue", async () => {
-  await whileServing({}, async ({ url, queue }) => {
-    expect(queue).toBeUndefined();
+  await whileServing({}, async ({ url, merge }) => {
+    expect(merge).toBeUndefined();
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
   });
 });
 
-test("with queue.serve it takes pushes on the queue's port and delivers them where targets allow it", async () => {
+test("with merge.serve it takes pushes on a port of its own and delivers them where merge.allow allows it", async () => {
   const bodies: string[] = [];
   const receiver = createServer(async (request, response) => {
     for await (const chunk of request) bodies.push(String(chunk));
@@ -56,16 +56,16 @@ test("with queue.serve it takes pushes on the queue's port and delivers them whe
   const env = { REDIS_URL: server.url };
   const serve = { ROPEWAY_QUEUE_SERVE: "true", ROPEWAY_QUEUE_PORT: "0" };
   try {
-    await whileServing(serve, async ({ queue = "" }) => {
-      expect((await fetch(queue)).status).toBeLessThan(500);
-      await speak(["queue", "push", "k", target, "1"], { env });
+    await whileServing(serve, async ({ merge = "" }) => {
+      expect((await fetch(merge)).status).toBeLessThan(500);
+      await speak(["merge", "push", "k", target, "1", "--merge-allow", "loopback"], { env });
       await eventually(async () => {
-        const { stdout } = await speak(["queue", "letters"], { env });
-        expect(stdout).toMatch(/must not be called: .*ROPEWAY_TARGETS/);
+        const { stdout } = await speak(["merge", "letters"], { env });
+        expect(stdout).toMatch(/must not be called: .*ROPEWAY_MERGE_ALLOW/);
       });
     });
     await whileServing({ ...serve, ROPEWAY_TARGETS: "loopback" }, async () => {
-      await speak(["queue", "replay", "--all"], { env });
+      await speak(["merge", "replay", "--all"], { env });
       await eventually(() => expect(bodies).toEqual(["[1]"]));
     });
   } finally {

@@ -30,12 +30,24 @@ test("flags are stronger than the environment, that than the file, that than the
     "portal.port": 3333,
     "portal.host": "10.0.0.2",
     prefix: "mine",
-    "queue.port": 23334,
+    "merge.port": 23334,
   });
   expect(origins["portal.port"]).toEqual({ source: "flag", where: "--port" });
   expect(origins["portal.host"]).toEqual({ source: "environment", where: "ROPEWAY_PORTAL_HOST" });
   expect(origins.prefix).toEqual({ source: "file", where: "ropeway.toml:1" });
-  expect(origins["queue.port"]).toEqual({ source: "default", where: "default" });
+  expect(origins["merge.port"]).toEqual({ source: "default", where: "default" });
+});
+
+test("names of earlier versions keep working, and the new name is stronger", () => {
+  const toml = '[queue]\nhost = "10.0.0.1"\ntargets = ["loopback"]\n';
+  const env = { ROPEWAY_QUEUE_PORT: "2", ROPEWAY_MERGE_PORT: "3", ROPEWAY_QUEUE_PER_ORIGIN: "5" };
+  expect(load({ toml, env }).values).toMatchObject({
+    "merge.host": "10.0.0.1",
+    "merge.allow": ["loopback"],
+    "merge.port": 3,
+    "merge.perOrigin": 5,
+  });
+  expect(load({ env }).warnings).toEqual([]);
 });
 
 test("the names that scripts rely on are read", () => {
@@ -51,9 +63,9 @@ test("the names that scripts rely on are read", () => {
     "redis.url": "redis://db:7000/2",
     home: join(cwd, "here"),
     "portal.port": 1,
-    "queue.port": 2,
+    "merge.port": 2,
     "portal.adminPassword": "correct horse",
-    "queue.targets": ["10.0.0.0/8", "127.0.0.1"],
+    "merge.allow": ["10.0.0.0/8", "127.0.0.1"],
   });
 });
 
@@ -71,7 +83,7 @@ test("a wrong value is told with its key, itself, its place and what is allowed"
   );
   const count = "but must be a whole number from 1 to 10000";
   expect(faultOf({ env: { ROPEWAY_QUEUE_PER_ORIGIN: "0" } })).toBe(
-    `BAD_SETTING: queue.perOrigin is 0 in ROPEWAY_QUEUE_PER_ORIGIN, ${count}`,
+    `BAD_SETTING: merge.perOrigin is 0 in ROPEWAY_QUEUE_PER_ORIGIN, ${count}`,
   );
   expect(faultOf({ toml: "[portal]\n\nport = 70000\n" })).toBe(
     `BAD_SETTING: portal.port is 70000 in ropeway.toml:3, ${range}`,

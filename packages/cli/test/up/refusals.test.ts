@@ -93,7 +93,7 @@ test("a target that is none, before a Redis is looked for", async () => {
   const { code, stderr } = await refusalOf({ ...NO_REDIS, ROPEWAY_TARGETS: "10.0.0.0/99" });
   expect(code).toBe(2);
   expect(stderr).toMatch(
-    /^ropeway: queue\.targets is .*10\.0\.0\.0\/99.* in ROPEWAY_TARGETS, but must be /,
+    /^ropeway: merge\.allow is .*10\.0\.0\.0\/99.* in ROPEWAY_TARGETS, but must be /,
   );
 });
 
@@ -112,7 +112,7 @@ test("a password or key that is refused, without repeating it, before a Redis is
     stderr: `ropeway: portal.adminPassword is "***" in --portal-admin-password-file, ${fault}\n`,
   });
   expect(await refusalOf({ ...NO_REDIS, ROPEWAY_QUEUE_SIGNING_KEYS: "whsec_short" })).toMatchObject(
-    { code: 2, stderr: expect.stringMatching(/^ropeway: queue\.signingKeys is "\*\*\*" in /) },
+    { code: 2, stderr: expect.stringMatching(/^ropeway: merge\.signingKeys is "\*\*\*" in /) },
   );
 });
 

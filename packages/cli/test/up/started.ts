@@ -56,14 +56,14 @@ function run(file: URL, { home, args, env }: Run): Promise<Script> {
 export async function startUp(
   home: string,
   env: Readonly<Record<string, string>> = {},
-): Promise<{ script: Script; url: string; queueUrl: string; redisUrl: string }> {
+): Promise<{ script: Script; url: string; mergeUrl: string; redisUrl: string }> {
   const port = String(await freePort());
   const script = await ropeway(home, ["up"], { ROPEWAY_PORT: port, ...env });
   const withinMs = PATIENCE_MS / 3;
-  const [, queueUrl = ""] = await script.waitForLine(/^ {2}queue +(\S+)/, { withinMs });
+  const [, mergeUrl = ""] = await script.waitForLine(/^ {2}merge +(\S+)/, { withinMs });
   const [, redisUrl = ""] = await script.waitForLine(/^ {2}redis +(\S+)/);
   const [, url = ""] = await script.waitForLine(/^ropeway ready (\S+)$/);
-  return { script, url, queueUrl, redisUrl };
+  return { script, url, mergeUrl, redisUrl };
 }
 
 /** Runs a command to its end. */

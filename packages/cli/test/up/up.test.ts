@@ -20,7 +20,7 @@ test("up serves, Ctrl-C leaves no process, and a second start keeps the data", a
   expect(script.log()).toContain(`export REDIS_URL=${first.redisUrl}\n`);
   // Loopback may be reached without being allowed, and the banner says so.
   expect(script.log()).toContain("(delivers to public addresses, loopback)");
-  const place = `${first.queueUrl}/v3/queue/demo/GET/${encodeService(`${first.url}/healthz`)}`;
+  const place = `${first.mergeUrl}/v3/queue/demo/GET/${encodeService(`${first.url}/healthz`)}`;
   expect((await fetch(place, { method: "POST", body: '"hello"' })).status).toBe(202);
   await eventually(async () => {
     expect(await fetch(place).then((answer) => answer.json())).toMatchObject({ items: 0 });
@@ -49,7 +49,7 @@ test("up serves, Ctrl-C leaves no process, and a second start keeps the data", a
 
 test("while up runs, other commands find its Redis, and a second up is told who has the home", async () => {
   await using home = await makeHome();
-  const { script: started, redisUrl, queueUrl, url } = await startUp(home.path);
+  const { script: started, redisUrl, mergeUrl, url } = await startUp(home.path);
   await using script = started;
   const { code, said } = await finish(home.path, ["up"]);
   expect({ code, said }).toEqual({
@@ -58,13 +58,13 @@ test("while up runs, other commands find its Redis, and a second up is told who 
   });
 
   const port = String(await freePort());
-  const ports = ["--port", new URL(url).port, "--queue-port", new URL(queueUrl).port];
+  const ports = ["--port", new URL(url).port, "--queue-port", new URL(mergeUrl).port];
   const doctor = await finish(home.path, ["doctor", "--json", ...ports]);
   expect(doctor.code).toBe(0);
   const { checks } = JSON.parse(doctor.stdout.join("")) as { checks: unknown[] };
   const own = { status: "ok", found: expect.stringContaining(`our own (pid ${script.pid})`) };
   expect(checks).toContainEqual({ check: "portal.port", ...own });
-  expect(checks).toContainEqual({ check: "queue.port", ...own });
+  expect(checks).toContainEqual({ check: "merge.port", ...own });
   const found = expect.stringContaining(new URL(redisUrl).host);
   expect(checks).toContainEqual({ check: "redis", status: "ok", found });
 
@@ -89,7 +89,7 @@ test("with a Redis and password of one's own, up starts no server and prints no 
   );
   const secrets = { ROPEWAY_ADMIN_PASSWORD: "correct horse", ROPEWAY_QUEUE_TOKEN: "t0ken" };
   const env = { REDIS_URL: redis.url, ROPEWAY_PORT: "", ...secrets };
-  const { script: started, url, queueUrl } = await startUp(home.path, env);
+  const { script: started, url, mergeUrl } = await startUp(home.path, env);
   await using script = started;
   blocker.close();
   if (held) {
@@ -101,7 +101,7 @@ test("with a Redis and password of one's own, up starts no server and prints no 
   expect(script.log()).not.toMatch(/s3cret|correct horse|t0ken/);
   expect(await redis.command("DBSIZE")).toBeGreaterThan(0);
   const push = (authorization: string) =>
-    fetch(`${queueUrl}/v3/queue/k/GET/${encodeService(url)}`, {
+    fetch(`${mergeUrl}/v3/queue/k/GET/${encodeService(url)}`, {
       method: "POST",
       body: "1",
       headers: { authorization },

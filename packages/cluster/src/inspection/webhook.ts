@@ -1,5 +1,5 @@
 /** Alerts as webhooks, through the merge queue: alerts that come together arrive in one delivery. */
-import type { MergeQueue } from "@ropeway/merge";
+import { destination, keyOf, type MergeQueue } from "@ropeway/merge";
 import type { Alert, AlertSink } from "./alerts.ts";
 
 /** Where alerts go. */
@@ -11,12 +11,13 @@ export interface WebhookOptions {
 
 /** Makes the sink; the queue's dispatcher delivers, retries and signs. */
 export function webhookSink(queue: MergeQueue, options: WebhookOptions): AlertSink {
-  const { url, mergeMs = 2_000 } = options;
+  const { mergeMs = 2_000 } = options;
+  const key = keyOf(destination({ mergeKey: "ropeway-alerts", url: options.url }), "");
   return async (alert: Alert) => {
     const body = JSON.stringify({ ...alert, raisedAt: new Date(alert.raisedAt).toISOString() });
-    await queue.push(`ropeway-alerts ${new URL(url).href} POST`, body, {
-      ontime: (Date.now() + mergeMs) / 1_000,
-      overwrite: "once",
+    await queue.push(key, body, {
+      at: Date.now() + mergeMs,
+      update: "once",
       idempotencyKey: `${alert.id}-${alert.count}`,
     });
   };

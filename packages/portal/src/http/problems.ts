@@ -34,8 +34,7 @@ export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   INVALID_OPTION: { status: 400, title: "A value is not allowed" },
   INVALID_ARGUMENT: { status: 400, title: "A parameter is wrong" },
   INVALID_NAME: { status: 400, title: "The name cannot stand in a key" },
-  INVALID_KEY: { status: 400, title: "The key cannot name a queue" },
-  BLOCKED_TARGET: { status: 400, title: "The target must not be called" },
+  BLOCKED_ENDPOINT: { status: 400, title: "The endpoint must not be called" },
   JOB_NAME_INVALID: { status: 400, title: "The name cannot be used" },
   JOB_DATA_INVALID: { status: 400, title: "The data has no JSON form" },
   BAD_REQUEST: { status: 400, title: "The request cannot be read" },
@@ -46,8 +45,9 @@ export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   ROUTE_NOT_FOUND: { status: 404, title: "There is nothing here" },
   NOT_FOUND: { status: 404, title: "Not found" },
   UNKNOWN_ACCOUNT: { status: 404, title: "There is no such account" },
-  UNKNOWN_ENDPOINT: { status: 404, title: "There is no such receiver" },
-  UNKNOWN_LETTER: { status: 404, title: "There is no such dead letter" },
+  UNKNOWN_ENDPOINT: { status: 404, title: "Endpoint not found" },
+  UNKNOWN_LETTER: { status: 404, title: "Dead letter not found" },
+  UNKNOWN_SCHEDULE: { status: 404, title: "Schedule not found" },
   JOB_NOT_FOUND: { status: 404, title: "There is no such job" },
   UNKNOWN_TASK: { status: 404, title: "The task was not found" },
   UNKNOWN_NODE: { status: 404, title: "The node was not found" },
@@ -66,6 +66,8 @@ export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   SECRET_KEY_MISSING: { status: 422, title: "Passwords cannot be stored" },
   JOB_STATE: { status: 409, title: "The job's state does not allow this" },
   TOO_MANY_PAUSED: { status: 409, title: "Too many keys are paused" },
+  TOO_MANY_ENDPOINTS: { status: 409, title: "Too many endpoints are paused, disabled or limited" },
+  IDEMPOTENCY_MISMATCH: { status: 422, title: "The idempotency key was used with another request" },
   PASSWORD_CONFLICT: { status: 409, title: "The password was changed meanwhile" },
   BODY_TOO_LARGE: { status: 413, title: "The body is too large" },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "The content type is not supported" },
@@ -180,8 +182,9 @@ function faultsOf(error: unknown): Pick<Problem, "errors"> {
 
 /** Which parameter it was, for an error that knows. */
 function parameterOf(error: unknown): { parameter?: string } {
-  const parameter = (error as { parameter?: unknown } | null)?.parameter;
-  return typeof parameter === "string" ? { parameter } : {};
+  const { parameter, argument } = (error ?? {}) as { parameter?: unknown; argument?: unknown };
+  const name = parameter ?? argument;
+  return typeof name === "string" ? { parameter: name } : {};
 }
 
 function headersOf(error: unknown, kind: ProblemKind): Record<string, string> {

@@ -25,7 +25,7 @@ export const PARAMETERS: Readonly<Record<string, string>> = {
   ns: "The namespace.",
   queue: "The queue's name.",
   search: "Only items that contain this string.",
-  service: "The service's name; for the merge queue, the endpoint's URL, percent-encoded.",
+  service: "The service's name; for the merge queue, the endpoint's URL in base64url.",
   state: "Only items in this state.",
   text: "Only items that contain this string.",
   url: "The endpoint's URL.",

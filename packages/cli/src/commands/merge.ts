@@ -1,0 +1,135 @@
+import { Option } from "commander";
+import { type CliCommand, defineCommand, offering } from "../cli-command.ts";
+import type { VerbName } from "../merge/verbs.ts";
+import { redisKeys } from "../settings/table.ts";
+
+/** `ropeway merge ...`: the merge queue, inspected and managed directly in its Redis. */
+export function mergeCommand(): CliCommand {
+  const merge = defineCommand("merge", "Push to the merge queue, inspect it, and manage it");
+  merge.alias("queue"); // its name in earlier versions
+  for (const verb of [
+    pushVerb(),
+    listVerb(),
+    cursor(destinationVerb("peek", "Show what is queued for a merge key and URL")),
+    destinationVerb("send-now", "Deliver what is queued for a merge key and URL now"),
+    destinationVerb("delete", "Delete what is queued for a merge key and URL"),
+    pauseVerb("pause", "Pause everything, or what is queued for a merge key and URL"),
+    pauseVerb("resume", "End a pause"),
+    verbOf("stats", "Show the queue in numbers"),
+    letterFilter(paged(verbOf("letters", "List dead letters, newest first"))),
+    paged(verbOf("letter", "Show a dead letter and its items").argument("<id>", "its id")),
+    letterFilter(manyLetters("replay", "Deliver dead letters again, before newer items")),
+    letterFilter(manyLetters("discard", "Delete dead letters for good")),
+    endpointsVerb(),
+    endpointVerb(),
+    attemptFilter(paged(verbOf("attempts", "List the last attempts to deliver, newest first"))),
+    attemptFilter(verbOf("watch", "Print attempts to deliver as they happen")),
+  ]) {
+    merge.addCommand(verb);
+  }
+  return merge;
+}
+
+function verbOf(name: VerbName, summary: string): CliCommand {
+  return defineCommand(name, summary)
+    .uses(...redisKeys, "prefix", "merge.allow")
+    .runs(async (context) => (await import("../merge/verbs.ts")).verbs[name](context));
+}
+
+function method(): Option {
+  const option = new Option("--method <method>", "how the URL is called").default("POST");
+  return offering(option, ["POST", "PUT", "PATCH", "DELETE", "GET"]);
+}
+
+function pushVerb(): CliCommand {
+  return verbOf("push", "Push one item")
+    .argument("<merge-key>", "items of one key, method and URL are delivered together")
+    .argument("<url>", "the endpoint they are delivered to")
+    .argument("[body]", "JSON; read from standard input if it is left out")
+    .addOption(method())
+    .option("--ontime <time>", "unix seconds, or from now: +30s, +5m, +2h", "0")
+    .addOption(
+      new Option("--update <rule>", "whether the time of waiting items is moved")
+        .choices(["once", "always"])
+        .default("once"),
+    )
+    .option("--idempotency-key <key>", "a repetition with the same key stores nothing")
+    .option("--attempts <number>", "how often delivery is tried")
+    .option("--timeout-ms <number>", "how long one attempt may take")
+    .option("--header <line...>", 'a header to send along, such as "x-tenant: 7"')
+    .option("--callback <url>", "a URL that gets the result")
+    .option("--failure-callback <url>", "a URL that gets the reason of a dead letter")
+    .explains(
+      `A merge key that starts with "-" is delivered item by item; write -- before it:
+ropeway merge push --ontime +10m -- -job URL '{"n":1}'`,
+    );
+}
+
+function destinationVerb(name: VerbName, summary: string): CliCommand {
+  return verbOf(name, summary)
+    .argument("<merge-key>", "the merge key")
+    .argument("<url>", "the endpoint")
+    .addOption(method());
+}
+
+function pauseVerb(name: "pause" | "resume", summary: string): CliCommand {
+  return verbOf(name, summary)
+    .argument("[merge-key]", "the merge key; everything if it is left out")
+    .argument("[url]", "the endpoint")
+    .addOption(method())
+    .explains(
+      'For a merge key that starts with "-" this concerns the items that are queued now, not later ones.',
+    );
+}
+
+function listVerb(): CliCommand {
+  return paged(verbOf("list", "List keys, soonest first")).option(
+    "--search <string>",
+    "only keys that contain this",
+  );
+}
+
+function manyLetters(name: "replay" | "discard", summary: string): CliCommand {
+  return verbOf(name, summary).argument("[id...]", "their ids").option("--all", "all of them");
+}
+
+function endpointsVerb(): CliCommand {
+  return paged(verbOf("endpoints", "List endpoints and their health, last used first"))
+    .option("--enable <url>", "call this one again")
+    .option("--disable <url>", "disable this one; what comes due for it becomes a dead letter")
+    .option("--pause <url>", "let what comes due for this one wait until it is enabled");
+}
+
+function endpointVerb(): CliCommand {
+  return verbOf("endpoint", "Show or change one endpoint")
+    .argument("<action>", "show, enable, disable, pause, limit, rotate-secret or remove-secrets")
+    .argument("<url>", "the endpoint")
+    .option("--reason <string>", "why it is disabled")
+    .option("--rate <number>", "limit: the maximum of deliveries per second")
+    .option("--concurrency <number>", "limit: the maximum of deliveries at a time")
+    .option("--grace-ms <number>", "rotate-secret: how long the secret before still signs")
+    .explains("A limit that is left out is removed.");
+}
+
+function letterFilter(command: CliCommand): CliCommand {
+  return command
+    .option("--key <key>", "only of this key, as `merge letters` shows it")
+    .option("--url <url>", "only of this endpoint")
+    .option("--reason <string>", "only with this in their reason");
+}
+
+function attemptFilter(command: CliCommand): CliCommand {
+  const results = ["delivered", "partial", "invalid", "retry", "dead"];
+  return command
+    .option("--key <key>", "only of this key")
+    .option("--url <url>", "only at this endpoint")
+    .addOption(new Option("--result <result>", "only with this result").choices(results));
+}
+
+function paged(command: CliCommand): CliCommand {
+  return cursor(command.option("--limit <number>", "the maximum of entries", "50"));
+}
+
+function cursor(command: CliCommand): CliCommand {
+  return command.option("--cursor <cursor>", "go on where the page before ended");
+}

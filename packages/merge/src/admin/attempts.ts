@@ -1,0 +1,100 @@
+/** The attempt log: what the dispatchers tried lately, for operators, as pages and as a feed. */
+import type { Page } from "@ropeway/core";
+import { InvalidArgumentError } from "@ropeway/core";
+import { sleep } from "@ropeway/core/internal";
+import type { Attempt as LoggedAttempt } from "../delivery/attempt-log.ts";
+import { checkUrl, destinationOf } from "../queue/destination.ts";
+import type { MergeQueue } from "../queue/queue.ts";
+import { AttemptStore, type StoredAttempt } from "../store/attempt-store.ts";
+import { checkLimit, nextPage } from "./paging.ts";
+
+/** One attempt to deliver a batch. */
+export interface Attempt extends LoggedAttempt {
+  /** Its place in the log. */
+  readonly entry: string;
+}
+
+/** Which attempts; all conditions must hold. */
+export interface AttemptFilter {
+  /** Of this key. */
+  readonly key?: string | undefined;
+  /** At this endpoint. */
+  readonly url?: string | undefined;
+  /** With this result. */
+  readonly result?: Attempt["result"] | undefined;
+}
+
+const CHUNK = 500;
+const LOOK_MS = 250;
+
+/** Reads the attempt log of a merge queue: the last 10,000 attempts, about. */
+export class Attempts {
+  readonly #store: AttemptStore;
+
+  constructor(queue: MergeQueue) {
+    this.#store = new AttemptStore(queue.redis, queue.keys);
+  }
+
+  /** The attempts, newest first; with a filter a page may be short or empty before the last. */
+  async list(
+    options: AttemptFilter & { cursor?: string | undefined; limit?: number | undefined } = {},
+  ): Promise<Page<Attempt>> {
+    const { cursor, limit = 50 } = options;
+    checkLimit(limit);
+    if (cursor !== undefined) checkEntry("cursor", cursor);
+    const matches = matcher(options);
+    const items: Attempt[] = [];
+    const found = await this.#store.before(cursor, CHUNK);
+    for (const stored of found) {
+      const attempt = attemptOf(stored);
+      if (attempt === undefined || !matches(attempt)) continue;
+      items.push(attempt);
+      if (items.length === limit) return { items, cursor: stored.entry };
+    }
+    return { items, ...nextPage(found.length < CHUNK ? undefined : found.at(-1)?.entry) };
+  }
+
+  /** Attempts as they happen, after an entry or from now on, until the signal aborts. */
+  async *follow(
+    options: AttemptFilter & { after?: string | undefined; signal?: AbortSignal | undefined } = {},
+  ): AsyncGenerator<Attempt, void, undefined> {
+    const { after, signal } = options;
+    if (after !== undefined) checkEntry("after", after);
+    const matches = matcher(options);
+    let last = after ?? (await this.#store.before(undefined, 1))[0]?.entry ?? "0-0";
+    while (signal?.aborted !== true) {
+      const found = await this.#store.after(last, CHUNK);
+      for (const stored of found) {
+        last = stored.entry;
+        const attempt = attemptOf(stored);
+        if (attempt !== undefined && matches(attempt)) yield attempt;
+      }
+      if (found.length === CHUNK) continue;
+      await sleep(LOOK_MS, signal).catch(() => {}); // aborted: the loop ends
+    }
+  }
+}
+
+function matcher({ key, url, result }: AttemptFilter): (attempt: Attempt) => boolean {
+  const endpoint = url === undefined ? undefined : checkUrl(url);
+  return (attempt) =>
+    (key === undefined || attempt.key === key) &&
+    (endpoint === undefined || destinationOf(attempt.key)?.url === endpoint) &&
+    (result === undefined || attempt.result === result);
+}
+
+/** Another program may have written the entry. */
+function attemptOf({ entry, json }: StoredAttempt): Attempt | undefined {
+  try {
+    const attempt: unknown = JSON.parse(json);
+    if (typeof attempt !== "object" || attempt === null || !("key" in attempt)) return undefined;
+    return { ...(attempt as LoggedAttempt), entry };
+  } catch {
+    return undefined;
+  }
+}
+
+function checkEntry(name: string, entry: string): void {
+  if (/^\d{1,15}-\d{1,15}$/.test(entry)) return;
+  throw new InvalidArgumentError(name, entry, "the entry of an attempt, such as 1700000000000-0");
+}

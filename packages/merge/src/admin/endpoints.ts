@@ -1,0 +1,104 @@
+/** The endpoints of a merge queue: health, pause, limits, secrets. */
+import { randomBytes } from "node:crypto";
+import { InvalidArgumentError, type Page } from "@ropeway/core";
+import { checkUrl } from "../queue/destination.ts";
+import type { MergeQueue } from "../queue/queue.ts";
+import { type Endpoint, EndpointStore } from "../store/endpoint-store.ts";
+import { nextPage, type PageOptions, pageOf } from "./paging.ts";
+
+/** Flow control of one endpoint, over all dispatchers. */
+export interface EndpointLimits {
+  /** The maximum of deliveries per second; undefined for none. */
+  readonly ratePerSecond?: number | undefined;
+  /** The maximum of deliveries at a time; undefined for none. */
+  readonly concurrency?: number | undefined;
+}
+
+/** How a secret is replaced. */
+export interface RotateOptions {
+  /** How long the secret before still signs, beside the new one. @default 86400000, a day */
+  readonly graceMs?: number;
+}
+
+const MOST_SECRETS = 4;
+
+/** Lists, pauses, limits and signs for the endpoints of a merge queue. */
+export class Endpoints {
+  readonly #store: EndpointStore;
+
+  constructor(queue: MergeQueue) {
+    this.#store = new EndpointStore(queue.redis, queue.keys);
+  }
+
+  /** The endpoints, last used first. Records that expired are left out. */
+  async list(options: PageOptions = {}): Promise<Page<Endpoint>> {
+    const { from, limit } = pageOf(options);
+    const urls = await this.#store.urls(from, limit);
+    const found = await Promise.all(urls.map((url) => this.#store.read(url)));
+    const items = found.filter((endpoint) => endpoint !== undefined);
+    return { items, ...nextPage(urls.length < limit ? undefined : from + limit) };
+  }
+
+  /** One endpoint; undefined if it was never called, or its record has expired. */
+  async get(url: string): Promise<Endpoint | undefined> {
+    return this.#store.read(checkUrl(url));
+  }
+
+  /** Lets an endpoint be called again. Throws UnknownEndpointError. */
+  async enable(url: string): Promise<void> {
+    await this.#store.enable(checkUrl(url));
+  }
+
+  /** Stops an endpoint from being called: batches that come due for it become dead letters. */
+  async disable(url: string, reason: string = "disabled by an operator"): Promise<void> {
+    if (typeof reason !== "string" || reason === "" || reason.length > 200) {
+      throw new InvalidArgumentError("reason", reason, "a string of 1 to 200 characters");
+    }
+    await this.#store.mark(checkUrl(url), { set: { disabled: reason } });
+  }
+
+  /** Lets batches that come due for an endpoint wait until enable(); then they fire within seconds. */
+  async pause(url: string): Promise<void> {
+    await this.#store.mark(checkUrl(url), { set: { paused: "1" } });
+  }
+
+  /** Limits the deliveries to an endpoint; what is left out has no limit. */
+  async limit(url: string, { ratePerSecond, concurrency }: EndpointLimits): Promise<void> {
+    const rateFits = ratePerSecond === undefined || (ratePerSecond > 0 && ratePerSecond <= 1e6);
+    if (!rateFits) throw new InvalidArgumentError("ratePerSecond", ratePerSecond, "0 to 1000000");
+    if (concurrency !== undefined && !(Number.isSafeInteger(concurrency) && concurrency >= 1)) {
+      throw new InvalidArgumentError("concurrency", concurrency, "a whole number of at least 1");
+    }
+    const set: Record<string, string> = {};
+    if (ratePerSecond !== undefined) set.rate = String(ratePerSecond);
+    if (concurrency !== undefined) set.concurrency = String(concurrency);
+    const unset = ["rate", "concurrency"].filter((field) => !Object.hasOwn(set, field));
+    await this.#store.mark(checkUrl(url), { set, unset: [...unset, "tat"] });
+  }
+
+  /**
+   * Gives an endpoint a new secret of its own (whsec_...) and returns it; it is not shown again.
+   * Deliveries are signed with it instead of the dispatcher's keys. The secret before goes on signing
+   * for a while, so that the endpoint can change over without a gap.
+   */
+  async rotateSecret(url: string, { graceMs = 86_400_000 }: RotateOptions = {}): Promise<string> {
+    if (!(graceMs >= 0) || !(graceMs <= 31_536_000_000)) {
+      throw new InvalidArgumentError("graceMs", graceMs, "a number of milliseconds up to a year");
+    }
+    const endpoint = checkUrl(url);
+    const secret = `whsec_${randomBytes(32).toString("base64")}`;
+    const now = await this.#store.now();
+    const until = Math.round(now + graceMs);
+    const before = (await this.#store.secrets(endpoint))
+      .map((each) => ({ ...each, until: Math.min(each.until ?? until, until) }))
+      .filter((each) => each.until > now);
+    const secrets = [{ secret }, ...before].slice(0, MOST_SECRETS);
+    await this.#store.mark(endpoint, { set: { secrets: JSON.stringify(secrets) } });
+    return secret;
+  }
+
+  /** Removes an endpoint's own secrets: the dispatcher's keys sign again. */
+  async removeSecrets(url: string): Promise<void> {
+    await this.#store.mark(checkUrl(url), { unset: ["secrets"] });
+  }
+}

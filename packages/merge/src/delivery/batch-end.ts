@@ -1,0 +1,144 @@
+/**
+ * Turns a verdict into one script:
+ *
+ *   delivered  complete.lua       retry, hold  release.lua, or bury.lua after the last attempt
+ *   partial    settle.lua         dead         bury.lua            invalid  reject.lua
+ *
+ * Over a lost connection the script is repeated as long as the lease can last: a repetition after an
+ * unknown outcome is refused by the token.
+ */
+import { ConnectionLostError, LeaseLostError, type Logger, NotConnectedError } from "@ropeway/core";
+import { newBatchId, newItemId } from "../queue/item.ts";
+import type { Batch } from "../queue/queue.ts";
+import type { QueueStore } from "../store/queue-store.ts";
+import { retryDelayMs } from "./backoff.ts";
+import type { DispatcherOptions } from "./dispatcher-options.ts";
+import type { Verdict } from "./verdict.ts";
+
+/** Who is told how a batch ended. */
+export interface BatchEndListeners {
+  readonly logger: Logger;
+  leaseLost(): void;
+  delivered(batch: Batch): void;
+  failed(batch: Batch, failure: { reason: string; retryMs: number }): void;
+  dead(batch: Batch, death: { letter: string; reason: string }): void;
+  /** Its error is reported and does not keep the batch from its end. */
+  beforeDead(batch: Batch, reason: string): Promise<void>;
+  error(error: unknown): void;
+}
+
+/** Ends batches. */
+export class BatchEnd {
+  readonly #store: QueueStore;
+  readonly #options: Required<DispatcherOptions>;
+  readonly #listeners: BatchEndListeners;
+
+  constructor(
+    store: QueueStore,
+    options: Required<DispatcherOptions>,
+    listeners: BatchEndListeners,
+  ) {
+    this.#store = store;
+    this.#options = options;
+    this.#listeners = listeners;
+  }
+
+  /** Carries out a verdict on a batch that may be tried `attempts` times. */
+  async settle(batch: Batch, verdict: Verdict, attempts: number): Promise<void> {
+    const isLast = batch.attempt >= attempts;
+    switch (verdict.kind) {
+      case "delivered":
+        return this.#surely(batch, async () => {
+          await this.#store.complete(batch);
+          this.#listeners.delivered(batch);
+        });
+      case "dead":
+        return this.#surely(batch, () => this.#bury(batch, verdict.reason));
+      case "invalid":
+        return this.#surely(batch, () => this.#reject(batch, verdict));
+      case "hold":
+        return this.#surely(batch, () => this.#hold(batch, verdict));
+      case "retry":
+        if (!isLast) return this.#surely(batch, () => this.#retry(batch, verdict));
+        return this.#surely(batch, () =>
+          this.#bury(batch, `${verdict.reason}, after ${batch.attempt} attempts`),
+        );
+      case "partial":
+        return this.#surely(batch, () => this.#keepFailed(batch, verdict, isLast));
+    }
+  }
+
+  async #hold(batch: Batch, { ms, reason }: Extract<Verdict, { kind: "hold" }>): Promise<void> {
+    const delayMs = ms > 0 ? ms + Math.random() * this.#options.holdJitterMs : 0;
+    await this.#store.release(batch, { delayMs, attempted: false, reason });
+  }
+
+  async #retry(batch: Batch, verdict: Extract<Verdict, { kind: "retry" }>): Promise<void> {
+    const { reason, afterMs = 0 } = verdict;
+    const retryMs = Math.max(retryDelayMs(batch.attempt, this.#options.backoff), afterMs);
+    await this.#store.release(batch, { delayMs: retryMs, attempted: true, reason });
+    this.#listeners.failed(batch, { reason, retryMs });
+  }
+
+  /** The delivered items leave; after the last attempt the others come once more, to be buried. */
+  async #keepFailed(
+    batch: Batch,
+    { failed, reason }: Extract<Verdict, { kind: "partial" }>,
+    isLast: boolean,
+  ): Promise<void> {
+    const retryMs = isLast ? 0 : retryDelayMs(batch.attempt, this.#options.backoff);
+    const given = { delayMs: retryMs, batchId: newBatchId(), reason, failed };
+    await this.#store.settle(batch, given);
+    this.#listeners.failed(batch, { reason, retryMs });
+  }
+
+  async #reject(
+    batch: Batch,
+    { positions, reason }: Extract<Verdict, { kind: "invalid" }>,
+  ): Promise<void> {
+    const letterId = newItemId();
+    await this.#store.reject(batch, { letterId, reason, positions });
+    this.#listeners.logger.warn(
+      { key: batch.key, letter: letterId, reason },
+      "items were taken out of a batch",
+    );
+    this.#listeners.dead(batch, { letter: letterId, reason });
+  }
+
+  async #bury(batch: Batch, reason: string): Promise<void> {
+    try {
+      await this.#listeners.beforeDead(batch, reason);
+    } catch (error) {
+      if (isLost(error)) throw error;
+      this.#listeners.error(error);
+    }
+    const letterId = newItemId();
+    const items = await this.#store.bury(batch, { letterId, reason });
+    if (items === 0) return; // deleted meanwhile
+    this.#listeners.logger.warn(
+      { key: batch.key, letter: letterId, items, reason },
+      "a batch is a dead letter",
+    );
+    this.#listeners.dead(batch, { letter: letterId, reason });
+  }
+
+  async #surely(batch: Batch, end: () => Promise<void>): Promise<void> {
+    const until = performance.now() + this.#options.leaseMs;
+    for (let lost = false; ; lost = true) {
+      try {
+        return await end();
+      } catch (error) {
+        if (error instanceof LeaseLostError) {
+          if (!lost) this.#listeners.leaseLost(); // after a loss it may well have been done
+          this.#listeners.logger.debug({ key: batch.key, err: error }, "the lease was lost");
+          return;
+        }
+        if (!isLost(error) || performance.now() > until) throw error;
+      }
+    }
+  }
+}
+
+function isLost(error: unknown): boolean {
+  return error instanceof ConnectionLostError || error instanceof NotConnectedError;
+}

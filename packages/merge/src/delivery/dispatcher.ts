@@ -1,0 +1,258 @@
+/**
+ * Fires what is due. Any number of dispatchers work on one prefix:
+ *
+ *   due.lua reserves due keys for this one --> a slot of its origin (origin-slots.ts)
+ *      ^                                              |
+ *      |                                              v
+ *      |                                       get.lua locks it (the lease) --> handler --> verdict
+ *      |                                                                                        |
+ *      '---- wait: the next time, a push, a free slot <---- batch-end.ts turns it into a script '
+ *
+ * Killed at any point, it leaves a reservation that ends in seconds or a lease that ends by itself; the
+ * batch is then handed to another. A verdict after the lease is refused by its token.
+ */
+import { type EventMap, isReply } from "@ropeway/core";
+import {
+  BackgroundRole,
+  inSpan,
+  Loop,
+  newToken,
+  type Opening,
+  reasonOf,
+  resolveOptions,
+  sleep,
+} from "@ropeway/core/internal";
+import { DeadLetters } from "../admin/dead-letters.ts";
+import { DeliveryMetrics, deliverySpan } from "../metrics.ts";
+import { isSingle, originOf } from "../queue/destination.ts";
+import { newBatchId } from "../queue/item.ts";
+import { PushSignal } from "../queue/push-signal.ts";
+import { type Batch, batchOf, type MergeQueue } from "../queue/queue.ts";
+import { QueueStore } from "../store/queue-store.ts";
+import { BatchEnd } from "./batch-end.ts";
+import { type DispatcherOptions, dispatcherOptions } from "./dispatcher-options.ts";
+import { OriginSlots, type Slot, type Ticket } from "./origin-slots.ts";
+import { DELIVERED, type Verdict } from "./verdict.ts";
+
+/** What a handler is told besides the batch. */
+export interface Handling {
+  /** How long the batch is still ours; work that takes longer is done again by another. */
+  readonly leftMs: number;
+  /** Aborted when that time is over, and when the dispatcher closes. */
+  readonly signal: AbortSignal;
+}
+
+/** Works on a batch. Returning nothing means that all of it was delivered; throwing means a retry. */
+export type Handler = (
+  batch: Batch,
+  handling: Handling,
+) => Promise<Verdict | undefined> | Promise<void>;
+
+/** The events of a dispatcher. */
+export interface DispatcherEvents extends EventMap {
+  /** A batch was delivered. */
+  delivered: [batch: Batch];
+  /** A batch, or a part of it, failed and is tried again in `retryMs`. */
+  failed: [batch: Batch, failure: { readonly reason: string; readonly retryMs: number }];
+  /** A batch, or a part of it, became a dead letter. */
+  dead: [batch: Batch, death: { readonly letter: string; readonly reason: string }];
+}
+
+/** After a look that found nothing we look at most this often. */
+const CALM_MS = 5;
+/** Keys that one look reserves at most; others want some too. */
+const MOST_KEYS = 64;
+/** The longest sleep: recovery for a lost wake-up. */
+const LONGEST_SLEEP_MS = 5_000;
+/** What the end of a batch may need of its lease: a quarter, at most a second. */
+const SETTLE_MS = 1_000;
+const TRIM_MS = 60_000;
+
+/** Takes due batches to a handler, until it is closed. */
+export class Dispatcher extends BackgroundRole<DispatcherEvents> {
+  readonly #queue: MergeQueue;
+  readonly #store: QueueStore;
+  readonly #handler: Handler;
+  readonly #options: Required<DispatcherOptions>;
+  readonly #active = new Set<Promise<void>>();
+  readonly #slots: OriginSlots;
+  readonly #metrics = new DeliveryMetrics();
+  readonly #end: BatchEnd;
+  /** One per batch in the handler: aborted when its lease ends, or when we must close. */
+  readonly #running = new Set<AbortController>();
+  #signal: PushSignal | undefined;
+  #lookedAt = 0;
+
+  constructor(queue: MergeQueue, handler: Handler, options?: DispatcherOptions) {
+    super("the dispatcher", queue.redis.logger);
+    this.#queue = queue;
+    this.#handler = handler;
+    this.#options = resolveOptions(dispatcherOptions, options);
+    this.#store = new QueueStore(queue.redis, queue.options);
+    this.#slots = new OriginSlots(this.#options);
+    this.#end = new BatchEnd(this.#store, this.#options, {
+      logger: queue.redis.logger,
+      leaseLost: () => this.#metrics.noteLeaseLost(),
+      delivered: (batch) => this.emit("delivered", batch),
+      failed: (batch, failure) => this.emit("failed", batch, failure),
+      dead: (batch, death) => this.emit("dead", batch, death),
+      beforeDead: async (batch, reason) => this.#options.beforeDead?.(batch, reason),
+      error: (error) => this.report(error),
+    });
+  }
+
+  /** How many batches are in the handler. */
+  get active(): number {
+    return this.#active.size;
+  }
+
+  protected async open({ defer }: Opening): Promise<void> {
+    const signal = await PushSignal.open(this.#queue.redis, this.#queue.keys.channel);
+    this.#signal = signal;
+    defer(() => signal.close());
+    defer(() => this.#drain());
+    const look = new Loop({
+      tick: (aborted) => this.#tick(signal, aborted),
+      onError: (error) => this.report(error),
+      backoff: { baseMs: 50, maxMs: 2_000 },
+    });
+    const trim = new Loop({
+      tick: () => this.#trim(),
+      onError: (error) => this.report(error),
+      backoff: { baseMs: 1_000, maxMs: TRIM_MS },
+    });
+    defer(() => trim.close());
+    defer(() => look.close());
+    look.start();
+    trim.start();
+  }
+
+  protected override release(): void {
+    this.#signal?.ring();
+  }
+
+  /** Lets the running batches end (bounded), then gives the others back. */
+  async #drain(): Promise<void> {
+    const bound = setTimeout(() => {
+      for (const running of this.#running) running.abort();
+    }, this.#options.closeWithinMs);
+    await Promise.all(this.#active);
+    clearTimeout(bound);
+  }
+
+  async #trim(): Promise<number> {
+    const { letterAgeMs: maxAgeMs, maxLetters: maxCount } = this.#options;
+    const letters = new DeadLetters(this.#queue);
+    return (await letters.trim({ maxAgeMs, maxCount })) > 0 ? 100 : TRIM_MS;
+  }
+
+  /** One look for due keys; waits here until the next look is worth it. */
+  async #tick(signal: PushSignal, aborted: AbortSignal): Promise<number> {
+    const free = this.held ? 0 : this.#options.concurrency - this.#active.size;
+    if (free <= 0) {
+      await signal.wait(signal.count, LONGEST_SLEEP_MS, aborted);
+      return 0;
+    }
+    const calm = this.#lookedAt + CALM_MS - performance.now();
+    if (calm > 0) await sleep(calm, aborted);
+    const seen = signal.count;
+    const { reserveMs } = this.#options;
+    const found = await this.#store.due({ most: Math.min(free, MOST_KEYS), reserveMs });
+    let launched = 0;
+    for (const due of found.keys) {
+      if (this.#admit({ ...due, reserved: found.reserved })) launched += 1;
+    }
+    if (launched > 0) return 0;
+    this.#lookedAt = performance.now();
+    if (found.keys.length > 0) return 0; // others may be due behind those whose origin is full
+    const next = found.nextMs < 0 ? LONGEST_SLEEP_MS : Math.min(found.nextMs, LONGEST_SLEEP_MS);
+    await signal.wait(seen, next, aborted);
+    return 0;
+  }
+
+  /** Starts on a key if its origin has a free slot; if not, it queues or comes due again. */
+  #admit(ticket: Ticket): boolean {
+    const origin = originOf(ticket.key);
+    if (origin === undefined) {
+      this.#launch(ticket, undefined);
+      return true;
+    }
+    const slot = this.#slots.enter(origin, ticket, performance.now());
+    if (typeof slot === "object") {
+      this.#launch(ticket, slot);
+      return true;
+    }
+    this.#metrics.noteOriginFull();
+    return false;
+  }
+
+  #launch(ticket: Ticket, slot: Slot | undefined): void {
+    const tracked = this.#fire(ticket)
+      .catch((error) => this.#failed(ticket.key, error))
+      .finally(() => {
+        const wasFull = this.#active.size >= this.#options.concurrency;
+        this.#active.delete(tracked);
+        const next = slot && this.#slots.leave(slot, performance.now());
+        if (next !== undefined && !this.closing.aborted) this.#launch(next.ticket, next.slot);
+        else if (wasFull) this.#signal?.ring();
+      });
+    this.#active.add(tracked);
+  }
+
+  /** Whatever it was, the lease ends by itself and the batch comes again. */
+  async #failed(key: string, error: unknown): Promise<void> {
+    this.report(error);
+    if (!isReply(error, "WRONGTYPE")) return;
+    this.#queue.redis.logger.error({ key, err: error }, "a key of the wrong type was set aside");
+    await this.#store.setAside(key).catch((failure) => this.report(failure));
+  }
+
+  async #fire(ticket: Ticket): Promise<void> {
+    const began = performance.now();
+    const batch = await this.#claim(ticket);
+    if (batch === undefined) return;
+    const { leaseMs } = this.#options;
+    const leftMs = began + leaseMs - Math.min(SETTLE_MS, leaseMs / 4) - performance.now();
+    const attempts = batch.request.attempts ?? this.#options.attempts;
+    let verdict: Verdict;
+    if (leftMs <= 0) {
+      verdict = { kind: "hold", reason: "the lease is nearly over", ms: 0 };
+    } else if (batch.attempt > attempts) {
+      // After a partial delivery, or after attempts whose dispatchers were killed.
+      verdict = { kind: "dead", reason: `given up after ${attempts} attempts` };
+    } else {
+      verdict = await this.#handle(batch, leftMs);
+    }
+    this.#metrics.noteDelivery(batch, verdict, performance.now() - began);
+    await this.#end.settle(batch, verdict, attempts);
+  }
+
+  async #claim({ key, score, reserved }: Ticket): Promise<Batch | undefined> {
+    const { maxItems, maxBytes } = this.#queue.options;
+    const token = newToken();
+    const got = await this.#store.get({
+      ...{ key, token, batchId: newBatchId(), resume: true, maxBytes },
+      maxItems: isSingle(key) ? 1 : maxItems,
+      leaseMs: this.#options.leaseMs,
+      reservation: { reserved, score },
+    });
+    return got.status === "ok" ? batchOf({ key, token }, got) : undefined;
+  }
+
+  /** In a span that links to the pushes of the items. */
+  async #handle(batch: Batch, leftMs: number): Promise<Verdict> {
+    const running = new AbortController();
+    const { signal } = running;
+    const lease = setTimeout(() => running.abort(), leftMs);
+    this.#running.add(running);
+    try {
+      const work = () => this.#handler(batch, { leftMs, signal }) as Promise<Verdict | undefined>;
+      return (await inSpan(deliverySpan(batch), work)) ?? DELIVERED;
+    } catch (error) {
+      return { kind: "retry", reason: reasonOf(error) };
+    } finally {
+      clearTimeout(lease);
+      this.#running.delete(running);
+    }
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * What all dispatchers together know about the endpoints: which asked to wait, which is gone, which
+ * origin is down. It lives in Redis (admit.lua and report.lua draw the breaker). A healthy endpoint without
+ * limits costs nothing there:
+ *
+ *   admit: "go" is believed for a second     report: successes are counted here and written once a second
+ *
+ * Everything else (failures, holds, probes, limits) goes to Redis at once and ends that belief.
+ */
+import type { Logger } from "@ropeway/core";
+import { Loop, newToken } from "@ropeway/core/internal";
+import type {
+  Admission,
+  BreakerNumbers,
+  EndpointStore,
+  StoredSecret,
+} from "../store/endpoint-store.ts";
+
+/** An admission and, if it is limited, the token that its report must name. */
+export type Admitted = Admission & { readonly token?: string | undefined };
+
+/** How a call went. */
+export interface Report {
+  /** `refused`: it responded, but not with success; the origin is alive. */
+  readonly outcome: "ok" | "refused" | "down";
+  /** An HTTP status or an error's code. */
+  readonly status: string;
+  /** What Retry-After asked for. */
+  readonly retryAfterMs?: number | undefined;
+  /** Why the endpoint must not be called any more. */
+  readonly disable?: string | undefined;
+  /** The token of a limited admission. */
+  readonly token?: string | undefined;
+}
+
+/** What the health of endpoints is kept with. */
+export interface EndpointHealthOptions {
+  readonly breaker: BreakerNumbers;
+  /** After this time a call that never reported is not counted any more. */
+  readonly forgetMs: number;
+  readonly logger: Logger;
+}
+
+interface Fine {
+  calls: number;
+  status: string;
+  readonly secrets: readonly StoredSecret[];
+}
+
+const BELIEF_MS = 1_000;
+
+/** Health of all endpoints of one prefix, as one dispatcher uses it. */
+export class EndpointHealth implements AsyncDisposable {
+  readonly #store: EndpointStore;
+  readonly #options: EndpointHealthOptions;
+  /** Endpoints that are fine, with the successes not written yet. */
+  readonly #fine = new Map<string, Fine>();
+  readonly #writer: Loop;
+
+  constructor(store: EndpointStore, options: EndpointHealthOptions) {
+    this.#store = store;
+    this.#options = options;
+    this.#writer = new Loop({
+      tick: async () => {
+        await this.#flush();
+        return BELIEF_MS;
+      },
+      onError: (error) => options.logger.debug({ err: error }, "cannot write endpoint health"),
+    });
+  }
+
+  /** Starts to write. */
+  start(): this {
+    this.#writer.start();
+    return this;
+  }
+
+  /** Whether the endpoint may be called now; a "probe" and a "limited" call must be reported. */
+  async admit(url: string): Promise<Admitted> {
+    const fine = this.#fine.get(url);
+    if (fine !== undefined) return { verdict: "go", secrets: fine.secrets };
+    const token = newToken();
+    const { forgetMs } = this.#options;
+    const admission = await this.#store.admit(url, { token, forgetMs });
+    if (admission.verdict === "go") {
+      this.#fine.set(url, { calls: 0, status: "", secrets: admission.secrets });
+    }
+    return admission.verdict === "limited" ? { ...admission, token } : admission;
+  }
+
+  /** Takes note of a call. Never throws: the outcome of the batch is known whether this is written or not. */
+  async report(url: string, noted: Report): Promise<void> {
+    try {
+      await this.#report(url, noted);
+    } catch (error) {
+      this.#options.logger.warn({ url, err: error }, "cannot write endpoint health");
+    }
+  }
+
+  /** Writes the counts that are left. */
+  async close(): Promise<void> {
+    await this.#writer.close();
+    await this.#flush().catch((error) =>
+      this.#options.logger.warn({ err: error }, "cannot write endpoint health"),
+    );
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #report(url: string, noted: Report): Promise<void> {
+    const fine = this.#fine.get(url);
+    if (noted.outcome === "ok" && fine !== undefined && noted.token === undefined) {
+      fine.calls += 1;
+      fine.status = noted.status;
+      return;
+    }
+    this.#fine.delete(url);
+    if (fine !== undefined && fine.calls > 0) await this.#write(url, fine);
+    const { breaker } = this.#options;
+    await this.#store.report({ url, ...noted, calls: 1, breaker });
+  }
+
+  async #flush(): Promise<void> {
+    const fine = [...this.#fine];
+    this.#fine.clear();
+    await Promise.all(
+      fine.map(([url, known]) => (known.calls > 0 ? this.#write(url, known) : undefined)),
+    );
+  }
+
+  async #write(url: string, { calls, status }: Fine): Promise<void> {
+    const { breaker } = this.#options;
+    await this.#store.report({ url, outcome: "ok", calls, status, breaker });
+  }
+}

@@ -1,0 +1,258 @@
+/**
+ * Delivers a batch over HTTP and judges the response.
+ *
+ *   2xx                       delivered            207 with {"failed":[id or position, ...]}  these again
+ *   410                       endpoint disabled, batch dead
+ *   other status, no response again later; Retry-After holds the whole endpoint
+ *   blocked address           dead: trying again cannot help, allowing it and replaying does
+ *   held, disabled, breaker   not tried at all
+ */
+import { isUtf8 } from "node:buffer";
+import type { Clock } from "@ropeway/core";
+import { currentTraceparent, reasonOf } from "@ropeway/core/internal";
+import { BlockedEndpointError } from "../errors.ts";
+import { type Destination, destinationOf, isSingle } from "../queue/destination.ts";
+import { type Item, isForeign } from "../queue/item.ts";
+import type { Batch } from "../queue/queue.ts";
+import type { AttemptLog } from "./attempt-log.ts";
+import type { Callbacks } from "./callbacks.ts";
+import type { Handling } from "./dispatcher.ts";
+import type { Admitted, EndpointHealth } from "./endpoint-health.ts";
+import type { HttpResponse, HttpSender } from "./http-sender.ts";
+import { retryAfterMs } from "./retry-after.ts";
+import { sign, signingKey } from "./signature.ts";
+import { DELIVERED, type Verdict } from "./verdict.ts";
+
+/** What an HTTP handler works with. */
+export interface HttpHandlerOptions {
+  readonly sender: HttpSender;
+  readonly health: EndpointHealth;
+  readonly log: AttemptLog;
+  readonly callbacks: Callbacks;
+  readonly clock: Clock;
+  /** Keys that sign for endpoints without secrets of their own; none: no signature. */
+  readonly signingKeys: readonly Buffer[];
+  readonly timeoutMs: number;
+  readonly httpsOnly: boolean;
+  /** Gets errors that do not change the outcome of a batch. */
+  error(error: unknown): void;
+}
+
+/** A longer list of ids would make a header that common servers refuse. */
+const LONGEST_ITEMS_HEADER = 7_500;
+const LONGEST_LOGGED = 256;
+
+type Admission = Extract<Admitted, { readonly secrets: unknown }>;
+
+/** Delivers batches to their endpoints. */
+export class HttpHandler {
+  readonly #options: HttpHandlerOptions;
+
+  constructor(options: HttpHandlerOptions) {
+    this.#options = options;
+  }
+
+  /** Delivers one batch; never throws for what the endpoint or the network did. */
+  async deliver(batch: Batch, handling: Handling): Promise<Verdict> {
+    const to = destinationOf(batch.key);
+    if (to === undefined) return dead(`the key names no endpoint: ${batch.key}`);
+    if (this.#options.httpsOnly && !to.url.startsWith("https:")) {
+      return dead("only https endpoints are allowed");
+    }
+    const invalid = isSingle(to.mergeKey) ? [] : unreadable(batch.items);
+    if (invalid.length > 0) return { kind: "invalid", positions: invalid, reason: "not JSON" };
+    const admission = await this.#options.health.admit(to.url).catch(unknown);
+    if (admission.verdict === "hold") {
+      return { kind: "hold", reason: admission.reason, ms: admission.ms };
+    }
+    if (admission.verdict === "disabled") {
+      return dead(`the endpoint is disabled: ${admission.reason}`);
+    }
+    const began = performance.now();
+    let response: HttpResponse | undefined;
+    let verdict: Verdict;
+    try {
+      response = await this.#send(batch, to, { ...handling, admission });
+      verdict = await this.#judge(batch, { url: to.url, response, token: admission.token });
+    } catch (error) {
+      verdict = await this.#failed(error, { url: to.url, handling, token: admission.token });
+    }
+    this.#note(batch, verdict, { response, ms: performance.now() - began });
+    return verdict;
+  }
+
+  async #send(
+    batch: Batch,
+    to: Destination,
+    { admission, leftMs, signal }: Handling & { admission: Admission },
+  ): Promise<HttpResponse> {
+    const single = isSingle(to.mergeKey);
+    const body = single ? (batch.items[0]?.body ?? Buffer.alloc(0)) : joined(batch.items);
+    const now = this.#options.clock.now();
+    const timestamp = Math.floor(now / 1_000);
+    const { timeoutMs, sender } = this.#options;
+    const headers: Record<string, string> = {
+      ...batch.request.headers,
+      "content-type": (single && batch.items[0]?.contentType) || "application/json",
+      "user-agent": "ropeway",
+      "webhook-id": batch.id,
+      "webhook-timestamp": String(timestamp),
+    };
+    const ids = batch.items.map(({ id }) => id).join(",");
+    if (ids.length <= LONGEST_ITEMS_HEADER) headers["webhook-items"] = ids;
+    const traceparent = currentTraceparent();
+    if (traceparent !== undefined) headers.traceparent = traceparent;
+    const keys = this.#keysFor(admission, now);
+    if (keys.length > 0) {
+      headers["webhook-signature"] = sign({ id: batch.id, timestamp, body }, keys);
+    }
+    return sender.send({
+      ...{ url: to.url, method: to.method, headers, body, signal },
+      timeoutMs: Math.min(batch.request.timeoutMs ?? timeoutMs, leftMs),
+    });
+  }
+
+  /** The endpoint's own secrets that are valid now, else the keys of all. */
+  #keysFor({ secrets }: Admission, now: number): readonly Buffer[] {
+    const valid = secrets.filter(({ until }) => until === undefined || until > now);
+    return valid.length === 0
+      ? this.#options.signingKeys
+      : valid.map(({ secret }) => signingKey(secret));
+  }
+
+  async #judge(
+    batch: Batch,
+    { url, response, token }: { url: string; response: HttpResponse; token: string | undefined },
+  ): Promise<Verdict> {
+    const { health, clock } = this.#options;
+    const status = String(response.status);
+    if (response.status >= 200 && response.status < 300) {
+      await health.report(url, { outcome: "ok", status, token });
+      const verdict = response.status === 207 ? partial(batch.items, response) : DELIVERED;
+      if (verdict.kind !== "retry") await this.#callBack(batch, response, verdict);
+      return verdict;
+    }
+    const reason = `the endpoint responded with ${status}`;
+    if (response.status === 410) {
+      await health.report(url, { outcome: "refused", status, disable: reason, token });
+      return dead(reason);
+    }
+    const afterMs = retryAfterMs(response.retryAfter, clock.now());
+    const outcome = response.status >= 500 ? "down" : "refused";
+    await health.report(url, { outcome, status, retryAfterMs: afterMs, token });
+    return { kind: "retry", reason, afterMs };
+  }
+
+  async #failed(
+    error: unknown,
+    given: { url: string; handling: Handling; token: string | undefined },
+  ): Promise<Verdict> {
+    const { url, handling, token } = given;
+    const { health } = this.#options;
+    const blocked = blockedBy(error);
+    const interrupted = handling.signal.aborted;
+    const code = (error as NodeJS.ErrnoException).code ?? "ERROR";
+    if (blocked === undefined && !interrupted) {
+      await health.report(url, { outcome: "down", status: code, token });
+      return { kind: "retry", reason: reasonOf(error) };
+    }
+    if (token !== undefined) await health.report(url, { outcome: "refused", status: code, token });
+    return blocked === undefined
+      ? { kind: "hold", reason: "interrupted", ms: 0 }
+      : dead(blocked.message);
+  }
+
+  /** The batch is delivered whether its callback can be pushed or not. */
+  async #callBack(batch: Batch, response: HttpResponse, verdict: Verdict): Promise<void> {
+    if (batch.request.callback === undefined) return;
+    const failed = verdict.kind === "partial" ? verdict.failed : [];
+    try {
+      await this.#options.callbacks.delivered(batch, response, failed);
+    } catch (error) {
+      this.#options.error(error);
+    }
+  }
+
+  #note(
+    batch: Batch,
+    verdict: Verdict,
+    { response, ms }: { response: HttpResponse | undefined; ms: number },
+  ): void {
+    if (verdict.kind === "hold") return;
+    this.#options.log.add({
+      ...{ key: batch.key, batch: batch.id, attempt: batch.attempt, items: batch.items.length },
+      bytes: batch.items.reduce((sum, { body }) => sum + body.length, 0),
+      result: verdict.kind,
+      reason: verdict.kind === "delivered" ? undefined : verdict.reason,
+      status: response?.status,
+      response: response?.body.toString("utf8", 0, LONGEST_LOGGED),
+      ms: Math.round(ms),
+      at: Math.round(this.#options.clock.now()),
+    });
+  }
+}
+
+/** Redis is away: nothing was tried, so nothing failed. */
+function unknown(error: unknown): Admitted {
+  return { verdict: "hold", ms: 1_000, reason: reasonOf(error) };
+}
+
+/** Items that would spoil the array for all others; ours were checked when they were pushed. */
+function unreadable(items: readonly Item[]): number[] {
+  return items.flatMap((item, i) => (isForeign(item) && !isJson(item.body) ? [i] : []));
+}
+
+function isJson(body: Buffer): boolean {
+  try {
+    JSON.parse(body.toString("utf8"));
+    return isUtf8(body);
+  } catch {
+    return false; // not JSON
+  }
+}
+
+/** `[b1,b2,...]`; the bodies were checked to be JSON when they were pushed. */
+function joined(items: readonly Item[]): Buffer {
+  const parts: Buffer[] = [Buffer.from("[")];
+  for (const [i, { body }] of items.entries()) {
+    if (i > 0) parts.push(Buffer.from(","));
+    parts.push(body);
+  }
+  parts.push(Buffer.from("]"));
+  return Buffer.concat(parts);
+}
+
+/** The items a 207 names; a response that cannot be read names them all. */
+function partial(items: readonly Item[], response: HttpResponse): Verdict {
+  const reason = "the endpoint responded with 207";
+  const named = response.complete ? failedOf(response.body) : undefined;
+  if (named === undefined) {
+    return { kind: "retry", reason: `${reason} without a readable list of failed items` };
+  }
+  const failed = items.flatMap(({ id }, i) => (named.has(id) || named.has(i) ? [i] : []));
+  if (failed.length === 0) return DELIVERED;
+  return { kind: "partial", failed, reason: `${reason}: ${failed.length} item(s) failed` };
+}
+
+function failedOf(body: Buffer): Set<unknown> | undefined {
+  try {
+    const response: unknown = JSON.parse(body.toString("utf8"));
+    if (typeof response !== "object" || response === null || !("failed" in response)) {
+      return undefined;
+    }
+    return Array.isArray(response.failed) ? new Set(response.failed) : undefined;
+  } catch {
+    return undefined; // not JSON
+  }
+}
+
+function dead(reason: string): Verdict {
+  return { kind: "dead", reason };
+}
+
+function blockedBy(error: unknown): BlockedEndpointError | undefined {
+  if (error instanceof BlockedEndpointError) return error;
+  if (error instanceof AggregateError) return error.errors.map(blockedBy).find(Boolean);
+  if (error instanceof Error && error.cause !== undefined) return blockedBy(error.cause);
+  return undefined;
+}

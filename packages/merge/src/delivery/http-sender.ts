@@ -1,0 +1,143 @@
+/**
+ * Sends one HTTP request to a checked address, and reads a bounded part of the response.
+ *
+ *   guard.addresses(host) --> socket to one of exactly these --> request --> status --> body, bounded
+ *   '------------------------------ one deadline for all of it ---------------------------------'
+ *
+ * Whatever the endpoint does, send() ends by its deadline, and not before the connection is free or
+ * destroyed: a caller that counts its sends counts sockets. A response whose status has arrived counts,
+ * even if its body never ends. No redirect is followed. No request is repeated here: on a connection that
+ * broke the endpoint may have read it.
+ */
+import type { LookupFunction } from "node:net";
+import { AbortedError, TimeoutError } from "@ropeway/core";
+import { Agent, type Dispatcher } from "undici";
+import type { AddressGuard } from "./address-guard.ts";
+
+/** One request. */
+export interface HttpRequest {
+  readonly url: string;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** One response. */
+export interface HttpResponse {
+  readonly status: number;
+  readonly retryAfter: string | undefined;
+  /** The first bytes of the body. */
+  readonly body: Buffer;
+  /** Whether that is all of it. */
+  readonly complete: boolean;
+}
+
+/** What the sender may do. How many connections it opens is up to its callers. */
+export interface HttpSenderOptions {
+  readonly guard: AddressGuard;
+  /** The maximum of bytes of a response that are read. */
+  readonly maxResponseBytes: number;
+  readonly connectTimeoutMs: number;
+}
+
+const KEEP_ALIVE_MS = 4_000;
+const MAX_HEADER_BYTES = 16_384;
+
+/** An HTTP client that connects only to checked addresses. */
+export class HttpSender {
+  readonly #guard: AddressGuard;
+  readonly #maxResponseBytes: number;
+  readonly #agent: Agent;
+
+  constructor(options: HttpSenderOptions) {
+    this.#guard = options.guard;
+    this.#maxResponseBytes = options.maxResponseBytes;
+    this.#agent = new Agent({
+      connect: { lookup: this.#lookup, timeout: options.connectTimeoutMs },
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      keepAliveMaxTimeout: KEEP_ALIVE_MS,
+      maxHeaderSize: MAX_HEADER_BYTES,
+      pipelining: 1,
+      // The deadline below is the only timer of a request.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+  }
+
+  /** Throws the network's error, TimeoutError, AbortedError or BlockedEndpointError. */
+  async send(request: HttpRequest): Promise<HttpResponse> {
+    const { url, timeoutMs, signal } = request;
+    this.#guard.checkLiteral(url); // sockets look no literal address up
+    const ending = new AbortController();
+    const abort = () => ending.abort(new AbortedError(`a delivery to ${url}`));
+    if (signal?.aborted) abort();
+    signal?.addEventListener("abort", abort, { once: true });
+    const deadline = setTimeout(() => ending.abort(new TimeoutError(url, timeoutMs)), timeoutMs);
+    try {
+      return await this.#exchange(request, ending.signal);
+    } finally {
+      clearTimeout(deadline);
+      signal?.removeEventListener("abort", abort);
+    }
+  }
+
+  /** Closes the idle connections and destroys the others. */
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  readonly #lookup: LookupFunction = (hostname, options, callback) => {
+    this.#guard.addresses(hostname).then(
+      (found) => {
+        const [first] = found;
+        if (options.all === true) callback(null, [...found]);
+        else callback(null, first?.address ?? "", first?.family);
+      },
+      (error) => callback(error, "", 4),
+    );
+  };
+
+  async #exchange(request: HttpRequest, signal: AbortSignal): Promise<HttpResponse> {
+    const { url, method, headers, body } = request;
+    const { origin, pathname, search } = new URL(url);
+    const sent = this.#agent.request({
+      origin,
+      path: `${pathname}${search}`,
+      method: method as Dispatcher.HttpMethod,
+      headers,
+      body,
+      signal,
+    });
+    // The client looks at the signal only once it is connected; we do not wait for that.
+    const { statusCode, headers: received, body: stream } = await orAborted(sent, signal);
+    const chunks: Buffer[] = [];
+    let size = 0;
+    let complete = false;
+    try {
+      for await (const chunk of stream) {
+        const bytes = chunk as Buffer;
+        chunks.push(bytes.subarray(0, this.#maxResponseBytes - size));
+        size += bytes.length;
+        if (size > this.#maxResponseBytes) break; // ends the stream, and with it the connection
+      }
+      complete = size <= this.#maxResponseBytes;
+    } catch {
+      // The deadline, or the endpoint broke off. The status has arrived and decides.
+    }
+    const after = received["retry-after"];
+    const retryAfter = Array.isArray(after) ? after[0] : after;
+    return { status: statusCode, retryAfter, body: Buffer.concat(chunks), complete };
+  }
+}
+
+/** The promise's outcome, or the signal's reason as soon as it aborts. */
+function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}

@@ -1,0 +1,73 @@
+/**
+ * One pushed body and its head. Bodies stand in the list as they were pushed. Their heads stand in a
+ * second list, element by element:
+ *
+ *   "id pushedMs size traceparent|- contentType"     size is "-" if another program pushed the body;
+ *                                                    the content type is left out when it is JSON
+ */
+import { randomFillSync } from "node:crypto";
+
+/** An item as it is handed out. */
+export interface Item {
+  readonly id: string;
+  readonly body: Buffer;
+  /** When Redis stored it, ms since 1970. */
+  readonly pushedAt: number;
+  /** The content type that the push declared; undefined means JSON. */
+  readonly contentType: string | undefined;
+  /** The W3C trace context of the push. */
+  readonly traceparent: string | undefined;
+}
+
+const ID_BYTES = 9;
+const pool: Buffer = Buffer.alloc(ID_BYTES * 256);
+let spent: number = pool.length;
+
+/**
+ * 72 random bits: short enough for a header full of them, long enough to be unique. Random bytes are
+ * drawn for 256 ids at a time, since the call costs more than the bytes.
+ */
+export function newItemId(): string {
+  if (spent === pool.length) {
+    randomFillSync(pool);
+    spent = 0;
+  }
+  spent += ID_BYTES;
+  return pool.toString("base64url", spent - ID_BYTES, spent);
+}
+
+/** A name for a batch, fit to be a webhook-id: no dots. */
+export function newBatchId(): string {
+  return `msg_${newItemId()}`;
+}
+
+/** How the id of an item begins that another program pushed without a head. */
+const FOREIGN = "x:";
+
+/** Whether another program pushed the item, unchecked. Our own ids never begin so. */
+export function isForeign({ id }: Pick<Item, "id">): boolean {
+  return id.startsWith(FOREIGN);
+}
+
+/** The part of a head that follows the size. */
+export function headRest(traceparent: string | undefined, contentType: string | undefined): string {
+  const trace = traceparent ?? "-";
+  return contentType === undefined ? ` ${trace}` : ` ${trace} ${contentType}`;
+}
+
+/** Joins heads and bodies. */
+export function readItems(heads: readonly Buffer[], bodies: readonly Buffer[]): Item[] {
+  return bodies.map((body, i) => {
+    const [id = "", pushedMs = "0", ...rest] = String(heads[i] ?? "").split(" ");
+    // Heads of older versions have no size.
+    if (/^(?:\d+|-)$/.test(rest[0] ?? "") && rest.length > 1) rest.shift();
+    const [trace = "-", ...type] = rest;
+    return {
+      id,
+      body,
+      pushedAt: Number(pushedMs),
+      contentType: type.length === 0 ? undefined : type.join(" "),
+      traceparent: trace === "-" ? undefined : trace,
+    };
+  });
+}

@@ -1,0 +1,204 @@
+/** Every command about endpoints: admission, health, and what an operator decided. */
+import { defineScript, type Redis, type Script } from "@ropeway/core";
+import { TooManyEndpointsError, UnknownEndpointError } from "../errors.ts";
+import type { MergeKeys } from "../keys.ts";
+import { fields } from "./scripts.ts";
+
+/** Whether an endpoint may be called. */
+export type Admission =
+  /** `limited`: the admission is for one call, whose end must be reported with its token. */
+  | { readonly verdict: "go" | "limited" | "probe"; readonly secrets: readonly StoredSecret[] }
+  | { readonly verdict: "hold"; readonly ms: number; readonly reason: string }
+  | { readonly verdict: "disabled"; readonly reason: string };
+
+/** One signing secret of an endpoint. */
+export interface StoredSecret {
+  /** whsec_... */
+  readonly secret: string;
+  /** After this time it signs no more, ms since 1970; absent for the newest. */
+  readonly until?: number;
+}
+
+/** The numbers of the circuit breaker. */
+export interface BreakerNumbers {
+  readonly threshold: number;
+  readonly openMs: number;
+  readonly maxOpenMs: number;
+}
+
+/** What one report writes. */
+export interface ReportArguments {
+  readonly url: string;
+  readonly outcome: "ok" | "refused" | "down";
+  readonly calls: number;
+  readonly status: string;
+  readonly retryAfterMs?: number | undefined;
+  readonly disable?: string | undefined;
+  readonly token?: string | undefined;
+  readonly breaker: BreakerNumbers;
+}
+
+/** One endpoint as an operator sees it. */
+export interface Endpoint {
+  readonly url: string;
+  readonly delivered: number;
+  readonly failed: number;
+  /** The last HTTP status or error code. */
+  readonly status: string;
+  /** When it was last called, ms since 1970; 0 if it was not. */
+  readonly at: number;
+  /** Until when it asked us to wait, ms since 1970. */
+  readonly heldUntil: number | undefined;
+  /** Why it is not called any more. */
+  readonly disabled: string | undefined;
+  /** An operator lets what comes due for it wait. */
+  readonly paused: boolean;
+  readonly breaker: "closed" | "open" | "half-open";
+  /** Until when the breaker is open, ms since 1970. */
+  readonly openUntil: number | undefined;
+  /** The maximum of deliveries per second; undefined if there is none. */
+  readonly ratePerSecond: number | undefined;
+  /** The maximum of deliveries at a time; undefined if there is none. */
+  readonly concurrency: number | undefined;
+  /** How many secrets of its own sign deliveries to it. */
+  readonly secrets: number;
+}
+
+const file = (name: string) => new URL(`../../lua/${name}.lua`, import.meta.url);
+
+const admit: Script<Admission> = defineScript(file("admit"), {
+  parse: (reply) => {
+    const [verdict, detail, reason] = reply as readonly [string, string | number, string];
+    if (verdict === "hold") return { verdict, ms: Number(detail), reason };
+    if (verdict === "disabled") return { verdict, reason: String(detail) };
+    return { verdict: verdict as "go" | "limited" | "probe", secrets: secretsOf(String(detail)) };
+  },
+});
+const report: Script = defineScript(file("report"));
+const mark: Script<number> = defineScript(file("mark"), { parse: Number, idempotent: true });
+const enable: Script<number> = defineScript(file("enable"), { parse: Number, idempotent: true });
+
+const PROBE_MS = 60_000;
+const PROBE_WAIT_MS = 1_000;
+/** What is due for a paused endpoint is looked at again this often, and so fires this late afterwards. */
+const PAUSED_MS = 15_000;
+const PLACE_WAIT_MS = 100;
+const REMEMBER_MS = 604_800_000;
+const MOST_ENDPOINTS = 10_000;
+const MOST_MARKED = 1_000;
+
+/** The endpoint records of one prefix. */
+export class EndpointStore {
+  readonly #redis: Redis;
+  readonly #keys: MergeKeys;
+
+  constructor(redis: Redis, keys: MergeKeys) {
+    this.#redis = redis;
+    this.#keys = keys;
+  }
+
+  admit(url: string, given: { token: string; forgetMs: number }): Promise<Admission> {
+    const keys = [this.#keys.endpoint(url), this.#breaker(url), this.#keys.active(url)];
+    const waits = [PROBE_MS, PROBE_WAIT_MS, PAUSED_MS];
+    const args = [...waits, given.token, Math.ceil(given.forgetMs), PLACE_WAIT_MS];
+    return this.#redis.run(admit, keys, args);
+  }
+
+  async report(given: ReportArguments): Promise<void> {
+    const { url, outcome, calls, status, retryAfterMs = 0, disable = "", token = "" } = given;
+    const { threshold, openMs, maxOpenMs } = given.breaker;
+    const keys = this.#keys;
+    await this.#redis.run(
+      report,
+      [keys.endpoints, keys.endpoint(url), this.#breaker(url), keys.marked, keys.active(url)],
+      [
+        ...[url, outcome, calls, status, Math.ceil(retryAfterMs), disable],
+        ...[threshold, openMs, maxOpenMs, REMEMBER_MS, token, MOST_ENDPOINTS],
+      ],
+    );
+  }
+
+  /** Writes fields that stay until enable(), and deletes others. */
+  async mark(
+    url: string,
+    given: { set?: Readonly<Record<string, string>>; unset?: readonly string[] },
+  ): Promise<void> {
+    const keys = [this.#keys.endpoints, this.#keys.endpoint(url), this.#keys.marked];
+    const words = Object.entries(given.set ?? {}).flat();
+    const args = [url, MOST_MARKED, (given.unset ?? []).join(" "), ...words];
+    const done = await this.#redis.run(mark, keys, args);
+    if (done === 0) throw new TooManyEndpointsError(url, MOST_MARKED);
+  }
+
+  async enable(url: string): Promise<void> {
+    const keys = [this.#keys.endpoint(url), this.#breaker(url), this.#keys.marked];
+    const done = await this.#redis.run(enable, keys, [url, REMEMBER_MS]);
+    // A misspelt URL must not look like success while the endpoint stays disabled.
+    if (done === 0) throw new UnknownEndpointError(url);
+  }
+
+  /** The URLs, last used first. */
+  urls(from: number, most: number): Promise<readonly string[]> {
+    const range = [String(from), String(from + most - 1)];
+    return this.#send(["ZREVRANGE", this.#keys.endpoints, ...range]);
+  }
+
+  /** One endpoint; undefined if nothing is known of it. */
+  async read(url: string): Promise<Endpoint | undefined> {
+    const [flat, flatBreaker, time] = await Promise.all([
+      this.#send<readonly string[]>(["HGETALL", this.#keys.endpoint(url)]),
+      this.#send<readonly string[]>(["HGETALL", this.#breaker(url)]),
+      this.#send<readonly string[]>(["TIME"]),
+    ]);
+    const known = fields(flat);
+    if (Object.keys(known).length === 0) return undefined;
+    const now = Number(time[0]) * 1_000 + Number(time[1]) / 1_000;
+    const held = Number(known.held ?? 0);
+    const open = Number(fields(flatBreaker).until ?? 0);
+    return {
+      url,
+      delivered: Number(known.delivered ?? 0),
+      failed: Number(known.failed ?? 0),
+      status: known.status ?? "",
+      at: Number(known.at ?? 0),
+      heldUntil: held > now ? held : undefined,
+      disabled: known.disabled,
+      paused: known.paused !== undefined,
+      breaker: open === 0 ? "closed" : open > now ? "open" : "half-open",
+      openUntil: open > now ? open : undefined,
+      ratePerSecond: known.rate === undefined ? undefined : Number(known.rate),
+      concurrency: known.concurrency === undefined ? undefined : Number(known.concurrency),
+      secrets: secretsOf(known.secrets ?? "").length,
+    };
+  }
+
+  async secrets(url: string): Promise<readonly StoredSecret[]> {
+    const stored = await this.#send<string | null>(["HGET", this.#keys.endpoint(url), "secrets"]);
+    return secretsOf(stored ?? "");
+  }
+
+  /** The time of Redis, ms since 1970. */
+  async now(): Promise<number> {
+    const [seconds, micros] = await this.#send<readonly string[]>(["TIME"]);
+    return Math.floor(Number(seconds) * 1_000 + Number(micros) / 1_000);
+  }
+
+  #breaker(url: string): string {
+    return this.#keys.breaker(new URL(url).origin);
+  }
+
+  /** Every command here can be repeated without harm. */
+  #send<T extends readonly string[] | string | null>(words: readonly string[]): Promise<T> {
+    return this.#redis.send<T>(words, { key: this.#keys.timer, repeatable: true });
+  }
+}
+
+function secretsOf(text: string): readonly StoredSecret[] {
+  if (text === "") return [];
+  try {
+    const stored: unknown = JSON.parse(text);
+    return Array.isArray(stored) ? (stored as StoredSecret[]) : [];
+  } catch {
+    return []; // another program wrote it
+  }
+}

@@ -1,0 +1,219 @@
+/**
+ * Every command of the queue itself: one method per script, named arguments, replies parsed here. A
+ * script's negative reply becomes an error here and nowhere else.
+ */
+import {
+  InvalidArgumentError,
+  isReply,
+  LeaseLostError,
+  OutOfMemoryError,
+  type Redis,
+} from "@ropeway/core";
+import { IdempotencyMismatchError } from "../errors.ts";
+import { MergeKeys } from "../keys.ts";
+import type { ResolvedQueueOptions } from "../queue/options.ts";
+import * as scripts from "./scripts.ts";
+
+/** What one push.lua stores besides its items. */
+export interface PushArguments {
+  readonly key: string;
+  readonly maxWaitMs: number;
+  readonly data?: Readonly<Record<string, string>> | undefined;
+  /** How to deliver, as JSON. */
+  readonly request?: string | undefined;
+  readonly idempotency?: { readonly key: string; readonly digest: string } | undefined;
+  /** Five words per item: time, always|once, id, rest of its head, body. */
+  readonly words: readonly (string | Buffer)[];
+}
+
+/** What a push says. */
+export interface StoredPush {
+  /** When the batch fires, ms since 1970. */
+  readonly at: number;
+  readonly items: number;
+  readonly id: string;
+}
+
+/** How get.lua takes a batch. */
+export interface GetArguments {
+  readonly key: string;
+  readonly maxItems: number;
+  readonly maxBytes: number;
+  readonly leaseMs: number;
+  readonly token: string;
+  readonly batchId: string;
+  /** Hands a batch that failed out again as it was. */
+  readonly resume: boolean;
+  /** Given by a dispatcher: moves the timer of a locked key to the lock's end. */
+  readonly reservation?: { readonly reserved: string; readonly score: string } | undefined;
+}
+
+/** A key and the token of its lock. */
+export interface Held {
+  readonly key: string;
+  readonly token: string;
+}
+
+/** The maximum of fields in a key's data. */
+export const MOST_DATA_FIELDS = 1_000;
+
+/** The commands of the six actions and of a batch's end. */
+export class QueueStore {
+  readonly redis: Redis;
+  readonly keys: MergeKeys;
+  readonly #options: ResolvedQueueOptions;
+  readonly #pushHead: readonly string[];
+
+  constructor(redis: Redis, options: ResolvedQueueOptions) {
+    this.redis = redis;
+    this.keys = new MergeKeys(options.prefix);
+    this.#options = options;
+    this.#pushHead = [this.keys.channel, String(options.maxItems), String(options.maxBytes)];
+  }
+
+  async push(given: PushArguments): Promise<StoredPush> {
+    const { key, data, idempotency, request = "", maxWaitMs } = given;
+    const single = key.startsWith("-");
+    const keys = this.keys.pushed(key, idempotency !== undefined || data !== undefined || single);
+    if (idempotency !== undefined) {
+      keys.push(this.keys.idempotency(key, idempotency.key), this.keys.deleted(key));
+    }
+    const words = data === undefined ? [] : Object.entries(data).flat();
+    const args = [
+      ...[key, ...this.#pushHead, String(Math.round(maxWaitMs)), single ? "1" : "0"],
+      ...[String(this.#options.idempotencyMs), idempotency?.digest ?? "", request],
+      ...[String(MOST_DATA_FIELDS), String(words.length), ...words, ...given.words],
+    ];
+    const stored = await this.redis.run(scripts.push, keys, args).catch((error) => {
+      throw isReply(error, "OOM") ? new OutOfMemoryError(`an item of ${key}`, error) : error;
+    });
+    if (stored.status === "ok") {
+      return { at: msOf(stored.score), items: stored.items, id: stored.id };
+    }
+    if (stored.status === "mismatch") throw new IdempotencyMismatchError(idempotency?.key ?? "");
+    const allowed = `at most ${MOST_DATA_FIELDS} fields per key`;
+    throw new InvalidArgumentError("data", words.length / 2, allowed);
+  }
+
+  get(given: GetArguments): Promise<scripts.GetReply> {
+    const { key, maxItems, maxBytes, leaseMs, token, batchId, resume, reservation } = given;
+    return this.redis.run(scripts.get, this.keys.unit(key), [
+      ...[key, maxItems, leaseMs, token, batchId, maxBytes, resume ? 1 : 0],
+      ...[reservation === undefined ? 0 : 1, reservation?.reserved ?? "", reservation?.score ?? ""],
+    ]);
+  }
+
+  /** Returns the number of items that are left. */
+  async complete({ key, token }: Held): Promise<number> {
+    const args = [key, this.keys.channel, token];
+    const left = await this.redis.run(scripts.complete, this.keys.unit(key), args);
+    if (left < 0) throw new LeaseLostError(`key ${key}`);
+    return left;
+  }
+
+  /** Gives a batch back: `delayMs` from now, at `at`, or when the lease would have ended. */
+  async release(
+    held: Held,
+    given: { delayMs?: number; at?: number | undefined; attempted: boolean; reason: string },
+  ): Promise<void> {
+    const { delayMs, at, attempted, reason } = given;
+    const time = delayMs !== undefined ? `+${delayMs}` : at === undefined ? "" : scoreOf(at);
+    await this.#end(held, async ({ key, token }) => {
+      const args = [key, this.keys.channel, token, time, attempted ? 0 : 1, reason];
+      const done = await this.redis.run(scripts.release, this.keys.unit(key), args);
+      return done === 0 ? -1 : done;
+    });
+  }
+
+  /** Keeps only the items at these positions; they are handed out again in `delayMs`. */
+  async settle(
+    held: Held,
+    given: { delayMs: number; batchId: string; reason: string; failed: readonly number[] },
+  ): Promise<void> {
+    const { delayMs, batchId, reason, failed } = given;
+    await this.#end(held, ({ key, token }) => {
+      const args = [key, this.keys.channel, token, delayMs, batchId, reason, ...failed];
+      return this.redis.run(scripts.settle, this.keys.unit(key), args);
+    });
+  }
+
+  /** Makes the items at these positions a dead letter; the rest is handed out again at once. */
+  async reject(
+    held: Held,
+    given: { letterId: string; reason: string; positions: readonly number[] },
+  ): Promise<void> {
+    const { letterId, reason, positions } = given;
+    await this.#end(held, ({ key, token }) => {
+      const args = [key, this.keys.channel, token, letterId, reason, ...positions];
+      return this.redis.run(scripts.reject, this.#burial(key, letterId), args);
+    });
+  }
+
+  /** Makes a batch a dead letter. Returns its number of items; 0 if it was deleted meanwhile. */
+  bury(held: Held, given: { letterId: string; reason: string }): Promise<number> {
+    return this.#end(held, ({ key, token }) => {
+      const args = [key, this.keys.channel, token, "", given.letterId, given.reason];
+      return this.redis.run(scripts.bury, this.#burial(key, given.letterId), args);
+    });
+  }
+
+  /** Makes all of a key that nobody fetched a dead letter, unless it was fetched meanwhile. */
+  async buryUnfetched(
+    key: string,
+    given: { start: string; letterId: string; reason: string },
+  ): Promise<void> {
+    const args = [key, this.keys.channel, "", given.start, given.letterId, given.reason];
+    await this.redis.run(scripts.bury, this.#burial(key, given.letterId), args);
+  }
+
+  /** The keys that are due; with `reserveMs` they are reserved for this caller. */
+  due(given: { most: number; reserveMs: number }): Promise<scripts.DueReply> {
+    const { timer, paused, pausedKeys } = this.keys;
+    return this.redis.run(scripts.due, [timer, paused, pausedKeys], [given.most, given.reserveMs]);
+  }
+
+  start(key: string): Promise<scripts.StartReply> {
+    const { startTimeoutMs, maxStarts, onStartTimeout } = this.#options;
+    const args = [key, startTimeoutMs, maxStarts, onStartTimeout];
+    return this.redis.run(scripts.start, this.keys.unit(key), args);
+  }
+
+  /** Takes a key that is no queue out of the timer, where it would be due for ever. */
+  async setAside(key: string): Promise<void> {
+    const options = { key: this.keys.timer, repeatable: true };
+    const now = String((await this.now()) / 1_000);
+    await this.redis.send(["ZADD", this.keys.broken, now, key], options);
+    await this.redis.send(["ZREMRANGEBYRANK", this.keys.broken, "0", "-1001"], options);
+    await this.redis.send(["ZREM", this.keys.timer, key], options);
+  }
+
+  /** The time of Redis, ms since 1970. */
+  async now(): Promise<number> {
+    const options = { key: this.keys.timer, repeatable: true };
+    const [seconds, micros] = await this.redis.send<readonly string[]>(["TIME"], options);
+    return Number(seconds) * 1_000 + Number(micros) / 1_000;
+  }
+
+  /** Ends a hold. A batch that was deleted meanwhile (-2) only has its lock to give back. */
+  async #end(held: Held, say: (held: Held) => Promise<number>): Promise<number> {
+    const said = await say(held);
+    if (said === -1) throw new LeaseLostError(`key ${held.key}`);
+    if (said !== -2) return said;
+    await this.complete(held);
+    return 0;
+  }
+
+  #burial(key: string, letterId: string): string[] {
+    return [...this.keys.unit(key), ...this.keys.letter(letterId, key)];
+  }
+}
+
+/** Ms since 1970 as the timer writes them. */
+export function scoreOf(ms: number): string {
+  return (ms / 1_000).toFixed(3);
+}
+
+/** A score of the timer in ms since 1970. */
+export function msOf(score: string | number): number {
+  return Math.round(Number(score) * 1_000);
+}

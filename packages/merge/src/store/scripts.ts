@@ -1,0 +1,174 @@
+/** The scripts, with their replies parsed. Only the stores beside this file run them. */
+import { defineScript, type Reply, type Script } from "@ropeway/core";
+
+const file = (name: string) => new URL(`../../lua/${name}.lua`, import.meta.url);
+
+/** The reply of push.lua. */
+export type PushReply =
+  | { readonly status: "mismatch" | "full" }
+  | {
+      readonly status: "ok";
+      readonly score: string;
+      readonly items: number;
+      readonly id: string;
+    };
+
+export const push: Script<PushReply> = defineScript(file("push"), {
+  parse: (reply) => {
+    const [score, items, id] = reply as readonly [string, number?, string?];
+    if (id === undefined || items === undefined) return { status: score as "mismatch" | "full" };
+    return { status: "ok", score, items, id };
+  },
+});
+
+/** The reply of get.lua. */
+export type GetReply =
+  | { readonly status: "moved" | "empty" }
+  | { readonly status: "locked"; readonly retryMs: number }
+  | {
+      readonly status: "ok";
+      readonly delivery: string;
+      readonly attempt: number;
+      readonly heads: readonly Buffer[];
+      readonly bodies: readonly Buffer[];
+      /** How long the key had been due, in ms. */
+      readonly lateMs: number;
+      /** How to deliver, as JSON; "" if no push said so. */
+      readonly request: string;
+    };
+
+export const get: Script<GetReply> = defineScript(file("get"), {
+  binary: true,
+  parse: (reply) => {
+    const status = String((reply as readonly Reply[])[0]);
+    if (status === "moved" || status === "empty") return { status };
+    if (status === "locked") return { status, retryMs: Number((reply as readonly Reply[])[1]) };
+    const [, delivery, attempt, heads, bodies, lateMs, request] = reply as readonly [
+      Buffer,
+      Buffer,
+      number,
+      readonly Buffer[],
+      readonly Buffer[],
+      number,
+      Buffer,
+    ];
+    return {
+      ...{ status: "ok", attempt, heads, bodies, lateMs },
+      delivery: String(delivery),
+      request: String(request),
+    };
+  },
+});
+
+const count = (reply: Reply): number => Number(reply);
+
+export const complete: Script<number> = defineScript(file("complete"), { parse: count });
+export const release: Script<number> = defineScript(file("release"), { parse: count });
+export const settle: Script<number> = defineScript(file("settle"), { parse: count });
+export const bury: Script<number> = defineScript(file("bury"), { parse: count });
+export const reject: Script<number> = defineScript(file("reject"), { parse: count });
+export const discard: Script<number> = defineScript(file("discard"), { parse: count });
+
+const pair = (reply: Reply): readonly [number, number] => reply as readonly [number, number];
+
+export const replay: Script<readonly [number, number]> = defineScript(file("replay"), {
+  parse: pair,
+});
+export const remove: Script<readonly [number, number]> = defineScript(file("remove"), {
+  parse: pair,
+});
+
+export const pause: Script<number> = defineScript(file("pause"), {
+  parse: count,
+  idempotent: true,
+});
+export const sendNow: Script<number> = defineScript(file("send-now"), {
+  parse: count,
+  idempotent: true,
+});
+
+/** A due key and the score it was due at. */
+export interface DueKey {
+  readonly key: string;
+  readonly score: string;
+}
+
+/** The reply of due.lua. */
+export interface DueReply {
+  /** Ms to the next key that is not due yet; -1 if there is none. */
+  readonly nextMs: number;
+  /** The score under which the keys are reserved, or "". */
+  readonly reserved: string;
+  readonly keys: readonly DueKey[];
+}
+
+// A repeated reservation only reserves other keys; the first ones come due again by themselves.
+export const due: Script<DueReply> = defineScript(file("due"), {
+  idempotent: true,
+  parse: (reply) => {
+    const [nextMs, reserved, ...found] = reply as readonly string[];
+    const keys: DueKey[] = [];
+    for (let i = 0; i < found.length; i += 2) {
+      keys.push({ key: String(found[i]), score: String(found[i + 1]) });
+    }
+    return { nextMs: Number(nextMs), reserved: String(reserved), keys };
+  },
+});
+
+/** The reply of start.lua. */
+export interface StartReply {
+  readonly status: "fresh" | "again" | "busy" | "gone" | "dropped" | "expired";
+  readonly detail: string;
+}
+
+export const start: Script<StartReply> = defineScript(file("start"), {
+  parse: (reply) => {
+    const [status, detail = ""] = reply as readonly [StartReply["status"], string?];
+    return { status, detail };
+  },
+});
+
+/** The reply of peek.lua. */
+export interface PeekReply {
+  /** The timer's score; undefined for a key that is not in the timer. */
+  readonly score: number | undefined;
+  readonly items: number;
+  readonly lockMs: number;
+  readonly state: Readonly<Record<string, string>>;
+  readonly data: Readonly<Record<string, string>>;
+  readonly heads: readonly Buffer[];
+  readonly bodies: readonly Buffer[];
+  readonly sizes: readonly number[];
+  readonly paused: boolean;
+}
+
+export const peek: Script<PeekReply> = defineScript(file("peek"), {
+  binary: true,
+  idempotent: true,
+  parse: (reply) => {
+    const [score, items, lockMs, state, data, heads, bodies, sizes, paused] = reply as readonly [
+      Buffer,
+      number,
+      number,
+      readonly Buffer[],
+      readonly Buffer[],
+      readonly Buffer[],
+      readonly Buffer[],
+      readonly number[],
+      number,
+    ];
+    return {
+      ...{ items, lockMs, heads, bodies, sizes, paused: paused === 1 },
+      score: score.length === 0 ? undefined : Number(score),
+      state: fields(state),
+      data: fields(data),
+    };
+  },
+});
+
+/** A flat field, value, field, value reply as an object that has no inherited names. */
+export function fields(flat: readonly (Buffer | string)[]): Record<string, string> {
+  const record: Record<string, string> = Object.create(null);
+  for (let i = 0; i < flat.length; i += 2) record[String(flat[i])] = String(flat[i + 1]);
+  return record;
+}

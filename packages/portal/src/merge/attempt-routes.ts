@@ -1,0 +1,58 @@
+/** /api/merge/attempts and /api/merge/events: the attempt log, as pages and live. */
+import type { Attempts } from "@ropeway/merge";
+import { z } from "zod";
+import type { PortalApp } from "../part.ts";
+import { serveEvents } from "../sse.ts";
+import { AttemptPage } from "./merge-contract.ts";
+import { Paging, view } from "./route-schemas.ts";
+import { attemptView } from "./views.ts";
+
+const Filter = z.object({
+  key: z.string().max(4_096).optional().describe("Only of this key."),
+  url: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .describe("Only at this endpoint."),
+  result: z
+    .enum(["delivered", "partial", "invalid", "retry", "dead"])
+    .optional()
+    .describe("Only with this result."),
+});
+
+export function addAttempts(app: PortalApp, attempts: Attempts): void {
+  app.get(
+    "/api/merge/attempts",
+    {
+      ...view,
+      schema: {
+        summary: "List the last attempts to deliver, newest first",
+        description: "The log keeps about 10,000. With a filter a page may be short.",
+        querystring: Filter.extend(Paging.shape),
+        response: { 200: AttemptPage },
+      },
+    },
+    async (request) => {
+      const { items, cursor } = await attempts.list(request.query);
+      return { items: items.map(attemptView), cursor: cursor ?? null };
+    },
+  );
+  app.get(
+    "/api/merge/events",
+    {
+      ...view,
+      schema: {
+        summary: "Follow attempts to deliver, live",
+        description: "Server-sent events; the type is the attempt's result.",
+        querystring: Filter,
+      },
+    },
+    (request, reply) =>
+      serveEvents(reply, async (stream) => {
+        const { signal, lastEventId: after } = stream;
+        for await (const attempt of attempts.follow({ ...request.query, after, signal })) {
+          const data = attemptView(attempt);
+          await stream.send({ id: attempt.entry, event: attempt.result, data });
+        }
+      }),
+  );
+}

@@ -1,0 +1,29 @@
+/** The paths of the merge queue's own port, for callers with an account. */
+import type { PortalApp } from "../part.ts";
+import { push, view } from "./route-schemas.ts";
+import { partsOf, type V3Handler } from "./v3-handler.ts";
+import { V3_PATH } from "./v3-request.ts";
+
+export async function addV3(app: PortalApp, handler: V3Handler): Promise<void> {
+  await app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) =>
+      done(null, body),
+    );
+    scope.post(
+      `${V3_PATH}*`,
+      { ...push, schema: { summary: "Push an item (v3)" } },
+      async (request, reply) => reply.code(202).send(await handler.push(partsOf(request))),
+    );
+    scope.delete(
+      `${V3_PATH}*`,
+      { ...push, schema: { summary: "Delete what is queued (v3)" } },
+      (request) => handler.remove(partsOf(request)),
+    );
+    scope.get(
+      `${V3_PATH}*`,
+      { ...view, schema: { summary: "Show what is queued (v3)" } },
+      (request) => handler.peek(partsOf(request)),
+    );
+  });
+}

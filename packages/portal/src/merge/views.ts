@@ -1,0 +1,79 @@
+/** From the library's objects to what the routes return. */
+import { isUtf8 } from "node:buffer";
+import {
+  type Attempt,
+  type DeadLetter,
+  type Destination,
+  destinationOf,
+  type Endpoint,
+  type PeekedItem,
+  type PendingKey,
+} from "@ropeway/merge";
+import type {
+  AttemptView,
+  DeadLetterView,
+  DestinationView,
+  EndpointView,
+  MergeItem,
+  MergeKey,
+} from "./merge-contract.ts";
+
+export function keyView(pending: PendingKey): MergeKey {
+  const { key, items, state, paused, attempts, error } = pending;
+  return {
+    ...{ key, items, state, paused, attempts },
+    destination: destinationView(pending.destination),
+    at: iso(pending.at),
+    error: error ?? null,
+  };
+}
+
+export function itemView(item: PeekedItem): MergeItem {
+  const { id, pushedAt, contentType = "application/json", body, size } = item;
+  const encoding = isUtf8(body) ? "utf8" : "base64";
+  return {
+    ...{ id, contentType, encoding, size, truncated: size > body.length },
+    pushedAt: new Date(pushedAt).toISOString(),
+    body: body.toString(encoding),
+  };
+}
+
+export function letterView({ destination, at, ...letter }: DeadLetter): DeadLetterView {
+  const view = { ...letter, destination: destinationView(destination) };
+  return { ...view, at: new Date(at).toISOString() };
+}
+
+export function endpointView(endpoint: Endpoint): EndpointView {
+  const { url, delivered, failed, status, paused, breaker, secrets } = endpoint;
+  return {
+    ...{ url, delivered, failed, status, paused, breaker, secrets },
+    at: iso(endpoint.at === 0 ? undefined : endpoint.at),
+    heldUntil: iso(endpoint.heldUntil),
+    openUntil: iso(endpoint.openUntil),
+    disabled: endpoint.disabled ?? null,
+    ratePerSecond: endpoint.ratePerSecond ?? null,
+    concurrency: endpoint.concurrency ?? null,
+  };
+}
+
+export function attemptView(attempt: Attempt): AttemptView {
+  const { entry, key, batch, items, bytes, result, ms } = attempt;
+  return {
+    ...{ entry, key, batch, attempt: attempt.attempt, items, bytes, result, ms },
+    destination: destinationView(destinationOf(key)),
+    reason: attempt.reason ?? null,
+    status: attempt.status ?? null,
+    response: attempt.response ?? null,
+    at: new Date(attempt.at).toISOString(),
+  };
+}
+
+function destinationView(destination: Destination | undefined): DestinationView | null {
+  return destination === undefined ? null : { ...destination };
+}
+
+/** A score of the timer may be any number; what no calendar has is no time. */
+function iso(ms: number | undefined): string | null {
+  if (ms === undefined || !(Math.abs(ms) <= 253_402_300_799_999)) return null;
+  return new Date(ms).toISOString();
+}

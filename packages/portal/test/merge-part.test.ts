@@ -1,0 +1,166 @@
+import { Dispatcher, encodeService, MergeQueue } from "@ropeway/merge";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { mergePart } from "../src/index.ts";
+import { Stage } from "./stage.fixture.ts";
+
+const HOOK = "http://127.0.0.1:9/hook";
+const PATH = `/v3/queue/digest_1/POST/${encodeService(HOOK)}`;
+const KEY = `digest_1 ${HOOK} POST`;
+
+const { redis } = await redisForFile(); // the portal's own Redis is the stage's
+const queue = new MergeQueue(redis, { prefix: "{q}" });
+let stage: Stage;
+let admin: { authorization: string };
+
+beforeAll(async () => {
+  stage = await Stage.open({ parts: [mergePart(queue, { allow: ["loopback"] })] });
+  admin = await stage.bearer();
+});
+
+afterAll(() => stage.close());
+
+// biome-ignore lint/suspicious/noExplicitAny: answers are looked at, not typed
+const ask = async (path: string, init: object = {}): Promise<any> => {
+  const answer = await stage.ask(path, { headers: admin, ...init });
+  return answer.status === 204 ? undefined : answer.json();
+};
+
+test("every route needs an account, and writing needs more than looking", async () => {
+  const routes = stage.portal.routes.filter(({ url }) => /merge|v3/.test(url));
+  expect(routes.length).toBeGreaterThanOrEqual(15);
+  for (const { method, url } of routes) {
+    const path = url.replace(":id", "x").replace("*", "k/POST/x");
+    expect((await stage.ask(path, { method })).status).toBe(401);
+  }
+  await stage.addAccount("vera", "viewer");
+  const viewer = await stage.bearer("vera");
+  expect((await stage.ask("/api/merge/stats", { headers: viewer })).status).toBe(200);
+  const pause = await stage.ask("/api/merge/pause", { method: "POST", headers: viewer });
+  expect(pause.status).toBe(403);
+  expect((await stage.ask(PATH, { method: "POST", headers: viewer, body: {} })).status).toBe(403);
+});
+
+test("pushed by v3, seen, searched, sent now and deleted", async () => {
+  const pushed = await stage.ask(`${PATH}?ontime=4000000000`, {
+    method: "POST",
+    headers: admin,
+    body: { n: 1 },
+  });
+  expect(pushed.status).toBe(202);
+  expect(await pushed.json()).toMatchObject({ key: "digest_1", items: 1, ontime: 4_000_000_000 });
+  expect(await ask("/api/merge/stats")).toMatchObject({ keys: 1, due: 0, paused: false });
+  const { items: entries, cursor } = await ask("/api/merge/keys");
+  expect(entries).toMatchObject([
+    { key: KEY, items: 1, state: "waiting", destination: { mergeKey: "digest_1", url: HOOK } },
+  ]);
+  expect(cursor).toBeNull();
+  expect((await ask("/api/merge/keys?search=digest")).items).toHaveLength(1);
+  expect((await ask("/api/merge/keys?search=nothing")).items).toHaveLength(0);
+  const detail = await ask(`/api/merge/key?key=${encodeURIComponent(KEY)}`);
+  expect(detail.oldest).toMatchObject([{ body: '{"n":1}', encoding: "utf8" }]);
+  expect(await ask(PATH)).toMatchObject({ items: 1 });
+  const post = { method: "POST", body: { key: KEY } };
+  expect(await ask("/api/merge/key/send-now", post)).toEqual({ items: 1 });
+  expect(await ask("/api/merge/stats")).toMatchObject({ due: 1 });
+  expect(await ask(PATH, { method: "DELETE" })).toEqual({ deleted: 1 });
+  const gone = `/api/merge/key?key=${encodeURIComponent(KEY)}`;
+  expect(await ask(gone, { method: "DELETE" })).toEqual({ deleted: 0, sending: 0 });
+});
+
+test("dead letters are listed, looked into, replayed and discarded", async () => {
+  const dispatcher = await new Dispatcher(queue, async () => ({
+    kind: "dead",
+    reason: "lost",
+  })).start();
+  await queue.push("one", "a");
+  await queue.push("two", Buffer.from([0xff]));
+  const letters = await eventually(async () => {
+    const { items: entries } = await ask("/api/merge/letters");
+    expect(entries).toHaveLength(2);
+    return entries as { id: string; key: string }[];
+  });
+  await dispatcher.close();
+  const idOf = (key: string) => letters.find((letter) => letter.key === key)?.id;
+  expect((await ask("/api/merge/letters?key=one")).items).toMatchObject([
+    { key: "one", reason: "lost", items: 1, destination: null },
+  ]);
+  expect((await ask(`/api/merge/letters/${idOf("two")}/items`)).items).toMatchObject([
+    { body: "/w==", encoding: "base64" },
+  ]);
+  const replayed = await ask(`/api/merge/letters/${idOf("one")}/replay`, { method: "POST" });
+  expect(replayed).toEqual({ items: 1 });
+  expect(await ask(`/api/merge/letters/${idOf("two")}`, { method: "DELETE" })).toEqual({
+    items: 1,
+  });
+  const missing = await stage.ask("/api/merge/letters/none", { method: "DELETE", headers: admin });
+  expect(missing.status).toBe(404);
+  expect(await missing.json()).toMatchObject({ code: "UNKNOWN_LETTER" });
+  expect((await ask("/api/merge/letters")).items).toEqual([]);
+});
+
+test("endpoints are disabled and enabled, and the queue is paused and resumed", async () => {
+  const url = "https://example.com/hook";
+  await ask("/api/merge/endpoints/disable", { method: "POST", body: { url, reason: "moved" } });
+  expect((await ask("/api/merge/endpoints")).items).toMatchObject([{ url, disabled: "moved" }]);
+  await ask("/api/merge/endpoints/enable", { method: "POST", body: { url } });
+  expect((await ask("/api/merge/endpoints")).items).toEqual([]);
+  const bad = await stage.ask("/api/merge/endpoints/enable", {
+    method: "POST",
+    headers: admin,
+    body: { url: "ftp://x" },
+  });
+  expect(bad.status).toBe(400);
+  const unknown = await stage.ask("/api/merge/endpoints/enable", {
+    method: "POST",
+    headers: admin,
+    body: { url: `${url}s` },
+  });
+  expect(unknown.status).toBe(404);
+  expect(await unknown.json()).toMatchObject({ code: "UNKNOWN_ENDPOINT" });
+  await ask("/api/merge/pause", { method: "POST" });
+  expect(await ask("/api/merge/stats")).toMatchObject({ paused: true });
+  await ask("/api/merge/resume", { method: "POST" });
+  expect(await ask("/api/merge/stats")).toMatchObject({ paused: false });
+});
+
+test("one key is paused and resumed, and so is one endpoint", async () => {
+  const url = "https://example.com/mended";
+  const post = (path: string, body: object) => ask(path, { method: "POST", body });
+  await post("/api/merge/key/pause", { key: KEY });
+  await queue.push(KEY, "1", { at: 4_000_000_000_000 });
+  expect((await ask("/api/merge/keys?search=digest")).items).toMatchObject([
+    { key: KEY, paused: true },
+  ]);
+  expect(await ask(PATH)).toMatchObject({ batches: [{ paused: true }] });
+  expect(await ask("/api/merge/stats")).toMatchObject({ paused: false, pausedKeys: 1 });
+  expect(await post("/api/merge/key/resume", { key: KEY })).toEqual({ wasPaused: true });
+  expect(await post("/api/merge/key/resume", { key: KEY })).toEqual({ wasPaused: false });
+  expect(await ask("/api/merge/stats")).toMatchObject({ pausedKeys: 0 });
+  await ask(PATH, { method: "DELETE" });
+  await post("/api/merge/endpoints/pause", { url });
+  expect((await ask("/api/merge/endpoints")).items).toMatchObject([{ url, paused: true }]);
+  await post("/api/merge/endpoints/enable", { url });
+  expect((await ask("/api/merge/endpoints")).items).toEqual([]);
+});
+
+test("a wrong v3 request is a problem of the portal that names the parameter", async () => {
+  const answer = await stage.ask(`${PATH}?ontime=soon`, {
+    method: "POST",
+    headers: admin,
+    body: {},
+  });
+  expect(answer.status).toBe(400);
+  expect((await answer.json()) as object).toMatchObject({
+    code: "INVALID_ARGUMENT",
+    detail: expect.stringContaining("ontime"),
+  });
+});
+
+test("/metrics shows the queue in numbers", async () => {
+  const text = await (await stage.ask("/metrics")).text();
+  for (const name of ["keys", "due_keys", "dead_letters", "oldest_due_seconds"]) {
+    expect(text).toMatch(new RegExp(`^ropeway_merge_${name} \\d`, "m"));
+  }
+});
