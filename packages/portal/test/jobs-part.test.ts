@@ -117,3 +117,37 @@ test("a queue that does not exist is a 404 for every route but adding, and askin
   }
   expect(await server.command("DBSIZE")).toBe(before);
 });
+
+test("a job is changed, a schedule written, a key freed, rates shown, and the queue deleted", async () => {
+  const base = "/api/jobs/queues/managed";
+  const queue = new Queue(redis, "managed");
+  await queue.add("n", 1, { id: "a", dedupe: "k", delayMs: 60_000 });
+  const changes = { method: "PATCH", body: { data: 2, priority: 3, delayMs: 0 } };
+  expect(await ask(`${base}/jobs/a`, changes)).toBeUndefined();
+  expect(await ask(`${base}/jobs/a`)).toMatchObject({ data: 2, priority: 3 });
+  expect(await ask(`${base}/dedupe/k`, { method: "DELETE" })).toEqual({ freed: true });
+  const schedule = { method: "PUT", body: { name: "report", cron: "@daily", limit: 2 } };
+  expect(await ask(`${base}/schedules/nightly`, schedule)).toBeUndefined();
+  expect(await ask(base)).toMatchObject({ schedules: [{ id: "nightly", limit: 2, runs: 0 }] });
+  const typo = { method: "PUT", body: { name: "report", cron: "61 * * * *" } };
+  expect(await ask(`${base}/schedules/nightly`, typo)).toMatchObject({ code: "INVALID_OPTION" });
+  const removed = await ask(`${base}/schedules/nightly`, { method: "DELETE" });
+  expect(removed).toEqual({ removed: true });
+  expect(await ask(`${base}/rates?minutes=5`)).toEqual([]);
+  expect(await ask(`${base}/obliterate`, { method: "POST", body: {} })).toEqual({ jobs: 1 });
+  expect(await queue.exists()).toBe(false);
+  await queue.close();
+});
+
+test("gauges show the numbers of now, not of the scrape before", async () => {
+  const queue = new Queue(redis, "gauged");
+  await queue.addBulk([{ name: "n" }, { name: "n" }]);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const scrape = async () => (await stage.ask("/metrics", { headers: admin })).text();
+  const metrics = await scrape();
+  expect(metrics).toContain('ropeway_jobs{queue="gauged",state="waiting"} 2');
+  expect(metrics).toMatch(/ropeway_jobs_oldest_waiting_seconds\{queue="gauged"\} 0\.\d+/);
+  await queue.obliterate();
+  expect(await scrape()).not.toContain("gauged");
+  await queue.close();
+});

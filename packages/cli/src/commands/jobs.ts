@@ -5,17 +5,31 @@ import { redisKeys } from "../settings/table.ts";
 
 /** `ropeway jobs ...`: the task queues, looked at and handled directly in their Redis. */
 export function jobsCommand(): CliCommand {
-  const jobs = defineCommand("jobs", "Add jobs to task queues, look at them, and mend them");
+  const jobs = defineCommand("jobs", "Add jobs to task queues, inspect and manage them");
   for (const verb of [
     addVerb(),
     listVerb(),
     oneJob("show", "Show everything that is known of a job"),
     retryVerb(),
+    updateVerb(),
     oneJob("promote", "End a job's delay"),
     oneJob("cancel", "Take a job out of the queue, or ask its handler to stop"),
     oneJob("remove", "Forget a job that is not running"),
     oneQueue("pause", "Take no jobs from a queue until resumed"),
     oneQueue("resume", "End a pause"),
+    drainVerb(),
+    obliterateVerb(),
+    oneQueue("free-key", "Free a dedupe key").argument("<key>", "the dedupe key"),
+    oneQueue("workers", "List the workers of a queue"),
+    oneQueue("rates", "Show what ended in each of the last minutes").option(
+      "--minutes <number>",
+      "the number of minutes, at most 1440",
+      "60",
+    ),
+    limitsVerb(),
+    oneQueue("schedules", "List the recurring jobs of a queue"),
+    scheduleVerb(),
+    oneQueue("unschedule", "Remove a recurring job").argument("<id>", "the schedule's id"),
     oneQueue("watch", "Print what happens in a queue, until Ctrl-C"),
     workDemoVerb(),
   ]) {
@@ -30,11 +44,11 @@ function verbOf(name: VerbName, summary: string): CliCommand {
     .runs(async (context) => (await import("../jobs/verbs.ts")).verbs[name](context));
 }
 
-function oneQueue(name: "pause" | "resume" | "watch", summary: string): CliCommand {
+function oneQueue(name: VerbName, summary: string): CliCommand {
   return verbOf(name, summary).argument("<queue>", "the queue's name");
 }
 
-function oneJob(name: "show" | "promote" | "cancel" | "remove", summary: string): CliCommand {
+function oneJob(name: VerbName, summary: string): CliCommand {
   return verbOf(name, summary)
     .argument("<queue>", "the queue's name")
     .argument("<id>", "the job's id");
@@ -45,17 +59,17 @@ function addVerb(): CliCommand {
     .argument("<queue>", "the queue's name")
     .argument("<name>", "the job's name, which chooses its handler")
     .argument("[data]", "JSON")
-    .option("--id <id>", "a name of your own; a second job with it is not added")
-    .option("--delay <ms>", "run it so many ms later")
+    .option("--id <id>", "an id of your own; a second job with it is not added")
+    .option("--delay <ms>", "run it this much later")
     .option("--priority <number>", "lower runs first")
-    .option("--attempts <number>", "how often it is tried")
+    .option("--attempts <number>", "the number of attempts")
     .option("--group <name>", "groups take turns")
     .option("--wait", "wait for the job and print its result");
 }
 
 function listVerb(): CliCommand {
   return verbOf("list", "List the queues, or the jobs of one")
-    .argument("[queue]", "the queue's name; all queues in numbers if it is left out")
+    .argument("[queue]", "the queue's name; all queues if it is left out")
     .addOption(
       new Option("--state <state>", "only jobs in this state").choices([
         "waiting",
@@ -67,8 +81,58 @@ function listVerb(): CliCommand {
       ]),
     )
     .option("--name <name>", "only jobs of this name")
-    .option("--search <text>", "only the job of this id, or those with this text in their data")
-    .option("--limit <number>", "how many at most", "50");
+    .option("--search <text>", "only the job with this id, or jobs with this string in their data")
+    .option("--limit <number>", "the largest number of jobs to print", "50")
+    .option("--cursor <cursor>", "the cursor of the page before");
+}
+
+const STATES = ["waiting", "delayed", "blocked", "completed", "failed"];
+
+function drainVerb(): CliCommand {
+  return oneQueue("drain", "Forget the jobs of a queue by state; running jobs stay")
+    .addOption(
+      new Option("--state <states...>", "the states; waiting and delayed if none is given").choices(
+        STATES,
+      ),
+    )
+    .option(
+      "--older-than <ms>",
+      "only jobs that were added, or have ended, at least this long ago",
+    );
+}
+
+function obliterateVerb(): CliCommand {
+  return oneQueue("obliterate", "Delete a queue with all its jobs")
+    .option("--yes", "confirm it")
+    .option("--force", "also while jobs are running");
+}
+
+function limitsVerb(): CliCommand {
+  return oneQueue("limits", "Show or set the limits that all workers of a queue obey")
+    .option("--concurrency <number>", "jobs running at the same time, or none")
+    .option("--rate <jobs/ms>", "such as 500/1000, or none")
+    .option("--group-concurrency <number>", "jobs of one group running at the same time, or none")
+    .option("--group-rate <jobs/ms>", "the rate of each group, or none");
+}
+
+function scheduleVerb(): CliCommand {
+  return oneQueue("schedule", "Write or replace a recurring job")
+    .argument("<id>", "the schedule's id")
+    .argument("<name>", "the job's name, which chooses its handler")
+    .argument("[data]", "JSON")
+    .option("--cron <pattern>", "five or six fields, or an alias such as @daily")
+    .option("--time-zone <name>", "the time zone of the pattern; UTC if it is left out")
+    .option("--every <ms>", "the interval instead of a pattern")
+    .option("--limit <number>", "the number of runs")
+    .option("--immediately", "run once at once")
+    .option("--no-overlap", "skip a run while the one before has not ended");
+}
+
+function updateVerb(): CliCommand {
+  return oneJob("update", "Change the data, priority or delay of a job that has not started")
+    .option("--data <json>", "the new data")
+    .option("--priority <number>", "lower runs first")
+    .option("--delay <ms>", "run it this much later; 0 for now");
 }
 
 function retryVerb(): CliCommand {

@@ -7,7 +7,9 @@
  *   failure      Error: no such mailbox (code EBOX)
  *                  at send (mail.js:7:9)
  */
+import { show } from "@ropeway/core/internal";
 import type { JobFailure, JobView, QueueEvent } from "@ropeway/jobs";
+import { UsageError } from "../errors.ts";
 
 const NAME_WIDTH = 12;
 /** JSON that is longer is spread over lines. */
@@ -64,4 +66,13 @@ function failureText(failure: JobFailure): string {
 /** The text after its head, further lines below its beginning. */
 function below(head: string, text: string): string {
   return `${head}${text.replaceAll("\n", `\n${" ".repeat(head.length)}`)}`.trimEnd();
+}
+
+/** The JSON of a job's data on the command line. */
+export function parseData(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new UsageError(`data is ${show(text)}, but must be JSON; write a string as '"text"'`);
+  }
 }

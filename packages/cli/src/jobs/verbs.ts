@@ -1,5 +1,4 @@
 /** What `ropeway jobs ...` does. Each verb opens the queues' Redis, does one thing, and closes it. */
-import { show as quote } from "@ropeway/core/internal";
 import {
   JobNotFoundError,
   type JobOptions,
@@ -7,38 +6,24 @@ import {
   type JobView,
   Queue,
   type QueueCounts,
-  type QueueEvent,
 } from "@ropeway/jobs";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
-import { namingFlags } from "../refused-option.ts";
-import { aborted } from "../wait.ts";
+import { paint, stateCell } from "../terminal/colour.ts";
+import { isoTime } from "../terminal/time.ts";
 import { wholeNumber } from "../whole-number.ts";
-import { eventText, jobText, timeText } from "./job-text.ts";
+import { jobText, parseData } from "./job-text.ts";
+import { jobsPrefix, withNewQueue, withQueue } from "./queue-access.ts";
+import * as queueVerbs from "./queue-verbs.ts";
 import { workDemo } from "./work-demo.ts";
-
-/** What queues of this installation begin with. */
-export function jobsPrefix(context: Context): string {
-  return `${context.settings().values.prefix}:jobs`;
-}
-
-/** What the library calls options and the command line flags. */
-const FLAGS = { delayMs: "--delay", priority: "--priority", attempts: "--attempts" };
-
-/** The queue named first on the command line, for the length of some work. */
-async function withQueue(context: Context, work: (queue: Queue) => Promise<void>): Promise<void> {
-  await using redis = await openRedis(await findRedis(context));
-  await using queue = new Queue(redis, context.arguments[0] ?? "", { prefix: jobsPrefix(context) });
-  await namingFlags(FLAGS, () => work(queue));
-}
 
 async function add(context: Context): Promise<void> {
   const { arguments: given, options, output } = context;
   const [, name = "", text] = given;
-  const data = text === undefined ? undefined : parse(text);
+  const data = text === undefined ? undefined : parseData(text);
   const wishes = jobOptions(options);
-  await withQueue(context, async (queue) => {
+  await withNewQueue(context, async (queue) => {
     const job = await queue.add(name, data, { ...wishes, awaited: options.wait === true });
     if (options.wait === true) {
       const result = await job.result({ signal: context.signal });
@@ -47,7 +32,7 @@ async function add(context: Context): Promise<void> {
     }
     const { id, deduplicated = null } = job;
     output.result({ id, deduplicated }, () => {
-      output.line(deduplicated === null ? id : `${id} is there already`);
+      output.line(deduplicated === null ? id : `${id} exists already`);
     });
   });
 }
@@ -57,15 +42,22 @@ async function list(context: Context): Promise<void> {
   const { options, output } = context;
   const limit = wholeNumber(options, "limit", 1) ?? 50;
   await withQueue(context, async (queue) => {
-    const { items: jobs } = await queue.search({
+    const page = await queue.search({
       limit,
+      ...(options.cursor === undefined ? {} : { cursor: String(options.cursor) }),
       ...(options.state === undefined ? {} : { state: options.state as JobState }),
       ...(options.name === undefined ? {} : { name: String(options.name) }),
       ...(options.search === undefined ? {} : { text: String(options.search) }),
     });
-    output.result(jobs, () => {
-      const rows = jobs.map((job) => [job.state, job.id, job.name, tries(job), note(job)]);
-      output.table(["STATE", "ID", "NAME", "TRIES", "NOTE"], rows);
+    output.list(page, {
+      columns: {
+        STATE: ({ state }) => stateCell(state),
+        ID: ({ id }) => id,
+        NAME: ({ name }) => name,
+        ATTEMPTS: ({ attempts, maxAttempts }) => `${attempts}/${maxAttempts}`,
+        NOTE: note,
+      },
+      empty: `no such jobs: add one with \`ropeway jobs add ${queue.name} NAME\``,
     });
   });
 }
@@ -73,21 +65,25 @@ async function list(context: Context): Promise<void> {
 async function listQueues(context: Context): Promise<void> {
   const prefix = jobsPrefix(context);
   await using redis = await openRedis(await findRedis(context));
-  const queues = await Promise.all(
-    (await Queue.list(redis, { prefix })).map(async (name) => {
-      return { name, ...(await new Queue(redis, name, { prefix }).counts()) };
-    }),
+  const names = await Queue.list(redis, { prefix });
+  const items = await Promise.all(
+    names.map(async (name) => ({ name, ...(await new Queue(redis, name, { prefix }).counts()) })),
   );
-  context.output.result(queues, () => {
-    const head = ["QUEUE", "WAITING", "DELAYED", "ACTIVE", "FAILED", "DONE", "PAUSED"];
-    context.output.table(head, queues.map(queueRow));
-  });
-}
-
-function queueRow(queue: QueueCounts & { readonly name: string }): string[] {
-  const { name, waiting, delayed, active, failed, totals, paused } = queue;
-  const numbers = [waiting, delayed, active, failed, totals.completed].map(String);
-  return [name, ...numbers, paused ? "yes" : ""];
+  context.output.list<QueueCounts & { readonly name: string }>(
+    { items },
+    {
+      columns: {
+        QUEUE: ({ name }) => name,
+        WAITING: ({ waiting }) => waiting,
+        DELAYED: ({ delayed }) => delayed,
+        ACTIVE: ({ active }) => active,
+        FAILED: ({ failed }) => (failed > 0 ? paint("red", String(failed)) : 0),
+        COMPLETED: ({ totals }) => totals.completed,
+        PAUSED: ({ paused }) => (paused ? paint("yellow", "yes") : ""),
+      },
+      empty: "no queues: add a job with `ropeway jobs add QUEUE NAME`",
+    },
+  );
 }
 
 async function show(context: Context): Promise<void> {
@@ -103,23 +99,41 @@ async function retry(context: Context): Promise<void> {
   const { arguments: given, options, output } = context;
   const ids = given.slice(1);
   if (ids.length === 0 && options.all !== true) {
-    throw new UsageError("name the jobs to retry, or say --all");
+    throw new UsageError("name the jobs to retry, or pass --all");
   }
   await withQueue(context, async (queue) => {
     for (const id of ids) await queue.retry(id);
     const jobs = ids.length + (options.all === true ? await queue.retryAll() : 0);
-    output.result({ jobs }, () => output.line(`${jobs} job(s) run again`));
+    output.outcome("retried", { jobs }, `${jobs} job(s) retried`);
+  });
+}
+
+async function update(context: Context): Promise<void> {
+  const { arguments: given, options, output } = context;
+  const [, id = ""] = given;
+  const priority = wholeNumber(options, "priority");
+  const delayMs = wholeNumber(options, "delay", 0);
+  const changes = {
+    ...(options.data === undefined ? {} : { data: parseData(String(options.data)) }),
+    ...(priority === undefined ? {} : { priority }),
+    ...(delayMs === undefined ? {} : { delayMs }),
+  };
+  if (Object.keys(changes).length === 0) {
+    throw new UsageError("pass what to change: --data, --priority or --delay");
+  }
+  await withQueue(context, async (queue) => {
+    await queue.update(id, changes);
+    output.outcome("updated", { id }, `${id} updated`);
   });
 }
 
 /** A verb that changes one job and has a word for what it did. */
-function change(
-  work: (queue: Queue, id: string) => Promise<string>,
-): (context: Context) => Promise<void> {
+function change(work: (queue: Queue, id: string) => Promise<string>): Verb {
   return (context) =>
     withQueue(context, async (queue) => {
-      const outcome = await work(queue, context.arguments[1] ?? "");
-      context.output.result({ outcome }, () => context.output.line(outcome));
+      const id = context.arguments[1] ?? "";
+      const outcome = await work(queue, id);
+      context.output.outcome(outcome, { id }, `${id} ${outcome}`);
     });
 }
 
@@ -135,28 +149,6 @@ const remove = change(async (queue, id) => {
   return "removed";
 });
 
-const pause = change(async (queue) => {
-  await queue.pause();
-  return "paused";
-});
-
-const resume = change(async (queue) => {
-  await queue.resume();
-  return "resumed";
-});
-
-async function watch(context: Context): Promise<void> {
-  const { output } = context;
-  await withQueue(context, async (queue) => {
-    const events = await queue.events();
-    events.on("event", (event: QueueEvent) => {
-      output.result(event, () => output.block(eventText(event)));
-    });
-    output.note(`watching ${queue.name}; Ctrl-C ends it`);
-    await aborted(context.signal);
-  });
-}
-
 /** What a verb does with the command line. */
 type Verb = (context: Context) => Promise<void>;
 
@@ -166,12 +158,22 @@ export const verbs: Readonly<Record<VerbName, Verb>> = {
   list,
   show,
   retry,
+  update,
   promote,
   cancel,
   remove,
-  pause,
-  resume,
-  watch,
+  pause: queueVerbs.pause,
+  resume: queueVerbs.resume,
+  drain: queueVerbs.drain,
+  obliterate: queueVerbs.obliterate,
+  "free-key": queueVerbs.freeKey,
+  workers: queueVerbs.workers,
+  rates: queueVerbs.rates,
+  limits: queueVerbs.limits,
+  schedules: queueVerbs.schedules,
+  schedule: queueVerbs.schedule,
+  unschedule: queueVerbs.unschedule,
+  watch: queueVerbs.watch,
   "work-demo": workDemo,
 };
 
@@ -181,11 +183,21 @@ export type VerbName =
   | "list"
   | "show"
   | "retry"
+  | "update"
   | "promote"
   | "cancel"
   | "remove"
   | "pause"
   | "resume"
+  | "drain"
+  | "obliterate"
+  | "free-key"
+  | "workers"
+  | "rates"
+  | "limits"
+  | "schedules"
+  | "schedule"
+  | "unschedule"
   | "watch"
   | "work-demo";
 
@@ -202,21 +214,9 @@ function jobOptions(options: Context["options"]): JobOptions {
   };
 }
 
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new UsageError(`data is ${quote(text)}, but must be JSON; write a text as '"text"'`);
-  }
-}
-
-function tries({ attempts, maxAttempts }: JobView): string {
-  return `${attempts}/${maxAttempts}`;
-}
-
 function note({ dueAt, worker, failure, progress }: JobView): string {
   if (failure !== undefined) return failure.message;
-  if (dueAt !== undefined) return `due ${timeText(dueAt)}`;
+  if (dueAt !== undefined) return `due ${isoTime(dueAt)}`;
   if (worker === undefined) return "";
   return `on ${worker}${progress === undefined ? "" : `, ${JSON.stringify(progress)}`}`;
 }

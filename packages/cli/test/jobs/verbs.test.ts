@@ -24,14 +24,15 @@ test("a job is added, listed, shown, promoted, cancelled", async () => {
     id: "a",
     deduplicated: "exists",
   });
-  expect(await json("list")).toMatchObject([{ name: "mail", delayed: 1 }]);
-  expect(await json("list", "mail", "--state", "delayed", "--search", "ann")).toMatchObject([
-    { id: "a" },
-  ]);
+  expect(await json("list")).toMatchObject({ items: [{ name: "mail", delayed: 1 }] });
+  expect(await json("list", "mail", "--state", "delayed", "--search", "ann")).toMatchObject({
+    items: [{ id: "a" }],
+    cursor: null,
+  });
   expect(await json("show", "mail", "a")).toMatchObject({ state: "delayed", data: { to: "ann" } });
   expect((await ropeway(["list", "mail"])).stdout).toMatch(/^delayed\ta\tsend\t0\/1\tdue /);
-  expect(await json("promote", "mail", "a")).toEqual({ outcome: "promoted" });
-  expect(await json("cancel", "mail", "a")).toEqual({ outcome: "removed" });
+  expect(await json("promote", "mail", "a")).toEqual({ outcome: "promoted", id: "a" });
+  expect(await json("cancel", "mail", "a")).toEqual({ outcome: "removed", id: "a" });
   const gone = await ropeway(["show", "mail", "a"]);
   expect(gone).toMatchObject({ code: 4, stderr: expect.stringContaining('no job "a"') });
 });
@@ -60,9 +61,9 @@ test("the demo worker echoes, sleeps and fails; watch shows it; retry and pause 
   const failed = await ropeway(["add", "demo", "fail", "--wait"]);
   expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining("always fails") });
   expect((await json("retry", "demo", "--all")).jobs).toBeGreaterThan(0);
-  expect(await json("pause", "demo")).toEqual({ outcome: "paused" });
-  expect(await json("list")).toMatchObject([{ name: "demo", paused: true }]);
-  expect(await json("resume", "demo")).toEqual({ outcome: "resumed" });
+  expect(await json("pause", "demo")).toEqual({ outcome: "paused", queue: "demo" });
+  expect(await json("list")).toMatchObject({ items: [{ name: "demo", paused: true }] });
+  expect(await json("resume", "demo")).toEqual({ outcome: "resumed", queue: "demo" });
   stop.abort("SIGINT");
   expect((await working).stdout).toContain("completed");
   expect((await watching).stdout).toContain('"event":"completed"');
@@ -101,4 +102,46 @@ test("what cannot be is refused in one sentence", async () => {
     code: 2,
     stderr: expect.stringContaining("--all"),
   });
+});
+
+test("a queue is limited, scheduled, changed, drained, measured and deleted", async () => {
+  await json("add", "mail", "send", "1", "--id", "a");
+  await json("add", "mail", "send", "2", "--id", "b", "--delay", "60000");
+  expect(await json("limits", "mail")).toEqual({});
+  const limits = { concurrency: 5, rate: { max: 500, perMs: 1_000 } };
+  expect(await json("limits", "mail", "--concurrency", "5", "--rate", "500/1000")).toEqual(limits);
+  expect((await ropeway(["limits", "mail"])).stdout).toMatch(/^rate +500 per 1000 ms$/m);
+  expect(await json("limits", "mail", "--rate", "none", "--concurrency", "none")).toEqual({});
+  expect(await ropeway(["limits", "mail", "--rate", "many"])).toMatchObject({ code: 2 });
+
+  const schedule = ["schedule", "mail", "nightly", "report", "{}", "--cron", "@daily"];
+  expect(await json(...schedule, "--no-overlap", "--limit", "3")).toMatchObject({
+    outcome: "scheduled",
+  });
+  expect(await json("schedules", "mail")).toMatchObject({
+    items: [{ id: "nightly", cron: "@daily", noOverlap: true, limit: 3, runs: 0 }],
+  });
+  expect(await json("unschedule", "mail", "nightly")).toMatchObject({ outcome: "removed" });
+
+  await json("update", "mail", "b", "--data", "3", "--priority", "-1", "--delay", "0");
+  expect(await json("show", "mail", "b")).toMatchObject({ data: 3, priority: -1 });
+  expect(await ropeway(["update", "mail", "b"])).toMatchObject({ code: 2 });
+  expect(await json("workers", "mail")).toEqual({ items: [], cursor: null });
+  expect(await json("rates", "mail")).toEqual({ items: [], cursor: null });
+  expect(await json("free-key", "mail", "k")).toMatchObject({ outcome: "not held" });
+  expect(await json("drain", "mail", "--older-than", "60000")).toMatchObject({ jobs: 0 });
+  expect(await json("drain", "mail")).toMatchObject({ outcome: "drained", jobs: 2 });
+  expect(await ropeway(["obliterate", "mail"])).toMatchObject({ code: 2 });
+  expect(await json("obliterate", "mail", "--yes")).toMatchObject({ outcome: "obliterated" });
+  expect(await json("list")).toEqual({ items: [], cursor: null });
+});
+
+test("a queue that does not exist is said to be unknown, and nothing is created", async () => {
+  await json("add", "mail", "send");
+  const before = await server.command("DBSIZE");
+  for (const verb of ["pause", "resume", "drain", "workers", "limits", "schedules", "rates"]) {
+    const said = await ropeway([verb, "mial"]);
+    expect(said, verb).toMatchObject({ code: 4, stderr: expect.stringContaining("mail") });
+  }
+  expect(await server.command("DBSIZE")).toBe(before);
 });

@@ -3,7 +3,7 @@ import { JobNotFoundError, type JobOptions } from "@ropeway/jobs";
 import { z } from "zod";
 import { needs } from "../access/permission.ts";
 import type { PortalApp } from "../part.ts";
-import { JobDetail, JobPage, JobStateName, NewJob } from "./jobs-contract.ts";
+import { JobChangesBody, JobDetail, JobPage, JobStateName, NewJob } from "./jobs-contract.ts";
 import type { Queues } from "./queues.ts";
 
 const view = { config: needs("job:view") };
@@ -30,6 +30,7 @@ const NO_BODY = z.undefined().describe("Done.");
 export function addJobRoutes(app: PortalApp, queues: Queues): void {
   addLooking(app, queues);
   addChanging(app, queues);
+  addUpdating(app, queues);
 }
 
 function addLooking(app: PortalApp, queues: Queues): void {
@@ -124,6 +125,27 @@ function addChanging(app: PortalApp, queues: Queues): void {
     async (request, reply) => {
       const { queue, id } = request.params;
       await queues.use(queue, (handle) => handle.remove(id));
+      return reply.code(204).send();
+    },
+  );
+}
+
+function addUpdating(app: PortalApp, queues: Queues): void {
+  app.patch(
+    "/api/jobs/queues/:queue/jobs/:id",
+    {
+      ...operate,
+      schema: {
+        summary: "Change the data, priority or delay of a job that has not started",
+        params: JobPath,
+        body: JobChangesBody,
+        response: { 204: NO_BODY },
+      },
+    },
+    async (request, reply) => {
+      const { queue, id } = request.params;
+      const given = Object.entries(request.body).filter(([, value]) => value !== undefined);
+      await queues.use(queue, (handle) => handle.update(id, Object.fromEntries(given)));
       return reply.code(204).send();
     },
   );

@@ -81,6 +81,12 @@ export interface JobQueueDetail extends JobQueueView {
     readonly timeZone?: string | undefined;
     readonly everyMs?: number | undefined;
     readonly nextAt?: number | undefined;
+    readonly runs: number;
+    readonly limit?: number | undefined;
+    readonly startAt?: number | undefined;
+    readonly endAt?: number | undefined;
+    readonly noOverlap?: boolean | undefined;
+    readonly malformed?: true | undefined;
   }[];
 }
 export const JobQueueDetail: z.ZodType<JobQueueDetail> = z.object({
@@ -104,6 +110,12 @@ export const JobQueueDetail: z.ZodType<JobQueueDetail> = z.object({
       timeZone: z.string().optional(),
       everyMs: z.number().optional(),
       nextAt: z.number().optional().describe("When it is due next, ms."),
+      runs: z.int().describe("How often it ran."),
+      limit: z.int().optional(),
+      startAt: z.number().optional(),
+      endAt: z.number().optional(),
+      noOverlap: z.boolean().optional(),
+      malformed: z.literal(true).optional().describe("It cannot be read and is not due any more."),
     }),
   ),
 });
@@ -219,4 +231,64 @@ export const NewJob: z.ZodType<NewJob> = z.object({
       timeoutMs: z.number().min(1).optional(),
     })
     .optional(),
+});
+
+/** A minute of a queue. */
+export interface JobMinute {
+  readonly at: number;
+  readonly completed: number;
+  readonly failed: number;
+  readonly retried: number;
+  readonly stalled: number;
+  readonly waiting: number;
+  readonly delayed: number;
+  readonly active: number;
+}
+export const JobMinute: z.ZodType<JobMinute> = z.object({
+  at: z.number().describe("The beginning of the minute, ms."),
+  completed: z.int(),
+  failed: z.int(),
+  retried: z.int(),
+  stalled: z.int(),
+  waiting: z.int().describe("At the end of the minute, like the next two."),
+  delayed: z.int(),
+  active: z.int(),
+});
+
+/** What to change in a job that has not started. */
+export interface JobChangesBody {
+  readonly data?: unknown;
+  readonly priority?: number | undefined;
+  readonly delayMs?: number | undefined;
+}
+export const JobChangesBody: z.ZodType<JobChangesBody> = z.object({
+  data: z.unknown().optional(),
+  priority: z.int().optional(),
+  delayMs: z.number().min(0).optional(),
+});
+
+/** A recurring job to write. */
+export interface JobScheduleBody {
+  readonly name: string;
+  readonly data?: unknown;
+  readonly cron?: string | undefined;
+  readonly timeZone?: string | undefined;
+  readonly everyMs?: number | undefined;
+  readonly startAt?: number | undefined;
+  readonly endAt?: number | undefined;
+  readonly limit?: number | undefined;
+  readonly immediately?: boolean | undefined;
+  readonly noOverlap?: boolean | undefined;
+}
+export const JobScheduleBody: z.ZodType<JobScheduleBody> = z.object({
+  name: z.string().min(1).max(1_000),
+  data: z.unknown().optional(),
+  cron: z.string().max(200).optional(),
+  timeZone: z.string().max(100).optional(),
+  everyMs: z.number().min(1).optional(),
+  startAt: z.number().optional(),
+  endAt: z.number().optional(),
+  limit: z.int().min(1).optional(),
+  immediately: z.boolean().optional(),
+  noOverlap: z.boolean().optional(),
 });

@@ -15,7 +15,8 @@ import { needs } from "../access/permission.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import { serveEvents } from "../sse.ts";
 import { addJobRoutes } from "./job-routes.ts";
-import { JobLimits, JobQueueDetail, JobQueueView, JobStateName } from "./jobs-contract.ts";
+import { JobLimits, JobQueueDetail, JobQueueView } from "./jobs-contract.ts";
+import { addQueueRoutes } from "./queue-routes.ts";
 import { Queues } from "./queues.ts";
 
 /** What the part is given. */
@@ -28,7 +29,10 @@ const view = { config: needs("job:view") };
 const operate = { config: needs("job:operate") };
 const QueuePath = z.object({ queue: z.string().min(1).max(1_000) });
 const Drain = z.object({
-  states: z.array(JobStateName).min(1).default(["waiting", "delayed"]),
+  states: z
+    .array(z.enum(["waiting", "delayed", "blocked", "completed", "failed"]))
+    .min(1)
+    .default(["waiting", "delayed"]),
   olderThanMs: z.number().min(0).default(0),
 });
 const Count = z.object({ jobs: z.int() });
@@ -47,13 +51,15 @@ export function jobsPart(redis: Redis, options: JobsPartOptions = {}): PortalPar
       "job:view": { least: "viewer", means: "See queues, jobs, workers and schedules." },
       "job:operate": {
         least: "operator",
-        means: "Add, retry, promote, cancel and remove jobs; pause, limit and drain queues.",
+        means:
+          "Add, change, retry, cancel and remove jobs; pause, limit, schedule and drain queues.",
       },
     },
     routes(app) {
       addQueues(app, queues);
       addOperations(app, queues);
       addEvents(app, queues);
+      addQueueRoutes(app, queues);
       addJobRoutes(app, queues);
     },
     metrics: (registry) => addMetrics(registry, queues),
@@ -118,7 +124,7 @@ function addOperations(app: PortalApp, queues: Queues): void {
     {
       ...operate,
       schema: {
-        summary: "Set limits; null takes one away",
+        summary: "Set limits; null removes one",
         params: QueuePath,
         body: JobLimits,
         response: { 200: JobLimits },
@@ -145,7 +151,7 @@ function addOperations(app: PortalApp, queues: Queues): void {
     {
       ...operate,
       schema: {
-        summary: "Forget jobs by state; those running stay",
+        summary: "Forget jobs by state; running jobs stay",
         params: QueuePath,
         body: Drain,
         response: { 200: Count },
@@ -153,10 +159,8 @@ function addOperations(app: PortalApp, queues: Queues): void {
     },
     async (request) => {
       const { states, olderThanMs } = request.body;
-      const idle = states.filter(
-        (state): state is Exclude<JobState, "active"> => state !== "active",
-      );
-      const drain = (queue: Queue) => queue.drain(idle, { olderThanMs });
+      const drain = (queue: Queue) =>
+        queue.drain(states as Exclude<JobState, "active">[], { olderThanMs });
       return { jobs: await queues.use(request.params.queue, drain) };
     },
   );
