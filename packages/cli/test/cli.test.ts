@@ -144,7 +144,7 @@ Set the password of an account, and end its sessions
 
 Asks for the new password without showing it. In a pipe, reads it from the first
 line of standard input. The old password is not needed, only access to the
-Redis. Use it when the password of \`admin\` is lost.
+store. Use it when the password of \`admin\` is lost.
 
 Arguments:
   name  the account's name
@@ -154,7 +154,9 @@ Options:
 
 Settings:
   --home, --redis-url, --redis-password-file, --redis-ca-file,
-  --redis-cert-file, --redis-key-file, --prefix (see \`ropeway config --help\`)
+  --redis-cert-file, --redis-key-file, --prefix, --store, --store-ca-file,
+  --store-cert-file, --store-key-file, --cluster-secret-key-file (see \`ropeway
+  config --help\`)
 
 Options of every command:
   --json, --config, --no-color, --debug, --help

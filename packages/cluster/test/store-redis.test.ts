@@ -1,8 +1,9 @@
 import { connect, type Redis } from "@ropeway/core";
-import { startRedis } from "@ropeway/testkit";
+import { eventually, startCluster, startRedis } from "@ropeway/testkit";
+import { describe, expect, it } from "vitest";
 import { openRedisStore } from "../src/store/redis/redis-store.ts";
 import type { Store } from "../src/store/store.ts";
-import { storeConformance } from "./store.conformance.ts";
+import { collect, storeConformance } from "./store.conformance.ts";
 
 storeConformance("redis", async () => {
   const server = await startRedis({ appendonly: true });
@@ -24,4 +25,86 @@ storeConformance("redis", async () => {
       await server.close();
     },
   };
+});
+
+describe("what only the Redis store has", () => {
+  it("keeps each path as one string with the same text", async () => {
+    await using server = await startRedis();
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis);
+    await store.put("/tasks/name/a b", '{"taskId":"t"}');
+    expect(await server.command("GET", "ropeway:store:/tasks/name/a b")).toBe('{"taskId":"t"}');
+  });
+
+  it("works for a user without channels, and only on its keys", async () => {
+    await using server = await startRedis();
+    const rights = ["+@all", "-@dangerous", "-@admin", "+info", "+client"];
+    const user = ["SETUSER", "node", "on", ">pw", "resetchannels", "~ropeway:store:*", ...rights];
+    await server.command("ACL", ...user);
+    await using redis = await connect(server.url.replace("redis://", "redis://node:pw@"));
+    const store = openRedisStore(redis);
+    const { id } = await store.grant(1_000);
+    const from = await store.put("/a/b", "1", id);
+    const watch = collect(store, "/a/", from);
+    await eventually(() => expect(watch.seen()).toEqual(["put /a/b 1", "delete /a/b "]), {
+      withinMs: 8_000,
+    });
+    await watch.stop();
+    await store.close();
+  });
+
+  it("says so when the data is lost, and never repeats a revision", async () => {
+    await using server = await startRedis();
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis);
+    const before = await store.put("/a/b", "1");
+    const watch = collect(store, "/a/", before);
+    await eventually(() => expect(watch.events).toHaveLength(1));
+    await server.command("FLUSHALL");
+    const after = await store.put("/a/b", "2");
+    expect(after).toBeGreaterThan(before);
+    await expect(watch.done).rejects.toMatchObject({ code: "COMPACTED" });
+    await store.close();
+  });
+
+  it("changes nothing when Redis has no memory left or a key is somebody else's", async () => {
+    await using server = await startRedis({ config: ["maxmemory-policy noeviction"] });
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis);
+    const revision = await store.put("/a/b", "1");
+    await server.command("RPUSH", "ropeway:store:/a/list", "x");
+    const mixed = store.txn({
+      do: [
+        { op: "put", key: "/a/b", value: "2" },
+        { op: "put", key: "/a/list", value: "y" },
+      ],
+    });
+    await expect(mixed).rejects.toMatchObject({ code: "WRONG_KEY_TYPE" });
+    await server.command("CONFIG", "SET", "maxmemory", "1");
+    await expect(store.put("/a/b", "3")).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
+    await server.command("CONFIG", "SET", "maxmemory", "0");
+    expect(await store.get("/a/b")).toMatchObject({ value: "1", modRevision: revision });
+    expect((await store.status()).revision).toBe(revision);
+    await store.close();
+  });
+
+  it("keeps all keys on one slot of a cluster", async () => {
+    await using cluster = await startCluster();
+    await using redis = await connect(cluster.url);
+    const store = openRedisStore(redis);
+    const { id } = await store.grant(10_000);
+    const { revision } = await store.txn({
+      do: [
+        { op: "put", key: "/x/1", value: "a", lease: id },
+        { op: "put", key: "/y/2", value: "b" },
+      ],
+    });
+    expect((await store.range("/x/")).entries).toHaveLength(1);
+    const watch = collect(store, "/y/", revision);
+    await eventually(() => expect(watch.seen()).toEqual(["put /y/2 b"]));
+    await store.revoke(id);
+    expect(await store.get("/x/1")).toBeUndefined();
+    await watch.stop();
+    await store.close();
+  }, 60_000);
 });

@@ -8,6 +8,7 @@ import {
   DuplicateTaskError,
   IdempotencyError,
   IllegalTransitionError,
+  StoreUnavailableError,
   UnknownNodeError,
   UnknownTaskError,
   UnknownTaskTypeError,
@@ -20,7 +21,7 @@ import type { Placement } from "../nodes/placement.ts";
 import { absent, optimistically, putRecord, rangeAll, recordOf, unchanged } from "../record.ts";
 import type { Runner } from "../runner.ts";
 import type { Json, SecretBox } from "../secrets.ts";
-import type { Entry, Store, TransactionResult } from "../store/store.ts";
+import type { Entry, Store, Transaction, TransactionResult } from "../store/store.ts";
 import { taskOperations } from "./indexes.ts";
 import { checkTransition, isAtRest, isPending, isRunning, type TaskStatus } from "./status.ts";
 import { md5Of, type Task, taskOf } from "./task.ts";
@@ -110,7 +111,7 @@ export class Tasks {
     };
     const task = wish.start === true ? await this.#placed({ ...base, desired: "run" }) : base;
     const offset = { replId: "", replOffset: "-1", db: 0, epoch: 0, at: now };
-    const result = await this.#store.txn({
+    const result = await this.#createOnce(task, {
       if: [absent(keys.ofName(name)), absent(keys.ofMd5(task.md5)), ...guardOf(request)],
       do: [
         ...taskOperations(undefined, task),
@@ -130,6 +131,24 @@ export class Tasks {
     const twin = request && (await this.#earlier(request, wish.idempotencyKey ?? ""));
     if (twin !== undefined) return { task: twin, repeated: true };
     throw duplicate(task, result);
+  }
+
+  /**
+   * The transaction that creates a task. A response that was lost is not a failure: the id is ours, so
+   * reading it tells whether the task was created, and if not, it is safe to try again.
+   */
+  async #createOnce(task: Task, transaction: Transaction): Promise<TransactionResult> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#store.txn(transaction);
+      } catch (error) {
+        const unsure = error instanceof StoreUnavailableError && error.maybeApplied;
+        if (!unsure || tries === 3) throw error;
+        const found = await this.#store.get(keys.task(task.taskId));
+        if (found !== undefined)
+          return { succeeded: true, revision: found.createRevision, found: [] };
+      }
+    }
   }
 
   /** The task; throws UnknownTaskError. */

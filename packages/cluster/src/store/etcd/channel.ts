@@ -18,6 +18,7 @@ import {
 } from "node:http2";
 import type { SecureContextOptions } from "node:tls";
 import { reasonOf } from "@ropeway/core/internal";
+import { type Deadline, startDeadline } from "./deadline.ts";
 import { FrameReader, frame } from "./frame.ts";
 import { GrpcError, Status } from "./grpc-error.ts";
 
@@ -59,6 +60,7 @@ export class Channel {
   readonly #streams = new Set<ClientHttp2Stream>();
   readonly #connected: Promise<void>;
   #ping: NodeJS.Timeout | undefined;
+  #unanswered: Deadline | undefined;
   #closed: string | undefined;
 
   constructor(url: string, tls: StoreTls | undefined) {
@@ -78,6 +80,7 @@ export class Channel {
     this.#session.once("close", () => {
       this.#closed ??= "connection closed";
       clearInterval(this.#ping);
+      this.#unanswered?.cancel();
     });
   }
 
@@ -100,14 +103,14 @@ export class Channel {
       const settle = (finish: () => void) => {
         if (settled) return;
         settled = true;
-        clearTimeout(timer);
+        deadline.cancel();
         finish();
       };
-      const timer = setTimeout(() => {
+      const deadline = startDeadline(timeoutMs, () => {
         const text = `no response within ${timeoutMs} ms`;
         settle(() => reject(new GrpcError(Status.deadlineExceeded, text, call !== undefined)));
         call?.cancel();
-      }, timeoutMs);
+      });
       this.#connected.then(
         () => {
           if (settled) return;
@@ -200,16 +203,16 @@ export class Channel {
   }
 
   #checkAlive(): void {
-    if (this.#session.destroyed) return;
-    const timer = setTimeout(() => {
+    if (this.#session.destroyed || this.#unanswered !== undefined) return;
+    this.#unanswered = startDeadline(PING_WITHIN_MS, () => {
       this.#closed ??= `no ping within ${PING_WITHIN_MS} ms`;
       this.#session.destroy();
-    }, PING_WITHIN_MS);
+    });
     this.#session.ping((error) => {
-      clearTimeout(timer);
+      this.#unanswered?.cancel();
+      this.#unanswered = undefined;
       if (error !== null) this.#session.destroy();
     });
-    this.#session.once("close", () => clearTimeout(timer));
   }
 }
 

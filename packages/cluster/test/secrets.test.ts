@@ -1,0 +1,39 @@
+import { expect, it } from "vitest";
+import { type Json, SecretBox, splitSecrets } from "../src/secrets.ts";
+
+const box = new SecretBox("44".repeat(32));
+
+it("takes passwords out of URLs, lists of addresses, queries and fields with telling names", () => {
+  const { config, secrets } = splitSecrets({
+    from: "redis://user:p%40ss@host:1/0",
+    to: "redis://:only@a:1,b:2",
+    plain: "redis://user@host:1",
+    sentinel: "sentinel://h:1/m?sentinelPassword=x&password=qq",
+    nested: [{ apiToken: "t0ken", note: "a:b@c" }],
+  });
+  const text = JSON.stringify(config);
+  for (const secret of ["p%40ss", "only", "qq", "t0ken"]) expect(text).not.toContain(secret);
+  expect(config).toMatchObject({ from: "redis://user@host:1/0", to: "redis://a:1,b:2" });
+  expect(config).toMatchObject({ plain: "redis://user@host:1", nested: [{ note: "a:b@c" }] });
+  expect(Object.keys(secrets).sort()).toEqual(["/from", "/nested/0/apiToken", "/sentinel", "/to"]);
+});
+
+it("gives back what was sealed, only for the same task and field, with the same key", () => {
+  const config: Json = {
+    from: "redis://:secret@h:1",
+    list: ["redis://u:v@h"],
+    "a/b~c": { password: "x" },
+  };
+  const sealed = box.seal(config, "task_1");
+  expect(JSON.stringify(sealed)).not.toMatch(/secret@|:v@/);
+  expect(box.open(sealed, "task_1")).toEqual(config);
+  expect(() => box.open(sealed, "task_2")).toThrow(/cannot be decrypted/);
+  expect(() => new SecretBox("55".repeat(32)).open(sealed, "task_1")).toThrow(
+    /cannot be decrypted/,
+  );
+  const rotated = new SecretBox(`${"55".repeat(32)},${"44".repeat(32)}`);
+  expect(rotated.open(sealed, "task_1")).toEqual(config);
+  expect(() => new SecretBox(undefined).seal(config, "task_1")).toThrow(/ROPEWAY_SECRET_KEY/);
+  expect(() => new SecretBox("short")).toThrow(/32 random bytes/);
+  expect(new SecretBox("").seal({ from: "redis://h:1" }, "task_1").secrets).toEqual({});
+});
