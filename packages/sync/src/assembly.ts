@@ -20,6 +20,7 @@ import type { Abilities } from "./sink/abilities.ts";
 import { RedisSink } from "./sink/redis-sink.ts";
 import type { Sink } from "./sink/sink.ts";
 import type { Snapshot } from "./source/feed.ts";
+import { fileSource, isFileUrl } from "./source/file-source.ts";
 import { liveSources, type Source } from "./source/source.ts";
 
 /** What the parts of a task share. */
@@ -59,7 +60,7 @@ export async function assemble(context: AssemblyContext): Promise<Assembly> {
   }
 }
 
-function openSources({
+async function openSources({
   options,
   signal,
   logger,
@@ -67,6 +68,7 @@ function openSources({
   onStatus,
 }: AssemblyContext): Promise<Source[]> {
   const { connectTimeoutMs, silenceMs } = options;
+  if (isFileUrl(options.from)) return [await fileSource(options.from)];
   return liveSources({
     url: options.from,
     name: `ropeway-sync:${task}`,
@@ -175,7 +177,7 @@ class ShardParts {
       abilities: this.#abilities,
       mapping: this.#mapping,
       counters: this.#counters,
-      ttlFenceMs: options.mode === "total" ? options.ttlFenceMs : 0,
+      ttlFenceMs: options.mode === "total" && this.#source.live ? options.ttlFenceMs : 0,
     });
     await loader.run();
     if (seen !== undefined && !signal.aborted) await this.#sweep(seen, checkpoint);

@@ -80,7 +80,6 @@ export class ShardSync {
           checkpoint = await this.#fill(feed, feed.snapshot, checkpoint);
           if (options.mode === "stock" || signal.aborted) return;
         } else counters.partialResyncs += 1;
-        if (!feed.live) return;
         const next = await this.#follow(feed, checkpoint);
         if (next === undefined) return;
         ({ checkpoint } = next);

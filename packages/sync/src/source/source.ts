@@ -11,6 +11,8 @@ import { PsyncFeed, type PsyncOptions, type ReplicaSource } from "./psync-feed.t
 /** One shard of a source. */
 export interface Source {
   readonly where: string;
+  /** Whether a stream follows the snapshot. */
+  readonly live: boolean;
   /** Opens it, after a position if there is one. */
   attach(after: Position | undefined): Promise<Feed>;
   /** A connection for reading keys anew; undefined if there is no server. */
@@ -47,6 +49,7 @@ export async function liveSources(options: SourceOptions): Promise<Source[]> {
 function liveSource(replica: ReplicaSource & Owner, options: SourceOptions): Source {
   return {
     where: replica.where,
+    live: true,
     attach: (after) => PsyncFeed.attach({ ...options, source: replica }, after),
     connect: () => replica.connect(options.signal),
     ownership: async () => (await replica.ownership?.()) ?? (() => true),

@@ -1,0 +1,74 @@
+/** Sources that are files: `file:dump.rdb`, `file:appendonlydir`, `https://host/dump.rdb`. */
+import { createHash } from "node:crypto";
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import { ConnectFailedError } from "@ropeway/core";
+import { aofFiles } from "../aof/manifest.ts";
+import { fileChunks } from "../file-chunks.ts";
+import { FileFeed, type FileFeedOptions } from "./file-feed.ts";
+import type { Source } from "./source.ts";
+
+/** Whether a URL means a file. */
+export function isFileUrl(url: string): boolean {
+  return /^(file:|https?:\/\/)/.test(url);
+}
+
+/** The source behind the URL of a file. */
+export async function fileSource(url: string): Promise<Source> {
+  const options = url.startsWith("file:") ? await localFile(url.slice(5)) : remoteFile(url);
+  return {
+    where: options.where,
+    live: false,
+    attach: (after) => FileFeed.open(options, after),
+    connect: () => undefined,
+    ownership: async () => () => true,
+  };
+}
+
+async function localFile(text: string): Promise<FileFeedOptions> {
+  const path = resolve(text.replace(/^\/\/(?=\/)/, ""));
+  let files: readonly string[];
+  try {
+    files = /\.rdb$/i.test(path) ? [path] : await aofFiles(path);
+  } catch (error) {
+    throw new ConnectFailedError(path, error);
+  }
+  const identity = createHash("sha1");
+  let bytes = 0;
+  for (const file of files) {
+    const { size, mtimeMs } = await stat(file).catch((error) => {
+      throw new ConnectFailedError(file, error);
+    });
+    identity.update(JSON.stringify([file, size, mtimeMs]));
+    bytes += size;
+  }
+  return {
+    where: path,
+    identity: `file-${identity.digest("hex")}`,
+    bytes,
+    async *chunks() {
+      for (const file of files) yield* fileChunks(file);
+    },
+  };
+}
+
+function remoteFile(url: string): FileFeedOptions {
+  const { origin, pathname } = new URL(url);
+  return {
+    where: `${origin}${pathname}`,
+    identity: `url-${createHash("sha1").update(url).digest("hex")}`,
+    bytes: undefined,
+    async *chunks() {
+      const response = await fetch(url).catch((error) => {
+        throw new ConnectFailedError(`${origin}${pathname}`, error);
+      });
+      if (!response.ok || response.body === null) {
+        throw new ConnectFailedError(
+          `${origin}${pathname}`,
+          new Error(`status ${response.status}`),
+        );
+      }
+      for await (const chunk of response.body) yield Buffer.from(chunk);
+    },
+  };
+}

@@ -1,0 +1,56 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { eventually, startRedis } from "@ropeway/testkit";
+import { expect, test } from "vitest";
+import { SyncTask } from "../src/task.ts";
+
+async function import_(from: string, to: string): Promise<void> {
+  await using task = new SyncTask({ from, to });
+  await task.start();
+  await task.finished;
+  expect(task.status).toBe("FINISH");
+}
+
+async function dirOf(server: { command(...argv: string[]): Promise<unknown> }): Promise<string> {
+  return String(((await server.command("CONFIG", "GET", "dir")) as string[])[1]);
+}
+
+test("an RDB file is imported, from disk and by HTTP", async () => {
+  await using source = await startRedis();
+  await source.command("MSET", "a", "1", "b", "2");
+  await source.command("SET", "t", "1", "PX", "100000");
+  await source.command("SAVE");
+  const file = join(await dirOf(source as never), "dump.rdb");
+  await using target = await startRedis();
+  await import_(`file:${file}`, target.url);
+  expect(String(await target.command("GET", "b"))).toBe("2");
+  expect(Number(await target.command("PTTL", "t"))).toBeGreaterThan(1_000);
+  const server = createServer((_, response) => response.end(readFileSync(file))).listen(
+    0,
+    "127.0.0.1",
+  );
+  await eventually(() => expect(server.listening).toBe(true));
+  const { port } = server.address() as AddressInfo;
+  await target.command("FLUSHALL");
+  await import_(`http://127.0.0.1:${port}/dump.rdb`, target.url);
+  expect(String(await target.command("GET", "a"))).toBe("1");
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+test("an AOF folder is imported once, also when it is asked for again", async () => {
+  await using source = await startRedis({ appendonly: true });
+  for (let i = 0; i < 20; i++) await source.command("INCR", "n");
+  await source.command("SELECT", "2");
+  await source.command("RPUSH", "list", "a", "b");
+  const folder = join(await dirOf(source as never), "appendonlydir");
+  expect(readdirSync(folder).length).toBeGreaterThan(1);
+  await using target = await startRedis();
+  await import_(`file:${folder}`, target.url);
+  await import_(`file:${folder}`, target.url);
+  expect(String(await target.command("GET", "n"))).toBe("20");
+  await target.command("SELECT", "2");
+  expect(String(await target.command("LRANGE", "list", "0", "-1"))).toBe("a,b");
+});
