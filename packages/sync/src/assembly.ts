@@ -1,5 +1,5 @@
 /** Puts a task together: sink, sources, and one ShardSync per source. */
-import { type Logger, parseEndpoint } from "@ropeway/core";
+import { InvalidOptionError, type Logger, parseEndpoint } from "@ropeway/core";
 import type { StreamNote } from "./apply/applier.ts";
 import { Translator } from "./apply/translator.ts";
 import type { Checkpoint } from "./checkpoint.ts";
@@ -21,6 +21,7 @@ import { RedisSink } from "./sink/redis-sink.ts";
 import type { Sink } from "./sink/sink.ts";
 import type { Snapshot } from "./source/feed.ts";
 import { fileSource, isFileUrl } from "./source/file-source.ts";
+import { scanSource } from "./source/scan-source.ts";
 import { liveSources, type Source } from "./source/source.ts";
 
 /** What the parts of a task share. */
@@ -69,6 +70,18 @@ async function openSources({
 }: AssemblyContext): Promise<Source[]> {
   const { connectTimeoutMs, silenceMs } = options;
   if (isFileUrl(options.from)) return [await fileSource(options.from)];
+  if (options.scan) {
+    if (options.mode !== "stock") {
+      throw new InvalidOptionError(
+        "scan",
+        true,
+        'used with mode "stock": SCAN does not show changes',
+      );
+    }
+    return [
+      scanSource({ url: options.from, name: `ropeway-sync:${task}`, connectTimeoutMs, signal }),
+    ];
+  }
   return liveSources({
     url: options.from,
     name: `ropeway-sync:${task}`,
@@ -168,10 +181,10 @@ class ShardParts {
     const sweeps =
       options.sweep === "always" || (options.sweep === "auto" && again && checkpoint.owned);
     const seen = sweeps ? new SeenKeys() : undefined;
-    const { existing, path, bigBytes, batchBytes, ttlShiftMs, functions } = options;
+    const { existing, path, bigBytes, batchBytes, ttlShiftMs, functions, transform } = options;
     const loader = new SnapshotLoader({
       ...{ snapshot, task, signal, budget, logger, checkpoint, seen },
-      ...{ existing, path, bigBytes, batchBytes, ttlShiftMs, functions },
+      ...{ existing, path, bigBytes, batchBytes, ttlShiftMs, functions, transform },
       sink: this.#sink,
       shard: this.#shard,
       abilities: this.#abilities,

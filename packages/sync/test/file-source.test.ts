@@ -54,3 +54,19 @@ test("an AOF folder is imported once, also when it is asked for again", async ()
   await target.command("SELECT", "2");
   expect(String(await target.command("LRANGE", "list", "0", "-1"))).toBe("a,b");
 });
+
+test("a server is read with SCAN and DUMP when PSYNC is not possible", async () => {
+  await using source = await startRedis();
+  await using target = await startRedis();
+  for (let i = 0; i < 250; i++) await source.command("HSET", `h${i}`, "f", String(i));
+  await source.command("SET", "t", "x".repeat(70), "PX", "100000");
+  await source.command("SELECT", "4");
+  await source.command("RPUSH", "l", "a", "b");
+  await using task = new SyncTask({ from: source.url, to: target.url, mode: "stock", scan: true });
+  await task.start();
+  await task.finished;
+  expect(await target.command("HGET", "h249", "f")).toBe("249");
+  expect(Number(await target.command("PTTL", "t"))).toBeGreaterThan(1_000);
+  await target.command("SELECT", "4");
+  expect(await target.command("LLEN", "l")).toBe(2);
+});

@@ -25,9 +25,9 @@ test("a key that is renewed while the snapshot is loaded does not vanish, and ot
   await using target = await startRedis();
   await using proxy = await startProxy(target);
   const keys = Array.from({ length: 300 }, (_, i) => `k${i}`);
-  await Promise.all(keys.map((key) => source.command("SET", key, "x".repeat(500), "PX", "9000")));
+  await Promise.all(keys.map((key) => source.command("SET", key, "x".repeat(500), "PX", "5000")));
   await source.command("SET", "later", "1", "PX", "100000");
-  proxy.throttle(12_000);
+  proxy.throttle(30_000);
   await using task = new SyncTask({ from: source.url, to: proxy.url, batchCommands: 20 });
   await task.start();
   await eventually(() => expect(task.status).toBe("RDBRUNNING"));

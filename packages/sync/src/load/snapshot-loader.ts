@@ -4,6 +4,7 @@
  */
 import type { Logger } from "@ropeway/core";
 import type { Checkpoint } from "../checkpoint.ts";
+import { dumpPayload } from "../dump/payload.ts";
 import type { ErrorBudget } from "../error-budget.ts";
 import { KeyExistsError, NotExpressibleError } from "../errors.ts";
 import { expiriesKey, isOwnKey } from "../keys.ts";
@@ -16,6 +17,7 @@ import type { SnapshotWriter } from "../sink/load-writer.ts";
 import type { Sink } from "../sink/sink.ts";
 import type { CommandBatch } from "../sink/transaction.ts";
 import type { Snapshot } from "../source/feed.ts";
+import type { Transform, TransformResult } from "../transform.ts";
 import { BigValue } from "./big-value.ts";
 import { KeyWriter, type LoadNote } from "./key-writer.ts";
 import type { SeenKeys } from "./seen-keys.ts";
@@ -40,6 +42,7 @@ export interface SnapshotLoaderOptions {
   readonly ttlFenceMs: number;
   readonly ttlShiftMs: number;
   readonly functions: "apply" | "drop" | "stop";
+  readonly transform: Transform | undefined;
   /** Collects the keys that were written, for the sweep of others. */
   readonly seen: SeenKeys | undefined;
   readonly signal: AbortSignal;
@@ -115,8 +118,14 @@ export class SnapshotLoader {
     const note = { source, key, db, expiresAtMs, path };
     const into = this.#writer.batchFor(key);
     into.select(db);
+    const instead = this.#transformed(note);
+    if (instead === false) {
+      counters.count("filtered");
+      return undefined;
+    }
     try {
-      this.#keys.write(note, into);
+      if (instead === true) this.#keys.write(note, into);
+      else for (const argv of instead) into.command(argv, note);
     } catch (error) {
       if (!(error instanceof NotExpressibleError)) throw error;
       this.#options.budget.spend([Buffer.from("RESTORE"), key], db, error.message);
@@ -126,6 +135,16 @@ export class SnapshotLoader {
     counters.count(path);
     seen?.add(db, key);
     return this.#writer.written();
+  }
+
+  /** What the user's function makes of a key: itself, nothing, or other commands. */
+  #transformed(note: LoadNote & { readonly source: RdbKey }): TransformResult {
+    const { transform } = this.#options;
+    if (transform === undefined) return true;
+    const { key, db, source, expiresAtMs } = note;
+    const ttl = Buffer.from(String(Math.max(0, expiresAtMs)));
+    const argv = [Buffer.from("RESTORE"), key, ttl, dumpPayload(source)];
+    return transform({ command: "RESTORE", argv, keys: [key], db, phase: "snapshot" });
   }
 
   /** The expiry to write, -1 for none; undefined if the key has expired and nothing can renew it. */
