@@ -1,0 +1,16 @@
+/** The full-size run: `npm run chaos -- kit`. */
+import { chaosKit, chaosLines } from "./run.ts";
+
+const lines = chaosLines(
+  await chaosKit({
+    runMs: Number(process.env.CHAOS_MS ?? 20_000),
+    killEveryMs: 400,
+    redisKills: 3,
+    workersPerRole: 2,
+    messages: 2_000,
+    fileBytes: Number(process.env.CHAOS_FILE_BYTES ?? 1_073_741_824),
+    seed: Number(process.env.CHAOS_SEED ?? 1),
+  }),
+);
+process.stdout.write(`${lines.join("\n")}\n`);
+process.exitCode = lines.some((line) => line.endsWith("VIOLATED")) ? 1 : 0;

@@ -1,0 +1,342 @@
+/**
+ * Holders, readers, senders and receivers are killed -9 at random while Redis itself is killed -9 and
+ * started again. What they did is in a log that survives; the invariants are checked against it.
+ *
+ *   npm run chaos -- kit                    20 s of kills, then 1 GiB through a Redis of 64 MiB
+ */
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { mkdtemp, open, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { connect, type Redis } from "@ropeway/core";
+import {
+  eventually,
+  type RedisServer,
+  type Script,
+  spawnScript,
+  startRedis,
+} from "@ropeway/testkit";
+import { Chat } from "../src/chat/index.ts";
+import { Files } from "../src/files/index.ts";
+import { Mailbox } from "../src/mailbox/index.ts";
+
+const WORKER = new URL("./worker.ts", import.meta.url);
+
+/** How much, and how rough. */
+export interface ChaosPlan {
+  readonly runMs: number;
+  readonly killEveryMs: number;
+  readonly redisKills: number;
+  readonly workersPerRole: number;
+  readonly messages: number;
+  readonly fileBytes: number;
+  readonly seed: number;
+}
+
+/** One line of the result. */
+export interface Invariant {
+  readonly name: string;
+  readonly holds: boolean;
+  readonly seen: string;
+}
+
+/** Runs everything; every invariant should hold. */
+export async function chaosKit(plan: ChaosPlan): Promise<readonly Invariant[]> {
+  return [...(await killAtRandom(plan)), ...(await bigFile(plan))];
+}
+
+async function killAtRandom(plan: ChaosPlan): Promise<Invariant[]> {
+  await using server = await startRedis({ appendonly: true });
+  await using logServer = await startRedis();
+  await using redis = await connect(server.url);
+  await using log = await connect(logServer.url);
+  const random = randomOf(plan.seed);
+  const room = await new Chat<string>(redis).create({
+    sender: "parent",
+    recipients: ["reader"],
+    message: "first",
+    id: "room",
+  });
+  const mailbox = new Mailbox<number>(redis, "box");
+  for (let n = 0; n < plan.messages; n++) await mailbox.send(n);
+  const roles = ["lock", "semaphore", "reader", "sender"];
+  const crew = new Crew(server, logServer, log);
+  for (const role of roles) {
+    for (let i = 0; i < plan.workersPerRole; i++) await crew.start(role);
+  }
+  const seen = readRoom(redis, room.id);
+  const until = performance.now() + plan.runMs;
+  let redisKills = plan.redisKills;
+  for (let round = 1; performance.now() < until; round++) {
+    await sleep(plan.killEveryMs * (0.5 + random()));
+    await crew.kill(roles[Math.floor(random() * roles.length)] as string);
+    if (redisKills > 0 && round % 8 === 0) {
+      redisKills -= 1;
+      await server.kill9();
+      await server.start();
+    }
+  }
+  await eventually(async () => expectEmpty(await mailbox.counts()), { withinMs: 60_000 });
+  await crew.close();
+  const read = async (role: string) =>
+    (await log.send<string[]>(["LRANGE", role, "0", "-1"])).map((line) => line.split(" "));
+  const sent = (await read("sender")).map(([, , id]) => Number(id));
+  const ids = await seen(Math.max(1, ...sent));
+  return [
+    ...lockInvariants(await read("lock")),
+    semaphoreInvariant(await read("semaphore"), 3),
+    mailboxInvariant(await read("reader"), plan.messages),
+    {
+      name: "chat-dense",
+      holds: ids.every((id, i) => id === i + 1) && sent.every((id) => id <= ids.length),
+      seen: `sent=${sent.length} read=${ids.length}`,
+    },
+    { name: "killed", holds: crew.kills > 0, seen: `kills=${crew.kills}` },
+  ];
+}
+
+function expectEmpty({ waiting, taken }: { waiting: number; taken: number }): void {
+  if (waiting + taken > 0) throw new Error(`${waiting} wait, ${taken} are out`);
+}
+
+/** Reads the room by a live feed; the returned function waits for an id and gives all ids seen. */
+function readRoom(redis: Redis, room: string): (last: number) => Promise<readonly number[]> {
+  const controller = new AbortController();
+  const ids: number[] = [];
+  const chat = new Chat<string>(redis);
+  const feeding = (async () => {
+    while (!controller.signal.aborted) {
+      try {
+        for await (const event of chat.feed("reader", { signal: controller.signal })) {
+          if (event.type !== "message" || event.id <= (ids.at(-1) ?? 0)) continue;
+          ids.push(event.id);
+          await chat.room(room).acknowledge("reader", event.id);
+        }
+      } catch {
+        await sleep(20); // Redis is being restarted
+      }
+    }
+  })();
+  return async (last) => {
+    await eventually(
+      () => {
+        if ((ids.at(-1) ?? 0) < last) throw new Error(`read up to ${ids.at(-1)} of ${last}`);
+      },
+      { withinMs: 30_000 },
+    );
+    controller.abort();
+    await feeding;
+    return ids;
+  };
+}
+
+function lockInvariants(lines: readonly string[][]): Invariant[] {
+  let inside: string | undefined;
+  let overlaps = 0;
+  let last = 0;
+  let backwards = 0;
+  let entered = 0;
+  for (const [who, what, fence] of lines) {
+    if (what === "killed" && inside?.startsWith(`${who} `)) inside = undefined;
+    if (what === "enter") {
+      entered += 1;
+      if (inside !== undefined) overlaps += 1;
+      if (Number(fence) <= last) backwards += 1;
+      last = Number(fence);
+      inside = `${who} ${fence}`;
+    } else if ((what === "leave" || what === "lost") && inside === `${who} ${fence}`)
+      inside = undefined;
+  }
+  return [
+    {
+      name: "lock-one-holder",
+      holds: overlaps === 0 && entered > 0,
+      seen: `entries=${entered} overlaps=${overlaps}`,
+    },
+    { name: "lock-fences-rise", holds: backwards === 0, seen: `backwards=${backwards}` },
+  ];
+}
+
+function semaphoreInvariant(lines: readonly string[][], limit: number): Invariant {
+  const inside = new Map<string, string>();
+  let highest = 0;
+  for (const [who = "", what, token = ""] of lines) {
+    if (what === "killed") {
+      for (const [held, by] of inside) if (by === who) inside.delete(held);
+    } else if (what === "in") inside.set(token, who);
+    else inside.delete(token);
+    highest = Math.max(highest, inside.size);
+  }
+  return {
+    name: "semaphore-limit",
+    holds: highest <= limit && highest > 0,
+    seen: `highest=${highest} limit=${limit}`,
+  };
+}
+
+function mailboxInvariant(lines: readonly string[][], messages: number): Invariant {
+  const got = lines.filter(([, what]) => what === "got").map(([, , n]) => Number(n));
+  const lost = messages - new Set(got).size;
+  return {
+    name: "mailbox-none-lost",
+    holds: lost === 0,
+    seen: `messages=${messages} deliveries=${got.length} lost=${lost}`,
+  };
+}
+
+/** 1 GiB through 64 MiB: three receivers, one killed and started again, one that never comes. */
+async function bigFile(plan: ChaosPlan): Promise<Invariant[]> {
+  const folder = await mkdtemp(join(tmpdir(), "ropeway-chaos-"));
+  try {
+    await using server = await startRedis({
+      config: ["maxmemory 64mb", "maxmemory-policy noeviction"],
+    });
+    await using logServer = await startRedis();
+    await using redis = await connect(server.url);
+    await using log = await connect(logServer.url);
+    const path = join(folder, "big.bin");
+    await writePseudoRandom(path, plan.fileBytes);
+    const crew = new Crew(server, logServer, log);
+    const files = new Files(redis, "files:", {
+      chunkBytes: 1_048_576,
+      limitBytes: 24 * 1_048_576,
+      leaseMs: 30_000,
+    });
+    const target = (name: string) => join(folder, name);
+    const one = await crew.start("receiver", { NAME: "one", FOLDER: target("one") });
+    const two = await crew.start("receiver", { NAME: "two", FOLDER: target("two") });
+    let sent = 0;
+    const publishing = files.publish(path, {
+      receivers: ["one", "two", "never"],
+      onProgress: ({ bytes }) => {
+        sent = bytes;
+      },
+    });
+    await eventually(
+      () => {
+        if (sent < Math.min(20 * 1_048_576, plan.fileBytes / 3)) throw new Error("not yet");
+      },
+      { withinMs: 30_000 },
+    );
+    await two.kill9();
+    const again = await crew.start("receiver", { NAME: "two", FOLDER: target("two") });
+    const published = await publishing;
+    for (const receiver of [one, again])
+      await receiver.waitForLine(/^saved$/, { withinMs: 60_000 });
+    const digests = await Promise.all(
+      ["one", "two"].map((name) => digestOf(join(target(name), "big.bin"))),
+    );
+    await crew.close();
+    await files.end();
+    for (const name of ["one", "two", "never"])
+      await new Files(redis, "files:").receive(name, () => {});
+    const left = await eventually(
+      async () => {
+        const keys = (await redis.send<string[]>(["KEYS", "*"])).filter(
+          (key) => !/^(lock-fence|kit-wake)/.test(key),
+        );
+        if (keys.length > 0) throw new Error(keys.join(" "));
+        return keys;
+      },
+      { withinMs: 70_000 },
+    );
+    const info = String(await redis.send(["INFO", "memory"]));
+    const peak = Number(/used_memory_peak:(\d+)/.exec(info)?.[1]);
+    return [
+      {
+        name: "files-sha256-equal",
+        holds: digests.every((digest) => digest === published.sha256),
+        seen: `bytes=${published.bytes} peakMemory=${peak}`,
+      },
+      {
+        name: "files-absent-dropped",
+        holds: published.dropped === 1,
+        seen: `dropped=${published.dropped}`,
+      },
+      { name: "files-redis-empty", holds: left.length === 0, seen: `keys=${left.length}` },
+    ];
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Worker processes; a killed one is replaced. */
+class Crew {
+  readonly #env: Readonly<Record<string, string>>;
+  readonly #log: Redis;
+  readonly #workers: { role: string; name: string; script: Script }[] = [];
+  #count = 0;
+  kills = 0;
+
+  constructor(server: RedisServer, logServer: RedisServer, log: Redis) {
+    this.#env = { REDIS_URL: server.url, LOG_URL: logServer.url };
+    this.#log = log;
+  }
+
+  async start(role: string, env: Readonly<Record<string, string>> = {}): Promise<Script> {
+    this.#count += 1;
+    const name = `w${this.#count}`;
+    const script = await spawnScript(WORKER, {
+      env: { ...this.#env, ROLE: role, NAME: name, ...env },
+    });
+    this.#workers.push({ role, name, script });
+    await script.waitForLine(/^ready$/, { withinMs: 60_000 });
+    return script;
+  }
+
+  async kill(role: string): Promise<void> {
+    const index = this.#workers.findIndex((worker) => worker.role === role);
+    const [worker] = this.#workers.splice(index, 1);
+    if (worker === undefined) return;
+    await worker.script.kill9();
+    await this.#log.send(["RPUSH", role, `${worker.name} killed`]);
+    this.kills += 1;
+    await this.start(role);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#workers.map(({ script }) => script.kill9()));
+  }
+}
+
+async function writePseudoRandom(path: string, bytes: number): Promise<void> {
+  const handle = await open(path, "w");
+  try {
+    for (let at = 0, n = 0; at < bytes; n++) {
+      const block = Buffer.alloc(
+        Math.min(1_048_576, bytes - at),
+        createHash("sha256").update(String(n)).digest(),
+      );
+      await handle.write(block);
+      at += block.length;
+    }
+  } finally {
+    await handle.close();
+  }
+}
+
+async function digestOf(path: string): Promise<string> {
+  const digest = createHash("sha256");
+  for await (const chunk of createReadStream(path)) digest.update(chunk);
+  return digest.digest("hex");
+}
+
+/** mulberry32: the same seed, the same kills. */
+function randomOf(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** What `npm run chaos` prints. */
+export function chaosLines(invariants: readonly Invariant[]): string[] {
+  return invariants.map(({ name, holds, seen }) => {
+    return `INVARIANT kit.${name} ${seen} ${holds ? "HOLDS" : "VIOLATED"}`;
+  });
+}
