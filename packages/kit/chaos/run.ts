@@ -337,6 +337,6 @@ function randomOf(seed: number): () => number {
 /** What `npm run chaos` prints. */
 export function chaosLines(invariants: readonly Invariant[]): string[] {
   return invariants.map(({ name, holds, seen }) => {
-    return `INVARIANT kit.${name} ${seen} ${holds ? "HOLDS" : "VIOLATED"}`;
+    return `INVARIANT kit.${name} ${seen} ${holds ? "OK" : "VIOLATED"}`;
   });
 }
