@@ -12,8 +12,10 @@ import { closedLoop } from "../closed-loop.ts";
 import { absolute } from "../results.ts";
 import type { Metric } from "../sample.ts";
 import type { Stage } from "../stage.ts";
+import { typed } from "./rpc/typed-service.ts";
 
 const OURS = "ropeway";
+const TYPED = "ropeway, typed";
 const CEILING = "raw lists, coalesced";
 const MOLECULER = "moleculer";
 
@@ -62,6 +64,23 @@ async function openOurs(stage: Stage): Promise<Caller> {
   await client.discover(); // known from now on: every worker answers into reply lists
   return {
     call: (params) => client.call("bench.echo", params),
+    close: async () => {
+      await client.close();
+      await redis.close();
+    },
+  };
+}
+
+/** The same through a definition: validated by both sides, each way. */
+async function openTyped(stage: Stage): Promise<Caller> {
+  await worker(stage, "ropeway");
+  const redis = await connect(stage.url);
+  const client = await createClient(redis, { ns: stage.prefix });
+  const service = client.service(typed);
+  await service.echo({ a: 1, b: "" });
+  await client.discover();
+  return {
+    call: (params) => service.echo(params),
     close: async () => {
       await client.close();
       await redis.close();
@@ -178,6 +197,7 @@ function contenders(inFlight: number): Contender[] {
   });
   return [
     contender(OURS, "ours", openOurs),
+    contender(TYPED, "ours", openTyped),
     contender(CEILING, "ceiling", openCeiling),
     contender(MOLECULER, "peer", openMoleculer),
     contender("nestjs", "peer", openNest),
@@ -203,13 +223,13 @@ const scenarios: Scenario[] = [1, 100, 512, 1000].map((inFlight) => ({
 interface Claim extends Pick<Bar, "id" | "op" | "target"> {
   readonly inFlight: number;
   readonly metric: Metric;
+  readonly of?: string;
   readonly to: string;
 }
 
-function bar({ id, op, target, inFlight, metric, to }: Claim): Bar {
+function bar({ id, op, target, inFlight, metric, of = OURS, to }: Claim): Bar {
   const scenario = `rpc.call.c${inFlight}`;
-  const ratio: Bar["ratio"] = (results) =>
-    results.ratio({ scenario, metric, of: OURS, to })?.median;
+  const ratio: Bar["ratio"] = (results) => results.ratio({ scenario, metric, of, to })?.median;
   return { id, op, target, ratio };
 }
 
@@ -232,6 +252,17 @@ export const bench: Bench = {
   scenarios,
   bars: [
     commands,
+    ...[1, 100, 1000].map((inFlight) =>
+      bar({
+        id: `rpc.c${inFlight}.typed`,
+        op: ">=",
+        target: 0.9,
+        inFlight,
+        metric: "rate",
+        of: TYPED,
+        to: OURS,
+      }),
+    ),
     bar({
       id: "rpc.c1000.moleculer",
       op: ">=",

@@ -6,7 +6,7 @@
  */
 import { Connection, type ConnectionPlan, isReply } from "./connection.ts";
 import { AbortedError, type ConnectionLostError } from "./errors.ts";
-import type { Link } from "./link.ts";
+import { explainReply, type Link } from "./link.ts";
 import type { Reply } from "./reply.ts";
 import type { ServerInfo } from "./server-info.ts";
 import { LONGEST_TIMER_MS, sleep } from "./wait.ts";
@@ -19,6 +19,11 @@ export interface BlockingOptions {
   readonly signal?: AbortSignal | undefined;
   /** Bulk strings come back as Buffers. */
   readonly binary?: boolean | undefined;
+  /**
+   * Answer null at once, and set `moving`, when a key's slot is on its way to another node: the caller
+   * can take its elements key by key meanwhile. @default false, wait until the slot has moved
+   */
+  readonly returnWhenMoving?: boolean | undefined;
 }
 
 /** How long a key is left alone whose slot is on its way to another node. */
@@ -31,13 +36,17 @@ const LOOKS_PER_DEATH = 4;
 export class BlockingConnection implements AsyncDisposable {
   readonly #connection: Connection;
   readonly #plan: ConnectionPlan;
-  readonly #unblock: (clientId: number) => Promise<unknown>;
+  readonly #unblock: (link: Link) => Promise<unknown>;
   readonly #waits = new Set<Wait>();
   #watchdog: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
+  #moving = false;
 
-  /** @internal Lent by Redis, never made by users. */
-  constructor(plan: ConnectionPlan, unblock: (clientId: number) => Promise<unknown>) {
+  /**
+   * `unblock` ends the wait on a link, over an ordinary connection to the same server.
+   * @internal Lent by Redis, never made by users.
+   */
+  constructor(plan: ConnectionPlan, unblock: (link: Link) => Promise<unknown>) {
     this.#plan = plan;
     this.#connection = new Connection(plan);
     this.#unblock = unblock;
@@ -77,9 +86,19 @@ export class BlockingConnection implements AsyncDisposable {
     return this.#waits.size === 0 && this.#connection.connected ? this.#connection : undefined;
   }
 
+  /** Whether the last command met a slot on its way to another node; see returnWhenMoving. */
+  get moving(): boolean {
+    return this.#moving;
+  }
+
   /** Ends the wait under way, if there is one: it is answered as if its time had come. */
   interrupt(): void {
     for (const wait of this.#waits) this.#end(wait);
+  }
+
+  /** A slot is on its way to another node: ends the waits that want to know; see returnWhenMoving. */
+  slotMoves(): void {
+    for (const wait of this.#waits) if (wait.options.returnWhenMoving) this.#end(wait);
   }
 
   /** Calls the listener at each loss; returns the way to stop that. */
@@ -116,9 +135,16 @@ export class BlockingConnection implements AsyncDisposable {
     return this.#waitOn<T>(link, wait).then(
       (reply) => {
         this.#waits.delete(wait);
+        this.#moving = false;
         return reply;
       },
-      (error) => this.#persist<T>(wait, error),
+      (error) => {
+        if (!wait.options.returnWhenMoving || !isMoving(error))
+          return this.#persist<T>(wait, error);
+        this.#waits.delete(wait);
+        this.#moving = true;
+        return null;
+      },
     );
   }
 
@@ -172,8 +198,14 @@ export class BlockingConnection implements AsyncDisposable {
     const look = () => {
       if (this.#waits.size === 0) void this.#connection.current?.beat();
       const dead = performance.now() - deadAfterMs;
-      for (const { link, until } of this.#waits) {
-        if (until < dead) link?.retire(new Error("a blocking command was not answered"));
+      for (const wait of this.#waits) {
+        if (wait.until >= dead) continue;
+        // Not at the first look: after a stop of this process its timers run before its sockets are
+        // read, and the answer, with what was popped, may lie there unread.
+        if (wait.overdue === wait.link) {
+          wait.link?.retire(new Error("a blocking command was not answered"));
+        }
+        wait.overdue = wait.link;
       }
     };
     return setInterval(look, Math.min(deadAfterMs / LOOKS_PER_DEATH, LONGEST_TIMER_MS)).unref();
@@ -189,9 +221,9 @@ export class BlockingConnection implements AsyncDisposable {
   /** The unblocking can overtake the command, and then does nothing: it is repeated until it has. */
   async #unblockUntilOver(wait: Wait): Promise<void> {
     while (this.#waits.has(wait)) {
-      const clientId = wait.link?.clientId;
+      const { link } = wait;
       try {
-        if (clientId !== undefined) await this.#unblock(clientId);
+        if (link?.alive && link.clientId !== undefined) await this.#unblock(link);
       } catch (error) {
         this.#plan.logger.debug({ err: error }, "cannot unblock yet");
       }
@@ -200,12 +232,20 @@ export class BlockingConnection implements AsyncDisposable {
   }
 }
 
+/** Whether a slot of the command is on its way to another node. */
+function isMoving(error: unknown): boolean {
+  const prefix = explainReply(error, "")?.prefix;
+  return prefix === "ASK" || prefix === "TRYAGAIN";
+}
+
 /** One command that blocks. */
 class Wait {
   readonly args: readonly (string | Buffer)[];
   readonly options: BlockingOptions;
   /** Where it waits. */
   link: Link | undefined = undefined;
+  /** The link on which it was found overdue at the last look. */
+  overdue: Link | undefined = undefined;
   /** When the server should have answered. */
   until: number = Number.POSITIVE_INFINITY;
   /** Nobody wants it to go on. */

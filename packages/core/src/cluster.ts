@@ -13,7 +13,13 @@
  */
 import { BlockingConnection } from "./blocking.ts";
 import type { ResolvedConnectOptions } from "./connect.ts";
-import { Connection, type ConnectionPlan, isPermanent, type SendOptions } from "./connection.ts";
+import {
+  Connection,
+  type ConnectionPlan,
+  isPermanent,
+  isReply,
+  type SendOptions,
+} from "./connection.ts";
 import { type Address, type Endpoint, showAddress, showEndpoint } from "./endpoint.ts";
 import {
   ConnectFailedError,
@@ -23,6 +29,7 @@ import {
   ServerReplyError,
 } from "./errors.ts";
 import { slotOf } from "./keys.ts";
+import type { Link } from "./link.ts";
 import { Listeners } from "./listeners.ts";
 import { Loans } from "./loans.ts";
 import type { Logger } from "./logger.ts";
@@ -43,6 +50,8 @@ interface Routed<T> {
   asking(node: Connection): Promise<T>;
 }
 
+/** How often waits are begun anew while slots move. */
+const MOVES_EVERY_MS = 500;
 const PAUSE_MS = 50;
 
 /** A whole cluster behind the Redis interface. */
@@ -54,6 +63,7 @@ export class ClusterRedis implements Redis {
   readonly #plan: Omit<ConnectionPlan, "locate">;
   readonly #table: SlotTable;
   readonly #nodes = new Map<string, Connection>();
+  #movedAt = Number.NEGATIVE_INFINITY;
   readonly #loans: Loans;
   readonly #lost = new Listeners<[ConnectionLostError]>();
   readonly #ready = new Listeners();
@@ -142,8 +152,11 @@ export class ClusterRedis implements Redis {
 
   blocking(purpose: string, key: string): Promise<BlockingConnection> {
     const plan = this.#lentPlan(purpose, 0, () => this.#ownerOf(key));
-    const unblock = (clientId: number) =>
-      this.send(["CLIENT", "UNBLOCK", String(clientId)], { key, repeatable: true });
+    // On the node where it waits, also when the slot has moved on: elsewhere its number is a stranger's.
+    const unblock = async (waiting: Link) => {
+      const link = this.#nodes.get(waiting.where)?.current;
+      await link?.send(["CLIENT", "UNBLOCK", String(waiting.clientId)]);
+    };
     return this.#loans.lend(
       (onClosed) => new BlockingConnection({ ...plan, onClosed }, unblock),
       this.#options.connectWaitMs,
@@ -198,6 +211,7 @@ export class ClusterRedis implements Redis {
         return await (redirect?.ask ? routed.asking(node) : routed.on(node));
       } catch (error) {
         redirect = this.#redirected(error);
+        if (isReply(error, "ASK") || isReply(error, "TRYAGAIN")) this.#slotMoves();
         if (redirect?.ask) continue;
         if (redirect === undefined && !mayRepeat(error, routed.repeatable)) throw error;
         if (performance.now() > until) throw error;
@@ -205,6 +219,17 @@ export class ClusterRedis implements Redis {
         if (redirect === undefined) await sleep(PAUSE_MS);
       }
     }
+  }
+
+  /**
+   * A slot is on its way to another node, where new keys appear already. Commands that wait on the old
+   * one would not notice: those that want to know are ended.
+   */
+  #slotMoves(): void {
+    const now = performance.now();
+    if (now - this.#movedAt < MOVES_EVERY_MS) return;
+    this.#movedAt = now;
+    this.#loans.slotMoves();
   }
 
   /** Where MOVED or ASK points to. */

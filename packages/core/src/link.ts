@@ -122,6 +122,11 @@ export class Link {
     }
   }
 
+  /** The place it leads to, for comparing two links. */
+  get where(): string {
+    return showAddress(this.#options.address);
+  }
+
   get alive(): boolean {
     return this.#alive;
   }

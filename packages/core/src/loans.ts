@@ -5,6 +5,8 @@ import { ConnectionClosedError } from "./errors.ts";
 export interface Lent {
   opened(waitMs: number): Promise<unknown>;
   relocate(reason: unknown): void;
+  /** A slot is on its way to another node: a wait that wants to know is ended. */
+  slotMoves?(): void;
   close(): Promise<void>;
 }
 
@@ -30,6 +32,11 @@ export class Loans {
   /** Has all of them find their place anew. */
   relocate(reason: unknown): void {
     for (const lent of this.#open) lent.relocate(reason);
+  }
+
+  /** Tells them that a slot is on its way to another node. */
+  slotMoves(): void {
+    for (const lent of this.#open) lent.slotMoves?.();
   }
 
   /** Closes all of them; nothing is lent any more. */

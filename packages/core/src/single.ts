@@ -4,7 +4,7 @@ import type { ResolvedConnectOptions } from "./connect.ts";
 import { Connection, type ConnectionPlan, type SendOptions } from "./connection.ts";
 import { type Address, type Endpoint, showEndpoint } from "./endpoint.ts";
 import type { ConnectionLostError } from "./errors.ts";
-import type { LinkOptions } from "./link.ts";
+import type { Link, LinkOptions } from "./link.ts";
 import { Loans } from "./loans.ts";
 import type { Logger } from "./logger.ts";
 import type { Redis } from "./redis.ts";
@@ -100,8 +100,12 @@ export class SingleRedis implements Redis {
 
   blocking(purpose: string): Promise<BlockingConnection> {
     const plan = this.#lentPlan(purpose, 0);
-    const unblock = (clientId: number) =>
-      this.send(["CLIENT", "UNBLOCK", String(clientId)], { repeatable: true });
+    // On the same server only: on another one the number is that of a stranger.
+    const unblock = async (waiting: Link) => {
+      const link = this.#connection.current;
+      if (link?.where !== waiting.where) return;
+      await link.send(["CLIENT", "UNBLOCK", String(waiting.clientId)]);
+    };
     return this.#loans.lend(
       (onClosed) => new BlockingConnection({ ...plan, onClosed }, unblock),
       this.#options.connectWaitMs,

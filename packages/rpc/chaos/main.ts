@@ -1,5 +1,7 @@
 /** The full-size run: `npm run chaos -- rpc`. */
+import { chaosFaults, type Fault } from "./faults.ts";
 import { chaosKill } from "./kill.ts";
+import { chaosMigration } from "./migration.ts";
 import { longStream } from "./stream.ts";
 
 const LIMIT_MIB = 64;
@@ -29,6 +31,33 @@ lines.push(`INVARIANT rpc.none-lost accepted=${accepted} completed=${completed} 
 // A killed worker had at most its 64 slots in hand.
 const explained = extraRuns <= kills * 64;
 lines.push(`INVARIANT rpc.runs-explained kills=${kills} extra=${extraRuns} ${verdict(explained)}`);
+
+const outages: Fault[] = [500, 1_000, 2_500, 5_000, 10_000].map((ms) => ({ kind: "outage", ms }));
+const scenarios: Record<string, readonly Fault[]> = {
+  outages,
+  stops: [1_000, 3_000, 6_000].map((ms) => ({ kind: "stop", ms })),
+  refusals: [500, 2_000, 4_000].map((ms) => ({ kind: "refuse", ms })),
+  flushes: [{ kind: "flush" }, { kind: "flush" }, { kind: "flush" }],
+};
+for (const [name, faults] of Object.entries(scenarios)) {
+  const { calls, ok, doubled, late, unfinished, backwards, broken } = await chaosFaults(faults, 40);
+  const counts = `calls=${calls} ok=${ok}`;
+  lines.push(
+    `INVARIANT rpc.${name}.at-most-once ${counts} doubled=${doubled} ${verdict(doubled === 0)}`,
+  );
+  lines.push(`INVARIANT rpc.${name}.by-deadline late=${late} ${verdict(late === 0)}`);
+  lines.push(`INVARIANT rpc.${name}.epochs backwards=${backwards} ${verdict(backwards === 0)}`);
+  lines.push(`INVARIANT rpc.${name}.streams broken=${broken} ${verdict(broken === 0)}`);
+  // What Redis has lost cannot be run.
+  const ended = unfinished === 0 || name === "flushes";
+  lines.push(`INVARIANT rpc.${name}.at-least-once unfinished=${unfinished} ${verdict(ended)}`);
+}
+
+const migration = await chaosMigration();
+const { during, failed } = migration;
+lines.push(
+  `INVARIANT rpc.migration calls=${during} failed=${failed} ${verdict(during > 0 && failed === 0)}`,
+);
 
 process.stdout.write(`${lines.join("\n")}\n`);
 process.exitCode = lines.some((line) => line.endsWith("VIOLATED")) ? 1 : 0;

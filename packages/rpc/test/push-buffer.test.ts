@@ -21,7 +21,10 @@ const event = () => new Promise((resolve) => setImmediate(resolve));
 
 test("messages arrive in the order of their pushes, few or many, on whichever connection", async () => {
   const blocking = stage.keep(await stage.redis.blocking("test", "in"));
-  const popper = new ListPopper(blocking, "RIGHT", hasBlmpop(stage.redis));
+  const popper = new ListPopper(stage.redis, blocking, {
+    side: "RIGHT",
+    modern: hasBlmpop(stage.redis),
+  });
   const pushes = new PushBuffer(stage.redis, options);
   pushes.rideOn(() => blocking.whileFree);
   const left = { onRide: 0, onOrdinary: 0 };

@@ -140,7 +140,10 @@ export class ReplyReader {
       if (redis.topology !== "cluster") {
         this.#options.pushes.rideOn(() => this.#connection?.whileFree);
       }
-      this.#popper = new ListPopper(this.#connection, dialect.popSide, modern);
+      this.#popper = new ListPopper(redis, this.#connection, {
+        side: dialect.popSide,
+        modern,
+      });
     }
     return this.#popper;
   }

@@ -133,7 +133,12 @@ export class CallRunner {
     const span = tracerOf("rpc").startSpan(name, { kind: 1 }, parent);
     try {
       await context.with(trace.setSpan(parent, span), () =>
-        inSpan(span, () => this.#invoke(run).then((value) => this.#complete(run, value))),
+        inSpan(span, async () => {
+          const value = await this.#invoke(run);
+          const { name, output } = run.method;
+          const checked = isAsyncIterable(value) ? value : readOutput(name, output, value);
+          await this.#complete(run, checked);
+        }),
       );
     } catch (error) {
       this.#fail(run, error);
@@ -143,10 +148,7 @@ export class CallRunner {
   /** Without a promise as long as nothing needs one: most handlers return at once. */
   #run(run: Run): void {
     try {
-      const value =
-        this.#options.middleware.length === 0 && run.method.input === undefined
-          ? run.method.handler(run.call.params, run.running)
-          : this.#invoke(run);
+      const value = this.#options.middleware.length === 0 ? handle(run) : this.#invoke(run);
       if (!isThenable(value)) {
         this.#completeNow(run, value);
         return;
@@ -162,33 +164,35 @@ export class CallRunner {
   }
 
   async #invoke(run: Run): Promise<unknown> {
-    const { method, call, running } = run;
     const { middleware } = this.#options;
     const step = async (at: number): Promise<unknown> => {
       const layer = middleware[at];
-      if (layer !== undefined) return layer(running, () => step(at + 1));
-      return method.handler(await readInput(method, call.params), running);
+      return layer === undefined ? handle(run) : layer(run.running, () => step(at + 1));
     };
     return step(0);
   }
 
   #completeNow(run: Run, value: unknown): void {
-    if (isAsyncIterable(value) || run.method.output !== undefined) {
-      this.#hold(run);
-      this.#complete(run, value).catch((error) => this.#fail(run, error));
-      return;
-    }
     try {
-      this.#succeed(run, value);
+      const { name, output } = run.method;
+      const streamed = isAsyncIterable(value);
+      const checked = streamed ? value : readOutput(name, output, value);
+      if (streamed || checked instanceof Promise) {
+        this.#hold(run);
+        this.#complete(run, checked).catch((error) => this.#fail(run, error));
+      } else {
+        this.#succeed(run, checked);
+      }
     } catch (error) {
       this.#fail(run, error);
     }
   }
 
+  /** Completes with a stream, or with a result whose validation takes its time. */
   async #complete(run: Run, value: unknown): Promise<void> {
     const { method, call, running } = run;
     if (!isAsyncIterable(value)) {
-      this.#succeed(run, await readOutput(method.name, method.output, value));
+      this.#succeed(run, await value);
       return;
     }
     if (!streams(call)) {
@@ -264,6 +268,14 @@ export class CallRunner {
       (error) => redis.logger.error({ err: error, list: source.list }, "cannot settle a call"),
     );
   }
+}
+
+/** Validates and calls the handler; without a promise as long as the schema is synchronous. */
+function handle({ method, call, running }: Run): unknown {
+  const input = readInput(method, call.params);
+  return input instanceof Promise
+    ? input.then((checked) => method.handler(checked, running))
+    : method.handler(input, running);
 }
 
 /** Whether the caller wants, and can take, a stream. */

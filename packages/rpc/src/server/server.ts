@@ -154,7 +154,10 @@ export class RpcServer extends BackgroundRole<ServerEvents> {
       redis,
       store,
       blocking,
-      popper: new ListPopper(blocking, dialect.popSide, !options.plainPop && hasBlmpop(redis)),
+      popper: new ListPopper(redis, blocking, {
+        side: dialect.popSide,
+        modern: !options.plainPop && hasBlmpop(redis),
+      }),
       lists: new RequestLists(redis, store, sources.popped),
       controlList,
       intake,

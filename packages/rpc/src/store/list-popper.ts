@@ -3,9 +3,10 @@
  *
  *   Redis >= 7   BLMPOP t n list.. RIGHT COUNT c                     one round trip
  *   before       BRPOP list.. t, then RPOP list c-1                  two, the second without waiting
+ *   slot moving  RPOP list c, for one list after the other           Cluster refuses several keys then
  */
 import type { Redis } from "@ropeway/core";
-import { atLeast, type BlockingConnection } from "@ropeway/core/internal";
+import { atLeast, type BlockingConnection, sleep } from "@ropeway/core/internal";
 import type { PushBuffer } from "./push-buffer.ts";
 
 /** What was popped from which list, oldest first. */
@@ -23,34 +24,68 @@ export interface PopOptions {
   readonly blockMs: number;
 }
 
-/** See the top of the file. */
+/** How a popper pops. */
+export interface PopperOptions {
+  readonly side: "RIGHT" | "LEFT";
+  /** Whether the server knows BLMPOP. */
+  readonly modern: boolean;
+}
+
+const MOVING_PAUSE_MS = 20;
+
+/** Pops many lists on one blocking connection. */
 export class ListPopper {
+  readonly #redis: Redis;
   readonly #connection: BlockingConnection;
   readonly #side: "RIGHT" | "LEFT";
   readonly #modern: boolean;
 
-  constructor(connection: BlockingConnection, side: "RIGHT" | "LEFT", modern: boolean) {
+  constructor(redis: Redis, connection: BlockingConnection, how: PopperOptions) {
+    this.#redis = redis;
     this.#connection = connection;
-    this.#side = side;
-    this.#modern = modern;
+    this.#side = how.side;
+    this.#modern = how.modern;
   }
 
   /** null when its time, or an interruption of the connection, ended the wait. */
-  pop(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
-    return this.#modern ? this.#popMany(lists, options) : this.#popThenMore(lists, options);
+  async pop(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
+    const popped = await (this.#modern
+      ? this.#popMany(lists, options)
+      : this.#popThenMore(lists, options));
+    return popped === null && this.#connection.moving ? this.#popEach(lists, options) : popped;
+  }
+
+  /** While a slot moves to another node: the ordinary connection finds each key where it is. */
+  async #popEach(lists: readonly string[], { count }: PopOptions): Promise<Popped | null> {
+    for (const list of lists) {
+      const command = [this.#verb, list, String(count)];
+      const texts = await this.#redis.send<string[] | null>(command, { key: list });
+      if (texts !== null) return { list, texts, at: performance.now() };
+    }
+    await sleep(MOVING_PAUSE_MS);
+    return null;
+  }
+
+  get #verb(): "RPOP" | "LPOP" {
+    return this.#side === "RIGHT" ? "RPOP" : "LPOP";
   }
 
   #popMany(lists: readonly string[], { count, blockMs }: PopOptions): Promise<Popped | null> {
     const command = ["BLMPOP", seconds(blockMs), String(lists.length), ...lists];
     command.push(this.#side, "COUNT", String(count));
-    return this.#connection.send<[string, string[]]>(command, { blockMs }).then(toPopped);
+    return this.#connection
+      .send<[string, string[]]>(command, { blockMs, returnWhenMoving: true })
+      .then(toPopped);
   }
 
   async #popThenMore(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
     const { count, blockMs } = options;
-    const verb = this.#side === "RIGHT" ? "RPOP" : "LPOP";
+    const verb = this.#verb;
     const first = [`B${verb}`, ...lists, seconds(blockMs)];
-    const reply = await this.#connection.send<[string, string]>(first, { blockMs });
+    const reply = await this.#connection.send<[string, string]>(first, {
+      blockMs,
+      returnWhenMoving: true,
+    });
     if (reply === null) return null;
     const [list, text] = reply;
     const at = performance.now();

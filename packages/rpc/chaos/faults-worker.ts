@@ -1,0 +1,40 @@
+/** A worker for the fault runs: `url node`. Counts each run of a call under its id. */
+import { connect } from "@ropeway/core";
+import { type CallContext, RpcServer } from "../src/index.ts";
+
+const [url = "", node = ""] = process.argv.slice(2);
+const redis = await connect(url, { heartbeatMs: 200, deadAfterMs: 1_000 });
+const counter = await connect(url, { heartbeatMs: 200, deadAfterMs: 1_000 });
+
+/** Once per run: a repetition of the command would look like a second run. */
+async function ran(id: string): Promise<void> {
+  await counter.send(["HINCRBY", "runs", id, "1"], { key: "runs" }).catch(() => {});
+}
+
+const options = { ns: "chaos", heartbeatMs: 300 };
+const plain = new RpcServer(redis, { ...options, node, group: "g" }).add("plain", {
+  work: async ([id]: [string]) => {
+    await ran(id);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    return id;
+  },
+  epoch: async ([id]: [string], { session }: CallContext) => {
+    await ran(id);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    return session?.epoch;
+  },
+  async *count([n]: [number]) {
+    for (let i = 1; i <= n; i++) yield i;
+  },
+});
+const safe = new RpcServer(redis, { ...options, node, atLeastOnce: true, maxRuns: 100 });
+safe.add("safe", {
+  work: async ([id]: [string]) => {
+    await ran(id);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    return id;
+  },
+});
+for (const server of [plain, safe]) server.on("error", () => {}); // the outages are made on purpose
+await Promise.all([plain.start(), safe.start()]);
+process.stdout.write("ready\n");
