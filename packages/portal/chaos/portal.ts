@@ -1,7 +1,7 @@
 /** The portal that is flooded, in a process of its own, so that its memory is its own too. */
 import { connect } from "@ropeway/core";
 import { MergeQueue } from "@ropeway/merge";
-import { createPortal, jobsPart, queuePart, rpcPart } from "../src/index.ts";
+import { createPortal, jobsPart, mergePart, rpcPart } from "../src/index.ts";
 
 const [redisUrl = "", password = ""] = process.argv.slice(2);
 const redis = await connect(redisUrl);
@@ -9,7 +9,7 @@ const queue = new MergeQueue(redis, { prefix: "flood:{merge}" });
 const portal = createPortal(redis, {
   adminPassword: password,
   requestTimeoutMs: 5_000, // slow bodies are cut within the run
-  parts: [queuePart(queue), jobsPart(redis), rpcPart(redis)],
+  parts: [mergePart(queue), jobsPart(redis), rpcPart(redis)],
 });
 const { url } = await portal.start();
 process.stdout.write(`ready ${url}\n`);
