@@ -1,5 +1,7 @@
 /** Public door of sync. */
 
+export { type ReadAofOptions, readAof } from "./aof/read.ts";
+export type { AofItem } from "./aof/reader.ts";
 export {
   type Dumpable,
   type DumpedValue,
@@ -27,6 +29,7 @@ export {
   SpoolError,
   TargetRefusedError,
   TooManyErrorsError,
+  type UnsupportedRdb,
   UnsupportedRdbError,
 } from "./errors.ts";
 export type { ExpiryBucket } from "./inspect/expiry-histogram.ts";
@@ -60,6 +63,7 @@ export {
   type RdbHeader,
   RdbKey,
   type RdbKeyAttributes,
+  type RdbKeyPlace,
   type RdbModuleAux,
   type RdbPart,
   type RdbResize,
@@ -69,6 +73,8 @@ export {
 } from "./rdb/entry.ts";
 export type { RdbReaderOptions } from "./rdb/options.ts";
 export { RdbReader } from "./rdb/reader.ts";
+export type { PartBounds } from "./rdb/walk.ts";
+export { WireCommand } from "./resp/command-reader.ts";
 export { type SyncEvents, SyncTask } from "./task.ts";
 export type { Transform, TransformInput, TransformResult } from "./transform.ts";
 export { decodeValue, type RawValue } from "./value/decode.ts";

@@ -25,7 +25,7 @@ function toJsonVerb(): CliCommand {
   return defineCommand("to-json", "Print an RDB file as JSON lines, one per key")
     .argument("<file>", "the RDB file, such as dump.rdb")
     .explains(
-      "The format is described in docs/reference/wire/sync.md. Bytes that are not UTF-8 are base64.",
+      "The format is described in docs/reference/wire/rdb.md. Bytes that are not UTF-8 are base64.",
     )
     .runs((context: Context) => run("to-json", context));
 }

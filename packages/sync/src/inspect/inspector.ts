@@ -13,6 +13,7 @@ import { countOf, memoryOf } from "./memory.ts";
 import { type PrefixSum, PrefixTable } from "./prefix-table.ts";
 import { type TopKey, TopKeys } from "./top-keys.ts";
 
+/** What an inspector counts and lists. */
 export interface InspectOptions {
   /** How many keys and prefixes are listed. @default 20 */
   readonly top?: number;

@@ -1,6 +1,7 @@
 /** Options of the RDB reader. */
 import { flag, integer, type OptionTable } from "@ropeway/core/internal";
 
+/** Bounds of memory and of what comes whole. */
 export interface RdbReaderOptions {
   /** The decoded size up to which a value comes whole, with its raw bytes. @default 2097152 */
   readonly maxRawBytes?: number;

@@ -32,6 +32,7 @@ const CHECKSUM_BYTES = 8;
 /** Opcodes are above, types below. */
 const FIRST_OPCODE = 100;
 
+/** Gives the entries of one RDB. */
 export class RdbReader {
   readonly #options: Required<RdbReaderOptions>;
   readonly #buffer = new RdbBuffer();
