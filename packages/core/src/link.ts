@@ -12,9 +12,9 @@
 import {
   ClientClosedError,
   ClientOfflineError,
-  createClient,
   ErrorReply,
   RESP_TYPES,
+  RedisClient,
   type RedisClientOptions,
   type RedisFunctions,
   type RedisModules,
@@ -228,6 +228,14 @@ export function isNoScript(error: unknown): boolean {
   return error instanceof ErrorReply && error.message.startsWith("NOSCRIPT");
 }
 
+/**
+ * One class for all links. createClient() would make a new one, with a method per Redis command, at each
+ * attempt to connect: a process whose Redis is away would spend its time on that.
+ */
+const newClient = RedisClient.factory<RedisModules, RedisFunctions, RedisScripts, 2>({
+  RESP: 2,
+});
+
 function createRawClient(options: LinkOptions) {
   const { address, username, password, db, tls } = options;
   const settings: RedisClientOptions<RedisModules, RedisFunctions, RedisScripts, 2> = {
@@ -248,7 +256,7 @@ function createRawClient(options: LinkOptions) {
       reconnectStrategy: false,
     },
   };
-  return createClient(settings);
+  return newClient(settings);
 }
 
 /** What a server says of itself and of us when a link opens. */

@@ -27,11 +27,14 @@ interface Found extends ServiceInfo {
 async function list(context: Context): Promise<void> {
   await using redis = await openRedis(await findRedis(context));
   const services = await discover(redis, context);
-  const rows = services.map(({ ns, name, methods, workers, waiting }) => ({
+  const rows = services.map(({ ns, name, methods, workers, ...lengths }) => ({
     service: `${ns}/${name}`,
     methods: Object.keys(methods).sort(),
     workers: workers.map(({ node }) => node).sort(),
-    waiting,
+    waiting: lengths.waiting,
+    sessionWaiting: lengths.sessionWaiting,
+    inFlight: lengths.inFlight,
+    dead: lengths.dead,
   }));
   context.output.result(rows, (all) => {
     context.output.table(
@@ -103,9 +106,9 @@ async function stats(context: Context): Promise<void> {
   );
   context.output.result(rows, (all) => {
     context.output.table(
-      ["METHOD", "NODE", "CALLS", "ERRORS", "P50 MS", "P99 MS"],
-      all.map(({ method, node, calls, errors, p50Ms, p99Ms }) =>
-        [method, node, calls, errors, p50Ms, p99Ms].map(String),
+      ["METHOD", "NODE", "CALLS", "PER S", "ERRORS", "P50 MS", "P99 MS"],
+      all.map(({ method, node, calls, perSecond, errors, p50Ms, p99Ms }) =>
+        [method, node, calls, perSecond ?? 0, errors, p50Ms, p99Ms].map(String),
       ),
     );
   });
@@ -121,6 +124,8 @@ async function serveDemo(context: Context): Promise<void> {
     exposeErrors: true,
   });
   await server.add(demo, demoHandlers).start();
+  redis.onLost(({ message }) => output.note(`${message}; reconnecting`));
+  redis.onReady(() => output.note(`connected to ${redis.where} again`));
   try {
     const where = options.dialect === "kw" ? options.prefix : options.ns;
     output.result({ ready: true, service: "demo", where, node: server.node }, (ready) => {
@@ -188,8 +193,10 @@ function sessionOf(client: RpcClient, session: unknown) {
   return client.session(group, rest.join(":"));
 }
 
+/** Without a namespace it is `default`, as in the library. */
 function splitNamespace(target: string, shape: string): { ns: string; rest: string } {
   const at = target.lastIndexOf("/");
+  if (at < 0 && target !== "") return { ns: "default", rest: target };
   if (at <= 0 || at === target.length - 1) throw wrongTarget(target, shape);
   return { ns: target.slice(0, at), rest: target.slice(at + 1) };
 }

@@ -57,7 +57,6 @@ test("a failing call exits with 1 and says why; a wrong command line with 2", as
   const wrong = await ropeway("call", "shop/demo.add", '[1,"x"]');
   expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining('b is "x"') });
   for (const args of [
-    ["call", "demo.add"],
     ["call", "shop/demo"],
     ["call", "shop/demo.add", "1"],
     ["call", "shop/demo.add", "[1"],
@@ -95,10 +94,13 @@ test("what nobody serves is told as that and exits with 1, in both wires", async
 
 test("services are listed, described and counted", async () => {
   const [listed] = JSON.parse(await printed("list", "--json"));
-  expect(listed).toMatchObject({ service: "shop/demo", workers: ["n1"], waiting: 0 });
+  expect(listed).toMatchObject({ service: "shop/demo", workers: ["n1"], waiting: 0, inFlight: 0 });
   expect(await printed("list", "--ns", "shop")).toContain("shop/demo");
   expect(await printed("describe", "shop/demo")).toContain(
     "count(n) -> any (stream)  A stream of the numbers from 1 to n.",
   );
-  expect(JSON.parse(await printed("stats", "--json"))[0]).toMatchObject({ node: "n1" });
+  expect(JSON.parse(await printed("stats", "--json"))[0]).toMatchObject({
+    node: "n1",
+    perSecond: expect.any(Number),
+  });
 });
