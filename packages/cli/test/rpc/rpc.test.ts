@@ -61,7 +61,6 @@ test("a failing call exits with 1 and says why; a wrong command line with 2", as
     ["call", "shop/demo.add", "1"],
     ["call", "shop/demo.add", "[1"],
     ["call", "shop/demo.add", "--timeout", "soon"],
-    ["describe", "demo"],
   ]) {
     expect((await ropeway(...args)).code, args.join(" ")).toBe(2);
   }
