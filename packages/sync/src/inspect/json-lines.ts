@@ -134,7 +134,7 @@ function streamItems(part: StreamPart): string[] {
     case "nacked":
       return part.ids.map((id) => `{"nacked":${idOf(id)}}`);
     case "idempotency":
-      return [`{"producers":${part.producers.length}}`];
+      return [`{"producers":${part.producers}}`];
   }
 }
 

@@ -11,7 +11,7 @@
  * One walk serves both purposes. Without bounds it only finds the end, and yields also when the value is
  * larger than the buffer's limit; with bounds it yields parts.
  */
-import type { StreamEntry, StreamId, StreamIdempotency, StreamPart } from "../value/part.ts";
+import type { StreamEntry, StreamId, StreamPart } from "../value/part.ts";
 import { MORE, type RdbBuffer } from "./rdb-buffer.ts";
 import { nodeEntries } from "./stream-node.ts";
 import type { PartBounds, Walk } from "./walk.ts";
@@ -106,6 +106,7 @@ function* walkGroup(buffer: RdbBuffer, type: number, bounds: PartBounds | undefi
     const entriesRead = read === UNKNOWN ? undefined : read;
     yield { type: "stream", piece: "group", name, lastId: { ms, seq }, entriesRead };
   }
+  release(buffer, bounds);
   yield* walkPending(buffer, bounds);
   for (let left = yield* count(buffer); left > 0; left--) {
     yield* walkConsumer(buffer, type, bounds);
@@ -148,6 +149,7 @@ function* walkConsumer(buffer: RdbBuffer, type: number, bounds: PartBounds | und
     const activeAtMs = active < 0 ? undefined : active;
     yield { type: "stream", piece: "consumer", name, seenAtMs, activeAtMs };
   }
+  release(buffer, bounds);
   yield* walkIds(buffer, "owned", bounds);
 }
 
@@ -171,21 +173,21 @@ function* walkIds(
   if (ids.length > 0) yield { type: "stream", piece, ids };
 }
 
-/** The producers are bounded by the stream's own limit, so they come as one part. */
+/** What producers sent is counted and not kept: it serves for a few seconds only. */
 function* walkIdempotency(buffer: RdbBuffer, bounds: PartBounds | undefined): Walk {
   const settings: bigint[] = [];
   yield* lengths(buffer, settings, 2);
-  const producers: StreamIdempotency["producers"][number][] = [];
-  for (let left = yield* count(buffer); left > 0; left--) {
-    const id = yield* text(buffer);
-    const entries = [];
+  const producers = yield* count(buffer);
+  let entries = 0;
+  for (let left = producers; left > 0; left--) {
+    yield* text(buffer);
     for (let inner = yield* count(buffer); inner > 0; inner--) {
-      const iid = yield* text(buffer);
-      const at: bigint[] = [];
-      yield* lengths(buffer, at, 2);
-      entries.push({ iid, id: { ms: at[0] ?? 0n, seq: at[1] ?? 0n } });
+      yield* text(buffer);
+      yield* lengths(buffer, [], 2);
+      release(buffer, bounds);
+      entries++;
     }
-    producers.push({ id, entries });
+    release(buffer, bounds);
   }
   const counters: bigint[] = [];
   yield* lengths(buffer, counters, 2);
@@ -196,9 +198,15 @@ function* walkIdempotency(buffer: RdbBuffer, bounds: PartBounds | undefined): Wa
     durationS: Number(settings[0]),
     maxEntries: Number(settings[1]),
     producers,
+    entries,
     added: counters[0] ?? 0n,
     duplicates: counters[1] ?? 0n,
   };
+}
+
+/** Gives up what was read, if the value is decoded; one that is skipped is handed out whole. */
+function release(buffer: RdbBuffer, bounds: PartBounds | undefined): void {
+  if (bounds !== undefined) buffer.start = buffer.pos;
 }
 
 /** An id of 16 raw bytes, big-endian. */

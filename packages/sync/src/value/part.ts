@@ -166,10 +166,9 @@ export interface StreamIdempotency {
   readonly piece: "idempotency";
   readonly durationS: number;
   readonly maxEntries: number;
-  readonly producers: readonly {
-    readonly id: Buffer;
-    readonly entries: readonly { readonly iid: Buffer; readonly id: StreamId }[];
-  }[];
+  /** How many producers there are, and how many entries of theirs are remembered. */
+  readonly producers: number;
+  readonly entries: number;
   readonly added: bigint;
   readonly duplicates: bigint;
 }

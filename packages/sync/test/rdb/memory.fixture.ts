@@ -60,6 +60,9 @@ function* fileOf(name: string): Generator<Buffer> {
   } else if (name === "ziplist-bomb") {
     yield bytes(10, str("k"), len(60 * MIB + 1));
     yield* ziplist(60 * MIB + 1);
+  } else if (name === "consumers") {
+    yield bytes(21, str("k"), 0, 0, 9, 1, 0, 0, 0, 0, 0, 1, str("g"), 0, 0, 0, 0, len(4_000_000));
+    yield* copies(bytes(str("consumer:1234567890"), Buffer.alloc(16), 0), 4_000_000);
   } else if (name === "module") {
     yield bytes(7, str("k"), 0x81, Buffer.alloc(8));
     yield* copies(bytes(5, str("x".repeat(1000))), 300_000);
