@@ -45,12 +45,13 @@ for (let n = 0; n < TASKS; n++) {
   await cluster.tasks.create({
     name: `bench ${n}`,
     type: "scripted",
-    config: { everyMs: 5_000 },
+    config: { everyMs: 60_000 },
     immortal: true,
     start: true,
   });
   latencies.push(performance.now() - began);
 }
+say(`created ${TASKS} tasks in ${sum(latencies).toFixed(0)} ms`);
 const created = await everyTask();
 await eventually(async () => checkRunning(await everyTask()), {
   withinMs: 180_000,
@@ -88,6 +89,10 @@ await Promise.all(nodes.map((node) => node.close()));
 await store.close();
 await etcd.close();
 process.exit(bars.some((one) => one.endsWith("FAIL")) ? 1 : 0);
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
 
 function bar(id: string, ms: number, most: number): string {
   return `BAR ${id} ${ms.toFixed(1)}ms <= ${most}ms ${ms <= most ? "PASS" : "FAIL"}`;
