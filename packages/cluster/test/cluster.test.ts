@@ -193,6 +193,20 @@ describe.each(stages)("a cluster on %s", (_, make) => {
     await becomes(task.taskId, "STOP");
   });
 
+  it("takes no new task while it is paused", async () => {
+    const one = await node("node_p");
+    await one.pause();
+    await one.start();
+    const task = await create({ start: true });
+    await pause(600);
+    expect(await statusOf(task.taskId)).toBe("CREATING");
+    await one.resume();
+    await becomes(task.taskId, "COMMANDRUNNING");
+    await cluster.tasks.stop(task.taskId);
+    await becomes(task.taskId, "STOP");
+    await one.close();
+  });
+
   it("tries the next node when one is full", async () => {
     await using _full = await (await node("node_b1", { maxTasks: 1 })).start();
     const first = await create({ start: true });

@@ -24,6 +24,7 @@ import { Registration } from "../nodes/registration.ts";
 import { type InspectorOptions, resolveInspectorOptions } from "../options.ts";
 import { absent, putRecord, rangeAll } from "../record.ts";
 import type { Entry, Store } from "../store/store.ts";
+import { seedRdbVersions } from "../tasks/rdb-versions.ts";
 import type { Alerts } from "./alerts.ts";
 import { NodeWatch } from "./node-watch.ts";
 import { answers } from "./probe.ts";
@@ -87,6 +88,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     const { id, address, version, leaseMs, inspect } = this.#options;
     await this.#register({ id, address, version, leaseMs });
     defer(() => this.#registration?.close());
+    await seedRdbVersions(this.#plan.store);
     if (!inspect) return;
     this.#watch.start();
     defer(() => this.#watch.close());

@@ -16,6 +16,8 @@ export interface SeenNode {
   readonly online: boolean;
   /** When its record changed last, as performance.now(). */
   readonly changedAt: number;
+  /** When this portal saw it go; undefined if it is online, or was gone before we looked. */
+  readonly wentAt?: number | undefined;
 }
 
 const LIST_EVERY_MS = 60_000;
@@ -55,7 +57,7 @@ export class NodeWatch {
   /** Nodes that were online and are not any more, within the last `withinMs`. */
   goneWithin(withinMs: number): number {
     const since = performance.now() - withinMs;
-    return [...this.#seen.values()].filter((node) => !node.online && node.changedAt >= since)
+    return [...this.#seen.values()].filter(({ wentAt = -1 }) => wentAt >= since && wentAt >= 0)
       .length;
   }
 
@@ -100,13 +102,15 @@ export class NodeWatch {
     const before = this.#seen.get(record.nodeid);
     // An offline record that another portal wrote keeps the time at which the node went.
     const changedAt = !online && before?.online === false ? before.changedAt : performance.now();
-    this.#seen.set(record.nodeid, { record, online, changedAt });
+    const wentAt = online ? undefined : before?.online ? performance.now() : before?.wentAt;
+    this.#seen.set(record.nodeid, { record, online, changedAt, wentAt });
   }
 
   #noteGone(nodeId: string): void {
     const before = this.#seen.get(nodeId);
     if (before?.online !== true) return;
-    this.#seen.set(nodeId, { ...before, online: false, changedAt: performance.now() });
+    const now = performance.now();
+    this.#seen.set(nodeId, { ...before, online: false, changedAt: now, wentAt: now });
     this.#onGone();
   }
 }

@@ -83,6 +83,7 @@ export class ClusterNode extends BackgroundRole<NodeEvents> {
       nodeId: this.id,
       runners,
       logger,
+      isHeld: () => this.held,
       onRun: (taskId, epoch) => this.emit("run", taskId, epoch),
       onEnd: (taskId, epoch) => this.emit("end", taskId, epoch),
     });

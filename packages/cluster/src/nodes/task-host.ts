@@ -38,6 +38,8 @@ export interface TaskHostPlan {
   readonly progressMs: number;
   readonly closeWithinMs: number;
   readonly logger: Logger;
+  /** True while the node takes no new work; what waits is looked at again. */
+  isHeld(): boolean;
   onRun(taskId: string, epoch: number): void;
   onEnd(taskId: string, epoch: number): void;
 }
@@ -173,7 +175,9 @@ export class TaskHost {
         return this.#settle(task, entry, { status: "BROKEN", desired: "stop", reason });
       }
     }
-    if (wanted && (isPending(task.status) || isRunning(task.status))) {
+    if (wanted && this.#plan.isHeld()) {
+      this.#again.add(taskId);
+    } else if (wanted && (isPending(task.status) || isRunning(task.status))) {
       await this.#claim(task, entry, owner);
     }
   }
