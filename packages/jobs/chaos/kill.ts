@@ -1,12 +1,12 @@
 /**
- * Workers die at random, and Redis is killed and started again, while jobs run. Every job must be
- * completed, none lost, and a job that ran twice must have lost a worker in between: its run number can
- * never exceed its stalls by more than one.
+ * Workers are killed or stopped at random, Redis is killed and started again or runs out of memory, while
+ * jobs run. Every job must be completed, none lost, and a job that ran twice must have lost a worker in
+ * between: its run number can never exceed its stalls by more than one.
  *
- *   jobs added (here) --> Redis (AOF) --> N worker processes, one killed -9 every now and then
+ *   jobs added (here) --> Redis (AOF) --> N worker processes, one killed or stopped every now and then
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { connect } from "@ropeway/core";
+import { connect, type Redis } from "@ropeway/core";
 import { Queue } from "@ropeway/jobs";
 import { eventually, type Script, spawnScript, startRedis } from "@ropeway/testkit";
 
@@ -19,6 +19,10 @@ export interface KillPlan {
   readonly killEveryMs: number;
   /** How often Redis is killed and started again. */
   readonly restarts: number;
+  /** How often a worker is stopped (SIGSTOP) for longer than its lease. @default 0 */
+  readonly stops?: number;
+  /** How often Redis is out of memory for a while. @default 0 */
+  readonly outages?: number;
   readonly leaseMs: number;
   /** How long each job takes. */
   readonly jobMs: number;
@@ -38,6 +42,8 @@ export interface KillReport {
   readonly left: number;
   readonly kills: number;
   readonly restarts: number;
+  readonly stops: number;
+  readonly outages: number;
 }
 
 /** Runs it. */
@@ -54,7 +60,8 @@ export async function chaosKill(plan: KillPlan): Promise<KillReport> {
     return script;
   };
   const workers: Script[] = [];
-  let [kills, restarts, over] = [0, 0, false];
+  const { stops: mostStops = 0, outages: mostOutages = 0 } = plan;
+  let [kills, restarts, stops, outages, over] = [0, 0, 0, 0, false];
   try {
     const names = Array.from({ length: plan.jobs }, () => ({ name: "wait", data: plan.jobMs }));
     const jobs = await queue.addBulk(names);
@@ -67,6 +74,19 @@ export async function chaosKill(plan: KillPlan): Promise<KillReport> {
         await workers[victim]?.kill9();
         workers[victim] = await spawn();
         kills++;
+        if (stops < mostStops && n % 3 === 1) {
+          const stopped = workers[Math.floor(random() * workers.length)];
+          stopped?.pause();
+          await sleep(plan.leaseMs * 1.5);
+          stopped?.resume();
+          stops++;
+        }
+        if (outages < mostOutages && n % 3 === 2) {
+          await server.command("CONFIG", "SET", "maxmemory", "1");
+          await sleep(plan.leaseMs * 1.5);
+          await server.command("CONFIG", "SET", "maxmemory", "0");
+          outages++;
+        }
         if (restarts < plan.restarts && n % 3 === 0) {
           await server.kill9();
           await server.start();
@@ -87,7 +107,7 @@ export async function chaosKill(plan: KillPlan): Promise<KillReport> {
     return await judge(
       queue,
       jobs.map((job) => job.id),
-      { kills, restarts, redis },
+      { kills, restarts, stops, outages, redis },
     );
   } finally {
     over = true;
@@ -101,7 +121,7 @@ export async function chaosKill(plan: KillPlan): Promise<KillReport> {
 async function judge(
   queue: Queue,
   ids: readonly string[],
-  run: { kills: number; restarts: number; redis: Awaited<ReturnType<typeof connect>> },
+  run: Pick<KillReport, "kills" | "restarts" | "stops" | "outages"> & { redis: Redis },
 ): Promise<KillReport> {
   const runs = new Map<string, number[]>();
   const lines = await run.redis.send<readonly string[]>(["LRANGE", `ran:${queue.name}`, "0", "-1"]);
@@ -125,6 +145,8 @@ async function judge(
     left: counts.waiting + counts.delayed + counts.active + counts.failed,
     kills: run.kills,
     restarts: run.restarts,
+    stops: run.stops,
+    outages: run.outages,
   };
 }
 
@@ -141,7 +163,7 @@ export function killLines(report: KillReport): string[] {
     ),
     line(
       "duplicates-explained",
-      `duplicates=${duplicates} unexplained=${unexplained} leases-lost=${stalled} kills=${report.kills} restarts=${report.restarts}`,
+      `duplicates=${duplicates} unexplained=${unexplained} leases-lost=${stalled} kills=${report.kills} stops=${report.stops} restarts=${report.restarts} out-of-memory=${report.outages}`,
       unexplained === 0,
     ),
   ];

@@ -1,4 +1,4 @@
--- Adds jobs. A job whose id exists already, or whose dedupe key is held, is not added a second time.
+-- Adds jobs (a lone job without wishes is added by lib/plain.lua). A job whose id exists already, or whose dedupe key is held, is not added a second time.
 --
 -- KEYS  the queue's, up to ADDS
 -- ARGV  1  the call's field in ADDS, 2 its number there, 3 "1" if the call is repeated after a lost reply
@@ -17,9 +17,8 @@ local FIRST = 5
 local total = (#ARGV - FIRST + 1) / 3
 
 local fields, tail, other = {}, {}, {} -- new records; ids for the end of the list; jobs not added
-local seen, born, earlier, handedOver = {}, 0, false, false
-local settings = redis.call("HMGET", META, "listen", "paused", "hold", "conc", "max")
-listening = tonumber(settings[1] or 0) > now
+local seen, born, earlier = {}, 0, false
+listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
 
 if ARGV[3] == "1" then
   local number, outcome = string.match(redis.call("HGET", ADDS, ARGV[1]) or "", "^(%d+)@%d+ ?(.*)$")
@@ -95,26 +94,6 @@ local function claim(id, how, rest)
   if ttl > 0 then redis.call("ZADD", TIMERS, now + ttl, "d" .. key) end
 end
 
--- An idle worker's place, if nothing stands between it and a new job. The place is used up.
-local function idleWorker()
-  local idle = redis.call("ZRANGE", IDLE, -1, -1, "WITHSCORES")
-  if not idle[2] or tonumber(idle[2]) <= now then return false end
-  if settings[2] or tonumber(settings[3] or 0) > now or settings[4] or settings[5] then return false end
-  local others = redis.call("LLEN", WAIT) + redis.call("ZCARD", PRIO) + redis.call("ZCARD", GROUPS)
-  if others > 0 then return false end
-  redis.call("ZREM", IDLE, idle[1])
-  return true
-end
-
--- Takes the job for the worker that blocks on WAKE. That worker makes the short lease its own; if none
--- comes, move.lua finds the job in WAKE and puts it back.
-local function handOver(id, record)
-  local token = redis.call("HINCRBY", META, "fence", 1) .. "@handover@" .. now
-  redis.call("HSET", ACTIVE, id, token)
-  redis.call("ZADD", LEASE, now + 1000, id)
-  redis.call("ZADD", WAKE, -1, token .. "\n" .. id .. "\n" .. record)
-end
-
 local function refuse(index, id, why)
   other[#other + 1] = index
   other[#other + 1] = id
@@ -142,15 +121,6 @@ local function add(index, id, how, rest)
   end
   born = born + 1
   if listening then emit("added", id, string.match(rest, "^[^\n]*\n([^\n]*)\n")) end
-end
-
--- A lone job without wishes: the path of most calls, in as few commands as it can be.
-local function addPlain(id, record)
-  if redis.call("HSETNX", JOBS, id, record) == 0 then return refuse(0, id, "exists") end
-  born = 1
-  if listening then emit("added", id) end
-  handedOver = idleWorker()
-  if handedOver then handOver(id, record) else redis.call("RPUSH", WAIT, id) end
 end
 
 local function existing(first, last)
@@ -186,13 +156,9 @@ local function addMany()
   end
 end
 
-if total == 1 and ARGV[FIRST + 1] == "" then
-  addPlain(ARGV[FIRST], now .. ARGV[FIRST + 2])
-else
-  addMany()
-end
+addMany()
 redis.call("HSET", ADDS, ARGV[1], ARGV[2] .. "@" .. now .. (#other == 0 and "" or " " .. cjson.encode(other)))
-if born > 0 and not handedOver then redis.call("ZADD", WAKE, 0, "0") end
+if born > 0 then redis.call("ZADD", WAKE, 0, "0") end
 if earlier or due == 0 then publish("control", "due") end
 if #other > 0 then return other end
 return total

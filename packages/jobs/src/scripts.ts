@@ -10,7 +10,7 @@ function queueScript<T = Reply>(name: string, options: ScriptOptions<T> = {}): S
   return defineScript(lua(name), { ...options, prelude: PARTS });
 }
 
-const ADD = { prelude: PARTS.slice(0, 2) };
+const ADD = { prelude: [lua("lib/plain"), ...PARTS.slice(0, 2)] };
 
 export const addScript: Script = defineScript(lua("add"), ADD);
 /** The same, once more after a lost reply: the script finds out whether it was applied. */

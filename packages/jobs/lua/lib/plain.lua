@@ -1,0 +1,36 @@
+-- The path of most adds, in front of everything else so that it pays for nothing else: one job without
+-- wishes, sent for the first time, while nobody listens. Other calls go on below.
+--
+-- KEYS and ARGV as for add.lua
+if #ARGV == 7 and ARGV[6] == "" and ARGV[3] == "" then
+  local META, JOBS = KEYS[1], KEYS[2]
+  local time = redis.call("TIME")
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local set = redis.call("HMGET", META, "listen", "paused", "hold", "conc", "max")
+  if tonumber(set[1] or 0) <= now then
+    local id, record = ARGV[5], now .. ARGV[7]
+    if redis.call("HSETNX", JOBS, id, record) == 0 then
+      redis.call("HSET", KEYS[25], ARGV[1], ARGV[2] .. "@" .. now .. " " .. cjson.encode({ 0, id, "exists" }))
+      return { 0, id, "exists" }
+    end
+    redis.call("HSET", KEYS[25], ARGV[1], ARGV[2] .. "@" .. now)
+    -- An idle worker is handed the job if nothing stands between the two.
+    local idle = redis.call("ZRANGE", KEYS[21], -1, -1, "WITHSCORES")
+    if idle[2]
+      and tonumber(idle[2]) > now
+      and not (set[2] or set[4] or set[5])
+      and tonumber(set[3] or 0) <= now
+      and redis.call("LLEN", KEYS[3]) + redis.call("ZCARD", KEYS[4]) + redis.call("ZCARD", KEYS[5]) == 0
+    then
+      redis.call("ZREM", KEYS[21], idle[1])
+      local token = redis.call("HINCRBY", META, "fence", 1) .. "@handover@" .. now
+      redis.call("HSET", KEYS[9], id, token)
+      redis.call("ZADD", KEYS[10], now + 1000, id)
+      redis.call("ZADD", KEYS[19], -1, token .. "\n" .. id .. "\n" .. record)
+    else
+      redis.call("RPUSH", KEYS[3], id)
+      redis.call("ZADD", KEYS[19], 0, "0")
+    end
+    return 1
+  end
+end

@@ -1,0 +1,201 @@
+/**
+ * A queue as it should be, in memory and in the simplest way that works: one object per job, and lists
+ * made by sorting. model.test.ts runs every command on this and on Redis.
+ */
+
+export type JobState = "waiting" | "delayed" | "active" | "blocked" | "failed";
+
+export interface ModelJob {
+  readonly id: string;
+  state: JobState;
+  priority: number;
+  group: string;
+  /** Place among the jobs that wait in the same place. */
+  order: number;
+  attempts: number;
+  stalls: number;
+  key: string;
+  cancelled: boolean;
+  worker?: number;
+  fence?: number;
+  readonly parent?: string;
+  /** What a failure does to the parent: 0 fail, 1 ignore, 2 remove. */
+  readonly policy: number;
+  /** Of a parent: children still to end, and those that were counted. */
+  left: number;
+  readonly told: Set<string>;
+}
+
+/** What a job is added with. */
+export interface Wishes {
+  readonly priority: number;
+  readonly group: string;
+  readonly delayed: boolean;
+  readonly key: string;
+  readonly replace: boolean;
+}
+
+export class Model {
+  readonly jobs = new Map<string, ModelJob>();
+  /** key -> id of the job that holds it. */
+  readonly holders = new Map<string, string>();
+  readonly old: { id: string; fence: number }[] = [];
+  #sequence = 0;
+  #front = 0;
+  /** Jobs that come back by the next move, all at once. */
+  #returning: ModelJob[] = [];
+
+  in(state: JobState): ModelJob[] {
+    return [...this.jobs.values()].filter((job) => job.state === state);
+  }
+
+  /** "added", or why not. */
+  add(id: string, wishes: Wishes, parent?: { id: string; policy: number }): string {
+    if (this.jobs.has(id)) return "exists";
+    const holder = this.jobs.get(this.holders.get(wishes.key) ?? "");
+    if (wishes.key !== "" && this.holders.has(wishes.key)) {
+      if (!wishes.replace) return "kept";
+      if (holder?.state === "waiting" || holder?.state === "delayed") {
+        this.#replace(holder, wishes);
+        return "replaced";
+      }
+    }
+    if (wishes.key !== "") this.holders.set(wishes.key, id);
+    const job = this.#make(id, wishes, parent);
+    if (wishes.delayed) job.state = "delayed";
+    else this.wait(job);
+    return "added";
+  }
+
+  /** A parent with its children, or nothing. */
+  addFlow(id: string, policies: readonly number[]): boolean {
+    const ids = [id, ...policies.map((_, i) => `${id}/${i}`)];
+    if (ids.some((one) => this.jobs.has(one))) return false;
+    const plain = { priority: 0, group: "", delayed: false, key: "", replace: false };
+    const parent = this.#make(id, plain);
+    parent.state = "blocked";
+    parent.left = policies.length;
+    for (const [i, policy] of policies.entries()) {
+      this.wait(this.#make(`${id}/${i}`, plain, { id, policy }));
+    }
+    return true;
+  }
+
+  #make(id: string, wishes: Wishes, parent?: { id: string; policy: number }): ModelJob {
+    const { priority, group, key } = wishes;
+    const fresh = { order: 0, attempts: 0, stalls: 0, cancelled: false, left: 0 };
+    const job: ModelJob = {
+      id,
+      state: "waiting",
+      priority,
+      group,
+      key,
+      ...fresh,
+      told: new Set(),
+      policy: parent?.policy ?? 0,
+      ...(parent === undefined ? {} : { parent: parent.id }),
+    };
+    this.jobs.set(id, job);
+    return job;
+  }
+
+  #replace(job: ModelJob, { priority, group, delayed }: Wishes): void {
+    const moved = job.priority !== priority || job.group !== group;
+    Object.assign(job, { priority, group, attempts: 0, stalls: 0 });
+    if (job.state === "waiting" && moved) this.wait(job);
+    if (job.state === "delayed" && !delayed) this.#returning.push(job);
+  }
+
+  wait(job: ModelJob): void {
+    job.state = "waiting";
+    job.order = ++this.#sequence;
+  }
+
+  /** Jobs handed back go to the front, keeping their order. */
+  waitInFront(jobs: readonly ModelJob[]): void {
+    this.#front -= jobs.length;
+    for (const [i, job] of jobs.entries()) {
+      job.state = "waiting";
+      job.order = this.#front + i;
+    }
+  }
+
+  /** The job will wait again after the next move(). */
+  comeBack(job: ModelJob): void {
+    job.state = "delayed";
+    this.#returning.push(job);
+  }
+
+  /** Everything that one script made due goes to its place, sorted by id. */
+  move(): void {
+    const due = [...new Set(this.#returning)].filter((job) => this.jobs.get(job.id) === job);
+    for (const job of due.sort((a, b) => (a.id < b.id ? -1 : 1))) {
+      if (job.state === "delayed") this.wait(job);
+    }
+    this.#returning = [];
+  }
+
+  /** The job has ended: completed jobs are gone, failed ones stay. */
+  end(job: ModelJob, ok: boolean): void {
+    this.#releaseKey(job);
+    if (!ok) job.attempts++;
+    if (ok) this.jobs.delete(job.id);
+    else job.state = "failed";
+    this.#tellParent(job, ok ? "completed" : "failed");
+  }
+
+  /** The job was removed, cancelled or drained. */
+  discard(job: ModelJob): void {
+    const ended = job.state === "failed";
+    this.#releaseKey(job);
+    this.jobs.delete(job.id);
+    if (!ended) this.#tellParent(job, "removed");
+  }
+
+  #releaseKey(job: ModelJob): void {
+    if (this.holders.get(job.key) === job.id) this.holders.delete(job.key);
+  }
+
+  #tellParent(job: ModelJob, outcome: string): void {
+    const parent = job.parent === undefined ? undefined : this.jobs.get(job.parent);
+    // A parent that was added again under the same id waits for other children with the same ids.
+    if (parent === undefined || parent.told.has(job.id)) return;
+    if (!this.isParent(parent)) return;
+    parent.told.add(job.id);
+    parent.left--;
+    if (parent.state !== "blocked") return;
+    if (outcome === "failed" && job.policy === 0) this.end(parent, false);
+    else if (parent.left <= 0) this.comeBack(parent);
+  }
+
+  isParent(job: ModelJob): boolean {
+    return job.left > 0 || job.told.size > 0;
+  }
+
+  letGo(job: ModelJob): void {
+    this.old.push({ id: job.id, fence: job.fence as number });
+    job.cancelled = false;
+    delete job.worker;
+    delete job.fence;
+  }
+
+  /** The waiting jobs by the place where they wait, each in its order. */
+  places(): Map<string, ModelJob[]> {
+    const places = new Map<string, ModelJob[]>();
+    for (const job of this.in("waiting")) {
+      const place = placeOf(job);
+      places.set(place, [...(places.get(place) ?? []), job]);
+    }
+    for (const jobs of places.values()) {
+      jobs.sort((a, b) => a.priority - b.priority || a.order - b.order);
+    }
+    return places;
+  }
+}
+
+/** Where a job waits. */
+export function placeOf(job: ModelJob): string {
+  if (job.group !== "") return `group ${job.group}`;
+  if (job.priority === 0) return "plain";
+  return job.priority < 0 ? "urgent" : "late";
+}
