@@ -15,10 +15,7 @@ function verbOf(name: VerbName, summary: string): CliCommand {
       "--from <url>",
       "the source: redis://, rediss://, sentinel://, cluster://, file:dump.rdb, https://",
     )
-    .requiredOption(
-      "--to <url>",
-      "the target: redis://, rediss://, sentinel://, cluster://, file:dump.rdb",
-    )
+    .requiredOption("--to <url>", "the target: redis://, rediss://, sentinel://, cluster://")
     .runs(async (context) => (await import("../sync/verbs.ts")).verbs[name](context));
 }
 

@@ -1,5 +1,5 @@
 /** Compares a source with a target: the function behind `ropeway sync verify`. */
-import { parseEndpoint } from "@ropeway/core";
+import { type Endpoint, InvalidOptionError, parseEndpoint, showEndpoint } from "@ropeway/core";
 import {
   flag,
   integer,
@@ -63,7 +63,7 @@ export async function verify(given: VerifyOptions): Promise<VerifyReport> {
   const signal = options.signal ?? new AbortController().signal;
   const task = options.name ?? taskName({ from, to, mode: "total" });
   const connect = (url: string, option: string) =>
-    new Locator(parseEndpoint(url, option), {
+    new Locator(serverAt(url, option), {
       connectTimeoutMs,
       name: `ropeway-verify:${task}`,
       master: option === "to",
@@ -88,4 +88,15 @@ export async function verify(given: VerifyOptions): Promise<VerifyReport> {
     onProgress: options.onProgress ?? (() => {}),
   });
   return await verifier.run(); // before the connections close
+}
+
+/** The endpoint, if it is one server at a time. */
+function serverAt(url: string, option: string): Endpoint {
+  const endpoint = parseEndpoint(url, option);
+  if (endpoint.topology !== "cluster") return endpoint;
+  throw new InvalidOptionError(
+    option,
+    showEndpoint(endpoint),
+    "a single server or a Sentinel group, not a cluster",
+  );
 }
