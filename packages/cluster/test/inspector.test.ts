@@ -1,0 +1,97 @@
+/** When an inspector must not act: the brake, and being cut off. */
+import { connect, silentLogger } from "@ropeway/core";
+import { eventually, startProxy, startRedis } from "@ropeway/testkit";
+import { expect, it } from "vitest";
+import { Cluster } from "../src/cluster.ts";
+import { keys } from "../src/keys.ts";
+import { Registration } from "../src/nodes/registration.ts";
+import { openRedisStore } from "../src/store/redis/redis-store.ts";
+import type { Store } from "../src/store/store.ts";
+import { redisStage } from "./stage.fixture.ts";
+
+const register = (store: Store, id: string) =>
+  Registration.open({
+    store,
+    type: "redissyncer",
+    id,
+    address: "",
+    version: "",
+    types: ["scripted"],
+    leaseMs: 60_000,
+    reportMs: 60_000,
+    maxTasks: 100,
+    logger: silentLogger,
+    tasks: () => 0,
+  });
+
+it("moves nothing when most nodes vanish at once, says so, and goes on after the brake", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const cluster = new Cluster(store);
+  const nodes = await Promise.all(["a", "b", "c", "d"].map((id) => register(store, `node_${id}`)));
+  const ids: string[] = [];
+  for (let n = 0; n < 8; n++) {
+    const wish = { name: `t${n}`, type: "scripted", config: {}, start: true };
+    ids.push((await cluster.tasks.create(wish)).task.taskId);
+  }
+  const options = { id: "portal_x", address: "", everyMs: 200, probeEveryMs: 10, leaseMs: 1_000 };
+  const inspector = await cluster.inspector({ ...options, brakeMs: 6_000 }).start();
+  await eventually(async () => expect(await store.get(keys.lastInspection)).toBeDefined());
+  const placed = await Promise.all(ids.map(async (id) => (await cluster.tasks.get(id)).nodeId));
+  const began = performance.now();
+  await Promise.all(nodes.slice(0, 3).map((node) => node.session.close()));
+  await eventually(async () => {
+    const { items } = await cluster.alerts.list();
+    expect(items.filter(({ kind }) => kind === "brake")).toHaveLength(1);
+  });
+  const after = await Promise.all(ids.map(async (id) => (await cluster.tasks.get(id)).nodeId));
+  if (performance.now() - began < 5_000) expect(after).toEqual(placed);
+  await eventually(
+    async () => {
+      for (const id of ids) expect((await cluster.tasks.get(id)).nodeId).toBe("node_d");
+    },
+    { withinMs: 20_000 },
+  );
+  await inspector.close();
+  await Promise.all(nodes.map((node) => node.close()));
+  await stage.close();
+}, 60_000);
+
+it("stops inspecting while it is cut off from the store, and comes back", async () => {
+  await using server = await startRedis();
+  await using proxy = await startProxy(server);
+  const direct = await connect(server.url);
+  const cut = await connect(proxy.url, { offlineWaitMs: 200 });
+  const stores = [openRedisStore(direct), openRedisStore(cut)] as const;
+  const options = { address: "", everyMs: 200, leaseMs: 1_000 };
+  const far = new Cluster(stores[1]).inspector({ id: "portal_far", ...options });
+  let rounds = 0;
+  far.on("inspected", () => rounds++);
+  far.on("error", () => {});
+  await far.start();
+  await eventually(() => expect(rounds).toBeGreaterThan(1));
+  proxy.refuse();
+  proxy.cut();
+  const key = keys.node("portal", "portal_far");
+  await stores[0].grant(1_000); // leases end while somebody watches over them
+  await eventually(async () => expect(await stores[0].get(key)).toBeUndefined(), {
+    withinMs: 10_000,
+  });
+  const before = rounds;
+  const near = new Cluster(stores[0]).inspector({ id: "portal_near", ...options });
+  let others = 0;
+  near.on("inspected", () => others++);
+  await near.start();
+  await eventually(() => expect(others).toBeGreaterThan(2), { withinMs: 15_000 });
+  expect(rounds).toBe(before);
+  await proxy.heal();
+  await eventually(async () => expect(await stores[0].get(key)).toBeDefined(), {
+    withinMs: 15_000,
+  });
+  await near.close();
+  await eventually(() => expect(rounds).toBeGreaterThan(before), { withinMs: 15_000 });
+  await far.close();
+  for (const store of stores) await store.close();
+  await direct.close();
+  await cut.close();
+}, 90_000);
