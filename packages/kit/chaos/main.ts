@@ -3,10 +3,10 @@ import { chaosKit, chaosLines } from "./run.ts";
 
 const lines = chaosLines(
   await chaosKit({
-    runMs: Number(process.env.CHAOS_MS ?? 20_000),
+    kills: Number(process.env.CHAOS_KILLS ?? 40),
     killEveryMs: 400,
     redisKills: 3,
-    workersPerRole: 2,
+    workersPerRole: 4,
     messages: 2_000,
     fileBytes: Number(process.env.CHAOS_FILE_BYTES ?? 1_073_741_824),
     seed: Number(process.env.CHAOS_SEED ?? 1),
