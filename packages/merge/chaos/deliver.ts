@@ -1,8 +1,11 @@
 /**
- * Dispatchers die at random while a receiver fails one request in five. Everything that was accepted
- * must arrive, in order within its key, and no two batches of one key may be on the way at a time.
+ * Dispatchers die at random while an endpoint fails one request in five and misbehaves in others. Everything
+ * that was accepted must arrive, in order within its key, and no two batches of one key may be on the way
+ * at a time.
  *
- *   pusher (here) --> Redis --> N dispatcher processes, one killed -9 every now and then --> receiver (here)
+ *   pusher (here) --> Redis --> N dispatcher processes, one killed -9 now and then --> endpoint (here)
+ *                       ^
+ *                       '-- out of memory now and then; other keys are deleted and replayed at random (saboteur.ts)
  *
  *   npm run chaos -- merge                  20,000 keys, 200,000 items, 4 dispatchers
  */
@@ -18,7 +21,10 @@ import {
   spawnScript,
   startRedis,
 } from "@ropeway/testkit";
+import { Saboteur } from "./saboteur.ts";
 
+/** As in the fixture. */
+const ATTEMPTS = 200;
 const FIXTURE = new URL("../test/dispatcher.fixture.ts", import.meta.url);
 
 /** How much, and how rough. */
@@ -28,6 +34,10 @@ export interface ChaosPlan {
   readonly dispatchers: number;
   readonly killEveryMs: number;
   readonly failRate: number;
+  /** The part of requests that an endpoint upgrades, resets, drips, leaves open or answers with garbage. */
+  readonly hostileRate?: number;
+  /** Redis has no memory for a moment this often, and other keys are deleted and replayed at random. */
+  readonly sabotageEveryMs?: number;
   /** Redis itself is killed -9 and started again so often; it then writes every change to disk first. */
   readonly redisKills?: number;
   readonly withinMs: number;
@@ -46,6 +56,9 @@ export interface ChaosReport {
   readonly outOfOrder: number;
   readonly overlaps: number;
   readonly deadLetters: number;
+  /** The most requests with one webhook-id. */
+  readonly mostAttempts: number;
+  readonly sabotages: number;
 }
 
 /** The receiver and its memory: per key, how far its items have been taken. */
@@ -53,7 +66,9 @@ class Ledger {
   readonly #next = new Map<number, number>();
   readonly #busy = new Set<number>();
   readonly #random: () => number;
-  readonly #failRate: number;
+  readonly #plan: Pick<ChaosPlan, "failRate" | "hostileRate">;
+  readonly #attempts = new Map<string, number>();
+  mostAttempts = 0;
   delivered = 0;
   duplicates = 0;
   requests = 0;
@@ -61,14 +76,20 @@ class Ledger {
   outOfOrder = 0;
   overlaps = 0;
 
-  constructor(failRate: number, random: () => number) {
-    this.#failRate = failRate;
+  constructor(plan: Pick<ChaosPlan, "failRate" | "hostileRate">, random: () => number) {
+    this.#plan = plan;
     this.#random = random;
   }
 
   readonly take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
+    if (request.url !== "/") {
+      response.statusCode = 500; // the saboteur's keys always fail
+      response.end();
+      return;
+    }
+    this.#count(String(request.headers["webhook-id"]));
     const batch = JSON.parse(Buffer.concat(chunks).toString()) as [key: number, seq: number][];
     const key = batch[0]?.[0] ?? -1;
     this.requests += 1;
@@ -76,14 +97,33 @@ class Ledger {
     this.#busy.add(key);
     await sleep(this.#random() * 4);
     this.#busy.delete(key);
-    if (this.#random() < this.#failRate) {
+    const { failRate, hostileRate = 0 } = this.#plan;
+    const misdeed = this.#random() < hostileRate ? this.#misdeed() : undefined;
+    if (misdeed === "drip") {
+      for (const [, seq] of batch) this.#note(key, seq); // its status counts
+      drip(response);
+    } else if (misdeed !== undefined) {
       this.refused += 1;
-      response.statusCode = 500;
+      misbehave(misdeed, response);
+    } else if (this.#random() < failRate) {
+      this.refused += 1;
+      response.statusCode = this.#random() < 0.1 ? 429 : 500;
+      response.end();
     } else {
       for (const [, seq] of batch) this.#note(key, seq);
+      response.end();
     }
-    response.end();
   };
+
+  #misdeed(): Misdeed {
+    return MISDEEDS[Math.floor(this.#random() * MISDEEDS.length)] ?? "reset";
+  }
+
+  #count(id: string): void {
+    const count = (this.#attempts.get(id) ?? 0) + 1;
+    this.#attempts.set(id, count);
+    this.mostAttempts = Math.max(this.mostAttempts, count);
+  }
 
   #note(key: number, seq: number): void {
     const next = this.#next.get(key) ?? 0;
@@ -95,10 +135,29 @@ class Ledger {
   }
 }
 
+const MISDEEDS = ["upgrade", "reset", "drip", "hang", "garbage"] as const;
+type Misdeed = (typeof MISDEEDS)[number];
+
+function misbehave(misdeed: Misdeed, response: ServerResponse): void {
+  const { socket } = response;
+  if (misdeed === "reset") socket?.resetAndDestroy();
+  if (misdeed === "garbage") socket?.write("\0garbage\r\n\r\n");
+  if (misdeed === "upgrade") {
+    socket?.write("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n");
+  }
+}
+
+/** A body without end, byte by byte. */
+function drip(response: ServerResponse): void {
+  response.writeHead(200, { "content-length": "1000000" });
+  const timer = setInterval(() => response.write("x"), 50);
+  response.on("close", () => clearInterval(timer));
+}
+
 /** Runs the scenario and counts. */
 export async function chaosDeliver(plan: ChaosPlan): Promise<ChaosReport> {
   const random = randomFrom(plan.seed);
-  const ledger = new Ledger(plan.failRate, random);
+  const ledger = new Ledger(plan, random);
   const receiver = createServer((request, response) => void ledger.take(request, response));
   await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
@@ -114,10 +173,13 @@ export async function chaosDeliver(plan: ChaosPlan): Promise<ChaosReport> {
   const state = { over: new AbortController(), kills: 0 };
   const reaper = reap(pool, start, { plan, random, state });
   const restarts = restart(server, plan.redisKills ?? 0);
+  const saboteur = new Saboteur({ queue, server, random, url: `${url}sabotage` });
+  saboteur.start(plan.sabotageEveryMs);
   const inspector = new Inspector(queue);
   try {
     const accepted = await pushAll(queue, url, plan);
     await restarts;
+    await saboteur.close();
     await eventually(
       async () => {
         const { keys } = await inspector.stats();
@@ -126,10 +188,13 @@ export async function chaosDeliver(plan: ChaosPlan): Promise<ChaosReport> {
       { withinMs: plan.withinMs, everyMs: 250 },
     ).catch(() => undefined); // the counts say what is missing
     const { deadLetters } = await inspector.stats();
-    const { delivered, duplicates, requests, refused, outOfOrder, overlaps } = ledger;
-    const seen = { delivered, duplicates, requests, refused, outOfOrder, overlaps };
-    return { accepted, ...seen, kills: state.kills, lost: accepted - delivered, deadLetters };
+    const { delivered, duplicates, requests, refused, outOfOrder, overlaps, mostAttempts } = ledger;
+    const seen = { delivered, duplicates, requests, refused, outOfOrder, overlaps, mostAttempts };
+    const { sabotages } = saboteur;
+    const lost = accepted - delivered;
+    return { accepted, ...seen, kills: state.kills, lost, deadLetters, sabotages };
   } finally {
+    await saboteur.close();
     state.over.abort();
     await reaper;
     await restarts;
@@ -190,7 +255,8 @@ async function pushAll(queue: MergeQueue, url: string, plan: ChaosPlan): Promise
         burst.map(async (key) => {
           const name = keyOf({ mergeKey: `k${key}`, method: "POST", url }, "");
           const body = JSON.stringify([key, seq]);
-          if (plan.redisKills === undefined) await queue.push(name, body);
+          const isSafe = plan.redisKills === undefined && plan.sabotageEveryMs === undefined;
+          if (isSafe) await queue.push(name, body);
           else await pushSurely(queue, name, body);
           accepted += 1;
         }),
@@ -214,9 +280,10 @@ export function chaosLines(report: ChaosReport): string[] {
   const { accepted, delivered, lost, outOfOrder, overlaps, deadLetters } = report;
   const verdict = (fine: boolean) => (fine ? "OK" : "VIOLATED");
   return [
-    `merge chaos: requests=${report.requests} refused=${report.refused} kills=${report.kills} duplicates=${report.duplicates}`,
+    `merge chaos: requests=${report.requests} refused=${report.refused} kills=${report.kills} sabotages=${report.sabotages} duplicates=${report.duplicates}`,
     `INVARIANT merge.none-lost accepted=${accepted} completed=${delivered} ${verdict(lost === 0 && deadLetters === 0)}`,
     `INVARIANT merge.order accepted=${accepted} outOfOrder=${outOfOrder} ${verdict(outOfOrder === 0)}`,
     `INVARIANT merge.no-overlap requests=${report.requests} overlaps=${overlaps} ${verdict(overlaps === 0)}`,
+    `INVARIANT merge.attempts most=${report.mostAttempts} plan=${ATTEMPTS} ${verdict(report.mostAttempts <= ATTEMPTS)}`,
   ];
 }

@@ -7,6 +7,8 @@ const report = await chaosDeliver({
   dispatchers: 4,
   killEveryMs: 2_500,
   failRate: 0.2,
+  hostileRate: 0.01,
+  sabotageEveryMs: 50,
   withinMs: 420_000,
   seed: Number(process.env.CHAOS_SEED ?? 1),
 });

@@ -11,7 +11,7 @@ await new HttpDispatcher(queue, {
   timeoutMs: Number(leaseMs) - 1_000,
   leaseMs: Number(leaseMs),
   reserveMs: 500,
-  attempts: 1_000,
+  attempts: 200,
   backoff: { delayMs: 20, maxMs: 200 },
 }).start();
 process.stdout.write("ready\n");

@@ -21,6 +21,15 @@ test("killed dispatchers and a failing receiver lose nothing, reorder nothing, o
   expect(report).toMatchObject({ accepted: 3_000, delivered: 3_000, lost: 0, outOfOrder: 0 });
 }, 120_000);
 
+test("endpoints that misbehave, deletions, replays and a full Redis change nothing of that", async () => {
+  const report = await chaosDeliver({
+    ...{ keys: 100, items: 1_000, dispatchers: 2, killEveryMs: 3_000, failRate: 0.1 },
+    ...{ hostileRate: 0.03, sabotageEveryMs: 20, withinMs: 90_000, seed: 5 },
+  });
+  expect(chaosLines(report).filter((line) => line.endsWith("VIOLATED"))).toEqual([]);
+  expect(report).toMatchObject({ accepted: 1_000, delivered: 1_000, lost: 0, outOfOrder: 0 });
+}, 150_000);
+
 test("a Redis that is killed and comes back loses nothing that was accepted", async () => {
   const report = await chaosDeliver({
     keys: 60,

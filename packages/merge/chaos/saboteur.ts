@@ -1,0 +1,95 @@
+/**
+ * Does to a queue what operators and a full Redis do, at random: pushes, deletes, replays, discards, pauses
+ * and resumes keys of its own, and takes the memory away for a moment. It cleans up when it is closed.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { DeadLetters, Inspector, keyOf, type MergeQueue } from "@ropeway/merge";
+import { eventually, type RedisServer } from "@ropeway/testkit";
+
+/** What a saboteur works on. */
+export interface SaboteurOptions {
+  readonly queue: MergeQueue;
+  readonly server: RedisServer;
+  readonly random: () => number;
+  /** An endpoint that always fails. */
+  readonly url: string;
+}
+
+const KEYS = 10;
+
+/** Disturbs a queue until it is closed. */
+export class Saboteur {
+  readonly #options: SaboteurOptions;
+  readonly #over = new AbortController();
+  #running: Promise<void> | undefined;
+  sabotages = 0;
+
+  constructor(options: SaboteurOptions) {
+    this.#options = options;
+  }
+
+  start(everyMs: number | undefined): void {
+    if (everyMs !== undefined) this.#running = this.#run(everyMs);
+  }
+
+  async close(): Promise<void> {
+    this.#over.abort();
+    await this.#running;
+    if (this.#running === undefined) return;
+    this.#running = undefined;
+    const { queue, server, url } = this.#options;
+    await server.command("CONFIG", "SET", "maxmemory", "0");
+    const inspector = new Inspector(queue);
+    for (let i = 0; i < KEYS; i++) {
+      await inspector.remove(this.#key(i));
+      await inspector.resume(this.#key(i));
+    }
+    // A batch that is on its way may still become a dead letter.
+    await eventually(
+      async () => {
+        await new DeadLetters(queue).discardAll({ url });
+        const left = await server.command("KEYS", `${queue.options.prefix}:queue:s* ${url} *`);
+        if ((left as string[]).length > 0) throw new Error(`left behind: ${left}`);
+      },
+      { withinMs: 30_000 },
+    );
+  }
+
+  #key(i: number): string {
+    return keyOf({ mergeKey: `s${i}`, method: "POST", url: this.#options.url }, "");
+  }
+
+  async #run(everyMs: number): Promise<void> {
+    const { signal } = this.#over;
+    while (!signal.aborted) {
+      await sleep(everyMs * (0.5 + this.#options.random()), undefined, { signal }).catch(() => {});
+      if (signal.aborted) return;
+      await this.#act().catch(() => {}); // Redis is away or full: that is part of the game
+      this.sabotages += 1;
+    }
+  }
+
+  async #act(): Promise<void> {
+    const { queue, server, random, url } = this.#options;
+    const inspector = new Inspector(queue);
+    const letters = new DeadLetters(queue);
+    const key = this.#key(Math.floor(random() * KEYS));
+    const request = { attempts: 2 };
+    const acts: (() => Promise<unknown>)[] = [
+      () => queue.push(key, "1", { request }),
+      () => queue.push(key, "2", { request, at: 4_000_000_000_000 }),
+      () => inspector.remove(key),
+      () => inspector.sendNow(key),
+      () => letters.replayAll({ url }),
+      () => letters.discardAll({ url, until: Date.now() - 1_000 }),
+      () => inspector.pause(key),
+      () => inspector.resume(key),
+      async () => {
+        await server.command("CONFIG", "SET", "maxmemory", "1");
+        await sleep(20);
+        await server.command("CONFIG", "SET", "maxmemory", "0");
+      },
+    ];
+    await acts[Math.floor(random() * acts.length)]?.();
+  }
+}
