@@ -76,7 +76,7 @@ test("one malformed message of a client does not slow its other calls", async ()
     expect(await stage.server.command("LLEN", "/api/t/reply/x")).toBe(1); // where its caller reads
   });
   await Promise.all(Array.from({ length: 500 }, (_, i) => client.call("demo.echo", [i])));
-  expect((await commands()) - before).toBeLessThan(400);
+  expect((await commands()) - before).toBeLessThan(1_500); // under documented keys it would be 2000
 });
 
 async function commands(): Promise<number> {

@@ -161,10 +161,10 @@ test("a worker sheds calls that waited too long, and the excess of a long queue"
   await eventually(async () => {
     expect(await stage.server.command("LLEN", "/api/t/request/demo")).toBe(20);
   });
-  await new Promise((resolve) => setTimeout(resolve, 60));
+  await new Promise((resolve) => setTimeout(resolve, 1_100));
   const server = await stage.serve(
     { echo: ([value]: unknown[]) => value },
-    { loadShedding: { maxQueueAgeMs: 50 } },
+    { loadShedding: { maxQueueAgeMs: 1_000 } },
   );
   for (const outcome of await settled) {
     expect(outcome).toMatchObject({ status: "rejected", reason: { code: "OVERLOADED" } });
