@@ -7,12 +7,21 @@ import { flagOf } from "./settings/table.ts";
 
 const HEAD = `# Command line
 
-\`ropeway <noun> [verb]\`. Generated from the command tree; \`ropeway <command> --help\` prints the same.
+\`ropeway <noun> [verb]\`. This page is generated from the commands; \`ropeway <command> --help\` prints the same.
 
-Results go to standard output, everything else to standard error. On a terminal, tables are aligned and coloured; in a
-pipe they are tab-separated rows without a head. \`NO_COLOR\` and \`--no-color\` switch colours off. An error is one
-sentence on standard error, or with \`--json\` one object \`{"error": {"code", "message", ...}}\`; its \`code\` is one of
-[errors.md](errors.md). A warning does not end a command; with \`--json\` it is a line \`{"warning": "..."}\`.
+Results go to standard output, everything else goes to standard error. On a terminal, tables fit the width and have a head
+and colours. In a pipe, tables are tab-separated rows without a head. \`NO_COLOR\` and \`--no-color\` turn colours off. Control
+characters in data are printed as escapes such as \`\\u001b\`.
+
+| output | with \`--json\` |
+|---|---|
+| a list | \`{"items": [...], "cursor": ...}\`; \`cursor\` is null on the last page |
+| one thing | the object |
+| a change | \`{"outcome": "...", ...}\` |
+| a warning, which does not end the command | \`{"warning": "..."}\` on standard error |
+| an error | \`{"error": {"code": "...", "message": "..."}}\` on standard error; [errors.md](errors.md) lists the codes |
+
+Times are ISO 8601 strings in UTC.
 `;
 
 /** The page's text. */

@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { RopewayError } from "@ropeway/core";
 import { closest, show } from "@ropeway/core/internal";
 
-/** The command line cannot be understood. */
+/** The command line is invalid. */
 export class UsageError extends RopewayError {
   constructor(message: string) {
     super("USAGE", message);
@@ -49,7 +49,7 @@ export class SettingError extends RopewayError {
 export class UnknownSettingError extends RopewayError {
   constructor(key: string, where: string, near: string | undefined) {
     const hint = near === undefined ? "see `ropeway config`" : `did you mean ${near}?`;
-    super("UNKNOWN_SETTING", `${where} sets ${key}, which is no setting: ${hint}`, {
+    super("UNKNOWN_SETTING", `${where} sets ${key}, which is not a setting: ${hint}`, {
       details: { key, where, ...(near === undefined ? {} : { near }) },
     });
   }
@@ -87,7 +87,7 @@ export class NoRedisError extends RopewayError {
   constructor(home: string) {
     super(
       "NO_REDIS",
-      `no Redis to talk to: set REDIS_URL, or start one with \`ropeway up\` (nothing runs in ${home})`,
+      `no Redis configured: set REDIS_URL, or start one with \`ropeway up\` (none is running in ${home})`,
       { details: { home } },
     );
   }

@@ -5,23 +5,23 @@
 import { RopewayError } from "@ropeway/core";
 
 export const EXIT = {
-  ok: { code: 0, meaning: "Done; for `up` and `portal` also: stopped by Ctrl-C or SIGTERM." },
+  ok: { code: 0, meaning: "Success. `up` and `portal` were stopped by Ctrl-C or SIGTERM." },
   failed: {
     code: 1,
     meaning: "The command failed, or a check found a problem.",
   },
-  usage: { code: 2, meaning: "The command line or a setting is wrong; nothing was done." },
+  usage: { code: 2, meaning: "The command line or a setting is invalid. Nothing was changed." },
   unreachable: {
     code: 3,
     meaning:
-      "No usable Redis: down, unknown, refused the password, too old, or none could be provided.",
+      "No usable Redis: it is down, unknown, too old, refused the password, or could not be downloaded.",
   },
   notFound: {
     code: 4,
     meaning:
       "Not found: the command names something that does not exist, such as a queue, a job, a service or an account.",
   },
-  interrupted: { code: 130, meaning: "Ctrl-C before it was done; 143 for SIGTERM." },
+  interrupted: { code: 130, meaning: "Interrupted by Ctrl-C; 143 for SIGTERM." },
 } as const;
 
 const BY_ERROR: Readonly<Record<string, number>> = {

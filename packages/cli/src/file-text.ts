@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { UnreadableFileError } from "./errors.ts";
 
 const REASONS: Readonly<Record<string, string>> = {
-  ENOENT: "there is no such file",
-  EISDIR: "it is a folder",
-  EACCES: "this user may not read it",
+  ENOENT: "file not found",
+  EISDIR: "it is a directory",
+  EACCES: "permission denied",
 };
 
 /** The text of a file; one that cannot be read is an UnreadableFileError that names it, or `as`. */

@@ -12,6 +12,6 @@ export function wholeNumber(
   if (text === undefined) return undefined;
   const value = /^-?\d+$/.test(String(text)) ? Number(text) : Number.NaN;
   if (Number.isSafeInteger(value) && value >= lowest) return value;
-  const from = lowest === Number.MIN_SAFE_INTEGER ? "" : ` from ${lowest} on`;
+  const from = lowest === Number.MIN_SAFE_INTEGER ? "" : ` of at least ${lowest}`;
   throw new UsageError(`--${name} is ${show(text)}, but must be a whole number${from}`);
 }

@@ -89,7 +89,7 @@ test("every command takes --json and the other options of every command", () => 
 
 test("an error's stack is printed with --debug only", async () => {
   const plain = await speak(["config", "--config", "/none.toml"]);
-  expect(plain.stderr).toBe("ropeway: cannot read /none.toml: there is no such file\n");
+  expect(plain.stderr).toBe("ropeway: cannot read /none.toml: file not found\n");
   const debug = await speak(["config", "--config", "/none.toml", "--debug"]);
   expect(debug.stderr).toMatch(/\n {4}at /);
 });
@@ -132,7 +132,7 @@ test("a command without a Redis says in one sentence what to do", async () => {
     code: 3,
     stdout: "",
     stderr:
-      "ropeway: no Redis to talk to: set REDIS_URL, or start one with `ropeway up` (nothing runs in /none)\n",
+      "ropeway: no Redis configured: set REDIS_URL, or start one with `ropeway up` (none is running in /none)\n",
   });
 });
 
@@ -167,5 +167,5 @@ Options of every command:
 
 test("what came from outside is escaped in errors too", async () => {
   const { stderr } = await speak(["config", "--config", "/\u001b[2J"]);
-  expect(stderr).toBe("ropeway: cannot read /\\u001b[2J: there is no such file\n");
+  expect(stderr).toBe("ropeway: cannot read /\\u001b[2J: file not found\n");
 });

@@ -45,7 +45,7 @@ test("what cannot be right is told with the setting, before anything is connecte
   for (const [env, said] of [
     [
       { ROPEWAY_REDIS_CA_FILE: "/no/ca.pem" },
-      "cannot read /no/ca.pem (redis.caFile from ROPEWAY_REDIS_CA_FILE): there is no such file",
+      "cannot read /no/ca.pem (redis.caFile from ROPEWAY_REDIS_CA_FILE): file not found",
     ],
     [
       { ROPEWAY_REDIS_CA_FILE: server.dir },

@@ -91,7 +91,7 @@ export class BlockingConnection implements AsyncDisposable {
     return this.#moving;
   }
 
-  /** Ends the wait under way, if there is one: it is answered as if its time had come. */
+  /** Ends the current wait, if there is one: it is answered as if its time had come. */
   interrupt(): void {
     for (const wait of this.#waits) this.#end(wait);
   }
@@ -101,7 +101,7 @@ export class BlockingConnection implements AsyncDisposable {
     for (const wait of this.#waits) if (wait.options.returnWhenMoving) this.#end(wait);
   }
 
-  /** Calls the listener at each loss; returns the way to stop that. */
+  /** Calls the listener at each loss; returns an unsubscribe function. */
   onLost(listener: (error: ConnectionLostError) => void): () => void {
     return this.#connection.onLost(listener);
   }
@@ -111,7 +111,7 @@ export class BlockingConnection implements AsyncDisposable {
     this.#connection.relocate(reason);
   }
 
-  /** Ends the wait under way, delivers its answer, then closes. */
+  /** Ends the current wait, delivers its answer, then closes. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -123,7 +123,7 @@ export class BlockingConnection implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.interrupt();
-    await this.#connection.close(); // waits for the answer under way, bounded
+    await this.#connection.close(); // waits for the pending reply, bounded
     clearInterval(this.#watchdog);
   }
 

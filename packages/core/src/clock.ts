@@ -65,7 +65,7 @@ export class RedisClock implements Clock, AsyncDisposable {
     return this.#halfTrip + (performance.now() - this.#sampledAt) * DRIFT_PER_MS;
   }
 
-  /** Asks once, and keeps the answer if it is better than what is known. */
+  /** Asks once, and keeps the result if it is better than what is known. */
   async sample(): Promise<void> {
     const sent = performance.now();
     const reply = await this.#redis.send<readonly string[]>(["TIME"], { repeatable: true });

@@ -28,7 +28,7 @@ export interface ConnectOptions {
   readonly heartbeatMs?: number;
   /** Silence after which a connection counts as dead. @default 15000 */
   readonly deadAfterMs?: number;
-  /** How long close() waits for the answers under way. @default 5000 */
+  /** How long close() waits for pending replies. @default 5000 */
   readonly closeWithinMs?: number;
   /** Any pino-compatible logger. @default silent */
   readonly logger?: Logger;
@@ -68,7 +68,7 @@ export async function connect(
     throw new InvalidOptionError("addresses", endpoint.addresses, "at least one address");
   }
   if (/\s/.test(resolved.name)) {
-    throw new InvalidOptionError("name", resolved.name, "a text without spaces");
+    throw new InvalidOptionError("name", resolved.name, "a string without spaces");
   }
   const redis =
     endpoint.topology === "cluster"

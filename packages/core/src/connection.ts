@@ -12,8 +12,8 @@
  *
  * What happens to a command when the link dies is never left open:
  *   never sent, or refused by a server that cannot take it now  -> sent again on the next link
- *   under way, and repeatable                                   -> sent again on the next link
- *   under way, otherwise                                        -> ConnectionLostError, at once
+ *   in progress, and repeatable                                 -> sent again on the next link
+ *   in progress, otherwise                                      -> ConnectionLostError, at once
  *   no link for offlineWaitMs                                   -> NotConnectedError
  */
 import type { Address } from "./endpoint.ts";
@@ -56,7 +56,7 @@ export interface ConnectionPlan {
   readonly link: Omit<LinkOptions, "address">;
   /** How long a command may wait for a link before it is rejected as never sent. */
   readonly offlineWaitMs: number;
-  /** How long close() waits for answers. */
+  /** How long close() waits for pending replies. */
   readonly closeWithinMs: number;
   readonly logger: Logger;
   /** Where the server is now. */
@@ -71,7 +71,7 @@ export interface ConnectionPlan {
 export interface Operation<T = Reply> {
   readonly label: string;
   readonly repeatable: boolean;
-  /** Ends the waiting for a link, with AbortedError; what is under way is not touched. */
+  /** Ends the waiting for a link, with AbortedError; what is in progress is not touched. */
   readonly signal?: AbortSignal | undefined;
   issue(link: Link): Promise<T>;
   /** The other way to issue it, after NOSCRIPT; without one that is a reply like any other. */
@@ -115,7 +115,7 @@ export class Connection implements AsyncDisposable {
     }).start();
   }
 
-  /** Waits for the first link: a refusal that no retry can mend is thrown at once. */
+  /** Waits for the first link: a refusal that no retry can fix is thrown at once. */
   async opened(waitMs: number): Promise<this> {
     try {
       await this.link(waitMs);
@@ -206,17 +206,17 @@ export class Connection implements AsyncDisposable {
     this.#link?.retire(reason);
   }
 
-  /** Calls the listener at each loss; returns the way to stop that. */
+  /** Calls the listener at each loss; returns an unsubscribe function. */
   onLost(listener: (error: ConnectionLostError) => void): () => void {
     return this.#lost.add(listener);
   }
 
-  /** Calls the listener each time a link is ready; returns the way to stop that. */
+  /** Calls the listener each time a link is ready; returns an unsubscribe function. */
   onReady(listener: () => void): () => void {
     return this.#ready.add(listener);
   }
 
-  /** Lets the answers under way arrive (bounded), then closes; later commands are refused. */
+  /** Lets the pending replies arrive (bounded), then closes; later commands are refused. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -281,7 +281,7 @@ export class Connection implements AsyncDisposable {
     this.#failure = error;
     this.#plan.logger.debug({ where: this.where, err: error }, "cannot connect yet");
     if (!isPermanent(error)) return;
-    // Whoever waits would wait in vain; the loop goes on in case an operator mends it.
+    // Waiting would be in vain; the loop goes on in case an operator fixes it.
     for (const waiter of this.#waiting) waiter.reject(error);
   }
 
@@ -341,7 +341,7 @@ function runOf(
   };
 }
 
-/** Whether no retry can mend it: a wrong password, a server that is too old. */
+/** Whether no retry can fix it: a wrong password, a server that is too old. */
 export function isPermanent(error: unknown): boolean {
   return error instanceof AuthFailedError || error instanceof ServerTooOldError;
 }

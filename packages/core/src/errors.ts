@@ -89,7 +89,7 @@ export class ServerTooOldError extends RopewayError {
 }
 
 /**
- * The connection went away while a command was under way. The server may or may not have applied it:
+ * The connection went away while a command was in progress. The server may or may not have applied it:
  * repeat it only if repeating is harmless, or find out first.
  */
 export class ConnectionLostError extends RopewayError {
@@ -121,13 +121,13 @@ export class ConnectionClosedError extends RopewayError {
   }
 }
 
-/** The server answered a command with an error; `prefix` is its first word, such as WRONGTYPE. */
+/** The server replied to a command with an error; `prefix` is its first word, such as WRONGTYPE. */
 export class ServerReplyError extends RopewayError {
   readonly prefix: string;
 
   constructor(command: string, reply: Error) {
     const prefix = wordOf(reply.message);
-    super("SERVER_REPLY", `${command} was answered with: ${reply.message}`, {
+    super("SERVER_REPLY", `${command} failed: ${reply.message}`, {
       cause: reply,
       details: { command, prefix },
     });
@@ -151,10 +151,10 @@ export class AbortedError extends RopewayError {
   }
 }
 
-/** Something took longer than it was allowed to. */
+/** An operation timed out. */
 export class TimeoutError extends RopewayError {
   constructor(what: string, timeoutMs: number) {
-    super("TIMEOUT", `${what} took longer than ${timeoutMs} ms`, { details: { timeoutMs } });
+    super("TIMEOUT", `${what} timed out after ${timeoutMs} ms`, { details: { timeoutMs } });
   }
 }
 
@@ -196,7 +196,7 @@ export class LeaseLostError extends RopewayError {
   }
 }
 
-/** Too much is under way or waiting; the work was refused before it began. */
+/** Too much is in progress or waiting; the work was refused before it began. */
 export class OverloadedError extends RopewayError {
   constructor(what: string, reason: string) {
     super("OVERLOADED", `${what} is overloaded: ${reason}`, { details: { what, reason } });

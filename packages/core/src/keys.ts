@@ -15,7 +15,7 @@ const SLOTS = 16_384;
  */
 export function unitPrefix(prefix: string, unit: string): string {
   checkPrefix(prefix);
-  if (unit === "") throw new InvalidOptionError("name", unit, "a text that is not empty");
+  if (unit === "") throw new InvalidOptionError("name", unit, "a non-empty string");
   const name = unit.replace(/[{}%]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
   return hashTag(prefix) === undefined ? `${prefix}:{${name}}` : `${prefix}:${name}`;
 }
@@ -27,7 +27,7 @@ export function checkPrefix(prefix: string, option: string = "prefix"): void {
     throw new InvalidOptionError(
       option,
       prefix,
-      'a text that is not empty, with braces only around a hash tag, as in "{shop}"',
+      'a non-empty string, with braces only around a hash tag, as in "{shop}"',
     );
   }
 }

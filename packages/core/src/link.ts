@@ -191,7 +191,7 @@ export class Link {
     this.#die(reason);
   }
 
-  /** Waits for the answers that are under way, at most `withinMs`, then closes. */
+  /** Waits for the replies that are in progress, at most `withinMs`, then closes. */
   async close(withinMs: number): Promise<void> {
     if (!this.#alive) return;
     clearInterval(this.#heartbeat);

@@ -1,4 +1,4 @@
-/** Who wants to be told of one kind of event. */
+/** The listeners of one kind of event. */
 export class Listeners<Args extends readonly unknown[] = []> {
   readonly #all = new Set<(...args: Args) => void>();
 

@@ -17,7 +17,7 @@ import { LONGEST_TIMER_MS } from "./wait.ts";
 export interface LoopOptions {
   /** One round; returns how many ms to wait before the next one (0 or nothing: at once). */
   tick(signal: AbortSignal): Promise<number | undefined>;
-  /** Told of every error that a tick throws, before the pause that follows. */
+  /** Called with every error that a tick throws, before the pause that follows. */
   onError(error: unknown): void;
   /** The pause after a tick that threw. @default 50 ms growing to 5 s */
   readonly backoff?: BackoffOptions;

@@ -75,9 +75,9 @@ export const flag: Rule<boolean> = {
   accepts: (value): value is boolean => typeof value === "boolean",
 };
 
-/** A text with at least one character. */
+/** A string with at least one character. */
 export const text: Rule<string> = {
-  allowed: "a text that is not empty",
+  allowed: "a non-empty string",
   accepts: (value): value is string => typeof value === "string" && value.length > 0,
 };
 

@@ -1,6 +1,6 @@
 /** A part of a long list. */
 export interface Page<T> {
   readonly items: readonly T[];
-  /** Asks for the next page; absent on the last one. */
+  /** The argument for the next page; absent on the last one. */
   readonly cursor?: string;
 }

@@ -1,6 +1,6 @@
 /**
  * What every part of Ropeway is given: a Redis that takes commands and scripts, lends dedicated
- * connections for blocking and for subscriptions, and says when it was lost. Standalone, Sentinel and
+ * connections for blocking and for subscriptions, and reports when it was lost. Standalone, Sentinel and
  * Cluster look the same from here.
  */
 import type { BlockingConnection } from "./blocking.ts";
@@ -32,16 +32,16 @@ export interface Redis extends AsyncDisposable {
   /** Runs a script; on Cluster all of `keys` must share a hash tag. */
   run<T>(script: Script<T>, keys: readonly string[], args: readonly Argument[]): Promise<T>;
 
-  /** Opens a connection of its own for commands that block; `key` says on which node. */
+  /** Opens a connection of its own for commands that block; `key` selects the node. */
   blocking(purpose: string, key: string): Promise<BlockingConnection>;
 
   /** Opens a connection of its own for PUBLISH/SUBSCRIBE. */
   subscriber(purpose: string): Promise<Subscriber>;
 
-  /** Calls the listener each time a connection is lost; returns the way to stop that. */
+  /** Calls the listener each time a connection is lost; returns an unsubscribe function. */
   onLost(listener: (error: ConnectionLostError) => void): () => void;
 
-  /** Calls the listener each time a connection is ready again; returns the way to stop that. */
+  /** Calls the listener each time a connection is ready again; returns an unsubscribe function. */
   onReady(listener: () => void): () => void;
 
   /** Closes this connection and everything lent by blocking() and subscriber(). */

@@ -10,7 +10,7 @@
  *              close()      |                          |
  *     any  ---------------> closing -----------------> closed           (final)
  *
- * - start() is idempotent: calls made while it is under way, or afterwards, share its outcome. If open()
+ * - start() is idempotent: calls made while it is in progress, or afterwards, share its outcome. If open()
  *   throws, everything it had deferred is undone, the error is rejected, and start() may be tried again.
  * - close() is memoised, and works during start(): it aborts the signal given to open() and undoes what
  *   had been opened. start() then rejects with ClosedError.

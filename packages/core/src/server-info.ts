@@ -1,4 +1,4 @@
-/** Which server answered, read from INFO, and whether it is new enough for the libraries. */
+/** The server's name and version, read from INFO, and whether it is new enough for the libraries. */
 
 /** A server's family and version. */
 export interface ServerInfo {
@@ -17,7 +17,7 @@ export const MINIMUM: Readonly<Record<ServerInfo["family"], readonly [number, nu
 
 const TITLE = { redis: "Redis", valkey: "Valkey" } as const;
 
-/** Reads the answer of INFO server. */
+/** Reads the reply of INFO server. */
 export function parseServerInfo(info: string): ServerInfo {
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1];
   const valkey = field("valkey_version");

@@ -78,7 +78,7 @@ export class Subscriber implements AsyncDisposable {
     }
   }
 
-  /** Calls the listener after a loss was mended: messages in between were missed. */
+  /** Calls the listener after the connection was restored: messages in between were missed. */
   onGap(listener: () => void): () => void {
     return this.#gaps.add(listener);
   }

@@ -16,7 +16,7 @@ test("whichever comes first decides: the outcome, the time or the signal", async
   await expect(within(Promise.reject(new Error("no")), {})).rejects.toThrow("no");
   await expect(within(never.promise, { timeoutMs: 5, what: "lunch" })).rejects.toMatchObject({
     code: "TIMEOUT",
-    message: "lunch took longer than 5 ms",
+    message: "lunch timed out after 5 ms",
   });
   const aborted = within(never.promise, { signal: abort.signal });
   abort.abort();

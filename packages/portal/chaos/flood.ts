@@ -59,6 +59,9 @@ async function attack(site: Site, server: RedisServer, plan: FloodPlan): Promise
   const viewer = await site.signIn("vera");
   const paths = await site.readablePaths();
   const idle = await site.latencies(admin, 200);
+  // The queue whose events are streamed. Now: the flood makes its address wait for the next login.
+  const job = { name: "any", data: {} };
+  await site.ask("POST", "/api/jobs/queues/flood/jobs", { headers: admin, body: job });
   const figures = new Figures(site, server, admin);
   const before = await figures.now();
   figures.start();
@@ -170,9 +173,6 @@ class Site {
   async openStreams(headers: Headers, count: number) {
     const open: Socket[] = [];
     let refused = 0;
-    const admin = await this.signIn("admin");
-    const body = { name: "any", data: {} };
-    await this.ask("POST", "/api/jobs/queues/flood/jobs", { headers: admin, body });
     await inParallel(count, async () => {
       const path = "/api/jobs/queues/flood/events";
       const response = await this.#send("GET", path, { headers, agent: new Agent() });

@@ -24,11 +24,11 @@ export class InvalidRequestError extends RopewayError {
 /** The body is not JSON, or JSON that tries to change prototypes. */
 export class InvalidJsonError extends RopewayError {
   constructor(cause: unknown) {
-    super("INVALID_JSON", `the body is not acceptable JSON: ${reasonOf(cause)}`, { cause });
+    super("INVALID_JSON", `the body is not valid JSON: ${reasonOf(cause)}`, { cause });
   }
 }
 
-/** The address is not a URL we can read. */
+/** The URL is invalid. */
 export class InvalidUrlError extends RopewayError {
   constructor(url: string, cause: unknown) {
     super("INVALID_URL", `${show(url)} is not a URL path`, { cause, details: { url } });
@@ -38,7 +38,7 @@ export class InvalidUrlError extends RopewayError {
 /** Nothing is served at that path. */
 export class RouteNotFoundError extends RopewayError {
   constructor(method: string, path: string) {
-    super("ROUTE_NOT_FOUND", `there is no ${method} ${path}`, { details: { method, path } });
+    super("ROUTE_NOT_FOUND", `${method} ${path} not found`, { details: { method, path } });
   }
 }
 
@@ -47,9 +47,13 @@ export class MethodNotAllowedError extends RopewayError {
   readonly allow: string;
 
   constructor(method: string, path: string, allow: readonly string[]) {
-    super("METHOD_NOT_ALLOWED", `${path} has no ${method}, only ${allow.join(", ")}`, {
-      details: { method, path, allow },
-    });
+    super(
+      "METHOD_NOT_ALLOWED",
+      `${method} is not allowed for ${path}; allowed: ${allow.join(", ")}`,
+      {
+        details: { method, path, allow },
+      },
+    );
     this.allow = allow.join(", ");
   }
 }
@@ -79,14 +83,14 @@ export class UnauthenticatedError extends RopewayError {
   }
 }
 
-/** The user name or the password is wrong; which of them is not told. */
+/** The user name or the password is wrong. The error does not say which. */
 export class LoginFailedError extends RopewayError {
   constructor() {
     super("LOGIN_FAILED", "the user name or the password is wrong");
   }
 }
 
-/** Too many wrong passwords from there: none is looked at for a while. */
+/** Too many failed logins: passwords are not checked for a while. */
 export class TooManyLoginsError extends RopewayError {
   readonly retryAfterMs: number;
 
@@ -138,10 +142,10 @@ export class UnknownResourceError extends RopewayError {
   }
 }
 
-/** Nobody has an account of that name. */
+/** The account does not exist. */
 export class UnknownAccountError extends RopewayError {
   constructor(username: string) {
-    super("UNKNOWN_ACCOUNT", `there is no account ${show(username)}`, { details: { username } });
+    super("UNKNOWN_ACCOUNT", `account ${show(username)} not found`, { details: { username } });
   }
 }
 
@@ -150,7 +154,7 @@ export class PasswordConflictError extends RopewayError {
   constructor(username: string) {
     super(
       "PASSWORD_CONFLICT",
-      `the password of ${username} was changed meanwhile; nothing was done`,
+      `the password of ${username} was changed at the same time; nothing was changed`,
       {
         details: { username },
       },

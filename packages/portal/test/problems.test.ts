@@ -80,7 +80,7 @@ test("a problem has every member, and the request's id is in the header too", as
     type: "/docs#ROUTE_NOT_FOUND",
     title: "There is nothing here",
     status: 404,
-    detail: "there is no GET /nothing/here",
+    detail: "GET /nothing/here not found",
     instance: "/nothing/here",
     code: "ROUTE_NOT_FOUND",
     requestId,

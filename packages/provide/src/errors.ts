@@ -9,7 +9,7 @@ export interface UnavailableDetails {
   readonly cause?: unknown;
 }
 
-/** A program is neither on this machine nor could it be brought there; the message says what to do. */
+/** A program was not found and could not be downloaded. The message says what to do. */
 export class ProgramUnavailableError extends Error {
   override readonly name = "ProgramUnavailableError";
   readonly code = "PROGRAM_UNAVAILABLE";

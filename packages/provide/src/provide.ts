@@ -78,7 +78,7 @@ async function explained<T>(
     if (callerSignal?.aborted) throw callerSignal.reason;
     if (error instanceof ProgramUnavailableError) throw error;
     const { syscall, message } = error as NodeJS.ErrnoException;
-    if (signal.aborted) search.passOver(`it took longer than ${timeoutMs / 1000} s`);
+    if (signal.aborted) search.passOver(`it timed out after ${timeoutMs / 1000} s`);
     else if (syscall !== undefined) search.passOver(message);
     else throw error;
     throw search.unavailable(error);

@@ -41,7 +41,7 @@ export class Supplier {
         this.#fit(program, await installWithBrew(brew, program, this.#errand)),
       );
     }
-    search.passOver("this machine has neither apt nor brew to get it with");
+    search.passOver("neither apt nor brew was found to install it");
     return undefined;
   }
 

@@ -138,7 +138,7 @@ test("a search that takes longer than its bound says so", async () => {
   await script(join(folder, "bin", "redis-server"), "exec sleep 60");
   const env = { ...options.env, PATH: `${join(folder, "bin")}:/bin` };
   const error = await failure({ ...options, env, timeoutMs: 300 });
-  expect(error.reason).toBe("it took longer than 0.3 s");
+  expect(error.reason).toBe("it timed out after 0.3 s");
 });
 
 test("an unknown program or a bound that is no number is refused", async () => {

@@ -13,7 +13,7 @@ const SCRIPTS: Readonly<Record<string, (places: readonly Place[]) => string>> = 
 
 /** `ropeway completion bash|zsh|fish`. */
 export function completionCommand(): CliCommand {
-  const command = defineCommand("completion", "Print a script that completes commands and options");
+  const command = defineCommand("completion", "Print a shell completion script");
   return command
     .addArgument(new Argument("<shell>", "the shell").choices(Object.keys(SCRIPTS)))
     .explains(

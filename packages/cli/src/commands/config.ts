@@ -7,7 +7,7 @@ import { paint } from "../terminal/colour.ts";
 
 /** `ropeway config`: the settings in force; `ropeway config example`: a file to start from. */
 export function configCommand(): CliCommand {
-  const command = defineCommand("config", "Print the settings in force and where each came from")
+  const command = defineCommand("config", "Print the settings and where each comes from")
     .uses(...settingKeys)
     .describesSettings()
     .runs(printSettings);

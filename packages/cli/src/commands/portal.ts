@@ -3,7 +3,7 @@ import { partsOf, settingKeys } from "../settings/table.ts";
 
 /** `ropeway portal`: the portal, on a Redis that runs already; the merge queue too if that is asked for. */
 export function portalCommand(): CliCommand {
-  return defineCommand("portal", "Serve the portal on a Redis that runs already")
+  return defineCommand("portal", "Serve the portal on an existing Redis")
     .uses(...settingKeys.filter((key) => partsOf(key).section !== "up"))
     .describesSettings()
     .explains(

@@ -80,7 +80,7 @@ export const pathKind: Kind<string> = {
 export const listKind: Kind<readonly string[]> = plain(
   "list",
   {
-    allowed: "a list of texts",
+    allowed: "a list of strings",
     accepts: (value): value is readonly string[] =>
       Array.isArray(value) && value.every((entry) => text.accepts(entry)),
   },

@@ -3,14 +3,14 @@ import { flagOf, partsOf, settingKeys, specOf, variableOf } from "./table.ts";
 
 const HEAD = `# Settings
 
-Settings come from \`ropeway.toml\` in the current folder (or the file of \`--config\` or \`ROPEWAY_CONFIG\`), from the
-environment and from flags; each of these is stronger than the one before. \`ropeway config\` prints what is in force and
-where each value came from, \`ropeway config example\` prints a file to start from. A wrong value, or a key that does not
-exist, ends the start with one sentence that names it and the place it came from.
+Ropeway reads settings from \`ropeway.toml\` in the current folder (or the file given by \`--config\` or
+\`ROPEWAY_CONFIG\`), from environment variables, and from flags. Environment variables override the file, and flags override
+both. \`ropeway config\` prints every value and where it comes from. \`ropeway config example\` prints a complete file. An
+invalid value or an unknown key stops the command with an error that names the key, the value and its source.
 
-A relative path is seen from the folder of the file it stands in; in the environment and in flags, from the current
-folder. A variable that is set to nothing counts as not set. Secrets stand in the environment or in files of their own:
-a password in \`ropeway.toml\` or on the command line, where others can read it, is refused.
+Relative paths in the file are relative to the file's folder. Relative paths in environment variables and flags are relative
+to the current folder. An empty environment variable counts as not set. Secrets are accepted from the environment and from
+files of their own. A password in \`ropeway.toml\` or on the command line is refused, because others can read it there.
 `;
 
 /** The page's text. */
@@ -21,7 +21,7 @@ export function settingsReference(): string {
     const { section } = partsOf(key);
     const { kind, default: usual, doc } = specOf(key);
     if (section !== current) {
-      text += `\n## ${section === "" ? "At the top" : `[${section}]`}\n\n`;
+      text += `\n## ${section === "" ? "Top level" : `[${section}]`}\n\n`;
       text += "| key | environment | flag | default | meaning |\n|---|---|---|---|---|\n";
     }
     current = section;

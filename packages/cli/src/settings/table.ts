@@ -85,12 +85,12 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
   home: {
     kind: pathKind,
     default: ".ropeway",
-    doc: "The folder `ropeway up` keeps its data, logs and programs in.",
+    doc: "The folder for the data, logs and programs of `ropeway up`.",
   },
   prefix: {
     kind: textKind,
     default: "ropeway",
-    doc: "The beginning of every key in Redis: two installations on one Redis need two.",
+    doc: "The prefix of every key in Redis. Two installations on one Redis need different prefixes.",
   },
   "redis.url": {
     kind: redisUrlKind,
@@ -98,25 +98,25 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     example: "redis://127.0.0.1:6379",
     env: "REDIS_URL",
     orFile: "redis.passwordFile",
-    doc: "The Redis to use. Unless it is set, `ropeway up` starts one of its own. A URL with a password may stand in the environment only.",
+    doc: "The URL of the Redis to use. If it is not set, `ropeway up` starts a Redis of its own. A URL with a password is accepted from the environment only.",
   },
   "redis.passwordFile": {
     kind: pathKind,
     default: undefined,
     example: "/run/secrets/redis-password",
-    doc: "A file that holds the password of redis.url, for a URL without one.",
+    doc: "A file with the password of redis.url, if the URL has none.",
   },
   "redis.caFile": {
     kind: pathKind,
     default: undefined,
     example: "/etc/ropeway/redis-ca.pem",
-    doc: "A file with the certificates, in PEM, of the authorities that a rediss:// URL is checked with. Unless it is set, those that Node trusts.",
+    doc: "A file with the CA certificates, in PEM, for a rediss:// URL. Defaults to the CAs that Node trusts.",
   },
   "redis.certFile": {
     kind: pathKind,
     default: undefined,
     example: "/etc/ropeway/redis-client.pem",
-    doc: "A file with our own certificate, in PEM, for a Redis that asks for one (tls-auth-clients); with redis.keyFile.",
+    doc: "A file with the client certificate, in PEM, for a Redis with tls-auth-clients. Needs redis.keyFile.",
   },
   "redis.keyFile": {
     kind: pathKind,
@@ -128,14 +128,14 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     kind: textKind,
     default: "127.0.0.1",
     flag: "--host",
-    doc: "The address the portal listens on. Anything but loopback lets others in.",
+    doc: "The address the portal listens on. An address other than loopback opens the portal to other machines.",
   },
   "portal.port": {
     kind: portKind(0),
     default: 7480,
     env: "ROPEWAY_PORT",
     flag: "--port",
-    doc: "The port of the portal. Unless it is set, a busy 7480 makes `ropeway up` choose another; 0 is any free one.",
+    doc: "The port of the portal. 0 chooses a free port. If it is not set and 7480 is in use, `ropeway up` chooses another port.",
   },
   "portal.hosts": {
     kind: listKind,
@@ -145,25 +145,25 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
   "portal.trustProxy": {
     kind: listKind,
     default: [],
-    doc: "Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.",
+    doc: "Addresses and networks of trusted proxies: their X-Forwarded-For and X-Forwarded-Proto headers are used.",
   },
   "portal.publicMetrics": {
     kind: flagKind,
     default: true,
-    doc: "Whether anyone who reaches the portal may read /metrics; if not, it needs the permission metrics:view.",
+    doc: "Whether /metrics is public. If not, it needs the permission metrics:view.",
   },
   "portal.adminPassword": {
     kind: secretKind,
     default: undefined,
     env: "ROPEWAY_ADMIN_PASSWORD",
     orFile: "portal.adminPasswordFile",
-    doc: "The password of the account `admin`, which the first start creates; 8 characters or more. Unless it is set, a random one is made and printed once.",
+    doc: "The password of the account `admin`, which the first start creates; at least 8 characters. If it is not set, a random password is generated and printed once.",
   },
   "portal.adminPasswordFile": {
     kind: pathKind,
     default: undefined,
     example: "/run/secrets/admin-password",
-    doc: "A file that holds portal.adminPassword.",
+    doc: "A file with portal.adminPassword.",
   },
   ...mergeSettings,
   "store.url": {
@@ -259,7 +259,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     example: "/usr/bin/redis-server",
     env: "ROPEWAY_REDIS_SERVER",
     flag: "--redis-server",
-    doc: "The program that `ropeway up` starts as its Redis. Unless it is set, redis-server or valkey-server of PATH, else one that is provided.",
+    doc: "The program that `ropeway up` starts as its Redis. If it is not set, redis-server or valkey-server from PATH, or one that is downloaded.",
   },
   "up.programs": {
     kind: pathKind,
@@ -267,25 +267,25 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     example: ".ropeway/programs",
     env: "ROPEWAY_PROGRAMS",
     flag: "--programs",
-    doc: "The folder that provided programs are kept in. Unless it is set, the folder `programs` in the home.",
+    doc: "The folder for downloaded programs. Defaults to the folder `programs` in the home.",
   },
   "up.redisPort": {
     kind: portKind(1),
     default: undefined,
     example: 6380,
     flag: "--redis-port",
-    doc: "The port of the Redis that `ropeway up` starts. Unless it is set, a free one is chosen and kept.",
+    doc: "The port of the Redis that `ropeway up` starts. If it is not set, a free port is chosen and kept.",
   },
   "up.appendfsync": {
     kind: wordKind("always", "everysec"),
     default: "always",
     flag: "--appendfsync",
-    doc: "When that Redis writes its log to the disk: always, before each answer; everysec is faster and can lose the last second at a power failure.",
+    doc: "When that Redis syncs its append-only file to disk. always: before each reply. everysec: faster, but a power failure can lose the last second.",
   },
   "log.level": {
     kind: wordKind("debug", "info", "warn", "error", "silent"),
     default: "info",
-    doc: "How much is logged: debug, info, warn, error or silent. `ropeway up` logs to the folder `logs` in its home, `ropeway portal` to standard error.",
+    doc: "The log level: debug, info, warn, error or silent. `ropeway up` logs to the folder `logs` in its home, `ropeway portal` to standard error.",
   },
 };
 

@@ -79,9 +79,9 @@ test("what cannot be is refused in one sentence", async () => {
     stderr: expect.stringContaining("must be JSON"),
   });
   for (const [flag, value, allowed] of [
-    ["--delay", "soon", "a whole number from 0 on"],
-    ["--delay", "-5", "a whole number from 0 on"],
-    ["--attempts", "0", "a whole number from 1 on"],
+    ["--delay", "soon", "a whole number of at least 0"],
+    ["--delay", "-5", "a whole number of at least 0"],
+    ["--attempts", "0", "a whole number of at least 1"],
     ["--priority", "1.5", "a whole number"],
   ] as const) {
     const stderr = `ropeway: ${flag} is "${value}", but must be ${allowed}\n`;

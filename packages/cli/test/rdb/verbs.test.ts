@@ -59,7 +59,7 @@ test("rdb to-json prints one line per key", async () => {
 });
 
 test.each([
-  ["a file that is not there", "none.rdb", 2, "there is no such file"],
+  ["a file that is not there", "none.rdb", 2, "file not found"],
   ["a folder", ".", 2, "it is a folder"],
   ["a file that is no RDB", "text", 1, "is not the beginning of an RDB"],
   ["half an RDB", "half.rdb", 1, "before its EOF opcode"],

@@ -91,7 +91,7 @@ test("a wrong value is told with its key, itself, its place and what is allowed"
   expect(faultOf({ flags: { "log.level": "loud" } })).toBe(
     'BAD_SETTING: log.level is "loud" in --log-level, but must be one of debug, info, warn, error, silent',
   );
-  expect(faultOf({ toml: "[queue]\ntargets = [1]\n" })).toContain("a list of texts");
+  expect(faultOf({ toml: "[queue]\ntargets = [1]\n" })).toContain("a list of strings");
   expect(faultOf({ env: { REDIS_URL: "http://:s3cret@x" } })).toMatch(
     /^BAD_SETTING: redis.url is "http:\/\/:\*\*\*@x" in REDIS_URL, but must be a URL such as redis:.*unknown scheme/,
   );
@@ -105,14 +105,14 @@ test("a wrong line in the file is told even when a flag overrules it", () => {
 
 test("a key that does not exist is told, with the one that was probably meant", () => {
   expect(faultOf({ toml: "[portl]\nport = 1\n" })).toBe(
-    "UNKNOWN_SETTING: ropeway.toml:2 sets portl.port, which is no setting: did you mean portal.port?",
+    "UNKNOWN_SETTING: ropeway.toml:2 sets portl.port, which is not a setting: did you mean portal.port?",
   );
   expect(faultOf({ toml: "level = 1\n" })).toContain("did you mean log.level?");
   expect(faultOf({ toml: "[zzz]\n" })).toBe(
-    "UNKNOWN_SETTING: ropeway.toml:1 sets zzz, which is no setting: see `ropeway config`",
+    "UNKNOWN_SETTING: ropeway.toml:1 sets zzz, which is not a setting: see `ropeway config`",
   );
   expect(faultOf({ toml: "[portal]\n" })).toBe("no fault");
-  expect(faultOf({ toml: "portal = 1\n" })).toContain("sets portal, which is no setting");
+  expect(faultOf({ toml: "portal = 1\n" })).toContain("sets portal, which is not a setting");
 });
 
 test("a variable that is nearly a setting is warned of, other ones are not ours to judge", () => {
@@ -127,7 +127,7 @@ test("a file that is no TOML is told with line and column, a missing one by name
     /^UNREADABLE_FILE: cannot read ropeway.toml:1:\d+: /,
   );
   expect(() => loadSettings({ cwd, env: {}, flags: {}, file: "none.toml" })).toThrow(
-    `cannot read ${join(cwd, "none.toml")}: there is no such file`,
+    `cannot read ${join(cwd, "none.toml")}: file not found`,
   );
 });
 

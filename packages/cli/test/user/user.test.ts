@@ -69,7 +69,7 @@ test("what cannot be is refused in one sentence that shows no password, and chan
     [["password", "admin"], Readable.from(["tiny\n"]), 2, 'the password is "***", but must be a'],
     [["password", "admin"], Readable.from([]), 2, "no password was given"],
     [["password", "admin"], typing("one of them", "another one"), 2, "are not the same"],
-    [["password", "nobody"], Readable.from(["long enough\n"]), 4, 'there is no account "nobody"'],
+    [["password", "nobody"], Readable.from(["long enough\n"]), 4, 'account "nobody" not found'],
     [["password", "admin", "on the line"], Readable.from([]), 2, "too many arguments"],
     [["password"], Readable.from([]), 2, "missing required argument 'name'"],
   ] as const) {
