@@ -42,10 +42,10 @@ test("an unknown command or option is one sentence with the one that was meant",
 
 test("help of a command that does not exist is no help", async () => {
   expect((await speak(["help", "merg"])).stderr).toContain("did you mean merge?");
-  expect(await speak(["--config", "up", "sync", "--help"])).toEqual({
+  expect(await speak(["--config", "up", "nonsense", "--help"])).toEqual({
     code: 2,
     stdout: "",
-    stderr: "ropeway: unknown command 'sync': see `ropeway --help`\n",
+    stderr: "ropeway: unknown command 'nonsense': see `ropeway --help`\n",
   });
 });
 
@@ -162,7 +162,7 @@ Options of every command:
   --json, --config, --no-color, --debug, --help
 `);
   const { stdout: config } = await speak(["config", "--help"]);
-  expect(config).toMatch(/^ {2}--redis-url <url> {2,}The Redis to use/m);
+  expect(config).toMatch(/^ {2}--redis-url <url> {2,}The URL of the Redis to use/m);
 });
 
 test("what came from outside is escaped in errors too", async () => {

@@ -42,7 +42,7 @@ test.each([
   [{ concurrency: 1.5 }, "whole number"],
   [{ leaseMs: Number.NaN }, "option leaseMs is NaN"],
   [{ mode: "slow" }, 'option mode is "slow", but must be one of fast, safe'],
-  [{ name: "" }, "not empty"],
+  [{ name: "" }, "non-empty string"],
   [{ eager: 1 }, "true or false"],
   [{ concurency: 2 }, "did you mean concurrency?"],
   [{ __proto__x: 2 }, "known options"],

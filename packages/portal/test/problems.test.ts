@@ -78,7 +78,7 @@ test("a problem has every member, and the request's id is in the header too", as
   const requestId = answer.headers.get("x-request-id");
   expect(await problemOf(answer)).toEqual({
     type: "/docs#ROUTE_NOT_FOUND",
-    title: "There is nothing here",
+    title: "Route not found",
     status: 404,
     detail: "GET /nothing/here not found",
     instance: "/nothing/here",
