@@ -79,13 +79,13 @@ export class CallRunner {
   }
 
   start(started: StartedCall): void {
-    const { source, call, method, session } = started;
+    const { source, text, call, method, session } = started;
     const where = { service: source.service.name, session };
     const running = new RunningCall(this.#options.host, call, where);
     if (streams(call)) this.#options.streams.open(running, method);
     const began = performance.now();
     this.startedLast = began;
-    const run: Run = { ...started, running, began };
+    const run: Run = { source, text, call, method, session, running, began }; // a spread costs 10 us
     if (call.traceparent !== undefined) void this.#runTraced(run, call.traceparent);
     else this.#run(run);
   }
