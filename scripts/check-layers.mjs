@@ -25,8 +25,8 @@ const FOLDER_OF = { ropeway: "cli" };
 
 // Packages that are no user of the core's Redis, but make it or have a client of their own.
 const CLIENTS = ["core", "provide", "sync", "testkit"];
-// Packages that still send commands elsewhere. Remove an entry when the package has its store.
-const WITHOUT_STORE = ["rpc"];
+// Packages that still send commands elsewhere; none.
+const WITHOUT_STORE = [];
 const SENDS = [
   // On an object that is called a Redis, a connection or a store.
   /\b\w*(?:redis|connection|store)\.(?:send|run)\s*[<(]/gi,
