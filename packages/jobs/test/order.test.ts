@@ -1,7 +1,7 @@
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import type { JobContext } from "../src/index.ts";
-import { queueKeys } from "../src/internal.ts";
+import { QueueStore, queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
@@ -90,6 +90,11 @@ describe("first in, first out with one worker", () => {
     });
     await eventually(() => expect(first.running).toBe(6), soon);
     await first.close(); // its leases run out, and its jobs go to the front
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    await eventually(async () => {
+      await store.move(100);
+      expect(await queue.counts()).toMatchObject({ waiting: 40, active: 0 });
+    }, soon);
     const seen: { group: string; data: number }[] = [];
     one.worker(
       queue,

@@ -13,8 +13,9 @@
  * With several queues, slots are filled in rounds: each round asks the queues one after the other, from
  * the first one on, so that a lower queue is never asked without asking those above it.
  *
- * A job that may have taken its workers down before (a suspect) runs alone: everything else is handed
- * back first, so that it cannot take innocent neighbours with it.
+ * A job that may have taken its workers down before (a suspect) runs alone. A worker that took one hands
+ * back everything, lets its handlers end, and then takes one job at a time until the suspect has run: a
+ * suspect is neither run nor held beside a job that might take this worker down.
  */
 import type { LeaseLostError } from "@ropeway/core";
 import { Backoff, sleep } from "@ropeway/core/internal";
@@ -63,9 +64,13 @@ export class Processor {
   #taking = false;
   /** What is fetched ahead goes back as soon as no call is under way that could bring later jobs. */
   #recalling = false;
+  /** stop() was called: Redis is to know that this worker is not idle. */
+  #leaving = false;
   /** Handlers got slow: nothing is fetched ahead until one has ended. */
   #slow = false;
   #inRound = false;
+  /** A suspect was taken: jobs are taken one at a time, while nothing else is held. */
+  #cautious = false;
   #alone: Attempt | undefined;
   #stale: NodeJS.Timeout | undefined;
 
@@ -84,7 +89,8 @@ export class Processor {
 
   /** How many more jobs could be taken without fetching ahead. */
   get room(): number {
-    if (!this.#taking || this.#recalling || this.#exclusive) return 0;
+    if (!this.#taking || this.#recalling || this.#alone !== undefined) return 0;
+    if (this.#cautious) return this.#isFree && this.#buffer.length === 0 ? 1 : 0;
     return this.#capacity - this.#runner.running.size - this.#buffer.length - this.#asked;
   }
 
@@ -108,6 +114,10 @@ export class Processor {
     this.#callLeaves = false;
     if (this.#over.signal.aborted) return;
     if (this.#recalling && this.#calls === 0) this.#handBack();
+    if (this.#leaving && this.#calls === 0) {
+      this.#leaving = false;
+      for (const source of this.#plan.sources) void this.#call(source, 0); // it is not idle any more
+    }
     this.#startFetched();
     if (this.#plan.sources.length > 1) this.#exchangeInOrder();
     else this.#exchange(this.#plan.sources[0] as Source);
@@ -127,8 +137,9 @@ export class Processor {
   /** Takes nothing more and hands back what has not started. */
   stop(): void {
     this.#taking = false;
-    this.#handBack();
-    for (const source of this.#plan.sources) void this.#call(source, 0); // it is not idle any more
+    this.#recalling = true;
+    this.#leaving = true;
+    this.pump();
   }
 
   /** Resolves when nothing runs and everything was reported; or, with false, when `signal` aborts. */
@@ -141,8 +152,7 @@ export class Processor {
       };
       const giveUp = () => finish(false);
       const look = () => {
-        if (this.#calls === 0 && this.#unreported === 0 && this.#runner.running.size === 0)
-          finish(true);
+        if (this.#isFree && this.#buffer.length === 0 && !this.#leaving) finish(true);
       };
       this.#settled.add(look);
       signal.addEventListener("abort", giveUp, { once: true });
@@ -177,11 +187,9 @@ export class Processor {
     return this.#plan.sources.reduce((sum, source) => sum + source.ended, 0);
   }
 
-  /** A suspect runs, or is the next to run. */
-  get #exclusive(): boolean {
-    if (this.#alone !== undefined) return true;
-    const [next] = this.#buffer;
-    return next !== undefined && this.#isSuspect(next.attempt);
+  /** Nothing runs, is on its way, or waits to be reported. */
+  get #isFree(): boolean {
+    return this.#runner.running.size === 0 && this.#calls === 0 && this.#unreported === 0;
   }
 
   /** This is the last try before the job counts as one that takes its workers down. */
@@ -195,31 +203,34 @@ export class Processor {
       this.#handBack();
       return;
     }
+    if (this.#cautious) {
+      this.#startOne();
+      return;
+    }
     const { caller, options } = this.#plan;
     for (let next = this.#buffer[0]; next !== undefined; next = this.#buffer[0]) {
-      if (this.#isSuspect(next.attempt)) {
-        this.#startAlone(next);
-        return;
-      }
       if (caller.batch === undefined) {
         if (this.#runner.running.size >= this.#capacity) return;
         this.#buffer.shift();
         this.#runner.start(next);
       } else {
         if (this.#runner.batches >= options.concurrency) return;
-        const end = this.#buffer.findIndex(({ attempt }) => this.#isSuspect(attempt));
-        const most = end < 0 ? options.batch : Math.min(end, options.batch);
-        this.#runner.startBatch(this.#buffer.splice(0, most));
+        this.#runner.startBatch(this.#buffer.splice(0, options.batch));
       }
     }
   }
 
-  /** Starts a suspect when nothing else is held by this worker. */
-  #startAlone(next: Waiting): void {
-    for (const { source, attempt } of this.#buffer.splice(1)) source.undone(attempt, "back");
-    if (this.#runner.running.size > 0 || this.#calls > 0 || this.#unreported > 0) return;
+  /** Starts the one job that is held; if there are more, all go back. */
+  #startOne(): void {
+    const [next] = this.#buffer;
+    if (next === undefined) return;
+    if (this.#buffer.length > 1 || !this.#isFree) {
+      this.#handBack();
+      return;
+    }
     this.#buffer.shift();
-    this.#alone = next.attempt;
+    this.#cautious = false;
+    if (this.#isSuspect(next.attempt)) this.#alone = next.attempt;
     if (this.#plan.caller.batch === undefined) this.#runner.start(next);
     else this.#runner.startBatch([next]);
   }
@@ -235,7 +246,7 @@ export class Processor {
   #exchange(source: Source): void {
     const ahead = this.#slow ? 0 : this.#prefetch.ahead;
     const free = this.room;
-    const room = this.#accepting ? Math.max(0, free + ahead) : 0;
+    const room = this.#accepting ? Math.max(0, free + ahead) : free;
     const wants = !source.dry && room > 0;
     if (source.calls < 2 && (wants || source.ended > 0)) {
       // Half of it at a time: while one half is worked on, the other is fetched. Not for batches,
@@ -248,7 +259,7 @@ export class Processor {
   }
 
   get #accepting(): boolean {
-    return this.#taking && !this.#recalling && !this.#exclusive;
+    return this.#taking && !this.#recalling && !this.#cautious && this.#alone === undefined;
   }
 
   /** The exchange of a worker with several queues. */
@@ -280,6 +291,7 @@ export class Processor {
     this.#asked += want;
     this.#callLeaves = true;
     const sentAt = performance.now();
+    const cautious = this.#cautious;
     try {
       const { taken, lost } = await source.exchange(want);
       this.#backoff.reset();
@@ -288,6 +300,7 @@ export class Processor {
       const count = taken.jobs.length / 2;
       if (count > 0) this.#measure(source, taken.jobs);
       if (want > 0) source.dry = count < want;
+      if (cautious && want > 0 && count === 0) this.#cautious = false; // another worker has it
       if (want > 0 && taken.laterMs >= 0) source.restFor(taken.laterMs, () => this.pump());
       for (const id of lost) this.#plan.events.onLost(id);
       this.#plan.hint(source, taken.dueMs);
@@ -311,13 +324,16 @@ export class Processor {
 
   #receive(source: Source, opened: ReturnType<Source["open"]>): void {
     const at = performance.now();
-    for (const attempt of opened.attempts) this.#buffer.push({ source, attempt, at });
+    for (const attempt of opened.attempts) {
+      this.#buffer.push({ source, attempt, at });
+      this.#cautious ||= this.#isSuspect(attempt);
+    }
     for (const item of opened.unreadable) {
       const error = new MalformedJobError(item.id, "its record has another form");
       this.#plan.events.onError(error);
       source.undone(item, "dead", { json: JSON.stringify(failureOf(error)) });
     }
-    if (!this.#taking) this.#handBack();
+    if (!this.#taking) this.#recalling = true; // after all that is on its way, in order
   }
 
   #handBack(): void {
@@ -338,7 +354,7 @@ export class Processor {
       if (oldest !== undefined && performance.now() - oldest.at >= STALE_MS) {
         // Jobs that a call under way brings are later ones: all go back together, in their order.
         this.#slow = true;
-        this.#recalling = !this.#exclusive;
+        this.#recalling = !this.#cautious;
       }
       this.pump();
     }, STALE_MS);
