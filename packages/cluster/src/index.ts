@@ -24,6 +24,7 @@ export {
 } from "./errors.ts";
 export {
   type Alert,
+  type AlertDraft,
   type AlertFilter,
   type AlertKind,
   type AlertSink,
@@ -45,7 +46,7 @@ export type { InspectorOptions, NodeOptions } from "./options.ts";
 export type { KeyRecord, Run, Runner, RunOffset, RunPhase } from "./runner.ts";
 export { scriptedRunner } from "./runners/scripted-runner.ts";
 export { syncRunner } from "./runners/sync-runner.ts";
-export { type Json, SecretBox } from "./secrets.ts";
+export { type Json, SecretBox, type SplitConfig } from "./secrets.ts";
 export type { StoreTls } from "./store/etcd/channel.ts";
 export { type EtcdStoreOptions, openEtcdStore } from "./store/etcd/etcd-store.ts";
 export { openRedisStore, type RedisStoreOptions } from "./store/redis/redis-store.ts";
@@ -66,5 +67,11 @@ export type {
 export { isRunning, TASK_STATUSES, type TaskStatus } from "./tasks/status.ts";
 export type { Task, TaskProgress } from "./tasks/task.ts";
 export type { TaskFilter } from "./tasks/task-list.ts";
-export type { PageRequest, StoredKey, TaskEvent, TaskRecords } from "./tasks/task-records.ts";
+export type {
+  KeyRecordKind,
+  PageRequest,
+  StoredKey,
+  TaskEvent,
+  TaskRecords,
+} from "./tasks/task-records.ts";
 export type { NewTask, TaskEdit, Tasks } from "./tasks/tasks.ts";

@@ -54,9 +54,17 @@ export type {
   WorkerOptions,
 } from "./options.ts";
 export { Job } from "./queue/job.ts";
-export { type BulkJob, type JobOf, Queue, type RunOptions } from "./queue/queue.ts";
+export {
+  type AddArguments,
+  type BulkJob,
+  type JobOf,
+  type OptionalData,
+  Queue,
+  type RunOptions,
+} from "./queue/queue.ts";
 export {
   type CompletedEvent,
+  type EventHead,
   type QueueEvent,
   type QueueEventMap,
   QueueEvents,
@@ -75,6 +83,7 @@ export type {
   AnyHandler,
   AnyJobContext,
   BatchHandler,
+  BatchResults,
   Handler,
   HandlerRecord,
   Handlers,

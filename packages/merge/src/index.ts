@@ -1,4 +1,5 @@
 /** Public door of the merge queue. */
+
 export { type Attempt, type AttemptFilter, Attempts } from "./admin/attempts.ts";
 export {
   type DeadLetter,
@@ -25,6 +26,7 @@ export {
 } from "./admin/inspector.ts";
 export type { PageOptions } from "./admin/paging.ts";
 export { AddressGuard, type ResolvedAddress, type Resolver } from "./delivery/address-guard.ts";
+export type { LoggedAttempt } from "./delivery/attempt-log.ts";
 export type { RetryBackoff } from "./delivery/backoff.ts";
 export type { CallbackBody } from "./delivery/callbacks.ts";
 export {

@@ -91,6 +91,7 @@ export class EventStream {
   readonly #retirement: NodeJS.Timeout;
   #draining: Promise<void> | undefined;
 
+  /** @internal Made by serveEvents(). */
   constructor(reply: FastifyReply, plan: EventStreamPlan) {
     const { options, isAllowed } = plan;
     this.#options = options;

@@ -5,6 +5,7 @@
 /** Programs that {@link provide} knows; the redis ones may turn out to be Valkey's. */
 export type ProgramName = "redis-server" | "redis-cli" | "redis-benchmark" | "etcd" | "chromium";
 
+/** A product of which programs can be provided. */
 export type ProductName = "redis" | "valkey" | "etcd" | "chromium";
 
 export interface Product {

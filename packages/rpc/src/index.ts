@@ -65,7 +65,7 @@ export type {
   ServiceErrorClasses,
   ServiceErrors,
 } from "./service/service-error.ts";
-export type { Method, ServiceClient } from "./service/typed-client.ts";
+export type { InputThen, Method, ServiceClient } from "./service/typed-client.ts";
 export type { Session } from "./session/session.ts";
 export type { QueueLengths } from "./store/registry-store.ts";
 export type { MethodStats } from "./telemetry/histogram.ts";

@@ -51,7 +51,7 @@ export {
   type PreflightOptions,
   type PreflightReport,
 } from "./preflight/check.ts";
-export type { KeyReason, SyncProgress, SyncStatus } from "./progress.ts";
+export { type KeyReason, SYNC_STATUS, type SyncProgress, type SyncStatus } from "./progress.ts";
 export {
   type RdbAux,
   type RdbBegin,

@@ -14,7 +14,7 @@ export type KeyReason =
   | "kept"; // left out: the target has the key, and `existing` is "keep"
 
 /** Where a task is; the names are those of RedisSyncer. */
-export const STATUS = {
+export const SYNC_STATUS = {
   STOP: 0,
   CREATING: 1,
   CREATED: 2,
@@ -27,7 +27,7 @@ export const STATUS = {
 } as const;
 
 /** The name of a task's status. */
-export type SyncStatus = keyof typeof STATUS;
+export type SyncStatus = keyof typeof SYNC_STATUS;
 
 /** A reading of a task's counters. */
 export interface SyncProgress {

@@ -58,6 +58,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
   #woken = false;
   #braked = false;
 
+  /** @internal Made by Cluster. */
   constructor(plan: InspectorPlan, options: InspectorOptions) {
     const resolved = resolveInspectorOptions(options);
     const logger = resolved.logger ?? silentLogger;

@@ -24,6 +24,7 @@ export const TASK_STATUSES = [
   "FINISH",
   "BROKEN",
 ] as const;
+/** Where a task is in its life. */
 export type TaskStatus = (typeof TASK_STATUSES)[number];
 
 const ENDS = ["STOP", "FINISH", "BROKEN"] as const;

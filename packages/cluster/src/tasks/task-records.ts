@@ -33,7 +33,8 @@ export interface StoredKey {
   readonly at: number;
 }
 
-type Kind = "bigKeys" | "discarded";
+/** Which keys of a task are recorded. */
+export type KeyRecordKind = "bigKeys" | "discarded";
 
 /** The records of all tasks. */
 export class TaskRecords {
@@ -68,7 +69,7 @@ export class TaskRecords {
     return this.#store.put(keys.discarded(taskId, name), JSON.stringify(stored));
   }
 
-  async page(kind: Kind, taskId: string, options: PageRequest): Promise<Page<StoredKey>> {
+  async page(kind: KeyRecordKind, taskId: string, options: PageRequest): Promise<Page<StoredKey>> {
     const prefix = kind === "bigKeys" ? keys.bigKeys(taskId) : keys.allDiscarded(taskId);
     const after = decodeCursor(options.cursor);
     const found = await this.#store.range(prefix, {

@@ -67,6 +67,7 @@ export class Tasks {
   readonly #store: Store;
   readonly #clock: Clock;
 
+  /** @internal Made by Cluster. */
   constructor(plan: TasksPlan) {
     this.#plan = plan;
     this.#store = plan.store;

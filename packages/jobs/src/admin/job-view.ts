@@ -13,6 +13,7 @@ export const JOB_STATES = [
   "failed",
 ] as const;
 
+/** Where a job is in its life. */
 export type JobState = (typeof JOB_STATES)[number];
 
 /** Everything that is known of a job. */

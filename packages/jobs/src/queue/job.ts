@@ -25,9 +25,10 @@ export class Job<Result = unknown, Name extends string = string, Data = unknown>
   readonly id: string;
   readonly name: Name;
   /** Why this is an earlier job and not a new one; undefined if it is new. */
-  readonly deduplicated: NotAdded["why"] | undefined;
+  readonly deduplicated: "exists" | "kept" | "replaced" | undefined;
   readonly #home: JobHome;
 
+  /** @internal Made by a queue. */
   constructor(
     home: JobHome,
     id: string,

@@ -18,7 +18,7 @@ import { QueueSite } from "../store/site.ts";
 import { EventBuffer } from "./event-buffer.ts";
 
 /** What all events have. */
-interface EventHead<Name extends string> {
+export interface EventHead<Name extends string> {
   readonly id: string;
   readonly name: Name;
   /** ms of the Redis clock. */

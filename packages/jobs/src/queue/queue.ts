@@ -49,7 +49,7 @@ import { type NewJob, QueueStore } from "../store/queue-store.ts";
 import { isRegistered, registeredQueues } from "../store/registry.ts";
 import { ScheduleStore } from "../store/schedule-store.ts";
 import { Adder } from "./adder.ts";
-import { Job, type JobHome } from "./job.ts";
+import { Job } from "./job.ts";
 import { placementText, planJob } from "./job-plan.ts";
 import { Producer } from "./producer.ts";
 import { QueueEvents } from "./queue-events.ts";
@@ -63,12 +63,12 @@ export type BulkJob<Jobs extends JobTypes<Jobs> = AnyJobs> = {
 }[JobName<Jobs>];
 
 /** `data` may be left out if it may be undefined. */
-type OptionalData<Data> = undefined extends Data
+export type OptionalData<Data> = undefined extends Data
   ? { readonly data?: Data }
   : { readonly data: Data };
 
 /** The arguments after a job's name. */
-type AddArguments<Data> = undefined extends Data
+export type AddArguments<Data> = undefined extends Data
   ? [data?: Data, options?: JobOptions]
   : [data: Data, options?: JobOptions];
 
@@ -87,7 +87,7 @@ export interface RunOptions extends Omit<JobOptions, "timeoutMs" | "awaited">, W
  * and what they take and return; without it, any name and any JSON value is allowed. The connection stays
  * open when the queue is closed: it is yours.
  */
-export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements JobHome, AsyncDisposable {
+export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDisposable {
   readonly name: string;
   readonly prefix: string;
   readonly #redis: Redis;

@@ -32,8 +32,11 @@ export type BatchHandler<Jobs extends JobTypes<Jobs>> = (
   jobs: readonly AnyJobContext<Jobs>[],
 ) => BatchResults<Jobs> | Promise<BatchResults<Jobs>>;
 
-// biome-ignore lint/suspicious/noConfusingVoidType: a handler without a return statement returns void
-type BatchResults<Jobs extends JobTypes<Jobs>> = readonly JobReturn<Jobs, JobName<Jobs>>[] | void;
+/** The results of a batch, in the order of its jobs, or nothing. */
+export type BatchResults<Jobs extends JobTypes<Jobs>> =
+  | readonly JobReturn<Jobs, JobName<Jobs>>[]
+  // biome-ignore lint/suspicious/noConfusingVoidType: a handler without a return statement returns void
+  | void;
 
 /** A handler for all jobs, or one for each name. */
 export type Handlers<Jobs extends JobTypes<Jobs>> = AnyHandler<Jobs> | HandlerRecord<Jobs>;

@@ -2,7 +2,7 @@
 import type { Page } from "@ropeway/core";
 import { InvalidArgumentError } from "@ropeway/core";
 import { sleep } from "@ropeway/core/internal";
-import type { Attempt as LoggedAttempt } from "../delivery/attempt-log.ts";
+import type { LoggedAttempt } from "../delivery/attempt-log.ts";
 import { checkUrl, destinationOf } from "../queue/destination.ts";
 import type { MergeQueue } from "../queue/queue.ts";
 import { AttemptStore, type StoredAttempt } from "../store/attempt-store.ts";

@@ -7,7 +7,7 @@ import { Loop } from "@ropeway/core/internal";
 import type { AttemptStore } from "../store/attempt-store.ts";
 
 /** One attempt to deliver a batch. */
-export interface Attempt {
+export interface LoggedAttempt {
   readonly key: string;
   /** The batch's id: the webhook-id. */
   readonly batch: string;
@@ -56,7 +56,7 @@ export class AttemptLog implements AsyncDisposable {
     return this;
   }
 
-  add(attempt: Attempt): void {
+  add(attempt: LoggedAttempt): void {
     if (this.#waiting.length < MOST_WAITING) this.#waiting.push(JSON.stringify(attempt));
   }
 

@@ -21,6 +21,7 @@ export type RouteAccess = Permission | "public";
 
 /** The roles that every installation has, from least to most. */
 export const BUILT_IN_ROLES = ["viewer", "operator", "admin"] as const;
+/** The name of a role that always exists. */
 export type BuiltInRole = (typeof BUILT_IN_ROLES)[number];
 
 /** What a part says about one of its permissions. */

@@ -107,6 +107,7 @@ const letter = z.object({
   delivery: z.string().describe("The webhook-id it was sent under."),
 });
 export const DeadLetterView: z.ZodType<DeadLetterView> = letter;
+/** A page of dead letters. */
 export interface DeadLetterPage {
   readonly items: readonly DeadLetterView[];
   readonly cursor: string | null;
@@ -154,6 +155,7 @@ const endpoint = z.object({
   concurrency: z.int().nullable().describe("The maximum of deliveries at a time."),
   secrets: z.int().describe("How many secrets of its own sign deliveries to it."),
 });
+/** A page of endpoints. */
 export interface EndpointPage {
   readonly items: readonly EndpointView[];
   readonly cursor: string | null;
@@ -194,6 +196,7 @@ export const AttemptView: z.ZodType<AttemptView> = z.object({
   ms: z.number().describe("How long the attempt took."),
   at: time,
 });
+/** A page of attempts. */
 export interface AttemptPage {
   readonly items: readonly AttemptView[];
   readonly cursor: string | null;

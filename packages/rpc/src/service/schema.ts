@@ -32,12 +32,14 @@ export interface Issue {
 export type AnySchema = Schema<unknown, unknown>;
 
 /** What may be passed for validation. */
-export type InputOf<S> = S extends AnySchema ? Types<S>["input"] : unknown;
+export type InputOf<S> = S extends AnySchema
+  ? NonNullable<S["~standard"]["types"]>["input"]
+  : unknown;
 
 /** What validation gives. */
-export type OutputOf<S> = S extends AnySchema ? Types<S>["output"] : unknown;
-
-type Types<S extends AnySchema> = NonNullable<S["~standard"]["types"]>;
+export type OutputOf<S> = S extends AnySchema
+  ? NonNullable<S["~standard"]["types"]>["output"]
+  : unknown;
 
 /** Issues as one line for a message: `name: expected string; age: too small`. */
 export function summary(issues: readonly Issue[]): string {

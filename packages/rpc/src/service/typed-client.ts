@@ -29,7 +29,7 @@ export type Method<D extends MethodDefinition> = D["kind"] extends "stream"
     : (...args: InputThen<D, CallOptions>) => Promise<CallerOutput<D>>;
 
 /** Options follow the input; a method without one takes `undefined`, or nothing. */
-type InputThen<D extends MethodDefinition, Options> =
+export type InputThen<D extends MethodDefinition, Options> =
   undefined extends CallerInput<D>
     ? [input?: CallerInput<D>, options?: Options]
     : [input: CallerInput<D>, options?: Options];

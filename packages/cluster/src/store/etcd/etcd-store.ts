@@ -23,6 +23,7 @@ import type {
   WatchEvent,
   WatchOptions,
 } from "../store.ts";
+import type { StoreTls } from "./channel.ts";
 import { entryOf } from "./entry.ts";
 import { Status } from "./grpc-error.ts";
 import {
@@ -48,7 +49,7 @@ import {
   TxnResponse,
 } from "./messages.ts";
 import type { Message, Sparse } from "./protobuf.ts";
-import { type Method, Transport, type TransportPlan } from "./transport.ts";
+import { type Method, Transport } from "./transport.ts";
 import { watchEtcd } from "./watch.ts";
 
 const KV = "/etcdserverpb.KV";
@@ -85,7 +86,11 @@ const TARGET = { version: 0, create: 1, mod: 2, value: 3 } as const;
 const RESULT = { "=": 0, ">": 1, "<": 2, "!=": 3 } as const;
 
 /** How to reach an etcd. */
-export interface EtcdStoreOptions extends Pick<TransportPlan, "endpoints" | "tls" | "user"> {
+export interface EtcdStoreOptions {
+  /** Such as http://10.0.0.1:2379; at least one. */
+  readonly endpoints: readonly string[];
+  readonly tls?: StoreTls | undefined;
+  readonly user?: { readonly name: string; readonly password: string } | undefined;
   readonly tryMs?: number;
   readonly timeoutMs?: number;
   readonly logger: Logger;
