@@ -11,8 +11,6 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { install } from "../docs/consumer.mjs";
 import { blocks } from "../docs/pages.mjs";
 
-/** Pages whose blocks are still to be made complete. */
-const PENDING = new Set(["docs/guides/jobs.md", "docs/guides/merge.md", "docs/guides/rpc.md"]);
 /** The compilers that users may have. They live in the user's project: their programs share one name. */
 const COMPILERS = {
   "typescript-5.4": "~5.4.5",
@@ -35,7 +33,7 @@ const OPTIONS = {
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "ropeway-docs-"));
-const documented = blocks(root).filter(({ path }) => !PENDING.has(path));
+const documented = blocks(root);
 const typescript = documented
   .filter(({ language }) => language === "ts")
   .map((block) => ({ ...block, name: `${block.path.replace(/\W+/g, "-")}-${block.line}` }));
@@ -73,19 +71,26 @@ describe.each(Object.keys(COMPILERS))("%s", (compiler) => {
 
 test("every TypeScript block of the documentation runs", { timeout: 300_000 }, async () => {
   await using server = await startRedis();
+  await using source = await startRedis(); // for pages about moving data
   const failures: string[] = [];
   for (const { name } of typescript) {
-    const fault = await faultOf(join(folder, "out", `${name}.js`), server.url);
+    const fault = await faultOf(join(folder, "out", `${name}.js`), {
+      REDIS_URL: server.url,
+      SOURCE_URL: source.url,
+    });
     if (fault !== undefined) failures.push(`${name}: ${fault}`);
   }
   expect(failures).toEqual([]);
 });
 
 /** Runs one compiled block; what it complained about, or undefined. */
-async function faultOf(file: string, redisUrl: string): Promise<string | undefined> {
+async function faultOf(
+  file: string,
+  servers: Readonly<Record<string, string>>,
+): Promise<string | undefined> {
   const child = spawn(process.execPath, [file], {
     cwd: folder,
-    env: { ...process.env, REDIS_URL: redisUrl },
+    env: { ...process.env, ...servers },
     stdio: ["ignore", "ignore", "pipe"],
   });
   let complaint = "";
