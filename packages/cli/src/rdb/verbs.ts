@@ -76,7 +76,7 @@ function* entriesOf(reader: RdbReader): Generator<RdbEntry, void> {
 }
 
 const REASONS: Readonly<Record<string, string>> = {
-  ENOENT: "there is no such file",
+  ENOENT: "file not found",
   EACCES: "this user may not read it",
 };
 

@@ -4,9 +4,6 @@ import { needs } from "../access/permission.ts";
 import type { PortalPart } from "../part.ts";
 import { processMetrics } from "./process-metrics.ts";
 
-/** Collecting asks Redis about every queue and service: many who ask at once share one answer. */
-const COLLECT_MS = 500;
-
 /** The part for metrics; `isPublic` lets a scraper in without an account. */
 export function metricsPart(registry: Registry, isPublic: boolean): PortalPart {
   return {
@@ -17,7 +14,7 @@ export function metricsPart(registry: Registry, isPublic: boolean): PortalPart {
     },
     routes(app) {
       const all = Registry.merge([processMetrics(), registry]);
-      const collect = atMostEvery(COLLECT_MS, () => all.metrics());
+      const collect = oneAtATime(() => all.metrics());
       app.get(
         "/metrics",
         {
@@ -33,18 +30,13 @@ export function metricsPart(registry: Registry, isPublic: boolean): PortalPart {
   };
 }
 
-/** Calls the function at most once in so many ms; between, what it returned last is returned again. */
-function atMostEvery<T>(ms: number, work: () => Promise<T>): () => Promise<T> {
-  let last: { readonly value: Promise<T>; readonly until: number } | undefined;
+/** Collecting asks Redis about every queue and service: requests that come meanwhile share its outcome. */
+function oneAtATime<T>(work: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined;
   return () => {
-    const now = performance.now();
-    if (last === undefined || now >= last.until) {
-      const value = work();
-      last = { value, until: now + ms };
-      value.catch(() => {
-        last = undefined;
-      });
-    }
-    return last.value;
+    running ??= work().finally(() => {
+      running = undefined;
+    });
+    return running;
   };
 }

@@ -109,6 +109,7 @@ export class Connection implements AsyncDisposable {
   /** Sends encoded commands; resolves with as many replies, error replies among them. */
   exchange(encoded: Buffer | readonly Buffer[], count: number): Promise<Reply[]> {
     if (this.#lost !== undefined) return Promise.reject(this.#lost);
+    if (count === 0) return Promise.resolve([]); // no reply would ever come
     return new Promise((resolve, reject) => {
       this.#due.push({ remaining: count, replies: [], resolve, reject });
       this.#watch();
