@@ -129,6 +129,10 @@ test("a session goes to a node that serves the service", async () => {
 test("a session streams, notifies, submits, retries and carries metadata", async () => {
   const noted: unknown[] = [];
   let tries = 0;
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
   await serveNode("n1", {
     async *count([n]: [number]) {
       for (let i = 1; i <= n; i++) yield i;
@@ -139,10 +143,11 @@ test("a session streams, notifies, submits, retries and carries metadata", async
     async *double(_: unknown, { incoming }: CallContext) {
       for await (const item of incoming) yield Number(item) * 2;
     },
-    hang: async (_: unknown, { signal }: CallContext) => {
+    hang: async () => {
       tries += 1;
       if (tries > 1) return "second";
-      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      await released;
+      return "first";
     },
   });
   const client = await stage.client({ attemptTimeoutMs: 200 });
@@ -160,6 +165,7 @@ test("a session streams, notifies, submits, retries and carries metadata", async
   const metadata = { tenant: "a" };
   await expect(session.call("demo.tenant", [], { metadata })).resolves.toBe("a");
   await expect(session.call("demo.hang", [], { idempotent: true })).resolves.toBe("second");
+  release();
   await expect(session.call("demo.add", [1, 2], { timeoutMs: Number.NaN })).rejects.toMatchObject({
     code: "INVALID_OPTION",
   });
