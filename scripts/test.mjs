@@ -1,21 +1,36 @@
 // `npm test`: prepares the workspace, provides the real servers that the tests need, runs vitest with
 // the arguments it was given, and ends with one plain line of counts.
+//
+// On CI, files with a failure run once more, one after another. The tests start hundreds of real servers,
+// and a crowded machine can starve one of them. A defect fails both times. A test that passes the second
+// time is named as unstable in the output, so that somebody mends it.
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { countsOf } from "./counts.mjs";
+import { countsOf, failedFiles, failedTests, withSecondRun } from "./counts.mjs";
 import { fail, prepare } from "./prepare.mjs";
+
+/** With more failed files than this, something is broken, and a second run would only take time. */
+const MOST_FILES_AGAIN = 6;
 
 await prepare();
 const environment = await servers();
-const report = join(".ropeway", "test-report.json");
-rmSync(report, { force: true });
-const { code, signal } = await vitest();
-if (!existsSync(report)) {
-  fail(`vitest ended without a report (${signal || `exit code ${code}`}): see the lines above.`);
+let { code, report } = await vitest(process.argv.slice(2));
+const suspects = failedFiles(report);
+if (process.env.CI && suspects.length > 0 && suspects.length <= MOST_FILES_AGAIN) {
+  const unstable = failedTests(report);
+  process.stdout.write(`Running ${suspects.length} failed file(s) again, one after another.\n`);
+  const second = await vitest([...suspects, "--no-file-parallelism"]);
+  code = second.code;
+  report = withSecondRun(report, second.report);
+  const failing = new Set(failedTests(report));
+  for (const title of unstable.filter((title) => !failing.has(title))) {
+    process.stdout.write(`unstable (failed once, passed alone): ${title}\n`);
+  }
 }
-process.stdout.write(`${countsOf(JSON.parse(readFileSync(report, "utf8")))}\n`);
-process.exitCode = code === null ? 1 : code;
+process.stdout.write(`${countsOf(report)}\n`);
+process.exitCode = code;
 
 /** Finds or provides every program the tests use and names them to the tests by environment. */
 async function servers() {
@@ -31,15 +46,26 @@ async function servers() {
   }
 }
 
-async function vitest() {
-  const args = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
+/** Runs vitest. Resolves to its exit code and its report. */
+async function vitest(args) {
+  const file = join(".ropeway", "test-report.json");
+  rmSync(file, { force: true });
+  const own = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
   const child = spawn(
     process.execPath,
-    [join("node_modules", "vitest", "vitest.mjs"), ...args, ...process.argv.slice(2)],
+    [join("node_modules", "vitest", "vitest.mjs"), ...own, ...args],
     { stdio: "inherit", env: { ...process.env, ...environment } },
   );
   // Stay until vitest has closed its workers. A terminal's Ctrl-C reaches vitest by itself.
-  process.on("SIGINT", () => process.stdin.isTTY || child.kill("SIGINT"));
-  process.on("SIGTERM", () => child.kill("SIGTERM"));
-  return new Promise((ended) => child.once("exit", (code, signal) => ended({ code, signal })));
+  const interrupt = () => process.stdin.isTTY || child.kill("SIGINT");
+  const terminate = () => child.kill("SIGTERM");
+  process.on("SIGINT", interrupt).on("SIGTERM", terminate);
+  const [exitCode, signal] = await once(child, "exit");
+  process.off("SIGINT", interrupt).off("SIGTERM", terminate);
+  if (!existsSync(file)) {
+    fail(
+      `vitest ended without a report (${signal || `exit code ${exitCode}`}): see the lines above.`,
+    );
+  }
+  return { code: exitCode ?? 1, report: JSON.parse(readFileSync(file, "utf8")) };
 }
