@@ -2,12 +2,19 @@
 /** The program `ropeway`. */
 import { runCli } from "./cli.ts";
 import { watchInterruption } from "./interruption.ts";
+import { maskedArgument } from "./secret-address.ts";
 
 // A reader that went away (`ropeway ... | head`) is no reason for a stack trace.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
   });
+}
+
+// On Linux and macOS this is what `ps` shows from now on.
+const shown = process.argv.slice(2).map(maskedArgument);
+if (shown.some((argument, index) => argument !== process.argv[index + 2])) {
+  process.title = ["ropeway", ...shown].join(" ");
 }
 
 process.exitCode = await runCli(process.argv.slice(2), {

@@ -31,6 +31,9 @@ export interface SplitConfig {
 
 const KEY_ALLOWED = "one or more keys of 32 random bytes in base64 or hex, separated by commas";
 const SECRET_NAME = /passw(or)?d|secret|token|privatekey/i;
+/** sentinelPassword, and what signs the URL of a dump in an object store (X-Amz-Signature, sig). */
+const SECRET_PARAMETER =
+  /([?&][^=&#]*(?:passw|auth|token|secret|sig|credential|key)[^=&#]*=)[^&#]*/gi;
 const MAX_DEPTH = 16;
 
 /** Encrypts and decrypts with the keys of an installation. */
@@ -104,7 +107,9 @@ export class SecretBox {
 export function splitSecrets(config: Json): SplitConfig {
   const secrets: Record<string, string> = {};
   const walk = (value: Json, pointer: string, name: string): Json => {
-    if (pointer.split("/").length > MAX_DEPTH) return value;
+    if (pointer.split("/").length > MAX_DEPTH) {
+      throw new InvalidOptionError("config", pointer, `nested at most ${MAX_DEPTH} levels deep`);
+    }
     if (typeof value === "string") {
       const clean = SECRET_NAME.test(name) ? "" : withoutPassword(value);
       if (clean !== value) secrets[pointer] = value;
@@ -135,7 +140,7 @@ function withoutPassword(text: string): string {
       if (!user.includes(":")) return `${scheme}${user}@`;
       return name === "" ? scheme : `${scheme}${name}@`;
     })
-    .replace(/([?&](?:password|auth|token|secret)=)[^&#]*/gi, "$1");
+    .replace(SECRET_PARAMETER, "$1");
 }
 
 function escapePart(key: string): string {

@@ -8,14 +8,23 @@ it("takes passwords out of URLs, lists of addresses, queries and fields with tel
     from: "redis://user:p%40ss@host:1/0",
     to: "redis://:only@a:1,b:2",
     plain: "redis://user@host:1",
-    sentinel: "sentinel://h:1/m?sentinelPassword=x&password=qq",
+    sentinel: "sentinel://h:1/m?sentinelPassword=of-sentinel&password=qq",
+    dump: "https://store/dump.rdb?X-Amz-Signature=signed&sig=shared&version=3",
     nested: [{ apiToken: "t0ken", note: "a:b@c" }],
   });
   const text = JSON.stringify(config);
-  for (const secret of ["p%40ss", "only", "qq", "t0ken"]) expect(text).not.toContain(secret);
+  for (const secret of ["p%40ss", "only", "of-sentinel", "qq", "signed", "shared", "t0ken"])
+    expect(text).not.toContain(secret);
+  expect(text).toContain("version=3");
   expect(config).toMatchObject({ from: "redis://user@host:1/0", to: "redis://a:1,b:2" });
   expect(config).toMatchObject({ plain: "redis://user@host:1", nested: [{ note: "a:b@c" }] });
-  expect(Object.keys(secrets).sort()).toEqual(["/from", "/nested/0/apiToken", "/sentinel", "/to"]);
+  expect(Object.keys(secrets).sort()).toEqual([
+    "/dump",
+    "/from",
+    "/nested/0/apiToken",
+    "/sentinel",
+    "/to",
+  ]);
 });
 
 it("gives back what was sealed, only for the same task and field, with the same key", () => {
@@ -36,4 +45,10 @@ it("gives back what was sealed, only for the same task and field, with the same 
   expect(() => new SecretBox(undefined).seal(config, "task_1")).toThrow(/ROPEWAY_SECRET_KEY/);
   expect(() => new SecretBox("short")).toThrow(/32 random bytes/);
   expect(new SecretBox("").seal({ from: "redis://h:1" }, "task_1").secrets).toEqual({});
+});
+
+it("refuses a configuration that is nested too deeply to be searched for secrets", () => {
+  let config: Json = { password: "deep down" };
+  for (let depth = 0; depth < 20; depth++) config = { in: config };
+  expect(() => splitSecrets(config)).toThrow(/at most 16 levels deep/);
 });

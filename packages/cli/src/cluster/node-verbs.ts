@@ -1,6 +1,6 @@
 /** What `ropeway nodes ...` and `ropeway alerts ...` do. */
-import { userInfo } from "node:os";
 import type { Context } from "../context.ts";
+import { cliActor } from "../os-user.ts";
 import { stateCell } from "../terminal/colour.ts";
 import { openCluster } from "./open-cluster.ts";
 
@@ -77,7 +77,7 @@ async function alertsList(context: Context): Promise<void> {
 async function alertsAck(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   const [id = ""] = context.arguments;
-  const by = userInfo().username;
+  const by = cliActor();
   const alert = await opened.audited(`alerts ack ${id}`, () =>
     opened.cluster.alerts.acknowledge(id, by),
   );

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import { hostname, userInfo } from "node:os";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import {
   type AlertSink,
@@ -16,6 +16,7 @@ import { type Logger, type Redis, silentLogger } from "@ropeway/core";
 import { AuditLog } from "@ropeway/portal/internal";
 import type { Context } from "../context.ts";
 import { fileText } from "../file-text.ts";
+import { cliActor } from "../os-user.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
 import { readSecret, secretOf } from "../secret.ts";
 import type { LoadedSettings } from "../settings/load.ts";
@@ -97,7 +98,7 @@ export async function ensureSecretKey(home: string): Promise<void> {
 
 async function audited<T>(log: AuditLog, action: string, change: () => Promise<T>): Promise<T> {
   const entry = await log.begin({
-    actor: userInfo().username,
+    actor: cliActor(),
     via: "cli",
     from: hostname(),
     action,

@@ -4,6 +4,7 @@ import { keys, taskOf } from "@ropeway/cluster/internal";
 import { taskView } from "@ropeway/portal/internal";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
+import { addressesOf, contentOf } from "../secret-address.ts";
 import { stateCell } from "../terminal/colour.ts";
 import { openCluster } from "./open-cluster.ts";
 
@@ -12,9 +13,14 @@ type View = ReturnType<typeof taskView>;
 
 async function create(context: Context): Promise<void> {
   const { options, output } = context;
-  const { name, from, to, mode, group, type = "sync", options: more } = options;
-  const given = more === undefined ? {} : parseConfig(String(more));
-  const fields = Object.entries({ from, to, mode }).filter(([, value]) => value !== undefined);
+  const { name, mode, group, type = "sync" } = options;
+  if (options.options === "-" && (options.from === "-" || options.to === "-")) {
+    throw new UsageError("--options and an address cannot both be read from standard input");
+  }
+  const more = await contentOf(context, "options");
+  const given = more === undefined ? {} : parseConfig(more);
+  const ends = await addressesOf(context, ["from", "to"]);
+  const fields = Object.entries({ ...ends, mode }).filter(([, value]) => value !== undefined);
   await using opened = await openCluster(context);
   const { task } = await opened.audited("task create", () =>
     opened.cluster.tasks.create({

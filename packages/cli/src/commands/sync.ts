@@ -1,5 +1,6 @@
 import { Option } from "commander";
 import { type CliCommand, defineCommand } from "../cli-command.ts";
+import { ADDRESS_HELP } from "../secret-address.ts";
 import type { VerbName } from "../sync/verbs.ts";
 
 /** `ropeway sync ...`: moves a live Redis to another one, checks before and compares afterwards. */
@@ -39,13 +40,15 @@ function runVerb(): CliCommand {
     )
     .explains(
       `The same command again resumes from the checkpoint in the target, also after kill -9.
-Ctrl-C writes the checkpoint and exits 0.`,
+Ctrl-C writes the checkpoint and exits 0.
+${ADDRESS_HELP}`,
     );
 }
 
 function checkVerb(): CliCommand {
   return verbOf("check", "Look at both ends before anything is written").explains(
-    "Exits 0 if everything is fine, and 1 if there are problems; each comes with what to do.",
+    `Exits 0 if everything is fine, and 1 if there are problems; each comes with what to do.
+${ADDRESS_HELP}`,
   );
 }
 
@@ -54,6 +57,7 @@ function verifyVerb(): CliCommand {
     .option("--name <task>", "the task that copies; derived from both ends by default")
     .option("--repair", "write keys that differ as the source has them")
     .explains(
-      "Exits 0 if both are equal, and 1 if they differ; lists every differing key with why.",
+      `Exits 0 if both are equal, and 1 if they differ; lists every differing key with why.
+${ADDRESS_HELP}`,
     );
 }

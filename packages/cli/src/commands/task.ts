@@ -1,5 +1,6 @@
 import { type CliCommand, defineCommand } from "../cli-command.ts";
 import type { verbs } from "../cluster/task-verbs.ts";
+import { ADDRESS_HELP } from "../secret-address.ts";
 import { clusterKeys } from "../settings/table.ts";
 
 /** `ropeway task ...`: the tasks of the cluster, handled directly in its store. */
@@ -43,14 +44,12 @@ function createVerb(): CliCommand {
     .option("--from <url>", "the source of a sync task")
     .option("--to <url>", "the target of a sync task")
     .option("--mode <mode>", "total, stock or increment")
-    .option("--options <json>", "more of its configuration, as a JSON object")
+    .option("--options <json>", "more of its configuration, as a JSON object, @file or -")
     .option("--group <group>", "the group it belongs to")
     .option("--immortal", "run it on another node when its node is gone")
     .option("--start", "start it at once")
-    .explains(
-      `Passwords in the URLs are encrypted in the store. Other users of this machine can read a command line:
-leave a password out of it by creating the task over HTTP.`,
-    );
+    .explains(`${ADDRESS_HELP}
+\`--options\` can be \`@FILE\` or \`-\` too. Passwords are encrypted before they are stored.`);
 }
 
 function listVerb(): CliCommand {

@@ -4,13 +4,14 @@ import { check, type SyncOptions, type SyncProgress, SyncTask, verify } from "@r
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { namingFlags } from "../refused-option.ts";
+import { addressesOf } from "../secret-address.ts";
 import { Display, jsonLine } from "./display.ts";
 
 const FLAGS = { from: "--from", to: "--to", mode: "--mode", name: "--name" };
 
 async function run(context: Context): Promise<number> {
   const { output, signal } = context;
-  const task = await namingFlags(FLAGS, async () => new SyncTask(optionsOf(context)));
+  const task = await namingFlags(FLAGS, async () => new SyncTask(await optionsOf(context)));
   const display = new Display(output);
   task.on("progress", (progress) => display.show(progress));
   task.on("error", () => {}); // finished rejects with it
@@ -59,7 +60,7 @@ function sentence(task: SyncTask, { phase, keys, commands, errors, offset }: Syn
 }
 
 async function examine(context: Context): Promise<number> {
-  const { from, to } = ends(context);
+  const { from, to } = await ends(context);
   const report = await namingFlags(FLAGS, () => check({ from, to }));
   context.output.result(report, () => {
     for (const { what, level, message, advice } of report.findings) {
@@ -75,8 +76,9 @@ async function examine(context: Context): Promise<number> {
 async function compare(context: Context): Promise<number> {
   const { options, output, signal } = context;
   const name = options.name === undefined ? {} : { name: String(options.name) };
+  const both = await ends(context);
   const report = await namingFlags(FLAGS, () =>
-    verify({ ...ends(context), ...name, repair: options.repair === true, signal }),
+    verify({ ...both, ...name, repair: options.repair === true, signal }),
   );
   output.result(report, () => {
     for (const { key, db, reason, source, target, repaired } of report.differences) {
@@ -93,16 +95,17 @@ async function compare(context: Context): Promise<number> {
   return report.different > report.repaired || report.undecided > 0 ? 1 : 0;
 }
 
-function ends({ options }: Context): { from: string; to: string } {
-  return { from: String(options.from), to: String(options.to) };
+async function ends(context: Context): Promise<{ from: string; to: string }> {
+  const { from = "", to = "" } = await addressesOf(context, ["from", "to"]);
+  return { from, to };
 }
 
-function optionsOf(context: Context): SyncOptions {
+async function optionsOf(context: Context): Promise<SyncOptions> {
   const { options } = context;
   const more = options.options === undefined ? {} : readOptions(String(options.options));
   return {
     ...more,
-    ...ends(context),
+    ...(await ends(context)),
     mode: options.mode as NonNullable<SyncOptions["mode"]>,
     once: options.once === true,
     restart: options.restart === true,

@@ -13,7 +13,8 @@ const TRIM_EVERY = 1_000;
 /** Notes requests of one portal. */
 export class Auditor {
   readonly #log: AuditLog;
-  #count = 0;
+  /** The first change of a process trims too: one that restarts often would never reach the count. */
+  #count = TRIM_EVERY - 1;
 
   constructor(log: AuditLog) {
     this.#log = log;

@@ -1,0 +1,91 @@
+/**
+ * Addresses that may hold a password. Every user of a machine can read the command lines of its
+ * processes, so an address can also come from where only its owner can read it:
+ *
+ *   --from redis://host:6379     as it stands
+ *   --from env:OLD_URL           from an environment variable
+ *   --from @old.url              from the first line of a file
+ *   --from -                     from standard input, one line for each `-`
+ *
+ * A password on the command line still works, because scripts do it, but it is warned of and taken out of
+ * the process list as soon as the program runs.
+ */
+import { resolve } from "node:path";
+import type { Context } from "./context.ts";
+import { UsageError } from "./errors.ts";
+import { fileText } from "./file-text.ts";
+import { readInput } from "./terminal/input.ts";
+
+/** What help says about such an option. */
+export const ADDRESS_HELP = `Everybody on a machine can read command lines, so keep passwords out of them: an address can also be
+\`env:NAME\` (an environment variable), \`@FILE\` (the first line of a file) or \`-\` (a line of standard input).`;
+
+const SECRET =
+  /(?<head>[a-z][a-z0-9+.-]*:\/\/[^:@/?#\s]*):[^/?#\s]*@|(?<name>[?&][^=&#]*passw[^=&#]*=)[^&#\s]+/gi;
+const SECRET_FIELD = /("[^"]*(?:passw|secret|token)[^"]*"\s*:\s*)"[^"]+"/gi;
+
+/** A command line without its passwords, as it may be shown. */
+export function maskedArgument(argument: string): string {
+  return argument
+    .replace(SECRET, (_, head?: string, name?: string) =>
+      head === undefined ? `${name}***` : `${head}:***@`,
+    )
+    .replace(SECRET_FIELD, '$1"***"');
+}
+
+/** Warns if an option's value, as it stands on the command line, holds a password. */
+export function warnOfSecret(context: Context, option: string): void {
+  const given = context.options[option];
+  if (typeof given !== "string" || maskedArgument(given) === given) return;
+  context.output.warn(
+    `--${option} has a password on the command line, where other users of this machine can read it: use env:NAME, @FILE or -`,
+  );
+}
+
+/** The addresses that these options name; an option that was not given is left out. */
+export async function addressesOf<const N extends string>(
+  context: Context,
+  options: readonly N[],
+): Promise<Partial<Record<N, string>>> {
+  const lines = options.some((option) => context.options[option] === "-")
+    ? (await readInput(context, "the address")).toString("utf8").split(/\r?\n/)
+    : [];
+  const found: Partial<Record<N, string>> = {};
+  for (const option of options) {
+    const given = context.options[option];
+    if (given === undefined) continue;
+    warnOfSecret(context, option);
+    found[option] = addressOf(context, option, { given: String(given), lines });
+  }
+  return found;
+}
+
+/** Text that an option has: as it stands, from a file, or from standard input. */
+export async function contentOf(context: Context, option: string): Promise<string | undefined> {
+  const given = context.options[option];
+  if (given === undefined) return undefined;
+  if (given === "-") return (await readInput(context, `--${option}`)).toString("utf8");
+  const text = String(given);
+  if (text.startsWith("@")) return fileText(resolve(context.cwd, text.slice(1)));
+  warnOfSecret(context, option);
+  return text;
+}
+
+function addressOf(
+  context: Context,
+  option: string,
+  { given, lines }: { readonly given: string; readonly lines: string[] },
+): string {
+  const named = (address: string | undefined, source: string): string => {
+    const line = address?.trim();
+    if (line) return line;
+    throw new UsageError(`--${option} is ${given}, but ${source}`);
+  };
+  if (given === "-") return named(lines.shift(), "standard input has no line for it");
+  if (given.startsWith("env:")) {
+    return named(context.env[given.slice(4)], "that environment variable is not set");
+  }
+  if (!given.startsWith("@")) return given;
+  const [line] = fileText(resolve(context.cwd, given.slice(1))).split(/\r?\n/, 1);
+  return named(line, "that file is empty");
+}
