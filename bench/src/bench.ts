@@ -37,6 +37,8 @@ export interface Scenario {
   readonly contenders: readonly Contender[];
   /** How long a slice of this scenario lasts, as a multiple of the usual one. @default 1 */
   readonly weight?: number;
+  /** Slices of each contender in a round, for long slices. @default what the run has */
+  readonly turns?: number;
 }
 
 /** Who is measured. `--peers` chooses among the peers; the others always run. */
@@ -76,6 +78,8 @@ export interface Work {
   readonly elapsedMs?: number;
   /** Redis memory that the operations took up, where that is the question. */
   readonly bytes?: number;
+  /** Commands that clients sent, without those inside scripts, where that is the question. */
+  readonly sent?: number;
 }
 
 /** Percentiles in microseconds. */

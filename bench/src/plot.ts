@@ -22,7 +22,7 @@ import type { Spread } from "./statistics.ts";
 const PLOTTED: Readonly<Record<Measure, readonly Metric[]>> = {
   throughput: ["rate", "clientCpu", "redisCpu"],
   latency: ["p50", "p99", "clientCpu"],
-  cost: ["clientCpu", "redisCpu", "commands"],
+  cost: ["clientCpu", "redisCpu", "commands", "sent"],
 };
 
 const WIDTH = 900;

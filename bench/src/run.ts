@@ -45,6 +45,10 @@ interface ScenarioSlice extends Slice {
   readonly scenario: string;
 }
 
+interface Round extends ScenarioSlice {
+  readonly turns: number;
+}
+
 const ATTEMPTS = 5;
 const QUIET_PAUSE_MS = 150;
 
@@ -119,7 +123,8 @@ export class Run {
       }
     }
     for (let round = 0; round <= this.#plan.rounds; round++) {
-      await this.#round(players, { scenario: id, ms: sliceMs, round });
+      const turns = this.#turnsOf(scenario);
+      await this.#round(players, { scenario: id, ms: sliceMs, round, turns });
     }
     for (const { agent } of players) await agent.ask("leave");
     await this.#redis.command("FLUSHALL");
@@ -131,11 +136,11 @@ export class Run {
     return { scenario: { id, title, measure, baseline }, standings };
   }
 
-  async #round(players: readonly Player[], slice: ScenarioSlice): Promise<void> {
+  async #round(players: readonly Player[], { turns: count, ...slice }: Round): Promise<void> {
     const turns: Sample[][] = [];
-    for (let turn = 0; turn < this.#plan.turns; turn++) {
+    for (let turn = 0; turn < count; turn++) {
       const samples: Sample[] = [];
-      const order = rotated([...players.keys()], slice.round * this.#plan.turns + turn);
+      const order = rotated([...players.keys()], slice.round * count + turn);
       for (const at of order) samples[at] = await this.#quietSlice(players[at] as Player, slice);
       turns.push(samples);
     }
@@ -162,8 +167,13 @@ export class Run {
   }
 
   /** Slices of a scenario in the whole run, counted as if all of them had weight 1. */
-  #slicesOf({ contenders, weight = 1 }: Scenario): number {
-    return contenders.length * this.#plan.turns * (this.#plan.rounds + 1) * weight;
+  #slicesOf(scenario: Scenario): number {
+    const { contenders, weight = 1 } = scenario;
+    return contenders.length * this.#turnsOf(scenario) * (this.#plan.rounds + 1) * weight;
+  }
+
+  #turnsOf({ turns = this.#plan.turns }: Scenario): number {
+    return turns;
   }
 
   /** The first slice that strangers left alone, or the least disturbed of a few. */

@@ -12,6 +12,7 @@ export const METRICS = {
   workerCpu: { label: "worker CPU/op", unit: "µs", better: "lower" },
   redisCpu: { label: "Redis CPU/op", unit: "µs", better: "lower" },
   commands: { label: "Redis commands/op", unit: "", better: "lower" },
+  sent: { label: "commands sent/op", unit: "", better: "lower" },
   memory: { label: "Redis memory/op", unit: "bytes", better: "lower" },
 } as const;
 
@@ -33,7 +34,7 @@ export interface Sample {
 
 /** The figures of one slice. */
 export function sampleOf(report: AgentReport, passed: Passage, round: number): Sample {
-  const { operations, elapsedMs, latency, clientCpu, workerCpu, bytes } = report;
+  const { operations, elapsedMs, latency, clientCpu, workerCpu, bytes, sent } = report;
   const calls = Object.entries(passed.commands);
   const total = calls.reduce((sum, [, count]) => sum + count, 0);
   return {
@@ -49,6 +50,7 @@ export function sampleOf(report: AgentReport, passed: Passage, round: number): S
       ...(workerCpu > 0 ? { workerCpu: workerCpu / operations } : {}),
       redisCpu: passed.redisCpu / operations,
       commands: total / operations,
+      ...(sent === undefined ? {} : { sent: sent / operations }),
       ...(bytes === undefined ? {} : { memory: bytes / operations }),
     },
     commands: Object.fromEntries(calls.map(([name, count]) => [name, count / operations])),

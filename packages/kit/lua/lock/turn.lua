@@ -17,21 +17,30 @@
 --   extend   2 token  3 ttl ms, 0: no end
 --   leave    2 token  3 entry id, "0": the first one  4 "1": hand over, "0": free it and wake the next
 --   break    2 token of the holder, or ""                frees the lock and hands over
--- Returns {result, ms the holder has left (-1 no end, -2 free), "1" if that is a program of others,
---          {list, message ...} to wake}; result is a fence ("" none), 1 or 0, or {token, fence ...}
+-- Returns {result, ms the holder has left (-1 no end, -2 free, or the caller need not ask again), "1" if
+--          that is a program of others, {list, message ...} to wake}; result is a fence ("" none), 1 or 0, or {token, fence ...}
 local LOCK, FENCE, QUEUE, WAITERS, READERS, ENTRIES = unpack(KEYS)
 local call, floor = redis.call, math.floor
 local SHARED, KEEP_FENCE_MS, MOST_STEPS, MOST_GRANTS = 'rw1:readers', 86400000, 1000, 100
 local verb, token = ARGV[1], ARGV[2]
+
+local value = call('GET', LOCK)
+
+-- Most locks are free when asked for and have no waiters when released: three commands for the release,
+-- two for the question whether an acquire is of that kind.
+if verb == 'leave' and value == token and call('EXISTS', QUEUE, ENTRIES) == 0 then
+  call('DEL', LOCK)
+  return { 1, -2, '0', {} }
+end
+local quiet = verb == 'acquire' and not value and call('EXISTS', QUEUE, READERS, ENTRIES) == 0
 
 local time = call('TIME')
 local micros = time[1] * 1000000 + time[2]
 local now = floor(micros / 1000)
 local text = function(number) return string.format('%.0f', number) end
 
-local value = call('GET', LOCK)
 local lastFence = tonumber(call('GET', FENCE) or 0) or 0
-local waiting = call('ZCARD', QUEUE)
+local waiting = quiet and 0 or call('ZCARD', QUEUE)
 if waiting > 0 then call('HLEN', WAITERS) end -- a wrong type fails here, before anything is written
 if value == SHARED and call('ZCOUNT', READERS, '(' .. now, '+inf') == 0 then value = false end
 local wakes = {}
@@ -82,10 +91,10 @@ local function take(taker, mode, ttl)
     keepShared()
   else
     if ttl > 0 then call('SET', LOCK, taker, 'PX', ttl) else call('SET', LOCK, taker) end
-    call('DEL', READERS)
     value = taker
+    if not quiet then call('DEL', READERS) end
   end
-  call('DEL', ENTRIES)
+  if not quiet then call('DEL', ENTRIES) end
   return newFence()
 end
 
@@ -118,8 +127,9 @@ local function grant(open)
   end
 end
 
-local function reply(result)
-  local left = value and call('PTTL', LOCK) or -2
+-- `settled`: the caller has what it wants and will not ask how long to wait.
+local function reply(result, settled)
+  local left = (not value or settled) and -2 or call('PTTL', LOCK)
   local foreign = value and string.sub(value, 1, 4) ~= 'rw1:'
   return { result, left, foreign and '1' or '0', wakes }
 end
@@ -128,10 +138,12 @@ if verb == 'acquire' then
   local mode, ttl, list, lives, fair = ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1'
   if value == token or reads(token) then -- the first reply was lost
     prolong(token, ttl)
-    return reply(newFence())
+    return reply(newFence(), true)
   end
   if waiting > 0 and fair then grant(false) end
-  if fits(mode) and (not fair or call('ZCARD', QUEUE) == 0) then return reply(take(token, mode, ttl)) end
+  if fits(mode) and (not fair or quiet or call('ZCARD', QUEUE) == 0) then
+    return reply(take(token, mode, ttl), true)
+  end
   if list ~= '' then
     local last = call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')[2]
     call('ZADD', QUEUE, 'NX', (last or 0) + 1, token)
@@ -176,7 +188,7 @@ end
 if verb == 'extend' then
   if value ~= token and not reads(token) then return reply(0) end
   prolong(token, tonumber(ARGV[3]))
-  return reply(1)
+  return reply(1, true)
 end
 
 local left = 0
