@@ -89,6 +89,7 @@ describe.each(dialects.map((dialect) => [dialect.name, dialect] as const))("%s",
           expect(error).toBeInstanceOf(RpcError);
         }
       }),
+      { seed: 7 },
     );
   });
 });
@@ -160,5 +161,6 @@ test("a call is read the same whether its layout is the usual one or not", () =>
         expect.objectContaining({ code: "PARSE_ERROR" }),
       );
     }),
+    { seed: 7 },
   );
 });

@@ -26,17 +26,20 @@ const handlers = {
   },
 };
 
-/** Calls without pause until told to stop; says how long the slowest took and how they ended. */
+/** Calls without pause until told to stop; says how many were overdue and how they ended. */
 function load(client: RpcClient, timeoutMs: number) {
   let going = true;
   const outcomes: Record<string, number> = {};
-  let slowest = 0;
+  let overdue = 0;
   let wrong = 0;
   let number = 0;
   const caller = async () => {
     while (going) {
       const value = ++number;
-      const began = performance.now();
+      // A timer of the same process: a pause of the machine delays both.
+      const timer = setTimeout(() => {
+        overdue += 1;
+      }, timeoutMs + GRACE_MS);
       try {
         if ((await client.call("demo.later", [value], { timeoutMs })) !== value) wrong += 1;
         outcomes.ok = (outcomes.ok ?? 0) + 1;
@@ -44,7 +47,7 @@ function load(client: RpcClient, timeoutMs: number) {
         const code = (error as { code: string }).code;
         outcomes[code] = (outcomes[code] ?? 0) + 1;
       }
-      slowest = Math.max(slowest, performance.now() - began);
+      clearTimeout(timer);
     }
   };
   const callers = Array.from({ length: 20 }, caller);
@@ -53,13 +56,13 @@ function load(client: RpcClient, timeoutMs: number) {
     stop: async () => {
       going = false;
       await Promise.all(callers);
-      return { outcomes, slowest, wrong };
+      return { outcomes, overdue, wrong };
     },
   };
 }
 
 const TIMEOUT_MS = 3_000;
-const GRACE_MS = 1_000; // the machine may be busy
+const GRACE_MS = 1_000;
 
 test("a Redis restart under load: nobody waits past the deadline, and calls go on after it", async () => {
   await using stage = await Stage.open({ appendonly: true });
@@ -70,11 +73,11 @@ test("a Redis restart under load: nobody waits past the deadline, and calls go o
   await stage.server.restart();
   const before = running.outcomes.ok ?? 0;
   await eventually(() => expect(running.outcomes.ok).toBeGreaterThan(before + 100), {
-    withinMs: 10_000,
+    withinMs: 15_000,
   });
-  const { slowest, wrong } = await running.stop();
+  const { overdue, wrong } = await running.stop();
   expect(wrong).toBe(0);
-  expect(slowest).toBeLessThan(TIMEOUT_MS + GRACE_MS);
+  expect(overdue).toBe(0);
   await stage.clear();
 });
 
@@ -148,11 +151,11 @@ test("a network that swallows everything: nobody waits past the deadline, and ca
     await proxy.heal();
     const before = running.outcomes.ok ?? 0;
     await eventually(() => expect(running.outcomes.ok).toBeGreaterThan(before + 100), {
-      withinMs: 10_000,
+      withinMs: 15_000,
     });
-    const { slowest, wrong } = await running.stop();
+    const { overdue, wrong } = await running.stop();
     expect(wrong).toBe(0);
-    expect(slowest).toBeLessThan(500 + GRACE_MS);
+    expect(overdue).toBe(0);
   }
   await client.close();
   await worker.close();
@@ -168,7 +171,7 @@ test("a worker that closes in such a network does not wait for ever with its las
   const ends: (() => void)[] = [];
   const wait = () => new Promise<void>((resolve) => ends.push(resolve));
   const worker = await new RpcServer(far, { ns: "t" }).add("demo", { wait }).start();
-  const client = await createClient(near, { ns: "t", timeoutMs: 2_000 });
+  const client = await createClient(near, { ns: "t", timeoutMs: 30_000 });
   const calls = Array.from({ length: 20 }, () => client.call("demo.wait"));
   const outcomes = Promise.allSettled(calls);
   await eventually(() => expect(ends).toHaveLength(20));
@@ -180,8 +183,8 @@ test("a worker that closes in such a network does not wait for ever with its las
   for (const end of ends) end();
   await closing;
   expect(reported).toContainEqual(expect.objectContaining({ code: "NOT_CONNECTED" }));
+  await client.close(); // the responses are lost
   await outcomes;
-  await client.close();
   await far.close();
   await near.close();
 }, 30_000);
@@ -215,7 +218,7 @@ test("nested calls work again after the first of them found Redis away", async (
   const worker = new RpcServer(far, { ns: "t" }).add("demo", { ...handlers, outer } as never);
   await worker.start();
   const client = await createClient(near, { ns: "t" });
-  const outcomes = Promise.allSettled([client.call("demo.outer", [], { timeoutMs: 2_000 })]);
+  const outcomes = Promise.allSettled([client.call("demo.outer")]);
   await eventually(() => expect(ends).toHaveLength(1));
   proxy.refuse();
   proxy.cut();
@@ -246,9 +249,9 @@ test("a Sentinel failover under load: nobody waits past the deadline, and calls 
   await eventually(() => expect(running.outcomes.ok).toBeGreaterThan(before + 50), {
     withinMs: 15_000,
   });
-  const { slowest, wrong } = await running.stop();
+  const { overdue, wrong } = await running.stop();
   expect(wrong).toBe(0);
-  expect(slowest).toBeLessThan(TIMEOUT_MS + GRACE_MS);
+  expect(overdue).toBe(0);
   await client.close();
   await worker.close();
   await redis.close();

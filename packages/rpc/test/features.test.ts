@@ -2,6 +2,7 @@ import { InvalidArgumentError, OverloadedError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { errorFromWire } from "../src/errors.ts";
 import {
   ApplicationError,
   type CallContext,
@@ -156,18 +157,22 @@ test("errors arrive as their class", async () => {
 
 test("a worker sheds calls that waited too long, and the excess of a long queue", async () => {
   const client = await stage.client({ timeoutMs: 20_000 });
-  const calls = Array.from({ length: 20 }, (_, i) => client.call("demo.echo", [i]));
-  const settled = Promise.allSettled(calls);
-  await eventually(async () => {
-    expect(await stage.server.command("LLEN", "/api/t/request/demo")).toBe(20);
-  });
-  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  // Sent a minute ago, with a deadline in a minute.
+  const old = (_: unknown, i: number) =>
+    `{"dl":${Date.now() + 60_000},"id":"c${i}","version":"2","method":"echo","to":120000,"params":[]}`;
+  const texts = Array.from({ length: 20 }, old);
+  await stage.server.command("LPUSH", "/api/t/request/demo", ...texts);
   const server = await stage.serve(
     { echo: ([value]: unknown[]) => value },
-    { loadShedding: { maxQueueAgeMs: 1_000 } },
+    { loadShedding: { maxQueueAgeMs: 30_000 } },
   );
-  for (const outcome of await settled) {
-    expect(outcome).toMatchObject({ status: "rejected", reason: { code: "OVERLOADED" } });
+  for (let i = 0; i < 20; i++) {
+    const [, text] = (await stage.server.command(
+      "BRPOP",
+      `/api/t/response/c${i}`,
+      "10",
+    )) as string[];
+    expect(errorFromWire(JSON.parse(text ?? "").error)).toMatchObject({ code: "OVERLOADED" });
   }
   expect(server.stats().shed).toBe(20);
   await expect(client.call("demo.echo", [1])).resolves.toBe(1);

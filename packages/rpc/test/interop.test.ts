@@ -16,7 +16,7 @@ const json = (value: unknown) => JSON.parse(String(value));
 async function serveOnce(
   run: (call: { id: string; params: unknown[] }) => object | undefined,
 ): Promise<string> {
-  const popped = (await plain("BRPOP", "/api/t/request/user", "3")) as string[];
+  const popped = (await plain("BRPOP", "/api/t/request/user", "10")) as string[];
   const call = json(popped[1]);
   const answer = run(call);
   if (answer !== undefined)
@@ -31,7 +31,7 @@ describe("jsonrpc: a plain client calls our server", () => {
     await plain("LPUSH", "/api/t/request/demo", JSON.stringify(call));
     await eventually(async () => expect(await plain("LLEN", "/api/t/response/u-1")).toBe(1));
     expect(await plain("TTL", "/api/t/response/u-1")).toBeGreaterThan(100);
-    const [, answer] = (await plain("BRPOP", "/api/t/response/u-1", "3")) as string[];
+    const [, answer] = (await plain("BRPOP", "/api/t/response/u-1", "10")) as string[];
     expect(answer).toBe('{"id":"u-1","result":"sdm/password"}');
   });
 
@@ -42,7 +42,7 @@ describe("jsonrpc: a plain client calls our server", () => {
       },
     });
     await plain("LPUSH", "/api/t/request/demo", '{"id":"u-2","version":"2","method":"login"}');
-    const [, answer] = (await plain("BRPOP", "/api/t/response/u-2", "3")) as string[];
+    const [, answer] = (await plain("BRPOP", "/api/t/response/u-2", "10")) as string[];
     expect(json(answer)).toEqual({
       id: "u-2",
       error: {
@@ -60,7 +60,7 @@ describe("jsonrpc: a plain client calls our server", () => {
     await plain("LPUSH", "/api/t/request/demo", JSON.stringify(call));
     await eventually(() => expect(seen).toEqual([["a"]]));
     await plain("LPUSH", "/api/t/request/demo", '{"id":"u-4","method":"add_user","params":["b"]}');
-    await plain("BRPOP", "/api/t/response/u-4", "3");
+    await plain("BRPOP", "/api/t/response/u-4", "10");
     expect(await plain("EXISTS", "/api/t/response/u-3")).toBe(0);
   });
 
@@ -86,7 +86,7 @@ describe("jsonrpc: a plain client calls our server", () => {
     expect(json(await plain("RPOP", "/api/t/process/u-5")).percent).toBe(0.562);
     expect(await plain("RPOP", "/api/t/response/u-5")).toBeNull();
     finish("built");
-    expect(json(((await plain("BRPOP", "/api/t/response/u-5", "3")) as string[])[1]).result).toBe(
+    expect(json(((await plain("BRPOP", "/api/t/response/u-5", "10")) as string[])[1]).result).toBe(
       "built",
     );
   });
@@ -94,7 +94,7 @@ describe("jsonrpc: a plain client calls our server", () => {
   test("without track_process nothing is pushed to the process list", async () => {
     await stage.serve({ build: (_params, context) => context.progress(0.5) });
     await plain("LPUSH", "/api/t/request/demo", '{"id":"u-6","method":"build"}');
-    await plain("BRPOP", "/api/t/response/u-6", "3");
+    await plain("BRPOP", "/api/t/response/u-6", "10");
     expect(await plain("EXISTS", "/api/t/process/u-6")).toBe(0);
   });
 
@@ -124,8 +124,8 @@ describe("jsonrpc: a plain client calls our server", () => {
       { see: ([id]: [string]) => seen.push(id) },
       { node: "n1", group: "g", concurrency: 1 },
     );
-    await plain("BRPOP", "/api/t/response/shared", "3");
-    await plain("BRPOP", "/api/t/response/sticky", "3");
+    await plain("BRPOP", "/api/t/response/shared", "10");
+    await plain("BRPOP", "/api/t/response/sticky", "10");
     expect(seen).toEqual(["sticky", "shared"]);
   });
 
@@ -136,7 +136,7 @@ describe("jsonrpc: a plain client calls our server", () => {
       },
     });
     await plain("LPUSH", "/api/t/request/demo", '{"id":"u-7","method":"count"}');
-    const [, answer] = (await plain("BRPOP", "/api/t/response/u-7", "3")) as string[];
+    const [, answer] = (await plain("BRPOP", "/api/t/response/u-7", "10")) as string[];
     expect(json(answer).result).toEqual([1, 2, 3]);
   });
 });
@@ -183,7 +183,7 @@ describe("jsonrpc: our client calls a plain worker", () => {
     const ticket = await client.submit("user.build", []);
     expect(await client.poll(ticket)).toBeNull();
     const [, id = ""] = ticket.split("/");
-    const [, text] = (await plain("BRPOP", "/api/t/request/user", "3")) as string[];
+    const [, text] = (await plain("BRPOP", "/api/t/request/user", "10")) as string[];
     expect(json(text)).toMatchObject({ id, track_process: 1 });
     const reports = all(client.progress(ticket));
     for (const percent of [0.25, 0.75]) {
@@ -214,13 +214,13 @@ describe("jsonrpc: our client calls a plain worker", () => {
     const other = await stage.client();
     await other.discover();
     const call = other.call("demo.echo", [2]);
-    const [, text] = (await plain("BRPOP", "/api/t/request/demo", "3")) as string[];
+    const [, text] = (await plain("BRPOP", "/api/t/request/demo", "10")) as string[];
     const { id, rt } = json(text);
     expect(rt).toEqual(expect.any(String));
     await plain("LPUSH", `/api/t/response/${id}`, JSON.stringify({ id, result: "from the other" }));
     await expect(call).resolves.toBe("from the other");
     const next = other.call("demo.echo", [3]);
-    const [, again] = (await plain("BRPOP", "/api/t/request/demo", "3")) as string[];
+    const [, again] = (await plain("BRPOP", "/api/t/request/demo", "10")) as string[];
     expect(json(again).rt).toBeUndefined(); // it has learned
     const answer = JSON.stringify({ id: json(again).id, result: 3 });
     await plain("LPUSH", `/api/t/response/${json(again).id}`, answer);
@@ -232,7 +232,7 @@ describe("jsonrpc: our client calls a plain worker", () => {
     const client = await stage.client();
     const session = client.session("g", "c1");
     const call = session.call("user.who");
-    const [list, text] = (await plain("BRPOP", "/api/t/sess_req/g:n7/user", "3")) as string[];
+    const [list, text] = (await plain("BRPOP", "/api/t/sess_req/g:n7/user", "10")) as string[];
     expect(list).toBe("/api/t/sess_req/g:n7/user");
     expect(await plain("GET", "/api/t/sess_map/g:c1")).toBe("g:n7");
     expect(await plain("PTTL", "/api/t/sess_map/g:c1")).toBeGreaterThan(1_000);
@@ -262,7 +262,7 @@ describe("kw", () => {
         `p:${func}:calls`,
         JSON.stringify({ id: "i", ts: "2026-01-01", ...message }),
       );
-      const [, answer] = (await plain("BLPOP", `p:${func}:result:i`, "3")) as string[];
+      const [, answer] = (await plain("BLPOP", `p:${func}:result:i`, "10")) as string[];
       return json(answer);
     };
     const done = await ask("func1", { kw: { arg1: 1, arg2: 2 } });
@@ -293,7 +293,7 @@ describe("kw", () => {
       [{ res: null }, { status: "fulfilled", value: null }],
     ] as const) {
       const call = Promise.allSettled([client.call("func1", { arg1: 1 })]);
-      const [, text] = (await plain("BLPOP", "p:func1:calls", "3")) as string[];
+      const [, text] = (await plain("BLPOP", "p:func1:calls", "10")) as string[];
       const message = json(text);
       expect(message).toMatchObject({
         id: expect.any(String),

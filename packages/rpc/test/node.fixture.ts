@@ -12,6 +12,8 @@ const server = new RpcServer(redis, {
   atLeastOnce: mode === "atLeastOnce",
   plainPop: mode === "plainPop",
 });
+/** Any line on the standard input lets the work end. */
+const finish = new Promise((resolve) => process.stdin.once("data", resolve));
 server.add("demo", {
   whoami: (_params, { session }) => ({ node, ...session }),
   hang: ([number]: [number]) => {
@@ -20,7 +22,8 @@ server.add("demo", {
   },
   work: async ([number]: [number]) => {
     process.stdout.write(`began ${number}\n`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await finish;
+    process.stdout.write(`finished ${number}\n`);
     return `${node} ${number}`;
   },
 });

@@ -13,7 +13,7 @@ const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 /** The reply list of a client, from a call that nobody serves. */
 async function replyListOf(client: { call(target: string): Promise<unknown> }): Promise<string> {
   client.call("nobody.home").catch(() => {}); // it ends with its client
-  const pushed = (await stage.server.command("BRPOP", keys.request("nobody"), "3")) as string[];
+  const pushed = (await stage.server.command("BRPOP", keys.request("nobody"), "10")) as string[];
   return JSON.parse(pushed[1] as string).rt;
 }
 

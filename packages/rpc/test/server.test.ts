@@ -12,7 +12,7 @@ const REQUEST = keys.request("demo");
 /** What a plain client gets for a message it pushes. */
 async function ask(id: string, message: string): Promise<Record<string, never>> {
   await stage.server.command("LPUSH", REQUEST, message);
-  const reply = (await stage.server.command("BRPOP", keys.response("", id), "3")) as
+  const reply = (await stage.server.command("BRPOP", keys.response("", id), "10")) as
     | string[]
     | null;
   return JSON.parse(reply?.[1] ?? "null");
@@ -21,6 +21,11 @@ async function ask(id: string, message: string): Promise<Record<string, never>> 
 async function expectAlive(client?: RpcClient): Promise<void> {
   const caller = client ?? (await stage.client());
   await expect(caller.call("demo.echo", ["still here"])).resolves.toBe("still here");
+}
+
+async function commands(): Promise<number> {
+  const stats = String(await stage.server.command("INFO", "stats"));
+  return Number(/total_commands_processed:(\d+)/.exec(stats)?.[1]);
 }
 
 const echo = { echo: ([value]: unknown[]) => value };
@@ -120,7 +125,7 @@ test("a response key that is no list fails that call alone", async () => {
     },
   });
   const client = await stage.client({ replies: "keys" });
-  await expect(client.call("demo.spoil", [], { timeoutMs: 2_000 })).rejects.toMatchObject({
+  await expect(client.call("demo.spoil")).rejects.toMatchObject({
     code: "WRONG_KEY_TYPE",
   });
   await expectAlive(client);
@@ -198,7 +203,7 @@ test("handlers that block share their worker: each answer leaves soon, and calls
   await stage.serve({
     block: () => {
       run += 1;
-      for (const until = performance.now() + 20; performance.now() < until; );
+      for (const until = performance.now() + 40; performance.now() < until; );
       return run;
     },
   });
@@ -207,25 +212,32 @@ test("handlers that block share their worker: each answer leaves soon, and calls
     client.call("demo.block", [], { timeoutMs: 500 }).catch((error) => error.code),
   );
   await Promise.race(calls);
-  expect(run).toBeLessThan(30);
+  expect(run).toBeLessThan(50);
   expect((await Promise.all(calls)).at(-1)).toBe("DEADLINE_EXCEEDED");
-  expect(run).toBeLessThan(40);
+  expect(run).toBeLessThan(50); // to run them all takes four times the deadline
 });
 
 test("outdated calls are refused without being parsed, ten thousand after an outage", async () => {
   const waiting = 10_000;
   const client = await stage.client();
   const past = Date.now() - 60_000;
+  const replies = keys.reply("elsewhere");
   const old = (_: unknown, i: number) =>
-    `{"dl":${past},"id":"c.${i}","version":"2","method":"echo","params":[${i}]}`;
+    `{"dl":${past},"id":"c.${i}","rt":"${replies}","version":"2","method":"echo","params":[${i}]}`;
   await stage.server.command("LPUSH", REQUEST, ...Array.from({ length: waiting }, old));
+  const before = await commands();
   const parsed: unknown[] = [];
   const worker = await stage.serve({ echo: (params) => parsed.push(params) });
-  await eventually(async () => {
-    expect(await stage.server.command("LLEN", REQUEST)).toBe(0);
-    expect(worker.stats()).toMatchObject({ expired: waiting, parsed: 0 });
-  });
+  await eventually(() => expect(worker.stats().expired).toBe(waiting), { withinMs: 15_000 });
+  expect(worker.stats().parsed).toBe(0);
   expect(parsed).toEqual([]);
+  await eventually(async () => {
+    const elements = (await stage.server.command("LRANGE", replies, "0", "-1")) as string[];
+    const responses = elements.flatMap((element) => JSON.parse(element));
+    expect(responses).toHaveLength(waiting);
+    expect(new Set(responses.map(({ error }) => error.code))).toEqual(new Set([-32001]));
+  });
+  expect((await commands()) - before).toBeLessThan(waiting / 5); // they are popped and refused by the hundred
   await expect(client.call("demo.echo", [1])).resolves.toBe(1);
 });
 
@@ -278,14 +290,14 @@ test("a nested call inherits what is left of the deadline, and its cancellation"
   await stage.serve({
     outer: (_params, context) => context.call("demo.inner", [], { timeoutMs: 60_000 }),
     inner: async (_params, context) => {
-      if (context.remainingMs > 1_000) return "too long";
+      if (context.remainingMs > 10_000) return "too long";
       await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
       aborted.push(context.method);
       throw context.signal.reason;
     },
   });
   const client = await stage.client();
-  await expect(client.call("demo.outer", [], { timeoutMs: 400 })).rejects.toMatchObject({
+  await expect(client.call("demo.outer", [], { timeoutMs: 2_000 })).rejects.toMatchObject({
     code: "DEADLINE_EXCEEDED",
   });
   await eventually(() => expect(aborted).toEqual(["inner"]));
@@ -381,7 +393,7 @@ test("answers that are ready together come as one element of a reply list, those
     expect(Number(await stage.server.command("TTL", list))).toBeGreaterThan(0);
   });
   for (const id of ["d", "e"]) {
-    const answer = await stage.server.command("BRPOP", keys.response("", id), "3");
+    const answer = await stage.server.command("BRPOP", keys.response("", id), "10");
     expect(JSON.parse((answer as string[])[1] ?? "")).toEqual({ id, result: id });
   }
 });

@@ -50,14 +50,15 @@ test("a session call that has started is not run again after its node lost the s
 }, 20_000);
 
 test("the epoch grows for ever: after idling past the session's life, and after Redis lost its data", async () => {
-  await serveNode("n1");
-  const client = await stage.client({ sessionTtlMs: 1_000 });
+  await stage.serve(who as never, { node: "n1", group: "g" });
+  const client = await stage.client();
   const session = client.session("g", "c1");
   const call = async () => (await session.call("demo.whoami")) as { epoch: number; isNew: boolean };
   const first = await call();
-  await eventually(async () => {
-    expect(await stage.server.command("EXISTS", "/api/t/sess_map/g:c1")).toBe(0);
-  });
+  // Both expire after the same time without a call.
+  const lived = ["/api/t/sess_map/g:c1", "/api/t/sess_epoch/g:c1"];
+  for (const key of lived) expect(await stage.server.command("PTTL", key)).toBeGreaterThan(0);
+  expect(await stage.server.command("DEL", ...lived)).toBe(2);
   const second = await call();
   expect(second.epoch).toBeGreaterThan(first.epoch);
   expect(second.isNew).toBe(true);
@@ -65,7 +66,7 @@ test("the epoch grows for ever: after idling past the session's life, and after 
   const third = await call();
   expect(third.epoch).toBeGreaterThan(second.epoch);
   expect(third.isNew).toBe(true);
-  expect((await call()).isNew).toBe(false);
+  await eventually(async () => expect((await call()).isNew).toBe(false));
 });
 
 test("a call of an older mapping is refused by a node that has seen a newer one, and sent again", async () => {
@@ -80,7 +81,7 @@ test("a call of an older mapping is refused by a node that has seen a newer one,
     ss: { c: "c1", e: epoch - 1 },
   };
   await stage.server.command("LPUSH", "/api/t/sess_req/g:n1/demo", JSON.stringify(old));
-  const [, answer] = (await stage.server.command("BRPOP", "/api/t/response/old", "3")) as string[];
+  const [, answer] = (await stage.server.command("BRPOP", "/api/t/response/old", "10")) as string[];
   expect(JSON.parse(answer ?? "")).toMatchObject({
     error: { code: -32008, data: { begun: false } },
   });
@@ -110,7 +111,7 @@ test("a session call that was cancelled, or whose client was closed, is not run 
 });
 
 test("a session goes to a node that serves the service", async () => {
-  const options = { ns: "t", group: "g", heartbeatMs: 100 };
+  const options = { ns: "t", group: "g" };
   for (const [node, service] of [
     ["n1", "other"],
     ["n2", "demo"],
@@ -118,7 +119,7 @@ test("a session goes to a node that serves the service", async () => {
     const server = new RpcServer(stage.redis, { ...options, node }).add(service, who);
     stage.keep(await server.start());
   }
-  const client = await stage.client({ timeoutMs: 2_000 });
+  const client = await stage.client();
   for (let i = 0; i < 10; i++) {
     const session = client.session("g", `c${i}`);
     await expect(session.call("demo.whoami")).resolves.toMatchObject({ node: "n2" });
@@ -174,10 +175,11 @@ test("a session streams, notifies, submits, retries and carries metadata", async
 test("the list of a node that is gone expires", async () => {
   await using gone = await spawnScript(NODE, { args: [stage.server.url, "n1"] });
   await gone.waitForLine(/^ready/);
-  const session = (await stage.client({ timeoutMs: 300 })).session("g", "c1");
+  const session = (await stage.client()).session("g", "c1");
   await session.call("demo.whoami");
   gone.pause();
-  await Promise.allSettled(Array.from({ length: 5 }, () => session.call("demo.whoami")));
+  const call = () => session.call("demo.whoami", [], { timeoutMs: 300 });
+  await Promise.allSettled(Array.from({ length: 5 }, call));
   const left = Number(await stage.server.command("PTTL", "/api/t/sess_req/g:n1/demo"));
   expect(left === -2 || left > 0).toBe(true);
   await gone.kill9();

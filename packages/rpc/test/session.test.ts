@@ -53,23 +53,32 @@ test("a hundred callers that find the node gone agree on one other node", async 
 test("calls that wait for a killed node are run once by the next, none by two", async () => {
   await using doomed = await spawnScript(NODE, { args: [stage.server.url, "n1"] });
   await doomed.waitForLine(/^ready/);
-  const client = await stage.client({ timeoutMs: 4_000 });
+  const client = await stage.client({ timeoutMs: 60_000 });
   const session = client.session("g", "c1");
   await expect(session.call("demo.whoami")).resolves.toMatchObject({ node: "n1" });
   await node("n2");
+  await eventually(async () => {
+    const info = String(await stage.server.command("INFO", "clients"));
+    expect(info).toMatch(/blocked_clients:3\b/); // both nodes and the client wait for messages
+  });
   doomed.pause(); // it runs nothing more, but its key still lives
-  const calls = Array.from({ length: 50 }, () => session.call("demo.whoami"));
+  const abort = new AbortController();
+  const answers: unknown[] = [];
+  const calls = Array.from({ length: 50 }, async () => {
+    answers.push(await session.call("demo.whoami", [], { signal: abort.signal }));
+  });
   const settled = Promise.allSettled(calls);
   await eventually(async () => {
     expect(await stage.server.command("LLEN", "/api/t/sess_req/g:n1/demo")).toBe(49);
   });
   await doomed.kill9();
   // One had been handed to the dead process already: plain calls run at most once.
+  await eventually(() => expect(answers).toHaveLength(49), { withinMs: 15_000 });
+  abort.abort();
   const outcomes = await settled;
-  const answers = outcomes.filter((outcome) => outcome.status === "fulfilled");
-  expect(answers).toHaveLength(49);
-  for (const { value } of answers) expect(value).toMatchObject({ node: "n2" });
-  expect(answers.filter(({ value }) => (value as { isNew: boolean }).isNew)).toHaveLength(1);
+  expect(outcomes.filter(({ status }) => status === "rejected")).toHaveLength(1);
+  for (const answer of answers) expect(answer).toMatchObject({ node: "n2" });
+  expect(answers.filter((answer) => (answer as { isNew: boolean }).isNew)).toHaveLength(1);
 });
 
 test.each(["BLMPOP", "plainPop"])(

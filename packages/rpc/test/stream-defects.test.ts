@@ -62,7 +62,7 @@ test("a stream of a worker that knows only the documented keys is its one result
   for (const payload of [{ result: 7 }, { error: { code: -32602, message: "bad" } }]) {
     const items = all(client.stream("user.list", [1]));
     items.catch(() => {}); // expected below
-    const [, text] = (await stage.server.command("BRPOP", "/api/t/request/user", "3")) as string[];
+    const [, text] = (await stage.server.command("BRPOP", "/api/t/request/user", "10")) as string[];
     const { id } = JSON.parse(text ?? "");
     const key = `/api/t/response/${id}`;
     await stage.server.command("LPUSH", key, JSON.stringify({ id, ...payload }));

@@ -27,7 +27,7 @@ test("progress ends with its call although the response was taken by another pro
   const client = await stage.client();
   const ticket = await client.submit("demo.work");
   const [, id] = ticket.split("/");
-  await stage.server.command("BRPOP", `/api/t/response/${id}`, "3");
+  await stage.server.command("BRPOP", `/api/t/response/${id}`, "10");
   const reports = await all(client.progress(ticket));
   expect(reports).toMatchObject([{ percent: 0.5, message: "half" }]);
 });
@@ -73,7 +73,7 @@ test("a cancel that comes before its call refuses it", async () => {
   await server.resume(); // both went through the same loop: the cancel has been read
   const call = { id: "x", version: "2", method: "echo", params: [1] };
   await stage.server.command("LPUSH", REQUEST, JSON.stringify(call));
-  const [, answer] = (await stage.server.command("BRPOP", "/api/t/response/x", "3")) as string[];
+  const [, answer] = (await stage.server.command("BRPOP", "/api/t/response/x", "10")) as string[];
   expect(JSON.parse(answer ?? "")).toMatchObject({ error: { code: -32002 } });
   expect(runs).toEqual([]);
 });

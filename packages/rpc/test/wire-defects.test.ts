@@ -11,7 +11,7 @@ test("a numeric id beyond 2^53 is answered under the digits that were sent", asy
   const id = "12345678901234567890";
   const call = `{"more":{"id":1},"text":"\\"id\\":2","id":${id},"version":"2","method":"echo","params":[1]}`;
   await stage.server.command("LPUSH", "/api/t/request/demo", call);
-  const answer = await stage.server.command("BRPOP", `/api/t/response/${id}`, "3");
+  const answer = await stage.server.command("BRPOP", `/api/t/response/${id}`, "10");
   expect(answer).not.toBeNull();
 });
 
@@ -25,7 +25,7 @@ test("an error with an empty message is not empty in the kw wire", async () => {
     kw,
   );
   await stage.server.command("RPUSH", "p:fail:calls", '{"id":"i","kw":{}}');
-  const [, answer] = (await stage.server.command("BLPOP", "p:fail:result:i", "3")) as string[];
+  const [, answer] = (await stage.server.command("BLPOP", "p:fail:result:i", "10")) as string[];
   const { err, exc } = JSON.parse(answer ?? "");
   expect({ err, exc }).toEqual({ err: "error 7", exc: "error 7" });
 });
@@ -40,14 +40,14 @@ test("tracebacks travel both ways in the kw wire", async () => {
     kw,
   );
   await stage.server.command("RPUSH", "p:fail:calls", '{"id":"i","kw":{}}');
-  const [, answer] = (await stage.server.command("BLPOP", "p:fail:result:i", "3")) as string[];
+  const [, answer] = (await stage.server.command("BLPOP", "p:fail:result:i", "10")) as string[];
   expect(JSON.parse(answer ?? "")).toMatchObject({
     err: "RangeError: too far",
     err_traceback: expect.stringContaining("wire-defects.test.ts"),
   });
   const client = await stage.client(kw);
   const call = client.call("python", {}).catch((error: unknown) => error);
-  const [, text] = (await stage.server.command("BLPOP", "p:python:calls", "3")) as string[];
+  const [, text] = (await stage.server.command("BLPOP", "p:python:calls", "10")) as string[];
   const { id } = JSON.parse(text ?? "");
   const failure = { ts: "", err: "KeyError: 'x'", err_traceback: "Traceback: line 7" };
   await stage.server.command("RPUSH", `p:python:result:${id}`, JSON.stringify(failure));
