@@ -24,7 +24,7 @@ export interface ClusterOptions {
   readonly secrets?: SecretBox;
   /** The task types. @default sync and scripted */
   readonly runners?: readonly Runner[];
-  /** Who is told of alerts, besides the log. @default nobody */
+  /** Receives alerts, besides the log. @default nobody */
   readonly alertSinks?: readonly AlertSink[];
   /** @default silent */
   readonly logger?: Logger;

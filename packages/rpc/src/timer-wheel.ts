@@ -27,7 +27,7 @@ class SlotHead extends WheelEntry {
   due(): void {}
 }
 
-/** See the top of the file. */
+/** One timer for many deadlines. */
 export class TimerWheel {
   readonly #slots: readonly WheelEntry[] = Array.from({ length: SLOTS }, () => {
     const head = new SlotHead();

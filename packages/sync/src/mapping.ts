@@ -16,7 +16,7 @@ export interface SyncFilterOptions extends KeyFilterOptions {
   readonly combine?: "and" | "or";
 }
 
-/** See above. */
+/** Decides where each key goes. */
 export class Mapping {
   readonly keys: KeyFilter;
   /** Whether keys and databases stay as they are and all are copied, except our own. */

@@ -29,7 +29,7 @@ export interface SyncOptions {
   readonly mode?: SyncMode;
   /** Names the checkpoint in the target. @default derived from both ends and the mode */
   readonly name?: string | undefined;
-  /** The fencing token of this run, from whoever decides which run may write. @default one more than the last run's */
+  /** The fencing token of this run, given by the program that decides which run may write. @default one more than the last run's */
   readonly epoch?: number | undefined;
   /** End when the target has everything the source had at the end of the full synchronisation, or, resuming, at the start. @default false */
   readonly once?: boolean;
@@ -88,7 +88,7 @@ export interface SyncOptions {
   readonly lanes?: number;
   /** A transaction is at most about this large. @default 256 KiB */
   readonly batchBytes?: number;
-  /** A transaction has at most about so many commands. @default 1000 */
+  /** The approximate maximum number of commands in a transaction. @default 1000 */
   readonly batchCommands?: number;
   /** The folder of the spool. @default the system's folder for temporary files */
   readonly spoolDir?: string;

@@ -43,7 +43,7 @@ export interface ShardOptions {
   admit(commands: number, bytes: number): Promise<void> | undefined;
 }
 
-/** See above. */
+/** Synchronises one source server. */
 export class ShardSync {
   readonly #plan: ShardOptions;
   #checkpoint: Checkpoint | undefined;

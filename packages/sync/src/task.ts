@@ -38,7 +38,7 @@ export interface SyncEvents extends EventMap {
   finished: [progress: SyncProgress];
 }
 
-/** See above. */
+/** Moves the data of a live Redis to another one, and keeps it in step until it is closed. */
 export class SyncTask extends BackgroundRole<SyncEvents> {
   readonly name: string;
   readonly #options: ResolvedSyncOptions;

@@ -19,5 +19,5 @@ export interface TransformInput {
 /** What is written instead: the same write (true), nothing (false), or these commands. */
 export type TransformResult = boolean | readonly (readonly (Buffer | string)[])[];
 
-/** See above. */
+/** Changes or drops a write before it goes to the target. */
 export type Transform = (input: TransformInput) => TransformResult;

@@ -69,7 +69,7 @@ export class FaultProxy implements Opened, AsyncDisposable {
     this.#change({ delayMs: ms });
   }
 
-  /** At most so many bytes per second, each way, for each connection. */
+  /** The maximum number of bytes per second, in each direction of each connection. */
   throttle(bytesPerSecond: number): void {
     this.#change({ bytesPerSecond });
   }

@@ -6,7 +6,7 @@ export function alertsCommand(): CliCommand {
   const alerts = defineCommand("alerts", "See and acknowledge alerts");
   alerts.addCommand(
     verbOf("list", "List the alerts")
-      .option("--all", "also those that are resolved")
+      .option("--all", "include resolved alerts")
       .option("--cursor <cursor>", "the next page"),
   );
   alerts.addCommand(

@@ -19,7 +19,7 @@ export function filesCommand(): CliCommand {
       .argument("<channel>", "the channel's name")
       .argument("<receiver>", "which receiver this is")
       .argument("[folder]", "where the files go; the current folder if it is left out")
-      .option("--files <number>", "stop after so many files"),
+      .option("--files <number>", "stop after this number of files"),
   );
   files.addCommand(
     verbOf("list", "List the transfers under way")

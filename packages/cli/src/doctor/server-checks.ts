@@ -8,7 +8,7 @@ const SLOW_MS = 10;
 const CLOCK_MS = 1_000;
 const FULL = 0.9;
 
-/** All checks of one server, in the order they are told. */
+/** All checks of one server, in the order in which they are printed. */
 export function checkServer(facts: ServerFacts): Finding[] {
   if (facts.info.size === 0) {
     const advice = "allow this user the command INFO, so that the rest can be checked";

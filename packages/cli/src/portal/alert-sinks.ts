@@ -1,4 +1,4 @@
-/** Who is told of alerts, besides the log and the portal. */
+/** Where alerts go besides the log and the portal. */
 import { type AlertSink, webhookSink } from "@ropeway/cluster";
 import type { Redis } from "@ropeway/core";
 import { MergeQueue } from "@ropeway/merge";

@@ -8,7 +8,7 @@ const definition = {
   echo: { doc: "Gives back its argument.", args: ["value"] },
   add: { doc: "The sum of two numbers.", args: ["a", "b"], idempotent: true },
   fail: { doc: "Fails with the message.", args: ["message"] },
-  slow: { doc: "Takes so many seconds and reports its progress.", args: ["seconds"] },
+  slow: { doc: "Takes the given number of seconds and reports its progress.", args: ["seconds"] },
   count: { doc: "A stream of the numbers from 1 to n.", args: ["n"], kind: "stream" },
   whoami: { doc: "The name of the node that answers.", args: [] },
 } as const;

@@ -177,7 +177,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     kind: pathKind,
     default: undefined,
     example: "/etc/ropeway/etcd-ca.pem",
-    doc: "A file with the certificates, in PEM, of the authorities that an etcds:// URL is checked with. Unless it is set, those that Node trusts.",
+    doc: "A PEM file with the certificate authorities for etcds:// URLs. Defaults to the authorities that Node trusts.",
   },
   "store.certFile": {
     kind: pathKind,

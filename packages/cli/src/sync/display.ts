@@ -18,7 +18,7 @@ export interface ProgressLine {
 
 const PLAIN_EVERY_MS = 10_000;
 
-/** See above. */
+/** The progress of a migration on a terminal or, line by line, in a log. */
 export class Display {
   readonly #output: Output;
   #shownAt = Number.NEGATIVE_INFINITY;

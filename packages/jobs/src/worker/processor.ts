@@ -34,7 +34,7 @@ export interface ProcessorPlan {
   readonly options: Required<WorkerOptions>;
   readonly caller: HandlerCaller;
   readonly events: ProcessorEvents;
-  /** A queue's reply said that something is due in so many ms. */
+  /** A queue's reply said when the next job is due. */
   hint(source: Source, dueMs: number): void;
   /** Jobs were handed over: their short leases are to be made ours before they start. */
   claim(source: Source, attempts: readonly Attempt[]): void;
@@ -161,7 +161,7 @@ export class Processor {
     });
   }
 
-  /** The end: handlers that still run are told to stop, and nothing is sent any more. */
+  /** The end: running handlers are aborted, and nothing more is sent. */
   end(reason: unknown): void {
     this.#over.abort();
     clearTimeout(this.#stale);

@@ -9,7 +9,7 @@ import type { HandlerCaller } from "./handler.ts";
 import type { Source } from "./source.ts";
 import { verdictOf } from "./verdict.ts";
 
-/** What a processor tells its worker. Ends are told when Redis has confirmed them. */
+/** What a processor reports to its worker. Outcomes are reported after Redis has confirmed them. */
 export interface ProcessorEvents {
   onActive(attempt: Attempt): void;
   onCompleted(attempt: Attempt, result: unknown): void;

@@ -25,7 +25,7 @@ import type { ProcessorEvents } from "./runner.ts";
 import { Source } from "./source.ts";
 import { WakeWatcher } from "./wake-watcher.ts";
 
-/** What a worker emits. Ends are told when Redis has confirmed them. */
+/** The events of a worker. `completed` and `failed` are emitted after Redis has confirmed the outcome. */
 export interface WorkerEvents<Jobs extends JobTypes<Jobs> = AnyJobs> {
   active: [job: AnyJobContext<Jobs>];
   completed: [job: AnyJobContext<Jobs>, result: JobResult<Jobs, JobName<Jobs>>];

@@ -15,7 +15,7 @@ import { retryDelayMs } from "./backoff.ts";
 import type { DispatcherOptions } from "./dispatcher-options.ts";
 import type { Verdict } from "./verdict.ts";
 
-/** Who is told how a batch ended. */
+/** Receives the outcomes of batches. */
 export interface BatchEndListeners {
   readonly logger: Logger;
   leaseLost(): void;

@@ -34,7 +34,7 @@ import { type DispatcherOptions, dispatcherOptions } from "./dispatcher-options.
 import { OriginSlots, type Slot, type Ticket } from "./origin-slots.ts";
 import { DELIVERED, type Verdict } from "./verdict.ts";
 
-/** What a handler is told besides the batch. */
+/** What a handler receives besides the batch. */
 export interface Handling {
   /** How long the batch is still ours; work that takes longer is done again by another. */
   readonly leftMs: number;

@@ -10,7 +10,7 @@ import { AlertView } from "./alerts-contract.ts";
 const AlertPage = z.object({ items: z.array(AlertView), cursor: z.string().nullable() });
 const AlertPath = z.object({ id: z.string().min(1).max(64) });
 const AlertQuery = z.object({
-  all: z.enum(["true", "false"]).default("false").describe("Also those that are resolved."),
+  all: z.enum(["true", "false"]).default("false").describe("Include resolved alerts."),
   cursor: z.string().max(500).optional(),
   limit: z.coerce.number().int().min(1).max(500).default(50),
 });

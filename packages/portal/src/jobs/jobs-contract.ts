@@ -48,7 +48,7 @@ const limits = z.object({
   groupRate: rate.nullable().optional(),
 });
 
-/** At most so many jobs in so many ms. */
+/** A maximum number of jobs in a period. */
 export interface JobRate {
   readonly max: number;
   readonly perMs: number;

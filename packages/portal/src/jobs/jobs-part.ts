@@ -44,7 +44,7 @@ export function jobsPart(redis: Redis, options: JobsPartOptions = {}): PortalPar
   return {
     name: "jobs",
     about: {
-      en: "Task queues: what waits, runs and failed, and what to do about it.",
+      en: "Task queues: waiting, running and failed jobs, and actions on them.",
       zh: "任务队列：等待中、运行中和失败的任务，以及对它们的操作。",
     },
     permissions: {

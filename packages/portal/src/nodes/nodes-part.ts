@@ -18,7 +18,7 @@ export function nodesPart({ nodes }: Cluster): PortalPart {
       "node:view": { least: "viewer", means: "See the nodes." },
       "node:operate": {
         least: "operator",
-        means: "Drain nodes, and forget those that are offline.",
+        means: "Drain nodes, and remove offline nodes.",
       },
     },
     routes(app) {

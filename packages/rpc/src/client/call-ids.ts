@@ -6,7 +6,7 @@
  */
 import { randomBytes } from "node:crypto";
 
-/** See the top of the file. */
+/** Makes the ids of a client's calls. */
 export class CallIds {
   /** The random part of the short ids; also names the client. */
   readonly client: string = randomBytes(9).toString("base64url");

@@ -5,7 +5,7 @@
 import { CallIds } from "./call-ids.ts";
 import type { Receiver } from "./pending-call.ts";
 
-/** See the top of the file. */
+/** The receivers of a client, by the id they wait for. */
 export class PendingTable implements Iterable<Receiver> {
   readonly ids: CallIds = new CallIds();
   readonly #waiting = new Map<number, Receiver>();

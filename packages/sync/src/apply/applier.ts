@@ -58,7 +58,7 @@ export interface ApplierOptions {
 
 const IDLE_CHECKPOINT_MS = 1_000;
 
-/** See above. */
+/** Applies the stream of one shard to the target. */
 export class Applier {
   readonly #options: ApplierOptions;
   readonly #units = new UnitReader();

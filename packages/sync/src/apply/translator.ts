@@ -64,7 +64,7 @@ const POLICY: Readonly<Record<string, keyof Policies>> = {
 const CARRIES_EXPIRY = new Set(["RENAME", "RENAMENX", "COPY", "MOVE"]);
 const NAMES = new Map<string, string>();
 
-/** See above. */
+/** Translates commands of the source into commands of the target. */
 export class Translator implements Translate {
   /** While expiries are held back, keys that take over an expiry are noted. */
   fencing = true;

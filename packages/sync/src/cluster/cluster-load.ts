@@ -18,7 +18,7 @@ export interface ClusterLoadOptions<N> extends Omit<LoadWriterOptions<N>, "lanes
   readonly rounds: number;
 }
 
-/** See above. */
+/** Writes the keys of a snapshot to a cluster. */
 export class ClusterLoad<N> implements SnapshotWriter<N> {
   readonly #options: ClusterLoadOptions<N>;
   #open = new Map<number, SlotBatch<N>>();

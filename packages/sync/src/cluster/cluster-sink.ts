@@ -50,7 +50,7 @@ export interface ClusterSinkOptions {
 const RECORDS = 10_000;
 const ROUNDS = 4;
 
-/** See above. */
+/** A target that is a cluster. */
 export class ClusterSink implements Sink {
   readonly #options: ClusterSinkOptions;
   readonly #nodes: ClusterNodes;

@@ -52,7 +52,7 @@ export interface ClusterStreamOptions {
 const CHECKPOINT_MS = 200;
 const ONE_NODE = new Set(["PUBLISH", "SPUBLISH"]);
 
-/** See above. */
+/** Applies a stream to a cluster, slot by slot. */
 export class ClusterStream implements StreamTarget {
   readonly #options: ClusterStreamOptions;
   /** What slots had when this run began, until they get more. */

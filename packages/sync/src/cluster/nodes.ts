@@ -22,7 +22,7 @@ export interface Master {
   readonly firstSlot: number;
 }
 
-/** See above. */
+/** The masters of a cluster and the connections to them. */
 export class ClusterNodes {
   readonly #options: NodesOptions;
   readonly #connections = new Map<string, Promise<Connection>>();

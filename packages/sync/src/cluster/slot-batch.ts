@@ -5,7 +5,7 @@ import type { Argument } from "../resp/writer.ts";
 import type { CommandBatch, StringSlice } from "../sink/transaction.ts";
 import type { SlotCommand } from "./slot-writer.ts";
 
-/** See above. */
+/** The commands for one slot. */
 export class SlotBatch<N> implements CommandBatch<N> {
   readonly slot: number;
   readonly list: SlotCommand[] = [];

@@ -82,7 +82,7 @@ const CLAIM = defineScript(new URL("../../lua/claim.lua", import.meta.url));
 /** Lua cannot unpack more words than this. */
 export const MOST_WORDS = 7_000;
 
-/** See above. */
+/** Applies groups of commands to slots, each exactly once. */
 export class SlotWriter {
   readonly #options: SlotWriterOptions;
   readonly #loaded = new WeakSet<Connection>();

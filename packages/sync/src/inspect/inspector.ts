@@ -21,7 +21,7 @@ export interface InspectOptions {
   readonly delimiter?: string;
   /** How many delimiters a prefix contains. @default 1 */
   readonly depth?: number;
-  /** How many prefixes are told apart at the same time. @default 10000 */
+  /** The maximum number of prefixes that are counted at the same time. @default 10000 */
   readonly maxPrefixes?: number;
 }
 

@@ -42,7 +42,7 @@ const STRING = 0;
 /** From here on the first byte of a string says how it is encoded. */
 const FIRST_ENCODING = 0xc0;
 
-/** See above. */
+/** Writes keys of a snapshot in the cheapest way that the target supports. */
 export class KeyWriter {
   readonly #options: KeyWriterOptions;
   readonly #footers = new Map<number, number | undefined>();

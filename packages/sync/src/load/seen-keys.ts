@@ -8,7 +8,7 @@
 
 const FIRST_SLOTS = 1 << 16;
 
-/** See above. */
+/** The keys that a snapshot had, as hashes. */
 export class SeenKeys {
   #low: Uint32Array = new Uint32Array(FIRST_SLOTS);
   #high: Uint32Array = new Uint32Array(FIRST_SLOTS);

@@ -49,7 +49,7 @@ export interface SnapshotLoaderOptions {
   readonly logger: Logger;
 }
 
-/** See above. */
+/** Loads a snapshot into the target. */
 export class SnapshotLoader {
   readonly #options: SnapshotLoaderOptions;
   readonly #keys: KeyWriter;

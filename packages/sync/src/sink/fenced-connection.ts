@@ -51,7 +51,7 @@ export interface CommandFailure {
 const MULTI = encodeCommand(["MULTI"]);
 const EXEC = encodeCommand(["EXEC"]);
 
-/** See above. */
+/** A connection whose transactions fail once a newer run has claimed the task. */
 export class FencedConnection {
   readonly connection: Connection;
   readonly #fence: Fence;

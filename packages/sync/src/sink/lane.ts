@@ -48,7 +48,7 @@ export interface Committed {
 const FOR_NOW =
   /\b(OOM|MOVED|LOADING|MASTERDOWN|READONLY|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|BUSY)\b/;
 
-/** See above. */
+/** Commits transactions one after another, each exactly once. */
 export class Lane {
   readonly #options: LaneOptions;
   readonly #backoff = new Backoff({ baseMs: 20, maxMs: 1_000 });

@@ -40,7 +40,7 @@ export interface SnapshotWriter<N> {
   drain(): Promise<void>;
 }
 
-/** See above. */
+/** Writes the keys of a snapshot through several lanes. */
 export class LoadWriter<N> implements SnapshotWriter<N> {
   readonly #options: LoadWriterOptions<N>;
   readonly #free: Lane[];

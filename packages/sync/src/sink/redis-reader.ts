@@ -4,7 +4,7 @@ import { RespWriter } from "../resp/writer.ts";
 import type { Connection } from "../wire/connection.ts";
 import type { KeyQuery, TargetReader } from "./sink.ts";
 
-/** See above. */
+/** Reads keys from one server. */
 export class RedisReader implements TargetReader {
   readonly #connection: Connection;
 

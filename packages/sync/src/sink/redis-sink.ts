@@ -42,7 +42,7 @@ export const MOST_LANES = 64;
 /** A target with more keys than this is not examined one by one: it is not empty. */
 const FEW_KEYS = 1_000;
 
-/** See above. */
+/** A target that is one server. */
 export class RedisSink implements Sink {
   readonly #options: RedisSinkOptions;
   readonly #locator: Locator;

@@ -26,7 +26,7 @@ export interface FileFeedOptions {
 
 const EMPTY = Buffer.alloc(0);
 
-/** See above. */
+/** Reads a snapshot, and the commands after it, from files. */
 export class FileFeed implements Feed {
   readonly where: string;
   readonly replid: string;

@@ -51,7 +51,7 @@ export interface PsyncOptions {
 
 const ACK_MS = 1_000;
 
-/** See above. */
+/** Reads a snapshot and the stream from a live server, as its replica. */
 export class PsyncFeed implements Feed {
   readonly where: string;
   readonly live = true;

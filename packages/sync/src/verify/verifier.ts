@@ -75,7 +75,7 @@ const ROUNDS = 10;
 const PAUSE_MS = 50;
 const ANCHOR_WITHIN_MS = 5_000;
 
-/** See above. */
+/** Compares two servers key by key. */
 export class Verifier {
   readonly #options: VerifierOptions;
   readonly #differences: Difference[] = [];
