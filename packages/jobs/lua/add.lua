@@ -7,7 +7,7 @@
 --       +0 id
 --       +1 where it goes: "" for the end of the waiting list, else JSON
 --          {d delay ms | at due ms, p priority, g group, l 1 = in front, b 1 = waits for its children,
---           n number of children, w 1 = its end is awaited, o message for the outbox instead of a job,
+--           n number of children, y token of the flow, w 1 = its end is awaited, o message for the outbox instead of a job,
 --           k [dedupe key, ttl ms or 0, "keep"|"replace", longest wait ms or 0]}
 --       +2 the record without its first field
 -- Returns the number of jobs when all were added; else a list of: index (from 0), id that is there
@@ -34,7 +34,7 @@ local function place(id, how)
   local at = dueOf(how)
   if how.b then
     redis.call("ZADD", BLOCKED, now, id)
-    redis.call("HSET", CHILDREN, "n" .. id, how.n)
+    redis.call("HSET", CHILDREN, "n" .. familyOf(how.y, id), how.n)
   elseif at > now then
     redis.call("ZADD", DELAYED, at, id)
     earlier = earlier or redis.call("ZRANGE", DELAYED, 0, 0)[1] == id

@@ -1,43 +1,49 @@
--- Adds children to a running job; only its holder may. Their ids are the parent's id, a slash and a place.
+-- Adds children to a running job; only its holder may. A repeated call changes nothing.
 --
 -- KEYS  the queue's, up to OUTBOX
--- ARGV  1 parent id, 2 fence "@", 3 JSON name of the parent's queue, then for each child: where it goes (as
---       for add.lua), the record without its first field
--- Returns 0 if the parent is not held with this fence, else the place of the first child plus 1.
-local parent, fence = ARGV[1], ARGV[2]
+-- ARGV  1 parent id, 2 fence "@", 3 token of the flow, 4 how many children the parent has, then for each
+--       child, as for add.lua: id, where it goes, the record without its first field
+-- Returns 1, 0 if the parent is not held with this fence, or the id of a job that exists already; then
+--         nothing was added.
+local parent, fence, flow, before = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local FIRST = 5
+local added = (#ARGV - FIRST + 1) / 3
 local token = redis.call("HGET", ACTIVE, parent)
 if not token or string.sub(token, 1, #fence) ~= fence then return 0 end
 local created, attempts, stalls, opts, rest = parse(redis.call("HGET", JOBS, parent))
 if not created then return 0 end
+local options = opts == "" and {} or cjson.decode(opts)
+if count(options.n, before + added, 10000) then return 1 end -- its reply was lost
 listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
 
-local options = opts == "" and {} or cjson.decode(opts)
-local before = count(options.n, 1, 10000) and options.n or 0
-local added = (#ARGV - 3) / 2
-options.n = before + added
-redis.call("HSET", JOBS, parent, created .. ";" .. attempts .. ";" .. stalls .. ";" .. cjson.encode(options) .. rest)
-redis.call("HINCRBY", CHILDREN, "n" .. parent, added)
+local hows = {}
 for i = 0, added - 1 do
-  local id = parent .. "/" .. (before + i)
-  local where, record = ARGV[4 + i * 2], ARGV[5 + i * 2]
-  local how = where == "" and {} or cjson.decode(where)
+  local id, where = ARGV[FIRST + i * 3], ARGV[FIRST + 1 + i * 3]
+  hows[i] = where == "" and {} or cjson.decode(where)
+  if not hows[i].o and redis.call("HEXISTS", JOBS, id) == 1 then return id end
+end
+
+options.n, options.y = before + added, flow
+redis.call("HSET", JOBS, parent, created .. ";" .. attempts .. ";" .. stalls .. ";" .. cjson.encode(options) .. rest)
+redis.call("HINCRBY", CHILDREN, "n" .. familyOf(flow, parent), added)
+for i = 0, added - 1 do
+  local id, how = ARGV[FIRST + i * 3], hows[i]
   if how.o then
-    local message = cjson.decode(how.o)
-    message.id = id
-    redis.call("HSET", OUTBOX, redis.call("HINCRBY", META, "outbox", 1), cjson.encode(message))
+    redis.call("HSET", OUTBOX, redis.call("HINCRBY", META, "outbox", 1), how.o)
   else
-    redis.call("HSET", JOBS, id, now .. record)
+    redis.call("HSET", JOBS, id, now .. ARGV[FIRST + 2 + i * 3])
+    if how.w then redis.call("SADD", AWAITED, id) end
     local at = how.at or (how.d and now + how.d) or 0
     if at > now then
       redis.call("ZADD", DELAYED, at, id)
     elseif how.g or how.p then
       placeOrdered(id, how, false)
     else
-      redis.call("RPUSH", WAIT, id)
+      redis.call(how.l and "LPUSH" or "RPUSH", WAIT, id)
     end
     emit("added", id)
   end
 end
 redis.call("ZADD", WAKE, 0, "0")
 publish("control", "due")
-return before + 1
+return 1

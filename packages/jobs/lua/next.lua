@@ -80,11 +80,12 @@ local function retry(id, ms, text, parsed)
 end
 
 -- The parent goes back to wait for its children, runs again if they have ended, or ends with them.
-local function awaitChildren(id)
-  local failure = redis.call("HGET", CHILDREN, "x" .. id)
+local function awaitChildren(id, o)
+  local family = familyOf(o.y, id)
+  local failure = redis.call("HGET", CHILDREN, "x" .. family)
   if failure then
     finish(id, false, failure)
-  elseif tonumber(redis.call("HGET", CHILDREN, "n" .. id) or 0) > 0 then
+  elseif tonumber(redis.call("HGET", CHILDREN, "n" .. family) or 0) > 0 then
     redis.call("ZADD", BLOCKED, now, id)
   else
     redis.call("ZADD", DELAYED, now, id)
@@ -110,7 +111,7 @@ local function undo(id, verdict, text)
     redis.call("ZADD", DELAYED, now + ms, id)
     bringForward(ms)
   elseif word == "children" and parsed[1] then
-    awaitChildren(id)
+    awaitChildren(id, o)
   elseif word == "dead" or not parsed[1] then
     finish(id, false, text)
   else

@@ -53,7 +53,10 @@ export interface QueueKeys {
   readonly completed: string;
   /** zset: id -> ended ms: the dead letters. */
   readonly failed: string;
-  /** hash: "n" parent -> children still to end, "c" child -> outcome, "x" parent -> error of a child. */
+  /**
+   * hash, where a flow's token and a colon stand in front of ids: "n" parent -> children still to end,
+   * "c" child -> outcome, "x" parent -> error of a child.
+   */
   readonly children: string;
   /** zset: parent -> added ms. */
   readonly blocked: string;

@@ -38,6 +38,8 @@ export interface RecordOptions {
   readonly q?: string;
   /** number of children */
   readonly n?: number;
+  /** token of the flow; without it an id used again would meet the children of its earlier life */
+  readonly y?: string;
   /** what a failure does to the parent, if it does not fail it: 1 nothing, 2 the child is forgotten */
   readonly c?: 1 | 2;
   /** schedule that made it */
@@ -140,6 +142,7 @@ const TYPES: Readonly<Record<string, (value: unknown) => boolean>> = {
   f: isString,
   q: isString,
   n: isCount,
+  y: isString,
   c: (value) => value === 1 || value === 2,
   s: isString,
   x: isString,

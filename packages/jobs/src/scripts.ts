@@ -40,7 +40,9 @@ export const countsScript: Script<readonly (number | string | null)[]> = queueSc
 });
 export const limitsScript: Script<number> = queueScript("limits", { idempotent: true });
 export const scheduleScript: Script<number> = queueScript("schedule");
-export const childrenScript: Script<number> = queueScript("children");
+export const childrenScript: Script<number | string> = queueScript("children", {
+  idempotent: true,
+});
 export const childScript: Script<number> = queueScript("child", { idempotent: true });
 export const obliterateScript: Script<number> = queueScript("obliterate", { idempotent: true });
 export const registerScript: Script<number> = defineScript(lua("register"), { idempotent: true });

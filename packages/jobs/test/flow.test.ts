@@ -245,9 +245,71 @@ describe("children of a running job", () => {
     const parent = queue.run("parent", 0, bounds);
     await expect(parent).rejects.toThrow(ChildFailedError);
   });
+
+  it("are refused if an id is taken or there are too many, and nothing is changed", async () => {
+    const queue = one.queue();
+    await queue.add("other", "mine", { id: "p/0", delayMs: 60_000 });
+    const errors: unknown[] = [];
+    const child = { name: "c" };
+    one.worker(queue, async (job: JobContext) => {
+      const taken = await job.addChildren([child]).catch((error: unknown) => error);
+      const many = Array.from({ length: 10_001 }, () => child);
+      errors.push(taken, await job.addChildren(many).catch((error: unknown) => error));
+    });
+    await queue.run("p", 0, { ...bounds, id: "p" });
+    for (const error of errors) expect(error).toBeInstanceOf(InvalidFlowError);
+    expect(errors).toHaveLength(2);
+    expect(await queue.get("p/0")).toMatchObject({ name: "other", data: "mine" });
+    expect(await queue.counts()).toMatchObject({ waiting: 0, delayed: 1 });
+  });
+});
+
+describe("an id that is used again", () => {
+  it("has nothing to do with the children of its earlier life", async () => {
+    const queue = one.queue();
+    const options = { id: "p" };
+    await queue.addFlow({ name: "p", options, children: [{ name: "a" }, { name: "b" }] });
+    await queue.remove("p");
+    await queue.remove("p/0");
+    await queue.addFlow({ name: "p", options, children: [{ name: "c" }] });
+    await queue.remove("p/1"); // of the first flow
+    expect(await queue.get("p")).toMatchObject({ state: "blocked" });
+    expect(await queue.children("p")).toEqual([{ id: "p/0", state: "pending" }]);
+  });
+
+  it("is not touched by an outcome that was on its way to its earlier life", async () => {
+    const [a, b] = [one.queue(), one.queue()];
+    const flow = { name: "p", options: { id: "p" }, children: [{ name: "c", queue: b.name }] };
+    await a.addFlow(flow);
+    await a.obliterate();
+    await b.remove(`${a.name}:p/0`); // told through the outbox of b
+    await a.addFlow(flow);
+    expect(await b.get(`${a.name}:p/0`)).toMatchObject({ state: "waiting" });
+    await new Relay(new QueueStore(one.redis, "ropeway:jobs", b.name), (error) => {
+      throw error;
+    }).deliver();
+    expect(await a.get("p")).toMatchObject({ state: "blocked" });
+  });
 });
 
 describe("flows across queues", () => {
+  it("get children from a running job, each in its place", async () => {
+    const [a, b] = [one.queue(), one.queue()];
+    one.worker([b], (job: JobContext) => `${job.data} in ${job.queue}`);
+    one.worker([a], async (job: JobContext) => {
+      const outcomes = await job.children();
+      if (outcomes.length > 0) return outcomes.map((child) => ({ ...child }));
+      const [first, second] = await Promise.all([
+        job.addChildren([1, 2].map((data) => ({ name: "c", data, queue: b.name }))),
+        job.addChildren([{ name: "c", data: 3, queue: b.name }]),
+      ]);
+      expect([...first, ...second]).toEqual([0, 1, 2].map((place) => `${job.id}/${place}`));
+      return job.waitForChildren();
+    });
+    const results = await a.run("p", 0, bounds);
+    expect(results).toMatchObject([1, 2, 3].map((n) => ({ result: `${n} in ${b.name}` })));
+  }, 40_000);
+
   it("run children in other queues, and theirs, with their results and policies", async () => {
     const [a, b, c] = [one.queue(), one.queue(), one.queue()];
     const state = (job: JobContext) =>

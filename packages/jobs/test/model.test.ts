@@ -10,8 +10,12 @@ import { Model, type ModelJob, placeOf, type Wishes } from "./model.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
-/** A few hundred histories in each run; JOBS_HISTORIES=10000 for more. */
-const HISTORIES = Number(process.env.JOBS_HISTORIES ?? 200);
+/**
+ * The suite runs the same histories each time: a test must not fail because of a seed that nobody tried. The
+ * long run, JOBS_HISTORIES=10000 npx vitest run --project jobs model, tries new ones (JOBS_SEED repeats one).
+ */
+const SEEDS = [120413224, 1, 2, 3];
+const HISTORIES_PER_SEED = 50;
 const HOUR = 3_600_000;
 
 type Verdict = "done" | "dead" | "retry" | "back" | "delay";
@@ -114,15 +118,16 @@ class Both {
 
   async #flow({ id: number, policies }: Extract<Command, { kind: "flow" }>): Promise<void> {
     const name = `j${number}`;
+    const y = `flow${this.#calls}`;
     const parent = {
       id: name,
-      where: json({ b: 1, n: policies.length }),
-      record: `;0;0;${json({ n: policies.length })}\nparent\n`,
+      where: json({ b: 1, n: policies.length, y }),
+      record: `;0;0;${json({ n: policies.length, y })}\nparent\n`,
     };
     const children = policies.map((policy, i) => ({
       id: `${name}/${i}`,
       where: "",
-      record: `;0;0;${json({ f: name, ...(policy === 0 ? {} : { c: policy }) })}\nchild\n`,
+      record: `;0;0;${json({ f: name, y, ...(policy === 0 ? {} : { c: policy }) })}\nchild\n`,
     }));
     const jobs = [parent, ...children];
     const call = { jobs, whole: true, producer: "p.0", number: ++this.#calls };
@@ -295,14 +300,39 @@ function pairs(flat: readonly string[]): [string, string][] {
   return flat.flatMap((item, i) => (i % 2 === 0 ? [[item, flat[i + 1] ?? ""]] : []));
 }
 
-it("does what a plain in-memory model does, whatever the order of commands", async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(command, { maxLength: 60, size: "max" }), async (steps) => {
-      const both = new Both();
-      for (const step of steps) await both.run(step);
-      await both.check();
-      await both.checkNothingLeft();
-    }),
-    { numRuns: HISTORIES },
-  );
-}, 3_600_000);
+/** Histories that once showed a defect. */
+const KNOWN: [Command[]][] = [
+  [
+    // A child of an earlier life of "j6" counted for its later life.
+    [
+      { kind: "flow", id: 6, policies: [0, 0] },
+      { kind: "remove", pick: 0 },
+      { kind: "next", worker: 0, want: 1, ends: [] },
+      { kind: "next", worker: 0, want: 0, ends: ["done"] },
+      { kind: "flow", id: 6, policies: [0] },
+    ],
+  ],
+];
+
+const history = fc.asyncProperty(
+  fc.array(command, { maxLength: 60, size: "max" }),
+  async (steps) => {
+    const both = new Both();
+    for (const step of steps) await both.run(step);
+    await both.check();
+    await both.checkNothingLeft();
+  },
+);
+
+const more = Number(process.env.JOBS_HISTORIES ?? 0);
+const newSeed = Number(process.env.JOBS_SEED ?? Date.now() % 2 ** 31);
+const runs = more > 0 ? [newSeed] : SEEDS;
+
+it.each(runs)(
+  "does what a plain in-memory model does, whatever the order of commands (seed %i)",
+  async (seed) => {
+    const numRuns = more || HISTORIES_PER_SEED;
+    await fc.assert(history, { numRuns, seed, examples: KNOWN });
+  },
+  3_600_000,
+);

@@ -18,7 +18,7 @@ export interface ModelJob {
   cancelled: boolean;
   worker?: number;
   fence?: number;
-  readonly parent?: string;
+  readonly parent?: ModelJob;
   /** What a failure does to the parent: 0 fail, 1 ignore, 2 remove. */
   readonly policy: number;
   /** Of a parent: children still to end, and those that were counted. */
@@ -50,7 +50,7 @@ export class Model {
   }
 
   /** "added", or why not. */
-  add(id: string, wishes: Wishes, parent?: { id: string; policy: number }): string {
+  add(id: string, wishes: Wishes): string {
     if (this.jobs.has(id)) return "exists";
     const holder = this.jobs.get(this.holders.get(wishes.key) ?? "");
     if (wishes.key !== "" && this.holders.has(wishes.key)) {
@@ -61,7 +61,7 @@ export class Model {
       }
     }
     if (wishes.key !== "") this.holders.set(wishes.key, id);
-    const job = this.#make(id, wishes, parent);
+    const job = this.#make(id, wishes);
     if (wishes.delayed) job.state = "delayed";
     else this.wait(job);
     return "added";
@@ -76,12 +76,12 @@ export class Model {
     parent.state = "blocked";
     parent.left = policies.length;
     for (const [i, policy] of policies.entries()) {
-      this.wait(this.#make(`${id}/${i}`, plain, { id, policy }));
+      this.wait(this.#make(`${id}/${i}`, plain, { parent, policy }));
     }
     return true;
   }
 
-  #make(id: string, wishes: Wishes, parent?: { id: string; policy: number }): ModelJob {
+  #make(id: string, wishes: Wishes, below?: { parent: ModelJob; policy: number }): ModelJob {
     const { priority, group, key } = wishes;
     const fresh = { order: 0, attempts: 0, stalls: 0, cancelled: false, left: 0 };
     const job: ModelJob = {
@@ -92,8 +92,8 @@ export class Model {
       key,
       ...fresh,
       told: new Set(),
-      policy: parent?.policy ?? 0,
-      ...(parent === undefined ? {} : { parent: parent.id }),
+      policy: 0,
+      ...below,
     };
     this.jobs.set(id, job);
     return job;
@@ -157,19 +157,15 @@ export class Model {
   }
 
   #tellParent(job: ModelJob, outcome: string): void {
-    const parent = job.parent === undefined ? undefined : this.jobs.get(job.parent);
-    // A parent that was added again under the same id waits for other children with the same ids.
-    if (parent === undefined || parent.told.has(job.id)) return;
-    if (!this.isParent(parent)) return;
+    const { parent } = job;
+    // The parent may be gone, and another job may have its id.
+    if (parent === undefined || this.jobs.get(parent.id) !== parent) return;
+    if (parent.told.has(job.id)) return;
     parent.told.add(job.id);
     parent.left--;
     if (parent.state !== "blocked") return;
     if (outcome === "failed" && job.policy === 0) this.end(parent, false);
     else if (parent.left <= 0) this.comeBack(parent);
-  }
-
-  isParent(job: ModelJob): boolean {
-    return job.left > 0 || job.told.size > 0;
   }
 
   letGo(job: ModelJob): void {

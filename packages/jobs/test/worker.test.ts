@@ -321,6 +321,10 @@ describe("close", () => {
     ]);
     await eventually(() => expect(started).toHaveLength(1));
     const closed = worker.close();
+    // The running job ends only after the others were handed back: until then it keeps its slot.
+    await eventually(async () =>
+      expect(await queue.counts()).toMatchObject({ active: 1, waiting: 19 }),
+    );
     release();
     await closed;
     expect(await queue.counts()).toMatchObject({

@@ -24,10 +24,11 @@ local function forget(id, o)
   redis.call("HDEL", NOTES, id)
   redis.call("ZREM", TIMERS, "j" .. id)
   if o.n then
-    redis.call("HDEL", CHILDREN, "n" .. id, "x" .. id)
+    local family = familyOf(o.y, id)
+    redis.call("HDEL", CHILDREN, "n" .. family, "x" .. family)
     for first = 0, o.n - 1, CHUNK do
       local fields = {}
-      for i = first, math.min(first + CHUNK, o.n) - 1 do fields[#fields + 1] = "c" .. id .. "/" .. i end
+      for i = first, math.min(first + CHUNK, o.n) - 1 do fields[#fields + 1] = "c" .. family .. "/" .. i end
       redis.call("HDEL", CHILDREN, unpack(fields))
     end
   end
@@ -93,18 +94,19 @@ end
 
 -- Records a child's outcome with its parent, once. The last child to end sets its parent free; a failed
 -- one ends it, unless the child's policy (c) is 1 ignore or 2 remove.
-local function recordChild(parent, child, policy, outcome, text)
-  if redis.call("HEXISTS", CHILDREN, "n" .. parent) == 0 then return end -- the parent is gone
+local function recordChild(parent, child, flow, policy, outcome, text)
+  local family = familyOf(flow, parent)
+  if redis.call("HEXISTS", CHILDREN, "n" .. family) == 0 then return end -- the parent is gone
   if outcome == "f" and policy == 2 then outcome, text = "r", "" end
-  if redis.call("HSETNX", CHILDREN, "c" .. child, outcome .. text) == 0 then return end
-  local left = redis.call("HINCRBY", CHILDREN, "n" .. parent, -1)
+  if redis.call("HSETNX", CHILDREN, "c" .. familyOf(flow, child), outcome .. text) == 0 then return end
+  local left = redis.call("HINCRBY", CHILDREN, "n" .. family, -1)
   if outcome == "f" and not policy then
     local details = { child = child }
     local error = { name = "ChildFailedError", code = "CHILD_FAILED", message = "child job " .. child .. " failed", details = details }
     if redis.call("ZREM", BLOCKED, parent) == 1 then
       finish(parent, false, cjson.encode(error))
     else
-      redis.call("HSET", CHILDREN, "x" .. parent, cjson.encode(error)) -- it runs: next.lua finds this
+      redis.call("HSET", CHILDREN, "x" .. family, cjson.encode(error)) -- it runs: next.lua finds this
     end
   elseif left <= 0 and redis.call("ZREM", BLOCKED, parent) == 1 then
     redis.call("ZADD", DELAYED, now, parent)
@@ -116,11 +118,11 @@ end
 reportChild = function(child, o, outcome, text)
   if o.q then
     local place = o.f .. (string.match(child, "/%d+$") or "/0")
-    local message = { kind = "child", queue = o.q, parent = o.f, child = place, policy = o.c or 0, outcome = outcome, text = text }
+    local message = { kind = "child", queue = o.q, parent = o.f, flow = o.y, child = place, policy = o.c or 0, outcome = outcome, text = text }
     redis.call("HSET", OUTBOX, redis.call("HINCRBY", META, "outbox", 1), cjson.encode(message))
     bringForward(0)
   else
-    recordChild(o.f, child, o.c, outcome, text)
+    recordChild(o.f, child, o.y, o.c, outcome, text)
   end
 end
 

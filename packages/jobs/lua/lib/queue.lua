@@ -40,6 +40,7 @@ local function optionsOf(text)
   if type(o.d) ~= "string" then o.d = nil end
   if type(o.f) ~= "string" then o.f = nil end
   if type(o.q) ~= "string" then o.q = nil end
+  if type(o.y) ~= "string" then o.y = nil end
   if not count(o.n, 1, 10000) then o.n = nil end
   if not count(o.c, 1, 2) then o.c = nil end
   if type(o.k) ~= "table" then o.k = nil end
@@ -47,6 +48,12 @@ local function optionsOf(text)
     if o.k and not count(o.k[i], -1, 1e13) then o.k = nil end
   end
   return o
+end
+
+-- What the fields of a job's family in CHILDREN end with. The flow's token is part of it: jobs that an earlier
+-- job with the same id left behind are none of this one's children.
+local function familyOf(flow, id)
+  return flow and flow .. ":" .. id or id
 end
 
 local function optionsIn(record)

@@ -11,12 +11,16 @@
  * parent's queue takes the child as a message in its outbox, in the same step as the parent; a relay
  * carries it over, and the child's outcome back in the same way (relay.ts). There its id begins with the
  * parent's queue: two queues may have parents with the same id.
+ *
+ * Every flow has a token, which its jobs carry. An id can be used again while children of its earlier life
+ * are still about; they have another token and do not count.
  */
+import { randomBytes } from "node:crypto";
 import type { AnyJobs, JobInput, JobName, JobTypes } from "../definition.ts";
 import { InvalidFlowError, type JobFailure } from "../errors.ts";
 import { checkName, checkQueueName } from "../name.ts";
 import type { JobOptions } from "../options.ts";
-import { type JobPlan, placementText, planJob } from "../queue/job-plan.ts";
+import { type JobPlan, type Placement, placementText, planJob } from "../queue/job-plan.ts";
 import { encodeRecord } from "../record.ts";
 import type { NewJob } from "../store/queue-store.ts";
 
@@ -61,7 +65,9 @@ export interface AddMessage {
   /** The child in its parent's queue, to be told if it cannot be added. */
   readonly parent: string;
   readonly child: string;
-  readonly home: string;
+  readonly flow: string;
+  /** What it does to the parent if it cannot be added: 0 fail, 1 ignore, 2 remove. */
+  readonly policy: number;
   readonly jobs: readonly NewJob[];
 }
 
@@ -75,15 +81,19 @@ export interface FlowContext {
   readonly queue: string;
   readonly defaults: JobOptions | undefined;
   readonly traceparent: string | undefined;
+  /** The flow's token. @default a new one */
+  readonly flow?: string;
 }
 
 /** Plans flows: makes the jobs of a tree out of it, parents before their children. */
 export class FlowPlanner {
   readonly #context: FlowContext;
+  readonly #flow: string;
   #planned = 0;
 
   constructor(context: FlowContext) {
     this.#context = context;
+    this.#flow = context.flow ?? newFlow();
   }
 
   /** The jobs for the root's queue. */
@@ -91,12 +101,15 @@ export class FlowPlanner {
     return this.#tree(root, checkName("job id", id), { queue: this.#context.queue });
   }
 
-  /** The children that a running parent adds; their ids follow from their places. */
-  planChildren(children: readonly FlowJob[], parent: string): Omit<NewJob, "id">[] {
-    return children.map((child) => {
+  /** The children that a running parent adds to the `before` ones it has. */
+  planChildren(children: readonly FlowJob[], parent: string, before: number): NewJob[] {
+    if (before + children.length > MOST_JOBS) {
+      throw new InvalidFlowError(`job ${parent} would have more than ${MOST_JOBS} children`);
+    }
+    return children.map((child, i) => {
       if (child.children?.length)
         throw new InvalidFlowError("a child of a running job has children");
-      const [job] = this.#child(child, { parent, place: 0, queue: this.#context.queue });
+      const [job] = this.#child(child, { parent, place: before + i, queue: this.#context.queue });
       return job as NewJob;
     });
   }
@@ -129,7 +142,8 @@ export class FlowPlanner {
     const above = { parent, ...(code === 0 ? {} : { policy: code }) };
     if (queue === home) return this.#tree(child, id, { queue, ...above });
     const jobs = this.#tree(child, `${home}:${id}`, { queue, ...above, home });
-    const message: AddMessage = { kind: "add", queue, parent, child: id, home, jobs };
+    const flow = this.#flow;
+    const message: AddMessage = { kind: "add", queue, parent, child: id, flow, policy: code, jobs };
     return [{ id, where: JSON.stringify({ o: JSON.stringify(message) }), record: "" }];
   }
 
@@ -148,11 +162,21 @@ export class FlowPlanner {
       ...(at.home === undefined ? {} : { q: at.home }),
       ...(at.policy === undefined ? {} : { c: at.policy }),
       ...(children === 0 ? {} : { n: children }),
+      ...(children === 0 && at.parent === undefined ? {} : { y: this.#flow }),
       ...(traceparent === undefined ? {} : { x: traceparent }),
     });
-    const where = children > 0 ? { ...placement, b: 1 as const, n: children } : placement;
+    const where = children > 0 ? this.#blocked(placement, children) : placement;
     return { id, where: placementText(where), record };
   }
+
+  #blocked(placement: Placement | undefined, children: number): Placement {
+    return { ...placement, b: 1, n: children, y: this.#flow };
+  }
+}
+
+/** A token for a flow, or for the children that a job adds. */
+export function newFlow(): string {
+  return randomBytes(6).toString("base64url");
 }
 
 /** Where a job of a flow is: its queue, and its parent. */

@@ -27,7 +27,7 @@ export class Relay {
     const arrived: string[] = [];
     for (const [number, json] of messages) {
       try {
-        await this.#carry(number, JSON.parse(json) as Message);
+        await this.#carry(JSON.parse(json) as Message);
         arrived.push(number);
       } catch (error) {
         this.#onError(error);
@@ -37,18 +37,18 @@ export class Relay {
     return arrived.length;
   }
 
-  async #carry(number: string, message: Message): Promise<void> {
+  async #carry(message: Message): Promise<void> {
     const target = this.#target(message.queue);
     if (message.kind === "child") return target.recordChild(message);
-    const producer = `${this.#store.name}#${number}`;
+    const { parent, child, flow, policy } = message;
+    const producer = `${this.#store.name}#${flow}:${child}`;
     const call = { producer, number: 1, repeated: true, whole: true };
     const other = await target.add({ ...call, jobs: message.jobs });
     if (other.size === 0) return;
     const [taken] = other.values();
     const error = new InvalidFlowError(`queue ${message.queue} has a job ${taken?.id} already`);
-    const { parent, child } = message;
     const text = JSON.stringify(failureOf(error));
-    await this.#store.recordChild({ parent, child, policy: 0, outcome: "f", text });
+    await this.#store.recordChild({ parent, child, flow, policy, outcome: "f", text });
   }
 
   #target(queue: string): QueueStore {

@@ -30,6 +30,8 @@ export interface Placement {
   b?: 1;
   /** number of children */
   n?: number;
+  /** token of the flow */
+  y?: string;
   /** awaited */
   w?: 1;
   /** dedupe key, ttl, mode, longest wait */

@@ -41,7 +41,7 @@ import {
   type QueueOptions,
   resolveQueueOptions,
 } from "../options.ts";
-import { encodeRecord, type RecordOptions } from "../record.ts";
+import { decodeRecord, encodeRecord, type RecordOptions } from "../record.ts";
 import type { Schedule, ScheduleView } from "../schedule/schedule.ts";
 import { Scheduler } from "../schedule/scheduler.ts";
 import { AdminStore } from "../store/admin-store.ts";
@@ -218,10 +218,11 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
 
   /** The outcomes of a parent's children, in their order. Throws JobNotFoundError if it does not exist. */
   async children(id: string): Promise<ChildOutcome[]> {
-    const view = await this.get(id);
-    if (view === undefined) throw new JobNotFoundError(this.name, id);
-    const ids = childIds(id, view.children ?? 0);
-    const texts = await this.#store.childOutcomes(ids);
+    const raw = await this.#store.inspect(checkName("job id", id));
+    if (raw === undefined) throw new JobNotFoundError(this.name, id);
+    const { n = 0, y } = decodeRecord(raw.record)?.options ?? {};
+    const ids = childIds(id, n);
+    const texts = await this.#store.childOutcomes(y, ids);
     return ids.map((child, i) => readOutcome(child, texts[i] ?? null));
   }
 

@@ -100,6 +100,8 @@ export interface HeldJob {
 export interface ChildReport {
   readonly parent: string;
   readonly child: string;
+  /** The flow's token; undefined for one that another program made without. */
+  readonly flow?: string | undefined;
   /** 0 fail the parent, 1 ignore, 2 remove. */
   readonly policy: number;
   /** "c" completed, "f" failed, "r" removed. */
@@ -198,23 +200,31 @@ export class QueueStore extends QueueSite {
     return token?.startsWith(`${job.fence}@`) === true;
   }
 
-  /** Adds children to a running job; their places start with the returned one, -1 if it was lost. */
-  async addChildren(parent: HeldJob, children: readonly Omit<NewJob, "id">[]): Promise<number> {
-    const args = [parent.id, `${parent.fence}@`, JSON.stringify(this.name)];
-    for (const child of children) args.push(child.where, child.record);
-    return (await this.run(childrenScript, this.keys.hot, args)) - 1;
+  /** Adds children to a running job that has `before`; says if it was lost, or which id is taken. */
+  async addChildren(
+    parent: HeldJob,
+    add: { readonly flow: string; readonly before: number; readonly children: readonly NewJob[] },
+  ): Promise<{ readonly lost: boolean; readonly taken?: string }> {
+    const args = [parent.id, `${parent.fence}@`, add.flow, add.before];
+    for (const child of add.children) args.push(child.id, child.where, child.record);
+    const reply = await this.run(childrenScript, this.keys.hot, args);
+    return typeof reply === "string" ? { lost: false, taken: reply } : { lost: reply === 0 };
   }
 
   /** Records the outcome of a child that ended in another queue. */
   async recordChild(report: ChildReport): Promise<void> {
-    const { parent, child, policy, outcome, text } = report;
-    await this.run(childScript, this.keys.hot, [parent, child, policy, outcome, text]);
+    const { parent, child, flow = "", policy, outcome, text } = report;
+    await this.run(childScript, this.keys.hot, [parent, child, policy, outcome, text, flow]);
   }
 
-  /** The recorded outcomes of children, in their order. */
-  async childOutcomes(ids: readonly string[]): Promise<readonly (string | null)[]> {
+  /** The recorded outcomes of a flow's children, in their order. */
+  async childOutcomes(
+    flow: string | undefined,
+    ids: readonly string[],
+  ): Promise<readonly (string | null)[]> {
     if (ids.length === 0) return [];
-    return this.send("HMGET", this.keys.children, ...ids.map((id) => `c${id}`));
+    const head = flow === undefined ? "c" : `c${flow}:`;
+    return this.send("HMGET", this.keys.children, ...ids.map((id) => `${head}${id}`));
   }
 
   /** Some messages for other queues: number, JSON. */

@@ -7,13 +7,14 @@
  * returns cannot hold a worker. Its signal tells the handler.
  */
 import { InvalidArgumentError, LeaseLostError } from "@ropeway/core";
-import { between } from "@ropeway/core/internal";
-import { JobTimeoutError } from "../errors.ts";
+import { between, type Rule } from "@ropeway/core/internal";
+import { InvalidFlowError, JobTimeoutError } from "../errors.ts";
 import {
   type ChildOutcome,
   childIds,
   type FlowJob,
   FlowPlanner,
+  newFlow,
   readOutcome,
 } from "../flow/flow.ts";
 import { LONGEST_MS } from "../options.ts";
@@ -98,6 +99,9 @@ export class Attempt implements JobContext {
   readonly #home: AttemptHome;
   #data: { readonly value: unknown } | undefined;
   #children: number;
+  /** The token of the flow that its children belong to. */
+  #flow: string | undefined;
+  #adding: Promise<unknown> = Promise.resolve();
   #controller: AbortController | undefined;
   #abortReason: unknown;
   #timer: NodeJS.Timeout | undefined;
@@ -111,6 +115,7 @@ export class Attempt implements JobContext {
     this.fence = lease.fence;
     this.safeUntil = lease.safeUntil;
     this.#children = record.options.n ?? 0;
+    this.#flow = record.options.y;
   }
 
   get name(): string {
@@ -187,18 +192,33 @@ export class Attempt implements JobContext {
 
   async children(): Promise<ChildOutcome[]> {
     const ids = childIds(this.id, this.#children);
-    const texts = await this.#home.store.childOutcomes(ids);
+    const texts = await this.#home.store.childOutcomes(this.#flow, ids);
     return ids.map((id, i) => readOutcome(id, texts[i] ?? null));
   }
 
-  async addChildren(children: readonly FlowJob[]): Promise<string[]> {
+  /** One call at a time: the ids of children follow from how many there are. */
+  addChildren(children: readonly FlowJob[]): Promise<string[]> {
+    const added = this.#adding.then(() => this.#addChildren(children));
+    this.#adding = added.catch(() => {}); // its caller has the error
+    return added;
+  }
+
+  async #addChildren(given: readonly FlowJob[]): Promise<string[]> {
     const { store } = this.#home;
-    const traceparent = this.record.options.x;
-    const planner = new FlowPlanner({ queue: store.name, defaults: undefined, traceparent });
-    const first = await store.addChildren(this, planner.planChildren(children, this.id));
-    if (first < 0) throw this.#lost();
-    this.#children = first + children.length;
-    return childIds(this.id, this.#children).slice(first);
+    const flow = this.#flow ?? newFlow();
+    const before = this.#children;
+    const { x: traceparent } = this.record.options;
+    const planner = new FlowPlanner({ queue: store.name, defaults: undefined, traceparent, flow });
+    const children = planner.planChildren(given, this.id, before);
+    if (children.length === 0) return [];
+    const { lost, taken } = await store.addChildren(this, { flow, before, children });
+    if (lost) throw this.#lost();
+    if (taken !== undefined) {
+      throw new InvalidFlowError(`queue ${store.name} has a job ${taken} already`);
+    }
+    this.#flow = flow;
+    this.#children += children.length;
+    return childIds(this.id, this.#children).slice(before);
   }
 
   waitForChildren(): never {
@@ -262,7 +282,8 @@ export class Attempt implements JobContext {
   }
 }
 
-const DELAY = between(0, LONGEST_MS);
+/** How long delay() can put a job off. */
+export const DELAY: Rule<number> = between(0, LONGEST_MS);
 
 /** What taking a job gave. */
 export interface Lease {

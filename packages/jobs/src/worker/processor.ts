@@ -199,6 +199,7 @@ export class Processor {
   }
 
   #startFetched(): void {
+    if (this.#recalling) return; // it goes back: nothing more starts, however long a call takes
     if (this.#alone !== undefined) {
       this.#handBack();
       return;
