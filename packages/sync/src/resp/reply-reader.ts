@@ -109,8 +109,9 @@ export class ReplyReader {
     buffer.pos = lineEnd + 2;
     switch (mark) {
       case PLUS:
-        // OK is by far the most frequent reply of a pipeline.
+        // By far the most frequent replies of a transaction.
         if (lineEnd - pos === 3 && bytes[pos + 1] === 0x4f && bytes[pos + 2] === 0x4b) return "OK";
+        if (lineEnd - pos === 7 && isQueued(bytes, pos + 1)) return "QUEUED";
         return bytes.toString("latin1", pos + 1, lineEnd);
       case MINUS:
         return new ErrorReply(bytes.toString("utf8", pos + 1, lineEnd));
@@ -237,3 +238,14 @@ const PERCENT = 0x25;
 const TILDE = 0x7e;
 const PIPE = 0x7c;
 const GREATER = 0x3e;
+
+function isQueued(bytes: Buffer, at: number): boolean {
+  return (
+    bytes[at] === 0x51 &&
+    bytes[at + 1] === 0x55 &&
+    bytes[at + 2] === 0x45 &&
+    bytes[at + 3] === 0x55 &&
+    bytes[at + 4] === 0x45 &&
+    bytes[at + 5] === 0x44
+  );
+}

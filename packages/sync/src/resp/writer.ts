@@ -9,6 +9,8 @@ export type Argument = Buffer | string | number | bigint;
 const PAGE = 64 * 1024;
 /** From this size on an argument is not copied. */
 const LARGE = 16 * 1024;
+/** Up to this size a loop is faster than a call into native code. */
+const SHORT = 48;
 const LONGEST_HEAD = 32;
 
 /** Collects commands until `take`. */
@@ -48,7 +50,8 @@ export class RespWriter {
     const length = end - start;
     this.#room(LONGEST_HEAD + (length < LARGE ? length : 0));
     this.#head(DOLLAR, length);
-    if (length < LARGE) this.#at += bytes.copy(this.#page, this.#at, start, end);
+    if (length <= SHORT) this.#short(bytes, start, end);
+    else if (length < LARGE) this.#at += bytes.copy(this.#page, this.#at, start, end);
     else this.#pass(bytes.subarray(start, end));
     this.#crlf();
   }
@@ -73,6 +76,7 @@ export class RespWriter {
   }
 
   #string(text: string): void {
+    if (text.length <= SHORT && this.#ascii(text)) return;
     const length = Buffer.byteLength(text);
     if (length >= LARGE) {
       this.range(Buffer.from(text), 0, length);
@@ -84,12 +88,44 @@ export class RespWriter {
     this.#crlf();
   }
 
+  /** Adds a short string byte by byte; false, with nothing added, if it is not ASCII. */
+  #ascii(text: string): boolean {
+    const { length } = text;
+    this.#room(LONGEST_HEAD + length);
+    const before = this.#at;
+    this.#head(DOLLAR, length);
+    const page = this.#page;
+    let at = this.#at;
+    for (let i = 0; i < length; i++) {
+      const code = text.charCodeAt(i);
+      if (code > 0x7f) {
+        this.#at = before;
+        return false;
+      }
+      page[at++] = code;
+    }
+    this.#at = at;
+    this.#crlf();
+    return true;
+  }
+
+  #short(bytes: Buffer, start: number, end: number): void {
+    const page = this.#page;
+    let at = this.#at;
+    for (let i = start; i < end; i++) page[at++] = bytes[i] as number;
+    this.#at = at;
+  }
+
   #head(mark: number, value: number): void {
     const page = this.#page;
     let at = this.#at;
     page[at++] = mark;
     if (value < 10) page[at++] = ZERO + value;
-    else at += page.write(String(value), at, "latin1");
+    else if (value < 100) {
+      const tens = (value / 10) | 0;
+      page[at++] = ZERO + tens;
+      page[at++] = ZERO + value - 10 * tens;
+    } else at += page.write(String(value), at, "latin1");
     page[at++] = CR;
     page[at++] = LF;
     this.#at = at;
