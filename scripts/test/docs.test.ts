@@ -38,11 +38,13 @@ const typescript = documented
   .filter(({ language }) => language === "ts")
   .map((block) => ({ ...block, name: `${block.path.replace(/\W+/g, "-")}-${block.line}` }));
 
+let warnings = "";
+
 beforeAll(async () => {
   const compilers = Object.entries(COMPILERS).map(
     ([name, range]) => `${name}@npm:typescript@${range}`,
   );
-  await install(root, folder, ["zod@^4", "@types/node@^20", ...compilers]);
+  warnings = await install(root, folder, ["zod@^4", "@types/node@^20", ...compilers]);
   for (const { name, code } of typescript) {
     const file = join(folder, "blocks", `${name}.ts`);
     mkdirSync(dirname(file), { recursive: true });
@@ -53,6 +55,11 @@ beforeAll(async () => {
 }, 180_000);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test("installing the packages prints no warning about Node's version or deprecated packages", () => {
+  const ours = warnings.split("\n").filter((line) => /EBADENGINE|deprecated|peer/i.test(line));
+  expect(ours).toEqual([]);
+});
 
 test("every code block names its language", () => {
   const nameless = documented.filter(({ language }) => language === "");
