@@ -133,6 +133,9 @@ export function splitSecrets(config: Json): SplitConfig {
 
 /** A URL with its password taken out; any other text as it is. */
 function withoutPassword(text: string): string {
+  // redis://user:a/b@host: a password that was not percent-encoded, where a port should be.
+  const unencoded = /^([a-z][a-z0-9+.-]*:\/\/)([^:@/?#]*):(?!\d*(?:[/?#,]|$))[^@]*[/?#].*@/is;
+  if (unencoded.test(text)) return text.replace(unencoded, "$1$2@");
   // Not `new URL`: addresses may be lists (redis://:p@a:1,b:2), and a bad one must not leak either.
   return text
     .replace(/^([a-z][a-z0-9+.-]*:\/\/)([^/?#]*)@/i, (_, scheme: string, user: string) => {

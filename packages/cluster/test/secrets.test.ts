@@ -9,13 +9,16 @@ it("takes passwords out of URLs, lists of addresses, queries and fields with tel
     to: "redis://:only@a:1,b:2",
     plain: "redis://user@host:1",
     sentinel: "sentinel://h:1/m?sentinelPassword=of-sentinel&password=qq",
+    unencoded: "redis://user:sl/ash@host:1",
+    port: "https://host:8080/dump@home.rdb",
     dump: "https://store/dump.rdb?X-Amz-Signature=signed&sig=shared&version=3",
     nested: [{ apiToken: "t0ken", note: "a:b@c" }],
   });
   const text = JSON.stringify(config);
-  for (const secret of ["p%40ss", "only", "of-sentinel", "qq", "signed", "shared", "t0ken"])
+  for (const secret of ["p%40ss", "only", "of-sentinel", "ash", "qq", "signed", "shared", "t0ken"])
     expect(text).not.toContain(secret);
   expect(text).toContain("version=3");
+  expect(config).toMatchObject({ port: "https://host:8080/dump@home.rdb" });
   expect(config).toMatchObject({ from: "redis://user@host:1/0", to: "redis://a:1,b:2" });
   expect(config).toMatchObject({ plain: "redis://user@host:1", nested: [{ note: "a:b@c" }] });
   expect(Object.keys(secrets).sort()).toEqual([
@@ -24,6 +27,7 @@ it("takes passwords out of URLs, lists of addresses, queries and fields with tel
     "/nested/0/apiToken",
     "/sentinel",
     "/to",
+    "/unencoded",
   ]);
 });
 

@@ -5,7 +5,7 @@ import { accessPart } from "./access/access-part.ts";
 import { AuditLog } from "./access/audit-log.ts";
 import { Auditor } from "./access/auditor.ts";
 import { Authenticator } from "./access/authenticator.ts";
-import { guard } from "./access/guard.ts";
+import { guard, isStillAllowed } from "./access/guard.ts";
 import { PasswordHasher } from "./access/hasher.ts";
 import { HostGuard } from "./access/host-guard.ts";
 import { Policy } from "./access/permission.ts";
@@ -49,7 +49,7 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
   const streams = new EventStreams({
     most: options.maxStreams,
     mostOfOne: options.maxStreamsPerAccount,
-    isAllowed: (caller) => authenticator.isValid(caller),
+    isAllowed: (request) => isStillAllowed(request, { authenticator, rights }),
   });
   const metrics = new PortalMetrics({ redis, streams });
   const authenticator = new Authenticator({
@@ -62,7 +62,15 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
   // Some parts tell of all parts, so they ask when they are asked.
   const parts: readonly PortalPart[] = [
     sessionPart({ authenticator, streams, rights: () => rights }),
-    accessPart({ users: store.users, roles, tokens, auditLog, hasher, policy: () => policy }),
+    accessPart({
+      users: store.users,
+      roles,
+      tokens,
+      auditLog,
+      hasher,
+      policy: () => policy,
+      rights: () => rights,
+    }),
     ...options.parts,
     healthPart(redis, () => readiness),
     metricsPart(metrics.registry, options.publicMetrics),

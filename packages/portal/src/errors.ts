@@ -171,6 +171,15 @@ export class TooManyStreamsError extends RopewayError {
   }
 }
 
+/** An account has as many API tokens as it may have. */
+export class TooManyTokensError extends RopewayError {
+  constructor(username: string, most: number) {
+    super("TOO_MANY_TOKENS", `${username} has ${most} API tokens already; revoke one first`, {
+      details: { username, most },
+    });
+  }
+}
+
 /** An event that the text/event-stream format cannot carry. */
 export class InvalidEventError extends RopewayError {
   constructor(field: string, value: string) {

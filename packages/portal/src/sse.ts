@@ -13,7 +13,8 @@
  *          +-- the client does not read what it is sent        or listener is left
  *          +-- the stream is old: the client comes back
  *          |   with Last-Event-ID and shows again who it is
- *          +-- its session ended: at once if it was this portal that ended it, else within a heartbeat
+ *          +-- its session ended, or its caller lost the permission or a group: at once if this portal
+ *          |   ended the session, else within a heartbeat
  *          +-- the portal closes: the client is told when to come back
  *
  * Back-pressure: send() resolves when there is room again. A producer that does not wait for it can
@@ -23,7 +24,7 @@
 import { PassThrough } from "node:stream";
 import { AbortedError, OverloadedError } from "@ropeway/core";
 import { within } from "@ropeway/core/internal";
-import type { FastifyReply } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Caller } from "./access/authenticator.ts";
 import { placeOf } from "./access/place.ts";
 import { InvalidEventError, TooManyStreamsError } from "./errors.ts";
@@ -83,7 +84,7 @@ export class EventStream {
   readonly lastEventId: string | undefined;
   /** Who opened it; null on a public route. */
   readonly caller: Caller | null;
-  readonly #isAllowed: (caller: Caller) => Promise<boolean>;
+  readonly #isAllowed: () => Promise<boolean>;
   readonly #options: Required<EventStreamOptions>;
   readonly #output = new PassThrough();
   readonly #abort = new AbortController();
@@ -95,9 +96,10 @@ export class EventStream {
   constructor(reply: FastifyReply, plan: EventStreamPlan) {
     const { options, isAllowed } = plan;
     this.#options = options;
-    this.#isAllowed = isAllowed;
-    this.caller = reply.request.caller;
-    const given = reply.request.headers["last-event-id"];
+    const { request } = reply;
+    this.#isAllowed = () => isAllowed(request);
+    this.caller = request.caller;
+    const given = request.headers["last-event-id"];
     this.lastEventId = typeof given === "string" && given !== "" ? given : undefined;
     this.#heartbeat = setInterval(() => this.#beat(), options.heartbeatMs).unref();
     this.#retirement = setTimeout(() => this.close(), options.maxAgeMs).unref();
@@ -153,7 +155,7 @@ export class EventStream {
     if (!this.#output.writableNeedDrain) this.#output.write(":\n\n");
     if (this.caller === null) return;
     // A Redis that is away says nothing about the session.
-    this.#isAllowed(this.caller).then(
+    this.#isAllowed().then(
       (allowed) => allowed || this.close(),
       () => {},
     );
@@ -175,7 +177,7 @@ export class EventStream {
 /** What a stream is made with. */
 interface EventStreamPlan {
   readonly options: Required<EventStreamOptions>;
-  isAllowed(caller: Caller): Promise<boolean>;
+  isAllowed(request: FastifyRequest): Promise<boolean>;
 }
 
 /** How many streams may be open, and for whom. */
@@ -184,8 +186,8 @@ export interface EventStreamsPlan {
   readonly most: number;
   /** At once, for one account; on public routes, for one address. */
   readonly mostOfOne: number;
-  /** Whether the caller of a stream could still open it: asked at each heartbeat. */
-  isAllowed(caller: Caller): Promise<boolean>;
+  /** Whether the request that opened a stream would be let in again: asked at each heartbeat. */
+  isAllowed(request: FastifyRequest): Promise<boolean>;
 }
 
 /** All streams of a portal. */

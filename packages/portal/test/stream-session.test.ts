@@ -53,6 +53,18 @@ test("a session that another portal ended stops streaming within a heartbeat", a
   await ended;
 });
 
+test("a stream ends when its account loses the permission, or is removed and made again", async () => {
+  await stage.addAccount("mover", "viewer");
+  const { ended } = await open(await stage.bearer("mover"));
+  await stage.users.setRole("mover", "no-such-role");
+  await ended;
+  await stage.users.setRole("mover", "viewer");
+  const again = await open(await stage.bearer("mover"));
+  await stage.users.remove("mover");
+  await stage.addAccount("mover", "viewer");
+  await again.ended;
+});
+
 test("a new password ends the streams of all other sessions", async () => {
   const [own, other] = [await stage.bearer("vera"), await stage.bearer("vera")];
   const [kept, ended] = [await open(own), await open(other)];

@@ -1,6 +1,6 @@
 /** What `ropeway user`, `role`, `token` and `audit` do: directly in the store, as its operator. */
 import { InvalidArgumentError } from "@ropeway/core";
-import { UnknownAccountError } from "@ropeway/portal";
+import { PasswordConflictError, UnknownAccountError } from "@ropeway/portal";
 import {
   AuditLog,
   BUILT_IN_ROLES,
@@ -16,6 +16,7 @@ import {
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { askPassword } from "../user/ask-password.ts";
+import { wholeNumber } from "../whole-number.ts";
 import { openCluster } from "./open-cluster.ts";
 
 type Verb = (context: Context) => Promise<void>;
@@ -30,6 +31,16 @@ const wordsOf = (value: unknown) =>
         .split(",")
         .map((word) => word.trim())
         .filter(Boolean);
+
+/** The grants of --permissions; undefined if it was not given. */
+function permissionsOf(value: unknown): string[] | undefined {
+  const permissions = wordsOf(value);
+  const isGrant = (grant: string) => /^(\*|[a-z-]+):(\*|[a-z-]+)$/.test(grant);
+  if (permissions === undefined || (permissions.length > 0 && permissions.every(isGrant))) {
+    return permissions;
+  }
+  throw new UsageError("--permissions must be permissions such as task:operate,node:view");
+}
 
 async function userList(context: Context): Promise<void> {
   await using opened = await openCluster(context);
@@ -91,9 +102,10 @@ async function userPassword(context: Context): Promise<void> {
   const account = await users.get(username);
   if (account === undefined) throw new UnknownAccountError(username);
   const hash = await new PasswordHasher().hash(password);
-  await opened.audited(`user password ${username}`, () =>
-    users.setPassword(account, hash, { ends: true }),
-  );
+  await opened.audited(`user password ${username}`, async () => {
+    const done = await users.setPassword(account, hash, { ends: true });
+    if (done === undefined) throw new PasswordConflictError(username);
+  });
   context.output.outcome(
     "password-set",
     { username, ...(shown && { password }) },
@@ -141,11 +153,7 @@ async function roleList(context: Context): Promise<void> {
 
 async function roleAdd(context: Context): Promise<void> {
   const [name = ""] = context.arguments;
-  const permissions = wordsOf(context.options.permissions) ?? [];
-  const wrong = permissions.find((grant) => !/^(\*|[a-z-]+):(\*|[a-z-]+)$/.test(grant));
-  if (permissions.length === 0 || wrong !== undefined) {
-    throw new UsageError("--permissions must be permissions such as task:operate,node:view");
-  }
+  const permissions = permissionsOf(context.options.permissions) ?? [];
   if (usernameOf(name) === undefined)
     throw new InvalidArgumentError("the role's name", name, USERNAME_ALLOWED);
   const groups = wordsOf(context.options.groups) ?? [];
@@ -169,6 +177,7 @@ async function tokenList(context: Context): Promise<void> {
     ...token,
     createdAt: iso(token.createdAt),
     expiresAt: token.expiresAt === null ? null : iso(token.expiresAt),
+    lastUsedAt: token.lastUsedAt === null ? null : iso(token.lastUsedAt),
   }));
   context.output.list(
     { items },
@@ -179,6 +188,7 @@ async function tokenList(context: Context): Promise<void> {
         USER: ({ username }) => username,
         PERMISSIONS: ({ permissions }) => permissions?.join(" ") ?? "all of its user",
         EXPIRES: ({ expiresAt }) => expiresAt ?? "never",
+        "LAST USED": ({ lastUsedAt }) => lastUsedAt ?? "never",
       },
       empty: "no tokens: make one with `ropeway token add`",
     },
@@ -195,12 +205,13 @@ async function tokenAdd(context: Context): Promise<void> {
   }
   await using opened = await openCluster(context);
   const { store } = opened;
-  if ((await new Users(store).get(username)) === undefined) throw new UnknownAccountError(username);
+  const account = await new Users(store).get(username);
+  if (account === undefined) throw new UnknownAccountError(username);
   const { info, token } = await opened.audited(`token add ${username}`, () =>
     new Tokens(store).create({
       name,
-      username,
-      permissions: wordsOf(options.permissions) ?? null,
+      account,
+      permissions: permissionsOf(options.permissions) ?? null,
       groups: wordsOf(options.groups) ?? null,
       expiresAt: days === undefined ? null : Date.now() + days * DAY_MS,
     }),
@@ -221,7 +232,7 @@ async function auditList(context: Context): Promise<void> {
   const page = await new AuditLog(opened.store).list({
     actor: options.actor === undefined ? undefined : String(options.actor),
     cursor: options.cursor === undefined ? undefined : String(options.cursor),
-    limit: options.limit === undefined ? 50 : Number(options.limit),
+    limit: wholeNumber(options, "limit", 1) ?? 50,
   });
   const items = page.items.map((entry) => ({ ...entry, at: iso(entry.at) }));
   output.list(

@@ -6,6 +6,7 @@ import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { addressesOf, contentOf } from "../secret-address.ts";
 import { stateCell } from "../terminal/colour.ts";
+import { wholeNumber } from "../whole-number.ts";
 import { openCluster } from "./open-cluster.ts";
 
 type Verb = (context: Context) => Promise<void>;
@@ -47,7 +48,7 @@ async function list(context: Context): Promise<void> {
     name: word("name"),
     type: word("type"),
     cursor: word("cursor"),
-    limit: options.limit === undefined ? 50 : Number(options.limit),
+    limit: wholeNumber(options, "limit", 1) ?? 50,
   });
   output.list(
     { items: page.items.map(taskView), cursor: page.cursor },

@@ -115,6 +115,7 @@ export interface Token {
   readonly groups: readonly string[] | null;
   readonly createdAt: string;
   readonly expiresAt: string | null;
+  readonly lastUsedAt: string | null;
 }
 const token = {
   id: z.string(),
@@ -124,6 +125,7 @@ const token = {
   groups: z.array(z.string()).nullable(),
   createdAt: time,
   expiresAt: time.nullable(),
+  lastUsedAt: time.nullable().describe("To the minute; null if it was never used."),
 };
 export const Token: z.ZodType<Token> = z.object(token);
 

@@ -1,7 +1,8 @@
 /** Users, roles, API tokens and the audit log. */
 import { InvalidArgumentError } from "@ropeway/core";
+import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { ForbiddenError, UnknownAccountError } from "../errors.ts";
+import { ForbiddenError, PasswordConflictError, UnknownAccountError } from "../errors.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import {
   type Audit,
@@ -24,9 +25,10 @@ import { randomPassword, usernameOf } from "./credentials.ts";
 import { callerOf, rightsOf } from "./guard.ts";
 import type { PasswordHasher } from "./hasher.ts";
 import { BUILT_IN_ROLES, needs, type Policy } from "./permission.ts";
+import { beyond, type Rights, type RightsFinder } from "./rights.ts";
 import type { Roles } from "./roles.ts";
 import type { TokenInfo, Tokens } from "./tokens.ts";
-import type { AccountInfo, Users } from "./users.ts";
+import type { Account, AccountInfo, Users } from "./users.ts";
 
 /** What the part works with. */
 export interface AccessPartPlan {
@@ -36,6 +38,7 @@ export interface AccessPartPlan {
   readonly auditLog: AuditLog;
   readonly hasher: PasswordHasher;
   policy(): Policy;
+  rights(): RightsFinder;
 }
 
 const DAY_MS = 86_400_000;
@@ -74,7 +77,8 @@ export function accessPart(plan: AccessPartPlan): PortalPart {
   };
 }
 
-function addUsers(app: PortalApp, { users, roles, hasher }: AccessPartPlan): void {
+function addUsers(app: PortalApp, plan: AccessPartPlan): void {
+  const { users, roles, hasher, rights } = plan;
   app.get(
     "/api/users",
     { config: needs("user:view"), schema: { summary: "Accounts", response: { 200: UserPage } } },
@@ -90,6 +94,7 @@ function addUsers(app: PortalApp, { users, roles, hasher }: AccessPartPlan): voi
       const { role, password = randomPassword() } = request.body;
       const username = usernameOf(request.body.username) ?? request.body.username;
       await roles.check(role);
+      checkGrant(request, await rights().ofRole(role));
       const passwordHash = await hasher.hash(password);
       const created = userView(await users.create({ username, role, passwordHash }));
       const shown = request.body.password === undefined ? { ...created, password } : created;
@@ -102,7 +107,8 @@ function addUsers(app: PortalApp, { users, roles, hasher }: AccessPartPlan): voi
       config: needs("user:edit"),
       schema: {
         summary: "Change an account's role or password",
-        description: "A new password ends all its sessions.",
+        description:
+          "A new password ends all its sessions. Needs every permission that the account has or gets.",
         params: NamePath,
         body: UserEdit,
         response: { 200: User },
@@ -111,14 +117,16 @@ function addUsers(app: PortalApp, { users, roles, hasher }: AccessPartPlan): voi
     async (request) => {
       const { role, password } = request.body;
       const username = request.params.name.toLowerCase();
+      const account = await changeable(request, username, plan);
       if (role !== undefined) {
         await roles.check(role);
+        checkGrant(request, await rights().ofRole(role));
         await users.setRole(username, role);
       }
       if (password !== undefined) {
-        const account = await users.get(username);
-        if (account === undefined) throw new UnknownAccountError(username);
-        await users.setPassword(account, await hasher.hash(password), { ends: true });
+        const hash = await hasher.hash(password);
+        const done = await users.setPassword(account, hash, { ends: true });
+        if (done === undefined) throw new PasswordConflictError(username);
       }
       const found = (await users.list()).find((user) => user.username === username);
       if (found === undefined) throw new UnknownAccountError(username);
@@ -132,13 +140,14 @@ function addUsers(app: PortalApp, { users, roles, hasher }: AccessPartPlan): voi
       schema: { summary: "Remove an account", params: NamePath, response: { 204: NO_BODY } },
     },
     async (request, reply) => {
-      await users.remove(request.params.name.toLowerCase());
+      const { username } = await changeable(request, request.params.name.toLowerCase(), plan);
+      await users.remove(username);
       return reply.code(204).send();
     },
   );
 }
 
-function addRoles(app: PortalApp, { roles, policy }: AccessPartPlan): void {
+function addRoles(app: PortalApp, { roles, policy, rights }: AccessPartPlan): void {
   app.get(
     "/api/roles",
     { config: needs("role:view"), schema: { summary: "Roles", response: { 200: RolePage } } },
@@ -170,6 +179,7 @@ function addRoles(app: PortalApp, { roles, policy }: AccessPartPlan): void {
           throw new InvalidArgumentError("permissions", grant, "permissions that exist");
         }
       }
+      checkGrant(request, rights().granted({ permissions, groups }));
       const created = await roles.create({ name, permissions, groups });
       return reply.code(201).send({ ...created, builtIn: false });
     },
@@ -219,10 +229,9 @@ function addTokens(app: PortalApp, { tokens }: AccessPartPlan): void {
       if (caller.token !== undefined) throw new ForbiddenError("an API token", "token:own");
       const { name, permissions = null, groups = null, expiresInDays } = request.body;
       const expiresAt = expiresInDays === undefined ? null : Date.now() + expiresInDays * DAY_MS;
-      const { username } = caller.account;
       const { info, token } = await tokens.create({
         name,
-        username,
+        account: caller.account,
         permissions,
         groups,
         expiresAt,
@@ -267,16 +276,36 @@ function addAudit(app: PortalApp, { auditLog }: AccessPartPlan): void {
   );
 }
 
+/** The account, if the caller has at least its rights. */
+async function changeable(
+  request: FastifyRequest,
+  username: string,
+  { users, rights }: AccessPartPlan,
+): Promise<Account> {
+  const account = await users.get(username);
+  if (account === undefined) throw new UnknownAccountError(username);
+  checkGrant(request, await rights().ofRole(account.role));
+  return account;
+}
+
+/** Refuses what would give the caller, through another account or role, more than they have. */
+function checkGrant(request: FastifyRequest, wanted: Rights): void {
+  const missing = beyond(rightsOf(request), wanted);
+  if (missing === undefined) return;
+  throw new ForbiddenError(callerOf(request).account.role, missing);
+}
+
 function userView({ username, role, createdAt, passwordAt }: AccountInfo): User {
   return { username, role, createdAt: iso(createdAt), passwordAt: iso(passwordAt) };
 }
 
 function tokenView(token: TokenInfo): Token {
-  const { createdAt, expiresAt } = token;
+  const { createdAt, expiresAt, lastUsedAt } = token;
   return {
     ...token,
     createdAt: iso(createdAt),
     expiresAt: expiresAt === null ? null : iso(expiresAt),
+    lastUsedAt: lastUsedAt === null ? null : iso(lastUsedAt),
   };
 }
 

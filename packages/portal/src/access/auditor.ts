@@ -1,7 +1,8 @@
 /**
  * Puts every change that comes over HTTP into the audit log: every request with a method that changes
  * something, once it is known who asks, and every login. Requests of nobody are left to the access log:
- * otherwise a stranger could push real entries out.
+ * otherwise a stranger could push real entries out. For the same reason only so many refused requests of
+ * one account are noted per hour; the access log has the rest.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { pathOf } from "../http/problems.ts";
@@ -9,10 +10,16 @@ import type { AuditEntry, AuditLog } from "./audit-log.ts";
 
 const READING = new Set(["GET", "HEAD", "OPTIONS"]);
 const TRIM_EVERY = 1_000;
+/** Refused requests of one account that each portal notes per hour. */
+export const REFUSED_PER_HOUR = 100;
+const HOUR_MS = 3_600_000;
 
 /** Notes requests of one portal. */
 export class Auditor {
   readonly #log: AuditLog;
+  /** By account, in this hour. */
+  readonly #refused = new Map<string, number>();
+  #hour = 0;
   /** The first change of a process trims too: one that restarts often would never reach the count. */
   #count = TRIM_EVERY - 1;
 
@@ -62,8 +69,18 @@ export class Auditor {
   /** Notes a change that the guard refused. */
   async refused(request: FastifyRequest, status: number): Promise<void> {
     if (!this.#concerns(request) || request.caller === null) return;
+    if (!this.#hasRoomFor(request.caller.account.username)) return;
     const entry = await this.#log.begin(this.#draft(request));
     await this.#log.complete(entry, { status, outcome: "refused" });
+  }
+
+  #hasRoomFor(username: string): boolean {
+    const hour = Math.floor(performance.now() / HOUR_MS);
+    if (hour !== this.#hour) this.#refused.clear();
+    this.#hour = hour;
+    const count = (this.#refused.get(username) ?? 0) + 1;
+    this.#refused.set(username, count);
+    return count <= REFUSED_PER_HOUR;
   }
 
   #concerns(request: FastifyRequest): boolean {

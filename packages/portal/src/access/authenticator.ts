@@ -127,20 +127,22 @@ export class Authenticator {
     return { token, expiresAt };
   }
 
-  /** Whether the caller would still be let in; does not keep its session from being idle. */
-  async isValid({ account, session, token }: Caller): Promise<boolean> {
+  /**
+   * The caller as it would be let in now, with its present role; undefined if it would not be. Does not
+   * keep its session from being idle.
+   */
+  async refreshed(caller: Caller): Promise<Caller | undefined> {
     const { store, tokens } = this.#plan;
-    if (token !== undefined) {
-      const present = await tokens.get(token.id).catch(() => undefined);
-      const expired = token.expiresAt !== null && token.expiresAt <= Date.now();
-      return (
-        present !== undefined && !expired && (await store.account(account.username)) !== undefined
-      );
-    }
+    const { account, session, token } = caller;
     const current = await store.account(account.username);
-    if (session === undefined) return current?.passwordHash === account.passwordHash;
+    if (current === undefined || current.id !== account.id) return undefined;
+    const now = { ...caller, account: current };
+    if (token !== undefined) return (await tokens.isLive(token.id)) ? now : undefined;
+    if (session === undefined) {
+      return current.passwordHash === account.passwordHash ? now : undefined;
+    }
     const stored = await store.session(session.token);
-    return stored !== undefined && stored.generation === current?.generation;
+    return stored?.generation === current.generation ? now : undefined;
   }
 
   /** Ends the caller's session, if it has one. */
@@ -172,12 +174,11 @@ export class Authenticator {
 
   async #byToken(text: string): Promise<Caller> {
     const { store, tokens } = this.#plan;
-    const token = await tokens.check(text);
-    const account = token && (await store.account(token.username));
-    if (token === undefined || account === undefined) {
+    const found = await tokens.check(text, (username) => store.account(username));
+    if (found === undefined) {
       throw new UnauthenticatedError("the API token is wrong, expired or revoked");
     }
-    return { account, via: "token", token, session: undefined };
+    return { account: found.account, via: "token", token: found.info, session: undefined };
   }
 
   async #byPassword(encoded: string, place: string): Promise<Caller> {

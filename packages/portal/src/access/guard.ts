@@ -50,6 +50,20 @@ export function guard({ hosts, authenticator, rights, auditor }: GuardPlan): Gua
   };
 }
 
+/** Whether the guard would let the request in again and show it the same; for streams, which last. */
+export async function isStillAllowed(
+  request: FastifyRequest,
+  { authenticator, rights }: Pick<GuardPlan, "authenticator" | "rights">,
+): Promise<boolean> {
+  const { permission } = request.routeOptions.config;
+  if (request.caller === null || permission === undefined || permission === "public") return true;
+  const caller = await authenticator.refreshed(request.caller);
+  if (caller === undefined) return false;
+  const { permissions, groups } = await rights.of(caller);
+  const sameGroups = JSON.stringify(groups) === JSON.stringify(request.rights?.groups);
+  return permissions.includes(permission) && sameGroups;
+}
+
 /** The caller of a route that is not public. */
 export function callerOf(request: FastifyRequest): NonNullable<FastifyRequest["caller"]> {
   if (request.caller === null) throw new UnauthenticatedError("the route is public");

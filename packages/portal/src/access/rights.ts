@@ -5,7 +5,7 @@
  */
 import type { Caller } from "./authenticator.ts";
 import { BUILT_IN_ROLES, covers, type Permission, type Policy } from "./permission.ts";
-import type { Roles } from "./roles.ts";
+import type { CustomRole, Roles } from "./roles.ts";
 
 /** The rights of one request. */
 export interface Rights {
@@ -13,6 +13,19 @@ export interface Rights {
   readonly permissions: readonly Permission[];
   /** Only tasks and alerts of these groups; undefined for all. */
   readonly groups: readonly string[] | undefined;
+}
+
+/**
+ * What of `wanted` goes beyond `own`; undefined if nothing does. Whoever manages accounts and roles can
+ * hand out only what they have themselves: otherwise user:edit would be as good as admin.
+ */
+export function beyond(own: Rights, wanted: Rights): string | undefined {
+  const permission = wanted.permissions.find((one) => !own.permissions.includes(one));
+  if (permission !== undefined || own.groups === undefined) return permission;
+  const { groups } = own;
+  if (wanted.groups === undefined) return "(in every group)";
+  const group = wanted.groups.find((one) => !groups.includes(one));
+  return group === undefined ? undefined : `(in the group ${group})`;
 }
 
 /** Finds out what callers may do. */
@@ -26,22 +39,35 @@ export class RightsFinder {
   }
 
   async of({ account, token }: Caller): Promise<Rights> {
-    const { role } = account;
-    const builtIn = (BUILT_IN_ROLES as readonly string[]).includes(role);
-    const custom = builtIn ? undefined : await this.#roles.get(role);
-    const ofRole = builtIn
-      ? this.#policy.allowedTo(role)
-      : this.#policy.coveredBy(custom?.permissions ?? []);
-    const limits = token?.permissions ?? undefined;
+    const ofRole = await this.ofRole(account.role);
+    if (token === undefined) return ofRole;
+    const limits = token.permissions ?? undefined;
     const permissions =
       limits === undefined
-        ? ofRole
-        : ofRole.filter((one) => this.#policy.isForEveryone(one) || covers(limits, one));
-    const scopes = [custom?.groups ?? [], token?.groups ?? []].filter(
-      (groups) => groups.length > 0,
-    );
+        ? ofRole.permissions
+        : ofRole.permissions.filter(
+            (one) => this.#policy.isForEveryone(one) || covers(limits, one),
+          );
+    const scopes = [ofRole.groups ?? [], token.groups ?? []].filter((groups) => groups.length > 0);
     const [first, second] = scopes;
     const groups = second === undefined ? first : first?.filter((group) => second.includes(group));
     return { permissions, groups };
+  }
+
+  /** What an account with this role may do; nothing but what everyone may if there is no such role. */
+  async ofRole(role: string): Promise<Rights> {
+    if ((BUILT_IN_ROLES as readonly string[]).includes(role)) {
+      return { permissions: this.#policy.allowedTo(role), groups: undefined };
+    }
+    const { permissions = [], groups = [] } = (await this.#roles.get(role)) ?? {};
+    return this.granted({ permissions, groups });
+  }
+
+  /** What grants, limited to groups, allow; no groups are all groups. */
+  granted(role: Pick<CustomRole, "permissions" | "groups">): Rights {
+    return {
+      permissions: this.#policy.coveredBy(role.permissions),
+      groups: role.groups.length === 0 ? undefined : role.groups,
+    };
   }
 }

@@ -39,7 +39,7 @@ export class Roles {
 
   async create(role: CustomRole): Promise<CustomRole> {
     const key = keys.role(role.name);
-    if (isBuiltIn(role.name)) throw new AlreadyExistsError("role", role.name);
+    if (isBuiltIn(role.name.toLowerCase())) throw new AlreadyExistsError("role", role.name);
     const { succeeded } = await this.#store.txn({ if: [absent(key)], do: [putRecord(key, role)] });
     if (!succeeded) throw new AlreadyExistsError("role", role.name);
     return role;

@@ -64,7 +64,7 @@ export class AccessStore {
 
   /** Whether there is any account. */
   async hasAccounts(): Promise<boolean> {
-    if (await this.users.any()) return true;
+    // Also if there are some: an adoption that was cut short goes on.
     await this.#adoptAccounts();
     return this.users.any();
   }

@@ -1,13 +1,16 @@
 /**
  * API tokens, under /tasks/token/{id}. The secret is shown once, when the token is made; the store has
  * its SHA-256, which is enough for a secret of 256 random bits. A token can do what its owner can, or
- * less, and nothing once it has expired, was revoked, or its owner is gone.
+ * less, and nothing once it has expired, was revoked, or its owner is gone: it belongs to the account's id,
+ * so an account that is created later under the same name does not inherit it.
  *
  *   rwt_<id, 16 hex>_<secret, 43 base64url>
  */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { type Store, UnknownTokenError } from "@ropeway/cluster";
-import { absent, keys, putRecord, rangeAll, recordOf } from "@ropeway/cluster/internal";
+import { absent, keys, putRecord, rangeAll, recordOf, unchanged } from "@ropeway/cluster/internal";
+import { TooManyTokensError } from "../errors.ts";
+import type { Account } from "./users.ts";
 
 /** What may be told of a token. */
 export interface TokenInfo {
@@ -21,17 +24,25 @@ export interface TokenInfo {
   readonly createdAt: number;
   /** ms since 1970; null for never. */
   readonly expiresAt: number | null;
+  /** When it was last used, to the minute; null if it never was. */
+  readonly lastUsedAt: number | null;
 }
 
 interface StoredToken extends TokenInfo {
   readonly hash: string;
+  /** The id of the account it acts for. */
+  readonly accountId: number;
 }
 
 /** A new token. */
-export type NewToken = Pick<
-  TokenInfo,
-  "name" | "username" | "permissions" | "groups" | "expiresAt"
->;
+export interface NewToken extends Pick<TokenInfo, "name" | "permissions" | "groups" | "expiresAt"> {
+  /** The account it acts for. */
+  readonly account: Pick<Account, "username" | "id">;
+}
+
+/** An account has no more than this many; those that have expired make room. */
+export const MAX_TOKENS = 100;
+const NOTE_USE_MS = 60_000;
 
 const SHAPE = /^rwt_([0-9a-f]{16})_([\w-]{43})$/;
 
@@ -50,19 +61,25 @@ export class Tokens {
 
   /** Makes a token; `token` is shown here and nowhere else. */
   async create(wish: NewToken): Promise<{ readonly info: TokenInfo; readonly token: string }> {
+    const { account, ...limits } = wish;
+    const { username } = account;
+    await this.#makeRoom(username);
     const id = randomBytes(8).toString("hex");
     const secret = randomBytes(32).toString("base64url");
-    const info: TokenInfo = { id, ...wish, createdAt: Date.now() };
+    const info: TokenInfo = { id, username, ...limits, createdAt: Date.now(), lastUsedAt: null };
     const key = keys.token(id);
     await this.#store.txn({
       if: [absent(key)],
-      do: [putRecord(key, { ...info, hash: digest(secret) })],
+      do: [putRecord(key, { ...info, accountId: account.id, hash: digest(secret) })],
     });
     return { info, token: `rwt_${id}_${secret}` };
   }
 
   /** The token behind a text; undefined if it is wrong, expired or revoked. */
-  async check(text: string): Promise<TokenInfo | undefined> {
+  async check(
+    text: string,
+    accountOf: (username: string) => Promise<Account | undefined>,
+  ): Promise<{ readonly info: TokenInfo; readonly account: Account } | undefined> {
     const [, id, secret] = SHAPE.exec(text) ?? [];
     if (id === undefined || secret === undefined) return undefined;
     const stored = recordOf<StoredToken>(await this.#store.get(keys.token(id)));
@@ -71,9 +88,11 @@ export class Tokens {
       Buffer.from(digest(secret)),
       Buffer.from(stored?.hash ?? digest("")),
     );
-    if (stored === undefined || !right) return undefined;
-    if (stored.expiresAt !== null && stored.expiresAt <= Date.now()) return undefined;
-    return infoOf(stored);
+    if (stored === undefined || !right || isOver(stored)) return undefined;
+    const account = await accountOf(stored.username);
+    if (account === undefined || account.id !== stored.accountId) return undefined;
+    await this.#noteUse(stored);
+    return { info: infoOf(stored), account };
   }
 
   /** All tokens, or those of one account. */
@@ -94,15 +113,53 @@ export class Tokens {
     return infoOf(token);
   }
 
+  /** Whether it was neither revoked nor has expired; its owner is not asked for. */
+  async isLive(id: string): Promise<boolean> {
+    const token = recordOf<StoredToken>(await this.#store.get(keys.token(id)));
+    return token !== undefined && !isOver(token);
+  }
+
   /** Ends a token at once. */
   async revoke(id: string): Promise<void> {
     await this.get(id);
     await this.#store.delete(keys.token(id));
   }
+
+  /** Ends every token of an account. */
+  async removeAll(username: string): Promise<void> {
+    for (const { id } of await this.list(username)) await this.#store.delete(keys.token(id));
+  }
+
+  async #makeRoom(username: string): Promise<void> {
+    let kept = 0;
+    for (const token of await this.list(username)) {
+      if (isOver(token)) await this.#store.delete(keys.token(token.id));
+      else kept++;
+    }
+    if (kept >= MAX_TOKENS) throw new TooManyTokensError(username, MAX_TOKENS);
+  }
+
+  /** At most once a minute: a request should not cost a write. A token that was revoked stays revoked. */
+  async #noteUse({ id, lastUsedAt }: StoredToken): Promise<void> {
+    const now = Date.now();
+    if (lastUsedAt !== null && now - lastUsedAt < NOTE_USE_MS) return;
+    const key = keys.token(id);
+    const entry = await this.#store.get(key);
+    const stored = recordOf<StoredToken>(entry);
+    if (entry === undefined || stored === undefined) return;
+    await this.#store.txn({
+      if: [unchanged(key, entry)],
+      do: [putRecord(key, { ...stored, lastUsedAt: now })],
+    });
+  }
 }
 
-function infoOf({ hash: _, ...info }: StoredToken): TokenInfo {
-  return info;
+function infoOf({ hash: _, accountId: __, ...info }: StoredToken): TokenInfo {
+  return { ...info, lastUsedAt: info.lastUsedAt ?? null };
+}
+
+function isOver({ expiresAt }: TokenInfo): boolean {
+  return expiresAt !== null && expiresAt <= Date.now();
 }
 
 function digest(secret: string): string {

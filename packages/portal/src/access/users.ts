@@ -13,6 +13,7 @@ import {
   unchanged,
 } from "@ropeway/cluster/internal";
 import { UnknownAccountError } from "../errors.ts";
+import { Tokens } from "./tokens.ts";
 
 /** Someone who can sign in. */
 export interface Account {
@@ -20,8 +21,13 @@ export interface Account {
   readonly role: string;
   /** argon2id, as a PHC string. */
   readonly passwordHash: string;
-  /** Grows when the password changes; sessions of an older generation are over. */
+  /**
+   * Grows when the password changes; sessions of an older generation are over. It begins at the time of
+   * creation, so that an account with the name of a removed one does not take over its sessions.
+   */
   readonly generation: number;
+  /** Tells it from a removed account of the same name; API tokens belong to this id. */
+  readonly id: number;
 }
 
 /** What may be told of an account. */
@@ -112,8 +118,10 @@ export class Users {
   }
 
   /** Removes an account; its sessions and tokens are worth nothing any more. */
-  remove(username: string): Promise<void> {
-    return this.#change(username, () => undefined).then(() => undefined);
+  async remove(username: string): Promise<void> {
+    await this.#change(username, () => undefined);
+    // They belong to the id of the removed account and are refused already.
+    await new Tokens(this.#store).removeAll(username);
   }
 
   /** Gives it another role, which holds from the next request on. */
@@ -179,8 +187,8 @@ export class Users {
   }
 }
 
-function accountOf({ username, role, password, generation }: StoredUser): Account {
-  return { username, role, passwordHash: password, generation };
+function accountOf({ username, role, password, generation, id }: StoredUser): Account {
+  return { username, role, passwordHash: password, generation, id };
 }
 
 function storedOf({ username, role, passwordHash }: NewUser): StoredUser {
@@ -192,7 +200,7 @@ function storedOf({ username, role, passwordHash }: NewUser): StoredUser {
     password: passwordHash,
     salt: "",
     role,
-    generation: 1,
+    generation: now,
     createdAt: now,
     passwordAt: now,
   };

@@ -73,6 +73,7 @@ export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   UNSUPPORTED_MEDIA_TYPE: { status: 415, title: "The content type is not supported" },
   UNKNOWN_HOST: { status: 421, title: "This host is not served here" },
   TOO_MANY_LOGINS: { status: 429, title: "Too many failed logins" },
+  TOO_MANY_TOKENS: { status: 409, title: "Too many API tokens" },
   TOO_MANY_STREAMS: { status: 429, title: "Too many event streams", retryAfter: 5 },
   HEADERS_TOO_LARGE: { status: 431, title: "The headers are too large" },
   INTERNAL: {

@@ -21,10 +21,15 @@ const PageQuery = z.object({
   cursor: z
     .string()
     .regex(/^\d{1,20}$/)
+    .refine(isScanCursor, "must be the cursor of an earlier page")
     .optional(),
   limit: z.coerce.number().int().min(1).max(1_000).default(50),
   search: z.string().max(200).optional(),
 });
+/** Redis keeps them in 64 bits. */
+function isScanCursor(text: string): boolean {
+  return /^\d{1,20}$/.test(text) && BigInt(text) < 2n ** 64n;
+}
 const LockPath = z.object({ name: z.string().min(1).max(1_024) });
 const Broken = z.object({ broken: z.boolean() });
 

@@ -1,0 +1,121 @@
+/** Accounts, roles and tokens against those who would like to have more of them than they were given. */
+import { openRedisStore } from "@ropeway/cluster";
+import { eventually } from "@ropeway/testkit";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { AuditLog } from "../src/access/audit-log.ts";
+import { REFUSED_PER_HOUR } from "../src/access/auditor.ts";
+import { MAX_TOKENS, Tokens } from "../src/access/tokens.ts";
+import { kitPart } from "../src/index.ts";
+import { PASSWORD, Stage } from "./stage.fixture.ts";
+
+let stage: Stage;
+let admin: { authorization: string };
+
+beforeAll(async () => {
+  stage = await Stage.open({ partsOf: (redis) => [kitPart(redis)] });
+  admin = await stage.bearer();
+});
+afterAll(() => stage.close());
+
+type Header = { readonly authorization: string };
+
+/** `route` is a method and a path. */
+async function send(route: string, body?: unknown, headers: Header = admin) {
+  const [method = "", path = ""] = route.split(" ", 2);
+  const response = await stage.ask(path, { method, body, headers });
+  const text = await response.text();
+  return { status: response.status, body: text === "" ? {} : JSON.parse(text) };
+}
+
+async function tokenOf(headers: Header, limits: object = {}): Promise<Header> {
+  const { body } = await send("POST /api/tokens", { name: "test", ...limits }, headers);
+  return { authorization: `Bearer ${body.token}` };
+}
+
+async function statusOf(headers: Header, path = "/api/session"): Promise<number> {
+  const response = await stage.ask(path, { headers });
+  await response.text();
+  return response.status;
+}
+
+test("sessions and tokens of a removed account are not those of a new one with its name", async () => {
+  await stage.addAccount("eve", "operator");
+  const session = await stage.bearer("eve");
+  const token = await tokenOf(session);
+  expect([await statusOf(session), await statusOf(token)]).toEqual([200, 200]);
+  expect((await stage.ask("/api/users/eve", { method: "DELETE", headers: admin })).status).toBe(
+    204,
+  );
+  expect([await statusOf(session), await statusOf(token)]).toEqual([401, 401]);
+  expect(await new Tokens(openRedisStore(stage.redis)).list("eve")).toEqual([]);
+  await stage.addAccount("eve", "admin");
+  expect([await statusOf(session), await statusOf(token)]).toEqual([401, 401]);
+});
+
+test("whoever manages accounts and roles hands out no more than they have", async () => {
+  const clerkGrants = { name: "clerk", permissions: ["user:edit", "role:edit", "kit:view"] };
+  expect((await send("POST /api/roles", clerkGrants)).status).toBe(201);
+  expect((await send("POST /api/roles", { ...clerkGrants, name: "Admin" })).status).toBe(409);
+  await stage.addAccount("clark", "clerk");
+  const clark = await stage.bearer("clark");
+  const user = { username: "helper", role: "clerk", password: PASSWORD };
+  for (const [method, path, body, status] of [
+    ["POST", "/api/users", { ...user, role: "admin" }, 403],
+    ["PATCH", "/api/users/clark", { role: "admin" }, 403],
+    ["PATCH", "/api/users/admin", { password: "taken over" }, 403],
+    ["DELETE", "/api/users/admin", undefined, 403],
+    ["POST", "/api/roles", { name: "more", permissions: ["*:*"] }, 403],
+    ["POST", "/api/roles", { name: "same", permissions: ["kit:view"] }, 201],
+    ["POST", "/api/users", user, 201],
+    ["DELETE", "/api/users/helper", undefined, 204],
+  ] as const) {
+    expect([path, (await send(`${method} ${path}`, body, clark)).status]).toEqual([path, status]);
+  }
+  // A token that is limited to accounts is no way to everything either.
+  const limited = await tokenOf(admin, { permissions: ["user:edit"] });
+  expect((await send("POST /api/users", { ...user, role: "admin" }, limited)).status).toBe(403);
+});
+
+test("a token says when it was used, and an account has a bounded number of them", async () => {
+  await stage.addAccount("many", "viewer");
+  const many = await stage.bearer("many");
+  const account = await stage.users.get("many");
+  const tokens = new Tokens(openRedisStore(stage.redis, { prefix: "ropeway:store" }));
+  if (account === undefined) throw new Error("no account");
+  const limits = { name: "t", account, permissions: null, groups: null };
+  const { info } = await tokens.create({ ...limits, expiresAt: 1 });
+  const used = await tokenOf(many);
+  expect((await tokens.list("many")).map(({ id }) => id)).not.toContain(info.id); // made room
+  expect((await tokens.list("many"))[0]?.lastUsedAt).toBeNull();
+  expect(await statusOf(used)).toBe(200);
+  const { body } = await send("GET /api/tokens", undefined, many);
+  expect(body.items[0].lastUsedAt).toMatch(/^\d{4}-/);
+  for (let made = 1; made < MAX_TOKENS; made++) await tokens.create({ ...limits, expiresAt: null });
+  expect(await send("POST /api/tokens", { name: "one more" }, many)).toMatchObject({
+    status: 409,
+    body: { code: "TOO_MANY_TOKENS" },
+  });
+});
+
+test("refused requests of one account cannot push real entries out of the audit log", async () => {
+  await stage.addAccount("noisy", "viewer");
+  const noisy = await stage.bearer("noisy");
+  for (let asked = 0; asked < REFUSED_PER_HOUR + 20; asked++) {
+    expect((await send("POST /api/roles", {}, noisy)).status).toBe(403);
+  }
+  const log = new AuditLog(openRedisStore(stage.redis, { prefix: "ropeway:store" }));
+  await eventually(async () => {
+    const { items } = await log.list({ actor: "noisy", limit: 500 });
+    const refused = items.filter(({ outcome }) => outcome === "refused");
+    expect(refused.length).toBe(REFUSED_PER_HOUR);
+  });
+});
+
+test("cursors that no list returned are refused", async () => {
+  for (const list of ["locks", "semaphores", "rooms", "transfers"]) {
+    for (const cursor of ["18446744073709551616", "99999999999999999999", "-1", "x"]) {
+      const path = `/api/kit/${list}?cursor=${cursor}`;
+      expect([path, await statusOf(admin, path)]).toEqual([path, 400]);
+    }
+  }
+});
