@@ -6,6 +6,8 @@ import type { Checkpoint } from "./checkpoint.ts";
 import { ClusterSink } from "./cluster/cluster-sink.ts";
 import { Rereader } from "./cluster/rereader.ts";
 import type { ErrorBudget } from "./error-budget.ts";
+import { FileSink } from "./file/file-sink.ts";
+import { fileEnd } from "./file/format.ts";
 import { checkpointKey, expiriesKey, laneKey } from "./keys.ts";
 import { sweep } from "./load/ghost-sweep.ts";
 import { SeenKeys } from "./load/seen-keys.ts";
@@ -61,6 +63,9 @@ export async function assemble(context: AssemblyContext): Promise<Assembly> {
   }
 }
 
+/** A target that is a file. */
+const isFile = (url: string) => url.startsWith("file:");
+
 async function openSources({
   options,
   signal,
@@ -108,6 +113,12 @@ function openSink(
 ): Sink {
   const { options, signal, logger, task, admit, limiter, budget } = context;
   const { lanes, batchBytes, batchCommands, stallMs, connectTimeoutMs, crossSlot } = options;
+  if (isFile(options.to)) {
+    const { bigBytes, restart: overwrite } = options;
+    const shards = sources.length;
+    const plan = { task, batchBytes, bigBytes, overwrite, shards, admit };
+    return new FileSink({ ...fileEnd(options), ...plan });
+  }
   const endpoint = parseEndpoint(options.to, "to");
   const common = {
     ...{ endpoint, task, batchBytes, batchCommands, stallMs, connectTimeoutMs },
@@ -178,6 +189,11 @@ class ShardParts {
 
   async #load(snapshot: Snapshot, checkpoint: Checkpoint, again: boolean): Promise<void> {
     const { options, task, signal, budget, logger } = this.#context;
+    if (this.#sink.copy !== undefined) {
+      const plan = { snapshot, mapping: this.#mapping, counters: this.#counters, signal };
+      await this.#sink.copy(this.#shard, plan);
+      return;
+    }
     const sweeps =
       options.sweep === "always" || (options.sweep === "auto" && again && checkpoint.owned);
     const seen = sweeps ? new SeenKeys() : undefined;
@@ -244,14 +260,17 @@ class ShardParts {
       mapping: this.#mapping,
       abilities: this.#abilities,
       ...{ transform, twoWay },
-      ownKeys: [
-        checkpointKey(task, shard),
-        ...Array.from({ length: lanes }, (_, lane) => laneKey(task, shard, lane)),
-      ],
+      ownKeys: isFile(options.to)
+        ? []
+        : [
+            checkpointKey(task, shard),
+            ...Array.from({ length: lanes }, (_, lane) => laneKey(task, shard, lane)),
+          ],
       expiriesKey: expiriesKey(task, shard),
       onUnwritable: (argv, db, reason) => budget.spend(argv, db, reason),
       onFiltered: () => this.#counters.count("filtered"),
     });
+    if (this.#sink.keepsExpired) this.#translator.fencing = false;
     return this.#translator;
   }
 }

@@ -23,7 +23,7 @@ export type SyncMode = "total" | "stock" | "increment";
 export interface SyncOptions {
   /** The source: redis://, rediss://, sentinel://, cluster://, file: or http(s):// of an RDB or AOF. */
   readonly from: string;
-  /** The target: redis://, rediss://, sentinel:// or cluster://. */
+  /** The target: redis://, rediss://, sentinel://, cluster://, or file: of an .rdb, .aof or .jsonl. */
   readonly to: string;
   /** @default "total" */
   readonly mode?: SyncMode;

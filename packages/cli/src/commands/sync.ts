@@ -16,7 +16,10 @@ function verbOf(name: VerbName, summary: string): CliCommand {
       "--from <url>",
       "the source: redis://, rediss://, sentinel://, cluster://, file:dump.rdb, https://",
     )
-    .requiredOption("--to <url>", "the target: redis://, rediss://, sentinel://, cluster://")
+    .requiredOption(
+      "--to <url>",
+      "the target: redis://, rediss://, sentinel://, cluster://; run also: file:dump.rdb, .aof, .jsonl",
+    )
     .runs(async (context) => (await import("../sync/verbs.ts")).verbs[name](context));
 }
 

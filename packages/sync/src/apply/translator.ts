@@ -226,7 +226,7 @@ export class Translator implements Translate {
     into.select(0);
     into.command(argv, { argv, db: 0 });
     const [a, b] = [Number(argv[1]), Number(argv[2])];
-    if (a === b || (a !== 0 && b !== 0)) return;
+    if (a === b || (a !== 0 && b !== 0) || ownKeys.length === 0) return;
     const other = a === 0 ? b : a;
     const del = ["DEL", ...ownKeys].map(toBuffer);
     into.select(other);

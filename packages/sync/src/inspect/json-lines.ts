@@ -25,11 +25,19 @@ export class JsonLines {
   #rest: Buffer = Buffer.alloc(0);
   #type: RdbKeyAttributes["valueType"] = "string";
 
-  /** The text for the next entry, in pieces; none for entries that are not data. */
-  *pieces(entry: RdbEntry): Generator<string, void> {
+  /** The line of a command of a stream. */
+  static command(db: number, argv: readonly Buffer[]): string {
+    return `{"kind":"command","db":${db},"argv":[${argv.map(textOf).join(",")}]}\n`;
+  }
+
+  /**
+   * The text for the next entry, in pieces; none for entries that are not data. `as` is the name and database
+   * to print for a key, if they are others.
+   */
+  *pieces(entry: RdbEntry, as?: Pick<RdbKeyAttributes, "db" | "key">): Generator<string, void> {
     switch (entry.kind) {
       case "key": {
-        yield* this.#begin(entry, entry.valueType === "string");
+        yield* this.#begin(entry, entry.valueType === "string", as);
         for (const part of decodeValue(entry)) {
           if (part.type === "string") yield textOf(part.bytes);
           else yield this.#items(part);
@@ -38,7 +46,7 @@ export class JsonLines {
         break;
       }
       case "begin":
-        yield* this.#begin(entry, false);
+        yield* this.#begin(entry, false, as);
         break;
       case "part":
         yield isBytes(this.#type) ? this.#base64(entry.part) : this.#items(entry.part);
@@ -56,12 +64,17 @@ export class JsonLines {
     }
   }
 
-  *#begin(key: RdbKeyAttributes, whole: boolean): Generator<string, void> {
-    const { db, valueType, expiresAtMs } = key;
+  *#begin(
+    key: RdbKeyAttributes,
+    whole: boolean,
+    as: Pick<RdbKeyAttributes, "db" | "key"> = key,
+  ): Generator<string, void> {
+    const { valueType, expiresAtMs } = key;
+    const { db } = as;
     this.#first = true;
     this.#type = valueType;
     const expiry = expiresAtMs < 0 ? "" : `,"expiresAt":${timeOf(expiresAtMs)}`;
-    const head = `{"kind":"key","db":${db},"key":${textOf(key.key)},"type":"${valueType}"${expiry}`;
+    const head = `{"kind":"key","db":${db},"key":${textOf(as.key)},"type":"${valueType}"${expiry}`;
     if (whole) yield `${head},"value":`;
     else yield `${head},"value":${"raw" in key || !isBytes(valueType) ? "[" : '{"base64":"'}`;
   }

@@ -150,8 +150,9 @@ export class SnapshotLoader {
   /** The expiry to write, -1 for none; undefined if the key has expired and nothing can renew it. */
   #expiry(source: RdbKeyAttributes, db: number, key: Buffer): number | undefined {
     if (source.expiresAtMs < 0) return -1;
-    const { ttlFenceMs, ttlShiftMs } = this.#options;
+    const { ttlFenceMs, ttlShiftMs, sink } = this.#options;
     const at = source.expiresAtMs + ttlShiftMs;
+    if (sink.keepsExpired) return Math.max(1, at);
     const now = Date.now();
     if (ttlFenceMs === 0) return at <= now ? undefined : at;
     // The longer the load takes, the longer the stream behind it will take.

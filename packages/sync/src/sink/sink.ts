@@ -1,14 +1,32 @@
 /** What every target can do. */
 import type { StreamNote, StreamTarget } from "../apply/applier.ts";
 import type { Checkpoint } from "../checkpoint.ts";
+import type { Mapping } from "../mapping.ts";
+import type { Counters } from "../progress.ts";
 import type { Reply } from "../resp/reply-reader.ts";
 import type { Argument } from "../resp/writer.ts";
+import type { Snapshot } from "../source/feed.ts";
 import type { Abilities } from "./abilities.ts";
 import type { LoadWriterOptions, SnapshotWriter } from "./load-writer.ts";
 import type { Transaction } from "./transaction.ts";
 
+/** Copies a snapshot without commands. */
+export type SnapshotCopy = (
+  shard: number,
+  plan: {
+    readonly snapshot: Snapshot;
+    readonly mapping: Mapping;
+    readonly counters: Counters;
+    readonly signal: AbortSignal;
+  },
+) => Promise<void>;
+
 /** A target. */
 export interface Sink {
+  /** Whether keys are written although they have expired: no clock runs in a file. */
+  readonly keepsExpired?: boolean;
+  /** How the target takes a snapshot, if not as commands. */
+  readonly copy?: SnapshotCopy | undefined;
   /** The place, for messages; without passwords. */
   readonly where: string;
   /** Finds out what the target can do. */

@@ -1,0 +1,114 @@
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startRedis } from "@ropeway/testkit";
+import { afterAll, expect, test } from "vitest";
+import type { SyncOptions } from "../src/options.ts";
+import { SyncTask } from "../src/task.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "ropeway-file-target-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Without the pause in which a source waits for more replicas. */
+const quick = { config: ["repl-diskless-sync-delay 0"] };
+
+async function run(options: SyncOptions) {
+  await using task = new SyncTask({ once: true, ...options });
+  task.on("error", () => {});
+  await task.start();
+  return await task.finished;
+}
+
+test("an AOF file has the data and the changes, and a second run continues it", async () => {
+  await using source = await startRedis(quick);
+  await using target = await startRedis(quick);
+  const to = `file:${join(folder, "total.aof")}`;
+  await source.command("SET", "n", "1");
+  await source.command("HSET", "hash", "f", "v");
+  await source.command("SET", "gone", "x", "PXAT", "99999999999999");
+  await run({ from: source.url, to });
+  expect(existsSync(join(folder, "total.aof.part"))).toBe(false);
+  for (let i = 0; i < 10; i++) await source.command("INCR", "n");
+  await source.command("SELECT", "3");
+  await source.command("RPUSH", "list", "a", "b");
+  // What a killed run wrote behind its checkpoint.
+  appendFileSync(join(folder, "total.aof"), "*1\r\n$8\r\nFLUSHALL\r\n*2\r\n$4\r\nINC");
+  const second = await run({ from: source.url, to });
+  expect(second).toMatchObject({ partialResyncs: 1, fullResyncs: 0 });
+  await run({ from: to, to: target.url });
+  expect(await target.command("GET", "n")).toBe("11");
+  expect(await target.command("HGET", "hash", "f")).toBe("v");
+  expect(Number(await target.command("PEXPIRETIME", "gone"))).toBe(99_999_999_999_999);
+  await target.command("SELECT", "3");
+  expect(await target.command("LLEN", "list")).toBe(2);
+});
+
+test("filters, renames and database maps apply to an AOF file", async () => {
+  await using source = await startRedis(quick);
+  await using target = await startRedis(quick);
+  await source.command("MSET", "old:a", "1", "cache:b", "2");
+  const to = `file:${join(folder, "mapped.aof")}`;
+  const mapping = {
+    filter: { refuse: { prefixes: ["cache:"] } },
+    rename: { "old:": "new:" },
+    dbMap: { 0: 2 },
+  };
+  await run({ from: source.url, to, ...mapping });
+  await source.command("SET", "old:c", "3");
+  await run({ from: source.url, to, ...mapping });
+  await run({ from: to, to: target.url });
+  await target.command("SELECT", "2");
+  expect(((await target.command("KEYS", "*")) as string[]).sort()).toEqual(["new:a", "new:c"]);
+});
+
+test("an RDB file is the source's snapshot, and never half of it", async () => {
+  await using source = await startRedis(quick);
+  await using target = await startRedis(quick);
+  for (let i = 0; i < 500; i++) await source.command("ZADD", `z${i % 7}`, String(i), `m${i}`);
+  const path = join(folder, "dump.rdb");
+  const stock = { from: source.url, to: `file:${path}`, mode: "stock" } as const;
+  expect(await run(stock)).toMatchObject({ keys: 7 });
+  expect(existsSync(`${path}.checkpoint`)).toBe(false);
+  await run({ from: `file:${path}`, to: target.url });
+  expect(await target.command("ZRANGE", "z3", "0", "-1", "WITHSCORES")).toEqual(
+    await source.command("ZRANGE", "z3", "0", "-1", "WITHSCORES"),
+  );
+  await expect(run(stock)).rejects.toMatchObject({
+    code: "INVALID_OPTION",
+    message: expect.stringContaining("--restart"),
+  });
+  await source.command("DEL", "z3");
+  expect(await run({ ...stock, restart: true })).toMatchObject({ keys: 6 });
+});
+
+test("a JSONL file has a line per key and a line per command", async () => {
+  await using source = await startRedis(quick);
+  await source.command("SET", "a", "1");
+  await source.command("RPUSH", "l", "x", Buffer.from([0xff]).toString("latin1"));
+  const path = join(folder, "data.jsonl");
+  await run({ from: source.url, to: `file:${path}`, rename: { a: "b" } });
+  await source.command("INCR", "a");
+  await run({ from: source.url, to: `file:${path}`, rename: { a: "b" } });
+  const lines = readFileSync(path, "utf8")
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  const keys = lines.filter(({ kind }) => kind === "key");
+  expect(keys.find(({ key }) => key === "b")).toMatchObject({ db: 0, type: "string", value: "1" });
+  expect(keys).toHaveLength(2);
+  expect(lines.at(-1)).toEqual({ kind: "command", db: 0, argv: ["INCR", "b"] });
+});
+
+test("a file that cannot be what the options ask for is refused", async () => {
+  const refused = [
+    { to: "file:data.txt" },
+    { to: "file:data.rdb" },
+    { to: "file:data.rdb", mode: "stock", dbMap: { 0: 1 } },
+  ] as const;
+  await using source = await startRedis(quick);
+  for (const options of refused) {
+    await expect(run({ ...options, from: source.url })).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+    });
+  }
+});
