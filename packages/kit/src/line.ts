@@ -12,7 +12,7 @@
  * the first renewal gives it its own time to live. So the holder's time is known here without a common
  * clock: it ends WAITER_LEASE_MS after the last ask that Redis answered.
  */
-import { AbortedError, isReply, RopewayError } from "@ropeway/core";
+import { AbortedError, isReply, LeaseLostError, RopewayError } from "@ropeway/core";
 import { NotAcquiredError } from "./errors.ts";
 import { safetyOf } from "./lease.ts";
 import type { WakeList } from "./store/wake-list.ts";
@@ -174,6 +174,32 @@ export class Line {
       this.#asking = false;
     }
     if (this.#waiters.size > 0) this.#schedule(performance.now() + Math.max(1, retryMs));
+  }
+}
+
+/** What a caller waits for. */
+export interface Wait {
+  /** Names it in errors. */
+  readonly what: string;
+  readonly waitMs: number | null;
+}
+
+/**
+ * Attempts to acquire until the caller's time is over. A process that was paused finds that what it was
+ * handed is lost already (LeaseLostError): it queues again. Throws NotAcquiredError.
+ */
+export async function patiently<T>(
+  { what, waitMs }: Wait,
+  attempt: (leftMs: number | null) => Promise<T>,
+): Promise<T> {
+  const until = performance.now() + (waitMs ?? 0);
+  for (let leftMs = waitMs; ; leftMs = waitMs && Math.max(0, until - performance.now())) {
+    try {
+      return await attempt(leftMs);
+    } catch (error) {
+      if (error instanceof NotAcquiredError) throw new NotAcquiredError(what, waitMs ?? 0);
+      if (!(error instanceof LeaseLostError)) throw error;
+    }
   }
 }
 

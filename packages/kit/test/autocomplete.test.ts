@@ -148,3 +148,11 @@ describe("group members", () => {
     expect(() => new GroupMembers(redis, "x", { halfLifeMs: 0 })).toThrow(InvalidOptionError);
   });
 });
+
+test("a prefix whose most used members were removed still finds the others", async () => {
+  const members = new GroupMembers(redis, "depleted", { ranked: true, topLength: 10 });
+  const names = Array.from({ length: 30 }, (_, i) => `anna${String(i).padStart(2, "0")}`);
+  for (const [i, name] of names.entries()) await members.use(name, 30 - i);
+  for (const name of names.slice(0, 15)) await members.remove(name);
+  expect(await members.search("an", { limit: 5 })).toEqual(names.slice(15, 20));
+});

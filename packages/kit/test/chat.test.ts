@@ -1,7 +1,6 @@
 import { connect, InvalidArgumentError, InvalidNameError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
-import { redisForFile } from "@ropeway/testkit/redis-for-file";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   Chat,
   type ChatEvent,
@@ -9,17 +8,11 @@ import {
   RoomExistsError,
   RoomNotFoundError,
 } from "../src/chat/index.ts";
+import { twoConnections } from "./two-connections.ts";
 
-const { server, redis } = await redisForFile();
-const other = await connect(server.url);
-afterAll(() => other.close());
+const { server, redis, other, fresh } = await twoConnections("u");
 
 const chat = new Chat<string>(redis);
-let count = 0;
-const fresh = () => {
-  count += 1;
-  return `u${count}`;
-};
 
 describe("rooms", () => {
   test("create, send, fetch, acknowledge; what all have read is removed", async () => {
@@ -177,7 +170,63 @@ describe("rooms", () => {
   });
 });
 
+test("a room is not made for a message that cannot be sent", async () => {
+  const small = new Chat<string>(redis, { maxMessageBytes: 10 });
+  const id = `too-large-${fresh()}`;
+  const create = small.create({ sender: "a", recipients: [], message: "x".repeat(20), id });
+  await expect(create).rejects.toThrow(InvalidArgumentError);
+  expect(await server.command("EXISTS", `chat:${id}`)).toBe(0);
+});
+
 describe("live feed", () => {
+  test("a room that ended and was made again is followed from its first message", async () => {
+    const [a, b, id] = [fresh(), fresh(), `again-${fresh()}`];
+    const make = () => chat.create({ sender: a, recipients: [b], message: "first", id });
+    const room = await make();
+    for (let i = 0; i < 5; i++) await room.send(a, "old");
+    const controller = new AbortController();
+    const seen: string[] = [];
+    const feed = (async () => {
+      for await (const event of chat.feed(b, { signal: controller.signal })) {
+        if (event.type === "message") seen.push(event.message);
+      }
+    })();
+    await eventually(() => expect(seen).toHaveLength(6));
+    for (const user of [a, b]) await room.leave(user);
+    await make();
+    await room.send(a, "new");
+    await eventually(() => expect(seen.slice(6)).toEqual(["first", "new"]));
+    controller.abort();
+    await feed;
+  });
+
+  test("a busy room costs a feed of many rooms one read per burst, not a look at every room", async () => {
+    const [a, b] = [fresh(), fresh()];
+    const make = () => chat.create({ sender: a, recipients: [b], message: "" });
+    const [room] = await Promise.all(Array.from({ length: 30 }, make));
+    const controller = new AbortController();
+    let seen = 0;
+    const feed = (async () => {
+      for await (const event of chat.feed(b, { signal: controller.signal })) {
+        if (event.type === "message") seen += 1;
+      }
+    })();
+    await eventually(() => expect(seen).toBe(30));
+    const looks = async () => {
+      const stats = String(await server.command("INFO", "commandstats"));
+      return Number(/cmdstat_mget:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+    };
+    const before = await looks();
+    const startedAt = performance.now();
+    for (let i = 0; i < 200; i++) await room?.send(a, "x");
+    await eventually(() => expect(seen).toBe(230));
+    // The reader compares about once a second and the feed every two seconds, however much is sent.
+    const seconds = (performance.now() - startedAt) / 1_000;
+    expect((await looks()) - before).toBeLessThanOrEqual(4 + 2 * seconds);
+    controller.abort();
+    await feed;
+  });
+
   test("pending first, then what happens, over one connection for all feeds", async () => {
     const [a, b] = [fresh(), fresh()];
     const room = await chat.create({ sender: a, recipients: [b], message: "first" });

@@ -3,9 +3,8 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { connect, InvalidOptionError } from "@ropeway/core";
+import { InvalidOptionError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
-import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, describe, expect, test } from "vitest";
 import {
   Files,
@@ -16,18 +15,13 @@ import {
   saveTo,
 } from "../src/files/index.ts";
 import { seed } from "./seed.ts";
+import { twoConnections } from "./two-connections.ts";
 
-const { server, redis } = await redisForFile();
-const other = await connect(server.url);
-afterAll(() => other.close());
+const { server, redis, other, fresh: name } = await twoConnections("ch");
 const folder = await mkdtemp(join(tmpdir(), "ropeway-files-"));
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-let count = 0;
-const fresh = () => {
-  count += 1;
-  return `ch${count}:`;
-};
+const fresh = () => `${name()}:`;
 const KIB = 1_024;
 
 async function file(name: string, bytes: number): Promise<{ path: string; content: Buffer }> {
@@ -293,7 +287,7 @@ describe("documented programs", () => {
     await Promise.all(rest);
     for (const receiver of ["0", "1"])
       await seed(server.port, "leave_chat", channel, receiver).result;
-    await server.command("DEL", `chat-live:${channel}`);
+    await server.command("DEL", `chat-live:${channel}`, `chat-sends:${channel}`);
     await expectNothingLeft();
   }, 60_000);
 });

@@ -1,7 +1,5 @@
-import { connect, InvalidOptionError, LeaseLostError } from "@ropeway/core";
-import { eventually } from "@ropeway/testkit";
-import { redisForFile } from "@ropeway/testkit/redis-for-file";
-import { afterAll, describe, expect, test } from "vitest";
+import { InvalidOptionError, LeaseLostError } from "@ropeway/core";
+import { describe, expect, test } from "vitest";
 import {
   Lock,
   LockInspector,
@@ -10,16 +8,9 @@ import {
   ReadWriteLock,
 } from "../src/lock/index.ts";
 import { lockKeys } from "../src/lock/keys.ts";
+import { twoConnections } from "./two-connections.ts";
 
-const { server, redis } = await redisForFile();
-const other = await connect(server.url);
-afterAll(() => other.close());
-
-let count = 0;
-const fresh = () => {
-  count += 1;
-  return `n${count}`;
-};
+const { server, redis, other, fresh, sized } = await twoConnections("n");
 
 describe("shapes", () => {
   test("re-entrant by token: free when every entry was released", async () => {
@@ -50,9 +41,7 @@ describe("shapes", () => {
     expect(await new Lock(other, name).tryAcquire()).toBeUndefined();
     expect(await server.command("SETNX", `lock:${name}`, "document")).toBe(0);
     const writing = far.write.acquire();
-    await eventually(async () =>
-      expect(await server.command("ZCARD", lockKeys("", name).queue)).toBe(1),
-    );
+    await sized(lockKeys("", name).queue, 1);
     expect(await lock.read.tryAcquire()).toBeUndefined(); // behind the writer
     const late = [lock.read.acquire(), far.read.acquire()];
     await a.release();

@@ -6,20 +6,13 @@ import {
   LeaseLostError,
 } from "@ropeway/core";
 import { eventually, startProxy } from "@ropeway/testkit";
-import { redisForFile } from "@ropeway/testkit/redis-for-file";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { Lock, LockInspector, NotAcquiredError } from "../src/lock/index.ts";
 import { lockKeys } from "../src/lock/keys.ts";
+import { twoConnections } from "./two-connections.ts";
 
-const { server, redis } = await redisForFile();
-const other = await connect(server.url);
-afterAll(() => other.close());
+const { server, redis, other, fresh, sized } = await twoConnections("n");
 
-let count = 0;
-const fresh = () => {
-  count += 1;
-  return `n${count}`;
-};
 const commandsOf = async () => {
   const stats = String(await server.command("INFO", "commandstats"));
   const counted = ["evalsha", "blpop"].map((name) =>
@@ -83,9 +76,7 @@ describe("one holder", () => {
     const first = await lock.acquire();
     expect(await server.command("PTTL", `lock:${name}`)).toBe(-1);
     const second = lock.acquire();
-    await eventually(async () =>
-      expect(await server.command("ZCARD", lockKeys("", name).queue)).toBe(1),
-    );
+    await sized(lockKeys("", name).queue, 1);
     await first.release();
     const held = await second;
     expect(await server.command("PTTL", `lock:${name}`)).toBe(-1);
@@ -164,9 +155,7 @@ describe("waiting", () => {
     const all: Promise<void>[] = [];
     for (let i = 0; i < 64; i++) {
       all.push((locks[i % 2] as Lock).run(() => void order.push(i), { waitMs: 15_000 }));
-      await eventually(async () =>
-        expect(await server.command("ZCARD", lockKeys("", name).queue)).toBe(i + 1),
-      );
+      await sized(lockKeys("", name).queue, i + 1);
     }
     await server.command("CONFIG", "RESETSTAT");
     await first.release();
@@ -194,9 +183,7 @@ describe("waiting", () => {
     const name = fresh();
     const first = await new Lock(redis, name).acquire();
     const waiting = new Lock(other, name).acquire({ waitMs: 8_000 });
-    await eventually(async () =>
-      expect(await server.command("ZCARD", lockKeys("", name).queue)).toBe(1),
-    );
+    await sized(lockKeys("", name).queue, 1);
     // What a releaser that died before waking leaves: the lock already belongs to the waiter.
     const [token] = (await server.command(
       "ZRANGE",
@@ -217,14 +204,10 @@ describe("waiting", () => {
     const first = await new Lock(redis, name).acquire();
     const controller = new AbortController();
     const waiting = new Lock(other, name).acquire({ signal: controller.signal, waitMs: null });
-    await eventually(async () =>
-      expect(await server.command("ZCARD", lockKeys("", name).queue)).toBe(1),
-    );
+    await sized(lockKeys("", name).queue, 1);
     controller.abort();
     await expect(waiting).rejects.toThrow(AbortedError);
-    await eventually(async () =>
-      expect(await server.command("ZCARD", lockKeys("", name).queue)).toBe(0),
-    );
+    await sized(lockKeys("", name).queue, 0);
     await first.release();
     await expect(new Lock(redis, name).acquire({ signal: controller.signal })).rejects.toThrow(
       AbortedError,
@@ -236,9 +219,7 @@ describe("waiting", () => {
     const plain = { fair: false };
     const first = await new Lock(redis, name, plain).acquire();
     const waiting = new Lock(other, name, plain).acquire({ waitMs: 5_000 });
-    await eventually(async () =>
-      expect(await server.command("ZCARD", lockKeys("", name).queue)).toBe(1),
-    );
+    await sized(lockKeys("", name).queue, 1);
     await first.release();
     expect(await (await waiting).release()).toBe(true);
   });

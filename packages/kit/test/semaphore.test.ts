@@ -6,20 +6,12 @@ import {
   LeaseLostError,
 } from "@ropeway/core";
 import { eventually, startProxy } from "@ropeway/testkit";
-import { redisForFile } from "@ropeway/testkit/redis-for-file";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { NotAcquiredError, Semaphore, SemaphoreInspector } from "../src/semaphore/index.ts";
 import { semaphoreKeys } from "../src/semaphore/keys.ts";
+import { twoConnections } from "./two-connections.ts";
 
-const { server, redis } = await redisForFile();
-const other = await connect(server.url);
-afterAll(() => other.close());
-
-let count = 0;
-const fresh = () => {
-  count += 1;
-  return `sem${count}`;
-};
+const { server, redis, other, fresh, sized } = await twoConnections("sem");
 
 describe("permits", () => {
   test("at most the limit, on the documented keys, and nothing left but the counter", async () => {
@@ -61,9 +53,7 @@ describe("permits", () => {
     const all: Promise<unknown>[] = [];
     for (let i = 0; i < 20; i++) {
       all.push((handles[i % 2] as Semaphore).run(() => order.push(i)));
-      await eventually(async () =>
-        expect(await server.command("ZCARD", `${name}:queue`)).toBe(i + 1),
-      );
+      await sized(`${name}:queue`, i + 1);
     }
     await held[0]?.release();
     await Promise.all(all);

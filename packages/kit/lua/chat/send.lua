@@ -3,14 +3,16 @@
 -- A program that follows the documents takes LOCK, increments, then adds, in separate commands. While it
 -- holds LOCK nothing may be sent, or a reader's cursor would pass over its message.
 --
--- KEYS  1 lock  2 ids  3 msgs  4 members  5 live
+-- KEYS  1 lock  2 ids  3 msgs  4 members  5 live  6 sends
 -- ARGV  1 sender as JSON  2 message as JSON  3 our token, if we hold LOCK, or ""  4 most messages
---       5 ms a message is kept, 0: no end
+--       5 ms a message is kept, 0: no end  6 slot of the sender  7 number of this send
 -- Returns id, 0 if LOCK is held by somebody else, or -1 if there is no such room
-local LOCK, IDS, MSGS, MEMBERS, LIVE = unpack(KEYS)
+local LOCK, IDS, MSGS, MEMBERS, LIVE, SENDS = unpack(KEYS)
 local call = redis.call
-local AT_ONCE, LIVE_LENGTH = 100, 100
+local AT_ONCE, LIVE_LENGTH, MOST_SLOTS, KEEP_SLOTS_MS = 100, 100, 1000, 600000
 local keep, age = tonumber(ARGV[4]), tonumber(ARGV[5])
+local known, sent = string.match(call('HGET', SENDS, ARGV[6]) or '', '^(%d+) (%d+)$')
+if known == ARGV[7] then return tonumber(sent) end -- the first reply was lost
 local holder = call('GET', LOCK)
 if holder and holder ~= ARGV[3] then return 0 end
 if call('ZCARD', MEMBERS) == 0 then return -1 end
@@ -23,6 +25,9 @@ local seconds = string.format('%d.%06d', time[1], time[2])
 local message = string.format('{"id": %.0f, "ts": %s, "sender": %s, "message": ', id, seconds, ARGV[1]) .. ARGV[2] .. '}'
 call('ZADD', MSGS, id, message)
 call('XADD', LIVE, 'MAXLEN', LIVE_LENGTH, '*', 'message', id)
+if call('HLEN', SENDS) >= MOST_SLOTS then call('DEL', SENDS) end -- mostly of processes that ended
+call('HSET', SENDS, ARGV[6], string.format('%s %.0f', ARGV[7], id))
+call('PEXPIRE', SENDS, KEEP_SLOTS_MS)
 
 -- Retention: a few old messages per new one, so that no call has much to do.
 local surplus = math.min(call('ZCARD', MSGS) - keep, AT_ONCE)

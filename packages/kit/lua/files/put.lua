@@ -1,24 +1,24 @@
 -- The sender's step: adds the next chunk if there is room for it, or says that it was the last one, drops
--- receivers whose lease ended, and ends the transfer when all others have everything.
+-- receivers whose lease ended, and ends the transfer when none is left.
 --
 -- KEYS  1 meta  2 chunks  3 acks  4 leases  5 waiters
 -- ARGV  1 "chunk", "end" or "look"  2 index of the chunk, or number of chunks  3 chunk, or SHA-256
 --       4 most chunks in Redis, or size in bytes  5 ms the keys are kept  6 "list token" of the sender
 -- Returns {status, receivers that are left, receivers dropped, lowest chunk that is needed,
 --          {list, message ...} to wake}
---   status: 0 taken, 1 no room, 2 everybody has everything, 3 unknown transfer
+--   status: 0 taken, 1 no room, 2 no receiver is left, 3 unknown transfer
 local META, CHUNKS, ACKS, LEASES, WAITERS = unpack(KEYS)
 local call = redis.call
-local AT_ONCE, KEEP_RESULT_MS = 1000, 10000
+local AT_ONCE, KEEP_RESULT_MS = 1000, 60000
 local verb, index, keep = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local known = call('HMGET', META, 'next', 'low', 'chunks', 'done', 'dropped')
+local known = call('HMGET', META, 'next', 'low', 'done', 'dropped')
 if not known[1] then return { 3, 0, 0, 0, {} } end
-local nextChunk, low, total, dropped = tonumber(known[1]), tonumber(known[2]), tonumber(known[3] or -1), tonumber(known[5] or 0)
+local nextChunk, low, dropped = tonumber(known[1]), tonumber(known[2]), tonumber(known[4] or 0)
 call('HLEN', CHUNKS)
 call('HLEN', WAITERS) -- a wrong type fails here, before anything is written
-if known[4] then return { 2, call('ZCARD', ACKS), dropped, low, {} } end
+if known[3] then return { 2, call('ZCARD', ACKS), dropped, low, {} } end
 
 -- PEXPIRE comes first: without memory Redis refuses only the first write of a script.
 if verb ~= 'chunk' then call('PEXPIRE', META, keep) end
@@ -33,7 +33,6 @@ if verb == 'chunk' then
     call('HSET', META, 'next', nextChunk)
   end
 elseif verb == 'end' then
-  total = index
   call('HSET', META, 'chunks', index, 'sha256', ARGV[3], 'size', ARGV[4])
 end
 
@@ -58,7 +57,7 @@ if status == 0 and verb ~= 'look' then
   call('DEL', WAITERS)
 end
 local left = call('ZCARD', ACKS)
-if left == 0 or (total >= 0 and low >= total) then
+if left == 0 then
   call('UNLINK', CHUNKS, ACKS, LEASES, WAITERS)
   call('HSET', META, 'done', 1)
   call('PEXPIRE', META, KEEP_RESULT_MS)

@@ -41,7 +41,11 @@ local text = function(number) return string.format('%.0f', number) end
 
 local lastFence = tonumber(call('GET', FENCE) or 0) or 0
 local waiting = quiet and 0 or call('ZCARD', QUEUE)
-if waiting > 0 then call('HLEN', WAITERS) end -- a wrong type fails here, before anything is written
+if not quiet then -- a wrong type fails here, before anything is written
+  call('HLEN', WAITERS)
+  call('ZCARD', READERS)
+  call('SCARD', ENTRIES)
+end
 if value == SHARED and call('ZCOUNT', READERS, '(' .. now, '+inf') == 0 then value = false end
 local wakes = {}
 

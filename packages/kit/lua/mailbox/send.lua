@@ -1,17 +1,18 @@
 -- Appends one message to a mailbox, unless it is full, and names a receiver to wake.
 --
--- KEYS  1 box  2 leases  3 waiters
+-- KEYS  1 box  2 leases  3 waiters  4 sends
 -- ARGV  1 id  2 sender as JSON, or ""  3 message as JSON  4 ms it lives, 0: no end  5 most messages
---       6 "reject" or "drop-oldest"
+--       6 "reject" or "drop-oldest"  7 slot of the sender  8 number of this send
 -- Returns {messages there are now, or -1 if it is full, messages dropped, {list, token ...} to wake}
-local BOX, LEASES, WAITERS = unpack(KEYS)
+local BOX, LEASES, WAITERS, SENDS = unpack(KEYS)
 local call = redis.call
-local MOST_DROPS = 1000
+local MOST_DROPS, MOST_SLOTS, KEEP_SLOTS_MS = 1000, 1000, 600000
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local waiting, size, most = call('LLEN', BOX), nil, tonumber(ARGV[5])
 size = waiting + call('ZCARD', LEASES)
 call('ZCARD', WAITERS) -- a wrong type fails here, before anything is written
+if call('HGET', SENDS, ARGV[7]) == ARGV[8] then return { size, 0, {} } end -- the first reply was lost
 
 -- Messages whose time is over make room, as long as they are the oldest.
 local dropped = 0
@@ -30,6 +31,9 @@ if ARGV[4] ~= '0' then parts[#parts + 1] = string.format(',"expires":%.0f', now 
 if ARGV[2] ~= '' then parts[#parts + 1] = ',"sender":' .. ARGV[2] end
 parts[#parts + 1] = ',"message":' .. ARGV[3] .. '}'
 call('RPUSH', BOX, table.concat(parts))
+if call('HLEN', SENDS) >= MOST_SLOTS then call('DEL', SENDS) end -- mostly of processes that ended
+call('HSET', SENDS, ARGV[7], ARGV[8])
+call('PEXPIRE', SENDS, KEEP_SLOTS_MS)
 
 local wakes = {}
 for _ = 1, 100 do

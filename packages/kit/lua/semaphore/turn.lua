@@ -23,11 +23,12 @@ local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
 local seconds = string.format('%d.%06d', time[1], time[2])
 
-local limit = tonumber(call('GET', LIMIT) or ARGV[2])
+local limit = tonumber(call('GET', LIMIT) or '') or tonumber(ARGV[2])
 local locked = call('EXISTS', DOCLOCK) == 1
 local ours, all, waiting = call('ZCARD', LEASES), call('ZCARD', TIMES), call('ZCARD', QUEUE)
 call('ZCARD', OWNER) -- a wrong type fails here, before anything is written
-if waiting > 0 then call('HLEN', WAITERS) end
+call('HLEN', WAITERS)
+call('GET', COUNTER)
 local wakes = {}
 
 local function drop(holder)

@@ -79,7 +79,10 @@ export class MembersStore {
     if (!ranked) return cleaned(await this.#inOrder(plain, some), limit);
     if (characters > 0 && characters <= topPrefixes && limit <= topLength) {
       const command = ["ZREVRANGE", this.#keys.top(plain), "0", String(limit - 1)];
-      return this.#redis.send(command, { repeatable: true, key: this.#keys.members });
+      const options = { repeatable: true, key: this.#keys.members };
+      const found = await this.#redis.send<readonly string[]>(command, options);
+      // A short list has all there is, or lost members that were removed: then look at the group.
+      if (found.length === limit) return found;
     }
     if (characters === 0) {
       const command = ["ZREVRANGE", this.#keys.scores, "0", String(limit - 1)];

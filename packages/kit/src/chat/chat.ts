@@ -6,13 +6,13 @@
  * cursor moves when a message was dealt with and not when it was fetched, it moves forward only, and a
  * member that stays away does not keep messages for ever.
  */
-import { InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
+import type { Page, Redis } from "@ropeway/core";
 import { checkName } from "../keyspace.ts";
 import { type ListOptions, scanNames } from "../store/scan.ts";
 import { RoomExistsError } from "./errors.ts";
 import { type ChatEvent, feedOf } from "./feed.ts";
 import { membersHead } from "./keys.ts";
-import type { RoomMessage } from "./message.ts";
+import { messageJson, type RoomMessage } from "./message.ts";
 import {
   type ChatOptions,
   type FeedOptions,
@@ -64,9 +64,7 @@ export class Chat<Message = unknown> {
   async create({ sender, recipients, message, id }: NewRoom<Message>): Promise<Room<Message>> {
     const users = [...new Set([...recipients, sender])];
     for (const user of users) checkName("a user", user);
-    if (JSON.stringify(message) === undefined) {
-      throw new InvalidArgumentError("message", message, "a JSON value");
-    }
+    messageJson(message, this.#store.options.maxMessageBytes); // before anything is made
     const room = id === undefined ? await this.#numbered(users) : this.room(id);
     if (id !== undefined) await this.#store.create(id, users);
     await room.send(sender, message);

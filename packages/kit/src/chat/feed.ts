@@ -90,9 +90,12 @@ async function follow(
       if (!rooms.has(room)) rooms.set(room, { cursor, dirty: true, unwatch: watch(room) });
     }
     const newest = await store.newest(places.map(({ room }) => room));
-    places.forEach(({ room }, i) => {
+    places.forEach(({ room, cursor }, i) => {
       const watched = rooms.get(room);
-      if (watched !== undefined) watched.dirty ||= (newest[i] ?? 0) > watched.cursor;
+      if (watched === undefined) return;
+      const id = newest[i] ?? 0;
+      if (id < watched.cursor) watched.cursor = cursor; // ended, made again: ids begin anew
+      watched.dirty ||= id > watched.cursor;
     });
     if (places.length < ROOMS_AT_ONCE) break;
   }

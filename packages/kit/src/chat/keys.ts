@@ -1,5 +1,5 @@
 /**
- * Every key of group chat. All but the last three are documented. A step touches keys of a room and of
+ * Every key of group chat. All but the last four are documented. A step touches keys of a room and of
  * users, so on Cluster the prefix needs a hash tag.
  */
 import { headOf } from "../keyspace.ts";
@@ -20,6 +20,8 @@ export interface RoomKeys {
   readonly typing: string;
   /** zset: user -> ms until when it is present. */
   readonly present: string;
+  /** hash: slot of a sender -> number and id of its last message. Expires 10 minutes after the last one. */
+  readonly sends: string;
 }
 
 /** The keys of a room. */
@@ -33,6 +35,7 @@ export function roomKeys(prefix: string, room: string): RoomKeys {
     live: `${head}chat-live:${room}`,
     typing: `${head}chat-typing:${room}`,
     present: `${head}chat-present:${room}`,
+    sends: `${head}chat-sends:${room}`,
   };
 }
 

@@ -5,7 +5,7 @@
  *
  * The stream only says that there is something; feeds read the messages by their dense ids, so neither a
  * lost connection nor a restart of Redis leaves a gap. A documented program that sends does not write to
- * the stream: after each wait the ids of the watched rooms are compared as well.
+ * the stream: once a second the ids of the watched rooms are compared as well.
  */
 import type { Redis } from "@ropeway/core";
 import { Backoff, type BlockingConnection } from "@ropeway/core/internal";
@@ -49,6 +49,7 @@ export class LiveReader {
   #connection: BlockingConnection | undefined;
   #reading: Promise<void> | undefined;
   #closed = false;
+  #comparedAt = Number.NEGATIVE_INFINITY;
 
   constructor(store: ChatStore) {
     this.#store = store;
@@ -103,8 +104,17 @@ export class LiveReader {
 
   async #round(connection: BlockingConnection): Promise<void> {
     const watched = [...this.#rooms.entries()];
-    for (const [key, room] of watched) room.streamId ??= await this.#store.liveEnd(key);
-    await this.#compare(watched.map(([, room]) => room));
+    const added = watched.filter(([, room]) => room.streamId === undefined);
+    await Promise.all(
+      added.map(async ([key, room]) => {
+        room.streamId = await this.#store.liveEnd(key);
+      }),
+    );
+    // A message may have come between a feed's own look and the end of the stream.
+    if (added.length > 0 || performance.now() - this.#comparedAt >= BLOCK_MS) {
+      this.#comparedAt = performance.now();
+      await this.#compare(watched.map(([, room]) => room));
+    }
     const streams = new Map(watched.map(([key, room]) => [key, room.streamId ?? "0-0"]));
     for (const { key, streamId, kind, value } of await this.#store.readLive(
       connection,

@@ -3,6 +3,7 @@
  *
  *   {"id": 7, "ts": 1795600000.123456, "sender": "anna", "message": ...}
  */
+import { InvalidArgumentError } from "@ropeway/core";
 
 /** One message of a room. */
 export interface RoomMessage<Message> {
@@ -13,6 +14,16 @@ export interface RoomMessage<Message> {
   /** ms since the epoch. */
   readonly sentAt: number;
   readonly message: Message;
+}
+
+/** A message as JSON. Throws InvalidArgumentError if it is none, or larger than a room takes. */
+export function messageJson(message: unknown, maxBytes: number): string {
+  const json = JSON.stringify(message);
+  if (json === undefined) throw new InvalidArgumentError("message", message, "a JSON value");
+  if (Buffer.byteLength(json) > maxBytes) {
+    throw new InvalidArgumentError("message", json, `at most ${maxBytes} bytes as JSON`);
+  }
+  return json;
 }
 
 /** Reads a member of `msgs:`, whose score is the id; undefined if it is no message. */

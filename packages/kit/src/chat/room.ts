@@ -1,7 +1,7 @@
 /** One room of a group chat. */
 import { InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
 import { checkName } from "../keyspace.ts";
-import type { RoomMessage } from "./message.ts";
+import { messageJson, type RoomMessage } from "./message.ts";
 import {
   type ChatOptions,
   type HistoryOptions,
@@ -45,12 +45,7 @@ export class Room<Message = unknown> {
   /** Sends a message and returns its id. Throws RoomNotFoundError if nobody is in the room. */
   async send(sender: string, message: Message): Promise<number> {
     checkName("the sender", sender);
-    const json = JSON.stringify(message);
-    const { maxMessageBytes } = this.#store.options;
-    if (json === undefined) throw new InvalidArgumentError("message", message, "a JSON value");
-    if (Buffer.byteLength(json) > maxMessageBytes) {
-      throw new InvalidArgumentError("message", json, `at most ${maxMessageBytes} bytes as JSON`);
-    }
+    const json = messageJson(message, this.#store.options.maxMessageBytes);
     return this.#store.append(this.id, sender, json);
   }
 

@@ -4,8 +4,11 @@ import { lua } from "../scripts.ts";
 
 const parse = Number;
 
-// Not repeated after a lost reply: the message would be there twice.
-export const sendScript: Script<number> = defineScript(lua("chat/send"), { parse });
+// Every send has a number: a second run after a lost reply finds that of the first.
+export const sendScript: Script<number> = defineScript(lua("chat/send"), {
+  parse,
+  idempotent: true,
+});
 export const createScript: Script<number> = defineScript(lua("chat/create"), { parse });
 export const joinScript: Script<number> = defineScript(lua("chat/join"), {
   parse,

@@ -3,6 +3,7 @@ import type { Redis, Reply } from "@ropeway/core";
 import type { BlockingConnection } from "@ropeway/core/internal";
 import { checkName, checkSlots } from "../keyspace.ts";
 import { Lock } from "../lock/lock.ts";
+import { type SendNumber, sendSlots } from "../send-slots.ts";
 import { refused } from "../store/refused.ts";
 import { NotAMemberError, RoomExistsError, RoomNotFoundError } from "./errors.ts";
 import { type RoomKeys, roomCounterKey, roomKeys, seenKey } from "./keys.ts";
@@ -35,6 +36,15 @@ export interface LiveEntry {
   readonly value: string;
 }
 
+/** A message on its way into a room. */
+interface Outgoing extends SendNumber {
+  /** JSON. */
+  readonly sender: string;
+  readonly json: string;
+  /** Ours, if we hold the room's lock, or "". */
+  readonly token: string;
+}
+
 /** Group chat in one Redis. */
 export class ChatStore {
   readonly redis: Redis;
@@ -58,9 +68,9 @@ export class ChatStore {
 
   /** Makes a room with its members. Throws RoomExistsError. */
   async create(room: string, users: readonly string[]): Promise<void> {
-    const { members, ids, msgs } = this.keys(room);
+    const { members, ids, msgs, sends } = this.keys(room);
     const first = users.slice(0, MEMBERS_AT_ONCE);
-    const keys = [members, ids, msgs, ...first.map((user) => this.#seen(user))];
+    const keys = [members, ids, msgs, sends, ...first.map((user) => this.#seen(user))];
     const made = await refused(
       { what: "a room", key: members },
       this.redis.run(createScript, keys, [room, ...first]),
@@ -73,12 +83,15 @@ export class ChatStore {
    * Appends a message and returns its id. Waits while a documented program holds the room's lock. Throws
    * RoomNotFoundError, or NotAcquiredError if that program does not release the lock.
    */
-  async append(room: string, sender: string, json: string): Promise<number> {
-    const id = await this.#append(room, [JSON.stringify(sender), json, ""]);
-    if (id > 0) return id;
-    const { prefix, lockWaitMs } = this.options;
-    const lock = new Lock(this.redis, `chat:${room}`, { prefix, waitMs: lockWaitMs });
-    return lock.run(({ token }) => this.#append(room, [JSON.stringify(sender), json, token]));
+  append(room: string, sender: string, json: string): Promise<number> {
+    const message = { sender: JSON.stringify(sender), json };
+    return sendSlots.run(async (number) => {
+      const id = await this.#append(room, { ...message, ...number, token: "" });
+      if (id > 0) return id;
+      const { prefix, lockWaitMs } = this.options;
+      const lock = new Lock(this.redis, `chat:${room}`, { prefix, waitMs: lockWaitMs });
+      return lock.run(({ token }) => this.#append(room, { ...message, ...number, token }));
+    });
   }
 
   async join(room: string, user: string, history: boolean): Promise<number> {
@@ -95,9 +108,10 @@ export class ChatStore {
 
   /** Removes a member; returns how many are left, or undefined if the user was no member. */
   async leave(room: string, user: string): Promise<number | undefined> {
-    const { members, ids, msgs, live, typing, present } = this.keys(room);
-    const keys = [members, ids, msgs, this.#seen(user), live, typing, present];
-    const left = await this.redis.run(leaveScript, keys, [room, user, this.#keep]);
+    const { members, ids, msgs, live, typing, present, sends } = this.keys(room);
+    const keys = [members, ids, msgs, this.#seen(user), live, typing, present, sends];
+    const running = this.redis.run(leaveScript, keys, [room, user, this.#keep]);
+    const left = await refused({ what: "a member", key: members }, running);
     return left < 0 ? undefined : left;
   }
 
@@ -105,7 +119,8 @@ export class ChatStore {
   async acknowledge(room: string, user: string, id: number): Promise<number> {
     const { members, ids, msgs } = this.keys(room);
     const keys = [members, ids, msgs, this.#seen(user)];
-    const cursor = await this.redis.run(acknowledgeScript, keys, [room, user, id, this.#keep]);
+    const running = this.redis.run(acknowledgeScript, keys, [room, user, id, this.#keep]);
+    const cursor = await refused({ what: "a cursor", key: members }, running);
     if (cursor < 0) throw new NotAMemberError(room, user);
     return cursor;
   }
@@ -118,7 +133,8 @@ export class ChatStore {
   ): Promise<void> {
     const keys = this.keys(room);
     const touched = [keys.members, keys[note.kind], keys.live];
-    const known = await this.redis.run(noteScript, touched, [user, note.kind, note.ttlMs]);
+    const running = this.redis.run(noteScript, touched, [user, note.kind, note.ttlMs]);
+    const known = await refused({ what: "a note", key: keys[note.kind] }, running);
     if (known < 0) throw new NotAMemberError(room, user);
   }
 
@@ -244,16 +260,14 @@ export class ChatStore {
     return seenKey(this.options.prefix, user);
   }
 
-  async #append(
-    room: string,
-    [sender, json, token]: readonly [string, string, string],
-  ): Promise<number> {
-    const { lock, ids, msgs, members, live } = this.keys(room);
+  async #append(room: string, message: Outgoing): Promise<number> {
+    const { lock, ids, msgs, members, live, sends } = this.keys(room);
     const { maxMessages, maxAgeMs } = this.options;
-    const args = [sender, json, token, maxMessages, maxAgeMs ?? 0];
+    const { sender, json, token, slot, number } = message;
+    const args = [sender, json, token, maxMessages, maxAgeMs ?? 0, slot, number];
     const id = await refused(
       { what: "a message", key: msgs },
-      this.redis.run(sendScript, [lock, ids, msgs, members, live], args),
+      this.redis.run(sendScript, [lock, ids, msgs, members, live, sends], args),
     );
     if (id < 0) throw new RoomNotFoundError(room);
     return id;

@@ -14,15 +14,15 @@ export class CorruptFileError extends RopewayError {
   }
 }
 
-/** The transfer ended, or its lease did, before this receiver had everything. */
+/** The transfer, or this receiver's lease, ended before the receiver had everything; or its data is gone. */
 export class TransferGoneError extends RopewayError {
-  constructor(id: string, receiver: string) {
+  constructor(id: string, receiver?: string) {
     super(
       "TRANSFER_GONE",
-      `transfer ${JSON.stringify(id)} has no receiver ${JSON.stringify(receiver)} any more`,
-      {
-        details: { id, receiver },
-      },
+      receiver === undefined
+        ? `transfer ${JSON.stringify(id)} is not in Redis any more: its data was removed or expired`
+        : `transfer ${JSON.stringify(id)} has no receiver ${JSON.stringify(receiver)} any more`,
+      { details: { id, ...(receiver !== undefined && { receiver }) } },
     );
   }
 }

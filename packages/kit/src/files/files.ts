@@ -17,7 +17,7 @@ import { scanNames } from "../store/scan.ts";
 import { announcementOf, END, readAnnouncement } from "./announcement.ts";
 import { readDocumented, sendDocumented } from "./documented.ts";
 import { TransferGoneError } from "./errors.ts";
-import { IncomingFile } from "./incoming-file.ts";
+import { type Announced, IncomingFile } from "./incoming-file.ts";
 import { transferHead } from "./keys.ts";
 import {
   type FilesOptions,
@@ -94,7 +94,13 @@ export class Files {
     checkName("the name of the file", name);
     checkName("the id of the transfer", id);
     const total = typeof source === "string" ? (await stat(source)).size : undefined;
-    const content = typeof source === "string" ? createReadStream(source) : source;
+    if (how.wire === "documented" && name.endsWith(END)) {
+      throw new InvalidArgumentError("name", name, `a name that does not end in "${END}"`);
+    }
+    if (how.wire === "chunks" && id.includes(":")) {
+      throw new InvalidArgumentError("id", id, "a string without colons");
+    }
+    const content = typeof source === "string" ? contentOf(source) : source;
     if (how.signal?.aborted) throw new AbortedError(`sending ${name}`, how.signal.reason);
     await this.#open(how.receivers);
     const sending = { ...how, id, name, total, source: content };
@@ -121,15 +127,16 @@ export class Files {
     const own = new AbortController();
     const either = signal === undefined ? own.signal : AbortSignal.any([signal, own.signal]);
     const missed: string[] = [];
-    const known = new Set<string>(); // a sender that died may have announced a file twice
+    let last = ""; // a sender that died may have announced a file twice
     let files = 0;
     const receiving = { receiver, leaseMs: this.#options.leaseMs, onProgress, signal };
     for await (const event of this.#chat.feed(receiver, { signal: either })) {
       if (event.type !== "message" || event.room !== this.channel) continue;
       const announced = readAnnouncement(event.message);
-      if (announced.kind === "chunks" && !known.has(announced.id)) {
-        known.add(announced.id);
-        const got = await this.#receiveChunks(announced, receiving, handler);
+      if (announced.kind === "chunks" && announced.id !== last) {
+        last = announced.id;
+        const about = { ...announced, message: event.id };
+        const got = await this.#receiveChunks(about, receiving, handler);
         if (got) files += 1;
         else missed.push(announced.name);
       } else if (announced.kind === "documented") {
@@ -202,7 +209,6 @@ export class Files {
   /** One sender per transfer: a second one waits, and then finds it done. */
   #chunked(file: Sending): Promise<Sent> {
     const { id, name, receivers, total, source, onProgress } = file;
-    if (id.includes(":")) throw new InvalidArgumentError("id", id, "a string without colons");
     const { prefix, chunkBytes } = this.#options;
     const lock = new Lock(this.#redis, `file:${this.channel}:${id}`, { prefix, waitMs: null });
     return lock.run(
@@ -242,20 +248,27 @@ export class Files {
   }
 
   async #receiveChunks(
-    announced: { id: string; name: string; chunkBytes: number; size: number | undefined },
+    announced: Announced & { readonly message: number },
     receiving: { receiver: string; leaseMs: number } & Pick<Sending, "onProgress" | "signal">,
     handler: (file: ReceivedFile) => unknown,
   ): Promise<boolean> {
-    const first = await this.#store.take(announced.id, receiving.receiver, { has: 0 });
+    const { id, chunkBytes, message } = announced;
+    const askedAt = performance.now();
+    const first = await this.#store.take(id, receiving.receiver, { has: 0 });
     if (first.status === "gone" || first.status === "dropped") return false;
-    const has = "index" in first ? first.index : 0;
-    const file = new IncomingFile(this.#store, announced, { ...receiving, has });
+    const { index: has } = first;
+    const offset = first.status === "end" ? first.size : has * chunkBytes;
+    const resumption = { has, offset, askedAt };
+    const file = new IncomingFile(this.#store, announced, { ...receiving, ...resumption });
     try {
       await handler(file);
+      await this.#store.finish(id, receiving.receiver, message);
       return true;
     } catch (error) {
       if (error instanceof TransferGoneError) return false;
       throw error;
+    } finally {
+      file.close();
     }
   }
 
@@ -276,4 +289,9 @@ interface Sending extends Required<Omit<PublishOptions, "id" | "name">> {
   readonly name: string;
   readonly total: number | undefined;
   readonly source: AsyncIterable<Buffer>;
+}
+
+/** Opens the file when it is read, so that whoever reads it gets its errors. */
+async function* contentOf(path: string): AsyncGenerator<Buffer, void> {
+  yield* createReadStream(path);
 }

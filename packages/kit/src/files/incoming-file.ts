@@ -1,7 +1,7 @@
 /**
  * A file that is being received. Iterating yields its chunks; asking for the next one says that the last
  * one was dealt with, so that it may be removed. A receiver that starts again after a crash goes on at
- * `offset`. The lease is renewed while the handler works on a chunk.
+ * `offset`. The lease is renewed from the beginning until close(), when the handler has returned.
  */
 import { createHash } from "node:crypto";
 import { AbortedError } from "@ropeway/core";
@@ -32,6 +32,15 @@ export interface Receiving {
   readonly signal: AbortSignal | undefined;
 }
 
+/** Where a receiver goes on. */
+export interface Resumption {
+  /** Chunks and bytes that it has had. */
+  readonly has: number;
+  readonly offset: number;
+  /** When it asked for that, on the monotonic clock: its lease began then or later. */
+  readonly askedAt: number;
+}
+
 /** One file, for one receiver. */
 export class IncomingFile implements AsyncIterable<Buffer> {
   readonly id: string;
@@ -39,24 +48,21 @@ export class IncomingFile implements AsyncIterable<Buffer> {
   /** Undefined if the sender did not know it. */
   readonly size: number | undefined;
   readonly #store: FilesStore;
-  readonly #announced: Announced;
   readonly #receiving: Receiving;
   #sha256: string | undefined;
+  #has: number;
   #offset: number;
-  #lease: Lease | undefined;
+  #lease: Lease;
 
-  constructor(
-    store: FilesStore,
-    announced: Announced,
-    receiving: Receiving & { readonly has: number },
-  ) {
+  constructor(store: FilesStore, announced: Announced, receiving: Receiving & Resumption) {
     this.id = announced.id;
     this.name = announced.name;
     this.size = announced.size;
     this.#store = store;
-    this.#announced = announced;
     this.#receiving = receiving;
-    this.#offset = receiving.has * announced.chunkBytes;
+    this.#has = receiving.has;
+    this.#offset = receiving.offset;
+    this.#lease = this.#leaseFrom(receiving.askedAt);
   }
 
   /** How many bytes this receiver has had before; the first chunk begins here. */
@@ -71,7 +77,7 @@ export class IncomingFile implements AsyncIterable<Buffer> {
 
   /** Aborts with LeaseLostError if the file goes on without this receiver. */
   get signal(): AbortSignal {
-    return this.#lease?.signal ?? new AbortController().signal;
+    return this.#lease.signal;
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer, void> {
@@ -81,11 +87,12 @@ export class IncomingFile implements AsyncIterable<Buffer> {
     this.#store.wakes.expect(token, bell.ring);
     const digest = this.#offset === 0 ? createHash("sha256") : undefined;
     try {
-      for (let has = this.#offset / this.#announced.chunkBytes; ; ) {
+      for (;;) {
         if (signal?.aborted) throw new AbortedError(`receiving ${this.name}`, signal.reason);
         const sentAt = performance.now();
-        const taken = await this.#store.take(this.id, receiver, { has, token });
-        this.#hold(sentAt, has);
+        const taken = await this.#store.take(this.id, receiver, { has: this.#has, token });
+        this.#lease.end();
+        this.#lease = this.#leaseFrom(sentAt);
         if (taken.status === "wait") {
           await bell.wait(Math.min(LOOK_MS, this.#receiving.leaseMs / 3));
         } else if (taken.status === "chunk") {
@@ -94,7 +101,7 @@ export class IncomingFile implements AsyncIterable<Buffer> {
           this.#offset += data.length;
           onProgress?.({ name: this.name, bytes: this.#offset, total: this.size });
           yield data;
-          has += 1;
+          this.#has += 1;
         } else if (taken.status === "end") {
           this.#sha256 = taken.sha256;
           if (digest !== undefined && digest.digest("hex") !== taken.sha256) {
@@ -104,17 +111,21 @@ export class IncomingFile implements AsyncIterable<Buffer> {
         } else throw new TransferGoneError(this.id, receiver);
       }
     } finally {
-      this.#lease?.end();
       this.#store.wakes.forget(token);
       bell.close();
     }
   }
 
-  /** A lease from this step on; renewing it repeats what is known already. */
-  #hold(sentAt: number, has: number): void {
+  /** Ends the lease here: the handler has returned. */
+  close(): void {
+    this.#lease.end();
+  }
+
+  /** A lease from a step on; renewing it repeats what is known already. */
+  #leaseFrom(sentAt: number): Lease {
     const { receiver, leaseMs } = this.#receiving;
-    this.#lease?.end();
-    this.#lease = new Lease({
+    const has = this.#has;
+    return new Lease({
       what: `file ${JSON.stringify(this.name)}`,
       ttlMs: leaseMs,
       renew: true,

@@ -1,24 +1,29 @@
 /** A handler that saves files into a folder, and goes on where a crash interrupted it. */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { mkdir, open, rename } from "node:fs/promises";
+import { access, mkdir, open, rename } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { InvalidNameError } from "@ropeway/core";
 import { CorruptFileError } from "./errors.ts";
 import type { ReceivedFile } from "./files.ts";
 
+/** How a file is called until all of it is there. */
+const PART = /^\..*\.part$/s;
+
 /**
- * Saves each file under the last part of its name. A file is `<name>.part` until all of it is there and
- * its SHA-256 is right.
+ * Saves each file under the last part of its name. A file is `.<name>.part` until all of it is there and
+ * its SHA-256 is right. Throws InvalidNameError for a name that a folder cannot hold.
  */
 export function saveTo(folder: string): (file: ReceivedFile) => Promise<void> {
   return async (file) => {
     const name = basename(file.name);
-    if (name === "" || name === "." || name === ".." || name.includes("\0")) {
+    if (name === "" || name === "." || name === ".." || name.includes("\0") || PART.test(name)) {
       throw new InvalidNameError("the name of a file", file.name, "a name that a folder can hold");
     }
     await mkdir(folder, { recursive: true });
-    const part = join(folder, `${name}.part`);
+    const part = join(folder, `.${name}.part`);
+    const target = join(folder, name);
+    if (file.offset > 0 && !(await exists(part))) return checkSaved(target, file);
     const handle = await open(part, file.offset === 0 ? "w" : "r+");
     try {
       await handle.truncate(file.offset);
@@ -31,11 +36,29 @@ export function saveTo(folder: string): (file: ReceivedFile) => Promise<void> {
     } finally {
       await handle.close();
     }
-    if (file.sha256 !== undefined && (await digestOf(part)) !== file.sha256) {
-      throw new CorruptFileError(file.name, "the saved content");
-    }
-    await rename(part, join(folder, name));
+    await check(part, file);
+    await rename(part, target);
   };
+}
+
+/** A crash came after the rename: the file must be there, whole. */
+async function checkSaved(target: string, file: ReceivedFile): Promise<void> {
+  for await (const _ of file)
+    throw new CorruptFileError(file.name, "the part saved before a crash");
+  await check(target, file);
+}
+
+async function check(path: string, file: ReceivedFile): Promise<void> {
+  if (file.sha256 !== undefined && (await digestOf(path)) !== file.sha256) {
+    throw new CorruptFileError(file.name, "the saved content");
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
 }
 
 async function digestOf(path: string): Promise<string> {

@@ -13,4 +13,7 @@ export const takeScript: Script<readonly Reply[]> = defineScript(lua("files/take
   idempotent: true,
   binary: true,
 });
+export const finishScript: Script<readonly string[]> = defineScript(lua("files/finish"), {
+  idempotent: true,
+});
 export const doneScript: Script<number> = defineScript(lua("files/done"), { idempotent: true });

@@ -11,7 +11,7 @@ import { createHash } from "node:crypto";
 import { AbortedError } from "@ropeway/core";
 import { newToken } from "@ropeway/core/internal";
 import { Bell } from "../bell.ts";
-import { SourceChangedError } from "./errors.ts";
+import { SourceChangedError, TransferGoneError } from "./errors.ts";
 import type { FilesOptions, Progress } from "./options.ts";
 import type { FilesStore, Put } from "./store.ts";
 
@@ -57,7 +57,8 @@ export async function sendFile(
     for (;;) {
       if (signal.aborted) throw new AbortedError(`sending ${name}`, signal.reason);
       const put = await step();
-      if (until.includes(put.status) || put.status === "unknown") return put;
+      if (put.status === "unknown") throw new TransferGoneError(id);
+      if (until.includes(put.status)) return put;
       await bell.wait(LOOK_MS);
     }
   };
@@ -77,7 +78,8 @@ export async function sendFile(
     }
     if (index < file.next && Number.isFinite(file.next)) throw new SourceChangedError(id);
     const sha256 = digest.digest("hex");
-    const first = await store.end(id, { chunks: index, sha256, size: bytes }, token);
+    const ended = { chunks: index, sha256, size: bytes };
+    const first = await persist(() => store.end(id, ended, token), ["taken", "finished"]);
     const last =
       first.status === "finished"
         ? first

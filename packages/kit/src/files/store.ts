@@ -2,10 +2,11 @@
 import { isReply, type Redis, type Reply } from "@ropeway/core";
 import { roomKeys, seenKey } from "../chat/keys.ts";
 import { checkName, checkSlots } from "../keyspace.ts";
+import { refused } from "../store/refused.ts";
 import { type WakeList, wakeListOf } from "../store/wake-list.ts";
 import { contentKey, doneKey, type TransferKeys, transferKeys } from "./keys.ts";
 import type { FilesOptions } from "./options.ts";
-import { beginScript, doneScript, putScript, takeScript } from "./scripts.ts";
+import { beginScript, doneScript, finishScript, putScript, takeScript } from "./scripts.ts";
 
 /** What a sender's step did. */
 export interface Put {
@@ -18,8 +19,14 @@ export interface Put {
 export type Taken =
   | { readonly status: "chunk"; readonly index: number; readonly data: Buffer }
   | { readonly status: "wait"; readonly index: number }
-  | { readonly status: "end"; readonly sha256: string }
-  | { readonly status: "gone" | "dropped" };
+  | {
+      readonly status: "end";
+      readonly index: number;
+      readonly sha256: string;
+      readonly size: number;
+    }
+  | { readonly status: "gone" }
+  | { readonly status: "dropped" };
 
 /** A transfer as an operator sees it. */
 export interface TransferView {
@@ -63,11 +70,8 @@ export class FilesStore {
     const { meta, acks, leases } = this.#keys(id);
     const { chunkBytes, leaseMs, keepMs } = this.#options;
     const args = [name, chunkBytes, leaseMs, keepMs, ...receivers];
-    const [next = 0, sent, announced] = await this.redis.run(
-      beginScript,
-      [meta, acks, leases],
-      args,
-    );
+    const running = this.redis.run(beginScript, [meta, acks, leases], args);
+    const [next = 0, sent, announced] = await refused({ what: "a transfer", key: meta }, running);
     return { next, sent: sent === 1, announced: announced === 1 };
   }
 
@@ -121,8 +125,21 @@ export class FilesStore {
     if (list.length > 0) this.wakes.deliver([{ list: String(list), message: String(token) }]);
     if (status === 0) return { status: "chunk", index, data };
     if (status === 1) return { status: "wait", index };
-    if (status === 2) return { status: "end", sha256: String(data) };
+    if (status === 2) {
+      const [sha256 = "", size] = String(data).split(" ");
+      return { status: "end", index, sha256, size: Number(size) };
+    }
     return { status: status === 3 ? "gone" : "dropped" };
+  }
+
+  /** Says that a receiver has dealt with a file, and moves its cursor past the announcement. */
+  async finish(id: string, receiver: string, message: number): Promise<void> {
+    const { prefix } = this.#options;
+    const { members } = roomKeys(prefix, this.#channel);
+    const keys = [...this.#keys(id).all, members, seenKey(prefix, receiver)];
+    const args = [receiver, this.#channel, message];
+    const [list, token] = await this.redis.run(finishScript, keys, args);
+    if (list !== undefined) this.wakes.deliver([{ list, message: token as string }]);
   }
 
   /** A transfer that is under way. */

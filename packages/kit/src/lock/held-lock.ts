@@ -1,6 +1,7 @@
 /** A lock that is held: what acquire() returns. */
 import { newToken } from "@ropeway/core/internal";
 import { Lease, type LeasePlan } from "../lease.ts";
+import { checkExtension } from "./options.ts";
 import type { LockStore } from "./store.ts";
 
 /** Who holds which entry of which lock. */
@@ -30,7 +31,7 @@ export interface HeldLock extends AsyncDisposable {
   extend(ttlMs?: number | null): Promise<void>;
   /**
    * Releases the lock and hands it to the next waiter. Returns false, and changes nothing, if it was
-   * lost before. A second call has the result of the first.
+   * lost before. A second call has the result of the first, or tries again if that one failed.
    */
   release(): Promise<boolean>;
 }
@@ -66,8 +67,9 @@ export class LockHolding implements HeldLock {
     return this.#lease.held;
   }
 
-  extend(ttlMs?: number | null): Promise<void> {
-    return this.#lease.extend(ttlMs);
+  async extend(ttlMs?: number | null): Promise<void> {
+    if (ttlMs !== undefined) checkExtension(this.#store.mode, ttlMs);
+    await this.#lease.extend(ttlMs);
   }
 
   release(): Promise<boolean> {
@@ -81,7 +83,12 @@ export class LockHolding implements HeldLock {
 
   async #release(): Promise<boolean> {
     this.#lease.end();
-    return this.#store.leave(this.token, this.#entry);
+    try {
+      return await this.#store.leave(this.token, this.#entry);
+    } catch (error) {
+      this.#released = undefined; // the next call tries again
+      throw error;
+    }
   }
 }
 

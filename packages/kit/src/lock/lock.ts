@@ -13,10 +13,11 @@ import { AbortedError, LeaseLostError, type Redis } from "@ropeway/core";
 import { newToken } from "@ropeway/core/internal";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
-import { type Grant, Line } from "../line.ts";
+import { type Grant, Line, patiently } from "../line.ts";
 import { type HeldLock, type Holding, LockHolding, lockToken } from "./held-lock.ts";
 import {
   type AcquireOptions,
+  checkReader,
   type LockOptions,
   resolveAcquireOptions,
   resolveLockOptions,
@@ -51,6 +52,7 @@ export class ModalLock implements Lockable {
   readonly #line: Line;
 
   constructor(redis: Redis, name: string, { mode, options }: ModalOptions) {
+    checkReader(mode, options.ttlMs);
     this.name = name;
     this.#options = options;
     this.#store = new LockStore(redis, name, { prefix: options.prefix, fair: options.fair, mode });
@@ -59,11 +61,11 @@ export class ModalLock implements Lockable {
 
   async acquire(options?: AcquireOptions): Promise<HeldLock> {
     const how = resolveAcquireOptions(this.#options, options);
+    checkReader(this.#store.mode, how.ttlMs);
     if (how.signal?.aborted) throw new AbortedError(`acquiring ${this.#what}`, how.signal.reason);
     if (how.token !== undefined) return this.#enter(how.token, how);
-    const held = await this.#acquire(how);
-    if (held === undefined) throw new NotAcquiredError(this.#what, how.waitMs ?? 0);
-    return held;
+    const wait = { what: this.#what, waitMs: how.waitMs };
+    return patiently(wait, (waitMs) => this.#acquire({ ...how, waitMs }));
   }
 
   tryAcquire(options?: Omit<AcquireOptions, "waitMs">): Promise<HeldLock | undefined> {
@@ -82,7 +84,7 @@ export class ModalLock implements Lockable {
     return `lock ${JSON.stringify(this.name)}`;
   }
 
-  async #acquire(how: Required<AcquireOptions>): Promise<HeldLock | undefined> {
+  async #acquire(how: Required<AcquireOptions>): Promise<HeldLock> {
     const token = lockToken(this.#options.owner);
     const { ttlMs, waitMs, signal } = how;
     const sentAt = performance.now();
@@ -93,16 +95,14 @@ export class ModalLock implements Lockable {
           ttlMs === null ? Number.POSITIVE_INFINITY : sentAt + ttlMs - safetyOf(ttlMs);
         return this.#hold({ name: this.name, token, entry: "0", fence }, { safeUntil }, how);
       }
-      if (waitMs === 0) return undefined;
+      if (waitMs === 0) throw new NotAcquiredError(this.#what, waitMs);
       const passedMs = performance.now() - sentAt;
       const left = waitMs === null ? null : Math.max(0, waitMs - passedMs);
-      const grant = await this.#line
-        .wait(token, { touchedAt: sentAt, ...place }, { waitMs: left, signal })
-        .catch((error) => {
-          throw error instanceof NotAcquiredError
-            ? new NotAcquiredError(this.#what, waitMs ?? 0)
-            : error;
-        });
+      const grant = await this.#line.wait(
+        token,
+        { touchedAt: sentAt, ...place },
+        { waitMs: left, signal },
+      );
       return await this.#handedOver(
         { name: this.name, token, entry: "0", fence: grant.fence },
         grant,

@@ -1,4 +1,5 @@
 /** Options of locks. */
+import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
 import {
   flag,
   integer,
@@ -12,6 +13,7 @@ import {
 import { durationOrNull } from "../duration.ts";
 import { isWellFormed, prefixSpec } from "../keyspace.ts";
 import { thisProcess } from "../owner.ts";
+import type { LockMode } from "./store.ts";
 
 /** How a lock behaves. */
 export interface LockOptions {
@@ -61,8 +63,10 @@ const label: Rule<string> = satisfying(
   },
 );
 
+const ttlRule = durationOrNull(MIN_TTL_MS);
+
 const perCall = {
-  ttlMs: { default: 30_000, rule: durationOrNull(MIN_TTL_MS) },
+  ttlMs: { default: 30_000, rule: ttlRule },
   waitMs: { default: 10_000, rule: durationOrNull(0) },
   renew: { default: true, rule: flag },
   maxHoldMs: { default: undefined, rule: optional(integer(1)) },
@@ -88,6 +92,21 @@ const acquireTable: OptionTable<AcquireOptions> = {
 export function resolveLockOptions(given?: LockOptions): Required<LockOptions> {
   const options = resolveOptions(table, given);
   return { ...options, owner: options.owner || thisProcess() };
+}
+
+/** Refuses a reader without an end: the readers of a lock are kept by the times when they end. */
+export function checkReader(mode: LockMode, ttlMs: number | null): void {
+  if (mode === "read" && ttlMs === null) {
+    throw new InvalidOptionError("ttlMs", null, "a number: readers always have an end");
+  }
+}
+
+/** Refuses a time that extend() cannot give. */
+export function checkExtension(mode: LockMode, ttlMs: unknown): void {
+  if (mode === "read" && ttlMs === null) {
+    throw new InvalidArgumentError("ttlMs", null, "a number: readers always have an end");
+  }
+  if (!ttlRule.accepts(ttlMs)) throw new InvalidArgumentError("ttlMs", ttlMs, ttlRule.allowed);
 }
 
 /** The options of one acquire(), those of the lock where it says nothing. */

@@ -1,5 +1,5 @@
 /** A lock that many readers or one writer hold. */
-import { InvalidOptionError, type Redis } from "@ropeway/core";
+import type { Redis } from "@ropeway/core";
 import { type Lockable, ModalLock } from "./lock.ts";
 import { type LockOptions, resolveLockOptions } from "./options.ts";
 
@@ -15,9 +15,6 @@ export class ReadWriteLock {
 
   constructor(redis: Redis, name: string, options?: LockOptions) {
     const resolved = resolveLockOptions(options);
-    if (resolved.ttlMs === null) {
-      throw new InvalidOptionError("ttlMs", null, "a number: readers always have an end");
-    }
     this.name = name;
     this.read = new ModalLock(redis, name, { mode: "read", options: resolved });
     this.write = new ModalLock(redis, name, { mode: "write", options: resolved });

@@ -41,6 +41,7 @@ export class LockStore {
   readonly keys: LockKeys;
   readonly wakes: WakeList;
   readonly redis: Redis;
+  readonly mode: LockMode;
   readonly #mode: "r" | "w";
   readonly #fair: "0" | "1";
 
@@ -50,6 +51,7 @@ export class LockStore {
     checkSlots(redis, this.keys.all);
     this.wakes = wakeListOf(redis, how.prefix);
     this.redis = redis;
+    this.mode = how.mode;
     this.#mode = how.mode === "read" ? "r" : "w";
     this.#fair = how.fair ? "1" : "0";
   }

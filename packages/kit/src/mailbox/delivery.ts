@@ -1,6 +1,8 @@
 /** A message that was received: held under a lease until it is acknowledged. */
+import { InvalidArgumentError } from "@ropeway/core";
 import { Lease } from "../lease.ts";
 import type { Envelope } from "./envelope.ts";
+import { leaseRule } from "./options.ts";
 import type { MailboxStore, RawMessage } from "./store.ts";
 
 /** How a delivery is held. */
@@ -63,8 +65,11 @@ export class LeasedDelivery<Message> implements Delivery<Message> {
     return this.#lease.signal;
   }
 
-  extend(leaseMs?: number): Promise<void> {
-    return this.#lease.extend(leaseMs);
+  async extend(leaseMs?: number): Promise<void> {
+    if (leaseMs !== undefined && !leaseRule.accepts(leaseMs)) {
+      throw new InvalidArgumentError("leaseMs", leaseMs, leaseRule.allowed);
+    }
+    await this.#lease.extend(leaseMs);
   }
 
   async acknowledge(): Promise<boolean> {

@@ -15,6 +15,8 @@ export interface MailboxKeys {
   readonly dead: string;
   /** zset: list SPACE token -> ms; receivers that wait to be woken. */
   readonly waiters: string;
+  /** hash: slot of a sender -> number of its last send. Expires 10 minutes after the last one. */
+  readonly sends: string;
 }
 
 /** The keys of the mailbox of `name`. */
@@ -29,5 +31,6 @@ export function mailboxKeys(prefix: string, name: string): MailboxKeys {
     tries: key("tries"),
     dead: key("dead"),
     waiters: key("waiters"),
+    sends: key("sends"),
   };
 }

@@ -4,6 +4,7 @@ import {
   type OptionTable,
   oneOf,
   optional,
+  type Rule,
   resolveOptions,
   satisfying,
   text,
@@ -47,9 +48,12 @@ export interface ReceiveOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** How long a lease may be. */
+export const leaseRule: Rule<number> = integer(10, 604_800_000);
+
 const table: OptionTable<MailboxOptions> = {
   prefix: prefixSpec,
-  leaseMs: { default: 30_000, rule: integer(10, 604_800_000) },
+  leaseMs: { default: 30_000, rule: leaseRule },
   attempts: { default: 10, rule: integer(1, 1_000_000) },
   maxMessages: { default: 10_000, rule: integer(1, 100_000_000) },
   overflow: { default: "reject", rule: oneOf("reject", "drop-oldest") },

@@ -2,8 +2,10 @@
 import { defineScript, type Reply, type Script } from "@ropeway/core";
 import { lua } from "../scripts.ts";
 
-// Not repeated after a lost reply: the message would be there twice.
-export const sendScript: Script<readonly Reply[]> = defineScript(lua("mailbox/send"));
+// Every send has a number: a second run after a lost reply finds that of the first.
+export const sendScript: Script<readonly Reply[]> = defineScript(lua("mailbox/send"), {
+  idempotent: true,
+});
 // A second run hands out other messages; the first ones come back when their lease ends.
 export const takeScript: Script<readonly (string | number)[]> = defineScript(lua("mailbox/take"), {
   idempotent: true,

@@ -1,6 +1,7 @@
 /** All Redis traffic of one mailbox. */
 import type { Redis, Reply } from "@ropeway/core";
 import { checkName, checkSlots } from "../keyspace.ts";
+import { sendSlots } from "../send-slots.ts";
 import { refused } from "../store/refused.ts";
 import { type WakeList, wakeListOf } from "../store/wake-list.ts";
 import { type MailboxKeys, mailboxKeys } from "./keys.ts";
@@ -55,11 +56,14 @@ export class MailboxStore {
 
   /** Appends a message. False if the box is full. */
   async put(message: NewMessage): Promise<boolean> {
-    const { box, leases, waiters } = this.keys;
+    const { box, leases, waiters, sends } = this.keys;
     const { id, sender, ttlMs, maxMessages, overflow } = message;
     const args = [id, sender, message.message, ttlMs, maxMessages, overflow];
-    const running = this.redis.run(sendScript, [box, leases, waiters], args);
-    const reply = await refused({ what: "a message", key: box }, running);
+    const reply = await sendSlots.run(({ slot, number }) => {
+      const keys = [box, leases, waiters, sends];
+      const running = this.redis.run(sendScript, keys, [...args, slot, number]);
+      return refused({ what: "a message", key: box }, running);
+    });
     const [list, token] = reply[2] as readonly string[];
     if (list !== undefined) this.wakes.deliver([{ list, message: token as string }]);
     return Number(reply[0]) >= 0;

@@ -14,7 +14,7 @@ export interface Permit extends AsyncDisposable {
   refresh(): Promise<void>;
   /**
    * Gives the permit back and hands it to the next waiter. Returns false, and changes nothing, if it was
-   * lost before. A second call has the result of the first.
+   * lost before. A second call has the result of the first, or tries again if that one failed.
    */
   release(): Promise<boolean>;
 }
@@ -55,6 +55,11 @@ export class PermitHolding implements Permit {
 
   async #release(): Promise<boolean> {
     this.#lease.end();
-    return this.#store.leave(this.token);
+    try {
+      return await this.#store.leave(this.token);
+    } catch (error) {
+      this.#released = undefined; // the next call tries again
+      throw error;
+    }
   }
 }

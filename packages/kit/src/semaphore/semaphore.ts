@@ -7,7 +7,7 @@ import { AbortedError, InvalidArgumentError, type Redis } from "@ropeway/core";
 import { newToken } from "@ropeway/core/internal";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
-import { Line } from "../line.ts";
+import { Line, patiently } from "../line.ts";
 import {
   limitRule,
   type PermitOptions,
@@ -35,28 +35,10 @@ export class Semaphore {
   /** Waits for a permit. Throws NotAcquiredError after `waitMs`, AbortedError if the signal aborts. */
   async acquire(options?: PermitOptions): Promise<Permit> {
     const how = resolvePermitOptions(this.#options, options);
-    const { waitMs, signal } = how;
+    const { signal } = how;
     if (signal?.aborted) throw new AbortedError(`acquiring ${this.#what}`, signal.reason);
-    const token = newToken();
-    const sentAt = performance.now();
-    try {
-      const { acquired, ...place } = await this.#store.acquire(token, waitMs !== 0);
-      const { ttlMs } = this.#options;
-      if (acquired) return this.#hold(token, sentAt + ttlMs - safetyOf(ttlMs), how);
-      if (waitMs === 0) throw new NotAcquiredError(this.#what, waitMs);
-      const grant = await this.#line.wait(
-        token,
-        { touchedAt: sentAt, ...place },
-        { waitMs, signal },
-      );
-      const permit = this.#hold(token, grant.safeUntil, how);
-      if (!how.renew || grant.safeUntil - performance.now() < ttlMs / 4) await permit.refresh();
-      return permit;
-    } catch (error) {
-      // The command may have been applied, or a permit handed over meanwhile.
-      this.#giveUp(token);
-      throw error;
-    }
+    const wait = { what: this.#what, waitMs: how.waitMs };
+    return patiently(wait, (waitMs) => this.#acquire({ ...how, waitMs }));
   }
 
   /** A permit if one is free now, otherwise undefined. */
@@ -87,6 +69,30 @@ export class Semaphore {
   /** The limit, how many hold a permit and how many wait. */
   inspect(): Promise<SemaphoreView> {
     return this.#store.view();
+  }
+
+  async #acquire(how: Required<PermitOptions>): Promise<Permit> {
+    const { waitMs, signal } = how;
+    const token = newToken();
+    const sentAt = performance.now();
+    try {
+      const { acquired, ...place } = await this.#store.acquire(token, waitMs !== 0);
+      const { ttlMs } = this.#options;
+      if (acquired) return this.#hold(token, sentAt + ttlMs - safetyOf(ttlMs), how);
+      if (waitMs === 0) throw new NotAcquiredError(this.#what, waitMs);
+      const grant = await this.#line.wait(
+        token,
+        { touchedAt: sentAt, ...place },
+        { waitMs, signal },
+      );
+      const permit = this.#hold(token, grant.safeUntil, how);
+      if (!how.renew || grant.safeUntil - performance.now() < ttlMs / 4) await permit.refresh();
+      return permit;
+    } catch (error) {
+      // The command may have been applied, or a permit handed over meanwhile.
+      this.#giveUp(token);
+      throw error;
+    }
   }
 
   get #what(): string {

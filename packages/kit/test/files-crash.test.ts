@@ -1,0 +1,162 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { InvalidArgumentError } from "@ropeway/core";
+import { eventually } from "@ropeway/testkit";
+import { afterAll, describe, expect, test } from "vitest";
+import { Files, type ReceivedFile, saveTo, TransferGoneError } from "../src/files/index.ts";
+import { twoConnections } from "./two-connections.ts";
+
+const { server, redis, other, fresh } = await twoConnections("crash");
+const folder = await mkdtemp(join(tmpdir(), "ropeway-crash-"));
+afterAll(() => rm(folder, { recursive: true, force: true }));
+const CHUNK = 131_072;
+
+/** How saveTo() names a file that is not complete. */
+const partName = (name: string) => `.${name}.part`;
+
+async function* of(content: Buffer): AsyncGenerator<Buffer> {
+  yield content;
+}
+
+async function drain(file: ReceivedFile): Promise<void> {
+  for await (const _ of file);
+}
+
+class Crash extends Error {}
+
+describe("a receiver that crashes after the last chunk", () => {
+  test.each([1, 2])("gets the file again, %i receivers", async (count) => {
+    const channel = fresh();
+    const content = randomBytes(2 * CHUNK + 100);
+    const receivers = ["a", "b"].slice(0, count);
+    const files = new Files(redis, channel, { chunkBytes: CHUNK });
+    const publishing = files.publish(of(content), { receivers, name: "f" });
+    const save = saveTo(join(folder, channel));
+    const crashing = new Files(other, channel).receive("a", async (file) => {
+      // All chunks were written, nothing was renamed: then the process is gone.
+      const written: Buffer[] = [];
+      for await (const part of file) written.push(part);
+      await mkdir(join(folder, channel));
+      await writeFile(join(folder, channel, partName("f")), Buffer.concat(written));
+      throw new Crash();
+    });
+    await expect(crashing).rejects.toThrow(Crash);
+    const again = new Files(other, channel).receive("a", save, { files: 1 });
+    expect(await again).toEqual({ files: 1, missed: [] });
+    expect((await readFile(join(folder, channel, "f"))).equals(content)).toBe(true);
+    if (count === 2) {
+      expect(await new Files(other, channel).receive("b", drain, { files: 1 })).toEqual({
+        files: 1,
+        missed: [],
+      });
+    }
+    expect(await publishing).toMatchObject({ bytes: content.length, dropped: 0 });
+    await files.end();
+  });
+
+  test("has the file if it had renamed it already", async () => {
+    const channel = fresh();
+    const content = randomBytes(CHUNK + 5);
+    const publishing = new Files(redis, channel, { chunkBytes: CHUNK }).publish(of(content), {
+      receivers: ["a"],
+      name: "f",
+    });
+    const save = saveTo(join(folder, channel));
+    const crashing = new Files(other, channel).receive("a", async (file) => {
+      await save(file);
+      throw new Crash();
+    });
+    await expect(crashing).rejects.toThrow(Crash);
+    const again = new Files(other, channel).receive("a", save, { files: 1 });
+    expect(await again).toEqual({ files: 1, missed: [] });
+    expect(await readdir(join(folder, channel))).toEqual(["f"]);
+    await publishing;
+  });
+
+  test("a handler that returns early has received the file", async () => {
+    const channel = fresh();
+    const files = new Files(redis, channel, { chunkBytes: CHUNK, limitBytes: CHUNK });
+    const publishing = files.publish(of(randomBytes(3 * CHUNK)), { receivers: ["a"], name: "f" });
+    expect(await new Files(other, channel).receive("a", () => {}, { files: 1 })).toEqual({
+      files: 1,
+      missed: [],
+    });
+    expect(await publishing).toMatchObject({ dropped: 0 });
+  });
+});
+
+describe("a transfer that is gone", () => {
+  test("publish() fails when its data was removed, before and after the last chunk", async () => {
+    for (const chunks of [1, 40]) {
+      const channel = fresh();
+      const files = new Files(redis, channel, { chunkBytes: CHUNK, limitBytes: 2 * CHUNK });
+      const publishing = files.publish(of(randomBytes(chunks * CHUNK)), { receivers: ["a"] });
+      const failed = expect(publishing).rejects.toThrow(TransferGoneError);
+      await eventually(async () =>
+        expect(await server.command("EXISTS", `chat:${channel}`)).toBe(1),
+      );
+      await eventually(async () =>
+        expect(await server.command("KEYS", `file-chunks:${channel}*`)).toHaveLength(1),
+      );
+      await server.command("FLUSHALL");
+      await failed;
+    }
+  });
+
+  test("receivers miss a file whose sender never came back, and go on", async () => {
+    const channel = fresh();
+    const options = { chunkBytes: CHUNK, limitBytes: 2 * CHUNK, keepMs: 1_500 };
+    const first = new Files(redis, channel, options);
+    let crash = () => {};
+    const crashed = new Promise<never>((_, reject) => {
+      crash = () => reject(new Crash());
+    });
+    crashed.catch(() => {});
+    const endless = async function* () {
+      yield randomBytes(CHUNK);
+      await crashed;
+    };
+    const interrupted = first.publish(endless(), { receivers: ["a"], name: "half" });
+    const failed = expect(interrupted).rejects.toThrow(Crash);
+    let received = 0;
+    const receiving = new Files(other, channel, options).receive("a", async (file) => {
+      for await (const _ of file) received += 1;
+    });
+    await eventually(async () => expect(received).toBe(1));
+    crash();
+    await failed;
+    await first.publish(of(Buffer.from("whole")), { receivers: ["a"], name: "whole" });
+    await first.end();
+    expect(await receiving).toEqual({ files: 1, missed: ["half"] });
+  });
+});
+
+describe("names", () => {
+  test("the documented wire refuses names that mean something else on it", async () => {
+    const files = new Files(redis, fresh());
+    for (const name of [":done", "a:done"]) {
+      const publish = files.publish(of(Buffer.from("x")), {
+        receivers: ["a"],
+        name,
+        wire: "documented",
+      });
+      await expect(publish).rejects.toThrow(InvalidArgumentError);
+    }
+  });
+
+  test("a file whose name ends in .part is not overwritten by the one before it", async () => {
+    const channel = fresh();
+    const home = join(folder, channel);
+    const files = new Files(redis, channel);
+    const receiving = new Files(other, channel).receive("a", saveTo(home));
+    for (const name of ["x.part", "x", "../x", "/etc/passwd", "\u001b[31mred"]) {
+      await files.publish(of(Buffer.from(name)), { receivers: ["a"], name });
+    }
+    await files.end();
+    await receiving;
+    expect((await readdir(home)).sort()).toEqual(["\u001b[31mred", "passwd", "x", "x.part"]);
+    expect(String(await readFile(join(home, "x.part")))).toBe("x.part");
+  });
+});

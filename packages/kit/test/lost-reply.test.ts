@@ -1,0 +1,59 @@
+import { connect } from "@ropeway/core";
+import { eventually, startProxy } from "@ropeway/testkit";
+import { expect, test } from "vitest";
+import { Chat } from "../src/chat/index.ts";
+import { Mailbox } from "../src/mailbox/index.ts";
+import { twoConnections } from "./two-connections.ts";
+
+const { server, redis, fresh } = await twoConnections("r");
+
+test("messages whose replies were lost are in the mailbox once, in order", async () => {
+  await using proxy = await startProxy(server);
+  await using cut = await connect(proxy.url);
+  const name = fresh();
+  const box = new Mailbox<number>(cut, name);
+  await box.send(0);
+  for (let i = 1; i <= 20; i++) {
+    const sending = box.send(i);
+    await new Promise((resolve) => setImmediate(resolve));
+    proxy.cut();
+    await sending;
+  }
+  const received = await new Mailbox<number>(redis, name).receive({ max: 100 });
+  expect(received.map(({ message }) => message)).toEqual(Array.from({ length: 21 }, (_, i) => i));
+});
+
+test("messages whose replies were lost are in the room once, with dense ids", async () => {
+  await using proxy = await startProxy(server);
+  await using cut = await connect(proxy.url);
+  const chat = new Chat<number>(cut);
+  const room = await chat.create({ sender: "a", recipients: ["b"], message: 0 });
+  for (let i = 1; i <= 20; i++) {
+    const sending = room.send("a", i);
+    await new Promise((resolve) => setImmediate(resolve));
+    proxy.cut();
+    expect(await sending).toBe(i + 1);
+  }
+  const { items } = await new Chat<number>(redis).pending("b");
+  expect(items[0]?.messages.map(({ message }) => message)).toEqual(
+    Array.from({ length: 21 }, (_, i) => i),
+  );
+});
+
+test("a reply that is lost for certain: the message was stored, and is found when it is sent again", async () => {
+  await using proxy = await startProxy(server);
+  await using cut = await connect(proxy.url);
+  const name = fresh();
+  const box = new Mailbox<string>(cut, name);
+  await box.send("first");
+  proxy.delay(1_500); // the request arrives; the reply is still on its way when the connection ends
+  const sending = box.send("second");
+  await eventually(async () => expect(await server.command("LLEN", `mailbox:${name}`)).toBe(2));
+  // Somebody else has dealt with it before it is sent again.
+  const reader = new Mailbox<string>(redis, name);
+  await reader.acknowledge(await reader.receive({ max: 10 }));
+  proxy.cut();
+  await proxy.heal();
+  await sending;
+  expect(await reader.counts()).toEqual({ waiting: 0, taken: 0, dead: 0 });
+});
