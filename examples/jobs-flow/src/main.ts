@@ -1,8 +1,8 @@
-/** Three jobs in parallel, then the one that waits for them. */
+/** Three jobs of one queue in parallel, then the job of another queue that waits for them. */
 import { connect } from "@ropeway/core";
 import { Queue, Worker } from "@ropeway/jobs";
 
-/** The jobs of the queue: what they take and what they return. */
+/** The jobs of both queues: what they take and what they return. */
 interface Jobs {
   fetch: { data: string; result: number };
   report: { data: { title: string }; result: string };
@@ -18,7 +18,7 @@ const queue = new Queue<Jobs>(redis, "reports");
 
 const worker = new Worker<Jobs>(
   redis,
-  "reports",
+  ["reports", "downloads"],
   {
     fetch: (job) => {
       if (job.data === "south" && job.attempt === 1) throw new Error("south is not ready yet");
@@ -45,6 +45,7 @@ const report = await queue.addFlow({
   options: { awaited: true },
   children: Object.keys(SALES).map((region) => ({
     name: "fetch",
+    queue: "downloads",
     data: region,
     options: { attempts: 3, backoff: 100 },
   })),

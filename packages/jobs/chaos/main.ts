@@ -1,5 +1,6 @@
 /** The full-size run: `npm run chaos -- jobs`. */
 import { chaosKill, killLines } from "./kill.ts";
+import { chaosMigrate, migrateLines } from "./migrate.ts";
 import { chaosPoison, poisonLines } from "./poison.ts";
 
 const report = await chaosKill({
@@ -15,6 +16,12 @@ const report = await chaosKill({
   seed: Number(process.env.CHAOS_SEED ?? 1),
 });
 const poison = await chaosPoison({ poison: 5, innocent: 500, workers: 2, withinMs: 240_000 });
-const lines = [...killLines(report), ...poisonLines(poison)];
+const migrate = await chaosMigrate({
+  moves: Number(process.env.CHAOS_MOVES ?? 20),
+  jobsPerMove: 500,
+  workers: 3,
+  withinMs: 120_000,
+});
+const lines = [...killLines(report), ...poisonLines(poison), ...migrateLines(migrate)];
 process.stdout.write(`${lines.join("\n")}\n`);
 process.exitCode = lines.some((line) => line.endsWith("VIOLATED")) ? 1 : 0;

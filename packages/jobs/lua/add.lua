@@ -16,6 +16,16 @@
 local FIRST = 5
 local total = (#ARGV - FIRST + 1) / 3
 
+local plain = true
+for i = 1, total do plain = plain and ARGV[FIRST - 2 + i * 3] == "" end
+local problem
+if plain then
+  problem = wrongType(3, 3) or wrongType(19, 20) or wrongType(25, 25)
+else
+  problem = wrongType(1, 25)
+end
+if problem then return problem end
+
 local fields, tail, other = {}, {}, {} -- new records; ids for the end of the list; jobs not added
 local seen, born, earlier = {}, 0, false
 listening = tonumber(redis.call("HGET", META, "listen") or 0) > now

@@ -10,6 +10,8 @@
 --                   with data}, 4 data); with 5 fence "@" the data of the running job that holds it
 -- Returns "done", "signalled", "missing", "malformed", or the state that does not allow it.
 local id, verb = ARGV[1], ARGV[2]
+local problem = wrongType(1, #KEYS)
+if problem then return problem end
 local record = redis.call("HGET", JOBS, id)
 if not record then return "missing" end
 local created, attempts, stalls, opts, rest = parse(record)
@@ -61,7 +63,7 @@ local function withData(data)
 end
 
 local function update()
-  if not created then return "malformed" end
+  if not created or (opts ~= "" and not pcall(cjson.decode, opts)) then return "malformed" end
   local how = cjson.decode(ARGV[3])
   local tail = how.j and withData(ARGV[4]) or rest
   if ARGV[5] then
@@ -89,6 +91,10 @@ local function update()
   end
   return "done"
 end
+
+-- Removing something first lets this script work while Redis is out of memory. Only a job that waits cannot
+-- be made larger then.
+if verb ~= "update" or ARGV[5] then redis.call("HDEL", META, "") end
 
 if verb == "remove" then
   if state == "active" then return state end

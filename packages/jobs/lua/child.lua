@@ -4,6 +4,10 @@
 -- ARGV  1 parent id, 2 child id, 3 policy: 0 fail, 1 ignore, 2 remove, 4 "c" completed | "f" failed |
 --       "r" removed, 5 result or error as JSON, 6 token of the flow or ""
 -- Returns 1.
+local problem = wrongType(1, #KEYS)
+if problem then return problem end
+-- Removing something first lets this script work while Redis is out of memory.
+redis.call("HDEL", CHILDREN, "")
 listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
 local policy = tonumber(ARGV[3])
 recordChild(ARGV[1], ARGV[2], ARGV[6] ~= "" and ARGV[6] or nil, policy > 0 and policy or nil, ARGV[4], ARGV[5])

@@ -8,6 +8,8 @@
 local parent, fence, flow, before = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local FIRST = 5
 local added = (#ARGV - FIRST + 1) / 3
+local problem = wrongType(1, #KEYS)
+if problem then return problem end
 local token = redis.call("HGET", ACTIVE, parent)
 if not token or string.sub(token, 1, #fence) ~= fence then return 0 end
 local created, attempts, stalls, opts, rest = parse(redis.call("HGET", JOBS, parent))

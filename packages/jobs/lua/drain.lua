@@ -6,6 +6,9 @@
 --       4 how many jobs to pass over, which were looked at before
 -- Returns {how many were forgotten, how many were looked at}.
 local state, limit, age, skip = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local problem = wrongType(1, #KEYS)
+if problem then return problem end
+redis.call("HDEL", META, "") -- removing something first lets this script work while Redis is out of memory
 local ended = state == "completed" or state == "failed"
 listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
 

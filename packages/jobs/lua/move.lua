@@ -7,6 +7,9 @@
 local LIMIT = tonumber(ARGV[1])
 local MINUTE, DAY_OF_MINUTES = 60000, 1440
 
+local problem = wrongType(1, #KEYS)
+if problem then return problem end
+
 -- Removing something first lets this script work while Redis is out of memory.
 redis.call("ZREMRANGEBYSCORE", IDLE, "-inf", now)
 local set = redis.call("HMGET", META, "listen", "minute", "completed", "failed", "retried", "stalled")
@@ -59,8 +62,8 @@ if #ready > 0 then
         if o.g or o.p then placeOrdered(id, o, false) else tail[#tail + 1] = id end
       end
     end
-    redis.call("ZREM", DELAYED, unpack(ids))
     if #tail > 0 then redis.call("RPUSH", WAIT, unpack(tail)) end
+    redis.call("ZREM", DELAYED, unpack(ids))
     tail = {}
   end
 end
@@ -100,10 +103,28 @@ local function sweep(key, cursor, pattern, age)
   end
 end
 
+-- A lease that ends later than its worker could have asked for was written before the clock was set back. It
+-- gets the time that a lease has: a worker that lives renews it, the job of another one is taken back.
+local function shortenLeases()
+  local ends = redis.call("ZREVRANGEBYSCORE", LEASE, "+inf", now + 1, "WITHSCORES", "LIMIT", 0, LIMIT)
+  local shortened = 0
+  for i = 1, #ends, 2 do
+    local worker = string.match(redis.call("HGET", ACTIVE, ends[i]) or "", "^%d+@([^@]*)@")
+    local about = optionsOf(string.match(redis.call("HGET", WORKERS, worker or "") or "", "^%d+ (.*)$"))
+    local most = count(about.leaseMs, 1, 2147483647) and about.leaseMs or 30000
+    if tonumber(ends[i + 1]) > now + most + 1000 then
+      redis.call("ZADD", LEASE, now + most, ends[i])
+      shortened = shortened + 1
+    end
+  end
+  return shortened
+end
+
 -- Once a minute: the numbers for charts, and what others left behind.
 local minute = math.floor(now / MINUTE)
 if tonumber(set[2] or 0) ~= minute then
-  redis.call("HSET", META, "minute", minute)
+  -- With more to shorten than one call may, the next one goes on.
+  redis.call("HSET", META, "minute", shortenLeases() < LIMIT and minute or 0)
   local waiting = redis.call("LLEN", WAIT) + redis.call("ZCARD", PRIO) + redis.call("ZCARD", GROUPED)
   local totals = { minute * MINUTE, set[3] or 0, set[4] or 0, set[5] or 0, set[6] or 0, waiting, redis.call("ZCARD", DELAYED), redis.call("HLEN", ACTIVE) }
   redis.call("RPUSH", HISTORY, table.concat(totals, " "))

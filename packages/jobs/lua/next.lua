@@ -10,9 +10,13 @@
 --          children have ended) | ms until the next attempt
 -- Returns {ids whose fence was old, ms until something is due or -1, ms until a limit allows more or -1,
 --          first fence, {id, record, id, record ...}}; the n-th job's fence is first fence + n.
+-- The usual call is done by lib/steady.lua.
 local WORKER, LEASE_MS = ARGV[1], tonumber(ARGV[2])
 local FIRST = 7
 local SKIPS = 100 -- groups at their limit that one call looks at
+
+local problem = wrongType(1, #KEYS)
+if problem then return problem end
 
 -- Removing something first lets this script work while Redis is out of memory: it must be possible to
 -- finish and drain then.

@@ -17,6 +17,8 @@ else
   doc.l[#doc.l + 1] = value
   while #doc.l > tonumber(ARGV[5]) do table.remove(doc.l, 1) end
 end
+-- Removing something first lets this script work while Redis is out of memory: a job must be able to end.
+redis.call("HDEL", NOTES, "")
 redis.call("HSET", NOTES, id, cjson.encode(doc))
 
 local time = redis.call("TIME")

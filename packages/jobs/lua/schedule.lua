@@ -3,8 +3,9 @@
 --
 -- KEYS  the queue's, all
 -- ARGV  1 schedule id, 2 verb
---       "set"    3 description (JSON), 4 next due ms: writes or replaces it. If its times are the same as
---                before, a run that is overdue stays due.
+--       "set"    3 description (JSON), 4 first due ms, 5 first due ms without a run at once, or -1: writes or
+--                replaces it. If its times are the same as before, it goes on as it was: a run that is overdue
+--                stays due, there is no other run at once, and runs count towards the limit.
 --       "remove"
 --       "stop"   3 due ms as seen: never due again, because the description cannot be read
 --       "fire"   3 due ms as seen, 4 next due ms or -1 for never again, 5 job id, 6 where it goes (as for
@@ -12,6 +13,8 @@
 --                unfinished
 -- Returns 1, or 0 if there was nothing (any more) to do; for "fire" 2 if the job was skipped.
 local id, verb = ARGV[1], ARGV[2]
+local problem = wrongType(1, #KEYS)
+if problem then return problem end
 
 local function sameTimes(old, new)
   local ok, was = pcall(cjson.decode, old or "")
@@ -29,15 +32,18 @@ local function remove()
 end
 
 if verb == "set" then
-  local at = tonumber(ARGV[4])
-  local pending = tonumber(redis.call("ZSCORE", PLAN, id) or at)
-  if sameTimes(redis.call("HGET", SCHEDULES, "s" .. id), cjson.decode(ARGV[3])) then
-    at = math.min(at, pending)
-  else
+  local at, times = tonumber(ARGV[4]), cjson.decode(ARGV[3])
+  local pending = tonumber(redis.call("ZSCORE", PLAN, id))
+  if not sameTimes(redis.call("HGET", SCHEDULES, "s" .. id), times) then
     redis.call("HDEL", SCHEDULES, "n" .. id)
+  elseif pending then
+    local regular = tonumber(ARGV[5])
+    at = regular < 0 and pending or math.min(regular, pending)
+  elseif times.limit and tonumber(redis.call("HGET", SCHEDULES, "n" .. id) or 0) >= times.limit then
+    at = nil -- it has ended
   end
   redis.call("HSET", SCHEDULES, "s" .. id, ARGV[3])
-  redis.call("ZADD", PLAN, at, id)
+  if at then redis.call("ZADD", PLAN, at, id) end
   publish("control", "plan")
   return 1
 elseif verb == "remove" then

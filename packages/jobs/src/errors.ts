@@ -219,6 +219,16 @@ export function errorOf(id: string, failure: JobFailure | undefined): RopewayErr
   return revive(TABLE, { code, message, details, cause: failure });
 }
 
+/** The error that failureOf() made a failure of, in another process: ours by its class, others alike. */
+export function thrownOf(failure: JobFailure): Error {
+  const { name, message, code, details = {}, stack } = failure;
+  const known = code !== undefined && Object.hasOwn(TABLE, code);
+  const error: Error = known ? revive(TABLE, { code, message, details }) : new Error(message);
+  if (!known) Object.assign(error, { name, ...(code === undefined ? {} : { code }) });
+  if (stack !== undefined) error.stack = stack;
+  return error;
+}
+
 const LONGEST_STACK = 4_000;
 const LONGEST_DETAILS = 2_000;
 

@@ -51,6 +51,7 @@ export type {
   QueueOptions,
   Rate,
   Retention,
+  SandboxOptions,
   WorkerOptions,
 } from "./options.ts";
 export { Job } from "./queue/job.ts";

@@ -5,6 +5,7 @@ import {
   flag,
   integer,
   type OptionTable,
+  oneOf,
   optional,
   resolveOptions,
   satisfying,
@@ -106,6 +107,20 @@ export type BackoffFunction = (attempt: number, error: unknown) => number;
 /** Runs around every handler: calls next() and returns its result, or something else. */
 export type Middleware = (job: JobContext, next: () => Promise<unknown>) => unknown;
 
+/** How the handlers of a file run outside the worker's own thread. */
+export interface SandboxOptions {
+  /** A child process for each running job, or a worker thread, which starts faster. @default "process" */
+  readonly kind?: "process" | "thread";
+  /** The most memory of its heap; a sandbox that needs more crashes. @default what Node allows */
+  readonly memoryMb?: number | undefined;
+  /** How long a handler may go on after its signal was aborted, before it is killed. @default 500 */
+  readonly killAfterMs?: number;
+  /** How long loading the file may take. @default 10000 */
+  readonly startWithinMs?: number;
+  /** Options of Node for the sandbox. @default those of this process */
+  readonly execArgv?: readonly string[];
+}
+
 /** How a worker behaves. */
 export interface WorkerOptions<Jobs = unknown> {
   /** The beginning of the queue's keys. @default "ropeway:jobs" */
@@ -138,6 +153,8 @@ export interface WorkerOptions<Jobs = unknown> {
   readonly autostart?: boolean;
   /** The schemas of the jobs, made by defineJobs(). @default no validation */
   readonly jobs?: JobDefinitions<Jobs> | undefined;
+  /** With a file of handlers: how they run. @default {} */
+  readonly sandbox?: SandboxOptions;
 }
 
 const anObject = (value: unknown) => typeof value === "object" && value !== null;
@@ -182,6 +199,21 @@ const workerTable: OptionTable<WorkerOptions> = {
   logger: { default: undefined, rule: optional(satisfying<Logger>("a logger", anObject)) },
   autostart: { default: true, rule: flag },
   jobs: { default: undefined, rule: definitions },
+  sandbox: { default: {}, rule: satisfying<SandboxOptions>("sandbox options", anObject) },
+};
+
+const sandboxTable: OptionTable<SandboxOptions> = {
+  kind: { default: "process", rule: oneOf("process", "thread") },
+  memoryMb: { default: undefined, rule: optional(integer(8, 1_048_576)) },
+  killAfterMs: { default: 500, rule: between(0, 2_147_483_647) },
+  startWithinMs: { default: 10_000, rule: between(1, 2_147_483_647) },
+  execArgv: {
+    default: process.execArgv,
+    rule: satisfying(
+      "an array of strings",
+      (value) => Array.isArray(value) && value.every((part) => typeof part === "string"),
+    ),
+  },
 };
 
 /** A queue's options with nothing left out. */
@@ -196,4 +228,9 @@ export function resolveWorkerOptions(
   given: WorkerOptions<never> | undefined,
 ): Required<WorkerOptions> {
   return resolveOptions(workerTable, given as WorkerOptions | undefined);
+}
+
+/** A sandbox's options with nothing left out. */
+export function resolveSandboxOptions(given: SandboxOptions | undefined): Required<SandboxOptions> {
+  return resolveOptions(sandboxTable, given);
 }

@@ -1,12 +1,14 @@
 import { connect } from "@ropeway/core";
 import { eventually, type Script, spawnScript, startProxy } from "@ropeway/testkit";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { chaosKill, killLines } from "../chaos/kill.ts";
 import { Queue, Worker } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
 import { collector, OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
+const soon = { withinMs: 30_000 };
+vi.setConfig({ testTimeout: 120_000 }); // processes start slowly on a busy machine
 const FIXTURE = new URL("./worker.fixture.ts", import.meta.url);
 const scripts: Script[] = [];
 
@@ -45,11 +47,11 @@ describe("kill -9", () => {
     const queue = one.queue();
     const first = await spawn(queue, { leaseMs: 400 });
     const job = await queue.add("wait", 60_000);
-    await eventually(async () => expect(await ranOf(queue)).toHaveLength(1));
+    await eventually(async () => expect(await ranOf(queue)).toHaveLength(1), soon);
     await first.kill9();
     const { seen, handler } = collector((next) => next.id);
     one.worker(queue, handler, { leaseMs: 400 });
-    await eventually(() => expect(seen).toEqual([job.id]));
+    await eventually(() => expect(seen).toEqual([job.id]), soon);
   });
 
   it("by the job itself, every time, ends in the dead letters", async () => {
@@ -62,7 +64,7 @@ describe("kill -9", () => {
     await spawn(queue, { leaseMs: 200, maxStalls: 1 });
     await eventually(async () => {
       expect(await job.view()).toMatchObject({ state: "failed", failure: { code: "JOB_STALLED" } });
-    });
+    }, soon);
     expect(await ranOf(queue)).toHaveLength(2);
   });
 });
@@ -72,10 +74,10 @@ describe("a worker that stands still", () => {
     const queue = one.queue();
     const slow = await spawn(queue, { leaseMs: 300 });
     const job = await queue.add("block", 1_500);
-    await eventually(async () => expect(await ranOf(queue)).toHaveLength(1));
+    await eventually(async () => expect(await ranOf(queue)).toHaveLength(1), soon);
     const { seen, handler } = collector((next) => next.id);
     one.worker(queue, handler, { leaseMs: 300 });
-    await eventually(() => expect(seen).toEqual([job.id]));
+    await eventually(() => expect(seen).toEqual([job.id]), soon);
     await slow.waitForLine(new RegExp(`^lost ${job.id}`));
     expect(await queue.counts()).toMatchObject({ active: 0, totals: { completed: 1, stalled: 1 } });
   });
@@ -84,11 +86,11 @@ describe("a worker that stands still", () => {
     const queue = one.queue();
     const slow = await spawn(queue, { leaseMs: 300 });
     const job = await queue.add("wait", 400);
-    await eventually(async () => expect(await ranOf(queue)).toHaveLength(1));
+    await eventually(async () => expect(await ranOf(queue)).toHaveLength(1), soon);
     slow.pause();
     const { seen, handler } = collector((next) => next.id);
     one.worker(queue, handler, { leaseMs: 300 });
-    await eventually(() => expect(seen).toEqual([job.id]));
+    await eventually(() => expect(seen).toEqual([job.id]), soon);
     slow.resume();
     await slow.waitForLine(new RegExp(`^lost ${job.id}`));
     expect(await queue.counts()).toMatchObject({ active: 0, totals: { completed: 1 } });
@@ -128,10 +130,10 @@ describe("a job handed over to an idle worker", () => {
     const { seen, handler } = collector((job) => job.data);
     one.worker(queue, handler);
     for (let i = 0; i < 5; i++) {
-      await eventually(async () => expect(await one.redis.send(["ZCARD", idle])).toBe(1));
+      await eventually(async () => expect(await one.redis.send(["ZCARD", idle])).toBe(1), soon);
       await queue.add("n", i);
       expect(await one.redis.send(["EXISTS", wait])).toBe(0);
-      await eventually(() => expect(seen).toHaveLength(i + 1));
+      await eventually(() => expect(seen).toHaveLength(i + 1), soon);
     }
     expect(seen).toEqual([0, 1, 2, 3, 4]);
     await eventually(async () =>
@@ -156,7 +158,7 @@ describe("a job handed over to an idle worker", () => {
     expect(await one.redis.send(["ZRANGE", wake, "0", "-1"])).toEqual(["0"]);
     const { seen, handler } = collector((next) => next.id);
     one.worker(queue, handler);
-    await eventually(() => expect(seen).toEqual([job.id]));
+    await eventually(() => expect(seen).toEqual([job.id]), soon);
   });
 
   it("is not handed over past a pause, a limit or a job that waits", async () => {
@@ -202,7 +204,7 @@ describe("the network", () => {
     await eventually(async () => expect(runs.size).toBe(total), { withinMs: 15_000 });
     await eventually(async () => {
       expect(await queue.counts()).toMatchObject({ waiting: 0, active: 0, delayed: 0 });
-    });
+    }, soon);
     await worker.close();
     await queue.close();
     await redis.close();
@@ -222,7 +224,7 @@ describe("the network", () => {
       return "kept";
     });
     const job = await queue.add("a", 1, { keep: { completed: true } });
-    await eventually(() => expect(runs).toBe(1));
+    await eventually(() => expect(runs).toBe(1), soon);
     await new Promise((resolve) => setTimeout(resolve, 500));
     await proxy.heal();
     await eventually(async () =>
@@ -239,16 +241,16 @@ describe("clocks", () => {
   it("of a worker that is an hour off make nothing early or late", async () => {
     for (const clockOffMs of [3_600_000, -3_600_000]) {
       const queue = one.queue();
-      await spawn(queue, { clockOffMs, leaseMs: 500 });
+      await spawn(queue, { clockOffMs, leaseMs: 2_000 });
       const addedAt = Date.now();
       await queue.add("note", 1, { delayMs: 300 });
-      await eventually(async () => expect(await ranOf(queue)).toHaveLength(1));
+      await eventually(async () => expect(await ranOf(queue)).toHaveLength(1), soon);
       expect(Date.now() - addedAt).toBeGreaterThanOrEqual(299);
-      await queue.add("wait", 900); // longer than its lease: renewed all the same
-      await eventually(async () => expect((await queue.counts()).totals.completed).toBe(2));
+      await queue.add("wait", 3_000); // longer than its lease: renewed all the same
+      await eventually(async () => expect((await queue.counts()).totals.completed).toBe(2), soon);
       expect(await queue.counts()).toMatchObject({ totals: { stalled: 0 } });
     }
-  });
+  }, 120_000);
 });
 
 describe("what stands in Redis and is no job of ours", () => {
@@ -268,7 +270,7 @@ describe("what stands in Redis and is no job of ours", () => {
     await queue.add("fine", 1);
     const { seen, handler } = collector((job) => job.name);
     one.worker(queue, handler);
-    await eventually(() => expect(seen).toEqual(["fine"]));
+    await eventually(() => expect(seen).toEqual(["fine"]), soon);
     await eventually(async () =>
       expect(await queue.counts()).toMatchObject({ failed: 3, active: 0 }),
     );

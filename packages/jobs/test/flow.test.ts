@@ -1,6 +1,5 @@
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
-import { FlowPlanner } from "../src/flow/flow.ts";
 import { Relay } from "../src/flow/relay.ts";
 import { ChildFailedError, type FlowJob, InvalidFlowError, type JobContext } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
@@ -289,112 +288,5 @@ describe("an id that is used again", () => {
       throw error;
     }).deliver();
     expect(await a.get("p")).toMatchObject({ state: "blocked" });
-  });
-});
-
-describe("flows across queues", () => {
-  it("get children from a running job, each in its place", async () => {
-    const [a, b] = [one.queue(), one.queue()];
-    one.worker([b], (job: JobContext) => `${job.data} in ${job.queue}`);
-    one.worker([a], async (job: JobContext) => {
-      const outcomes = await job.children();
-      if (outcomes.length > 0) return outcomes.map((child) => ({ ...child }));
-      const [first, second] = await Promise.all([
-        job.addChildren([1, 2].map((data) => ({ name: "c", data, queue: b.name }))),
-        job.addChildren([{ name: "c", data: 3, queue: b.name }]),
-      ]);
-      expect([...first, ...second]).toEqual([0, 1, 2].map((place) => `${job.id}/${place}`));
-      return job.waitForChildren();
-    });
-    const results = await a.run("p", 0, bounds);
-    expect(results).toMatchObject([1, 2, 3].map((n) => ({ result: `${n} in ${b.name}` })));
-  }, 40_000);
-
-  it("run children in other queues, and theirs, with their results and policies", async () => {
-    const [a, b, c] = [one.queue(), one.queue(), one.queue()];
-    const state = (job: JobContext) =>
-      job.children().then((all) => all.map((x) => (x.state === "completed" ? x.result : x.state)));
-    one.worker([a], { root: state, local: () => "here" });
-    one.worker([b], {
-      middle: state,
-      leaf: (job: JobContext) => `leaf ${job.data} in ${job.queue}`,
-    });
-    one.worker([c], { bad: () => Promise.reject(new Error("bad")) });
-    const options = { awaited: true, id: "root" };
-    const root = await a.addFlow({
-      name: "root",
-      options,
-      children: [
-        { name: "local" },
-        {
-          name: "middle",
-          queue: b.name,
-          children: [
-            { name: "leaf", data: 1 },
-            { name: "bad", queue: c.name, onFailure: "ignore" },
-          ],
-        },
-        { name: "leaf", data: 2, queue: b.name },
-      ],
-    });
-    const middle = [`leaf 1 in ${b.name}`, "failed"];
-    expect(await root.result({ timeoutMs: 20_000 })).toEqual([
-      "here",
-      middle,
-      `leaf 2 in ${b.name}`,
-    ]);
-    for (const queue of [a, b, c]) {
-      const { outbox } = queueKeys("ropeway:jobs", queue.name);
-      await eventually(async () => expect(await one.redis.send(["EXISTS", outbox])).toBe(0));
-    }
-  }, 40_000);
-
-  it("survive that their producer died after the parent was added", async () => {
-    const [a, b] = [one.queue(), one.queue()];
-    const store = new QueueStore(one.redis, "ropeway:jobs", a.name);
-    const planner = new FlowPlanner({ queue: a.name, defaults: undefined, traceparent: undefined });
-    const flow = {
-      name: "p",
-      options: { awaited: true },
-      children: [{ name: "c", queue: b.name }],
-    };
-    const jobs = planner.plan(flow, "p");
-    await store.add({ jobs, whole: true, producer: "dead.0", number: 1 }); // and no relay
-    one.worker([b], () => "child");
-    one.worker([a], (job: JobContext) => job.children());
-    const [child] = (await a.result("p", { timeoutMs: 20_000 })) as { result: unknown }[];
-    expect(child).toMatchObject({ state: "completed", result: "child" });
-  }, 40_000);
-
-  it("deliver a message once, however often it is carried", async () => {
-    const [a, b] = [one.queue(), one.queue()];
-    const store = new QueueStore(one.redis, "ropeway:jobs", a.name);
-    const planner = new FlowPlanner({ queue: a.name, defaults: undefined, traceparent: undefined });
-    const jobs = planner.plan({ name: "p", children: [{ name: "c", queue: b.name }] }, "p");
-    await store.add({ jobs, whole: true, producer: "x.0", number: 1 });
-    const messages = await store.outbox();
-    const relay = new Relay(store, (error) => {
-      throw error;
-    });
-    expect(await relay.deliver()).toBe(1);
-    let runs = 0;
-    const worker = one.worker([b], () => void runs++);
-    await eventually(async () => expect((await b.counts()).totals.completed).toBe(1));
-    // The carrier died before it could forget the message: another one carries it again.
-    for (const [number, json] of messages) {
-      await one.redis.send(["HSET", store.keys.outbox, number, json]);
-    }
-    await relay.deliver();
-    await worker.close();
-    expect(runs).toBe(1);
-    expect(await b.counts()).toMatchObject({ waiting: 0 });
-  });
-
-  it("fail the parent if a child's id is taken in its queue", async () => {
-    const [a, b] = [one.queue(), one.queue()];
-    await b.add("other", 1, { id: `${a.name}:p/0` });
-    const options = { id: "p", awaited: true };
-    const root = await a.addFlow({ name: "p", options, children: [{ name: "c", queue: b.name }] });
-    await expect(root.result(bounds)).rejects.toThrow(ChildFailedError);
   });
 });

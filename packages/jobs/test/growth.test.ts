@@ -173,15 +173,38 @@ describe("no script takes long", () => {
   }, 180_000);
 });
 
+describe("a clock that was set back", () => {
+  it("does not keep the jobs of dead workers", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const { active, lease, workers, meta } = store.keys;
+    const now = await store.now();
+    const hour = 3_600_000;
+    const ends = { dead: now + hour, unknown: now + hour, patient: now + hour };
+    for (const [id, at] of Object.entries(ends)) {
+      await one.redis.send(["HSET", active, id, `1@${id}@1`]);
+      await one.redis.send(["ZADD", lease, String(at), id]);
+    }
+    const about = (leaseMs: number) => `${now + hour} ${JSON.stringify({ leaseMs })}`;
+    await one.redis.send(["HSET", workers, "dead", about(500), "patient", about(2 * hour)]);
+    await one.redis.send(["HSET", meta, "minute", String(Math.floor((now + hour) / 60_000))]);
+    await store.move(100);
+    const endOf = async (id: string) => Number(await one.redis.send(["ZSCORE", lease, id])) - now;
+    expect(await endOf("dead")).toBeLessThan(60_000);
+    expect(await endOf("unknown")).toBeLessThan(90_000);
+    expect(await endOf("patient")).toBe(hour); // it may have asked for that
+  });
+});
+
 describe("a heartbeat", () => {
   it("extends the lease: a job longer than its lease runs once, with two workers", async () => {
     const queue = one.queue();
     let runs = 0;
     const handler = async () => {
       runs++;
-      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      await new Promise((resolve) => setTimeout(resolve, 3_000));
     };
-    for (let i = 0; i < 2; i++) one.worker(queue, handler, { leaseMs: 400 });
+    for (let i = 0; i < 2; i++) one.worker(queue, handler, { leaseMs: 1_500 });
     await queue.add("n", 1);
     await eventually(async () => expect((await queue.counts()).totals.completed).toBe(1), soon);
     expect(runs).toBe(1);

@@ -3,6 +3,7 @@ import { OutOfMemoryError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import { type JobContext, QueueEvents } from "../src/index.ts";
+import { queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
@@ -33,9 +34,9 @@ describe("out of memory", () => {
     let runs = 0;
     const handler = async () => {
       runs++;
-      await new Promise((resolve) => setTimeout(resolve, 1_200));
+      await new Promise((resolve) => setTimeout(resolve, 3_000));
     };
-    for (let i = 0; i < 2; i++) one.worker(queue, handler, { leaseMs: 300 });
+    for (let i = 0; i < 2; i++) one.worker(queue, handler, { leaseMs: 1_500 });
     await queue.add("a", 1);
     await eventually(() => expect(runs).toBe(1), soon);
     await full();
@@ -63,7 +64,10 @@ describe("out of memory", () => {
     events.on("event", (event) => void seen.push(event.event));
     await full();
     try {
-      one.worker(queue, (job: JobContext) => {
+      one.worker(queue, async (job: JobContext) => {
+        await job.progress(50);
+        await job.log("half");
+        await job.update("done");
         if (job.name === "bad") throw new Error("bad");
       });
       await eventually(async () => {
@@ -75,9 +79,44 @@ describe("out of memory", () => {
         });
       }, soon);
       expect(await queue.drain(["completed", "failed"])).toBe(2);
+      await queue.pause();
+      await queue.resume();
     } finally {
       await free();
     }
     await eventually(() => expect(seen).toContain("failed"), soon);
   });
+
+  it("jobs are cancelled, promoted and awaited, and outcomes reach parents in other queues", async () => {
+    const [queue, other] = [one.queue(), one.queue()];
+    const root = await queue.addFlow({ name: "p", children: [{ name: "c", queue: other.name }] });
+    const later = await queue.add("later", 1, { delayMs: 60_000 });
+    const long = await queue.add("long", 1);
+    one.worker(queue, async (job: JobContext) => {
+      if (job.name !== "long") return job.name;
+      return new Promise((_, reject) => {
+        job.signal.addEventListener("abort", () => reject(job.signal.reason));
+      });
+    });
+    await eventually(
+      async () => expect(await long.view()).toMatchObject({ state: "active" }),
+      soon,
+    );
+    await full();
+    try {
+      const results = [root, later, long].map((job) => job.result({ timeoutMs: 15_000 }));
+      const cancelled = expect(results[2]).rejects.toThrow(/cancelled/);
+      await eventually(async () => {
+        const { awaited } = queueKeys("ropeway:jobs", queue.name);
+        expect(await one.redis.send(["SCARD", awaited])).toBe(3);
+      }, soon);
+      one.worker(other, () => "child");
+      await long.cancel();
+      await later.promote();
+      expect(await Promise.all(results.slice(0, 2))).toEqual(["p", "later"]);
+      await cancelled;
+    } finally {
+      await free();
+    }
+  }, 40_000);
 });

@@ -1,8 +1,10 @@
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import { type JobContext, QueueEvents } from "../src/index.ts";
-import { queueKeys } from "../src/internal.ts";
+import { QueueStore, queueKeys } from "../src/internal.ts";
 import { dueAfter } from "../src/schedule/schedule.ts";
+import { Scheduler } from "../src/schedule/scheduler.ts";
+import { ScheduleStore } from "../src/store/schedule-store.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
@@ -19,6 +21,30 @@ function dues(schedule: Parameters<typeof dueAfter>[0], after: string, n: number
   }
   return found;
 }
+
+describe("a schedule that is set again with the same times", () => {
+  it("has no other run at once, and none beyond its limit", async () => {
+    const queue = one.queue();
+    const schedule = { everyMs: 3_600_000, name: "n", immediately: true };
+    const { plan } = queueKeys("ropeway:jobs", queue.name);
+    const scheduler = new Scheduler(
+      new ScheduleStore(new QueueStore(one.redis, "ropeway:jobs", queue.name)),
+    );
+    const fail = (error: unknown) => {
+      throw error;
+    };
+    for (let start = 0; start < 3; start++) {
+      await queue.setSchedule("limited", { ...schedule, limit: 1 });
+      await queue.setSchedule("endless", schedule);
+      await scheduler.fireDue(fail);
+    }
+    expect(await queue.counts()).toMatchObject({ waiting: 2 });
+    expect(await one.redis.send(["ZRANGE", plan, "0", "-1"])).toEqual(["endless"]);
+    await queue.setSchedule("limited", { ...schedule, limit: 2 });
+    await scheduler.fireDue(fail);
+    expect(await queue.counts()).toMatchObject({ waiting: 3 });
+  });
+});
 
 describe("due times", () => {
   it("follow the wall clock of their time zone across both changes of daylight saving", () => {

@@ -5,8 +5,8 @@ local TRIM = 100 -- old jobs that one ended job may push out
 local FAILURES = 10 -- errors of earlier attempts that are kept
 
 local function note(id, name, value)
-  local doc = optionsOf(redis.call("HGET", NOTES, id))
-  if doc == NONE then doc = {} end
+  local ok, doc = pcall(cjson.decode, redis.call("HGET", NOTES, id) or "{}")
+  if not ok or type(doc) ~= "table" then doc = {} end
   if name == "e" then
     if type(doc.h) ~= "table" then doc.h = {} end
     doc.h[#doc.h + 1] = value

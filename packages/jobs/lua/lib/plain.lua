@@ -13,23 +13,33 @@ if #ARGV == 7 and ARGV[6] == "" and ARGV[3] == "" then
       redis.call("HSET", KEYS[25], ARGV[1], ARGV[2] .. "@" .. now .. " " .. cjson.encode({ 0, id, "exists" }))
       return { 0, id, "exists" }
     end
-    redis.call("HSET", KEYS[25], ARGV[1], ARGV[2] .. "@" .. now)
-    -- An idle worker is handed the job if nothing stands between the two.
-    local idle = redis.call("ZRANGE", KEYS[21], -1, -1, "WITHSCORES")
-    if idle[2]
-      and tonumber(idle[2]) > now
-      and not (set[2] or set[4] or set[5])
-      and tonumber(set[3] or 0) <= now
-      and redis.call("LLEN", KEYS[3]) + redis.call("ZCARD", KEYS[4]) + redis.call("ZCARD", KEYS[5]) == 0
-    then
-      redis.call("ZREM", KEYS[21], idle[1])
-      local token = redis.call("HINCRBY", META, "fence", 1) .. "@handover@" .. now
-      redis.call("HSET", KEYS[9], id, token)
-      redis.call("ZADD", KEYS[10], now + 1000, id)
-      redis.call("ZADD", KEYS[19], -1, token .. "\n" .. id .. "\n" .. record)
-    else
-      redis.call("RPUSH", KEYS[3], id)
-      redis.call("ZADD", KEYS[19], 0, "0")
+    local ok, problem = pcall(function()
+      redis.call("HSET", KEYS[25], ARGV[1], ARGV[2] .. "@" .. now)
+      -- An idle worker is handed the job if nothing stands between the two.
+      local idle = redis.call("ZRANGE", KEYS[21], -1, -1, "WITHSCORES")
+      if idle[2]
+        and tonumber(idle[2]) > now
+        and not (set[2] or set[4] or set[5])
+        and tonumber(set[3] or 0) <= now
+        and redis.call("LLEN", KEYS[3]) + redis.call("ZCARD", KEYS[4]) + redis.call("ZCARD", KEYS[5]) == 0
+      then
+        redis.call("ZREM", KEYS[21], idle[1])
+        local token = redis.call("HINCRBY", META, "fence", 1) .. "@handover@" .. now
+        redis.call("HSET", KEYS[9], id, token)
+        redis.call("ZADD", KEYS[10], now + 1000, id)
+        redis.call("ZADD", KEYS[19], -1, token .. "\n" .. id .. "\n" .. record)
+      else
+        redis.call("RPUSH", KEYS[3], id)
+        redis.call("ZADD", KEYS[19], 0, "0")
+      end
+    end)
+    if not ok then -- a key has a foreign type: nothing of the job stays
+      redis.call("HDEL", JOBS, id)
+      redis.pcall("HDEL", KEYS[25], ARGV[1])
+      redis.pcall("LREM", KEYS[3], -1, id)
+      redis.pcall("HDEL", KEYS[9], id)
+      redis.pcall("ZREM", KEYS[10], id)
+      error(problem)
     end
     return 1
   end

@@ -4,7 +4,7 @@
  * a crash at any moment loses and doubles nothing. Producers run it after they added a flow, workers when
  * move.lua says that messages are left.
  */
-import { failureOf, InvalidFlowError } from "../errors.ts";
+import { failureOf, InvalidFlowError, MalformedJobError } from "../errors.ts";
 import { type ChildReport, QueueStore } from "../store/queue-store.ts";
 import type { AddMessage } from "./flow.ts";
 
@@ -15,6 +15,8 @@ export class Relay {
   readonly #store: QueueStore;
   readonly #targets = new Map<string, QueueStore>();
   readonly #onError: (error: unknown) => void;
+  /** Where the outbox was left: messages that cannot be delivered must not hide those behind them. */
+  #cursor = "0";
 
   constructor(store: QueueStore, onError: (error: unknown) => void) {
     this.#store = store;
@@ -23,11 +25,14 @@ export class Relay {
 
   /** Delivers what is there now; messages that cannot be delivered stay. Returns how many were. */
   async deliver(): Promise<number> {
-    const messages = await this.#store.outbox();
+    const { cursor, messages } = await this.#store.outbox(this.#cursor);
+    this.#cursor = cursor;
     const arrived: string[] = [];
     for (const [number, json] of messages) {
       try {
-        await this.#carry(JSON.parse(json) as Message);
+        const message = readMessage(json);
+        if (message === undefined) this.#onError(new MalformedJobError(number, "it is no message"));
+        else await this.#carry(message);
         arrived.push(number);
       } catch (error) {
         this.#onError(error);
@@ -57,5 +62,17 @@ export class Relay {
     const target = new QueueStore(this.#store.redis, this.#store.prefix, queue);
     this.#targets.set(queue, target);
     return target;
+  }
+}
+
+/** The message, if it is one: nothing else can ever be delivered, and is dropped. */
+function readMessage(json: string): Message | undefined {
+  try {
+    const message = JSON.parse(json) as Partial<Message> | null;
+    const { kind, queue } = message ?? {};
+    if (typeof queue !== "string" || queue === "") return undefined;
+    return kind === "add" || kind === "child" ? (message as Message) : undefined;
+  } catch {
+    return undefined; // reported by the caller
   }
 }

@@ -293,8 +293,10 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
   }
 
   /** Deletes the queue with everything in it; returns how many jobs it had. */
-  obliterate(options: { readonly force?: boolean } = {}): Promise<number> {
-    return this.#admin.obliterate(options.force ?? false);
+  async obliterate(options: { readonly force?: boolean } = {}): Promise<number> {
+    const jobs = await this.#admin.obliterate(options.force ?? false);
+    this.#store.unregistered();
+    return jobs;
   }
 
   /** Workers take no jobs until resume(). Running jobs go on. */

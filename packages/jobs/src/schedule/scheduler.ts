@@ -25,9 +25,11 @@ export class Scheduler {
     const { id: _, delayMs, runAt, dedupe, ...defaults } = this.#defaults ?? {};
     const whole: Schedule = { ...schedule, options: { ...defaults, ...schedule.options } };
     jobOf(id, whole); // refuses what could not be added later
-    const due = firstDue(whole, await this.#store.now());
+    const now = await this.#store.now();
+    const due = firstDue(whole, now);
+    const regular = dueAfter(whole, now);
     if (due === undefined) await this.#store.remove(id);
-    else await this.#store.set(id, JSON.stringify(whole), due);
+    else await this.#store.set(id, JSON.stringify(whole), { due, regular });
   }
 
   remove(id: string): Promise<boolean> {

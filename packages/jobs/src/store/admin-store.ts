@@ -131,7 +131,7 @@ export class AdminStore {
   }
 
   async pause(): Promise<void> {
-    await this.#site.send("HSET", this.#site.keys.meta, "paused", "1");
+    await this.setLimits([["paused", "1"]], []);
   }
 
   async resume(): Promise<void> {

@@ -12,11 +12,15 @@ import {
   moveScript,
   nextScript,
   noteScript,
+  pairsOf,
   type Renewed,
   renewScript,
 } from "../scripts.ts";
 import { registerQueue } from "./registry.ts";
 import { QueueSite } from "./site.ts";
+
+/** How often a queue in use is registered again. */
+const REGISTER_MS = 60_000;
 
 /** A job on its way to add.lua. */
 export interface NewJob {
@@ -111,16 +115,11 @@ export interface ChildReport {
 
 /** One queue in Redis. */
 export class QueueStore extends QueueSite {
-  #registered = false;
+  #registeredUntil = Number.NEGATIVE_INFINITY;
 
   /** Adds jobs; the answer says which were not, by their index. */
   async add(call: AddCall): Promise<ReadonlyMap<number, NotAdded>> {
-    if (!this.#registered) {
-      // Not awaited: a second batch must not overtake this one.
-      this.register().catch((error) => {
-        this.redis.logger.warn({ err: error, queue: this.name }, "cannot register the queue");
-      });
-    }
+    this.#keepRegistered();
     const reply = await this.#add(call);
     const other = new Map<number, NotAdded>();
     if (typeof reply === "number") return other;
@@ -167,6 +166,7 @@ export class QueueStore extends QueueSite {
 
   /** Extends leases and says that the worker lives. */
   renew(sign: SignOfLife): Promise<Renewed> {
+    this.#keepRegistered();
     const { active, lease, workers, meta, events, jobs } = this.keys;
     const args: (string | number)[] = [sign.worker, sign.leaseMs, sign.description];
     for (const { id, fence } of sign.held) args.push(id, `${fence}@`);
@@ -227,11 +227,11 @@ export class QueueStore extends QueueSite {
     return this.send("HMGET", this.keys.children, ...ids.map((id) => `${head}${id}`));
   }
 
-  /** Some messages for other queues: number, JSON. */
-  async outbox(): Promise<readonly (readonly [string, string])[]> {
-    const args = ["0", "COUNT", "100"];
-    const [, flat] = await this.send<[string, string[]]>("HSCAN", this.keys.outbox, ...args);
-    return flat.flatMap((field, i) => (i % 2 === 0 ? [[field, flat[i + 1] ?? ""] as const] : []));
+  /** Some messages for other queues (number -> JSON), and where to go on. */
+  async outbox(from: string): Promise<{ cursor: string; messages: Map<string, string> }> {
+    const args = [from, "COUNT", "100"];
+    const [cursor, flat] = await this.send<[string, string[]]>("HSCAN", this.keys.outbox, ...args);
+    return { cursor, messages: pairsOf(flat) };
   }
 
   /** Forgets messages that were delivered. */
@@ -254,13 +254,27 @@ export class QueueStore extends QueueSite {
 
   /** Makes the queue's name known to tools that list queues. */
   async register(): Promise<void> {
-    this.#registered = true;
+    this.#registeredUntil = performance.now() + REGISTER_MS;
     try {
       await registerQueue(this.redis, this.prefix, this.name);
     } catch (error) {
-      this.#registered = false;
+      this.#registeredUntil = Number.NEGATIVE_INFINITY;
       throw error;
     }
+  }
+
+  /** The queue was obliterated: its next use makes its name known again. */
+  unregistered(): void {
+    this.#registeredUntil = Number.NEGATIVE_INFINITY;
+  }
+
+  /** A queue that was obliterated elsewhere and is used again is listed again. */
+  #keepRegistered(): void {
+    if (performance.now() < this.#registeredUntil) return;
+    // Not awaited: a second batch must not overtake the one that is about to be added.
+    this.register().catch((error) => {
+      this.redis.logger.warn({ err: error, queue: this.name }, "cannot register the queue");
+    });
   }
 }
 

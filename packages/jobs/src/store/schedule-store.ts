@@ -31,8 +31,13 @@ export class ScheduleStore {
     return this.#site.now();
   }
 
-  async set(id: string, json: string, due: number): Promise<void> {
-    await this.#run(id, "set", json, due);
+  /** `due` is its first run; `regular` is that without a run at once, undefined if there is none. */
+  async set(
+    id: string,
+    json: string,
+    first: { readonly due: number; readonly regular: number | undefined },
+  ): Promise<void> {
+    await this.#run(id, "set", json, first.due, first.regular ?? -1);
   }
 
   async remove(id: string): Promise<boolean> {

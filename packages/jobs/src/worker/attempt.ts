@@ -7,7 +7,7 @@
  * returns cannot hold a worker. Its signal tells the handler.
  */
 import { InvalidArgumentError, LeaseLostError } from "@ropeway/core";
-import { between, type Rule } from "@ropeway/core/internal";
+import { between } from "@ropeway/core/internal";
 import { InvalidFlowError, JobTimeoutError } from "../errors.ts";
 import {
   type ChildOutcome,
@@ -282,8 +282,7 @@ export class Attempt implements JobContext {
   }
 }
 
-/** How long delay() can put a job off. */
-export const DELAY: Rule<number> = between(0, LONGEST_MS);
+const DELAY = between(0, LONGEST_MS);
 
 /** What taking a job gave. */
 export interface Lease {

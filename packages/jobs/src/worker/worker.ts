@@ -13,6 +13,7 @@ import {
 import type { AnyJobs, JobName, JobResult, JobTypes } from "../definition.ts";
 import { Relay } from "../flow/relay.ts";
 import { resolveWorkerOptions, type WorkerOptions } from "../options.ts";
+import { SandboxPool } from "../sandbox/sandbox-pool.ts";
 import { Scheduler } from "../schedule/scheduler.ts";
 import { QueueStore } from "../store/queue-store.ts";
 import { ScheduleStore } from "../store/schedule-store.ts";
@@ -63,6 +64,7 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
   readonly #options: Required<WorkerOptions>;
   readonly #services: readonly Service[];
   readonly #processor: Processor;
+  readonly #pool: SandboxPool | undefined;
   #watcher: WakeWatcher | undefined;
 
   constructor(
@@ -77,11 +79,18 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
     handlers: Handlers<Jobs>,
     options?: WorkerOptions<Jobs> & { readonly batch?: 0 },
   );
+  /** Runs the `handlers` that the file exports, in processes or threads of their own. */
+  constructor(
+    redis: Redis,
+    queues: string | readonly string[],
+    file: URL,
+    options?: WorkerOptions<Jobs> & { readonly batch?: 0 },
+  );
   // biome-ignore lint/complexity/useMaxParams: the shape every user of a queue library knows
   constructor(
     redis: Redis,
     queues: string | readonly string[],
-    handlers: Handlers<Jobs> | BatchHandler<Jobs>,
+    handlers: Handlers<Jobs> | BatchHandler<Jobs> | URL,
     options?: WorkerOptions<Jobs>,
   ) {
     const resolved = resolveWorkerOptions(options as WorkerOptions<never>);
@@ -98,12 +107,17 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
       leaseMs: resolved.leaseMs,
       startedAt: Date.now(),
     });
+    if (handlers instanceof URL) {
+      if (resolved.batch > 0)
+        throw new InvalidOptionError("batch", resolved.batch, "0 with a file");
+      this.#pool = new SandboxPool(handlers, resolved.sandbox);
+    }
     this.#services = this.queues.map((queue) => this.#serve(queue, description));
     this.#checkSlots();
     this.#processor = new Processor({
       sources: this.#services.map(({ source }) => source),
       options: resolved,
-      caller: new HandlerCaller(handlers, resolved),
+      caller: new HandlerCaller(this.#pool?.handler ?? handlers, resolved),
       events: this.#processorEvents(),
       hint: (source, dueMs) => this.#serviceOf(source).mover.hint(dueMs),
       claim: (source, attempts) => this.#serviceOf(source).heartbeat.claim(attempts),
@@ -118,6 +132,7 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
 
   protected async open({ signal, defer }: Opening): Promise<void> {
     const sources = this.#services.map(({ source }) => source);
+    defer(() => this.#pool?.close());
     await Promise.all(sources.map(({ store }) => store.register()));
     const firstKey = sources[0]?.store.keys.wake as string;
     const connection = await this.#redis.blocking("jobs-worker", firstKey);

@@ -1,0 +1,81 @@
+-- The usual call of a worker, in front of everything else so that it pays for nothing else: what has ended
+-- needs no look at its record, only plain jobs wait, nobody listens, awaits or limits. Other calls go on
+-- below.
+--
+-- KEYS and ARGV as for next.lua
+local function steady()
+  local done, want = tonumber(ARGV[4]), tonumber(ARGV[3])
+  if ARGV[5] ~= "0" then return nil end
+  for i = 9, 6 + done * 4, 4 do
+    if ARGV[i] ~= "" then return nil end
+  end
+  local META, JOBS, WAIT, DELAYED, ACTIVE, LEASE, WAKE = KEYS[1], KEYS[2], KEYS[3], KEYS[8], KEYS[9], KEYS[10], KEYS[19]
+  local time = redis.call("TIME")
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local set = redis.call("HMGET", META, "listen", "paused", "hold", "conc", "max")
+  if set[2] or set[4] or set[5] or tonumber(set[1] or 0) > now or tonumber(set[3] or 0) > now then return nil end
+  if redis.call("SCARD", KEYS[18]) + redis.call("ZCARD", KEYS[4]) + redis.call("ZCARD", KEYS[5]) > 0 then return nil end
+
+  local sign = ARGV[2] .. " " .. ARGV[1]
+  redis.call("ZREM", KEYS[21], sign) -- removing something first lets this work while Redis is out of memory
+
+  local refused = {}
+  if done > 0 then
+    local ids, ended = {}, {}
+    for i = 1, done do ids[i] = ARGV[3 + i * 4] end
+    local tokens = redis.call("HMGET", ACTIVE, unpack(ids))
+    for i = 1, done do
+      local fence = ARGV[4 + i * 4]
+      if tokens[i] and string.sub(tokens[i], 1, #fence) == fence then
+        ended[#ended + 1] = ids[i]
+      else
+        refused[#refused + 1] = ids[i]
+      end
+    end
+    if #ended > 0 then
+      -- ACTIVE last: if another key has a foreign type, the worker repeats its call and is not refused.
+      redis.call("HDEL", JOBS, unpack(ended))
+      redis.call("ZREM", LEASE, unpack(ended))
+      redis.call("HDEL", ACTIVE, unpack(ended))
+      redis.call("HINCRBY", META, "completed", #ended)
+    end
+  end
+
+  local taken, first, ids = {}, 0, want > 0 and redis.call("LPOP", WAIT, want) or {}
+  if #ids > 0 then
+    local ok, problem = pcall(function()
+      local records = redis.call("HMGET", JOBS, unpack(ids))
+      first = redis.call("HINCRBY", META, "fence", #ids) - #ids
+      local tokens, leases, suffix, ends = {}, {}, "@" .. ARGV[1] .. "@" .. now, now + ARGV[2]
+      local n = 0
+      for i, id in ipairs(ids) do
+        if records[i] then
+          n = n + 2
+          taken[n - 1], taken[n] = id, records[i]
+          tokens[n - 1], tokens[n] = id, (first + n / 2) .. suffix
+          leases[n - 1], leases[n] = ends, id
+        end
+      end
+      if n > 0 then
+        redis.call("ZADD", LEASE, unpack(leases))
+        redis.call("HSET", ACTIVE, unpack(tokens))
+      end
+    end)
+    if not ok then -- a key has a foreign type: the jobs wait as before
+      redis.pcall("ZREM", LEASE, unpack(ids))
+      for i = #ids, 1, -1 do redis.call("LPUSH", WAIT, ids[i]) end
+      error(problem)
+    end
+  end
+
+  if (want == 0 and done > 0 or want > 0 and #ids == want) and redis.call("LLEN", WAIT) > 0 then
+    redis.call("ZADD", WAKE, 0, "0")
+  end
+  if #ids < want and ARGV[6] ~= "0" then redis.call("ZADD", KEYS[21], now + ARGV[6], sign) end
+  local head = redis.call("ZRANGE", DELAYED, 0, 0, "WITHSCORES")
+  local due = head[2] and math.max(0, math.ceil(head[2] - now)) or -1
+  return { refused, due, -1, first, taken }
+end
+
+local reply = steady()
+if reply then return reply end

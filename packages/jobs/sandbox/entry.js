@@ -1,0 +1,167 @@
+/**
+ * The program inside a sandbox: loads the handler file, then runs one job after the other. It is plain
+ * JavaScript without dependencies, so that a sandbox starts in a moment, and needs no build or loader of its
+ * own. The messages are those of src/sandbox/protocol.ts. It ends with the process that started it.
+ */
+import process from "node:process";
+import { parentPort, workerData } from "node:worker_threads";
+
+const file = parentPort === null ? process.argv[2] : workerData;
+const send = (message) =>
+  parentPort === null ? process.send?.(message) : parentPort.postMessage(message);
+
+/** Thrown by delay() and waitForChildren(). */
+class PutBack {
+  constructor(method, args) {
+    this.method = method;
+    this.args = args;
+  }
+}
+
+/** A job as the handler sees it: its values are here, its methods are calls to the worker. */
+class SandboxJob {
+  #controller = new AbortController();
+  #calls = new Map();
+  #numbers = 0;
+
+  constructor(values) {
+    Object.assign(this, values);
+  }
+
+  get signal() {
+    return this.#controller.signal;
+  }
+
+  progress(value) {
+    return this.#call("progress", value);
+  }
+
+  log(line) {
+    return this.#call("log", String(line));
+  }
+
+  touch() {
+    return this.#call("touch");
+  }
+
+  async update(data) {
+    await this.#call("update", data);
+    this.data = data;
+  }
+
+  delay(ms) {
+    throw new PutBack("delay", [ms]);
+  }
+
+  children() {
+    return this.#call("children");
+  }
+
+  addChildren(children) {
+    return this.#call("addChildren", children);
+  }
+
+  waitForChildren() {
+    throw new PutBack("waitForChildren", []);
+  }
+
+  /** There are no batches in a sandbox: the job fails by throwing. */
+  fail(error) {
+    throw error;
+  }
+
+  /** A message from the worker about this job. */
+  receive(message) {
+    if (message.kind === "abort") {
+      this.#controller.abort(errorOf(message.failure));
+      return;
+    }
+    const call = this.#calls.get(message.number);
+    this.#calls.delete(message.number);
+    if (message.kind === "reply") call?.resolve(message.value);
+    else call?.reject(errorOf(message.failure));
+  }
+
+  #call(method, ...args) {
+    return new Promise((resolve, reject) => {
+      const number = ++this.#numbers;
+      this.#calls.set(number, { resolve, reject });
+      send({ kind: "call", number, method, args }); // throws if an argument cannot be copied
+    });
+  }
+}
+
+/** A failure as an error with the same name, code and details. */
+function errorOf({ message, stack, ...rest }) {
+  const error = Object.assign(new Error(message), rest);
+  if (stack !== undefined) error.stack = stack;
+  return error;
+}
+
+/** A thrown value as a failure: see failureOf() in src/errors.ts. */
+function failureOf(thrown) {
+  if (!(thrown instanceof Error)) return { name: "NonError", message: String(thrown) };
+  const { name, message, stack, code, details } = thrown;
+  const isOurs = typeof code === "string" && typeof details === "object" && details !== null;
+  return {
+    name: String(name),
+    message: String(message),
+    ...(typeof stack === "string" ? { stack: stack.slice(0, 4_000) } : {}),
+    ...(typeof code === "string" ? { code } : {}),
+    ...(isOurs ? { details: JSON.parse(JSON.stringify(details)) } : {}),
+  };
+}
+
+/** The file's export `handlers`, or its default export: a handler for all jobs, or one for each name. */
+async function load() {
+  const exported = await import(file);
+  const handlers = exported.handlers ?? exported.default;
+  if (typeof handlers === "function") return () => handlers;
+  if (typeof handlers !== "object" || handlers === null) {
+    throw new TypeError("it exports no handlers: neither a function nor an object of functions");
+  }
+  return (name) => (Object.hasOwn(handlers, name) ? handlers[name] : undefined);
+}
+
+async function run(job, handler) {
+  if (typeof handler !== "function") return { kind: "noHandler" };
+  try {
+    return { kind: "done", value: await handler(job) };
+  } catch (error) {
+    if (error instanceof PutBack) return { kind: "putBack", method: error.method, args: error.args };
+    return { kind: "failed", failure: failureOf(error) };
+  }
+}
+
+/** Sends how a job ended; a result that cannot be copied is a failure. */
+function sendEnd(end) {
+  try {
+    send(end);
+  } catch (error) {
+    send({ kind: "unusable", why: String(error?.message ?? error) });
+  }
+}
+
+let current;
+
+async function receive(message, handlerOf) {
+  if (message.kind !== "run") {
+    current?.receive(message);
+    return;
+  }
+  const job = new SandboxJob(message.job);
+  current = job;
+  const end = await run(job, handlerOf(job.name));
+  current = undefined;
+  sendEnd(end);
+}
+
+try {
+  const handlerOf = await load();
+  const listener = (message) => receive(message, handlerOf);
+  if (parentPort !== null) parentPort.on("message", listener);
+  else process.on("message", listener).on("disconnect", () => process.exit());
+  send({ kind: "ready" });
+} catch (error) {
+  send({ kind: "broken", why: String(error?.message ?? error) });
+}

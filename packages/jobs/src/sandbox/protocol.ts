@@ -1,0 +1,62 @@
+/**
+ * The messages between a worker and its sandbox. Values are copied by structured clone.
+ *
+ *   worker                           sandbox
+ *          <------------ ready ------        the handler file is loaded (or `broken`)
+ *          ------ run -------------->        one job at a time
+ *          <----- call --------------        progress, log, touch, update, children, addChildren
+ *          ------ reply ------------>
+ *          ------ abort ------------>        cancelled, timed out, or lost
+ *          <----- done | failed | putBack | noHandler | unusable
+ *
+ * The other side is sandbox/entry.js: if you change this, change that.
+ */
+import type { JobFailure } from "../errors.ts";
+import type { JobContext } from "../worker/attempt.ts";
+
+/** What a sandbox is told of a job: everything of it that is a value. */
+export type JobValues = Pick<
+  JobContext,
+  | "id"
+  | "name"
+  | "queue"
+  | "data"
+  | "attempt"
+  | "maxAttempts"
+  | "stalls"
+  | "addedAt"
+  | "group"
+  | "fence"
+>;
+
+/** The methods of a job that a sandbox calls in its worker. */
+export const CALLS = ["progress", "log", "touch", "update", "children", "addChildren"] as const;
+export type CallName = (typeof CALLS)[number];
+
+/** What a sandbox gets. */
+export type ToSandbox =
+  | { readonly kind: "run"; readonly job: JobValues }
+  | { readonly kind: "abort"; readonly failure: JobFailure }
+  | { readonly kind: "reply"; readonly number: number; readonly value?: unknown }
+  | { readonly kind: "refusal"; readonly number: number; readonly failure: JobFailure };
+
+/** What a sandbox sends. */
+export type FromSandbox =
+  | { readonly kind: "ready" }
+  | { readonly kind: "broken"; readonly why: string }
+  | {
+      readonly kind: "call";
+      readonly number: number;
+      readonly method: CallName;
+      readonly args: readonly unknown[];
+    }
+  | { readonly kind: "done"; readonly value: unknown }
+  | { readonly kind: "failed"; readonly failure: JobFailure }
+  | { readonly kind: "noHandler" }
+  /** The result cannot be copied. */
+  | { readonly kind: "unusable"; readonly why: string }
+  | {
+      readonly kind: "putBack";
+      readonly method: "delay" | "waitForChildren";
+      readonly args: readonly unknown[];
+    };

@@ -1,0 +1,84 @@
+/** Another program has put a value of another type under one of a queue's keys. */
+import { RopewayError } from "@ropeway/core";
+import { describe, expect, it } from "vitest";
+import { JOB_STATES, type Queue } from "../src/index.ts";
+import { QueueStore, queueKeys } from "../src/internal.ts";
+import { OneRedis } from "./one-redis.ts";
+
+const one = new OneRedis();
+const NAMES = queueKeys("p", "q").all.map((key) => key.split(":").at(-1) as string);
+
+/** Jobs in every state that a job can wait in, and one that runs. */
+async function fill(queue: Queue, store: QueueStore): Promise<number> {
+  await queue.add("running");
+  const call = { worker: "w", leaseMs: 60_000, want: 1, done: [], undone: [] };
+  const { firstFence } = await store.next(call);
+  await queue.addBulk([
+    { name: "plain" },
+    { name: "kept", options: { keep: { completed: true } } },
+    { name: "due", options: { id: "due", delayMs: 60_000 } },
+    { name: "urgent", options: { priority: -1 } },
+    { name: "grouped", options: { group: "g" } },
+    { name: "keyed", options: { dedupe: "k" } },
+  ]);
+  await queue.addFlow({ name: "p", options: { id: "p" }, children: [{ name: "c" }] });
+  await one.redis.send(["ZADD", store.keys.delayed, "1", "due"]); // its delay is over
+  return firstFence + 1;
+}
+
+/** Everything that a queue does, one after the other; errors must be ours. */
+async function tryEverything(queue: Queue, store: QueueStore, fence: number): Promise<void> {
+  const running = (await one.redis.send<string[]>(["HKEYS", store.keys.active]).catch(() => []))[0];
+  const next = { worker: "w", leaseMs: 60_000, want: 2, done: [], undone: [] };
+  const ended = { id: running ?? "none", fence, json: "{}" };
+  const steps: (() => Promise<unknown>)[] = [
+    () => queue.add("plain"),
+    () => queue.addBulk([{ name: "a" }, { name: "b" }]),
+    () => queue.add("ordered", 1, { priority: 2, dedupe: "d", delayMs: 1 }),
+    () => queue.add("grouped", 1, { group: "h", awaited: true }),
+    () =>
+      queue.addFlow({ name: "q", children: [{ name: "c" }, { name: "d", queue: "elsewhere" }] }),
+    () => store.next({ ...next, want: 1 }),
+    () => store.move(100),
+    () => store.next({ ...next, undone: [{ ...ended, how: "10" }] }),
+    () => store.next(next),
+    () => queue.update("due", { priority: 4 }),
+    () => queue.remove("p/0"),
+    () => store.move(100),
+    () => store.next({ ...next, want: 500 }),
+    () => queue.drain(["failed"]),
+  ];
+  for (const step of steps) {
+    await step().catch((error: unknown) => expect(error).toBeInstanceOf(RopewayError));
+  }
+}
+
+/** The places of every job: each is in exactly one, and those that run have a lease. */
+async function expectOnePlaceEach(queue: Queue, store: QueueStore): Promise<void> {
+  const { jobs, active, lease } = store.keys;
+  const ids = await one.redis.send<string[]>(["HKEYS", jobs]);
+  const { items } = await queue.search({ state: JOB_STATES, limit: 1_000 });
+  expect(items.map(({ id }) => id).sort()).toEqual(ids.sort());
+  const holders = await one.redis.send<string[]>(["HKEYS", active]);
+  expect(holders.sort()).toEqual(
+    (await one.redis.send<string[]>(["ZRANGE", lease, "0", "-1"])).sort(),
+  );
+}
+
+describe("a foreign value under a key", () => {
+  it.each(NAMES)("%s: errors are typed, and no job is lost or in two places", async (name) => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const fence = await fill(queue, store);
+    const key = store.keys[name as "meta"];
+    const [aside, foreign] = [`${key}:aside`, ["SET", key, "foreign"]];
+    const there = (await one.redis.send(["EXISTS", key])) === 1;
+    if (there) await one.redis.send(["RENAME", key, aside]);
+    await one.redis.send(foreign);
+    await tryEverything(queue, store, fence);
+    await one.redis.send(["DEL", key]);
+    if (there) await one.redis.send(["RENAME", aside, key]);
+    await store.move(100);
+    await expectOnePlaceEach(queue, store);
+  });
+});

@@ -1,0 +1,39 @@
+/** Handlers that run in a sandbox: each name does one thing that sandboxes are for. */
+import process from "node:process";
+
+export const handlers = {
+  square: (job) => ({ square: job.data ** 2, pid: process.pid }),
+  report: async (job) => {
+    await job.progress({ percent: 50 });
+    await job.log(`half of ${job.data}`);
+    await job.touch();
+    await job.update(`${job.data} more`);
+    return `${job.data} ${job.attempt}/${job.maxAttempts}`;
+  },
+  fail: (job) => {
+    if (job.data === "late") job.delay(Number.NaN);
+    if (job.data === "for good") {
+      throw Object.assign(new Error("never again"), { code: "JOB_UNRECOVERABLE", details: {} });
+    }
+    throw Object.assign(new RangeError("out of range"), { code: "E_RANGE" });
+  },
+  crash: () => process.exit(3),
+  block: () => {
+    for (;;) Math.random();
+  },
+  obey: (job) =>
+    new Promise((_, reject) => {
+      job.signal.addEventListener("abort", () => reject(job.signal.reason));
+    }),
+  hog: () => {
+    const kept = [];
+    for (;;) kept.push(Array.from({ length: 100_000 }, (_, i) => i));
+  },
+  flow: async (job) => {
+    const outcomes = await job.children();
+    if (outcomes.length > 0) return outcomes;
+    await job.addChildren([{ name: "square", data: 3 }]);
+    return job.waitForChildren();
+  },
+  strange: () => () => "a function cannot be copied",
+};
