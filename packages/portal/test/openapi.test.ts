@@ -1,18 +1,33 @@
 // The description of the API, judged by others: two validators, and a linter with its recommended rules.
 import { compileErrors, validate } from "@readme/openapi-parser";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
+import { Cluster, openRedisStore } from "@ropeway/cluster";
 import { MergeQueue } from "@ropeway/merge";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { afterAll, expect, test } from "vitest";
-import { createPortal, jobsPart, mergePart, rpcPart } from "../src/index.ts";
+import {
+  alertsPart,
+  createPortal,
+  jobsPart,
+  kitPart,
+  mergePart,
+  nodesPart,
+  rpcPart,
+  tasksPart,
+} from "../src/index.ts";
 import type { ApiDescription, Operation } from "../src/openapi/description.ts";
 
 const { redis } = await redisForFile();
+const cluster = new Cluster(openRedisStore(redis));
 const parts = [
   mergePart(new MergeQueue(redis, { prefix: "{q}" })),
   jobsPart(redis),
   rpcPart(redis),
+  tasksPart(cluster),
+  nodesPart(cluster),
+  alertsPart(cluster),
+  kitPart(redis),
 ];
 const portal = createPortal(redis, { parts });
 const { url } = await portal.start();

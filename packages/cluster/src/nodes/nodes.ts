@@ -1,6 +1,6 @@
 /** The nodes of a cluster, as operators see them. */
 import type { Page } from "@ropeway/core";
-import { UnknownNodeError } from "../errors.ts";
+import { ProtectedError, UnknownNodeError } from "../errors.ts";
 import { keys, lastPart, type NodeType } from "../keys.ts";
 import { checkId } from "../names.ts";
 import { rangeAll } from "../record.ts";
@@ -64,9 +64,11 @@ export class Nodes {
     return this.get(nodeId);
   }
 
-  /** Forgets a node that is offline. */
+  /** Forgets a node that is offline, also that it was draining. Throws ProtectedError if it is online. */
   async forget(nodeId: string): Promise<void> {
     const node = await this.get(nodeId);
-    if (!node.online) await this.#store.delete(keys.node("redissyncer", nodeId));
+    if (node.online) throw new ProtectedError(`node ${nodeId}`, "it is online");
+    await this.#store.delete(keys.node("redissyncer", nodeId));
+    await this.#store.delete(keys.drain(nodeId));
   }
 }

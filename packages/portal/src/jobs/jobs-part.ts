@@ -169,7 +169,14 @@ function addOperations(app: PortalApp, queues: Queues): void {
 function addEvents(app: PortalApp, queues: Queues): void {
   app.get(
     "/api/jobs/queues/:queue/events",
-    { ...view, schema: { summary: "What happens in a queue, live", params: QueuePath } },
+    {
+      ...view,
+      schema: {
+        summary: "What happens in a queue, live",
+        params: QueuePath,
+        produces: ["text/event-stream"],
+      },
+    },
     async (request, reply) => {
       const name = request.params.queue;
       await queues.check(name);

@@ -44,6 +44,7 @@ export function addAttempts(app: PortalApp, attempts: Attempts): void {
         summary: "Follow attempts to deliver, live",
         description: "Server-sent events; the type is the attempt's result.",
         querystring: Filter,
+        produces: ["text/event-stream"],
       },
     },
     (request, reply) =>

@@ -48,7 +48,8 @@ export async function describeApi(app: PortalApp, parts: readonly PortalPart[]):
     transform: (input) => {
       const { schema, url } = toJson(input);
       const permission = input.route.config?.permission;
-      return { schema: { ...schema, ...accessOf(permission) }, url };
+      const given = input.schema as { readonly produces?: readonly string[] } | undefined;
+      return { schema: { ...schema, ...produced(given), ...accessOf(permission) }, url };
     },
     transformObject: nameSchemas,
   });
@@ -61,6 +62,16 @@ function tidy({ zodSchema, jsonSchema }: { zodSchema: $ZodType; jsonSchema: obje
   if (schema.format !== undefined) delete schema.pattern;
   if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum;
   if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum;
+}
+
+/** The response of a route that produces no JSON: `produces: ["text/event-stream"]` in its schema. */
+function produced(schema: { readonly produces?: readonly string[] } | undefined): object {
+  const types = schema?.produces ?? [];
+  if (types.length === 0) return {};
+  const description = types.includes("text/event-stream") ? "Events, as they happen." : "A text.";
+  const text = { schema: { type: "string" } };
+  const content = Object.fromEntries(types.map((type) => [type, text]));
+  return { response: { 200: { description, content } } };
 }
 
 function accessOf(permission: RouteAccess | undefined): object {

@@ -218,7 +218,14 @@ function addDetails(app: PortalApp, cluster: Cluster): void {
   const { tasks } = cluster;
   app.get(
     "/api/tasks/:id/events",
-    { ...view, schema: { summary: "What happens to a task, live", params: TaskPath } },
+    {
+      ...view,
+      schema: {
+        summary: "What happens to a task, live",
+        params: TaskPath,
+        produces: ["text/event-stream"],
+      },
+    },
     async (request, reply) => {
       const { taskId } = await visible(request, tasks.get(request.params.id));
       return serveEvents(reply, (stream) => sendTaskEvents(cluster, taskId, stream));
