@@ -2,7 +2,8 @@
 --
 -- KEYS  1 state, 2 log
 -- ARGV  1 the first revision wanted, 2 a path or a prefix that ends with "/", 3 how many log entries to
---       look at (at most 1000, and more than one revision can have)
+--       look at (at most 1000, and more than one revision can have), 4 a revision that the reader has seen
+--       in this log, or 0. If it is neither there nor trimmed, the server came back with an older copy.
 -- Returns {id of the history or "", revision, newest revision that is gone, next revision to ask for,
 --          then for each change kind (p|d), path, value, meta}
 local state = redis.call("HMGET", KEYS[1], "id", "revision", "born")
@@ -20,6 +21,11 @@ if oldest then
   elseif first > born then gone = first - 1 end
 elseif revision >= born then
   gone = revision
+end
+
+local seen = ARGV[4]
+if tonumber(seen) > gone and #redis.call("XRANGE", KEYS[2], seen .. "-0", seen .. "-0") == 0 then
+  gone = math.max(revision, from)
 end
 
 local result = { id, string.format("%.0f", revision), string.format("%.0f", gone), ARGV[1] }

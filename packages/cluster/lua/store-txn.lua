@@ -1,18 +1,19 @@
 -- Carries out a transaction: if all conditions hold the first list of operations, else the second. All
--- changes take one revision. Nothing is written before everything has been checked.
+-- changes take one revision. Nothing is written before everything has been checked. A transaction that
+-- only deletes begins with ZREM, so it works without memory.
 --
--- KEYS  1 state, 2 index, 3 meta, 4 log, 5 leases
---       then the values' keys, then the held sets of the leases named
+-- KEYS  1 state, 2 index, 3 meta, 4 log, 5 leases, 6 held, then the values' keys
 -- ARGV  1 how many changes the log keeps, 2 a random name in case the store is new
 --       3 P: number of paths, then P paths, in the order of the values' keys
---       L: number of leases, then L leases, in the order of the held sets
+--       L: number of leases, then L leases
 --       then three lists, each with its length in front:
 --         conditions   path number, create|mod|version|value, = | != | < | >, operand
 --         operations   put|delete|get, path number, value, lease number (0: none)
 --         operations   for the other case
 -- Returns {1 if the conditions held else 0, revision, then for each get {value, meta} or {}}
 --         or {-1, lease} if a put names a lease that has ended; nothing was changed.
-local STATE, INDEX, META, LOG, LEASES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local STATE, INDEX, META, LOG, LEASES, HELD = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local TYPES = { "hash", "zset", "hash", "stream", "zset", "zset" }
 local at = 3
 local function take()
   at = at + 1
@@ -27,7 +28,7 @@ local paths, values, metas = tonumber(take()), {}, {}
 local names = {}
 for i = 1, paths do
   names[i] = take()
-  values[i] = redis.call("GET", KEYS[5 + i])
+  values[i] = redis.call("GET", KEYS[6 + i])
   metas[i] = values[i] and redis.call("HGET", META, names[i])
 end
 local leaseCount, leases = tonumber(take()), {}
@@ -37,6 +38,10 @@ local function revisions(i)
   if not metas[i] then return 0, 0, 0 end
   local create, mod, version = string.match(metas[i], "^(%d+) (%d+) (%d+)")
   return tonumber(create), tonumber(mod), tonumber(version)
+end
+
+local function leaseOf(i)
+  return metas[i] and string.match(metas[i], "^%d+ %d+ %d+ (.+)$")
 end
 
 local function holds(i, target, is, operand)
@@ -69,25 +74,33 @@ end
 local yes, no = readOperations(), readOperations()
 local chosen = succeeded and yes or no
 
-local changes = false
+local changes, puts = false, false
 for _, operation in ipairs(chosen) do
   if operation.op == "put" and operation.lease > 0 then
     local lease = leases[operation.lease]
     local ends = redis.call("ZSCORE", LEASES, lease)
     if not ends or tonumber(ends) <= now then return { -1, lease } end
   end
+  if operation.op == "put" then puts = true end
   if operation.op == "put" or (operation.op == "delete" and metas[operation.path]) then changes = true end
+end
+if changes then
+  for n = 1, 6 do
+    local found = redis.call("TYPE", KEYS[n]).ok
+    if found ~= TYPES[n] and found ~= "none" then
+      return redis.error_reply("WRONGTYPE " .. KEYS[n] .. " holds a " .. found)
+    end
+  end
+  if not puts then redis.call("ZREM", HELD, "") end
 end
 
 local revision = tonumber(redis.call("HGET", STATE, "revision") or 0)
 if changes then
-  -- A new history begins at the clock's ms: one that was lost did not count that far, so a revision
-  -- never comes twice and a fencing token never goes back.
-  if revision == 0 then
-    revision = now
-    redis.call("HSET", STATE, "id", ARGV[2], "born", string.format("%.0f", now + 1))
-  end
-  revision = revision + 1
+  -- Revisions keep up with the clock's ms. A server that lost its data, or came back with an older copy,
+  -- goes on above every revision it ever gave: none comes twice, and a fencing token never goes back.
+  local new = revision == 0
+  revision = math.max(revision + 1, now)
+  if new then redis.call("HSET", STATE, "id", ARGV[2], "born", string.format("%.0f", revision)) end
   redis.call("HSET", STATE, "revision", string.format("%.0f", revision))
 end
 
@@ -96,6 +109,11 @@ local function note(kind, path, value, meta)
   local id = string.format("%.0f-%d", revision, nth)
   nth = nth + 1
   redis.call("XADD", LOG, "MAXLEN", "~", ARGV[1], id, "t", kind, "k", path, "v", value, "m", meta)
+end
+
+local function release(i, path)
+  local lease = leaseOf(i)
+  if lease then redis.call("ZREM", HELD, lease .. " " .. path) end
 end
 
 local result = { succeeded and 1 or 0, string.format("%.0f", revision) }
@@ -109,15 +127,17 @@ for _, operation in ipairs(chosen) do
     if create == 0 then create = revision end
     local lease = operation.lease > 0 and leases[operation.lease] or ""
     local meta = string.format("%.0f %.0f %.0f %s", create, revision, version + 1, lease)
+    release(i, path)
     note("p", path, operation.value, meta)
-    redis.call("SET", KEYS[5 + i], operation.value)
+    redis.call("SET", KEYS[6 + i], operation.value)
     redis.call("HSET", META, path, meta)
     redis.call("ZADD", INDEX, 0, path)
-    if lease ~= "" then redis.call("SADD", KEYS[5 + paths + operation.lease], path) end
+    if lease ~= "" then redis.call("ZADD", HELD, 0, lease .. " " .. path) end
     values[i], metas[i] = operation.value, meta
   elseif metas[i] then
+    release(i, path)
     note("d", path, "", string.format("0 %.0f 0 ", revision))
-    redis.call("DEL", KEYS[5 + i])
+    redis.call("DEL", KEYS[6 + i])
     redis.call("HDEL", META, path)
     redis.call("ZREM", INDEX, path)
     values[i], metas[i] = false, false

@@ -88,6 +88,72 @@ describe("what only the Redis store has", () => {
     await store.close();
   });
 
+  it("says so when the server comes back with an older copy, and stays above what it gave", async () => {
+    await using server = await startRedis();
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis);
+    const first = await store.put("/a/b", "1");
+    await server.command("SAVE");
+    const lost = await store.put("/a/b", "2");
+    const watch = collect(store, "/a/", first);
+    await eventually(() => expect(watch.events).toHaveLength(2));
+    await server.kill9();
+    await server.start();
+    const after = await eventually(() => store.put("/a/c", "3"), { withinMs: 10_000 });
+    expect(after).toBeGreaterThan(lost);
+    expect(await store.get("/a/b")).toMatchObject({ value: "1" });
+    await expect(watch.done).rejects.toMatchObject({ code: "COMPACTED" });
+    await store.close();
+  }, 30_000);
+
+  it("renews and ends leases and deletes keys when Redis has no memory left", async () => {
+    await using server = await startRedis({ config: ["maxmemory-policy noeviction"] });
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis);
+    const kept = await store.grant(60_000);
+    const short = await store.grant(1_000);
+    await store.put("/a/kept", "1", kept.id);
+    await store.put("/a/short", "1", short.id);
+    await store.put("/a/plain", "1");
+    await server.command("CONFIG", "SET", "maxmemory", "1");
+    expect(await store.keepAlive(kept.id)).toBe(60_000);
+    expect(await store.delete("/a/plain")).toBe(true);
+    await eventually(async () => expect(await store.get("/a/short")).toBeUndefined());
+    await store.revoke(kept.id);
+    expect((await store.range("/a/")).entries).toEqual([]);
+    await expect(store.put("/a/new", "1")).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
+    await store.close();
+  });
+
+  it.each(["state", "index", "meta", "log", "leases", "held"])(
+    "changes nothing when @%s is somebody else's",
+    async (name) => {
+      await using server = await startRedis();
+      await using redis = await connect(server.url);
+      const store = openRedisStore(redis);
+      await server.command("SET", `ropeway:store:@${name}`, "foreign");
+      await expect(store.put("/a/b", "1")).rejects.toMatchObject({ code: "WRONG_KEY_TYPE" });
+      expect(await server.command("KEYS", "*")).toEqual([`ropeway:store:@${name}`]);
+      await store.close();
+    },
+  );
+
+  it("keeps nothing about keys that a living lease no longer holds", async () => {
+    await using server = await startRedis();
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis);
+    const { id } = await store.grant(60_000);
+    for (let n = 0; n < 50; n++) {
+      await store.put(`/a/${n}`, "1", id);
+      if (n % 2 === 0) await store.delete(`/a/${n}`);
+      else await store.put(`/a/${n}`, "2");
+    }
+    expect(await server.command("ZCARD", "ropeway:store:@held")).toBe(0);
+    await store.revoke(id);
+    expect((await store.range("/a/")).entries).toHaveLength(25);
+    await store.close();
+  });
+
   it("keeps all keys on one slot of a cluster", async () => {
     await using cluster = await startCluster();
     await using redis = await connect(cluster.url);

@@ -54,8 +54,8 @@ export class RedisStoreKeys {
     return `${this.#prefix}:@leases`;
   }
 
-  /** set: the paths put with a lease; may hold paths that have another lease by now. */
-  held(lease: string): string {
-    return `${this.#prefix}:@lease:${lease}`;
+  /** zset of score 0: lease SPACE path, for every path that a lease holds. */
+  get held(): string {
+    return `${this.#prefix}:@held`;
   }
 }

@@ -54,13 +54,16 @@ export class LeaseReaper {
   /** Ends one lease with all its keys. */
   async end(lease: string, mode: "due" | "now"): Promise<void> {
     const { redis, keys, history } = this.#plan;
-    const held = keys.held(lease);
+    const fixed = [keys.state, keys.index, keys.meta, keys.log, keys.leases, keys.held];
     for (;;) {
-      const paths = await redis.send<readonly string[]>(
-        ["SRANDMEMBER", held, String(PATHS_PER_CALL)],
-        { key: held, repeatable: true },
+      const members = await redis.send<readonly string[]>(
+        [
+          ...["ZRANGE", keys.held, `[${lease} `, `(${lease}!`],
+          ...["BYLEX", "LIMIT", "0", String(PATHS_PER_CALL)],
+        ],
+        { key: keys.held, repeatable: true },
       );
-      const fixed = [keys.state, keys.index, keys.meta, keys.log, keys.leases, held];
+      const paths = members.map((member) => member.slice(lease.length + 1));
       const outcome = await redis.run(
         storeRevoke,
         [...fixed, ...paths.map((path) => keys.value(path))],

@@ -160,9 +160,10 @@ class RedisStore implements Store {
     const signal = AbortSignal.any([options.signal, this.#closing.signal]);
     this.#reaper.start(); // whoever watches wants to see leases end
     let next = from;
+    let seen = 0;
     let history: string | undefined;
     while (!signal.aborted) {
-      const read = await this.#events(prefix, next).catch((error: unknown) => {
+      const read = await this.#events(prefix, { from: next, seen }).catch((error: unknown) => {
         if (error instanceof StoreUnavailableError) return undefined;
         throw error;
       });
@@ -176,6 +177,7 @@ class RedisStore implements Store {
         throw new CompactedError(next, gone + 1);
       }
       history = id;
+      seen = revision === 0 ? 0 : read.next - 1;
       if (events.length > 0) yield events;
       const more = read.next <= revision;
       next = read.next;
@@ -213,9 +215,9 @@ class RedisStore implements Store {
     return paths.map((path, index) => foundEntry(path, found[index] ?? []));
   }
 
-  async #events(prefix: string, from: number) {
+  async #events(prefix: string, { from, seen }: { from: number; seen: number }) {
     const { state, log } = this.#keys;
-    const args = [String(from), prefix, EVENTS_PER_READ];
+    const args = [String(from), prefix, EVENTS_PER_READ, String(seen)];
     const [id = "", revision, gone, next, ...rest] = await this.#guard(() =>
       this.#redis.run(storeEvents, [state, log], args),
     );

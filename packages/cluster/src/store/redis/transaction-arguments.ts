@@ -30,8 +30,8 @@ export function transactionArguments(
       names.meta,
       names.log,
       names.leases,
+      names.held,
       ...paths.all.map((path) => names.value(path)),
-      ...leases.all.map((lease) => names.held(lease)),
     ],
     args: [
       String(options.history),
