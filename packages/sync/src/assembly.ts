@@ -9,6 +9,7 @@ import type { ErrorBudget } from "./error-budget.ts";
 import { FileSink } from "./file/file-sink.ts";
 import { fileEnd } from "./file/format.ts";
 import { checkpointKey, expiriesKey, laneKey } from "./keys.ts";
+import type { BigKeyRecord } from "./load/big-key-record.ts";
 import { sweep } from "./load/ghost-sweep.ts";
 import { SeenKeys } from "./load/seen-keys.ts";
 import { settle } from "./load/settle.ts";
@@ -36,6 +37,7 @@ export interface AssemblyContext {
   readonly logger: Logger;
   admit(commands: number, bytes: number): Promise<void> | undefined;
   onStatus(status: SyncStatus): void;
+  onBigKey(record: BigKeyRecord): void;
 }
 
 /** A task, put together. */
@@ -188,7 +190,7 @@ class ShardParts {
   }
 
   async #load(snapshot: Snapshot, checkpoint: Checkpoint, again: boolean): Promise<void> {
-    const { options, task, signal, budget, logger } = this.#context;
+    const { options, task, signal, budget, logger, onBigKey } = this.#context;
     if (this.#sink.copy !== undefined) {
       const plan = { snapshot, mapping: this.#mapping, counters: this.#counters, signal };
       await this.#sink.copy(this.#shard, plan);
@@ -199,7 +201,7 @@ class ShardParts {
     const seen = sweeps ? new SeenKeys() : undefined;
     const { existing, path, bigBytes, batchBytes, ttlShiftMs, functions, transform } = options;
     const loader = new SnapshotLoader({
-      ...{ snapshot, task, signal, budget, logger, checkpoint, seen },
+      ...{ snapshot, task, signal, budget, logger, checkpoint, seen, onBigKey },
       ...{ existing, path, bigBytes, batchBytes, ttlShiftMs, functions, transform },
       sink: this.#sink,
       shard: this.#shard,

@@ -2,6 +2,7 @@
 
 export { type ReadAofOptions, readAof } from "./aof/read.ts";
 export type { AofItem } from "./aof/reader.ts";
+export type { Position } from "./checkpoint.ts";
 export {
   type Dumpable,
   type DumpedValue,
@@ -43,6 +44,7 @@ export { JsonLines } from "./inspect/json-lines.ts";
 export type { PrefixSum } from "./inspect/prefix-table.ts";
 export type { TopKey } from "./inspect/top-keys.ts";
 export type { KeyFilterOptions, KeyRule } from "./key-filter.ts";
+export type { BigKeyRecord } from "./load/big-key-record.ts";
 export type { SyncFilterOptions } from "./mapping.ts";
 export type { SyncMode, SyncOptions } from "./options.ts";
 export {

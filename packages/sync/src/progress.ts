@@ -1,5 +1,7 @@
 /** What a task has done so far, counted where it happens and read by whoever shows it. */
 
+import type { Position } from "./checkpoint.ts";
+
 /** Why a key took the slow path, or was left out; each has a counter. */
 export type KeyReason =
   | "restore" // fast: its raw value was sent with RESTORE
@@ -52,6 +54,8 @@ export interface SyncProgress {
   readonly lagBytes: number;
   /** The sum of the shards' offsets. */
   readonly offset: number;
+  /** Where each shard that follows its source stands. */
+  readonly positions: readonly Position[];
   readonly epoch: number;
   /** Keys by what became of them. */
   readonly reasons: Readonly<Partial<Record<KeyReason, number>>>;
@@ -75,6 +79,9 @@ export class Counters {
   streamBytes = 0;
   commands = 0;
   offset = 0;
+  /** The history that the offset belongs to; undefined before the stream is followed. */
+  replid: string | undefined;
+  db = 0;
   received = 0;
   partialResyncs = 0;
   fullResyncs = 0;

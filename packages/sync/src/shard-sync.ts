@@ -121,7 +121,7 @@ export class ShardSync {
     const { sink, shard, options, counters, signal, onStatus, admit, logger } = this.#plan;
     const target = sink.stream(shard, checkpoint);
     const goal = await this.#untilKnown(feed);
-    counters.offset = checkpoint.offset;
+    noteTo(counters, checkpoint);
     onStatus("COMMANDRUNNING");
     let settled = false;
     const applier = new Applier({
@@ -136,7 +136,7 @@ export class ShardSync {
       onApplied: (position, commands, bytes) => {
         counters.commands += commands;
         counters.streamBytes += bytes;
-        counters.offset = position.offset;
+        noteTo(counters, position);
         counters.received = feed.received;
         if (feed.waiting === 0) counters.caughtUpAt = Date.now();
       },
@@ -191,4 +191,10 @@ export class ShardSync {
       }
     }
   }
+}
+
+function noteTo(counters: Counters, { replid, offset, db }: Position): void {
+  counters.replid = replid;
+  counters.offset = offset;
+  counters.db = db;
 }

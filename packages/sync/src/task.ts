@@ -19,6 +19,7 @@ import {
 import { BackgroundRole, deferred, type Opening } from "@ropeway/core/internal";
 import { type Assembly, assemble } from "./assembly.ts";
 import { type DiscardedRecord, ErrorBudget } from "./error-budget.ts";
+import type { BigKeyRecord } from "./load/big-key-record.ts";
 import { type ResolvedSyncOptions, resolveSyncOptions, type SyncOptions } from "./options.ts";
 import { type Counters, RateMeter, type SyncProgress, type SyncStatus } from "./progress.ts";
 import { RateLimiter } from "./rate-limiter.ts";
@@ -34,6 +35,8 @@ export interface SyncEvents extends EventMap {
   status: [status: SyncStatus];
   /** A write failed and was recorded. */
   discarded: [record: DiscardedRecord];
+  /** A key was too large for one transaction and was written in parts. */
+  bigKey: [record: BigKeyRecord];
   /** The goal is reached, or the task was closed. */
   finished: [progress: SyncProgress];
 }
@@ -101,6 +104,9 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
       lagMs: lags.some((lag) => lag === undefined) ? undefined : Math.max(0, ...(lags as number[])),
       lagBytes: sum((c) => Math.max(0, c.received - c.offset)),
       offset: sum((c) => c.offset),
+      positions: this.#counters.flatMap(({ replid, offset, db }) =>
+        replid === undefined ? [] : [{ replid, offset, db }],
+      ),
       epoch: this.#epoch,
       reasons,
       errors: this.#budget.spent,
@@ -170,6 +176,7 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
           ? limiter.admit(commands, bytes)
           : this.#held.promise.then(() => limiter.admit(commands, bytes)),
       onStatus: (status) => this.#enter(status),
+      onBigKey: (record) => this.emit("bigKey", record),
     });
   }
 

@@ -28,6 +28,7 @@ export class BigValue {
   readonly #big: BigKey;
   readonly #startedAt = performance.now();
   #current: CommandBatch<LoadNote>;
+  #type = "";
 
   constructor(options: BigValueOptions) {
     this.#options = options;
@@ -43,11 +44,17 @@ export class BigValue {
     return this.#options.db;
   }
 
+  /** The Redis type, once a part of the value was seen. */
+  get type(): string {
+    return this.#type;
+  }
+
   begin(): Promise<void> | undefined {
     return this.#add(this.#big.begin());
   }
 
   part(part: ValuePart): Promise<void> | undefined {
+    this.#type = part.type;
     return this.#add(this.#big.part(part));
   }
 

@@ -18,6 +18,7 @@ import type { Sink } from "../sink/sink.ts";
 import type { CommandBatch } from "../sink/transaction.ts";
 import type { Snapshot } from "../source/feed.ts";
 import type { Transform, TransformResult } from "../transform.ts";
+import type { BigKeyRecord } from "./big-key-record.ts";
 import { BigValue } from "./big-value.ts";
 import { KeyWriter, type LoadNote } from "./key-writer.ts";
 import type { SeenKeys } from "./seen-keys.ts";
@@ -47,6 +48,8 @@ export interface SnapshotLoaderOptions {
   readonly seen: SeenKeys | undefined;
   readonly signal: AbortSignal;
   readonly logger: Logger;
+  /** Hears of every key that was written in parts. */
+  onBigKey(record: BigKeyRecord): void;
 }
 
 /** Loads a snapshot into the target. */
@@ -254,12 +257,15 @@ export class SnapshotLoader {
     const big = this.#big;
     if (big === undefined) return;
     this.#big = undefined;
-    const { counters, sink } = this.#options;
+    const { counters, sink, onBigKey } = this.#options;
     const durationMs = await big.end();
     counters.keys += 1;
     counters.count("big");
-    const { key, db } = big;
-    await sink.record("bigkey", { key: String(key), db, bytes, elements, path: "big", durationMs });
+    const { key, db, type } = big;
+    const size = { bytes, elements, path: "big", durationMs } as const;
+    const record: BigKeyRecord = { key: String(key), db, type, ...size };
+    onBigKey(record);
+    await sink.record("bigkey", record);
   }
 
   /** A command failed: write the key in another way, count it, or give up. */
