@@ -105,9 +105,13 @@ export class ConflictError extends RopewayError {
 
 /** The idempotency key was used before with another body. */
 export class IdempotencyError extends RopewayError {
-  constructor(key: string) {
-    super("IDEMPOTENCY_KEY_REUSED", `the idempotency key ${show(key)} belongs to another request`, {
-      details: { key },
+  constructor(key: string, removedTaskId?: string) {
+    const why =
+      removedTaskId === undefined
+        ? "belongs to another request"
+        : `was used for task ${removedTaskId}, which was removed`;
+    super("IDEMPOTENCY_KEY_REUSED", `the idempotency key ${show(key)} ${why}`, {
+      details: { key, ...(removedTaskId === undefined ? {} : { removedTaskId }) },
     });
   }
 }

@@ -63,6 +63,11 @@ export class Session {
     return this.#lost.signal;
   }
 
+  /** Gives the lease up as lost, for a holder that found its key gone. The store ends it in time. */
+  abandon(): void {
+    this.#lose();
+  }
+
   get alive(): boolean {
     return !this.#lost.signal.aborted && !this.#closed;
   }

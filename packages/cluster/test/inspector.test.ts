@@ -28,7 +28,7 @@ it("moves nothing when most nodes vanish at once, says so, and goes on after the
   const stage = await redisStage();
   const store = await stage.open();
   const cluster = new Cluster(store);
-  const nodes = await Promise.all(["a", "b", "c", "d"].map((id) => register(store, `node_${id}`)));
+  const nodes = await Promise.all(["a", "b", "d"].map((id) => register(store, `node_${id}`)));
   const ids: string[] = [];
   for (let n = 0; n < 8; n++) {
     const wish = { name: `t${n}`, type: "scripted", config: {}, start: true };
@@ -39,7 +39,7 @@ it("moves nothing when most nodes vanish at once, says so, and goes on after the
   await eventually(async () => expect(await store.get(keys.lastInspection)).toBeDefined());
   const placed = await Promise.all(ids.map(async (id) => (await cluster.tasks.get(id)).nodeId));
   const began = performance.now();
-  await Promise.all(nodes.slice(0, 3).map((node) => node.session.close()));
+  await Promise.all(nodes.slice(0, 2).map((node) => node.session.close()));
   await eventually(async () => {
     const { items } = await cluster.alerts.list();
     expect(items.filter(({ kind }) => kind === "brake")).toHaveLength(1);

@@ -28,10 +28,12 @@ it("copies, follows, moves to another node and loses or doubles nothing", async 
   const redis = await connect(source.url);
   const copy = await connect(target.url);
   await redis.send(["SET", "before", "1"]);
+  const members = Array.from({ length: 3_000 }, (_, n) => `member-${n}`);
+  await redis.send(["SADD", "big one", ...members]);
   const { task } = await cluster.tasks.create({
     name: "copy",
     type: "sync",
-    config: { from: source.url, to: target.url },
+    config: { from: source.url, to: target.url, bigBytes: 16_384 },
     start: true,
     immortal: true,
   });
@@ -59,6 +61,11 @@ it("copies, follows, moves to another node and loses or doubles nothing", async 
     },
     { withinMs: 20_000 },
   );
+  // The second run goes on where the target says the first one ended: no full synchronisation.
+  await eventually(async () => {
+    const { progress, epoch } = await cluster.tasks.get(task.taskId);
+    expect(progress).toMatchObject({ partialResyncs: 1, fullResyncs: 0, epoch });
+  });
   const at = sent;
   await eventually(() => expect(sent).toBeGreaterThan(at + 50));
   stop = true;
@@ -69,6 +76,15 @@ it("copies, follows, moves to another node and loses or doubles nothing", async 
     { withinMs: 10_000 },
   );
   expect(await copy.send(["GET", "before"])).toBe("1");
+  expect(await copy.send(["SCARD", "big one"])).toBe(members.length);
+  const info = String(await redis.send(["INFO", "replication"]));
+  expect(await cluster.tasks.offset(task.taskId)).toMatchObject({
+    replId: /master_replid:(\w+)/.exec(info)?.[1],
+    replOffset: expect.stringMatching(/^\d+$/),
+    db: 0,
+  });
+  const bigKeys = await cluster.tasks.records.page("bigKeys", task.taskId, {});
+  expect(bigKeys.items).toMatchObject([{ key: "big one", command_type: "set" }]);
   await cluster.tasks.stop(task.taskId);
   await eventually(async () => expect((await cluster.tasks.get(task.taskId)).status).toBe("STOP"), {
     withinMs: 10_000,

@@ -4,13 +4,16 @@
  *
  *   raise ---> open ---- ack ----> acknowledged
  *                '------- resolve -----'----> resolved: the same cause may be raised anew
+ *
+ * `sentAt` is set when every sink has taken the alert. Until then each inspection sends it again, so an
+ * alert survives the death of the portal that raised it; sinks must bear to get the same one twice.
  */
 import { createHash } from "node:crypto";
 import { type Clock, type Logger, localClock, type Page } from "@ropeway/core";
 import { reasonOf } from "@ropeway/core/internal";
 import { UnknownAlertError } from "../errors.ts";
 import { keys, lastPart } from "../keys.ts";
-import { optimistically, putRecord, recordOf, unchanged } from "../record.ts";
+import { optimistically, putRecord, rangeAll, recordOf, unchanged } from "../record.ts";
 import type { Store } from "../store/store.ts";
 import { decodeCursor, encodeCursor } from "../tasks/cursor.ts";
 
@@ -34,6 +37,8 @@ export interface Alert {
   readonly acknowledgedAt: number | null;
   readonly acknowledgedBy: string | null;
   readonly resolvedAt: number | null;
+  /** When every sink had taken it; null until then. */
+  readonly sentAt: number | null;
 }
 
 /** What is to be said. */
@@ -82,6 +87,7 @@ export class Alerts {
       acknowledgedAt: null,
       acknowledgedBy: null,
       resolvedAt: null,
+      sentAt: this.#sinks.length === 0 ? this.#now() : null,
     };
     const raised = await this.#store.txn({
       if: [unchanged(key, entry)],
@@ -89,12 +95,38 @@ export class Alerts {
     });
     if (!raised.succeeded) return false;
     this.#logger.error({ alert: id, kind: alert.kind, subject: alert.subject }, alert.text);
-    const telling = await Promise.allSettled(this.#sinks.map((sink) => sink(alert)));
-    for (const one of telling) {
-      if (one.status === "fulfilled") continue;
-      this.#logger.error({ err: reasonOf(one.reason), alert: id }, "an alert could not be sent");
-    }
+    await this.send(alert);
     return true;
+  }
+
+  /** Gives an alert to the sinks, unless they have all taken it. */
+  async send(alert: Alert): Promise<void> {
+    if (alert.sentAt !== null || this.#sinks.length === 0) return;
+    const key = keys.alert(alert.id);
+    const sending = await Promise.allSettled(this.#sinks.map(async (sink) => sink(alert)));
+    const failed = sending.filter((one) => one.status === "rejected");
+    for (const { reason } of failed) {
+      this.#logger.error({ err: reasonOf(reason), alert: alert.id }, "an alert could not be sent");
+    }
+    if (failed.length > 0) return;
+    await optimistically(this.#store, `alert ${alert.id}`, async () => {
+      const entry = await this.#store.get(key);
+      const now = recordOf<Alert>(entry);
+      if (now === undefined || now.count !== alert.count) return { do: [], result: undefined };
+      const sent = { ...now, sentAt: this.#now() };
+      return { if: [unchanged(key, entry)], do: [putRecord(key, sent)], result: undefined };
+    });
+  }
+
+  /** Every alert that is not resolved, by its cause. */
+  async open(): Promise<Map<string, Alert>> {
+    const { entries } = await rangeAll(this.#store, keys.alerts);
+    const alerts = entries.map((entry) => recordOf<Alert>(entry));
+    return new Map(
+      alerts.flatMap((alert) =>
+        alert === undefined || alert.resolvedAt !== null ? [] : [[alert.cause, alert]],
+      ),
+    );
   }
 
   /** The cause is gone. */
@@ -152,12 +184,12 @@ export class Alerts {
 
   /** Removes old alerts that are resolved. */
   async trim(): Promise<void> {
-    const { entries, more } = await this.#store.range(keys.alerts);
-    if (!more && entries.length <= KEPT) return;
+    const { entries } = await rangeAll(this.#store, keys.alerts);
+    if (entries.length <= KEPT) return;
     const old = entries
       .filter((entry) => recordOf<Alert>(entry)?.resolvedAt !== null)
       .sort((a, b) => a.modRevision - b.modRevision)
-      .slice(0, 100);
+      .slice(0, Math.min(100, entries.length - KEPT));
     if (old.length > 0) {
       await this.#store.txn({ do: old.map(({ key }) => ({ op: "delete", key })) });
     }

@@ -18,7 +18,7 @@
 import { type EventMap, silentLogger } from "@ropeway/core";
 import { BackgroundRole, Loop, type Opening, reasonOf } from "@ropeway/core/internal";
 import { keys, lastPart } from "../keys.ts";
-import { isOnline, nodeOf } from "../nodes/node-record.ts";
+import { completeNode, isOnline, nodeOf } from "../nodes/node-record.ts";
 import type { Placement } from "../nodes/placement.ts";
 import { Registration } from "../nodes/registration.ts";
 import { type InspectorOptions, resolveInspectorOptions } from "../options.ts";
@@ -56,6 +56,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
   #registration: Registration | undefined;
   #last: { readonly modRevision: number; readonly at: number } | undefined;
   #woken = false;
+  #forgotTo: string | undefined;
   #braked = false;
 
   /** @internal Made by Cluster. */
@@ -172,7 +173,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     await inspection.drain();
     await inspection.alertBroken();
     await alerts.trim();
-    await inspection.forgetRequests();
+    this.#forgotTo = await inspection.forgetRequests(this.#forgotTo);
   }
 
   /** The tasks of each node. */
@@ -220,7 +221,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     const key = keys.node("redissyncer", nodeId);
     const last = this.#watch.get(nodeId)?.record;
     const reason = `its lease ended and ${this.#options.probes} health checks failed`;
-    const record = { nodetype: "redissyncer", nodeid: nodeId, ...last, online: false, reason };
+    const record = completeNode({ ...last, nodeid: nodeId, online: false, reason });
     const declared = await store.txn({
       if: [absent(key), lock.guard],
       do: [putRecord(key, record)],
@@ -243,8 +244,8 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     const gone = this.#watch.goneWithin(brakeMs);
     const together = this.#watch.goneWithin(leaseMs * 2);
     const all = this.#watch.onlineCount + gone;
-    const most = Math.max(2, all / 2);
-    const masses = gone > most && (this.#braked || together > most);
+    const isMost = (count: number) => count >= 2 && count > all / 2;
+    const masses = isMost(gone) && (this.#braked || isMost(together));
     const unsettled = this.#watch.calmMs < leaseMs;
     this.#braked = masses;
     if (!masses) await alerts.resolve("brake");

@@ -67,25 +67,42 @@ export class TaskInspection {
     }
   }
 
-  /** Raises an alert for every task that is BROKEN, once for each time it broke. */
+  /**
+   * Raises an alert for every task that is BROKEN, once for each time it broke, and resolves those of
+   * tasks that are not any more. Alerts that were not sent are sent again.
+   */
   async alertBroken(): Promise<void> {
     const { store, alerts } = this.#plan;
-    const { entries } = await store.range(keys.tasksOfStatus("BROKEN"), { limit: MOST_PER_ROUND });
-    for (const { task } of await this.#load(entries.map(({ key }) => lastPart(key)))) {
+    const { entries } = await rangeAll(store, keys.tasksOfStatus("BROKEN"));
+    const broken = new Set(entries.map(({ key }) => lastPart(key)));
+    const open = await alerts.open();
+    const known = new Set([...open.values()].map(({ subject }) => subject));
+    const newFirst = [...broken].sort((a, b) => Number(known.has(a)) - Number(known.has(b)));
+    const current = new Map<string, string>();
+    for (const { task } of await this.#load(newFirst.slice(0, MOST_PER_ROUND))) {
       const { taskId, taskName, epoch, reason, groupId } = task;
       const cause = `task-broken:${taskId}:${epoch}`;
+      current.set(taskId, cause);
+      if (open.has(cause)) continue;
       const text = `Task ${taskName} (${taskId}) is BROKEN: ${reason}`;
       await alerts.raise({ kind: "task-broken", cause, text, subject: taskId, group: groupId });
     }
+    for (const alert of open.values()) {
+      const { kind, subject, cause } = alert;
+      const over = !broken.has(subject) || (current.get(subject) ?? cause) !== cause;
+      if (kind === "task-broken" && over) await alerts.resolve(cause);
+      else await alerts.send(alert);
+    }
   }
 
-  /** Forgets idempotency keys after a day. */
-  async forgetRequests(): Promise<void> {
+  /** Forgets idempotency keys after a day, a page per round; returns where the next round goes on. */
+  async forgetRequests(after: string | undefined): Promise<string | undefined> {
     const { store } = this.#plan;
-    const { entries } = await store.range(keys.requests, { limit: 100 });
+    const { entries, more } = await store.range(keys.requests, { after, limit: 100 });
     const before = Date.now() - REQUEST_LIFE_MS;
     const old = entries.filter((entry) => (recordOf<{ at: number }>(entry)?.at ?? 0) < before);
     if (old.length > 0) await store.txn({ do: old.map(({ key }) => ({ op: "delete", key })) });
+    return more ? entries.at(-1)?.key : undefined;
   }
 
   async #leaveRunning(task: Task, entry: Entry): Promise<void> {

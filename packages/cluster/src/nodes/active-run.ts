@@ -7,16 +7,17 @@
  * told to stop, and nothing it says is stored any more.
  */
 import { type Clock, LeaseLostError, type Logger, localClock } from "@ropeway/core";
-import { reasonOf } from "@ropeway/core/internal";
+import { reasonOf, sleep } from "@ropeway/core/internal";
+import { ConflictError } from "../errors.ts";
 import { keys } from "../keys.ts";
-import { createdAt, optimistically, putRecord, unchanged } from "../record.ts";
+import { createdAt, putRecord } from "../record.ts";
 import type { KeyRecord, Run, Runner, RunOffset, RunPhase } from "../runner.ts";
 import type { SecretBox } from "../secrets.ts";
 import type { Operation, Store } from "../store/store.ts";
 import { taskOperations } from "../tasks/indexes.ts";
 import { mayBecome } from "../tasks/status.ts";
 import { type Task, type TaskProgress, taskOf } from "../tasks/task.ts";
-import type { TaskRecords } from "../tasks/task-records.ts";
+import type { KeyRecordKind, TaskRecords } from "../tasks/task-records.ts";
 
 /** What a run needs. */
 export interface ActiveRunPlan {
@@ -27,16 +28,28 @@ export interface ActiveRunPlan {
   readonly nodeId: string;
   readonly taskId: string;
   readonly epoch: number;
+  /** The task as the claim found it, and its revision. */
+  readonly known: KnownTask;
   readonly progressMs: number;
   readonly logger: Logger;
   readonly clock?: Clock;
 }
 
+/** A task as it was at a revision. */
+interface KnownTask {
+  readonly task: Task;
+  readonly modRevision: number;
+}
+
 /** Why a run was told to stop. */
 export type StopReason = "stopped" | "moved" | "lost" | "closing";
 
-/** How many records of keys wait to be stored; more are only counted. */
+/** The maximum number of records of keys that wait to be stored; the runner counts the rest. */
 const MOST_WAITING = 500;
+const KEYS_PER_WRITE = 100;
+const MOST_CONFLICTS = 20;
+const FINISH_TRIES = 5;
+const FINISH_PAUSE_MS = 100;
 
 /** A run under way. */
 export class ActiveRun {
@@ -48,14 +61,17 @@ export class ActiveRun {
   #progress: TaskProgress = {};
   #offset: RunOffset | undefined;
   #dirty = false;
-  #waiting: { readonly kind: "bigKey" | "discarded"; readonly record: KeyRecord }[] = [];
+  readonly #waiting: { readonly kind: KeyRecordKind; readonly record: KeyRecord }[] = [];
   #flushing: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #stopped: StopReason | undefined;
+  #begun = false;
+  #known: KnownTask;
 
   constructor(plan: ActiveRunPlan) {
     this.#plan = plan;
     this.epoch = plan.epoch;
+    this.#known = plan.known;
     this.#clock = plan.clock ?? localClock;
   }
 
@@ -72,26 +88,30 @@ export class ActiveRun {
   /** Runs the task and writes how it ended. Never rejects. */
   async run(): Promise<void> {
     const { logger, taskId } = this.#plan;
-    try {
-      const outcome = await this.#execute();
-      await this.#finish(outcome);
-    } catch (error) {
-      // The store is away or the task is not ours any more: its lease ends, and others take over.
-      logger.warn({ err: reasonOf(error), taskId }, "the end of a run could not be stored");
-    } finally {
-      clearTimeout(this.#timer);
+    const outcome = await this.#execute();
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#finish(outcome);
+      } catch (error) {
+        // After the last try the host releases the task when the store is back, or its lease ends.
+        const err = reasonOf(error);
+        logger.warn({ err, taskId, tries }, "the end of a run could not be stored");
+        if (tries === FINISH_TRIES) return;
+        await sleep(FINISH_PAUSE_MS * 2 ** tries);
+      }
     }
   }
 
   async #execute(): Promise<{ readonly failure?: unknown }> {
-    const { runner, taskId, secrets } = this.#plan;
+    const { runner, taskId, nodeId, secrets } = this.#plan;
     try {
-      const task = await this.#write("running", (now) => ({
-        ...now,
-        status: "STARTING",
-        reason: "",
-      }));
-      if (task === undefined) return {};
+      const task = await this.#write("running", (now) => {
+        // Stopped or moved between the claim and here: it never begins.
+        if (now.desired !== "run" || now.nodeId !== nodeId) this.stop("stopped");
+        return this.#stopped === undefined ? { ...now, status: "STARTING", reason: "" } : now;
+      });
+      if (task === undefined || this.#stopped !== undefined) return {};
+      this.#begun = true;
       this.#timer = setInterval(() => this.#flushSoon(), this.#plan.progressMs);
       const config = secrets.open(task, taskId);
       await runner.run(this.#runOf(task, config));
@@ -108,7 +128,7 @@ export class ActiveRun {
     const changed = () => {
       this.#dirty = true;
     };
-    const note = (kind: "bigKey" | "discarded", record: KeyRecord) => {
+    const note = (kind: KeyRecordKind, record: KeyRecord) => {
       if (this.#waiting.length < MOST_WAITING) this.#waiting.push({ kind, record });
       changed();
     };
@@ -134,7 +154,7 @@ export class ActiveRun {
         this.#offset = offset;
         changed();
       },
-      bigKey: (record) => note("bigKey", record),
+      bigKey: (record) => note("bigKeys", record),
       discarded: (record) => note("discarded", record),
     };
   }
@@ -163,10 +183,27 @@ export class ActiveRun {
       // A run that follows its source has its checkpoint: from here on it resumes.
       afresh: phase === "COMMANDRUNNING" ? false : task.afresh,
     }));
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const { kind, record } of waiting) await records[kind](taskId, record, this.#now());
-    if (waiting.length > 0) await records.trim(taskId);
+    if (this.#waiting.length === 0) return;
+    await this.#storeKeys();
+    await records.trim(taskId);
+  }
+
+  /** Stores the keys that wait, if this run still owns the task; those that fail wait on. */
+  async #storeKeys(): Promise<void> {
+    const { taskId, records, store } = this.#plan;
+    while (this.#waiting.length > 0) {
+      const part = this.#waiting.slice(0, KEYS_PER_WRITE);
+      const operations = part.map(({ kind, record }) =>
+        records.keyOperation(kind, taskId, { ...record, at: this.#now() }),
+      );
+      const distinct = new Map(operations.map((operation) => [operation.key, operation]));
+      const { succeeded } = await store.txn({
+        if: [createdAt(keys.owner(taskId), this.epoch)],
+        do: [...distinct.values()],
+      });
+      if (!succeeded) return this.stop("lost");
+      this.#waiting.splice(0, part.length);
+    }
   }
 
   async #finish({ failure }: { readonly failure?: unknown }): Promise<void> {
@@ -185,52 +222,69 @@ export class ActiveRun {
       return { ...task, status: "BROKEN", desired: "stop", reason: reasonOf(failure) };
     };
     const release: Operation = { op: "delete", key: keys.owner(taskId) };
-    const progress = { progress: this.#progress };
-    await this.#write(undefined, (task) => ({ ...ended(task), ...progress }), [release]);
+    if (this.#waiting.length > 0) await this.#storeKeys();
+    const progress = () => (this.#begun ? { progress: this.#progress } : {});
+    await this.#write(undefined, (task) => ({ ...ended(task), ...progress() }), [release]);
     await this.#plan.records.trim(taskId);
   }
 
-  /** Changes the task if this run still owns it; undefined, and the run is stopped, if not. */
-  #write(
+  /**
+   * Changes the task if this run still owns it; undefined, and the run is stopped, if not. It reads only
+   * after somebody else has changed the task: what this run wrote last, it knows.
+   */
+  async #write(
     event: string | undefined,
     change: (task: Task) => Task,
     more: readonly Operation[] = [],
   ): Promise<Task | undefined> {
-    const { store, taskId, nodeId, records } = this.#plan;
+    const { store, taskId } = this.#plan;
     const owner = keys.owner(taskId);
-    return optimistically<Task | undefined>(store, `task ${taskId}`, async () => {
-      const [entry, held] = await Promise.all([store.get(keys.task(taskId)), store.get(owner)]);
-      const task = taskOf(entry);
-      if (held?.createRevision !== this.epoch || task === undefined) {
-        this.stop("lost");
-        return { do: [], result: undefined };
-      }
+    for (let conflicts = 0; conflicts < MOST_CONFLICTS; conflicts++) {
+      const { task, modRevision } = this.#known;
       const next: Task = { ...change(task), epoch: this.epoch, updateTime: this.#now() };
-      const noted = event ?? next.status;
-      const said =
-        next.status !== task.status || (event === "running" && task.epoch !== this.epoch);
-      const note = {
-        at: this.#now(),
-        event: noted,
-        detail: next.reason,
-        nodeId,
-        epoch: this.epoch,
-      };
-      const offset = this.#offset && {
-        ...{ replId: this.#offset.replId, replOffset: this.#offset.replOffset },
-        ...{ db: this.#offset.db ?? 0, epoch: this.epoch, at: this.#now() },
-      };
-      return {
-        if: [unchanged(keys.task(taskId), entry), createdAt(owner, this.epoch)],
-        do: [
-          ...taskOperations(task, next),
-          ...(offset === undefined ? [] : [putRecord(keys.offset(taskId), offset)]),
-          ...(said ? [records.eventOperation(taskId, note)] : []),
-          ...more,
+      const changes = taskOperations(task, next);
+      const result = await store.txn({
+        if: [
+          { key: keys.task(taskId), target: "mod", is: "=", than: modRevision },
+          createdAt(owner, this.epoch),
         ],
-        result: next,
-      };
-    });
+        do: [...changes, ...this.#notes(event, task, next), ...more],
+        else: [
+          { op: "get", key: keys.task(taskId) },
+          { op: "get", key: owner },
+        ],
+      });
+      if (result.succeeded) {
+        const wrote = changes.length > 0;
+        this.#known = { task: next, modRevision: wrote ? result.revision : modRevision };
+        return next;
+      }
+      const [entry, held] = result.found;
+      const found = taskOf(entry);
+      if (held?.createRevision !== this.epoch || entry === undefined || found === undefined) {
+        this.stop("lost");
+        return undefined;
+      }
+      this.#known = { task: found, modRevision: entry.modRevision };
+    }
+    throw new ConflictError(`task ${taskId}`);
+  }
+
+  /** The offset, and an event if there is something to tell. */
+  #notes(event: string | undefined, before: Task, after: Task): Operation[] {
+    const { taskId, nodeId, records } = this.#plan;
+    const at = this.#now();
+    const notes: Operation[] = [];
+    if (this.#offset !== undefined) {
+      const { replId, replOffset, db = 0 } = this.#offset;
+      notes.push(putRecord(keys.offset(taskId), { replId, replOffset, db, epoch: this.epoch, at }));
+    }
+    const begins = event === "running" && before.epoch !== this.epoch;
+    if (after.status !== before.status || begins) {
+      const note = { at, event: event ?? after.status, detail: after.reason, nodeId };
+      notes.push(records.eventOperation(taskId, { ...note, epoch: this.epoch }));
+    }
+    return notes;
   }
 
   #now(): number {

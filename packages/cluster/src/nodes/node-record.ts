@@ -1,6 +1,6 @@
 /** What a node reports about itself under /nodes/{nodetype}/{nodeId}: the documented fields, and ours. */
 import { freemem, loadavg, totalmem } from "node:os";
-import type { NodeType } from "../keys.ts";
+import { lastPart, type NodeType } from "../keys.ts";
 import { recordOf } from "../record.ts";
 import type { Entry } from "../store/store.ts";
 
@@ -33,10 +33,39 @@ export interface NodeRecord {
   readonly reason: string;
 }
 
-/** The record in an entry. */
+/** The record in an entry; what another program left out gets its default. */
 export function nodeOf(entry: Entry | undefined): NodeRecord | undefined {
-  const record = recordOf<NodeRecord>(entry);
-  return typeof record?.nodeid === "string" ? record : undefined;
+  const record = recordOf<Partial<NodeRecord>>(entry);
+  if (entry === undefined || record === undefined || record.nodeid !== lastPart(entry.key)) {
+    return undefined;
+  }
+  return completeNode({ ...record, nodeid: record.nodeid });
+}
+
+/** A record with every field. */
+export function completeNode(known: Partial<NodeRecord> & { readonly nodeid: string }): NodeRecord {
+  const text = (value: unknown) => (typeof value === "string" ? value : "");
+  const count = (value: unknown) => (Number.isFinite(value) ? (value as number) : 0);
+  const load: Partial<NodeLoad> =
+    typeof known.load === "object" && known.load !== null ? known.load : {};
+  return {
+    nodetype: known.nodetype === "portal" ? "portal" : "redissyncer",
+    nodeid: known.nodeid,
+    nodeaddr: text(known.nodeaddr),
+    nodeport: count(known.nodeport),
+    heartbeaturl: text(known.heartbeaturl),
+    online: known.online === true,
+    lastreporttime: count(known.lastreporttime),
+    version: text(known.version),
+    load: {
+      cpu: count(load.cpu),
+      memory: count(load.memory),
+      tasks: count(load.tasks),
+      maxTasks: count(load.maxTasks),
+    },
+    types: Array.isArray(known.types) ? known.types.map(String) : [],
+    reason: text(known.reason),
+  };
 }
 
 /** Whether the entry is of a node that renews its lease. */

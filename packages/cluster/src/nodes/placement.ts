@@ -2,10 +2,13 @@
  * Which node gets a task: of those that are online, know its type, are not drained and have room, the
  * one with the fewest tasks, and of those the least busy machine. Reports are a little old, so what this
  * process has placed since a node's last report counts too; else a burst would go to one node.
+ *
+ * The nodes are read at most twice a second. A choice is only a proposal: whoever writes it compares
+ * `stillUsable` in the same transaction, and asks again for a `fresh` one if that fails.
  */
 import { keys, lastPart } from "../keys.ts";
-import { rangeAll } from "../record.ts";
-import type { Store } from "../store/store.ts";
+import { absent, rangeAll } from "../record.ts";
+import type { Compare, Entry, Store } from "../store/store.ts";
 import { isOnline, type NodeRecord, nodeOf } from "./node-record.ts";
 
 /** What a placement is for. */
@@ -13,6 +16,8 @@ export interface PlacementRequest {
   readonly type: string;
   /** Nodes that are out of the question: they refused it, or are being left. */
   readonly except: readonly string[];
+  /** Read the nodes anew. @default false */
+  readonly fresh?: boolean;
 }
 
 /** The node, or why there is none. */
@@ -20,22 +25,57 @@ export type PlacementResult =
   | { readonly nodeId: string; readonly reason?: never }
   | { readonly nodeId?: never; readonly reason: string };
 
+/** How long what was read of the nodes is used. */
+const VIEW_MS = 500;
+
+/** The nodes at one moment. */
+interface View {
+  readonly entries: readonly Entry[];
+  readonly draining: ReadonlySet<string>;
+  readonly readAt: number;
+}
+
+/** The conditions under which a node that was chosen may still get the task. */
+export function stillUsable(nodeId: string): Compare[] {
+  return [
+    { key: keys.node("redissyncer", nodeId), target: "create", is: ">", than: 0 },
+    absent(keys.drain(nodeId)),
+  ];
+}
+
 /** Chooses nodes; one per process. */
 export class Placement {
   readonly #store: Store;
   /** By node: tasks given to it since the report of that revision. */
   readonly #given = new Map<string, { readonly revision: number; count: number }>();
 
+  #view: View | undefined;
+
   constructor(store: Store) {
     this.#store = store;
   }
 
   async choose(request: PlacementRequest): Promise<PlacementResult> {
+    const known = this.#view;
+    const recent = known !== undefined && performance.now() - known.readAt < VIEW_MS;
+    if (recent && request.fresh !== true) {
+      const chosen = this.#chooseFrom(known, request);
+      if (chosen.nodeId !== undefined) return chosen; // "no node" is never said from memory
+    }
+    this.#view = await this.#read();
+    return this.#chooseFrom(this.#view, request);
+  }
+
+  async #read(): Promise<View> {
+    const readAt = performance.now();
     const [{ entries }, drained] = await Promise.all([
       rangeAll(this.#store, keys.nodes("redissyncer")),
       rangeAll(this.#store, keys.drains),
     ]);
-    const draining = new Set(drained.entries.map(({ key }) => lastPart(key)));
+    return { entries, draining: new Set(drained.entries.map(({ key }) => lastPart(key))), readAt };
+  }
+
+  #chooseFrom({ entries, draining }: View, request: PlacementRequest): PlacementResult {
     const except = new Set(request.except);
     const candidates: Candidate[] = [];
     let online = 0;

@@ -97,7 +97,7 @@ export class Registration {
     }
   }
 
-  /** Writes the present load; throws LeaseLostError if the record is no longer ours. */
+  /** Writes the present load. Throws LeaseLostError, and gives the session up, if the record is not ours. */
   async report(): Promise<void> {
     const { store } = this.#plan;
     if (!this.session.alive) return;
@@ -105,7 +105,10 @@ export class Registration {
       if: [createdAt(this.#key, this.#createRevision)],
       do: [putRecord(this.#key, recordFor(this.#plan), this.session.lease)],
     });
-    if (!succeeded) throw new LeaseLostError(`node ${this.#plan.id}`);
+    if (succeeded) return;
+    // Somebody deleted the record: another process can take the id now, so this one must start over.
+    this.session.abandon();
+    throw new LeaseLostError(`node ${this.#plan.id}`);
   }
 
   /** Leaves the cluster: the record goes with the lease. */

@@ -8,6 +8,7 @@
  *   mine, should run, owner is another  not running   -> look again soon: it is being handed over
  *   mine, was running, not immortal     not running   -> BROKEN: whatever ran it is gone
  *   not mine, or should stop            running       -> stop
+ *   not mine, or should stop, I am owner, not running -> release
  *
  * It lives as long as one session: when the lease is lost, every run stops, and the host with it.
  */
@@ -15,16 +16,16 @@ import type { Logger } from "@ropeway/core";
 import { Loop, reasonOf, within } from "@ropeway/core/internal";
 import { CompactedError } from "../errors.ts";
 import { keys, lastPart } from "../keys.ts";
-import { absent, putRecord, rangeAll, unchanged } from "../record.ts";
+import { absent, createdAt, getMany, putRecord, rangeAll, unchanged } from "../record.ts";
 import type { Runner } from "../runner.ts";
 import type { SecretBox } from "../secrets.ts";
 import type { Session } from "../session.ts";
-import type { Entry, Store } from "../store/store.ts";
+import type { Entry, Operation, Store } from "../store/store.ts";
 import { taskOperations } from "../tasks/indexes.ts";
 import { isPending, isRunning } from "../tasks/status.ts";
 import { type Task, taskOf } from "../tasks/task.ts";
 import type { TaskRecords } from "../tasks/task-records.ts";
-import { ActiveRun, type StopReason } from "./active-run.ts";
+import { ActiveRun, type ActiveRunPlan, type StopReason } from "./active-run.ts";
 
 /** What a host needs. */
 export interface TaskHostPlan {
@@ -153,7 +154,7 @@ export class TaskHost {
   async #reconcile(taskId: string): Promise<void> {
     const { store, nodeId, session } = this.#plan;
     if (!session.alive) return;
-    const entry = await store.get(keys.task(taskId));
+    const [entry, owner] = await getMany(store, [keys.task(taskId), keys.owner(taskId)]);
     const task = taskOf(entry);
     const active = this.#runs.get(taskId);
     const wanted = task?.nodeId === nodeId && task.desired === "run";
@@ -162,8 +163,8 @@ export class TaskHost {
       if (active.run.stopping !== undefined) this.#again.add(taskId); // it may be wanted again
       return;
     }
+    if (owner?.lease === session.lease && !wanted) return this.#release(task, entry, owner);
     if (task === undefined || entry === undefined || task.nodeId !== nodeId) return;
-    const owner = await store.get(keys.owner(taskId));
     if (owner !== undefined && owner.lease !== session.lease) {
       if (wanted || isRunning(task.status)) this.#again.add(taskId);
       return;
@@ -205,12 +206,13 @@ export class TaskHost {
       }
       epoch = claimed.revision;
     }
-    this.#begin(taskId, epoch, runner);
+    this.#begin({ taskId, epoch, runner, known: { task, modRevision: entry.modRevision } });
   }
 
-  #begin(taskId: string, epoch: number, runner: Runner): void {
+  #begin(claim: Pick<ActiveRunPlan, "taskId" | "epoch" | "runner" | "known">): void {
     const { session, onRun, onEnd } = this.#plan;
-    const run = new ActiveRun({ ...this.#plan, taskId, epoch, runner });
+    const { taskId, epoch } = claim;
+    const run = new ActiveRun({ ...this.#plan, ...claim });
     if (!session.alive) return;
     onRun(taskId, epoch);
     const done = run.run().finally(() => {
@@ -221,17 +223,38 @@ export class TaskHost {
     this.#runs.set(taskId, { run, done });
   }
 
+  /** Lets go of a task whose run has ended here without a word: the store was away at that moment. */
+  async #release(task: Task | undefined, entry: Entry | undefined, owner: Entry): Promise<void> {
+    const { store } = this.#plan;
+    const taskId = lastPart(owner.key);
+    const ended = task !== undefined && entry !== undefined && isRunning(task.status);
+    const status = task?.desired === "run" ? "CREATING" : "STOP";
+    const { succeeded } = await store.txn({
+      if: [unchanged(keys.task(taskId), entry), createdAt(owner.key, owner.createRevision)],
+      do: [
+        { op: "delete", key: owner.key },
+        ...(ended ? this.#change(task, { status, reason: "" }) : []),
+      ],
+    });
+    if (!succeeded) this.#again.add(taskId);
+  }
+
   /** Changes a task that nobody runs. */
   async #settle(task: Task, entry: Entry, change: Partial<Task>): Promise<void> {
-    const { store, records, nodeId } = this.#plan;
+    const { taskId } = task;
+    const { succeeded } = await this.#plan.store.txn({
+      if: [unchanged(keys.task(taskId), entry), absent(keys.owner(taskId))],
+      do: this.#change(task, change),
+    });
+    if (!succeeded) this.#again.add(taskId);
+  }
+
+  #change(task: Task, change: Partial<Task>): Operation[] {
+    const { records, nodeId } = this.#plan;
     const { taskId, epoch } = task;
     const at = Date.now();
     const next: Task = { ...task, ...change, generation: task.generation + 1, updateTime: at };
     const event = { at, event: next.status, detail: next.reason, nodeId, epoch };
-    const { succeeded } = await store.txn({
-      if: [unchanged(keys.task(taskId), entry), absent(keys.owner(taskId))],
-      do: [...taskOperations(task, next), records.eventOperation(taskId, event)],
-    });
-    if (!succeeded) this.#again.add(taskId);
+    return [...taskOperations(task, next), records.eventOperation(taskId, event)];
   }
 }

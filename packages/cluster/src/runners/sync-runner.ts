@@ -39,9 +39,12 @@ async function run(task: Run): Promise<void> {
     if (PHASES.includes(status)) task.phase(status as RunPhase);
   });
   sync.on("progress", (progress) => report(task, progress));
-  sync.on("discarded", (record) => {
-    const { key = "", command = "", reason = "" } = record as unknown as Record<string, string>;
-    task.discarded({ key: String(key), command: `${command} ${reason}`.trim(), type: "" });
+  sync.on("discarded", ({ key, command, error }) => {
+    task.discarded({ key, command: `${command}: ${error}`, type: "" });
+  });
+  sync.on("bigKey", ({ key, type, bytes, elements, durationMs }) => {
+    const command = `written in parts: ${bytes} bytes, ${elements} elements, ${durationMs} ms`;
+    task.bigKey({ key, command, type });
   });
   sync.on("error", (error) => task.logger.warn({ err: error, taskId: task.taskId }, "sync error"));
   task.signal.addEventListener("abort", stop, { once: true });
@@ -61,8 +64,14 @@ function report(task: Run, progress: SyncProgress): void {
     if (typeof value === "number" || typeof value === "string") flat[name] = value;
     else if (value === undefined) flat[name] = null;
   }
-  task.progress(flat as TaskProgress);
-  task.offset({ replId: "", replOffset: String(progress.offset) });
+  task.progress({ ...flat, bigKeys: progress.reasons.big ?? 0 } as TaskProgress);
+  const { positions } = progress;
+  if (positions.length === 0) return; // it does not follow its source yet
+  task.offset({
+    replId: positions.map(({ replid }) => replid).join(","),
+    replOffset: positions.map(({ offset }) => offset).join(","),
+    db: positions[0]?.db ?? 0,
+  });
 }
 
 function optionsOf(config: Json): SyncOptions {

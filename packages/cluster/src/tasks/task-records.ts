@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import type { Page } from "@ropeway/core";
 import { keys, lastPart } from "../keys.ts";
-import { recordOf } from "../record.ts";
+import { putRecord, recordOf } from "../record.ts";
 import type { KeyRecord } from "../runner.ts";
 import type { Operation, Store } from "../store/store.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
@@ -56,17 +56,15 @@ export class TaskRecords {
     return entries.map((entry) => recordOf<TaskEvent>(entry)).filter((one) => one !== undefined);
   }
 
-  /** Notes a big key; the same key again replaces its record. */
-  bigKey(taskId: string, record: KeyRecord, at: number): Promise<number> {
-    const name = safeName(record.key);
-    const stored = storedKey({ taskId, record, id: name, at });
-    return this.#store.put(keys.bigKey(taskId, name), JSON.stringify(stored));
-  }
-
-  discarded(taskId: string, record: KeyRecord, at: number): Promise<number> {
-    const name = this.#name(at);
-    const stored = storedKey({ taskId, record, id: name, at });
-    return this.#store.put(keys.discarded(taskId, name), JSON.stringify(stored));
+  /** The operation that notes a key, for a transaction of its run. The same big key replaces its record. */
+  keyOperation(
+    kind: KeyRecordKind,
+    taskId: string,
+    record: KeyRecord & { readonly at: number },
+  ): Operation {
+    const id = kind === "bigKeys" ? safeName(record.key) : this.#name(record.at);
+    const path = kind === "bigKeys" ? keys.bigKey(taskId, id) : keys.discarded(taskId, id);
+    return putRecord(path, storedKey({ taskId, record, id, at: record.at }));
   }
 
   async page(kind: KeyRecordKind, taskId: string, options: PageRequest): Promise<Page<StoredKey>> {

@@ -1,5 +1,6 @@
 /** A task as it is stored: the documented fields, and ours. */
 import { createHash } from "node:crypto";
+import { lastPart } from "../keys.ts";
 import { recordOf } from "../record.ts";
 import type { Json } from "../secrets.ts";
 import type { Entry } from "../store/store.ts";
@@ -43,12 +44,37 @@ export interface Task {
   readonly updateTime: number;
 }
 
-/** The task in an entry; undefined if the entry holds something else. */
+const TEXTS = ["groupId", "nodeId", "taskName", "type", "md5"] as const;
+
+/**
+ * The task in an entry; undefined if the entry holds something else. Fields that another program left
+ * out get their defaults, so one incomplete record cannot stop an inspection of all.
+ */
 export function taskOf(entry: Entry | undefined): Task | undefined {
   const task = recordOf<Task>(entry);
-  if (task === undefined || typeof task.taskId !== "string") return undefined;
-  if (!TASK_STATUSES.includes(task.status)) return undefined;
-  return task;
+  if (entry === undefined || task === undefined) return undefined;
+  if (task.taskId !== lastPart(entry.key) || !TASK_STATUSES.includes(task.status)) return undefined;
+  if (TEXTS.some((name) => typeof task[name] !== "string")) return undefined;
+  const count = (value: unknown) => (Number.isSafeInteger(value) ? (value as number) : 0);
+  return {
+    ...task,
+    desired: task.desired === "run" ? "run" : "stop",
+    immortal: task.immortal === true,
+    epoch: count(task.epoch),
+    afresh: task.afresh === true,
+    reason: typeof task.reason === "string" ? task.reason : "",
+    config: task.config ?? {},
+    secrets: isRecord(task.secrets) ? task.secrets : {},
+    progress: isRecord(task.progress) ? task.progress : {},
+    refusedBy: Array.isArray(task.refusedBy) ? task.refusedBy : [],
+    generation: count(task.generation),
+    createTime: count(task.createTime),
+    updateTime: count(task.updateTime),
+  };
+}
+
+function isRecord(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Tells tasks apart that would do the same. */

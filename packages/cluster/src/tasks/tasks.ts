@@ -2,13 +2,12 @@
  * The tasks of a cluster, as operators see them: every method is one transaction that changes the task
  * and all its indexes, or nothing. Nodes notice what concerns them and act; see nodes/task-host.ts.
  */
-import { createHash } from "node:crypto";
 import { type Clock, localClock, type Page } from "@ropeway/core";
 import {
+  ConflictError,
   DuplicateTaskError,
   IdempotencyError,
   IllegalTransitionError,
-  StoreUnavailableError,
   UnknownNodeError,
   UnknownTaskError,
   UnknownTaskTypeError,
@@ -18,10 +17,11 @@ import { keys } from "../keys.ts";
 import { checkId, checkTaskName } from "../names.ts";
 import { isOnline } from "../nodes/node-record.ts";
 import type { Placement } from "../nodes/placement.ts";
-import { absent, optimistically, putRecord, rangeAll, recordOf, unchanged } from "../record.ts";
+import { absent, optimistically, rangeAll, recordOf, unchanged } from "../record.ts";
 import type { Runner } from "../runner.ts";
 import type { Json, SecretBox } from "../secrets.ts";
-import type { Entry, Store, Transaction, TransactionResult } from "../store/store.ts";
+import type { Entry, Store } from "../store/store.ts";
+import { CREATE_TRIES, type CreateRequest, createOnce, requestOf } from "./creation.ts";
 import { taskOperations } from "./indexes.ts";
 import { checkTransition, isAtRest, isPending, isRunning, type TaskStatus } from "./status.ts";
 import { md5Of, type Task, taskOf } from "./task.ts";
@@ -59,6 +59,9 @@ export interface TasksPlan {
   readonly runners: readonly Pick<Runner, "type" | "validate">[];
   readonly clock?: Clock;
 }
+
+/** The number of changes after which a task's lists are trimmed. */
+const TRIM_EVERY = 50;
 
 /** The tasks of one cluster. */
 export class Tasks {
@@ -110,45 +113,21 @@ export class Tasks {
       createTime: now,
       updateTime: now,
     };
-    const task = wish.start === true ? await this.#placed({ ...base, desired: "run" }) : base;
-    const offset = { replId: "", replOffset: "-1", db: 0, epoch: 0, at: now };
-    const result = await this.#createOnce(task, {
-      if: [absent(keys.ofName(name)), absent(keys.ofMd5(task.md5)), ...guardOf(request)],
-      do: [
-        ...taskOperations(undefined, task),
-        putRecord(keys.offset(taskId), offset),
-        this.#event(task, "created", task.reason),
-        ...(request === undefined
-          ? []
-          : [putRecord(request.key, { taskId, body: request.body, at: now })]),
-      ],
-      else: [
-        { op: "get", key: keys.ofName(name) },
-        { op: "get", key: keys.ofMd5(task.md5) },
-      ],
-    });
-    if (result.succeeded) return { task, repeated: false };
-    // Somebody was faster: the same request, or another task of the same name.
-    const twin = request && (await this.#earlier(request, wish.idempotencyKey ?? ""));
-    if (twin !== undefined) return { task: twin, repeated: true };
-    throw duplicate(task, result);
-  }
-
-  /**
-   * The transaction that creates a task. A response that was lost is not a failure: the id is ours, so
-   * reading it tells whether the task was created, and if not, it is safe to try again.
-   */
-  async #createOnce(task: Task, transaction: Transaction): Promise<TransactionResult> {
     for (let tries = 1; ; tries++) {
-      try {
-        return await this.#store.txn(transaction);
-      } catch (error) {
-        const unsure = error instanceof StoreUnavailableError && error.maybeApplied;
-        if (!unsure || tries === 3) throw error;
-        const found = await this.#store.get(keys.task(task.taskId));
-        if (found !== undefined)
-          return { succeeded: true, revision: found.createRevision, found: [] };
-      }
+      const run: Task = { ...base, desired: "run" };
+      const task = wish.start === true ? await this.#placed(run, tries > 1) : base;
+      const note = this.#event(task, "created", task.reason);
+      const result = await createOnce(this.#store, { task, request, note });
+      const [name, md5] = result.found.map((entry) => recordOf<{ taskId: string }>(entry)?.taskId);
+      // A holder that is this very task: the first try was made after all, its response was lost.
+      if (result.succeeded || name === taskId) return { task, repeated: false };
+      // Somebody was faster: the same request, or another task of the same name.
+      const twin = request && (await this.#earlier(request, wish.idempotencyKey ?? ""));
+      if (twin !== undefined) return { task: twin, repeated: true };
+      if (name !== undefined) throw new DuplicateTaskError("name", task.taskName, name);
+      if (md5 !== undefined) throw new DuplicateTaskError("md5", task.md5, md5);
+      // Neither: the node that was chosen has just gone.
+      if (tries === CREATE_TRIES) throw new ConflictError(`task ${taskId}`);
     }
   }
 
@@ -192,9 +171,9 @@ export class Tasks {
   stop(taskId: string): Promise<Task> {
     return this.#change(taskId, "stopped", async (task) => {
       if (isAtRest(task.status)) throw new IllegalTransitionError(taskId, task.status, "STOP");
-      const wish: Task = { ...task, desired: "stop", reason: "" };
-      if (isPending(task.status)) return { ...wish, status: "STOP" };
+      // While there is an owner, its node stops the run and writes STOP.
       const owner = await this.#store.get(keys.owner(taskId));
+      const wish: Task = { ...task, desired: "stop", reason: "" };
       return owner === undefined ? { ...wish, status: "STOP" } : wish;
     });
   }
@@ -266,18 +245,30 @@ export class Tasks {
   }
 
   /** Finds a node for a task that should run; without one it waits. */
-  async #placed(task: Task): Promise<Task> {
+  async #placed(task: Task, fresh = false): Promise<Task> {
     const current =
       task.nodeId !== "" && (await this.#store.get(keys.node("redissyncer", task.nodeId)));
     const drained = task.nodeId !== "" && (await this.#store.get(keys.drain(task.nodeId)));
     if (current && isOnline(current) && !drained) return { ...task, status: "CREATING" };
-    const found = await this.#plan.placement.choose({ type: task.type, except: task.refusedBy });
+    const request = { type: task.type, except: task.refusedBy, fresh };
+    const found = await this.#plan.placement.choose(request);
     return found.nodeId === undefined
       ? { ...task, nodeId: "", status: "CREATED", reason: found.reason }
       : { ...task, nodeId: found.nodeId, status: "CREATING", reason: "" };
   }
 
-  #change(taskId: string, event: string, decide: (task: Task) => Promise<Task>): Promise<Task> {
+  async #change(
+    taskId: string,
+    event: string,
+    decide: (task: Task) => Promise<Task>,
+  ): Promise<Task> {
+    const changed = await this.#decide(taskId, event, decide);
+    // Runs trim when they end; a task that no node runs is trimmed here.
+    if (changed.generation % TRIM_EVERY === 0) await this.records.trim(taskId);
+    return changed;
+  }
+
+  #decide(taskId: string, event: string, decide: (task: Task) => Promise<Task>): Promise<Task> {
     return optimistically(this.#store, `task ${taskId}`, async () => {
       const entry = await this.#entry(taskId);
       const task = taskOf(entry);
@@ -288,7 +279,12 @@ export class Tasks {
       if (next.status !== task.status) checkTransition(taskId, task.status, next.status);
       await this.#refuseDuplicates(task, next);
       return {
-        if: [unchanged(keys.task(taskId), entry), ...this.#unique(task, next)],
+        if: [
+          unchanged(keys.task(taskId), entry),
+          ...this.#unique(task, next),
+          // A node that claims it at this moment would run a task that is at rest.
+          ...(next.status === "STOP" ? [absent(keys.owner(taskId))] : []),
+        ],
         do: [...taskOperations(task, next), this.#event(next, event, next.reason)],
         result: next,
       };
@@ -325,11 +321,13 @@ export class Tasks {
     return this.#store.get(keys.task(taskId));
   }
 
-  async #earlier(request: Request, idempotencyKey: string): Promise<Task | undefined> {
+  async #earlier(request: CreateRequest, idempotencyKey: string): Promise<Task | undefined> {
     const used = recordOf<{ taskId: string; body: string }>(await this.#store.get(request.key));
     if (used === undefined) return undefined;
     if (used.body !== request.body) throw new IdempotencyError(idempotencyKey);
-    return taskOf(await this.#store.get(keys.task(used.taskId)));
+    const task = taskOf(await this.#store.get(keys.task(used.taskId)));
+    if (task === undefined) throw new IdempotencyError(idempotencyKey, used.taskId);
+    return task;
   }
 
   #runnerOf(type: string): Pick<Runner, "type" | "validate"> {
@@ -346,29 +344,4 @@ export class Tasks {
   #now(): number {
     return Math.floor(this.#clock.now());
   }
-}
-
-interface Request {
-  readonly key: string;
-  readonly body: string;
-}
-
-function requestOf(wish: NewTask): Request | undefined {
-  const { idempotencyKey, ...body } = wish;
-  if (idempotencyKey === undefined) return undefined;
-  return { key: keys.request(digest(idempotencyKey)), body: digest(JSON.stringify(body)) };
-}
-
-function guardOf(request: Request | undefined) {
-  return request === undefined ? [] : [absent(request.key)];
-}
-
-function digest(text: string): string {
-  return createHash("sha256").update(text).digest("hex").slice(0, 40);
-}
-
-function duplicate(task: Task, { found }: TransactionResult): DuplicateTaskError {
-  const [byName, byMd5] = found.map((entry) => recordOf<{ taskId: string }>(entry)?.taskId);
-  if (byName !== undefined) return new DuplicateTaskError("name", task.taskName, byName);
-  return new DuplicateTaskError("md5", task.md5, byMd5 ?? "removed meanwhile");
 }

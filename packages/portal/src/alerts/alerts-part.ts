@@ -76,7 +76,7 @@ export function alertsPart({ alerts }: Cluster): PortalPart {
 }
 
 function alertView(alert: Alert): AlertView {
-  const { cause: _, raisedAt, acknowledgedAt, resolvedAt, ...rest } = alert;
+  const { cause: _cause, sentAt: _sentAt, raisedAt, acknowledgedAt, resolvedAt, ...rest } = alert;
   const iso = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
   return {
     ...rest,

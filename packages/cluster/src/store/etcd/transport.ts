@@ -78,9 +78,10 @@ export class Transport {
     this.#token = undefined;
   }
 
-  /** Asks the next member from now on. */
-  rotate(): void {
-    this.#channel?.retire();
+  /** Asks the next member from now on, unless another call has seen to that already. */
+  #leave(channel: Channel | undefined): void {
+    if (channel === undefined || channel !== this.#channel) return;
+    channel.retire();
     this.#channel = undefined;
     this.#member = (this.#member + 1) % this.#plan.endpoints.length;
   }
@@ -104,8 +105,10 @@ export class Transport {
     const until = performance.now() + this.#plan.timeoutMs;
     let logins = 0;
     for (let tries = 1; ; tries++) {
+      let channel: Channel | undefined;
       try {
-        return await attempt(this.#open());
+        channel = this.#open();
+        return await attempt(channel);
       } catch (error) {
         if (!(error instanceof GrpcError)) throw error;
         if (error.needsLogin && this.#plan.user !== undefined && logins++ === 0) {
@@ -113,7 +116,7 @@ export class Transport {
           continue;
         }
         if (!error.transient || this.#closed) throw this.#explain(path, error, repeatable);
-        this.rotate();
+        this.#leave(channel);
         const again = (repeatable || !error.sent) && performance.now() < until;
         if (!again) throw this.#explain(path, error, repeatable);
         if (tries % this.#plan.endpoints.length === 0) await pause(Math.min(50 * tries, 500));

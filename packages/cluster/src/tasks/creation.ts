@@ -1,0 +1,84 @@
+/**
+ * The transaction that creates a task. It is all that a create costs: one round trip and one sync of the
+ * store's disk. What would have to be read first is compared in it instead: that the name is free, that
+ * the request is new, that the chosen node is there and not drained.
+ */
+import { createHash } from "node:crypto";
+import { StoreUnavailableError } from "../errors.ts";
+import { keys } from "../keys.ts";
+import { stillUsable } from "../nodes/placement.ts";
+import { absent, putRecord } from "../record.ts";
+import type { Operation, Store, Transaction, TransactionResult } from "../store/store.ts";
+import { taskOperations } from "./indexes.ts";
+import type { Task } from "./task.ts";
+
+export const CREATE_TRIES = 3;
+
+/** An idempotency key, and a digest of the body it came with. */
+export interface CreateRequest {
+  readonly key: string;
+  readonly body: string;
+}
+
+/** What is created. */
+export interface Creation {
+  readonly task: Task;
+  readonly request: CreateRequest | undefined;
+  /** Notes the event. */
+  readonly note: Operation;
+}
+
+/** The request of a wish that has an idempotency key. */
+export function requestOf(wish: {
+  readonly idempotencyKey?: string | undefined;
+}): CreateRequest | undefined {
+  const { idempotencyKey, ...body } = wish;
+  if (idempotencyKey === undefined) return undefined;
+  return { key: keys.request(digest(idempotencyKey)), body: digest(JSON.stringify(body)) };
+}
+
+/**
+ * Creates the task, or finds who holds its name and md5. A response that was lost is not a failure: the
+ * id is ours, so reading it tells whether the task was created, and if not, it is safe to try again.
+ */
+export async function createOnce(store: Store, creation: Creation): Promise<TransactionResult> {
+  const transaction = transactionOf(creation);
+  for (let tries = 1; ; tries++) {
+    try {
+      return await store.txn(transaction);
+    } catch (error) {
+      const unsure = error instanceof StoreUnavailableError && error.maybeApplied;
+      if (!unsure || tries === CREATE_TRIES) throw error;
+      const found = await store.get(keys.task(creation.task.taskId));
+      if (found !== undefined) {
+        return { succeeded: true, revision: found.createRevision, found: [] };
+      }
+    }
+  }
+}
+
+function transactionOf({ task, request, note }: Creation): Transaction {
+  const { taskId, taskName, md5, nodeId, createTime: at } = task;
+  const offset = { replId: "", replOffset: "-1", db: 0, epoch: 0, at };
+  const names = [keys.ofName(taskName), keys.ofMd5(md5)];
+  return {
+    if: [
+      ...[keys.task(taskId), ...names].map(absent),
+      ...(request === undefined ? [] : [absent(request.key)]),
+      ...(nodeId === "" ? [] : stillUsable(nodeId)),
+    ],
+    do: [
+      ...taskOperations(undefined, task),
+      putRecord(keys.offset(taskId), offset),
+      note,
+      ...(request === undefined
+        ? []
+        : [putRecord(request.key, { taskId, body: request.body, at })]),
+    ],
+    else: names.map((key) => ({ op: "get", key })),
+  };
+}
+
+function digest(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 40);
+}

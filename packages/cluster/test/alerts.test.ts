@@ -1,0 +1,192 @@
+/** Alerts: told once, also when the first attempt fails; resolved when their cause is gone; bounded. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { connect, silentLogger } from "@ropeway/core";
+import { HttpDispatcher, MergeQueue } from "@ropeway/merge";
+import { eventually } from "@ropeway/testkit";
+import { expect, it } from "vitest";
+import { Cluster } from "../src/cluster.ts";
+import { type Alert, Alerts } from "../src/inspection/alerts.ts";
+import { webhookSink } from "../src/inspection/webhook.ts";
+import { keys } from "../src/keys.ts";
+import { Registration } from "../src/nodes/registration.ts";
+import type { Store } from "../src/store/store.ts";
+import { redisStage } from "./stage.fixture.ts";
+
+const INSPECT = { id: "portal_a", address: "", everyMs: 100, probeEveryMs: 10, leaseMs: 1_000 };
+
+/** A task that is BROKEN, without a node that broke it. */
+async function brokenTask(cluster: Cluster, store: Store, name: string): Promise<string> {
+  const { task } = await cluster.tasks.create({ name, type: "scripted", config: {} });
+  const { taskId } = task;
+  await store.txn({
+    do: [
+      { op: "delete", key: keys.ofStatus("CREATED", taskId) },
+      { op: "put", key: keys.ofStatus("BROKEN", taskId), value: JSON.stringify({ taskId }) },
+      {
+        op: "put",
+        key: keys.task(taskId),
+        value: JSON.stringify({ ...task, status: "BROKEN", reason: "on purpose" }),
+      },
+    ],
+  });
+  return taskId;
+}
+
+it("delivers alerts that come together to the webhook in one request, once", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const redis = await connect(stage.server.url);
+  const bodies: string[] = [];
+  const endpoint = createServer(async (request, response) => {
+    let text = "";
+    for await (const part of request) text += part;
+    bodies.push(text);
+    response.end();
+  });
+  await new Promise<void>((resolve) => endpoint.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(endpoint.address() as AddressInfo).port}/alerts`;
+  const queue = new MergeQueue(redis);
+  const dispatcher = await new HttpDispatcher(queue, { allow: ["loopback"] }).start();
+  const sink = webhookSink(queue, { url, mergeMs: 1_000 });
+  const cluster = new Cluster(store, { alertSinks: [sink] });
+  const ids = [
+    await brokenTask(cluster, store, "first"),
+    await brokenTask(cluster, store, "second"),
+  ];
+  // Two portals see the same two tasks.
+  const other = new Cluster(await stage.open(), { alertSinks: [sink] });
+  const inspectors = await Promise.all([
+    cluster.inspector(INSPECT).start(),
+    other.inspector({ ...INSPECT, id: "portal_b" }).start(),
+  ]);
+  await eventually(() => expect(bodies).toHaveLength(1), { withinMs: 10_000 });
+  for (const id of ids) expect(bodies[0]).toContain(id);
+  const { items } = await cluster.alerts.list();
+  expect(items.map(({ subject }) => subject).sort()).toEqual([...ids].sort());
+  await eventually(async () => {
+    for (const { sentAt } of (await cluster.alerts.list()).items) expect(sentAt).not.toBeNull();
+  });
+  await Promise.all(inspectors.map((one) => one.close()));
+  expect(bodies).toHaveLength(1);
+  await dispatcher.close();
+  await redis.close();
+  await stage.close();
+  await new Promise((resolve) => endpoint.close(resolve));
+}, 30_000);
+
+it("sends an alert again until the sinks take it, and resolves it when the task is not BROKEN", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const taken: string[] = [];
+  let failures = 3;
+  const sink = async (alert: Alert) => {
+    if (failures-- > 0) throw new Error("the sink is away");
+    taken.push(alert.subject);
+  };
+  const cluster = new Cluster(store, { alertSinks: [sink] });
+  const taskId = await brokenTask(cluster, store, "broken");
+  await using inspector = cluster.inspector(INSPECT);
+  await inspector.start();
+  await eventually(() => expect(taken).toEqual([taskId]));
+  expect((await cluster.alerts.list()).items).toHaveLength(1);
+  await cluster.tasks.remove(taskId);
+  await eventually(async () => expect((await cluster.alerts.list()).items).toEqual([]));
+  expect((await cluster.alerts.list({ all: true })).items).toMatchObject([{ subject: taskId }]);
+  expect(taken).toEqual([taskId]);
+  await inspector.close();
+  await stage.close();
+});
+
+it("keeps a bounded number of resolved alerts", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const alerts = new Alerts({ store, sinks: [], logger: silentLogger });
+  for (let n = 0; n < 1_100; n += 50) {
+    await Promise.all(
+      Array.from({ length: 50 }, async (_, i) => {
+        const cause = `c${n + i}`;
+        await alerts.raise({ kind: "node-offline", cause, text: "gone", subject: cause });
+        await alerts.resolve(cause);
+      }),
+    );
+  }
+  await alerts.raise({ kind: "node-offline", cause: "open", text: "gone", subject: "open" });
+  for (let round = 0; round < 3; round++) await alerts.trim();
+  let kept = 0;
+  for (let cursor: string | undefined; ; ) {
+    const page = await alerts.list({ all: true, cursor, limit: 500 });
+    kept += page.items.length;
+    cursor = page.cursor;
+    if (cursor === undefined) break;
+  }
+  expect(kept).toBe(1_000);
+  expect((await alerts.open()).size).toBe(1);
+  await stage.close();
+}, 30_000);
+
+it("goes on inspecting when other programs have left half records under its keys", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const cluster = new Cluster(store);
+  const { id: lease } = await store.grant(60_000);
+  const half = { nodeid: "node_half", online: true };
+  await store.put(keys.node("redissyncer", "node_half"), JSON.stringify(half), lease);
+  await store.put(keys.node("redissyncer", "node_text"), "not JSON", lease);
+  await store.put(keys.node("redissyncer", "node_a"), '{"nodeid":"node_b","online":true}', lease);
+  const strange = { taskId: "task_half", status: "CREATED", desired: "run" };
+  const names = { groupId: "g", nodeId: "", taskName: "half", type: "scripted", md5: "x" };
+  await store.put(keys.task("task_half"), JSON.stringify({ ...strange, ...names }));
+  await store.put(keys.ofStatus("CREATED", "task_half"), "[]");
+  for (const value of ["null", "{", '"text"', "[1]", '{"taskId":"task_other","status":"STOP"}']) {
+    await store.put(keys.task(`task_${value.length}`), value);
+    await store.put(keys.ofStatus("BROKEN", `task_${value.length}`), value);
+    await store.put(keys.ofNode("node_x", `task_${value.length}`), value);
+    await store.put(keys.alert(`${value.length}`), value);
+    await store.put(keys.request(`${value.length}`), value);
+  }
+  await store.put(keys.lastInspection, "yesterday");
+  await store.put(keys.idSeed, "many");
+  let rounds = 0;
+  await using inspector = cluster.inspector(INSPECT);
+  inspector.on("inspected", () => rounds++);
+  await inspector.start();
+  await eventually(() => expect(rounds).toBeGreaterThan(2));
+  expect((await cluster.nodes.list("redissyncer")).items[0]).toMatchObject({
+    nodeid: "node_half",
+    load: { tasks: 0, maxTasks: 0 },
+    types: [],
+  });
+  const healthy = await Registration.open({
+    store,
+    ...{ type: "redissyncer", id: "node_ok", address: "", version: "", types: ["scripted"] },
+    ...{ leaseMs: 60_000, reportMs: 60_000, maxTasks: 5, logger: silentLogger, tasks: () => 0 },
+  } as const);
+  const wish = { name: "n", type: "scripted", config: {}, start: true };
+  expect((await cluster.tasks.create(wish)).task.nodeId).toBe("node_ok");
+  await eventually(async () =>
+    expect(await cluster.tasks.get("task_half")).toMatchObject({ nodeId: "node_ok" }),
+  );
+  await inspector.close();
+  await healthy.close();
+  await stage.close();
+}, 30_000);
+
+it("forgets every idempotency key that is older than a day", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const now = Date.now();
+  for (let n = 0; n < 250; n++) {
+    const at = n < 120 ? now : now - 25 * 3_600_000;
+    const name = `${String(n).padStart(4, "0")}`;
+    await store.put(keys.request(name), JSON.stringify({ taskId: "t", body: "", at }));
+  }
+  await using inspector = new Cluster(store).inspector(INSPECT);
+  await inspector.start();
+  await eventually(
+    async () => expect((await store.range(keys.requests)).entries).toHaveLength(120),
+    { withinMs: 10_000 },
+  );
+  await inspector.close();
+  await stage.close();
+});

@@ -1,0 +1,222 @@
+/** Tasks under hostile conditions: lost responses, two portals at once, values of other programs. */
+import { eventually } from "@ropeway/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Cluster } from "../src/cluster.ts";
+import { keys } from "../src/keys.ts";
+import { ClusterNode } from "../src/nodes/cluster-node.ts";
+import { rangeAll } from "../src/record.ts";
+import { scriptedRunner } from "../src/runners/scripted-runner.ts";
+import { SecretBox } from "../src/secrets.ts";
+import type { Store } from "../src/store/store.ts";
+import { deletes, faultyStore, type StoreFault } from "./faulty-store.fixture.ts";
+import { redisStage } from "./stage.fixture.ts";
+
+const secrets = new SecretBox("00".repeat(32));
+
+describe("tasks", () => {
+  let stage: Awaited<ReturnType<typeof redisStage>>;
+  let store: Store;
+  let cluster: Cluster;
+  beforeAll(async () => {
+    stage = await redisStage();
+    store = await stage.open();
+    cluster = new Cluster(store, { secrets });
+  });
+  afterAll(() => stage?.close());
+
+  let count = 0;
+  const wish = (options: object = {}) => ({
+    name: `t${++count}`,
+    type: "scripted",
+    config: {},
+    ...options,
+  });
+  const create = async (options: object = {}) =>
+    (await cluster.tasks.create(wish(options))).task.taskId;
+  const startNode = (on: Store, id: string, options: object = {}) =>
+    new ClusterNode(on, {
+      id,
+      address: "",
+      runners: [scriptedRunner()],
+      secrets,
+      leaseMs: 5_000,
+      reportMs: 200,
+      progressMs: 100,
+      ...options,
+    }).start();
+  const becomes = (taskId: string, expected: object) =>
+    eventually(async () => expect(await cluster.tasks.get(taskId)).toMatchObject(expected), {
+      withinMs: 15_000,
+    });
+  /** Every path that names the task, without its events. */
+  const pathsOf = async (taskId: string) =>
+    (await rangeAll(store, "/tasks/")).entries
+      .filter(({ key, value }) => key.includes(taskId) || value.includes(taskId))
+      .map(({ key }) => key)
+      .filter((key) => !key.startsWith("/tasks/event/"));
+
+  it.each<StoreFault>(["lost", "unheard", "late"])(
+    "creates a task once when the first transaction is %s",
+    async (kind) => {
+      let faults = 1;
+      const portal = new Cluster(
+        faultyStore(store, () => (faults-- > 0 ? kind : undefined)),
+        { secrets },
+      );
+      await portal.nodes.list(); // nothing else is under way
+      const draft = wish();
+      faults = 0;
+      await portal.tasks.create(wish()); // takes the seed of its ids
+      faults = 1;
+      const { task, repeated } = await portal.tasks.create(draft);
+      expect(repeated).toBe(false);
+      expect((await cluster.tasks.list({ name: draft.name })).items).toEqual([task]);
+    },
+  );
+
+  it("says that the task of an idempotency key was removed, and does not create it again", async () => {
+    const draft = wish({ idempotencyKey: "once" });
+    const { task } = await cluster.tasks.create(draft);
+    await cluster.tasks.remove(task.taskId);
+    await expect(cluster.tasks.create(draft)).rejects.toMatchObject({
+      code: "IDEMPOTENCY_KEY_REUSED",
+      details: { removedTaskId: task.taskId },
+    });
+  });
+
+  it("keeps every index in step when two portals use any two verbs at once, in any state", async () => {
+    const other = new Cluster(await stage.open(), { secrets });
+    await using _one = await startNode(await stage.open(), "node_v1");
+    await using _two = await startNode(await stage.open(), "node_v2");
+    type Verb = (on: Cluster, taskId: string) => Promise<unknown>;
+    const verbs: Verb[] = [
+      (on, id) => on.tasks.start(id),
+      (on, id) => on.tasks.stop(id),
+      (on, id) => on.tasks.remove(id),
+      (on, id) => on.tasks.edit(id, { name: `e${++count}`, immortal: true }),
+      (on, id) => on.tasks.move(id, count % 2 === 0 ? "node_v1" : "node_v2"),
+    ];
+    const states: Record<string, () => Promise<string>> = {
+      created: () => create(),
+      creating: () => create({ start: true }),
+      running: async () => {
+        const id = await create({ start: true });
+        await becomes(id, { status: "COMMANDRUNNING" });
+        return id;
+      },
+      finished: async () => {
+        const id = await create({ start: true, config: { runMs: 1 } });
+        await becomes(id, { status: "FINISH" });
+        return id;
+      },
+    };
+    const ids: string[] = [];
+    for (const make of Object.values(states)) {
+      for (const first of verbs) {
+        await Promise.all(
+          verbs.map(async (second) => {
+            const id = await make();
+            ids.push(id);
+            const outcomes = await Promise.allSettled([first(cluster, id), second(other, id)]);
+            for (const one of outcomes) {
+              const code = one.status === "rejected" ? one.reason.code : "ILLEGAL_TRANSITION";
+              expect(["ILLEGAL_TRANSITION", "UNKNOWN_TASK"]).toContain(code);
+            }
+          }),
+        );
+      }
+    }
+    // Whatever came of it: stopped, each is at rest without an owner; removed, it leaves nothing.
+    for (const id of ids) {
+      const stopped = cluster.tasks.stop(id).catch((error) => {
+        expect(["ILLEGAL_TRANSITION", "UNKNOWN_TASK"]).toContain(error.code);
+      });
+      await stopped;
+    }
+    for (const id of ids) {
+      await eventually(
+        () =>
+          cluster.tasks.remove(id).catch((error) => {
+            if (error.code !== "UNKNOWN_TASK") throw error;
+          }),
+        { withinMs: 15_000 },
+      );
+      expect(await pathsOf(id)).toEqual([]);
+    }
+  }, 120_000);
+
+  it("does not run a task that is stopped while a node claims it", async () => {
+    const id = await create();
+    const node = await stage.open();
+    let stopping: Promise<unknown> | undefined;
+    const claims = faultyStore(node, (transaction) => {
+      const claim = transaction.do.some(({ op, key }) => op === "put" && key === keys.owner(id));
+      if (claim) stopping ??= cluster.tasks.stop(id);
+      return undefined;
+    });
+    await using _node = await startNode(claims, "node_claims");
+    await cluster.tasks.start(id);
+    await eventually(() => expect(stopping).toBeDefined());
+    await stopping;
+    await becomes(id, { status: "STOP", desired: "stop" });
+    await eventually(async () => expect(await store.get(keys.owner(id))).toBeUndefined());
+    await cluster.tasks.remove(id);
+  });
+
+  it.each(["stop", "move"])(
+    "lets go of a task when the end of its run could not be stored: %s",
+    async (verb) => {
+      let id = "";
+      let faults = 0;
+      const cut = faultyStore(await stage.open(), (transaction) =>
+        deletes(transaction, keys.owner(id)) && faults-- > 0 ? "lost" : undefined,
+      );
+      await using _one = await startNode(cut, "node_cut");
+      id = await create({ start: true });
+      await becomes(id, { status: "COMMANDRUNNING", nodeId: "node_cut" });
+      await using _two = await startNode(await stage.open(), "node_other");
+      faults = 6; // every try of the run, and the first one of the host
+      if (verb === "stop") {
+        await cluster.tasks.stop(id);
+        await becomes(id, { status: "STOP" });
+      } else {
+        await cluster.tasks.move(id, "node_other");
+        await becomes(id, { status: "COMMANDRUNNING", nodeId: "node_other" });
+        await cluster.tasks.stop(id);
+        await becomes(id, { status: "STOP" });
+      }
+      expect(faults).toBeLessThanOrEqual(0);
+      expect(await store.get(keys.owner(id))).toBeUndefined();
+      await cluster.tasks.remove(id);
+    },
+    30_000,
+  );
+
+  it("registers a node again whose record was deleted", async () => {
+    await using node = await startNode(await stage.open(), "node_deleted");
+    let lost = 0;
+    node.on("lost", () => lost++);
+    const key = keys.node("redissyncer", "node_deleted");
+    const before = await store.get(key);
+    await store.delete(key);
+    await eventually(async () => {
+      const now = await store.get(key);
+      expect(now?.lease).toBeDefined();
+      expect(now?.lease).not.toBe(before?.lease);
+    });
+    expect(lost).toBe(1);
+  });
+
+  it("bounds the events of a task that no node runs", async () => {
+    const id = await create();
+    const old = Array.from({ length: 240 }, (_, n) => `0000_${n}`);
+    await Promise.all(old.map((name) => store.put(keys.event(id, name), "{}")));
+    for (let n = 0; n < 26; n++) {
+      await cluster.tasks.start(id);
+      await cluster.tasks.stop(id);
+    }
+    const { entries } = await store.range(keys.events(id));
+    expect(entries.length).toBeLessThanOrEqual(250);
+    await cluster.tasks.remove(id);
+  });
+});
