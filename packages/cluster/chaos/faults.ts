@@ -1,11 +1,13 @@
 /**
  * Nodes, portals and etcd members die, stop and come back at random, while tasks count at a target
- * behind their fence.
+ * behind their fence, and sync tasks copy sources that are written to all the time (sync-load.ts).
  *
  *   3 portals ---- 3 etcd members ---- N nodes ---- target Redis: fence, counter and epochs per task
+ *                                         '-------- source and target of each sync task
  *
  * At the end every task must be there with all its indexes, every immortal one must run again, the
- * epochs that wrote at the target must never have gone back, and no two inspections may share a round.
+ * epochs that wrote at a target must never have gone back, copies must be equal to their sources, moved
+ * syncs must have gone on without a full synchronisation, and no two inspections may share a round.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, silentLogger } from "@ropeway/core";
@@ -23,17 +25,22 @@ import { rangeAll } from "../src/record.ts";
 import { SecretBox } from "../src/secrets.ts";
 import { openEtcdStore } from "../src/store/etcd/etcd-store.ts";
 import type { Store } from "../src/store/store.ts";
+import { SyncLoad, type SyncReport } from "./sync-load.ts";
 
 const MEMBER = new URL("../test/member.fixture.ts", import.meta.url);
 
 /** How much, and how rough. */
 export interface FaultPlan {
+  /** Scripted tasks, and sync tasks. */
   readonly tasks: number;
+  readonly syncs: number;
   readonly nodes: number;
   readonly portals: number;
   /** The faults, in turn: kill a node, stop one longer than its lease, kill a portal, kill the leader. */
   readonly faults: readonly Fault[];
   readonly leaseMs: number;
+  /** How long a stopped node stays stopped, at least. */
+  readonly stopMs: number;
   readonly seed: number;
 }
 
@@ -53,6 +60,7 @@ export interface FaultReport {
   readonly longestGapMs: number;
   readonly takeOverMs: readonly number[];
   readonly faults: number;
+  readonly syncs: readonly SyncReport[];
 }
 
 interface Stage {
@@ -69,6 +77,7 @@ export async function chaosFaults(plan: FaultPlan): Promise<FaultReport> {
   const random = randomFrom(plan.seed);
   const etcd = await startEtcd({ members: 3 });
   const target = await startRedis();
+  const loads = await Promise.all(Array.from({ length: plan.syncs }, () => SyncLoad.start()));
   const store = await openEtcdStore({ endpoints: etcd.urls, logger: silentLogger });
   const secrets = new SecretBox("00".repeat(32));
   const cluster = new Cluster(store, { secrets });
@@ -102,20 +111,22 @@ export async function chaosFaults(plan: FaultPlan): Promise<FaultReport> {
       const wish = { name: `chaos ${n}`, type: "scripted", config, immortal: true, start: true };
       ids.push((await cluster.tasks.create(wish)).task.taskId);
     }
-    await allRun(cluster, ids, 60_000);
+    const all = [...ids];
+    for (const [n, load] of loads.entries()) all.push(await load.create(cluster, `sync ${n}`));
+    await allRun(cluster, all, 60_000);
     const takeOverMs: number[] = [];
     for (const fault of plan.faults) {
-      const began = performance.now();
-      await apply(stage, fault, { random, leaseMs: plan.leaseMs });
-      await allRun(cluster, ids, 60_000);
-      if (fault.endsWith("node")) takeOverMs.push(Math.round(performance.now() - began));
+      const movedMs = await apply(stage, fault, { random, ...plan });
+      await allRun(cluster, all, 60_000);
+      if (movedMs !== undefined) takeOverMs.push(movedMs);
     }
     return {
-      ...(await examine(stage, ids, target.url)),
+      ...(await examine(stage, { ids, all, url: target.url })),
       ...inspections(),
-      created: ids.length,
+      created: all.length,
       takeOverMs,
       faults: plan.faults.length,
+      syncs: await Promise.all(loads.map((load) => load.examine())),
     };
   } finally {
     abort.abort();
@@ -123,6 +134,7 @@ export async function chaosFaults(plan: FaultPlan): Promise<FaultReport> {
     await store.close();
     await etcd.close();
     await target.close();
+    for (const load of loads) await load.close();
   }
 }
 
@@ -141,13 +153,18 @@ export function faultLines(report: FaultReport): string[] {
     line(
       "immortal-run-again",
       `created=${created} running=${running} growing=${growing}`,
-      running === created && growing === created,
+      running === created && growing === created - report.syncs.length,
     ),
-    line(
-      "one-writer",
-      `epochs=${epochs} went-back=${wentBack}`,
-      wentBack === 0 && epochs >= created,
-    ),
+    line("one-writer", `epochs=${epochs} went-back=${wentBack}`, wentBack === 0 && epochs > 0),
+    ...report.syncs.flatMap(({ writes, keys, different, writers, wentBack, fullSyncs }, n) => [
+      line(`sync-${n}.one-writer`, `epochs=${writers} went-back=${wentBack}`, wentBack === 0),
+      line(
+        `sync-${n}.exactly-once`,
+        `writes=${writes} keys=${keys} different=${different}`,
+        writes > 0 && keys > 0 && different === 0,
+      ),
+      line(`sync-${n}.resumed`, `full-syncs=${fullSyncs}`, fullSyncs === 1),
+    ]),
     line(
       "inspections-once",
       `rounds=${inspections} doubled=${doubled} longest-gap-ms=${longestGapMs}`,
@@ -156,11 +173,12 @@ export function faultLines(report: FaultReport): string[] {
   ];
 }
 
+/** Applies a fault. Of a node's: how long it took until its tasks ran elsewhere. */
 async function apply(
   stage: Stage,
   fault: Fault,
-  { random, leaseMs }: { random: () => number; leaseMs: number },
-): Promise<void> {
+  { random, stopMs }: { random: () => number; stopMs: number },
+): Promise<number | undefined> {
   const { nodes, portals, etcd, cluster } = stage;
   const pick = <T>(map: Map<string, T>) => [...map][Math.floor(random() * map.size)] as [string, T];
   if (fault === "kill-leader") {
@@ -168,14 +186,15 @@ async function apply(
     await leader.kill9();
     await sleep(1_000);
     await leader.start();
-    return;
+    return undefined;
   }
   const [id, script] = pick(fault === "kill-portal" ? portals : nodes);
   if (fault === "kill-portal") {
     await script.kill9();
     portals.set(id, await stage.spawn("portal", id));
-    return;
+    return undefined;
   }
+  const began = performance.now();
   const before = await cluster.tasks.list({ node: id, limit: 500 });
   const epochs = new Map(before.items.map(({ taskId, epoch }) => [taskId, epoch]));
   if (fault === "kill-node") await script.kill9();
@@ -192,12 +211,14 @@ async function apply(
     },
     { withinMs: 60_000 },
   );
+  const movedMs = Math.round(performance.now() - began);
   if (fault === "stop-node") {
-    await sleep(leaseMs);
+    await sleep(Math.max(0, stopMs - movedMs));
     script.resume();
   } else {
     nodes.set(id, await stage.spawn("node", id));
   }
+  return epochs.size === 0 ? undefined : movedMs;
 }
 
 async function allRun(cluster: Cluster, ids: readonly string[], withinMs: number): Promise<void> {
@@ -213,21 +234,29 @@ async function allRun(cluster: Cluster, ids: readonly string[], withinMs: number
   );
 }
 
-async function examine({ store, cluster }: Stage, ids: readonly string[], url: string) {
+async function examine(
+  { store, cluster }: Stage,
+  { ids, all, url }: { ids: readonly string[]; all: readonly string[]; url: string },
+) {
   const redis = await connect(url);
   try {
     const count = async (id: string) =>
       Number(await redis.send(["GET", `ropeway:scripted:{${id}}:count`]));
     const first = await Promise.all(ids.map(count));
-    await sleep(2_000);
-    const second = await Promise.all(ids.map(count));
-    const all = new Set((await rangeAll(store, "/tasks/")).entries.map(({ key }) => key));
+    let growing = 0;
+    // After the leader's death a node may have to register again first: a status alone proves nothing.
+    for (let tries = 0; tries < 60 && growing < ids.length; tries++) {
+      await sleep(500);
+      const now = await Promise.all(ids.map(count));
+      growing = now.filter((value, index) => value > (first[index] ?? 0)).length;
+    }
+    const paths = new Set((await rangeAll(store, "/tasks/")).entries.map(({ key }) => key));
     let [present, indexed, running, epochs, wentBack] = [0, 0, 0, 0, 0];
-    for (const id of ids) {
+    for (const id of all) {
       const task = await cluster.tasks.get(id);
       present += 1;
       running += task.status === "COMMANDRUNNING" ? 1 : 0;
-      const paths = [
+      const own = [
         keys.ofNode(task.nodeId, id),
         keys.ofGroup(task.groupId, id),
         keys.ofStatus(task.status, id),
@@ -235,10 +264,10 @@ async function examine({ store, cluster }: Stage, ids: readonly string[], url: s
         keys.ofType(task.type, id),
         keys.ofMd5(task.md5),
       ];
-      const of = [...all].filter(
+      const of = [...paths].filter(
         (key) => key.startsWith("/tasks/status/") && key.endsWith(`/${id}`),
       );
-      indexed += paths.every((path) => all.has(path)) && of.length === 1 ? 1 : 0;
+      indexed += own.every((path) => paths.has(path)) && of.length === 1 ? 1 : 0;
       const list = await redis.send<readonly string[]>([
         "LRANGE",
         `ropeway:scripted:{${id}}:epochs`,
@@ -251,7 +280,6 @@ async function examine({ store, cluster }: Stage, ids: readonly string[], url: s
         (epoch, index) => index > 0 && epoch < (wrote[index - 1] ?? 0),
       ).length;
     }
-    const growing = second.filter((value, index) => value > (first[index] ?? 0)).length;
     return { present, indexed, running, growing, epochs, wentBack };
   } finally {
     await redis.close();

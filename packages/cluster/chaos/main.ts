@@ -2,13 +2,15 @@
 import { chaosFaults, type Fault, faultLines } from "./faults.ts";
 
 const KINDS: readonly Fault[] = ["kill-node", "kill-portal", "stop-node", "kill-leader"];
-const rounds = Number(process.env.CHAOS_ROUNDS ?? 5);
+const rounds = Number(process.env.CHAOS_ROUNDS ?? 3);
 const report = await chaosFaults({
-  tasks: Number(process.env.CHAOS_TASKS ?? 60),
-  nodes: 4,
+  tasks: Number(process.env.CHAOS_TASKS ?? 20),
+  syncs: Number(process.env.CHAOS_SYNCS ?? 3),
+  nodes: 3,
   portals: 3,
   faults: Array.from({ length: rounds * KINDS.length }, (_, n) => KINDS[n % KINDS.length] as Fault),
   leaseMs: 4_000,
+  stopMs: 30_000,
   seed: Number(process.env.CHAOS_SEED ?? 1),
 });
 const lines = faultLines(report);

@@ -72,13 +72,15 @@ export class Session {
     return !this.#lost.signal.aborted && !this.#closed;
   }
 
-  /** Ends the lease, and with it its keys; a store that is away ends it by itself. */
+  /**
+   * Ends the lease, and with it its keys; a store that is away ends it by itself. A lost one is ended too:
+   * it may live on in the store, and the next session would wait for its keys.
+   */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     clearTimeout(this.#deadline);
     await this.#loop.close();
-    if (this.#lost.signal.aborted) return;
     await within(this.#store.revoke(this.lease), { timeoutMs: 3_000 }).catch((error) =>
       this.#options.logger.debug({ err: reasonOf(error) }, "a lease was not revoked; it will end"),
     );
