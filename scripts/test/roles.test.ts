@@ -1,4 +1,13 @@
 // Every role of every library leads the same life.
+import {
+  Cluster,
+  ClusterNode,
+  openRedisStore,
+  SecretBox,
+  type Store,
+  scriptedRunner,
+} from "@ropeway/cluster";
+import type { Redis, Role } from "@ropeway/core";
 import { Queue, QueueEvents, SeedWorker, Worker } from "@ropeway/jobs";
 import { RpcClient, RpcServer } from "@ropeway/rpc";
 import { roleConformance } from "@ropeway/testkit/role-conformance";
@@ -30,3 +39,47 @@ roleConformance("QueueEvents", {
 roleConformance("SeedWorker", {
   make: (redis) => new SeedWorker(redis, { queues: "roles", callbacks: { any: async () => {} } }),
 });
+
+let members = 0;
+
+roleConformance("ClusterNode", {
+  make: (redis) =>
+    onOwnStore(redis, (store) => {
+      const [id, runners] = [`node_${++members}`, [scriptedRunner()]];
+      return new ClusterNode(store, {
+        id,
+        address: "",
+        runners,
+        secrets: new SecretBox(undefined),
+      });
+    }),
+  provoke: async (node, listener, redis) => {
+    node.on("run", listener);
+    await using store = openRedisStore(redis);
+    const config = { runMs: 1 };
+    await new Cluster(store).tasks.create({ name: "any", type: "scripted", config, start: true });
+  },
+});
+
+roleConformance("Inspector", {
+  make: (redis) =>
+    onOwnStore(redis, (store) =>
+      new Cluster(store).inspector({ id: `portal_${++members}`, address: "", everyMs: 100 }),
+    ),
+  provoke: async (inspector, listener) => {
+    inspector.on("inspected", listener);
+  },
+});
+
+/** A role that closes the store it was made on: stores hold connections, and belong to their opener. */
+function onOwnStore<R extends Pick<Role, "close">>(redis: Redis, make: (store: Store) => R): R {
+  const store = openRedisStore(redis);
+  const role = make(store);
+  const close = role.close.bind(role);
+  let closing: Promise<void> | undefined;
+  role.close = () => {
+    closing ??= close().then(() => store.close());
+    return closing;
+  };
+  return role;
+}
