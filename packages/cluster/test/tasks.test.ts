@@ -111,38 +111,34 @@ describe("tasks", () => {
       },
     };
     const ids: string[] = [];
-    for (const make of Object.values(states)) {
-      for (const first of verbs) {
-        await Promise.all(
-          verbs.map(async (second) => {
-            const id = await make();
-            ids.push(id);
-            const outcomes = await Promise.allSettled([first(cluster, id), second(other, id)]);
-            for (const one of outcomes) {
-              const code = one.status === "rejected" ? one.reason.code : "ILLEGAL_TRANSITION";
-              expect(["ILLEGAL_TRANSITION", "UNKNOWN_TASK"]).toContain(code);
-            }
-          }),
-        );
+    const tryPair = async (make: () => Promise<string>, [first, second]: [Verb, Verb]) => {
+      const id = await make();
+      ids.push(id);
+      const outcomes = await Promise.allSettled([first(cluster, id), second(other, id)]);
+      for (const one of outcomes) {
+        const code = one.status === "rejected" ? one.reason.code : "ILLEGAL_TRANSITION";
+        expect(["ILLEGAL_TRANSITION", "UNKNOWN_TASK"]).toContain(code);
       }
+    };
+    for (const first of verbs) {
+      const makes = Object.values(states);
+      await Promise.all(
+        makes.flatMap((make) => verbs.map((second) => tryPair(make, [first, second]))),
+      );
     }
     // Whatever came of it: stopped, each is at rest without an owner; removed, it leaves nothing.
-    for (const id of ids) {
-      const stopped = cluster.tasks.stop(id).catch((error) => {
+    const clear = async (id: string) => {
+      await cluster.tasks.stop(id).catch((error) => {
         expect(["ILLEGAL_TRANSITION", "UNKNOWN_TASK"]).toContain(error.code);
       });
-      await stopped;
-    }
-    for (const id of ids) {
-      await eventually(
-        () =>
-          cluster.tasks.remove(id).catch((error) => {
-            if (error.code !== "UNKNOWN_TASK") throw error;
-          }),
-        { withinMs: 15_000 },
-      );
-      expect(await pathsOf(id)).toEqual([]);
-    }
+      const remove = () =>
+        cluster.tasks.remove(id).catch((error) => {
+          if (error.code !== "UNKNOWN_TASK") throw error;
+        });
+      await eventually(remove, { withinMs: 30_000 });
+    };
+    await Promise.all(ids.map(clear));
+    for (const id of ids) expect(await pathsOf(id)).toEqual([]);
   }, 120_000);
 
   it("does not run a task that is stopped while a node claims it", async () => {
