@@ -9,6 +9,8 @@ import {
 } from "@ropeway/cluster";
 import type { Redis, Role } from "@ropeway/core";
 import { Queue, QueueEvents, SeedWorker, Worker } from "@ropeway/jobs";
+import { MergeQueue } from "@ropeway/merge";
+import { MergeServer } from "@ropeway/portal";
 import { RpcClient, RpcServer } from "@ropeway/rpc";
 import { roleConformance } from "@ropeway/testkit/role-conformance";
 
@@ -38,6 +40,10 @@ roleConformance("QueueEvents", {
 
 roleConformance("SeedWorker", {
   make: (redis) => new SeedWorker(redis, { queues: "roles", callbacks: { any: async () => {} } }),
+});
+
+roleConformance("MergeServer", {
+  make: (redis) => new MergeServer(new MergeQueue(redis), { port: 0 }),
 });
 
 let members = 0;

@@ -21,8 +21,12 @@ if ARGV[3] ~= '' then
 elseif call('GET', start) ~= ARGV[4] then
   return -1
 end
+-- Reads of what is written below: a key of a wrong type fails here, and nothing has changed.
 call('HLEN', data)
 call('ZCARD', dead)
+call('ZCARD', deadOf)
+call('ZCARD', singles)
+call('ZSCORE', timer, ARGV[1])
 
 call('HDEL', state, '') -- opens the way as in get.lua
 local last = count == length and replayed == 0
@@ -55,7 +59,7 @@ else
   call('HDEL', state, 'batch', 'delivery', 'attempts', 'starts', 'error')
   if replayed == 0 then call('HDEL', state, 'next') end
   call('ZADD', timer, replayed == 0 and known[2] or at, ARGV[1])
-  call('PUBLISH', ARGV[2], 'insert')
+  redis.pcall('PUBLISH', ARGV[2], 'insert')
 end
 if ARGV[3] ~= '' then call('DEL', locker) end
 return count

@@ -25,7 +25,7 @@ else
   if replayed == 0 then call('HDEL', state, 'next') end
   local due = replayed == 0 and known[2] or call('TIME')[1]
   call('ZADD', timer, due, ARGV[1])
-  call('PUBLISH', ARGV[2], 'insert')
+  redis.pcall('PUBLISH', ARGV[2], 'insert')
 end
 call('DEL', locker)
 return left + replayed

@@ -2,15 +2,16 @@
 --
 -- KEYS  1 endpoints  2 endpoint  3 marked
 -- ARGV  1 URL  2 maximum of marked endpoints  3 fields to delete, separated by spaces, or ""
---       4.. field, value ... to write (at most ten)
--- Returns 1, or 0 if the maximum is reached
+--       4 "" or "=" and the secrets that the caller saw  5.. field, value ... to write (at most ten)
+-- Returns 1, 0 if the maximum is reached, or -1 if the secrets have changed
 local call = redis.call
 local isMarked = call('ZSCORE', KEYS[3], ARGV[1])
 if not isMarked and call('ZCARD', KEYS[3]) >= tonumber(ARGV[2]) then return 0 end
-call('HLEN', KEYS[2])
+local secrets = call('HGET', KEYS[2], 'secrets') or ''
+if ARGV[4] ~= '' and ARGV[4] ~= '=' .. secrets then return -1 end
 local now = call('TIME')[1]
 call('ZADD', KEYS[1], now, ARGV[1])
-if #ARGV > 3 then call('HSET', KEYS[2], unpack(ARGV, 4, math.min(#ARGV, 23))) end
+if #ARGV > 4 then call('HSET', KEYS[2], unpack(ARGV, 5, math.min(#ARGV, 24))) end
 for field in string.gmatch(ARGV[3], '%S+') do call('HDEL', KEYS[2], field) end
 call('ZADD', KEYS[3], now, ARGV[1])
 call('PERSIST', KEYS[2])

@@ -11,19 +11,31 @@
 --
 -- KEYS  1 timer  2 queue  3 items  4 locker  5 overwrite  6 state  7 data  8 singles
 --       9 idempotency record  10 deleted (both only with one item); 7 to 10 only if they are needed
+--       for the run of a schedule instead: 9 schedule  10 schedules
 -- ARGV  1 key  2 channel  3 maxItems  4 maxBytes  5 maxWaitMs  6 "1": a single, delivered item by item
 --       7 ms to remember the idempotency key  8 digest of the request  9 "" or how to deliver (JSON)
+--       for the run of a schedule instead: 7 "run"  8 "DUE NEXT REVISION ID": when it was due, when it is
+--       due next ("inf": never again), the revision that the caller read, its id
 --       10 maximum of data fields  11 number of data words, then these words: field, value ...
 --       then five words per item: time (seconds, "0" now), always|once, id, rest of its head, body
 -- Returns {score in force, fresh items, id of the last item} | {"mismatch"} the idempotency key was used
---       with another request | {"full"} too many data fields
+--       with another request | {"full"} too many data fields | {"ran"} the run was pushed before, or the
+--       schedule was changed
 local timer, queue, items, locker, overwrite, state = unpack(KEYS, 1, 6)
 local call, floor, key, words = redis.call, math.floor, ARGV[1], tonumber(ARGV[11])
 local begin, last = 12 + words, #ARGV
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
 
-if KEYS[9] then
+local isRun = ARGV[7] == 'run'
+local runDue, runNext, revision, schedule
+if isRun then -- the first caller moves the schedule on; the others find another time there
+  runDue, runNext, revision, schedule = string.match(ARGV[8], '^(%S+) (%S+) (%S+) (.+)$')
+  local planned = call('ZSCORE', KEYS[10], schedule)
+  if not planned or tonumber(planned) ~= tonumber(runDue) or call('HGET', KEYS[9], 'revision') ~= revision then
+    return { 'ran' }
+  end
+elseif KEYS[9] then
   local seen = call('GET', KEYS[9])
   if seen then
     local score, fresh, id, digest, at = string.match(seen, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -140,10 +152,16 @@ else
   call('HSET', state, 'bound', bound, 'bytes', bytes)
   if moved then call('ZADD', timer, score, key) end
 end
-call('PUBLISH', ARGV[2], 'insert')
+redis.pcall('PUBLISH', ARGV[2], 'insert') -- a user without channels must not fail behind the writes
 
 local id = ARGV[last - 2]
-if KEYS[9] then
+if isRun then
+  call('ZADD', KEYS[10], runNext, schedule)
+  call('HINCRBY', KEYS[9], 'runs', 1)
+  call('HSET', KEYS[9], 'last', runDue)
+  call('HDEL', KEYS[9], 'error')
+  if runNext == 'inf' then call('HSET', KEYS[9], 'state', 'ended') end
+elseif KEYS[9] then
   local micros = string.format('%d%06d', time[1], time[2])
   call('HSET', state, 'idempotent', '1')
   call('SET', KEYS[9], table.concat({ score, fresh, id, ARGV[8], micros }, ' '), 'PX', ARGV[7])

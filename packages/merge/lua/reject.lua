@@ -12,6 +12,9 @@ if call('GET', locker) ~= ARGV[3] then return -1 end
 local known = call('HMGET', state, 'batch', 'next', 'replayed', 'request')
 local batch, replayed = tonumber(known[1] or 0), tonumber(known[3] or 0)
 if batch == 0 then return -2 end
+call('ZCARD', dead)
+call('ZCARD', deadOf)
+call('ZCARD', singles)
 
 local rejected, count = {}, 0
 for i = 6, #ARGV do rejected[tonumber(ARGV[i])] = true end
@@ -52,5 +55,5 @@ else
   call('HSET', state, 'batch', batch - count)
 end
 call('ZADD', timer, now, ARGV[1])
-call('PUBLISH', ARGV[2], 'insert')
+redis.pcall('PUBLISH', ARGV[2], 'insert')
 return count

@@ -17,6 +17,6 @@ if ARGV[5] == '1' then redis.call('HINCRBY', state, 'attempts', -1) end
 if ARGV[6] ~= '' then redis.call('HSET', state, 'error', ARGV[6]) end
 if due ~= '' then
   redis.call('ZADD', timer, due, ARGV[1])
-  redis.call('PUBLISH', ARGV[2], 'insert')
+  redis.pcall('PUBLISH', ARGV[2], 'insert')
 end
 return 1

@@ -70,5 +70,5 @@ if count == total then
   call('ZREM', dead, ARGV[3])
   call('ZREM', deadOf, ARGV[3])
 end
-call('PUBLISH', ARGV[2], 'insert')
+redis.pcall('PUBLISH', ARGV[2], 'insert')
 return { count, total - count }

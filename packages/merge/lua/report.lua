@@ -7,11 +7,11 @@
 --
 -- A record expires a while after its last use, unless an operator has changed it (KEYS 4).
 --
--- KEYS  1 endpoints  2 endpoint  3 breaker of its origin  4 marked  5 calls under way
+-- KEYS  1 endpoints  2 endpoint  3 breaker of its origin  4 marked  5 calls under way  6 breakers
 -- ARGV  1 URL  2 ok|refused|down (refused: it responded, but not with success)  3 calls  4 last status
 --       5 ms the endpoint asked to wait, 0 none  6 "" or why the endpoint is to be disabled
 --       7 threshold  8 first open ms  9 longest open ms  10 ms to remember an endpoint
---       11 "" or the token of a call that has ended  12 maximum of endpoints
+--       11 "" or the token of a call that has ended  12 maximum of endpoints  13 origin
 -- Returns {"closed"|"open", ms it stays open}
 local call = redis.call
 local endpoint, breaker = KEYS[2], KEYS[3]
@@ -43,7 +43,7 @@ if ARGV[6] ~= '' then call('HSET', endpoint, 'disabled', ARGV[6]) end
 if not call('ZSCORE', KEYS[4], ARGV[1]) then call('PEXPIRE', endpoint, ARGV[10]) end
 
 if ARGV[2] ~= 'down' then
-  call('DEL', breaker)
+  if call('DEL', breaker) == 1 then call('ZREM', KEYS[6], ARGV[13]) end
   return { 'closed', 0 }
 end
 local failures = call('HINCRBY', breaker, 'failures', 1)
@@ -55,5 +55,7 @@ if open > now then return { 'open', open - now } end -- a straggler from before 
 local opens = call('HINCRBY', breaker, 'opens', 1)
 local ms = math.min(tonumber(ARGV[9]), tonumber(ARGV[8]) * 2 ^ math.min(opens - 1, 30))
 call('HSET', breaker, 'until', now + ms)
+call('ZADD', KEYS[6], now + ms, ARGV[13])
+call('ZREMRANGEBYSCORE', KEYS[6], '-inf', now - tonumber(ARGV[10])) -- those whose record has expired
 call('HDEL', breaker, 'probe')
 return { 'open', ms }

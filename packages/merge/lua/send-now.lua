@@ -14,6 +14,6 @@ local score = string.format('%d.%03d', now[1], math.floor(now[2] / 1000))
 if known[1] or known[2] or known[3] then call('HSET', state, 'next', score) end
 if call('EXISTS', locker) == 0 then
   call('ZADD', timer, score, ARGV[1])
-  call('PUBLISH', ARGV[2], 'insert')
+  redis.pcall('PUBLISH', ARGV[2], 'insert')
 end
 return length

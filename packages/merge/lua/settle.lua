@@ -30,5 +30,5 @@ for l = 1, 2 do
 end
 call('HSET', state, 'batch', failed, 'delivery', ARGV[5], 'error', ARGV[6])
 call('ZADD', timer, string.format('%.3f', time[1] + time[2] / 1e6 + tonumber(ARGV[4]) / 1000), ARGV[1])
-call('PUBLISH', ARGV[2], 'insert')
+redis.pcall('PUBLISH', ARGV[2], 'insert')
 return failed

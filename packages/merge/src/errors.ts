@@ -44,6 +44,19 @@ export class UnknownScheduleError extends RopewayError {
   }
 }
 
+/** The maximum of schedules is reached. */
+export class TooManySchedulesError extends RopewayError {
+  constructor(id: string, most: number) {
+    super(
+      "TOO_MANY_SCHEDULES",
+      `${show(id)} cannot be added: there are ${most} schedules already`,
+      {
+        details: { id, most },
+      },
+    );
+  }
+}
+
 /** The endpoint must not be called: its address is blocked, or its URL is not allowed. */
 export class BlockedEndpointError extends RopewayError {
   constructor(endpoint: string, reason: string) {

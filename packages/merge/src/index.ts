@@ -1,6 +1,6 @@
 /** Public door of the merge queue. */
 
-export { type Attempt, type AttemptFilter, Attempts } from "./admin/attempts.ts";
+export { type Attempt, type AttemptFilter, Attempts, type MergeTotals } from "./admin/attempts.ts";
 export {
   type DeadLetter,
   DeadLetters,
@@ -49,6 +49,7 @@ export {
   LockedError,
   TooManyEndpointsError,
   TooManyPausedError,
+  TooManySchedulesError,
   UnknownEndpointError,
   UnknownLetterError,
   UnknownScheduleError,
@@ -76,4 +77,7 @@ export {
   type Scheduled,
   type WaitOptions,
 } from "./queue/queue.ts";
+export type { CheckedSchedule, Schedule, ScheduleTimes } from "./schedule/schedule.ts";
+export { Scheduler, type SchedulerEvents } from "./schedule/scheduler.ts";
+export { Schedules, type ScheduleView } from "./schedule/schedules.ts";
 export type { Endpoint } from "./store/endpoint-store.ts";

@@ -1,5 +1,6 @@
 /** What our own packages share and nobody else should rely on. */
 export { checkJson } from "./admin/endpoint-queue.ts";
+export { LATENESS_BOUNDS_MS } from "./delivery/attempt-log.ts";
 export { signingKey } from "./delivery/signature.ts";
 export { checkKey, MergeKeys } from "./keys.ts";
 export { INSTRUMENTS } from "./metrics.ts";

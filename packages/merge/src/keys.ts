@@ -31,9 +31,12 @@
  *   p:endpoint:URL           hash     health, limits and secrets of one endpoint
  *   p:endpoint:URL:active    zset     deliveries under way at an endpoint with a concurrency limit
  *   p:breaker:ORIGIN         hash     circuit breaker of one origin
+ *   p:breakers               zset     ORIGIN -> until when its breaker is open, ms since 1970
+ *   p:totals                 hash     what all dispatchers have done, as counters
  *   p:attempts               stream   the last attempts of all dispatchers, bounded
- *   p:schedules              hash     id -> schedule (JSON)
- *   p:schedules:due          zset     id -> when it pushes next, ms since 1970
+ *   p:action:schedule        channel  "change" after every change of a schedule
+ *   p:schedules              zset     id -> when it pushes next, ms since 1970; +inf: paused or ended
+ *   p:schedule:ID            hash     schedule, times, revision, state, runs, last, error
  *
  * All keys of one prefix are one unit of atomicity: on Cluster the prefix carries the hash tag.
  */
@@ -104,14 +107,29 @@ export class MergeKeys {
     return `${this.prefix}:attempts`;
   }
 
+  /** Sorted set. */
+  get breakers(): string {
+    return `${this.prefix}:breakers`;
+  }
+
   /** Hash. */
+  get totals(): string {
+    return `${this.prefix}:totals`;
+  }
+
+  /** Pub/sub channel. */
+  get scheduleChannel(): string {
+    return `${this.prefix}:action:schedule`;
+  }
+
+  /** Sorted set. */
   get schedules(): string {
     return `${this.prefix}:schedules`;
   }
 
-  /** Sorted set. */
-  get schedulesDue(): string {
-    return `${this.prefix}:schedules:due`;
+  /** Hash. */
+  schedule(id: string): string {
+    return `${this.prefix}:schedule:${id}`;
   }
 
   /** List. */

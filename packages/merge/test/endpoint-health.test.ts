@@ -2,7 +2,7 @@ import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { beforeEach, expect, test } from "vitest";
 import { EndpointHealth } from "../src/delivery/endpoint-health.ts";
-import { Endpoints, MergeQueue } from "../src/index.ts";
+import { Endpoints, Inspector, MergeQueue } from "../src/index.ts";
 import { EndpointStore } from "../src/store/endpoint-store.ts";
 
 const URL_A = "http://a.test/one";
@@ -42,6 +42,14 @@ test("failures in a row open the breaker of the origin, for every dispatcher and
   expect(await two.admit(URL_A)).toMatchObject(held);
   expect(await two.admit(SIBLING)).toMatchObject(held);
   expect(await two.admit(OTHER)).toMatchObject({ verdict: "go" });
+  const opened = async () => (await new Inspector(queue).stats()).openBreakers;
+  expect(await opened()).toBe(1);
+  await endpoints.enable(URL_A);
+  expect(await opened()).toBe(0);
+  for (const health of [one, two, one]) await health.report(SIBLING, down);
+  expect(await opened()).toBe(1);
+  await one.report(URL_A, { outcome: "ok", status: "200" });
+  expect(await opened()).toBe(0);
 });
 
 test("a success or a refusal in between starts the count anew", async () => {

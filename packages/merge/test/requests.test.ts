@@ -166,7 +166,12 @@ test("every attempt is logged with its status and the beginning of the response"
     expect(items).toHaveLength(2);
     return items;
   });
-  expect(logged.map(({ result }) => result)).toEqual(["retry", "retry"]);
+  expect(logged.map(({ result }) => result)).toEqual(["dead", "retry"]);
+  expect(await attempts.totals()).toMatchObject({
+    ...{ deliveries: { dead: 1, retry: 1 }, items: { dead: 1, retry: 1 } },
+    ...{ bytes: { dead: 1, retry: 1 }, failures: { http_4xx: 2 }, retries: 1 },
+    lateness: { count: 1, sumMs: expect.any(Number) },
+  });
   expect(logged[1]).toMatchObject({ attempt: 1, status: 418, response: "the response", items: 1 });
   expect((await attempts.list({ url: receiver.url("/no") })).items).toEqual([]);
   expect((await attempts.list({ url: receiver.url(), limit: 1 })).items).toHaveLength(1);

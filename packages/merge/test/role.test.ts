@@ -1,5 +1,12 @@
 import { roleConformance } from "@ropeway/testkit/role-conformance";
-import { Dispatcher, HttpDispatcher, MergeQueue } from "../src/index.ts";
+import {
+  AddressGuard,
+  Dispatcher,
+  HttpDispatcher,
+  MergeQueue,
+  Scheduler,
+  Schedules,
+} from "../src/index.ts";
 
 roleConformance("Dispatcher", {
   make: (redis) => new Dispatcher(new MergeQueue(redis), async () => {}),
@@ -14,5 +21,18 @@ roleConformance("HttpDispatcher", {
   provoke: async (role, listener, redis) => {
     role.on("dead", listener);
     await new MergeQueue(redis).push("a key without an endpoint", "1");
+  },
+});
+
+roleConformance("Scheduler", {
+  make: (redis) => new Scheduler(new MergeQueue(redis)),
+  provoke: async (role, listener, redis) => {
+    role.on("ran", listener);
+    await new Schedules(new MergeQueue(redis), new AddressGuard()).set("now", {
+      destination: { mergeKey: "k", url: "https://example.com/" },
+      body: "1",
+      everyMs: 3_600_000,
+      immediately: true,
+    });
   },
 });

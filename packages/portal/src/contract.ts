@@ -179,6 +179,7 @@ export {
   AttemptView,
   DeadLetterPage,
   DeadLetterView,
+  type DeliveryRequestView,
   type DestinationView,
   EndpointPage,
   type EndpointView,
@@ -187,6 +188,9 @@ export {
   MergeKey,
   MergeKeyDetail,
   MergeKeyPage,
+  MergeScheduleBody,
+  MergeSchedulePage,
+  MergeScheduleView,
   MergeStatsView,
 } from "./merge/merge-contract.ts";
 export { NodeView } from "./nodes/nodes-contract.ts";

@@ -1,4 +1,4 @@
-import { Dispatcher, encodeService, MergeQueue } from "@ropeway/merge";
+import { Dispatcher, encodeService, HttpDispatcher, MergeQueue } from "@ropeway/merge";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -163,4 +163,89 @@ test("/metrics shows the queue in numbers", async () => {
   for (const name of ["keys", "due_keys", "dead_letters", "oldest_due_seconds"]) {
     expect(text).toMatch(new RegExp(`^ropeway_merge_${name} \\d`, "m"));
   }
+});
+
+test("recurring pushes are written, listed, paused, resumed and deleted", async () => {
+  const schedule = {
+    destination: { mergeKey: "weekly", url: HOOK },
+    body: '{"n":1}',
+    cron: "0 9 * * 1",
+    timeZone: "Europe/Berlin",
+    startAt: "2090-01-01T00:00:00.000Z",
+    request: { attempts: 3 },
+  };
+  const path = "/api/merge/schedules/weekly";
+  const written = await ask(path, { method: "PUT", body: schedule });
+  expect(written).toMatchObject({
+    ...{ id: "weekly", state: "active", nextAt: "2090-01-02T08:00:00.000Z", lastAt: null, runs: 0 },
+    schedule: { ...schedule, encoding: "utf8" },
+  });
+  expect(await ask(path)).toEqual(written);
+  expect(await ask("/api/merge/schedules")).toEqual({ items: [written], cursor: null });
+  expect(await ask(`${path}/pause`, { method: "POST" })).toBeUndefined();
+  expect(await ask(path)).toMatchObject({ state: "paused", nextAt: null });
+  expect(await ask(`${path}/resume`, { method: "POST" })).toBeUndefined();
+  expect(await ask(path)).toEqual(written);
+  expect(await ask(path, { method: "DELETE" })).toEqual({ removed: true });
+  expect(await ask(path, { method: "DELETE" })).toEqual({ removed: false });
+  expect(await ask(path)).toMatchObject({ status: 404, code: "UNKNOWN_SCHEDULE" });
+  expect(await ask(`${path}/pause`, { method: "POST" })).toMatchObject({ status: 404 });
+  const both = { ...schedule, everyMs: 1_000 };
+  expect(await ask(path, { method: "PUT", body: both })).toMatchObject({ status: 400 });
+  const blocked = { ...schedule, destination: { mergeKey: "k", url: "http://10.0.0.1/" } };
+  expect(await ask(path, { method: "PUT", body: blocked })).toMatchObject({
+    code: "BLOCKED_ENDPOINT",
+  });
+  const bytes = {
+    ...{ destination: { mergeKey: "-k", url: HOOK }, everyMs: 60_000 },
+    ...{ body: "/wA=", encoding: "base64", contentType: "image/png" },
+  };
+  expect((await ask(path, { method: "PUT", body: bytes })).schedule).toMatchObject(bytes);
+  await ask(path, { method: "DELETE" });
+});
+
+test("attempts are listed, and followed live from where a client left", async () => {
+  const dispatcher = new HttpDispatcher(queue, {
+    ...{ allow: ["loopback"], attempts: 2, backoff: { delayMs: 10, maxMs: 10 } },
+  });
+  await dispatcher.start();
+  await queue.push(KEY, "1");
+  const logged = await eventually(async () => {
+    const { items } = await ask(`/api/merge/attempts?url=${encodeURIComponent(HOOK)}`);
+    expect(items).toMatchObject([
+      { result: "dead", attempt: 2, status: null, destination: { url: HOOK } },
+      { result: "retry", attempt: 1 },
+    ]);
+    return items;
+  });
+  const leave = new AbortController();
+  const streamed = await stage.ask("/api/merge/events?result=dead", {
+    headers: { ...admin, "last-event-id": logged[1].entry },
+    signal: leave.signal,
+  });
+  expect(streamed.headers.get("content-type")).toBe("text/event-stream");
+  let text = "";
+  for await (const chunk of streamed.body ?? []) {
+    text += Buffer.from(chunk as Uint8Array).toString("utf8");
+    if (text.includes("data: ")) break;
+  }
+  leave.abort();
+  const metrics = await (await stage.ask("/metrics")).text();
+  for (const line of [
+    'ropeway_merge_deliveries_total{result="retry"} 1',
+    'ropeway_merge_deliveries_total{result="dead"} 1',
+    'ropeway_merge_items_total{result="dead"} 1',
+    'ropeway_merge_bytes_total{result="dead"} 1',
+    'ropeway_merge_failures_total{reason="connection"} 2',
+    "ropeway_merge_retries_total 1",
+    'ropeway_merge_lateness_seconds_bucket{le="+Inf"} 1',
+    "ropeway_merge_lateness_seconds_count 1",
+    "ropeway_merge_open_breakers 0",
+  ]) {
+    expect(metrics).toContain(`${line}\n`);
+  }
+  expect(text).toContain(`event: dead\nid: ${logged[0].entry}\ndata: {`);
+  expect(text).not.toContain("event: retry");
+  await dispatcher.close();
+  await ask("/api/merge/letters/discard", { method: "POST", body: {} });
 });

@@ -23,6 +23,11 @@ export function mergeCommand(): CliCommand {
     endpointsVerb(),
     endpointVerb(),
     attemptFilter(paged(verbOf("attempts", "List the last attempts to deliver, newest first"))),
+    paged(verbOf("schedules", "List recurring pushes, soonest first")),
+    scheduleVerb(),
+    oneSchedule("unschedule", "Delete a recurring push; items that it has pushed stay"),
+    oneSchedule("pause-schedule", "Stop the runs of a recurring push until it is resumed"),
+    oneSchedule("resume-schedule", "Let a recurring push run again, from its next time on"),
     attemptFilter(verbOf("watch", "Print attempts to deliver as they happen")),
   ]) {
     merge.addCommand(verb);
@@ -42,7 +47,7 @@ function method(): Option {
 }
 
 function pushVerb(): CliCommand {
-  return verbOf("push", "Push one item")
+  return delivery(verbOf("push", "Push one item"))
     .argument("<merge-key>", "items of one key, method and URL are delivered together")
     .argument("<url>", "the endpoint they are delivered to")
     .argument("[body]", "JSON; read from standard input if it is left out")
@@ -54,15 +59,45 @@ function pushVerb(): CliCommand {
         .default("once"),
     )
     .option("--idempotency-key <key>", "a repetition with the same key stores nothing")
-    .option("--attempts <number>", "how often delivery is tried")
-    .option("--timeout-ms <number>", "how long one attempt may take")
-    .option("--header <line...>", 'a header to send along, such as "x-tenant: 7"')
-    .option("--callback <url>", "a URL that gets the result")
-    .option("--failure-callback <url>", "a URL that gets the reason of a dead letter")
     .explains(
       `A merge key that starts with "-" is delivered item by item; write -- before it:
 ropeway merge push --ontime +10m -- -job URL '{"n":1}'`,
     );
+}
+
+/** How a batch is delivered. */
+function delivery(command: CliCommand): CliCommand {
+  return command
+    .option("--attempts <number>", "how often delivery is tried")
+    .option("--timeout-ms <number>", "how long one attempt may take")
+    .option("--header <line...>", 'a header to send along, such as "x-tenant: 7"')
+    .option("--callback <url>", "a URL that gets the result")
+    .option("--failure-callback <url>", "a URL that gets the reason of a dead letter");
+}
+
+function scheduleVerb(): CliCommand {
+  return delivery(verbOf("schedule", "Write or replace a recurring push"))
+    .argument("<id>", "the schedule's id")
+    .argument("<merge-key>", "the merge key of its items")
+    .argument("<url>", "the endpoint they are delivered to")
+    .argument("[body]", "JSON; read from standard input if it is left out")
+    .addOption(method())
+    .option("--cron <pattern>", "five or six fields, or an alias such as @daily")
+    .option("--time-zone <name>", "the time zone of the pattern; UTC if it is left out")
+    .option("--every <ms>", "the interval instead of a pattern, at least 1000")
+    .option("--limit <number>", "the number of runs")
+    .option("--max-late-ms <number>", "skip a run that is later than this")
+    .option("--immediately", "run once at once")
+    .addOption(
+      new Option("--update <rule>", "whether the time of waiting items is moved")
+        .choices(["once", "always"])
+        .default("once"),
+    )
+    .explains("With the times that it has already it goes on as before.");
+}
+
+function oneSchedule(name: VerbName, summary: string): CliCommand {
+  return verbOf(name, summary).argument("<id>", "the schedule's id");
 }
 
 function destinationVerb(name: VerbName, summary: string): CliCommand {

@@ -136,7 +136,8 @@ function destinationOf(context: Context, { at }: OpenedMerge): Destination {
   return at.destination({ mergeKey, method: String(context.options.method ?? "POST"), url });
 }
 
-function requestOf(options: Context["options"]): DeliveryRequest {
+/** How its batch is delivered, from the options. */
+export function requestOf(options: Context["options"]): DeliveryRequest {
   const headers = (options.header as readonly string[] | undefined)?.map((line) => {
     const [, name = "", value = ""] = /^([^:]+):\s*(.*)$/.exec(line) ?? [];
     if (name === "") throw new UsageError(`--header is ${show(line)}, but must be "name: value"`);

@@ -7,6 +7,7 @@ import {
   Endpoints,
   Inspector,
   MergeQueue,
+  Schedules,
 } from "@ropeway/merge";
 import type { Context } from "../context.ts";
 import { configuredRedis, findRedis, openRedis } from "../redis-access.ts";
@@ -25,6 +26,7 @@ export interface OpenedMerge {
   readonly letters: DeadLetters;
   readonly endpoints: Endpoints;
   readonly attempts: Attempts;
+  readonly schedules: Schedules;
   /** Checks addresses as the HTTP interface does. */
   readonly at: EndpointQueue;
 }
@@ -47,6 +49,7 @@ export async function withMerge(
       letters: new DeadLetters(queue),
       endpoints: new Endpoints(queue),
       attempts: new Attempts(queue),
+      schedules: new Schedules(queue, guard),
       at: new EndpointQueue(queue, guard),
     }),
   );

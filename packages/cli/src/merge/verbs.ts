@@ -3,6 +3,13 @@ import type { Context } from "../context.ts";
 import { attempts, endpoint, endpoints, watch } from "./endpoint-verbs.ts";
 import { list, pause, peek, push, remove, resume, sendNow, stats } from "./key-verbs.ts";
 import { discard, letter, letters, replay } from "./letter-verbs.ts";
+import {
+  pauseSchedule,
+  resumeSchedule,
+  schedule,
+  schedules,
+  unschedule,
+} from "./schedule-verbs.ts";
 
 export type VerbName =
   | "push"
@@ -20,6 +27,11 @@ export type VerbName =
   | "endpoints"
   | "endpoint"
   | "attempts"
+  | "schedules"
+  | "schedule"
+  | "unschedule"
+  | "pause-schedule"
+  | "resume-schedule"
   | "watch";
 
 export const verbs: Readonly<Record<VerbName, (context: Context) => Promise<void>>> = {
@@ -38,5 +50,10 @@ export const verbs: Readonly<Record<VerbName, (context: Context) => Promise<void
   endpoints,
   endpoint,
   attempts,
+  schedules,
+  schedule,
+  unschedule,
+  "pause-schedule": pauseSchedule,
+  "resume-schedule": resumeSchedule,
   watch,
 };

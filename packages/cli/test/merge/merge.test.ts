@@ -2,6 +2,7 @@ import { Dispatcher, Inspector, MergeQueue } from "@ropeway/merge";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { beforeEach, expect, test } from "vitest";
+import { EXIT } from "../../src/exit-code.ts";
 import { speak } from "../spoken.ts";
 
 const URL = "http://127.0.0.1:9/digest";
@@ -188,4 +189,30 @@ test.each([
   expect(code).toBe(2);
   expect(stderr).toContain(word);
   expect(await server.command("KEYS", "*")).toEqual([]);
+});
+
+test("recurring pushes are scheduled, listed, paused, resumed and unscheduled", async () => {
+  const cron = ["--cron", "0 9 * * 1", "--time-zone", "Europe/Berlin", "--header", "x-tenant: 7"];
+  const written = await json("schedule", "weekly", "k", URL, "1", ...cron);
+  expect(written).toMatchObject({ outcome: "scheduled", id: "weekly", state: "active" });
+  const { items, cursor } = await json("schedules");
+  expect(cursor).toBeNull();
+  expect(items).toMatchObject([
+    {
+      ...{ id: "weekly", runs: 0, lastAt: null, nextAt: written.nextAt, error: null },
+      schedule: { body: "1", cron: "0 9 * * 1", request: { headers: { "x-tenant": "7" } } },
+    },
+  ]);
+  expect((await ropeway("schedules")).stdout).toContain("0 9 * * 1 (Europe/Berlin)");
+  await json("pause-schedule", "weekly");
+  expect(await json("schedule", "weekly", "k", URL, "2", ...cron)).toMatchObject({
+    ...{ state: "paused", nextAt: null },
+  });
+  await json("resume-schedule", "weekly");
+  expect((await json("schedules")).items).toMatchObject([{ state: "active" }]);
+  expect(await json("unschedule", "weekly")).toEqual({ outcome: "removed", id: "weekly" });
+  expect(await json("unschedule", "weekly")).toEqual({ outcome: "unknown", id: "weekly" });
+  expect((await ropeway("pause-schedule", "weekly")).code).toBe(EXIT.notFound.code);
+  expect((await ropeway("schedule", "x", "k", URL, "1", "--every", "5")).code).not.toBe(0);
+  expect((await ropeway("schedules")).stderr).toContain("no schedules");
 });

@@ -24,6 +24,26 @@ export interface AttemptFilter {
   readonly result?: Attempt["result"] | undefined;
 }
 
+/** What all dispatchers of a queue have done, since its first attempt or the last FLUSHALL. */
+export interface MergeTotals {
+  /** Attempts by their result. */
+  readonly deliveries: Readonly<Record<string, number>>;
+  /** Items in the batches of these attempts, by result. */
+  readonly items: Readonly<Record<string, number>>;
+  /** Bytes of their bodies, by result. */
+  readonly bytes: Readonly<Record<string, number>>;
+  /** Attempts that failed, by a short reason: http_5xx, timeout, connection, blocked. */
+  readonly failures: Readonly<Record<string, number>>;
+  /** Attempts that were not the first of their batch. */
+  readonly retries: number;
+  /** How late first attempts were: counts by upper bound in ms ("inf" for the rest), not cumulative. */
+  readonly lateness: {
+    readonly buckets: Readonly<Record<string, number>>;
+    readonly count: number;
+    readonly sumMs: number;
+  };
+}
+
 const CHUNK = 500;
 const LOOK_MS = 250;
 
@@ -52,6 +72,23 @@ export class Attempts {
       if (items.length === limit) return { items, cursor: stored.entry };
     }
     return { items, ...nextPage(found.length < CHUNK ? undefined : found.at(-1)?.entry) };
+  }
+
+  /** What all dispatchers have done. A dispatcher that is killed loses the counts of its last moment. */
+  async totals(): Promise<MergeTotals> {
+    const all = Object.entries(await this.#store.totals());
+    const by = (group: string) =>
+      Object.fromEntries(
+        all
+          .filter(([name]) => name.startsWith(`${group}:`))
+          .map(([name, count]) => [name.slice(group.length + 1), count]),
+      );
+    const only = (name: string) => Object.fromEntries(all)[name] ?? 0;
+    return {
+      ...{ deliveries: by("deliveries"), items: by("items"), bytes: by("bytes") },
+      ...{ failures: by("failures"), retries: only("retries") },
+      lateness: { buckets: by("late"), count: only("latecount"), sumMs: only("latesum") },
+    };
   }
 
   /** Attempts as they happen, after an entry or from now on, until the signal aborts. */

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { InvalidArgumentError, type Page } from "@ropeway/core";
 import { checkUrl } from "../queue/destination.ts";
 import type { MergeQueue } from "../queue/queue.ts";
-import { type Endpoint, EndpointStore } from "../store/endpoint-store.ts";
+import { type Endpoint, EndpointStore, secretsText } from "../store/endpoint-store.ts";
 import { nextPage, type PageOptions, pageOf } from "./paging.ts";
 
 /** Flow control of one endpoint, over all dispatchers. */
@@ -89,12 +89,15 @@ export class Endpoints {
     const secret = `whsec_${randomBytes(32).toString("base64")}`;
     const now = await this.#store.now();
     const until = Math.round(now + graceMs);
-    const before = (await this.#store.secrets(endpoint))
-      .map((each) => ({ ...each, until: Math.min(each.until ?? until, until) }))
-      .filter((each) => each.until > now);
-    const secrets = [{ secret }, ...before].slice(0, MOST_SECRETS);
-    await this.#store.mark(endpoint, { set: { secrets: JSON.stringify(secrets) } });
-    return secret;
+    // Of operators who rotate at a time one is first; the others add theirs to its secrets.
+    for (;;) {
+      const seen = await this.#store.secrets(endpoint);
+      const before = seen
+        .map((each) => ({ ...each, until: Math.min(each.until ?? until, until) }))
+        .filter((each) => each.until > now);
+      const secrets = secretsText([{ secret }, ...before].slice(0, MOST_SECRETS));
+      if (await this.#store.mark(endpoint, { set: { secrets }, secrets: seen })) return secret;
+    }
   }
 
   /** Removes an endpoint's own secrets: the dispatcher's keys sign again. */

@@ -79,6 +79,8 @@ export interface MergeStats {
   readonly pausedKeys: number;
   /** Keys that were set aside because their list is no list. */
   readonly broken: number;
+  /** Origins whose circuit breaker is open or half open. */
+  readonly openBreakers: number;
 }
 
 const MAX_BYTES = 262_144;

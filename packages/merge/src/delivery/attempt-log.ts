@@ -1,6 +1,7 @@
 /**
- * Remembers every attempt of a dispatcher for operators: in a bounded stream in Redis, written some times
- * a second and not once per attempt. A dispatcher that is killed loses the entries of the last moment.
+ * Remembers every attempt of a dispatcher for operators: in a bounded stream in Redis, and in totals over
+ * all dispatchers, from which every portal shows the same metrics. Both are written some times a second
+ * and not once per attempt. A dispatcher that is killed loses the entries of the last moment.
  */
 import type { Logger } from "@ropeway/core";
 import { Loop } from "@ropeway/core/internal";
@@ -28,6 +29,19 @@ export interface LoggedAttempt {
   readonly at: number;
 }
 
+/** What the totals need besides. */
+export interface AttemptNumbers {
+  /** How long the batch had been due. */
+  readonly lateMs: number;
+  /** The short reason of a failure. */
+  readonly failure?: string | undefined;
+}
+
+/** The upper bounds of the lateness histogram. */
+export const LATENESS_BOUNDS_MS: readonly number[] = [
+  5, 10, 25, 50, 100, 250, 1_000, 5_000, 60_000,
+];
+
 const WRITE_MS = 100;
 const CHUNK = 100;
 /** More than this between two writes is dropped: a log must not fill the memory. */
@@ -38,6 +52,7 @@ export class AttemptLog implements AsyncDisposable {
   readonly #store: AttemptStore;
   readonly #writer: Loop;
   #waiting: string[] = [];
+  #totals: Record<string, number> = {};
 
   constructor(store: AttemptStore, logger: Logger) {
     this.#store = store;
@@ -56,7 +71,20 @@ export class AttemptLog implements AsyncDisposable {
     return this;
   }
 
-  add(attempt: LoggedAttempt): void {
+  add(attempt: LoggedAttempt, { lateMs, failure }: AttemptNumbers): void {
+    const { result, items, bytes } = attempt;
+    this.#count(`deliveries:${result}`, 1);
+    this.#count(`items:${result}`, items);
+    this.#count(`bytes:${result}`, bytes);
+    if (failure !== undefined) this.#count(`failures:${failure}`, 1);
+    if (attempt.attempt > 1) this.#count("retries", 1);
+    else {
+      const late = Number.isFinite(lateMs) ? Math.max(0, Math.round(lateMs)) : 0;
+      const bound = LATENESS_BOUNDS_MS.find((each) => late <= each) ?? "inf";
+      this.#count(`late:${bound}`, 1);
+      this.#count("latecount", 1);
+      this.#count("latesum", late);
+    }
     if (this.#waiting.length < MOST_WAITING) this.#waiting.push(JSON.stringify(attempt));
   }
 
@@ -73,8 +101,14 @@ export class AttemptLog implements AsyncDisposable {
   async #flush(): Promise<void> {
     while (this.#waiting.length > 0) {
       const entries = this.#waiting.slice(0, CHUNK);
+      const totals = this.#totals;
       this.#waiting = this.#waiting.slice(CHUNK);
-      await this.#store.append(entries);
+      this.#totals = {};
+      await this.#store.append(entries, totals);
     }
+  }
+
+  #count(name: string, by: number): void {
+    this.#totals[name] = (this.#totals[name] ?? 0) + by;
   }
 }

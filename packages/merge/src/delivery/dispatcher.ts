@@ -11,10 +11,11 @@
  * Killed at any point, it leaves a reservation that ends in seconds or a lease that ends by itself; the
  * batch is then handed to another. A verdict after the lease is refused by its token.
  */
-import { type EventMap, isReply } from "@ropeway/core";
+import { ClosedError, type EventMap, isReply, TimeoutError } from "@ropeway/core";
 import {
   BackgroundRole,
   inSpan,
+  LONGEST_TIMER_MS,
   Loop,
   newToken,
   type Opening,
@@ -38,7 +39,7 @@ import { DELIVERED, type Verdict } from "./verdict.ts";
 export interface Handling {
   /** How long the batch is still ours; work that takes longer is done again by another. */
   readonly leftMs: number;
-  /** Aborted when that time is over, and when the dispatcher closes. */
+  /** Aborted when that time is over (TimeoutError), and when the dispatcher closes (ClosedError). */
   readonly signal: AbortSignal;
 }
 
@@ -133,9 +134,12 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
 
   /** Lets the running batches end (bounded), then gives the others back. */
   async #drain(): Promise<void> {
-    const bound = setTimeout(() => {
-      for (const running of this.#running) running.abort();
-    }, this.#options.closeWithinMs);
+    const bound = setTimeout(
+      () => {
+        for (const running of this.#running) running.abort(new ClosedError("the dispatcher"));
+      },
+      Math.min(this.#options.closeWithinMs, LONGEST_TIMER_MS),
+    );
     await Promise.all(this.#active);
     clearTimeout(bound);
   }
@@ -243,7 +247,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
   async #handle(batch: Batch, leftMs: number): Promise<Verdict> {
     const running = new AbortController();
     const { signal } = running;
-    const lease = setTimeout(() => running.abort(), leftMs);
+    const lease = setTimeout(() => running.abort(new TimeoutError(batch.key, leftMs)), leftMs);
     this.#running.add(running);
     try {
       const work = () => this.#handler(batch, { leftMs, signal }) as Promise<Verdict | undefined>;

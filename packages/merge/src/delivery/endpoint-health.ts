@@ -85,7 +85,8 @@ export class EndpointHealth implements AsyncDisposable {
     if (admission.verdict === "go") {
       this.#fine.set(url, { calls: 0, status: "", secrets: admission.secrets });
     }
-    return admission.verdict === "limited" ? { ...admission, token } : admission;
+    const isCounted = admission.verdict === "limited" || admission.verdict === "probe";
+    return isCounted ? { ...admission, token } : admission;
   }
 
   /** Takes note of a call. Never throws: the outcome of the batch is known whether this is written or not. */

@@ -12,6 +12,7 @@ import {
   satisfying,
 } from "@ropeway/core/internal";
 import type { Batch, MergeQueue } from "../queue/queue.ts";
+import { Scheduler } from "../schedule/scheduler.ts";
 import { AttemptStore } from "../store/attempt-store.ts";
 import { EndpointStore } from "../store/endpoint-store.ts";
 import { AddressGuard, type Resolver } from "./address-guard.ts";
@@ -84,7 +85,7 @@ export const deliveryOptions: OptionTable<DeliveryOptions> = {
 
 const allOptions: OptionTable<HttpDispatcherOptions> = { ...dispatcherOptions, ...deliveryOptions };
 
-/** Delivers due batches to their endpoints over HTTP, until it is closed. */
+/** Delivers due batches to their endpoints over HTTP, and pushes the runs of schedules, until it is closed. */
 export class HttpDispatcher extends BackgroundRole<DispatcherEvents> {
   readonly #queue: MergeQueue;
   readonly #options: Required<HttpDispatcherOptions>;
@@ -92,6 +93,7 @@ export class HttpDispatcher extends BackgroundRole<DispatcherEvents> {
   readonly #signingKeys: readonly Buffer[];
   readonly #guard: AddressGuard;
   #dispatcher: Dispatcher | undefined;
+  #scheduler: Scheduler | undefined;
 
   constructor(queue: MergeQueue, options?: HttpDispatcherOptions) {
     super("the HTTP dispatcher", queue.redis.logger);
@@ -116,6 +118,7 @@ export class HttpDispatcher extends BackgroundRole<DispatcherEvents> {
     const { redis, keys } = this.#queue;
     const { logger } = redis;
     const { timeoutMs, httpsOnly, maxResponseBytes, connectTimeoutMs, leaseMs } = this.#options;
+    const { attempts } = this.#options;
     const guard = this.#guard;
     const sender = new HttpSender({ guard, maxResponseBytes, connectTimeoutMs });
     defer(() => sender.close());
@@ -127,20 +130,24 @@ export class HttpDispatcher extends BackgroundRole<DispatcherEvents> {
     defer(() => log.close());
     const callbacks = new Callbacks(this.#queue);
     const handler = new HttpHandler({
-      ...{ sender, health, log, callbacks, timeoutMs, httpsOnly },
+      ...{ sender, health, log, callbacks, timeoutMs, attempts, httpsOnly },
       signingKeys: this.#signingKeys,
       clock: localClock, // the endpoint compares the timestamp with its own wall clock
       error: (error) => this.report(error),
     });
     this.#dispatcher = await this.#dispatch(handler, callbacks, defer);
+    this.#scheduler = new Scheduler(this.#queue).on("error", (error) => this.report(error));
+    defer(() => this.#scheduler?.close());
+    if (this.held) await this.#scheduler.pause();
+    await this.#scheduler.start();
   }
 
-  protected override hold(): Promise<void> | undefined {
-    return this.#dispatcher?.pause();
+  protected override async hold(): Promise<void> {
+    await Promise.all([this.#dispatcher?.pause(), this.#scheduler?.pause()]);
   }
 
-  protected override release(): Promise<void> | undefined {
-    return this.#dispatcher?.resume();
+  protected override async release(): Promise<void> {
+    await Promise.all([this.#dispatcher?.resume(), this.#scheduler?.resume()]);
   }
 
   async #dispatch(

@@ -8,7 +8,7 @@
  *   held, disabled, breaker   not tried at all
  */
 import { isUtf8 } from "node:buffer";
-import type { Clock } from "@ropeway/core";
+import { type Clock, TimeoutError } from "@ropeway/core";
 import { currentTraceparent, reasonOf } from "@ropeway/core/internal";
 import { BlockedEndpointError } from "../errors.ts";
 import { type Destination, destinationOf, isSingle } from "../queue/destination.ts";
@@ -33,6 +33,8 @@ export interface HttpHandlerOptions {
   /** Keys that sign for endpoints without secrets of their own; none: no signature. */
   readonly signingKeys: readonly Buffer[];
   readonly timeoutMs: number;
+  /** After this many attempts a batch becomes a dead letter. */
+  readonly attempts: number;
   readonly httpsOnly: boolean;
   /** Gets errors that do not change the outcome of a batch. */
   error(error: unknown): void;
@@ -71,14 +73,24 @@ export class HttpHandler {
     const began = performance.now();
     let response: HttpResponse | undefined;
     let verdict: Verdict;
+    let failure: string | undefined;
     try {
       response = await this.#send(batch, to, { ...handling, admission });
       verdict = await this.#judge(batch, { url: to.url, response, token: admission.token });
     } catch (error) {
+      failure = failureOf(error);
       verdict = await this.#failed(error, { url: to.url, handling, token: admission.token });
     }
-    this.#note(batch, verdict, { response, ms: performance.now() - began });
+    const ms = performance.now() - began;
+    this.#note(batch, this.#ended(batch, verdict), { response, failure, ms });
     return verdict;
+  }
+
+  /** The verdict as it will turn out: a failure of the last attempt is the batch's end. */
+  #ended(batch: Batch, verdict: Verdict): Verdict {
+    if (verdict.kind !== "retry") return verdict;
+    const attempts = batch.request.attempts ?? this.#options.attempts;
+    return batch.attempt < attempts ? verdict : dead(verdict.reason);
   }
 
   async #send(
@@ -150,7 +162,9 @@ export class HttpHandler {
     const { url, handling, token } = given;
     const { health } = this.#options;
     const blocked = blockedBy(error);
-    const interrupted = handling.signal.aborted;
+    // A request that outlasts the lease is a failed one; one that our own close() cut is not.
+    const { aborted, reason } = handling.signal;
+    const interrupted = aborted && !(reason instanceof TimeoutError);
     const code = (error as NodeJS.ErrnoException).code ?? "ERROR";
     if (blocked === undefined && !interrupted) {
       await health.report(url, { outcome: "down", status: code, token });
@@ -176,10 +190,11 @@ export class HttpHandler {
   #note(
     batch: Batch,
     verdict: Verdict,
-    { response, ms }: { response: HttpResponse | undefined; ms: number },
+    given: { response: HttpResponse | undefined; failure: string | undefined; ms: number },
   ): void {
     if (verdict.kind === "hold") return;
-    this.#options.log.add({
+    const { response, ms } = given;
+    const attempt = {
       ...{ key: batch.key, batch: batch.id, attempt: batch.attempt, items: batch.items.length },
       bytes: batch.items.reduce((sum, { body }) => sum + body.length, 0),
       result: verdict.kind,
@@ -188,7 +203,10 @@ export class HttpHandler {
       response: response?.body.toString("utf8", 0, LONGEST_LOGGED),
       ms: Math.round(ms),
       at: Math.round(this.#options.clock.now()),
-    });
+    };
+    const refused = response && `http_${Math.floor(response.status / 100)}xx`;
+    const failure = verdict.kind === "delivered" ? undefined : (given.failure ?? refused);
+    this.#options.log.add(attempt, { lateMs: batch.lateMs, failure });
   }
 }
 
@@ -248,6 +266,12 @@ function failedOf(body: Buffer): Set<unknown> | undefined {
 
 function dead(reason: string): Verdict {
   return { kind: "dead", reason };
+}
+
+/** Why there was no response, in one of a few words. */
+function failureOf(error: unknown): string {
+  if (error instanceof TimeoutError) return "timeout";
+  return blockedBy(error) === undefined ? "connection" : "blocked";
 }
 
 function blockedBy(error: unknown): BlockedEndpointError | undefined {

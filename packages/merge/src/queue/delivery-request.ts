@@ -4,6 +4,7 @@
  * has one item, so there the options are the item's own.
  */
 import { InvalidArgumentError } from "@ropeway/core";
+import { checkUrl as checkEndpointUrl } from "./destination.ts";
 
 /** Options of one delivery; what is left out is the dispatcher's default. */
 export interface DeliveryRequest {
@@ -66,13 +67,7 @@ function checkInteger(name: string, value: unknown, max: number): void {
 
 function checkUrl(name: string, value: unknown): void {
   if (value === undefined) return;
-  const isHttp =
-    typeof value === "string" && value.length <= 2_048 && /^https?:$/.test(protocolOf(value));
-  if (!isHttp) throw new InvalidArgumentError(name, value, "an absolute http or https URL");
-}
-
-function protocolOf(text: string): string {
-  return URL.canParse(text) ? new URL(text).protocol : "";
+  checkEndpointUrl(value as string, name); // what a push to it would refuse is refused now
 }
 
 function checkHeaders(headers: unknown): void {

@@ -4,18 +4,23 @@
  *
  *   seen = signal.count  ->  look for due keys  ->  signal.wait(seen, ...)    returns at once if it rang
  *
- * After a loss of the connection it rings by itself: messages may have been missed.
+ * After a loss of the connection it rings by itself: messages may have been missed. For a Redis user who
+ * may not use the channel it rings a few times a second, so that everything works, only less soon.
  */
-import type { Redis } from "@ropeway/core";
+import { isReply, type Redis } from "@ropeway/core";
 import type { Subscriber } from "@ropeway/core/internal";
+
+/** How often it rings for a user without channels. */
+const DEAF_MS = 200;
 
 /** A bell that can be waited for. */
 export class PushSignal implements AsyncDisposable {
-  readonly #subscriber: Subscriber;
+  /** Undefined for a user without channels. */
+  readonly #subscriber: Subscriber | undefined;
   readonly #waiting = new Set<() => void>();
   #count = 0;
 
-  private constructor(subscriber: Subscriber) {
+  private constructor(subscriber: Subscriber | undefined) {
     this.#subscriber = subscriber;
   }
 
@@ -29,7 +34,9 @@ export class PushSignal implements AsyncDisposable {
       await subscriber.subscribe(channel, ring);
     } catch (error) {
       await subscriber.close();
-      throw error;
+      if (!isReply(error, "NOPERM")) throw error;
+      redis.logger.warn({ channel }, "this user of Redis may not use channels; looking regularly");
+      return new PushSignal(undefined);
     }
     return signal;
   }
@@ -49,6 +56,7 @@ export class PushSignal implements AsyncDisposable {
   wait(seen: number, timeoutMs: number, signal?: AbortSignal): Promise<"push" | "timeout"> {
     if (this.#count !== seen) return Promise.resolve("push");
     if (signal?.aborted) return Promise.resolve("timeout");
+    const isDeaf = this.#subscriber === undefined && timeoutMs > DEAF_MS;
     return new Promise((resolve) => {
       const end = (outcome: "push" | "timeout") => {
         clearTimeout(timer);
@@ -58,14 +66,14 @@ export class PushSignal implements AsyncDisposable {
       };
       const onPush = () => end("push");
       const onAbort = () => end("timeout");
-      const timer = setTimeout(() => end("timeout"), timeoutMs);
+      const timer = isDeaf ? setTimeout(onPush, DEAF_MS) : setTimeout(onAbort, timeoutMs);
       this.#waiting.add(onPush);
       signal?.addEventListener("abort", onAbort, { once: true });
     });
   }
 
   async close(): Promise<void> {
-    await this.#subscriber.close();
+    await this.#subscriber?.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

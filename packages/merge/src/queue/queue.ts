@@ -14,7 +14,12 @@
  */
 import { createHash } from "node:crypto";
 import { InvalidArgumentError, InvalidOptionError, type Redis } from "@ropeway/core";
-import { currentTraceparent, newToken, resolveOptions } from "@ropeway/core/internal";
+import {
+  currentTraceparent,
+  LONGEST_TIMER_MS,
+  newToken,
+  resolveOptions,
+} from "@ropeway/core/internal";
 import { LockedError } from "../errors.ts";
 import { checkKey, type MergeKeys } from "../keys.ts";
 import { QueueStore, scoreOf } from "../store/queue-store.ts";
@@ -250,8 +255,9 @@ export class MergeQueue implements AsyncDisposable {
 
   /** Waits for a push since the last schedule(), at most `timeoutMs`. */
   async wait(timeoutMs: number, options: WaitOptions = {}): Promise<"push" | "timeout"> {
+    if (!(timeoutMs >= 0)) throw new InvalidArgumentError("timeoutMs", timeoutMs, "at least 0");
     const signal = await this.#listening();
-    return signal.wait(this.#seen, timeoutMs, options.signal);
+    return signal.wait(this.#seen, Math.min(timeoutMs, LONGEST_TIMER_MS), options.signal);
   }
 
   /** Stops listening. The Redis connection belongs to the caller and stays open. */
@@ -319,8 +325,8 @@ export function timeOf(at: Date | number): number {
   throw new InvalidArgumentError("at", at, "a Date or ms since 1970, not beyond the year 9999");
 }
 
-/** Appends the five words of an item. */
-function addItem(
+/** Checks an item and appends its five words. */
+export function addItem(
   words: (string | Buffer)[],
   body: string | Buffer,
   { at = 0, update = "once", id = newItemId(), contentType }: Omit<PushItem, "body">,

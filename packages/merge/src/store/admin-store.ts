@@ -14,6 +14,7 @@ export interface Counts {
   readonly paused: boolean;
   readonly pausedKeys: number;
   readonly broken: number;
+  readonly openBreakers: number;
   readonly oldestDueMs: number;
 }
 
@@ -97,10 +98,10 @@ export class AdminStore {
   }
 
   async counts(): Promise<Counts> {
-    const { timer, dead, endpoints, paused, pausedKeys, broken } = this.#keys;
+    const { timer, dead, endpoints, paused, pausedKeys, broken, breakers } = this.#keys;
     const now = (await this.now()) / 1_000;
-    const [keys, due, letters, urls, isPaused, pausedCount, brokenCount, first] = await Promise.all(
-      [
+    const [keys, due, letters, urls, isPaused, pausedCount, brokenCount, opened, first] =
+      await Promise.all([
         this.#send<number>(["ZCARD", timer]),
         this.#send<number>(["ZCOUNT", timer, "-inf", now]),
         this.#send<number>(["ZCARD", dead]),
@@ -108,12 +109,12 @@ export class AdminStore {
         this.#send<number>(["EXISTS", paused]),
         this.#send<number>(["SCARD", pausedKeys]),
         this.#send<number>(["ZCARD", broken]),
+        this.#send<number>(["ZCARD", breakers]),
         this.#send<readonly string[]>(["ZRANGE", timer, 0, 0, "WITHSCORES"]),
-      ],
-    );
+      ]);
     return {
       ...{ keys, due, deadLetters: letters, endpoints: urls, paused: isPaused === 1 },
-      ...{ pausedKeys: pausedCount, broken: brokenCount },
+      ...{ pausedKeys: pausedCount, broken: brokenCount, openBreakers: opened },
       oldestDueMs: Math.max(0, (now - Number(first[1] ?? now)) * 1_000),
     };
   }

@@ -23,9 +23,22 @@ export class AttemptStore {
     this.#keys = keys;
   }
 
-  /** Appends at most a hundred entries. */
-  async append(entries: readonly string[]): Promise<void> {
-    await this.#redis.run(log, [this.#keys.attempts], [MOST_ENTRIES, ...entries]);
+  /** Appends at most a hundred entries, and adds to at most a hundred totals. */
+  async append(
+    entries: readonly string[],
+    totals: Readonly<Record<string, number>> = {},
+  ): Promise<void> {
+    const words = Object.entries(totals).flat();
+    const keys = [this.#keys.attempts, this.#keys.totals];
+    await this.#redis.run(log, keys, [MOST_ENTRIES, words.length, ...words, ...entries]);
+  }
+
+  /** What all dispatchers have done. */
+  async totals(): Promise<Readonly<Record<string, number>>> {
+    const words = ["HGETALL", this.#keys.totals];
+    const options = { key: this.#keys.timer, repeatable: true };
+    const counted = fields(await this.#redis.send<readonly string[]>(words, options));
+    return Object.fromEntries(Object.entries(counted).map(([name, n]) => [name, Number(n)]));
   }
 
   /** Entries before one, newest first. */

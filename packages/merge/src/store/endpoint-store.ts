@@ -110,29 +110,42 @@ export class EndpointStore {
     const keys = this.#keys;
     await this.#redis.run(
       report,
-      [keys.endpoints, keys.endpoint(url), this.#breaker(url), keys.marked, keys.active(url)],
+      [
+        ...[keys.endpoints, keys.endpoint(url), this.#breaker(url), keys.marked, keys.active(url)],
+        keys.breakers,
+      ],
       [
         ...[url, outcome, calls, status, Math.ceil(retryAfterMs), disable],
         ...[threshold, openMs, maxOpenMs, REMEMBER_MS, token, MOST_ENDPOINTS],
+        new URL(url).origin,
       ],
     );
   }
 
-  /** Writes fields that stay until enable(), and deletes others. */
+  /** Writes fields that stay until enable(), and deletes others; false if `secrets` are not those any more. */
   async mark(
     url: string,
-    given: { set?: Readonly<Record<string, string>>; unset?: readonly string[] },
-  ): Promise<void> {
+    given: {
+      set?: Readonly<Record<string, string>>;
+      unset?: readonly string[];
+      secrets?: readonly StoredSecret[];
+    },
+  ): Promise<boolean> {
     const keys = [this.#keys.endpoints, this.#keys.endpoint(url), this.#keys.marked];
     const words = Object.entries(given.set ?? {}).flat();
-    const args = [url, MOST_MARKED, (given.unset ?? []).join(" "), ...words];
+    const { secrets } = given;
+    const seen = secrets === undefined ? "" : `=${secretsText(secrets)}`;
+    const args = [url, MOST_MARKED, (given.unset ?? []).join(" "), seen, ...words];
     const done = await this.#redis.run(mark, keys, args);
     if (done === 0) throw new TooManyEndpointsError(url, MOST_MARKED);
+    return done === 1;
   }
 
   async enable(url: string): Promise<void> {
-    const keys = [this.#keys.endpoint(url), this.#breaker(url), this.#keys.marked];
-    const done = await this.#redis.run(enable, keys, [url, REMEMBER_MS]);
+    const { marked, breakers } = this.#keys;
+    const keys = [this.#keys.endpoint(url), this.#breaker(url), marked, breakers];
+    const args = [url, REMEMBER_MS, new URL(url).origin];
+    const done = await this.#redis.run(enable, keys, args);
     // A misspelt URL must not look like success while the endpoint stays disabled.
     if (done === 0) throw new UnknownEndpointError(url);
   }
@@ -191,6 +204,11 @@ export class EndpointStore {
   #send<T extends readonly string[] | string | null>(words: readonly string[]): Promise<T> {
     return this.#redis.send<T>(words, { key: this.#keys.timer, repeatable: true });
   }
+}
+
+/** As they are stored. */
+export function secretsText(secrets: readonly StoredSecret[]): string {
+  return secrets.length === 0 ? "" : JSON.stringify(secrets);
 }
 
 function secretsOf(text: string): readonly StoredSecret[] {

@@ -59,7 +59,11 @@ export class LetterStore {
 
   async read(id: string): Promise<StoredLetter | undefined> {
     const [, record = ""] = this.#keys.letter(id, "");
-    const found = scripts.fields(await this.#send<readonly string[]>(["HGETALL", record]));
+    const flat = await this.#send<readonly string[]>(["HGETALL", record]).catch((error) => {
+      if (isReply(error, "WRONGTYPE")) return []; // another program's: no letter
+      throw error;
+    });
+    const found = scripts.fields(flat);
     const { key } = found;
     if (key === undefined) return undefined;
     return {

@@ -26,6 +26,18 @@ export interface PushArguments {
   readonly words: readonly (string | Buffer)[];
 }
 
+/** The run of a schedule. */
+export interface RunArguments extends Omit<PushArguments, "data" | "idempotency"> {
+  readonly run: {
+    readonly id: string;
+    /** When it was due, as the caller saw it. */
+    readonly due: number;
+    /** When it is due next; undefined for never again. */
+    readonly next: number | undefined;
+    readonly revision: string;
+  };
+}
+
 /** What a push says. */
 export interface StoredPush {
   /** When the batch fires, ms since 1970. */
@@ -72,27 +84,30 @@ export class QueueStore {
   }
 
   async push(given: PushArguments): Promise<StoredPush> {
-    const { key, data, idempotency, request = "", maxWaitMs } = given;
-    const single = key.startsWith("-");
-    const keys = this.keys.pushed(key, idempotency !== undefined || data !== undefined || single);
+    const { key, data, idempotency } = given;
+    const keys = this.keys.pushed(
+      key,
+      idempotency !== undefined || data !== undefined || key.startsWith("-"),
+    );
     if (idempotency !== undefined) {
       keys.push(this.keys.idempotency(key, idempotency.key), this.keys.deleted(key));
     }
     const words = data === undefined ? [] : Object.entries(data).flat();
-    const args = [
-      ...[key, ...this.#pushHead, String(Math.round(maxWaitMs)), single ? "1" : "0"],
-      ...[String(this.#options.idempotencyMs), idempotency?.digest ?? "", request],
-      ...[String(MOST_DATA_FIELDS), String(words.length), ...words, ...given.words],
-    ];
-    const stored = await this.redis.run(scripts.push, keys, args).catch((error) => {
-      throw isReply(error, "OOM") ? new OutOfMemoryError(`an item of ${key}`, error) : error;
-    });
-    if (stored.status === "ok") {
-      return { at: msOf(stored.score), items: stored.items, id: stored.id };
-    }
-    if (stored.status === "mismatch") throw new IdempotencyMismatchError(idempotency?.key ?? "");
+    const memory = [String(this.#options.idempotencyMs), idempotency?.digest ?? ""];
+    const stored = await this.#push(given, { keys, memory, words });
+    if (typeof stored === "object") return stored;
+    if (stored === "mismatch") throw new IdempotencyMismatchError(idempotency?.key ?? "");
     const allowed = `at most ${MOST_DATA_FIELDS} fields per key`;
     throw new InvalidArgumentError("data", words.length / 2, allowed);
+  }
+
+  /** Pushes the run of a schedule and moves the schedule on; undefined if another caller did. */
+  async pushRun(given: RunArguments): Promise<StoredPush | undefined> {
+    const { key, run } = given;
+    const keys = [...this.keys.pushed(key, true), this.keys.schedule(run.id), this.keys.schedules];
+    const memory = ["run", `${run.due} ${run.next ?? "inf"} ${run.revision} ${run.id}`];
+    const stored = await this.#push(given, { keys, memory, words: [] });
+    return typeof stored === "object" ? stored : undefined;
   }
 
   get(given: GetArguments): Promise<scripts.GetReply> {
@@ -192,6 +207,23 @@ export class QueueStore {
     const options = { key: this.keys.timer, repeatable: true };
     const [seconds, micros] = await this.redis.send<readonly string[]>(["TIME"], options);
     return Number(seconds) * 1_000 + Number(micros) / 1_000;
+  }
+
+  /** What was stored, or why nothing was. */
+  async #push(
+    { key, request = "", maxWaitMs, words: items }: PushArguments,
+    more: { keys: string[]; memory: readonly string[]; words: readonly string[] },
+  ): Promise<StoredPush | "mismatch" | "full" | "ran"> {
+    const { keys, memory, words } = more;
+    const args = [
+      ...[key, ...this.#pushHead, String(Math.round(maxWaitMs)), key.startsWith("-") ? "1" : "0"],
+      ...[...memory, request, String(MOST_DATA_FIELDS), String(words.length), ...words, ...items],
+    ];
+    const stored = await this.redis.run(scripts.push, keys, args).catch((error) => {
+      throw isReply(error, "OOM") ? new OutOfMemoryError(`an item of ${key}`, error) : error;
+    });
+    if (stored.status !== "ok") return stored.status;
+    return { at: msOf(stored.score), items: stored.items, id: stored.id };
   }
 
   /** Ends a hold. A batch that was deleted meanwhile (-2) only has its lock to give back. */

@@ -5,7 +5,7 @@ const file = (name: string) => new URL(`../../lua/${name}.lua`, import.meta.url)
 
 /** The reply of push.lua. */
 export type PushReply =
-  | { readonly status: "mismatch" | "full" }
+  | { readonly status: "mismatch" | "full" | "ran" }
   | {
       readonly status: "ok";
       readonly score: string;
@@ -16,7 +16,8 @@ export type PushReply =
 export const push: Script<PushReply> = defineScript(file("push"), {
   parse: (reply) => {
     const [score, items, id] = reply as readonly [string, number?, string?];
-    if (id === undefined || items === undefined) return { status: score as "mismatch" | "full" };
+    if (id === undefined || items === undefined)
+      return { status: score as "mismatch" | "full" | "ran" };
     return { status: "ok", score, items, id };
   },
 });

@@ -67,6 +67,7 @@ export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   JOB_STATE: { status: 409, title: "The job's state does not allow this" },
   TOO_MANY_PAUSED: { status: 409, title: "Too many keys are paused" },
   TOO_MANY_ENDPOINTS: { status: 409, title: "Too many endpoints are paused, disabled or limited" },
+  TOO_MANY_SCHEDULES: { status: 409, title: "Too many schedules" },
   IDEMPOTENCY_MISMATCH: { status: 422, title: "The idempotency key was used with another request" },
   PASSWORD_CONFLICT: { status: 409, title: "The password was changed at the same time" },
   BODY_TOO_LARGE: { status: 413, title: "The body is too large" },

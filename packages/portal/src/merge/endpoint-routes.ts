@@ -38,70 +38,29 @@ export function addEndpoints(app: PortalApp, endpoints: Endpoints): void {
       return { items: items.map(endpointView), cursor: cursor ?? null };
     },
   );
-  app.post(
-    "/api/merge/endpoints/enable",
-    {
-      ...operate,
-      schema: { summary: "Call an endpoint again", body: Url, response: { 204: NO_BODY } },
-    },
-    async (request, reply) => {
-      await endpoints.enable(request.body.url);
-      return reply.code(204).send();
-    },
-  );
-  app.post(
-    "/api/merge/endpoints/pause",
-    {
-      ...operate,
-      schema: {
-        summary: "Pause an endpoint",
-        description: "Batches that come due for it wait until it is enabled.",
-        body: Url,
-        response: { 204: NO_BODY },
-      },
-    },
-    async (request, reply) => {
-      await endpoints.pause(request.body.url);
-      return reply.code(204).send();
-    },
-  );
-  app.post(
-    "/api/merge/endpoints/disable",
-    {
-      ...operate,
-      schema: {
-        summary: "Disable an endpoint",
-        description: "Batches that come due for it become dead letters.",
-        body: Disabling,
-        response: { 204: NO_BODY },
-      },
-    },
-    async (request, reply) => {
-      await endpoints.disable(request.body.url, request.body.reason);
-      return reply.code(204).send();
-    },
-  );
-  addFlowAndSecrets(app, endpoints);
-}
-
-function addFlowAndSecrets(app: PortalApp, endpoints: Endpoints): void {
-  app.post(
-    "/api/merge/endpoints/limit",
-    {
-      ...operate,
-      schema: {
-        summary: "Limit the rate and concurrency of an endpoint",
-        description: "A limit that is left out is removed.",
-        body: Limiting,
-        response: { 204: NO_BODY },
-      },
-    },
-    async (request, reply) => {
-      const { url, ...limits } = request.body;
-      await endpoints.limit(url, limits);
-      return reply.code(204).send();
-    },
-  );
+  addChange(app, "enable", {
+    ...{ summary: "Call an endpoint again", body: Url },
+    change: ({ url }) => endpoints.enable(url),
+  });
+  addChange(app, "pause", {
+    ...{ summary: "Pause an endpoint", body: Url },
+    description: "Batches that come due for it wait until it is enabled.",
+    change: ({ url }) => endpoints.pause(url),
+  });
+  addChange(app, "disable", {
+    ...{ summary: "Disable an endpoint", body: Disabling },
+    description: "Batches that come due for it become dead letters.",
+    change: ({ url, reason }) => endpoints.disable(url, reason),
+  });
+  addChange(app, "limit", {
+    ...{ summary: "Limit the rate and concurrency of an endpoint", body: Limiting },
+    description: "A limit that is left out is removed.",
+    change: ({ url, ...limits }) => endpoints.limit(url, limits),
+  });
+  addChange(app, "remove-secrets", {
+    ...{ summary: "Remove an endpoint's own secrets", body: Url },
+    change: ({ url }) => endpoints.removeSecrets(url),
+  });
   app.post(
     "/api/merge/endpoints/rotate-secret",
     {
@@ -118,18 +77,25 @@ function addFlowAndSecrets(app: PortalApp, endpoints: Endpoints): void {
       return { secret: await endpoints.rotateSecret(url, { graceMs }) };
     },
   );
+}
+
+/** A route that changes one endpoint and has nothing to say about it. */
+function addChange<Body extends z.ZodType>(
+  app: PortalApp,
+  verb: string,
+  route: {
+    readonly summary: string;
+    readonly description?: string;
+    readonly body: Body;
+    change(body: z.output<Body>): Promise<void>;
+  },
+): void {
+  const { change, ...schema } = route;
   app.post(
-    "/api/merge/endpoints/remove-secrets",
-    {
-      ...operate,
-      schema: {
-        summary: "Remove an endpoint's own secrets",
-        body: Url,
-        response: { 204: NO_BODY },
-      },
-    },
+    `/api/merge/endpoints/${verb}`,
+    { ...operate, schema: { ...schema, response: { 204: NO_BODY } } },
     async (request, reply) => {
-      await endpoints.removeSecrets(request.body.url);
+      await change(request.body as z.output<Body>);
       return reply.code(204).send();
     },
   );

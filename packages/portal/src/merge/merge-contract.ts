@@ -206,6 +206,100 @@ export const AttemptPage: z.ZodType<AttemptPage> = z.object({
   cursor,
 });
 
+/** How a batch is delivered. */
+export interface DeliveryRequestView {
+  readonly attempts?: number | undefined;
+  readonly timeoutMs?: number | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly callback?: string | undefined;
+  readonly failureCallback?: string | undefined;
+}
+
+/** A recurring push to write. */
+export interface MergeScheduleBody {
+  readonly destination: {
+    readonly mergeKey: string;
+    readonly method?: string | undefined;
+    readonly url: string;
+  };
+  readonly body: string;
+  readonly encoding?: "utf8" | "base64" | undefined;
+  readonly contentType?: string | undefined;
+  readonly update?: "once" | "always" | undefined;
+  readonly request?: DeliveryRequestView | undefined;
+  readonly cron?: string | undefined;
+  readonly timeZone?: string | undefined;
+  readonly everyMs?: number | undefined;
+  readonly startAt?: string | undefined;
+  readonly endAt?: string | undefined;
+  readonly limit?: number | undefined;
+  readonly immediately?: boolean | undefined;
+  readonly maxLateMs?: number | undefined;
+}
+const url = z.url({ protocol: /^https?$/ }).max(2_048);
+const scheduleBody = z.object({
+  destination: z.object({
+    mergeKey: z.string().min(1).max(1_024),
+    method: z.enum(["POST", "PUT", "PATCH", "DELETE", "GET"]).optional(),
+    url,
+  }),
+  body: z.string().max(400_000).describe("The item of each run, at most 262,144 bytes."),
+  encoding: z.enum(["utf8", "base64"]).optional().describe("Of the body. Defaults to utf8."),
+  contentType: z.string().max(255).optional(),
+  update: z
+    .enum(["once", "always"])
+    .optional()
+    .describe("always: what waits under the merge key fires with the run."),
+  request: z
+    .object({
+      attempts: z.int().min(1).max(1_000).optional(),
+      timeoutMs: z.int().min(1).max(3_600_000).optional(),
+      headers: z.record(z.string(), z.string()).optional(),
+      callback: url.optional(),
+      failureCallback: url.optional(),
+    })
+    .optional()
+    .describe("How its batch is delivered."),
+  cron: z.string().max(200).optional().describe("Five or six fields, or an alias such as @daily."),
+  timeZone: z.string().max(100).optional().describe("An IANA name. Defaults to UTC."),
+  everyMs: z.int().min(1_000).optional().describe("The interval, instead of cron."),
+  startAt: time.optional(),
+  endAt: time.optional(),
+  limit: z.int().min(1).optional().describe("The number of runs."),
+  immediately: z.boolean().optional().describe("Run once at once, then at its times."),
+  maxLateMs: z.number().min(0).optional().describe("A run that is later than this is skipped."),
+});
+export const MergeScheduleBody: z.ZodType<MergeScheduleBody> = scheduleBody;
+
+/** A recurring push. */
+export interface MergeScheduleView {
+  readonly id: string;
+  readonly state: "active" | "paused" | "ended";
+  readonly nextAt: string | null;
+  readonly lastAt: string | null;
+  readonly runs: number;
+  readonly error: string | null;
+  readonly schedule: MergeScheduleBody | null;
+}
+export const MergeScheduleView: z.ZodType<MergeScheduleView> = z.object({
+  id: z.string(),
+  state: z.enum(["active", "paused", "ended"]),
+  nextAt: time.nullable().describe("When it is due next; null unless it is active."),
+  lastAt: time.nullable().describe("When its last run was due."),
+  runs: z.int().describe("How often it ran."),
+  error: z.string().nullable().describe("Why the last run was skipped or is late."),
+  schedule: scheduleBody.nullable().describe("null if the stored value cannot be read."),
+});
+/** A page of recurring pushes. */
+export interface MergeSchedulePage {
+  readonly items: readonly MergeScheduleView[];
+  readonly cursor: string | null;
+}
+export const MergeSchedulePage: z.ZodType<MergeSchedulePage> = z.object({
+  items: z.array(MergeScheduleView),
+  cursor,
+});
+
 /** The queue in numbers. */
 export interface MergeStatsView {
   readonly keys: number;
@@ -216,6 +310,7 @@ export interface MergeStatsView {
   readonly paused: boolean;
   readonly pausedKeys: number;
   readonly broken: number;
+  readonly openBreakers: number;
 }
 export const MergeStatsView: z.ZodType<MergeStatsView> = z.object({
   keys: z.int().describe("Keys with items."),
@@ -226,4 +321,5 @@ export const MergeStatsView: z.ZodType<MergeStatsView> = z.object({
   paused: z.boolean().describe("Whether an operator paused everything."),
   pausedKeys: z.int().describe("Keys that are paused one by one."),
   broken: z.int().describe("Keys that were set aside because their list is no list."),
+  openBreakers: z.int().describe("Origins whose circuit breaker is open or half open."),
 });

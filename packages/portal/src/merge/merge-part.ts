@@ -1,4 +1,4 @@
-/** The merge queue in the portal: keys, dead letters, endpoints, attempts, and the v3 paths themselves. */
+/** The merge queue in the portal: keys, letters, endpoints, attempts, schedules, and the v3 paths themselves. */
 import {
   AddressGuard,
   Attempts,
@@ -7,13 +7,15 @@ import {
   Endpoints,
   Inspector,
   type MergeQueue,
+  Schedules,
 } from "@ropeway/merge";
-import { Gauge, type Registry } from "prom-client";
 import type { PortalPart } from "../part.ts";
 import { addAttempts } from "./attempt-routes.ts";
 import { addEndpoints } from "./endpoint-routes.ts";
 import { addKeys } from "./key-routes.ts";
 import { addLetters } from "./letter-routes.ts";
+import { addMetrics } from "./metrics.ts";
+import { addSchedules } from "./schedule-routes.ts";
 import { V3Handler } from "./v3-handler.ts";
 import { addV3 } from "./v3-routes.ts";
 
@@ -26,7 +28,8 @@ export interface MergePartOptions {
 /** The part for a merge queue. */
 export function mergePart(queue: MergeQueue, options: MergePartOptions = {}): PortalPart {
   const inspector = new Inspector(queue);
-  const handler = new V3Handler(queue, new EndpointQueue(queue, new AddressGuard(options.allow)));
+  const guard = new AddressGuard(options.allow);
+  const handler = new V3Handler(queue, new EndpointQueue(queue, guard));
   return {
     name: "merge",
     about: {
@@ -34,11 +37,14 @@ export function mergePart(queue: MergeQueue, options: MergePartOptions = {}): Po
       zh: "定时合并队列：待发批次、死信、端点与投递记录。",
     },
     permissions: {
-      "merge:view": { least: "viewer", means: "See keys, items, dead letters and endpoints." },
+      "merge:view": {
+        least: "viewer",
+        means: "See keys, items, dead letters, endpoints and schedules.",
+      },
       "merge:push": { least: "operator", means: "Push items and delete what is queued (v3)." },
       "merge:operate": {
         least: "operator",
-        means: "Send now, delete, replay, pause, limit and sign for endpoints.",
+        means: "Send now, delete, replay, pause and schedule; limit and sign for endpoints.",
       },
     },
     routes(app) {
@@ -46,40 +52,9 @@ export function mergePart(queue: MergeQueue, options: MergePartOptions = {}): Po
       addLetters(app, new DeadLetters(queue));
       addEndpoints(app, new Endpoints(queue));
       addAttempts(app, new Attempts(queue));
+      addSchedules(app, new Schedules(queue, guard));
       return addV3(app, handler);
     },
-    metrics: (registry) => addMetrics(registry, inspector),
+    metrics: (registry) => addMetrics(registry, inspector, new Attempts(queue)),
   };
-}
-
-/** The gauges that /metrics shows; docs/reference/metrics.md lists them. */
-export const MERGE_GAUGES = {
-  keys: ["ropeway_merge_keys", "Keys of the merge queue with items."],
-  due: ["ropeway_merge_due_keys", "Keys that are due and not taken yet."],
-  deadLetters: ["ropeway_merge_dead_letters", "Batches that were given up."],
-  oldestDueMs: ["ropeway_merge_oldest_due_seconds", "How long the oldest due key has been due."],
-  broken: ["ropeway_merge_broken_keys", "Keys that were set aside because their list is no list."],
-} as const;
-
-function addMetrics(registry: Registry, inspector: Inspector): void {
-  const registers = [registry];
-  const { keys, ...others } = MERGE_GAUGES;
-  const rest = Object.entries(others).map(([field, [name, help]]) => {
-    return { field, gauge: new Gauge({ name, help, registers }) };
-  });
-  new Gauge({
-    name: keys[0],
-    help: keys[1],
-    registers,
-    async collect() {
-      // One look serves them all; while Redis is away they stay as they were.
-      const stats = await inspector.stats().catch(() => undefined);
-      if (stats === undefined) return;
-      this.set(stats.keys);
-      for (const { field, gauge } of rest) {
-        const value = Number(stats[field as keyof typeof stats]);
-        gauge.set(field === "oldestDueMs" ? value / 1_000 : value);
-      }
-    },
-  });
 }

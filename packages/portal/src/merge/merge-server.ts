@@ -10,8 +10,22 @@
  * sites, and asks for a token if it was given any.
  */
 import type { AddressInfo } from "node:net";
-import { type Logger, OverloadedError, type RopewayError, silentLogger } from "@ropeway/core";
-import { BackgroundRole, type Opening } from "@ropeway/core/internal";
+import {
+  InvalidOptionError,
+  type Logger,
+  OverloadedError,
+  type RopewayError,
+  silentLogger,
+} from "@ropeway/core";
+import {
+  BackgroundRole,
+  integer,
+  type Opening,
+  type OptionTable,
+  resolveOptions,
+  satisfying,
+  text,
+} from "@ropeway/core/internal";
 import { AddressGuard, EndpointQueue, type MergeQueue } from "@ropeway/merge";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { HostGuard } from "../access/host-guard.ts";
@@ -19,7 +33,7 @@ import { placeOf } from "../access/place.ts";
 import { TokenGuard } from "../access/token-guard.ts";
 import { ListenFailedError, MethodNotAllowedError, RouteNotFoundError } from "../errors.ts";
 import { translate } from "../http/framework-error.ts";
-import { boundConnections, portOptions } from "../http/port-options.ts";
+import { boundConnections, portOptions, REQUEST_TIMEOUT_MS } from "../http/port-options.ts";
 import { pathOf, problemOf } from "../http/problems.ts";
 import { partsOf, V3Handler } from "./v3-handler.ts";
 import { cutPath, destinationOfPath, V3_PATH } from "./v3-request.ts";
@@ -43,6 +57,31 @@ export interface MergeServerOptions {
   readonly logger?: Logger;
 }
 
+const options: OptionTable<MergeServerOptions> = {
+  host: { default: "127.0.0.1", rule: text },
+  port: { default: 23_334, rule: integer(0, 65_535) },
+  maxBodyBytes: { default: 1_048_576, rule: integer(1, 33_554_432) },
+  hosts: { default: [], rule: satisfying("a list of strings", isStrings) },
+  requestTimeoutMs: { default: REQUEST_TIMEOUT_MS, rule: integer(1, 86_400_000) },
+  tokens: { default: [], rule: satisfying("a list of strings", () => true) }, // see checkTokens
+  allow: { default: [], rule: satisfying("a list of strings", isStrings) },
+  logger: { default: silentLogger, rule: satisfying("a logger", isObject) },
+};
+
+function isStrings(value: unknown): boolean {
+  return Array.isArray(value) && value.every((each) => typeof each === "string");
+}
+
+/** An empty token, of a variable that is not set, would let everybody in. The error shows no token. */
+function checkTokens(tokens: readonly string[]): void {
+  if (isStrings(tokens) && tokens.every((token) => token.trim() !== "")) return;
+  throw new InvalidOptionError("tokens", "(hidden)", "a list of strings that are not empty");
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null;
+}
+
 const METHODS = ["GET", "HEAD", "POST", "DELETE"];
 
 /** Listens for pushes, until it is closed. The queue and its Redis stay open. */
@@ -51,17 +90,19 @@ export class MergeServer extends BackgroundRole {
   readonly #hosts: HostGuard;
   readonly #tokens: TokenGuard;
   readonly #logger: Logger;
-  readonly #options: MergeServerOptions;
+  readonly #options: Required<MergeServerOptions>;
   #url = "";
 
-  constructor(queue: MergeQueue, options: MergeServerOptions = {}) {
-    super("the merge server", options.logger ?? silentLogger);
-    const endpoints = new EndpointQueue(queue, new AddressGuard(options.allow));
+  constructor(queue: MergeQueue, given?: MergeServerOptions) {
+    const resolved = resolveOptions(options, given);
+    checkTokens(resolved.tokens);
+    super("the merge server", resolved.logger);
+    const endpoints = new EndpointQueue(queue, new AddressGuard(resolved.allow));
     this.#handler = new V3Handler(queue, endpoints);
-    this.#hosts = new HostGuard([...(options.hosts ?? []), options.host ?? "127.0.0.1"]);
-    this.#tokens = new TokenGuard(options.tokens);
-    this.#logger = options.logger ?? silentLogger;
-    this.#options = options;
+    this.#hosts = new HostGuard([...resolved.hosts, resolved.host]);
+    this.#tokens = new TokenGuard(resolved.tokens);
+    this.#logger = resolved.logger;
+    this.#options = resolved;
   }
 
   /** Its URL, once it has started. */
@@ -70,8 +111,8 @@ export class MergeServer extends BackgroundRole {
   }
 
   protected async open({ defer }: Opening): Promise<void> {
-    const { host = "127.0.0.1", port = 23_334 } = this.#options;
-    const app = this.#build(this.#options);
+    const { host, port } = this.#options;
+    const app = this.#build();
     defer(() => closeWithin(app, 5_000));
     await app.listen({ host, port }).catch((error) => {
       throw new ListenFailedError(`${host}:${port}`, error);
@@ -81,7 +122,8 @@ export class MergeServer extends BackgroundRole {
     this.#url = `http://${shown.includes(":") ? `[${shown}]` : shown}:${address.port}`;
   }
 
-  #build({ maxBodyBytes = 1_048_576, requestTimeoutMs }: MergeServerOptions): FastifyInstance {
+  #build(): FastifyInstance {
+    const { maxBodyBytes, requestTimeoutMs } = this.#options;
     const app = fastify({
       ...portOptions(requestTimeoutMs),
       bodyLimit: maxBodyBytes,

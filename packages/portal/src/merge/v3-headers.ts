@@ -15,10 +15,15 @@ type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 const PREFIX = "ropeway-";
 const FORWARD = "ropeway-forward-";
+const KNOWN = [
+  ...["ropeway-attempts", "ropeway-timeout-ms"],
+  ...["ropeway-callback", "ropeway-failure-callback"],
+];
+const ALLOWED = `one of ${KNOWN.join(", ")}, or ${FORWARD}NAME`;
 
 /** The options that the headers give; undefined if they give none. */
 export function requestOf(to: Destination, headers: Headers): DeliveryRequest | undefined {
-  const encoding = headers["content-encoding"];
+  const encoding = optional(headers["content-encoding"])?.toLowerCase();
   const names = Object.keys(headers).filter((name) => name.startsWith(PREFIX));
   if (names.length === 0 && encoding === undefined) return undefined;
   const forwarded: Record<string, string> = {};
@@ -26,10 +31,12 @@ export function requestOf(to: Destination, headers: Headers): DeliveryRequest | 
     if (!isSingle(to.mergeKey)) {
       throw new InvalidArgumentError("content-encoding", encoding, "absent for a merged item");
     }
-    forwarded["content-encoding"] = String(encoding);
+    forwarded["content-encoding"] = encoding;
   }
   for (const name of names) {
     if (name.startsWith(FORWARD)) forwarded[name.slice(FORWARD.length)] = text(headers[name]);
+    // A misspelt option must not look like success.
+    else if (!KNOWN.includes(name)) throw new InvalidArgumentError(name, headers[name], ALLOWED);
   }
   return {
     attempts: number(headers, "ropeway-attempts"),

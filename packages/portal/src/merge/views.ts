@@ -8,6 +8,7 @@ import {
   type Endpoint,
   type PeekedItem,
   type PendingKey,
+  type ScheduleView,
 } from "@ropeway/merge";
 import type {
   AttemptView,
@@ -16,6 +17,7 @@ import type {
   EndpointView,
   MergeItem,
   MergeKey,
+  MergeScheduleView,
 } from "./merge-contract.ts";
 
 export function keyView(pending: PendingKey): MergeKey {
@@ -65,6 +67,23 @@ export function attemptView(attempt: Attempt): AttemptView {
     status: attempt.status ?? null,
     response: attempt.response ?? null,
     at: new Date(attempt.at).toISOString(),
+  };
+}
+
+export function scheduleView(view: ScheduleView): MergeScheduleView {
+  const { id, state, runs, error = null, schedule } = view;
+  const times = { nextAt: iso(view.nextAt), lastAt: iso(view.lastAt) };
+  if (schedule === undefined) return { id, state, ...times, runs, error, schedule: null };
+  const { body, startAt, endAt, ...rest } = schedule;
+  const encoding = typeof body === "string" || isUtf8(body) ? "utf8" : "base64";
+  return {
+    ...{ id, state, ...times, runs, error },
+    schedule: {
+      ...rest,
+      ...{ encoding, body: typeof body === "string" ? body : body.toString(encoding) },
+      ...(startAt !== undefined && { startAt: new Date(startAt).toISOString() }),
+      ...(endAt !== undefined && { endAt: new Date(endAt).toISOString() }),
+    },
   };
 }
 

@@ -26,7 +26,7 @@ export const PARAMETERS: Readonly<Record<string, string>> = {
   ns: "The namespace.",
   minutes: "The number of minutes.",
   queue: "The queue's name.",
-  schedule: "The id of the recurring job.",
+  schedule: "The id of the schedule.",
   search: "Only items that contain this string.",
   service: "The service's name; for the merge queue, the endpoint's URL in base64url.",
   state: "Only items in this state.",
@@ -43,6 +43,37 @@ const v3Path = ["mergeKey", "method", "service"].map(inPath);
 
 const inQuery = (name: string, description: string, schema: JsonSchema) =>
   ({ name, in: "query", required: false, description, schema }) as const;
+
+const inHeader = (name: string, description: string, schema: JsonSchema) =>
+  ({ name, in: "header", required: false, description, schema }) as const;
+
+/** How a push wants its batch delivered. */
+const v3Headers = [
+  inHeader(
+    "Idempotency-Key",
+    "A repetition with the same key and body stores nothing and gets the first response.",
+    { type: "string", examples: ["order-17"] },
+  ),
+  inHeader("Ropeway-Attempts", "How often delivery is tried before the batch is a dead letter.", {
+    ...{ type: "integer", minimum: 1, maximum: 1_000, examples: [5] },
+  }),
+  inHeader("Ropeway-Timeout-Ms", "How long one attempt may take, in milliseconds.", {
+    ...{ type: "integer", minimum: 1, maximum: 3_600_000, examples: [3_000] },
+  }),
+  inHeader("Ropeway-Callback", "A URL that gets the result when the batch is delivered.", {
+    ...{ type: "string", format: "uri" },
+  }),
+  inHeader(
+    "Ropeway-Failure-Callback",
+    "A URL that gets the reason when the batch becomes a dead letter.",
+    { type: "string", format: "uri" },
+  ),
+  inHeader(
+    "Ropeway-Forward-NAME",
+    "Sent along with the delivery as the header NAME. May be repeated with other names, at most 32.",
+    { type: "string", examples: ["tenant-7"] },
+  ),
+];
 
 const pushed: JsonSchema = {
   type: "object",
@@ -149,6 +180,15 @@ export const SUPPLEMENTS: Readonly<Record<string, Partial<Operation>>> = {
         type: "string",
         enum: ["once", "always"],
       }),
+      inQuery(
+        "maxwait",
+        "The longest time, in seconds, that update=always can postpone the batch.",
+        {
+          type: "number",
+          examples: [3_600],
+        },
+      ),
+      ...v3Headers,
     ],
     requestBody: { required: true, content: json({ examples: [{ order: 17 }] }) },
     responses: { "202": { description: "Stored.", content: json(pushed) } },

@@ -1,0 +1,94 @@
+/** `ropeway merge schedules|schedule|unschedule|pause-schedule|resume-schedule`: recurring pushes. */
+import type { Schedule, ScheduleView } from "@ropeway/merge";
+import type { Context } from "../context.ts";
+import { stateCell } from "../terminal/colour.ts";
+import { readInput } from "../terminal/input.ts";
+import { wholeNumber } from "../whole-number.ts";
+import { requestOf } from "./key-verbs.ts";
+import { pageOf, when, withMerge } from "./opened.ts";
+
+export async function schedules(context: Context): Promise<void> {
+  const { options, output } = context;
+  await withMerge(context, async (opened) => {
+    const page = await opened.schedules.list(pageOf(options));
+    output.list(
+      { items: page.items.map(shown), cursor: page.cursor },
+      {
+        columns: {
+          ID: ({ id }) => id,
+          STATE: ({ state }) => stateCell(state),
+          WHEN: ({ schedule: given }) => whenText(given),
+          NEXT: ({ nextAt }) => nextAt ?? "-",
+          RUNS: ({ runs }) => runs,
+          URL: ({ schedule: given }) => given?.destination.url ?? "",
+          ERROR: ({ error }) => error ?? "",
+        },
+        empty: "no schedules: add one with `ropeway merge schedule ID KEY URL BODY --every MS`",
+      },
+    );
+  });
+}
+
+export async function schedule(context: Context): Promise<void> {
+  const { options, output } = context;
+  const [id = "", mergeKey = "", url = "", given] = context.arguments;
+  const optional = (name: string) =>
+    options[name] === undefined ? undefined : String(options[name]);
+  await withMerge(context, async (opened) => {
+    const wanted: Schedule = {
+      destination: { mergeKey, url, method: optional("method") },
+      body: given ?? (await readInput(context, "the body")),
+      ...{ cron: optional("cron"), timeZone: optional("timeZone") },
+      everyMs: wholeNumber(options, "every", 1),
+      limit: wholeNumber(options, "limit", 1),
+      maxLateMs: wholeNumber(options, "maxLateMs", 0),
+      immediately: options.immediately === true,
+      update: options.update as Schedule["update"],
+      request: requestOf(options),
+    };
+    const { state, nextAt } = await opened.schedules.set(id, wanted);
+    const next = nextAt === undefined ? null : when(nextAt);
+    const sentence = `${id} ${next === null ? `is ${state}` : `runs at ${next}`}`;
+    output.outcome("scheduled", { id, state, nextAt: next }, sentence);
+  });
+}
+
+export async function unschedule(context: Context): Promise<void> {
+  const [id = ""] = context.arguments;
+  await withMerge(context, async (opened) => {
+    const outcome = (await opened.schedules.remove(id)) ? "removed" : "unknown";
+    context.output.outcome(outcome, { id }, `${id} ${outcome}`);
+  });
+}
+
+export async function pauseSchedule(context: Context): Promise<void> {
+  const [id = ""] = context.arguments;
+  await withMerge(context, async (opened) => {
+    await opened.schedules.pause(id);
+    context.output.outcome("paused", { id }, `${id} paused`);
+  });
+}
+
+export async function resumeSchedule(context: Context): Promise<void> {
+  const [id = ""] = context.arguments;
+  await withMerge(context, async (opened) => {
+    await opened.schedules.resume(id);
+    context.output.outcome("resumed", { id }, `${id} resumed`);
+  });
+}
+
+function shown({ id, state, nextAt, lastAt, runs, error, schedule: given }: ScheduleView) {
+  return {
+    ...{ id, state, runs, error: error ?? null },
+    nextAt: nextAt === undefined ? null : when(nextAt),
+    lastAt: lastAt === undefined ? null : when(lastAt),
+    schedule: given === undefined ? null : { ...given, body: String(given.body) },
+  };
+}
+
+function whenText(given: Pick<Schedule, "cron" | "timeZone" | "everyMs"> | null): string {
+  if (given === null) return "cannot be read";
+  const { cron, timeZone, everyMs } = given;
+  if (cron === undefined) return `every ${everyMs} ms`;
+  return timeZone === undefined ? cron : `${cron} (${timeZone})`;
+}

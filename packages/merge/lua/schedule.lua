@@ -1,0 +1,56 @@
+-- Writes, pauses and moves one schedule. Its runs are pushed by push.lua, which moves it on in the same
+-- step, so that each run is pushed once whatever becomes of the callers.
+--
+--   active --- pause ---> paused --- resume ---> active        active --- its last run ---> ended
+--
+-- Only an active schedule has a finite time in KEYS 1.
+--
+-- KEYS  1 schedules  2 schedule
+-- ARGV  1 id  2 channel  3 verb
+--       "set"     4 next due ms  5 JSON  6 its times, as one string  7 revision  8 maximum of schedules
+--                 With the times that it has already it goes on as before: paused stays paused, ended
+--                 stays ended, and a run that is overdue stays due.
+--       "remove"
+--       "pause"
+--       "resume"  4 next due ms, or "inf" if it has ended
+--       "move"    4 due ms as seen  5 next due ms or "inf"  6 "" or its new state  7 why: the run is
+--                 skipped or tried again
+-- Returns 1, 0 if there was nothing to do, or -1 if the maximum of schedules is reached
+local call, id, verb = redis.call, ARGV[1], ARGV[3]
+local known = call('HMGET', KEYS[2], 'times', 'state')
+local planned = call('ZSCORE', KEYS[1], id)
+
+if verb == 'set' then
+  if not planned and call('ZCARD', KEYS[1]) >= tonumber(ARGV[8]) then return -1 end
+  local same = planned and known[1] == ARGV[6]
+  call('HSET', KEYS[2], 'schedule', ARGV[5], 'times', ARGV[6], 'revision', ARGV[7])
+  if not same then
+    call('HDEL', KEYS[2], 'runs', 'last', 'error')
+    if known[2] ~= 'paused' then call('HDEL', KEYS[2], 'state') end
+    call('ZADD', KEYS[1], known[2] == 'paused' and 'inf' or ARGV[4], id)
+  end
+elseif verb == 'remove' then
+  call('UNLINK', KEYS[2])
+  if call('ZREM', KEYS[1], id) == 0 then return 0 end
+elseif verb == 'pause' then
+  if not planned then return 0 end
+  if not known[2] then
+    call('HSET', KEYS[2], 'state', 'paused')
+    call('ZADD', KEYS[1], 'inf', id)
+  end
+elseif verb == 'resume' then
+  if not planned then return 0 end
+  if known[2] == 'paused' then
+    call('HDEL', KEYS[2], 'state')
+    if ARGV[4] == 'inf' then call('HSET', KEYS[2], 'state', 'ended') end
+    call('ZADD', KEYS[1], ARGV[4], id)
+  end
+else
+  if not planned or tonumber(planned) ~= tonumber(ARGV[4]) then return 0 end
+  call('HDEL', KEYS[2], '') -- opens the way as in get.lua
+  call('ZADD', KEYS[1], ARGV[5], id)
+  call('HSET', KEYS[2], 'error', ARGV[7])
+  if ARGV[6] ~= '' then call('HSET', KEYS[2], 'state', ARGV[6]) end
+end
+redis.pcall('PUBLISH', ARGV[2], 'change') -- only sooner: who may not use channels is noticed later
+return 1

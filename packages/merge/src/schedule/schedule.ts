@@ -1,0 +1,172 @@
+/** Recurring pushes: what a schedule is and when it is due. Cron and time zones are croner's. */
+import { InvalidArgumentError, InvalidNameError } from "@ropeway/core";
+import { between, flag, integer, type Rule, reasonOf } from "@ropeway/core/internal";
+import { Cron } from "croner";
+import { checkJson } from "../admin/endpoint-queue.ts";
+import { type DeliveryRequest, encodeRequest } from "../queue/delivery-request.ts";
+import { type Destination, destination, isSingle } from "../queue/destination.ts";
+
+/** When a schedule is due. Exactly one of `cron` and `everyMs` is given. */
+export interface ScheduleTimes {
+  /** Five or six fields, or an alias such as @daily. */
+  readonly cron?: string | undefined;
+  /** The IANA name of the time zone of `cron`. @default "UTC" */
+  readonly timeZone?: string | undefined;
+  /** The interval, at least 1000, counted from `startAt` (or 1970), so that all processes agree on the times. */
+  readonly everyMs?: number | undefined;
+  /** Not due before this time, ms since 1970. */
+  readonly startAt?: number | undefined;
+  /** Not due after this time, ms since 1970. */
+  readonly endAt?: number | undefined;
+  /** The number of runs; then the schedule ends. @default no limit */
+  readonly limit?: number | undefined;
+  /** Run once at once, then at its times. @default false */
+  readonly immediately?: boolean | undefined;
+}
+
+/** A recurring push: when it is due, and what each run pushes. */
+export interface Schedule extends ScheduleTimes {
+  /** Where the item goes. */
+  readonly destination: {
+    readonly mergeKey: string;
+    /** @default "POST" */
+    readonly method?: string | undefined;
+    readonly url: string;
+  };
+  /** The item of each run, at most 262,144 bytes; JSON unless the merge key begins with "-". */
+  readonly body: string | Buffer;
+  /** The body's content type, for a merge key that begins with "-"; undefined means JSON. */
+  readonly contentType?: string | undefined;
+  /** `always` fires what is waiting under the merge key now, `once` keeps its time. @default "once" */
+  readonly update?: "always" | "once" | undefined;
+  /** How the batch is delivered. */
+  readonly request?: DeliveryRequest | undefined;
+  /** A run that is later than this is skipped. @default no limit: missed runs are made up for by one */
+  readonly maxLateMs?: number | undefined;
+}
+
+/** A schedule that was checked, with its destination normalised. */
+export type CheckedSchedule = Omit<Schedule, "destination"> & { readonly destination: Destination };
+
+const LONGEST_BODY = 262_144;
+const LONGEST_MS = 31_536_000_000;
+const TIME = between(0, 253_402_300_799_999);
+const RULES: Readonly<Record<string, Rule<unknown>>> = {
+  everyMs: integer(1_000, LONGEST_MS),
+  startAt: TIME,
+  endAt: TIME,
+  limit: integer(1),
+  immediately: flag,
+  maxLateMs: between(0, LONGEST_MS),
+};
+const NAMES = [
+  ...["destination", "body", "contentType", "update", "request"],
+  ...["cron", "timeZone", ...Object.keys(RULES)],
+];
+
+/** Throws InvalidNameError unless an id can be used in paths and keys. */
+export function checkScheduleId(id: string): void {
+  if (typeof id === "string" && /^[\w.:-]{1,128}$/.test(id)) return;
+  throw new InvalidNameError("schedule id", id, "1 to 128 letters, digits, _, ., : or -");
+}
+
+/** A checked copy. Throws InvalidArgumentError. */
+export function checkSchedule(schedule: Schedule): CheckedSchedule {
+  const given = schedule as unknown as Readonly<Record<string, unknown>>;
+  for (const [name, value] of Object.entries(given)) {
+    if (!NAMES.includes(name)) {
+      throw new InvalidArgumentError(name, value, `one of ${NAMES.join(", ")}`);
+    }
+    const rule = RULES[name];
+    if (value !== undefined && rule !== undefined && !rule.accepts(value)) {
+      throw new InvalidArgumentError(name, value, rule.allowed);
+    }
+  }
+  checkTimes(schedule);
+  encodeRequest(schedule.request);
+  if (typeof schedule.destination !== "object" || schedule.destination === null) {
+    throw new InvalidArgumentError("destination", schedule.destination, "an object");
+  }
+  const to = destination(schedule.destination);
+  checkBody(schedule, isSingle(to.mergeKey));
+  return { ...schedule, destination: to };
+}
+
+function checkBody({ body, contentType, update }: Schedule, single: boolean): void {
+  if (typeof body !== "string" && !Buffer.isBuffer(body)) {
+    throw new InvalidArgumentError("body", body, "a string or a Buffer");
+  }
+  const size = Buffer.byteLength(body);
+  if (size > LONGEST_BODY) {
+    throw new InvalidArgumentError("body", `${size} bytes`, `at most ${LONGEST_BODY} bytes`);
+  }
+  if (!single) checkJson(body);
+  if (contentType !== undefined && !(single && /^[\x20-\x7e]{1,255}$/.test(contentType))) {
+    const allowed = 'visible ASCII, for a merge key that begins with "-"';
+    throw new InvalidArgumentError("contentType", contentType, allowed);
+  }
+  if (update !== undefined && update !== "always" && update !== "once") {
+    throw new InvalidArgumentError("update", update, "always or once");
+  }
+}
+
+function checkTimes({ cron, everyMs, timeZone }: ScheduleTimes): void {
+  if ((cron === undefined) === (everyMs === undefined)) {
+    throw new InvalidArgumentError("cron", cron, "given, or everyMs, but not both");
+  }
+  if (cron === undefined) return;
+  try {
+    if (typeof cron !== "string" || cron.length > 200) throw new Error("it is too long");
+    new Cron(cron, { timezone: timeZone ?? "UTC", paused: true }).nextRun(new Date(0));
+  } catch (error) {
+    const shown = timeZone === undefined ? cron : `${cron} (${timeZone})`;
+    throw new InvalidArgumentError("cron", shown, `a valid pattern: ${reasonOf(error)}`);
+  }
+}
+
+/** The first time after `after`; undefined if there is none. */
+export function dueAfter(times: ScheduleTimes, after: number): number | undefined {
+  const { cron, everyMs = 1_000, timeZone = "UTC", startAt, endAt } = times;
+  const from = startAt === undefined ? after : Math.max(after, startAt - 1);
+  let due: number | undefined;
+  if (cron === undefined) {
+    const origin = startAt ?? 0;
+    due = origin + (Math.floor((from - origin) / everyMs) + 1) * everyMs;
+  } else {
+    const pattern = new Cron(cron, { timezone: timeZone, paused: true });
+    due = pattern.nextRun(new Date(from))?.getTime();
+  }
+  return due === undefined || (endAt !== undefined && due > endAt) ? undefined : due;
+}
+
+/** When a schedule that is written at `now` is due first; undefined if never. */
+export function firstDue(times: ScheduleTimes, now: number): number | undefined {
+  if (times.immediately !== true) return dueAfter(times, now);
+  const first = Math.max(now, times.startAt ?? now);
+  return first > (times.endAt ?? first) ? undefined : first;
+}
+
+/** What tells whether two schedules have the same times. */
+export function timesText(times: ScheduleTimes): string {
+  const { cron, timeZone, everyMs, startAt, endAt, limit } = times;
+  return JSON.stringify([cron, timeZone ?? "UTC", everyMs, startAt, endAt, limit]);
+}
+
+/** As it is stored: JSON, a body that is no UTF-8 string as base64. */
+export function encodeSchedule(schedule: CheckedSchedule): string {
+  const { body, ...rest } = schedule;
+  if (typeof body === "string") return JSON.stringify({ ...rest, body });
+  return JSON.stringify({ ...rest, base64: body.toString("base64") });
+}
+
+/** The stored schedule; undefined if another program wrote something else. */
+export function decodeSchedule(text: string): CheckedSchedule | undefined {
+  try {
+    const { base64, ...rest } = JSON.parse(text) as Schedule & { base64?: string };
+    return checkSchedule(
+      base64 === undefined ? rest : { ...rest, body: Buffer.from(base64, "base64") },
+    );
+  } catch {
+    return undefined; // neither JSON nor a schedule
+  }
+}

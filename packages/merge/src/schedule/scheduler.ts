@@ -1,0 +1,133 @@
+/**
+ * Pushes what schedules are due, until it is closed. Any number of schedulers work on one prefix:
+ *
+ *   look at the soonest times --> due: read the schedule --> push.lua pushes the item and moves the
+ *        ^                                                   schedule on, in one step, if it is still due
+ *        |                                                   as we saw it
+ *        '--- wait: the next time, or a change of a schedule
+ *
+ * So each run is pushed once, by the first scheduler that comes; one that is killed at any point has
+ * either pushed it or not. Runs that were missed while no scheduler ran are made up for by one.
+ */
+import type { EventMap } from "@ropeway/core";
+import { BackgroundRole, Loop, type Opening, reasonOf } from "@ropeway/core/internal";
+import { encodeRequest } from "../queue/delivery-request.ts";
+import { keyOf } from "../queue/destination.ts";
+import { PushSignal } from "../queue/push-signal.ts";
+import { addItem, type MergeQueue, type Pushed } from "../queue/queue.ts";
+import { QueueStore } from "../store/queue-store.ts";
+import { type Planned, ScheduleStore } from "../store/schedule-store.ts";
+import { type CheckedSchedule, decodeSchedule, dueAfter } from "./schedule.ts";
+
+/** The events of a scheduler. */
+export interface SchedulerEvents extends EventMap {
+  /** A run was pushed by this scheduler. */
+  ran: [id: string, pushed: Pushed];
+  /** A run was not pushed because it was later than its schedule allows. */
+  skipped: [id: string, run: { readonly lateMs: number }];
+}
+
+/** Schedules that one look handles at most. */
+const AT_ONCE = 100;
+/** The longest sleep: recovery for a lost wake-up. */
+const LONGEST_SLEEP_MS = 5_000;
+/** A run whose push was refused is tried again after this time. */
+const RETRY_MS = 5_000;
+
+/** Pushes the runs of all schedules of a queue. An HttpDispatcher has one. */
+export class Scheduler extends BackgroundRole<SchedulerEvents> {
+  readonly #queue: MergeQueue;
+  readonly #store: ScheduleStore;
+  readonly #pushes: QueueStore;
+  #signal: PushSignal | undefined;
+
+  constructor(queue: MergeQueue) {
+    super("the scheduler", queue.redis.logger);
+    this.#queue = queue;
+    this.#store = new ScheduleStore(queue.redis, queue.keys);
+    this.#pushes = new QueueStore(queue.redis, queue.options);
+  }
+
+  protected async open({ defer }: Opening): Promise<void> {
+    const signal = await PushSignal.open(this.#queue.redis, this.#queue.keys.scheduleChannel);
+    this.#signal = signal;
+    defer(() => signal.close());
+    const look = new Loop({
+      tick: (aborted) => this.#tick(signal, aborted),
+      onError: (error) => this.report(error),
+      backoff: { baseMs: 50, maxMs: 2_000 },
+    });
+    defer(() => look.close());
+    look.start();
+  }
+
+  protected override release(): void {
+    this.#signal?.ring();
+  }
+
+  async #tick(signal: PushSignal, aborted: AbortSignal): Promise<number> {
+    const seen = signal.count;
+    const waitMs = this.held ? LONGEST_SLEEP_MS : await this.#runDue(aborted);
+    if (waitMs > 0) await signal.wait(seen, Math.min(waitMs, LONGEST_SLEEP_MS), aborted);
+    return 0;
+  }
+
+  /** Pushes the runs that are due. Returns the ms until the next one. */
+  async #runDue(aborted: AbortSignal): Promise<number> {
+    const [now, planned] = await Promise.all([this.#store.now(), this.#store.planned(AT_ONCE)]);
+    for (const each of planned) {
+      if (each.due > now) return each.due - now;
+      if (aborted.aborted || this.held) return 0;
+      await this.#run(each, now);
+    }
+    return planned.length < AT_ONCE ? LONGEST_SLEEP_MS : 0;
+  }
+
+  async #run(planned: Planned, now: number): Promise<void> {
+    const { id, due } = planned;
+    const stored = await this.#store.read(id);
+    if (stored === undefined) return; // removed meanwhile
+    const schedule = decodeSchedule(stored.schedule);
+    if (schedule === undefined) {
+      const error = "the schedule cannot be read";
+      await this.#store.move(planned, { next: undefined, ended: true, error });
+      this.#queue.redis.logger.error({ schedule: id }, "a schedule cannot be read and has ended");
+      return;
+    }
+    const lateMs = now - due;
+    const following = dueAfter(schedule, now);
+    if (lateMs > (schedule.maxLateMs ?? Number.POSITIVE_INFINITY)) {
+      const error = `a run was skipped: it was ${lateMs} ms late`;
+      const ended = following === undefined;
+      const moved = await this.#store.move(planned, { next: following, ended, error });
+      if (moved) this.emit("skipped", id, { lateMs });
+      return;
+    }
+    const isLast = stored.runs + 1 >= (schedule.limit ?? Number.POSITIVE_INFINITY);
+    const next = isLast ? undefined : following;
+    await this.#push(schedule, { ...planned, now, next, revision: stored.revision });
+  }
+
+  async #push(
+    schedule: CheckedSchedule,
+    run: Planned & { now: number; next: number | undefined; revision: string },
+  ): Promise<void> {
+    const { destination, body, contentType, update, request } = schedule;
+    const item = `${run.id}@${run.due}`;
+    const words: (string | Buffer)[] = [];
+    addItem(words, body, { id: item, update, contentType });
+    try {
+      const pushed = await this.#pushes.pushRun({
+        ...{ key: keyOf(destination, item), words, run, request: encodeRequest(request) },
+        maxWaitMs: this.#queue.options.maxWaitMs,
+      });
+      if (pushed !== undefined) this.emit("ran", run.id, pushed);
+    } catch (error) {
+      if (!this.#queue.redis.connected) throw error; // the loop tries again
+      // Redis is out of memory, or the key is of a wrong type: the others must not wait for this one.
+      const next = run.now + RETRY_MS;
+      await this.#store.move(run, { next, error: `the push failed: ${reasonOf(error)}` });
+      this.report(error);
+    }
+  }
+}

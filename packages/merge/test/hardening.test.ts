@@ -1,0 +1,182 @@
+// What attackers found, apart from hostile endpoints.
+import { connect } from "@ropeway/core";
+import { eventually, startRedis } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { expect, test } from "vitest";
+import {
+  AddressGuard,
+  Attempts,
+  DeadLetters,
+  Dispatcher,
+  Endpoints,
+  HttpDispatcher,
+  Inspector,
+  keyOf,
+  MergeQueue,
+  Scheduler,
+  Schedules,
+} from "../src/index.ts";
+import { Receiver } from "./receiver.ts";
+
+const { server, redis } = await redisForFile();
+let prefixes = 0;
+const fresh = () => {
+  prefixes += 1;
+  return new MergeQueue(redis, { prefix: `h${prefixes}` });
+};
+const at = (mergeKey: string, url: string) => keyOf({ mergeKey, method: "POST", url }, "");
+const HTTP = { allow: ["loopback"], backoff: { delayMs: 10, maxMs: 10 } };
+
+test("a push that asks for more time than the lease still uses its attempts, and dies", async () => {
+  const queue = fresh();
+  await using receiver = await Receiver.start();
+  receiver.answer = () => {}; // hangs
+  const limits = { leaseMs: 1_200, timeoutMs: 100, attempts: 2 };
+  await using _dispatcher = await new HttpDispatcher(queue, { ...HTTP, ...limits }).start();
+  await queue.push(at("k", receiver.url()), "1", { request: { timeoutMs: 3_600_000 } });
+  await eventually(
+    async () => {
+      const { items } = await new DeadLetters(queue).list();
+      expect(items).toMatchObject([{ attempts: 2, reason: expect.stringContaining("2 attempts") }]);
+    },
+    { withinMs: 20_000 },
+  );
+  expect(receiver.requests).toHaveLength(2);
+  await eventually(async () => {
+    const logged = (await new Attempts(queue).list()).items.map(({ result }) => result);
+    expect(logged).toEqual(["dead", "retry"]); // newest first
+  });
+});
+
+test("a user of Redis who may not use channels pushes once, and is served", async () => {
+  await using own = await startRedis();
+  const rules = ["on", ">pw", "~*", "+@all", "resetchannels"];
+  await own.command("ACL", "SETUSER", "quiet", ...rules);
+  await using user = await connect(own.url.replace("redis://", "redis://quiet:pw@"));
+  const queue = new MergeQueue(user, { prefix: "p" });
+  const seen: string[] = [];
+  await using _dispatcher = await new Dispatcher(queue, async ({ items }) => {
+    seen.push(...items.map(({ body }) => String(body)));
+  }).start();
+  await using scheduler = new Scheduler(queue);
+  scheduler.on("ran", (id) => seen.push(id));
+  await scheduler.start();
+  await queue.push("k", "1");
+  await eventually(() => expect(seen).toEqual(["1"]));
+  await new Schedules(queue, new AddressGuard()).set("now", {
+    destination: { mergeKey: "k", url: "https://example.com/" },
+    ...{ body: "2", everyMs: 3_600_000, immediately: true },
+  });
+  await eventually(() => expect([...seen].sort()).toEqual(["1", "2", "now"]));
+  expect(await queue.schedule()).toEqual({ waitMs: undefined });
+  expect(await queue.wait(20)).toBe("timeout");
+  await queue.close();
+});
+
+test("a callback that could never be pushed is refused with its push", async () => {
+  const queue = fresh();
+  for (const url of ["https://user:pw@example.com/", "ftp://example.com", "example.com", 7]) {
+    for (const name of ["callback", "failureCallback"]) {
+      await expect(queue.push("k", "1", { request: { [name]: url } })).rejects.toMatchObject({
+        code: "INVALID_ARGUMENT",
+        argument: name,
+      });
+    }
+  }
+  expect(await server.command("KEYS", `${queue.keys.prefix}:*`)).toEqual([]);
+});
+
+test("secrets that are rotated at the same time all sign", async () => {
+  const queue = fresh();
+  const endpoints = new Endpoints(queue);
+  const url = "https://example.com/";
+  const secrets = await Promise.all([1, 2, 3].map(() => endpoints.rotateSecret(url)));
+  const stored = String(await server.command("HGET", queue.keys.endpoint(url), "secrets"));
+  for (const secret of secrets) expect(stored).toContain(secret);
+  expect(await endpoints.get(url)).toMatchObject({ secrets: 3 });
+});
+
+test("a dead letter that cannot be indexed changes nothing", async () => {
+  const queue = fresh();
+  await queue.push("k", "1");
+  await server.command("SET", queue.keys.deadOf("k"), "no sorted set");
+  const dispatcher = new Dispatcher(queue, async () => ({ kind: "dead", reason: "lost" }));
+  const errors: unknown[] = [];
+  dispatcher.on("error", (error) => errors.push(error));
+  await dispatcher.start();
+  await eventually(async () => expect((await new Inspector(queue).stats()).broken).toBe(1));
+  await dispatcher.close();
+  expect(errors).toHaveLength(1);
+  expect(await server.command("LRANGE", queue.keys.queue("k"), "0", "-1")).toEqual(["1"]);
+  expect(await server.command("EXISTS", queue.keys.dead)).toBe(0);
+});
+
+test("a foreign value under a dead letter's name hides no letter and stops no retention", async () => {
+  const queue = fresh();
+  const letters = new DeadLetters(queue);
+  await queue.push("k", "1");
+  const dead = { kind: "dead", reason: "lost" } as const;
+  const dispatcher = await new Dispatcher(queue, async () => dead).start();
+  await eventually(async () => expect((await letters.list()).items).toHaveLength(1));
+  await dispatcher.close();
+  await server.command("ZADD", queue.keys.dead, "1", "odd");
+  await server.command("SET", `${queue.keys.dead}:odd`, "no hash");
+  expect((await letters.list()).items).toMatchObject([{ key: "k" }]);
+  expect(await letters.replayAll()).toEqual({ letters: 1, items: 1 });
+  await server.command("ZADD", queue.keys.dead, "1", "odd");
+  expect(await letters.trim({ maxAgeMs: 0, maxCount: 0 })).toBe(1);
+  expect(await server.command("EXISTS", queue.keys.dead)).toBe(0);
+});
+
+test("a probe gives its place at an endpoint with a concurrency limit back", async () => {
+  const queue = fresh();
+  await using receiver = await Receiver.start();
+  let isDown = true;
+  receiver.answer = (_, response) => response.writeHead(isDown ? 500 : 200).end();
+  const url = receiver.url();
+  await new Endpoints(queue).limit(url, { concurrency: 1 });
+  const breaker = { threshold: 1, openMs: 50, maxOpenMs: 50 };
+  await using _dispatcher = await new HttpDispatcher(queue, { ...HTTP, breaker }).start();
+  await queue.push(at("k", url), "1");
+  await eventually(() => expect(receiver.requests.length).toBeGreaterThan(1)); // a probe, at least
+  isDown = false;
+  await eventually(async () => expect((await new Inspector(queue).stats()).keys).toBe(0));
+  await eventually(async () => {
+    expect(await server.command("ZCARD", queue.keys.active(url))).toBe(0);
+  });
+});
+
+test("waits and closes that are longer than a timer can hold are long, not short", async () => {
+  const queue = fresh();
+  for (const wrong of [Number.NaN, -1]) {
+    await expect(queue.wait(wrong)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+  }
+  await queue.schedule();
+  const waiting = queue.wait(Number.POSITIVE_INFINITY);
+  await queue.push("k", "1");
+  expect(await waiting).toBe("push");
+  let signalled = false;
+  let finish = () => {};
+  const handled = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  const dispatcher = new Dispatcher(
+    queue,
+    (_batch, { signal }) => {
+      signal.addEventListener("abort", () => {
+        signalled = true;
+      });
+      return handled;
+    },
+    { closeWithinMs: 1e12 },
+  );
+  await dispatcher.start();
+  await eventually(() => expect(dispatcher.active).toBe(1));
+  const closed = dispatcher.close();
+  await server.command("PING"); // a timer that overflowed would have fired by the next turn
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  finish();
+  await closed;
+  expect(signalled).toBe(false);
+  await queue.close();
+});
