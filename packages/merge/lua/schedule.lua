@@ -17,8 +17,12 @@
 --                 skipped or tried again
 -- Returns 1, 0 if there was nothing to do, or -1 if the maximum of schedules is reached
 local call, id, verb = redis.call, ARGV[1], ARGV[3]
-local known = call('HMGET', KEYS[2], 'times', 'state')
 local planned = call('ZSCORE', KEYS[1], id)
+local known = redis.pcall('HMGET', KEYS[2], 'times', 'state')
+if known.err then -- a foreign value: it can only leave the plan, where it would be due for ever
+  if verb == 'move' then return call('ZADD', KEYS[1], 'XX', 'CH', 'inf', id) end
+  if verb ~= 'remove' then return known end
+end
 
 if verb == 'set' then
   if not planned and call('ZCARD', KEYS[1]) >= tonumber(ARGV[8]) then return -1 end

@@ -63,7 +63,7 @@ test("whatever the merge key, the key leads back to the destination, and two des
       if (keyOf(one, "i") === keyOf(two, "i")) expect(one).toEqual(two);
     }),
   );
-});
+}, 60_000);
 
 test("no path makes the reader throw anything but its own error", () => {
   fc.assert(

@@ -12,6 +12,7 @@ import {
   Scheduler,
   Schedules,
 } from "../src/index.ts";
+import { PushSignal } from "../src/queue/push-signal.ts";
 import { ScheduleStore } from "../src/store/schedule-store.ts";
 import { Receiver } from "./receiver.ts";
 
@@ -91,6 +92,29 @@ test("a run is delivered by an HttpDispatcher, with its options, and names the s
     ...{ runs: 2, state: "ended", nextAt: undefined },
   });
 });
+
+test("after a run it waits for the next one, not for a wake-up", async () => {
+  const { queue, schedules } = fresh();
+  await schedules.set("second", { ...HOURLY, everyMs: 1_000 });
+  const waits: number[] = [];
+  const { wait } = PushSignal.prototype;
+  PushSignal.prototype.wait = function (seen, timeoutMs, signal) {
+    waits.push(timeoutMs);
+    return wait.call(this, seen, timeoutMs, signal);
+  };
+  try {
+    await using scheduler = new Scheduler(queue);
+    let runs = 0;
+    scheduler.on("ran", () => {
+      runs += 1;
+    });
+    await scheduler.start();
+    await eventually(() => expect(runs).toBe(2), { withinMs: 30_000 });
+  } finally {
+    PushSignal.prototype.wait = wait;
+  }
+  expect(Math.max(...waits)).toBeLessThanOrEqual(1_000);
+}, 60_000);
 
 test("a run that is too late is skipped", async () => {
   const { queue, schedules, inspector } = fresh();
@@ -201,7 +225,7 @@ test("schedules that cannot be read or pushed do not stop the others, and say wh
   const other = keyOf({ mergeKey: "blocked", method: "POST", url: "https://example.com/" }, "");
   await server.command("SET", queue.keys.queue(other), "no list");
   await schedules.set("good", HOURLY);
-  for (const id of ["odd", "gone", "blocked", "good"]) await makeDue(queue, id, 5_000);
+  for (const id of ["odd", "gone", "wrong", "blocked", "good"]) await makeDue(queue, id, 5_000);
   await using scheduler = new Scheduler(queue);
   const errors: unknown[] = [];
   scheduler.on("error", (error) => errors.push(error));
@@ -216,7 +240,11 @@ test("schedules that cannot be read or pushed do not stop the others, and say wh
   });
   expect(await schedules.get("odd")).toMatchObject({ schedule: undefined, state: "ended" });
   expect(errors).not.toEqual([]);
-  expect((await schedules.list()).items).toHaveLength(4);
+  await eventually(async () => {
+    expect(await schedules.get("wrong")).toMatchObject({ schedule: undefined, nextAt: undefined });
+  });
+  expect((await schedules.list()).items).toHaveLength(5);
+  expect(await schedules.remove("wrong")).toBe(true);
 });
 
 test("schedules survive a restart of Redis and of the scheduler, and a full Redis only delays them", async () => {

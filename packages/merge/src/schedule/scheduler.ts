@@ -33,6 +33,8 @@ const AT_ONCE = 100;
 const LONGEST_SLEEP_MS = 5_000;
 /** A run whose push was refused is tried again after this time. */
 const RETRY_MS = 5_000;
+/** The wait after a schedule that could neither be run nor moved. */
+const FAILED_MS = 1_000;
 
 /** Pushes the runs of all schedules of a queue. An HttpDispatcher has one. */
 export class Scheduler extends BackgroundRole<SchedulerEvents> {
@@ -75,12 +77,20 @@ export class Scheduler extends BackgroundRole<SchedulerEvents> {
   /** Pushes the runs that are due. Returns the ms until the next one. */
   async #runDue(aborted: AbortSignal): Promise<number> {
     const [now, planned] = await Promise.all([this.#store.now(), this.#store.planned(AT_ONCE)]);
+    let again = LONGEST_SLEEP_MS;
     for (const each of planned) {
-      if (each.due > now) return each.due - now;
+      if (each.due > now) return Math.min(again, each.due - now);
       if (aborted.aborted || this.held) return 0;
-      await this.#run(each, now);
+      try {
+        await this.#run(each, now);
+        again = 0; // its next time may be the soonest of all
+      } catch (error) {
+        if (!this.#queue.redis.connected) throw error; // the loop tries again
+        this.report(error); // the others must not wait for this one
+        again = Math.min(again, FAILED_MS);
+      }
     }
-    return planned.length < AT_ONCE ? LONGEST_SLEEP_MS : 0;
+    return planned.length < AT_ONCE ? again : 0;
   }
 
   async #run(planned: Planned, now: number): Promise<void> {

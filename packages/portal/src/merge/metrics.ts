@@ -5,7 +5,7 @@
  */
 import type { Attempts, Inspector, MergeTotals } from "@ropeway/merge";
 import { LATENESS_BOUNDS_MS } from "@ropeway/merge/internal";
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { Counter, Gauge, type Metric, type Registry } from "prom-client";
 
 const GAUGES = {
   keys: ["ropeway_merge_keys", "Keys of the merge queue with items."],
@@ -52,7 +52,7 @@ export function addMetrics(registry: Registry, inspector: Inspector, attempts: A
       this.inc(all.retries);
     },
   });
-  registry.registerMetric(new Lateness(totals));
+  registry.registerMetric(latenessMetric(totals));
 }
 
 function addGauges(registers: Registry[], inspector: Inspector): void {
@@ -70,45 +70,31 @@ function addGauges(registers: Registry[], inspector: Inspector): void {
   }
 }
 
-/** A histogram whose counts are read and not observed. */
-class Lateness extends Histogram {
-  readonly #totals: () => Promise<MergeTotals | undefined>;
-
-  constructor(totals: () => Promise<MergeTotals | undefined>) {
-    super({
-      name: "ropeway_merge_lateness_seconds",
-      help: "How long a batch had been due when it was first taken.",
-      buckets: LATENESS_BOUNDS_MS.map((ms) => ms / 1_000),
-      registers: [],
-    });
-    this.#totals = totals;
-  }
-
-  /** What the registry calls for the text format. */
-  getForPromString() {
-    return this.get();
-  }
-
-  override async get() {
-    const shape = await super.get();
-    const { lateness } = (await this.#totals()) ?? {};
-    if (lateness === undefined) return shape;
-    const name = "ropeway_merge_lateness_seconds";
-    let sum = 0;
-    const buckets = LATENESS_BOUNDS_MS.map((ms) => {
-      sum += lateness.buckets[ms] ?? 0;
-      return { labels: { le: ms / 1_000 }, value: sum, metricName: `${name}_bucket` };
-    });
-    return {
-      ...shape,
-      values: [
+/** A histogram whose counts are read and not observed: as much of a metric as a registry uses. */
+function latenessMetric(totals: () => Promise<MergeTotals | undefined>): Metric {
+  const [name, help] = ["ropeway_merge_lateness_seconds", "How late batches were first taken."];
+  const bucket = `${name}_bucket`;
+  let last: MergeTotals["lateness"] = { buckets: {}, count: 0, sumMs: 0 };
+  const metric = {
+    ...{ name, help, type: "histogram", aggregator: "sum", labelNames: [] },
+    reset() {},
+    async get() {
+      last = (await totals())?.lateness ?? last;
+      let sum = 0;
+      const buckets = LATENESS_BOUNDS_MS.map((ms) => {
+        sum += last.buckets[ms] ?? 0;
+        return { labels: { le: ms / 1_000 }, value: sum, metricName: bucket };
+      });
+      const values = [
         ...buckets,
-        { labels: { le: "+Inf" }, value: lateness.count, metricName: `${name}_bucket` },
-        { labels: {}, value: lateness.sumMs / 1_000, metricName: `${name}_sum` },
-        { labels: {}, value: lateness.count, metricName: `${name}_count` },
-      ],
-    };
-  }
+        { labels: { le: "+Inf" }, value: last.count, metricName: bucket },
+        { labels: {}, value: last.sumMs / 1_000, metricName: `${name}_sum` },
+        { labels: {}, value: last.count, metricName: `${name}_count` },
+      ];
+      return { name, help, type: "histogram", aggregator: "sum", values };
+    },
+  };
+  return metric as unknown as Metric;
 }
 
 /** Metrics of one scrape share one look: callers while it is under way get the same outcome. */
