@@ -1,9 +1,9 @@
 /**
- * A process that is killed at random. Its role and its Redis come in the environment; what it does to
- * the world goes to the log, a list in a Redis of its own that is never killed.
+ * A process that is killed or paused at random. Its role and its Redis come in the environment; what it
+ * does to the world goes to the log, a list in a Redis of its own that is never killed.
  *
- *   lock       enter FENCE, then leave FENCE or lost FENCE
- *   semaphore  in TOKEN, then out TOKEN or lost TOKEN
+ *   lock       held FENCE TIME, when it has the lock, and again before it releases it
+ *   semaphore  held TOKEN TIME, likewise
  *   reader     got N, then acknowledged
  *   sender     sent N (after Redis has accepted it)
  *   receiver   prints "saved" when it has a file
@@ -11,9 +11,9 @@
 import { connect } from "@ropeway/core";
 import { Chat } from "../src/chat/index.ts";
 import { Files, saveTo } from "../src/files/index.ts";
-import { Lock } from "../src/lock/index.ts";
+import { type HeldLock, Lock } from "../src/lock/index.ts";
 import { Mailbox } from "../src/mailbox/index.ts";
-import { Semaphore } from "../src/semaphore/index.ts";
+import { type Permit, Semaphore } from "../src/semaphore/index.ts";
 
 const { ROLE = "", REDIS_URL, LOG_URL, NAME = "", FOLDER = "" } = process.env;
 const redis = await connect(REDIS_URL, { name: `chaos-${ROLE}` });
@@ -21,24 +21,27 @@ const log = await connect(LOG_URL);
 const note = (text: string) => log.send(["RPUSH", ROLE, `${NAME} ${text}`]);
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
+/** Notes at two moments that it holds something: if so at both, then also between them. */
+async function hold(held: HeldLock | Permit, id: string): Promise<void> {
+  for (const again of [true, false]) {
+    // The time is taken first: whoever holds it afterwards held it then, however long a pause was between.
+    const at = process.hrtime.bigint() / 1_000n;
+    if (!held.held) break;
+    await note(`held ${id} ${at}`);
+    if (again) await pause(Math.random() * 20);
+  }
+  await held.release();
+}
+
 const roles: Readonly<Record<string, () => Promise<void>>> = {
   lock: async () => {
     const held = await new Lock(redis, "chaos", { ttlMs: 600 }).acquire({ waitMs: null });
-    if (held.signal.aborted) return;
-    await note(`enter ${held.fence}`);
-    await pause(Math.random() * 20);
-    await note(`${held.held ? "leave" : "lost"} ${held.fence}`);
-    await held.release();
+    await hold(held, String(held.fence));
   },
   semaphore: async () => {
-    const permit = await new Semaphore(redis, "sem", { limit: 3, ttlMs: 600 }).acquire({
-      waitMs: null,
-    });
-    if (permit.signal.aborted) return;
-    await note(`in ${permit.token}`);
-    await pause(Math.random() * 20);
-    await note(`${permit.held ? "out" : "lost"} ${permit.token}`);
-    await permit.release();
+    const semaphore = new Semaphore(redis, "sem", { limit: 3, ttlMs: 600 });
+    const permit = await semaphore.acquire({ waitMs: null });
+    await hold(permit, permit.token);
   },
   reader: async () => {
     const mailbox = new Mailbox<number>(redis, "box", { leaseMs: 600, attempts: 1_000 });
@@ -51,7 +54,7 @@ const roles: Readonly<Record<string, () => Promise<void>>> = {
   sender: async () => {
     const id = await new Chat<string>(redis).room("room").send(NAME, NAME);
     await note(`sent ${id}`);
-    await pause(2);
+    await pause(20); // slower than the reader, which acknowledges one by one
   },
   receiver: async () => {
     const files = new Files(redis, "files:", { leaseMs: 30_000 });

@@ -16,6 +16,7 @@
  * One timer serves all leases of the process.
  */
 import { LeaseLostError } from "@ropeway/core";
+import { kitMetrics, type LeaseKind } from "./metrics.ts";
 import { LONGEST_TIMER_MS } from "./timer.ts";
 
 /** A renewal is due when a third of the time has passed; two more attempts fit before the end. */
@@ -25,6 +26,8 @@ const RENEWALS_PER_TTL = 3;
 export interface LeasePlan {
   /** Names it in errors: `lock "market"`. */
   readonly what: string;
+  /** For metrics. */
+  readonly kind: LeaseKind;
   readonly fence?: number;
   /** null: held without an end, nothing to renew. */
   readonly ttlMs: number | null;
@@ -47,6 +50,7 @@ export function safetyOf(ttlMs: number): number {
 export class Lease {
   readonly #plan: LeasePlan;
   readonly #controller = new AbortController();
+  readonly #since: number;
   readonly #renewUntil: number;
   #ttlMs: number | null;
   #safeUntil: number;
@@ -56,6 +60,7 @@ export class Lease {
   constructor(plan: LeasePlan) {
     const now = performance.now();
     this.#plan = plan;
+    this.#since = now;
     this.#ttlMs = plan.ttlMs;
     this.#safeUntil = plan.safeUntil;
     this.#renewUntil = now + (plan.maxHoldMs ?? Number.POSITIVE_INFINITY);
@@ -98,7 +103,10 @@ export class Lease {
   /** Given back: nothing is renewed, and the signal does not abort any more. True if it was held. */
   end(): boolean {
     const held = this.held;
-    if (held) this.#state = "ended";
+    if (held) {
+      this.#state = "ended";
+      kitMetrics().noteLease(this.#plan.kind, "ended", performance.now() - this.#since);
+    }
     timer.remove(this);
     return held;
   }
@@ -131,6 +139,7 @@ export class Lease {
     if (this.#state !== "holding") return;
     this.#state = "lost";
     timer.remove(this);
+    kitMetrics().noteLease(this.#plan.kind, "lost", performance.now() - this.#since);
     this.#controller.abort(this.#lostError());
   }
 

@@ -15,6 +15,7 @@
 import { AbortedError, isReply, LeaseLostError, RopewayError } from "@ropeway/core";
 import { NotAcquiredError } from "./errors.ts";
 import { safetyOf } from "./lease.ts";
+import { kitMetrics } from "./metrics.ts";
 import type { WakeList } from "./store/wake-list.ts";
 import { LONGEST_TIMER_MS } from "./timer.ts";
 
@@ -181,6 +182,7 @@ export class Line {
 export interface Wait {
   /** Names it in errors. */
   readonly what: string;
+  readonly kind: "lock" | "permit";
   readonly waitMs: number | null;
 }
 
@@ -189,16 +191,21 @@ export interface Wait {
  * handed is lost already (LeaseLostError): it queues again. Throws NotAcquiredError.
  */
 export async function patiently<T>(
-  { what, waitMs }: Wait,
+  { what, kind, waitMs }: Wait,
   attempt: (leftMs: number | null) => Promise<T>,
 ): Promise<T> {
-  const until = performance.now() + (waitMs ?? 0);
+  const since = performance.now();
+  const until = since + (waitMs ?? 0);
   for (let leftMs = waitMs; ; leftMs = waitMs && Math.max(0, until - performance.now())) {
     try {
-      return await attempt(leftMs);
+      const acquired = await attempt(leftMs);
+      kitMetrics().noteWait(kind, "acquired", performance.now() - since);
+      return acquired;
     } catch (error) {
+      if (error instanceof LeaseLostError) continue;
+      kitMetrics().noteWait(kind, "failed", performance.now() - since);
       if (error instanceof NotAcquiredError) throw new NotAcquiredError(what, waitMs ?? 0);
-      if (!(error instanceof LeaseLostError)) throw error;
+      throw error;
     }
   }
 }

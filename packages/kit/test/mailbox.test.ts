@@ -1,19 +1,11 @@
-import { connect, InvalidArgumentError, InvalidOptionError, OverloadedError } from "@ropeway/core";
+import { InvalidArgumentError, InvalidOptionError, OverloadedError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
-import { redisForFile } from "@ropeway/testkit/redis-for-file";
-import { afterAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Mailbox } from "../src/mailbox/index.ts";
 import { mailboxKeys } from "../src/mailbox/keys.ts";
+import { twoConnections } from "./two-connections.ts";
 
-const { server, redis } = await redisForFile();
-const other = await connect(server.url);
-afterAll(() => other.close());
-
-let count = 0;
-const fresh = () => {
-  count += 1;
-  return `box${count}`;
-};
+const { server, redis, other, fresh } = await twoConnections("box");
 
 test("messages arrive in order, are acknowledged, and leave nothing", async () => {
   const name = fresh();
@@ -35,7 +27,7 @@ test("messages arrive in order, are acknowledged, and leave nothing", async () =
 
 test("a receiver that dies loses nothing: its messages come back in order, with their attempt", async () => {
   const name = fresh();
-  const mailbox = new Mailbox<number>(redis, name);
+  const mailbox = new Mailbox<number>(redis, name, { attempts: 1_000 });
   const hasty = new Mailbox<number>(other, name, { leaseMs: 50 });
   for (let n = 0; n < 4; n++) await mailbox.send(n);
   const dead = await hasty.receive({ max: 3 });
@@ -132,4 +124,26 @@ test("wrong values are refused", async () => {
   await expect(mailbox.receive({ max: 0 })).rejects.toThrow(InvalidOptionError);
   await expect(mailbox.peek({ cursor: "x" })).rejects.toThrow(InvalidArgumentError);
   expect(() => new Mailbox(redis, "x", { leaseMs: Number.NaN })).toThrow(InvalidOptionError);
+});
+
+test("a message that is released again and again becomes a dead letter", async () => {
+  const mailbox = new Mailbox<string>(redis, fresh(), { attempts: 3 });
+  await mailbox.send("poison");
+  await mailbox.send("good");
+  const seen: string[] = [];
+  for (let i = 0; i < 4; i++) {
+    const [delivery] = await mailbox.receive();
+    seen.push(`${delivery?.message} ${delivery?.attempt}`);
+    await delivery?.release();
+  }
+  expect(seen).toEqual(["poison 1", "poison 2", "poison 3", "good 1"]);
+  expect((await mailbox.deadLetters()).items.map(({ message }) => message)).toEqual(["poison"]);
+});
+
+test("receive without a wait finds a message behind many that expired", async () => {
+  const mailbox = new Mailbox<number>(redis, fresh());
+  for (let i = 0; i < 350; i++) await mailbox.send(i, { ttlMs: 1 });
+  await mailbox.send(1_000);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect((await mailbox.receive()).map(({ message }) => message)).toEqual([1_000]);
 });

@@ -14,6 +14,7 @@ import { lockKeys } from "../src/lock/keys.ts";
 import { resolveLockOptions } from "../src/lock/options.ts";
 import { mailboxKeys } from "../src/mailbox/keys.ts";
 import { resolveMailboxOptions } from "../src/mailbox/options.ts";
+import { INSTRUMENTS } from "../src/metrics.ts";
 import { semaphoreKeys } from "../src/semaphore/keys.ts";
 import { resolveSemaphoreOptions } from "../src/semaphore/options.ts";
 
@@ -29,6 +30,13 @@ test("the reference lists every error with its code", () => {
   );
   const thrown = Object.keys({ ...errors, ...chatErrors, ...filesErrors });
   expect(documented.sort()).toEqual(thrown.sort());
+});
+
+test("the reference lists every metric with its meaning", () => {
+  const page = read("reference/metrics.md");
+  for (const [name, meaning] of Object.values(INSTRUMENTS)) {
+    expect(page).toMatch(new RegExp(`^\\| \`${name}\` \\|.*\\| ${meaning} \\|$`, "m"));
+  }
 });
 
 test("the wire page lists every key", () => {

@@ -1,19 +1,21 @@
 -- Ends or prolongs leases of messages that were handed out.
 --
 -- KEYS  1 box  2 leases  3 taken  4 tries  5 dead
--- ARGV  1 "done": remove, "back": to the front of the box, "dead": to the dead letters, "extend"
---       2 lease ms, or how many dead letters are kept  3... pairs of id, attempt
+-- ARGV  1 "done": remove, "back": to the front of the box, or to the dead letters after the last attempt,
+--       "dead": to the dead letters, "extend"
+--       2 lease ms  3 most attempts  4 most dead letters  5... pairs of id, attempt
 -- Returns for each pair 1, or 0 if the lease is another one by now
 local BOX, LEASES, TAKEN, TRIES, DEAD = unpack(KEYS)
 local call = redis.call
-local verb = ARGV[1]
+local KEEP_TRIES_MS = 604800000
+local verb, attempts = ARGV[1], tonumber(ARGV[3])
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for _, check in ipairs({ { 'LLEN', BOX }, { 'LLEN', DEAD }, { 'HLEN', TAKEN }, { 'HLEN', TRIES }, { 'ZCARD', LEASES } }) do
   call(check[1], check[2])
 end
 local out = {}
-for i = 3, #ARGV, 2 do
+for i = 5, #ARGV, 2 do
   local id, attempt = ARGV[i], ARGV[i + 1]
   local body = call('HGET', TAKEN, id)
   local ours = body and string.sub(body, 1, #attempt + 1) == attempt .. ' '
@@ -23,13 +25,16 @@ for i = 3, #ARGV, 2 do
   elseif ours then
     call('ZREM', LEASES, id)
     call('HDEL', TAKEN, id)
-    if verb == 'back' then
-      call('LPUSH', BOX, string.sub(body, #attempt + 2))
+    local message = string.sub(body, #attempt + 2)
+    if verb == 'back' and tonumber(attempt) < attempts then
+      call('LPUSH', BOX, message)
+      call('HSET', TRIES, id, attempt)
+      call('PEXPIRE', TRIES, KEEP_TRIES_MS)
     else
       call('HDEL', TRIES, id)
-      if verb == 'dead' then
-        call('LPUSH', DEAD, string.sub(body, #attempt + 2))
-        call('LTRIM', DEAD, 0, ARGV[2] - 1)
+      if verb ~= 'done' then
+        call('LPUSH', DEAD, message)
+        call('LTRIM', DEAD, 0, ARGV[4] - 1)
       end
     end
   end

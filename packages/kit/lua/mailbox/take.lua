@@ -4,7 +4,8 @@
 -- KEYS  1 box  2 leases  3 taken  4 tries  5 dead  6 waiters
 -- ARGV  1 most messages  2 lease ms  3 most attempts  4 "list token" to wake if there is nothing, or ""
 --       5 ms to be woken within  6 most dead letters
--- Returns {ms until a lease ends (-1 none), id, attempt, message ...}
+-- Returns {ms until a lease ends (-1 none, 0: there may be more behind expired messages), id, attempt,
+--          message ...}
 local BOX, LEASES, TAKEN, TRIES, DEAD, WAITERS = unpack(KEYS)
 local call = redis.call
 local AT_ONCE, KEEP_TRIES_MS = 100, 604800000
@@ -62,7 +63,9 @@ end
 
 local first = call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')[2]
 if first then out[1] = math.max(1, math.ceil(first - now)) end
-if #out == 1 and ARGV[4] ~= '' then
+if #out == 1 and call('LLEN', BOX) > 0 then
+  out[1] = 0
+elseif #out == 1 and ARGV[4] ~= '' then
   call('PEXPIRE', WAITERS, 60000) -- first, so that it works without memory
   call('ZADD', WAITERS, now + ARGV[5], ARGV[4])
   call('PEXPIRE', WAITERS, 60000)

@@ -1,6 +1,7 @@
 /** One room of a group chat. */
 import { InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
 import { checkName } from "../keyspace.ts";
+import { kitMetrics } from "../metrics.ts";
 import { messageJson, type RoomMessage } from "./message.ts";
 import {
   type ChatOptions,
@@ -46,7 +47,9 @@ export class Room<Message = unknown> {
   async send(sender: string, message: Message): Promise<number> {
     checkName("the sender", sender);
     const json = messageJson(message, this.#store.options.maxMessageBytes);
-    return this.#store.append(this.id, sender, json);
+    const id = await this.#store.append(this.id, sender, json);
+    kitMetrics().noteSent("chat");
+    return id;
   }
 
   /**

@@ -8,6 +8,7 @@ import { AbortedError } from "@ropeway/core";
 import { newToken } from "@ropeway/core/internal";
 import { Bell } from "../bell.ts";
 import { Lease, safetyOf } from "../lease.ts";
+import { kitMetrics } from "../metrics.ts";
 import { CorruptFileError, TransferGoneError } from "./errors.ts";
 import type { Progress } from "./options.ts";
 import type { FilesStore, Taken } from "./store.ts";
@@ -98,6 +99,7 @@ export class IncomingFile implements AsyncIterable<Buffer> {
         } else if (taken.status === "chunk") {
           const data = this.#checked(taken);
           digest?.update(data);
+          kitMetrics().noteFile("received", data.length);
           this.#offset += data.length;
           onProgress?.({ name: this.name, bytes: this.#offset, total: this.size });
           yield data;
@@ -126,6 +128,7 @@ export class IncomingFile implements AsyncIterable<Buffer> {
     const { receiver, leaseMs } = this.#receiving;
     const has = this.#has;
     return new Lease({
+      kind: "file",
       what: `file ${JSON.stringify(this.name)}`,
       ttlMs: leaseMs,
       renew: true,

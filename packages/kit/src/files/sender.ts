@@ -11,6 +11,7 @@ import { createHash } from "node:crypto";
 import { AbortedError } from "@ropeway/core";
 import { newToken } from "@ropeway/core/internal";
 import { Bell } from "../bell.ts";
+import { kitMetrics } from "../metrics.ts";
 import { SourceChangedError, TransferGoneError } from "./errors.ts";
 import type { FilesOptions, Progress } from "./options.ts";
 import type { FilesStore, Put } from "./store.ts";
@@ -71,6 +72,7 @@ export async function sendFile(
         const { status, dropped } = await persist(step, ["taken", "finished"]);
         // Finished before the end: nobody is left to send to.
         if (status !== "taken") return { bytes, sha256: "", dropped };
+        kitMetrics().noteFile("sent", data.length);
       }
       index += 1;
       bytes += data.length;

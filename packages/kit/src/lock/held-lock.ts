@@ -46,7 +46,11 @@ export class LockHolding implements HeldLock {
   readonly #lease: Lease;
   #released: Promise<boolean> | undefined;
 
-  constructor(store: LockStore, holding: Holding, plan: Omit<LeasePlan, "extend" | "what">) {
+  constructor(
+    store: LockStore,
+    holding: Holding,
+    plan: Omit<LeasePlan, "extend" | "what" | "kind">,
+  ) {
     this.name = holding.name;
     this.token = holding.token;
     this.fence = holding.fence;
@@ -54,6 +58,7 @@ export class LockHolding implements HeldLock {
     this.#entry = holding.entry;
     this.#lease = new Lease({
       ...plan,
+      kind: "lock",
       what: `lock ${JSON.stringify(holding.name)}`,
       extend: (ttlMs) => store.extend(holding.token, ttlMs),
     });

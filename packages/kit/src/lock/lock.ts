@@ -64,7 +64,7 @@ export class ModalLock implements Lockable {
     checkReader(this.#store.mode, how.ttlMs);
     if (how.signal?.aborted) throw new AbortedError(`acquiring ${this.#what}`, how.signal.reason);
     if (how.token !== undefined) return this.#enter(how.token, how);
-    const wait = { what: this.#what, waitMs: how.waitMs };
+    const wait = { what: this.#what, kind: "lock", waitMs: how.waitMs } as const;
     return patiently(wait, (waitMs) => this.#acquire({ ...how, waitMs }));
   }
 

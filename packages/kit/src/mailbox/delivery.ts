@@ -9,6 +9,8 @@ import type { MailboxStore, RawMessage } from "./store.ts";
 export interface DeliveryPlan {
   readonly leaseMs: number;
   readonly safeUntil: number;
+  /** After so many the message is a dead letter. */
+  readonly attempts: number;
 }
 
 /** One message for this receiver. Disposing of it releases it, unless it was acknowledged. */
@@ -26,7 +28,10 @@ export interface Delivery<Message> extends AsyncDisposable {
   extend(leaseMs?: number): Promise<void>;
   /** Removes the message for good. False if its lease ended before and it went back. */
   acknowledge(): Promise<boolean>;
-  /** Puts the message back in front of the others, for the next receiver. */
+  /**
+   * Puts the message back in front of the others, for the next receiver. After the last of its `attempts`
+   * it becomes a dead letter instead.
+   */
   release(): Promise<boolean>;
 }
 
@@ -39,13 +44,15 @@ export class LeasedDelivery<Message> implements Delivery<Message> {
   readonly attempt: number;
   readonly #store: MailboxStore;
   readonly #lease: Lease;
+  readonly #attempts: number;
   #settling = false;
 
   constructor(
     store: MailboxStore,
     { id, attempt, envelope }: { id: string; attempt: string; envelope: Envelope<Message> },
-    { leaseMs, safeUntil }: DeliveryPlan,
+    { leaseMs, safeUntil, attempts }: DeliveryPlan,
   ) {
+    this.#attempts = attempts;
     this.id = id;
     this.attempt = Number(attempt);
     this.message = envelope.message;
@@ -54,10 +61,12 @@ export class LeasedDelivery<Message> implements Delivery<Message> {
     this.#store = store;
     this.#lease = new Lease({
       what: `message ${id}`,
+      kind: "message",
       ttlMs: leaseMs,
       renew: false,
       safeUntil,
-      extend: async (ttlMs) => this.#settled(await store.settle("extend", [this.raw], ttlMs ?? 0)),
+      extend: async (ttlMs) =>
+        this.#settled(await store.settle("extend", [this.raw], { leaseMs: ttlMs ?? 0 })),
     });
   }
 
@@ -79,7 +88,9 @@ export class LeasedDelivery<Message> implements Delivery<Message> {
 
   async release(): Promise<boolean> {
     this.end();
-    return this.#settled(await this.#store.settle("back", [this.raw]));
+    return this.#settled(
+      await this.#store.settle("back", [this.raw], { attempts: this.#attempts }),
+    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

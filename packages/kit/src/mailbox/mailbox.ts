@@ -11,6 +11,7 @@ import { InvalidArgumentError, OverloadedError, type Page, type Redis } from "@r
 import { IdSource, newToken } from "@ropeway/core/internal";
 import { Bell } from "../bell.ts";
 import { safetyOf } from "../lease.ts";
+import { kitMetrics } from "../metrics.ts";
 import { type Delivery, LeasedDelivery } from "./delivery.ts";
 import { type Envelope, readEnvelope } from "./envelope.ts";
 import {
@@ -68,6 +69,7 @@ export class Mailbox<Message = unknown> {
         `${maxMessages} messages wait`,
       );
     }
+    kitMetrics().noteSent("mailbox");
     return id;
   }
 
@@ -83,8 +85,8 @@ export class Mailbox<Message = unknown> {
         const waits = leftMs > 0 && signal?.aborted !== true;
         if (waits) this.#store.wakes.expect(token, bell.ring);
         const deliveries = await this.#take(max, waits ? { token, withinMs: LOOK_MS } : undefined);
-        if (deliveries.found.length > 0 || !waits) return deliveries.found;
-        const { leaseEndsMs } = deliveries;
+        const { found, leaseEndsMs } = deliveries;
+        if (found.length > 0 || (!waits && leaseEndsMs !== 0)) return found;
         await bell.wait(leaseEndsMs < 0 ? leftMs : Math.min(leftMs, leaseEndsMs));
       }
     } finally {
@@ -160,11 +162,12 @@ export class Mailbox<Message = unknown> {
           new LeasedDelivery<Message>(
             this.#store,
             { id, attempt, envelope },
-            { leaseMs, safeUntil },
+            { leaseMs, safeUntil, attempts },
           ),
         );
       }
     }
+    kitMetrics().noteReceived(found.length);
     const again = messages.length > 0 && found.length === 0;
     return again ? this.#take(max, wake) : { leaseEndsMs, found };
   }

@@ -92,18 +92,20 @@ export class MailboxStore {
   async settle(
     how: Settlement,
     messages: readonly { readonly id: string; readonly attempt: string }[],
-    leaseMs: number = 0,
+    { leaseMs = 0, attempts = 1 }: { readonly leaseMs?: number; readonly attempts?: number } = {},
   ): Promise<readonly boolean[]> {
     const { box, leases, taken, tries, dead } = this.keys;
     const pairs = messages.flatMap(({ id, attempt }) => [id, attempt]);
     const keys = [box, leases, taken, tries, dead];
-    const reply = await this.redis.run(settleScript, keys, [how, leaseMs, ...pairs]);
+    const args = [how, leaseMs, attempts, MOST_DEAD, ...pairs];
+    const running = this.redis.run(settleScript, keys, args);
+    const reply = await refused({ what: "a message", key: box }, running);
     return reply.map((ours) => ours === 1);
   }
 
   /** Makes a message that cannot be read a dead letter. */
   async bury(message: { readonly id: string; readonly attempt: string }): Promise<void> {
-    await this.settle("dead", [message], MOST_DEAD);
+    await this.settle("dead", [message]);
   }
 
   /** Messages that wait, without taking them. */

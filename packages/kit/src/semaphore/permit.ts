@@ -26,10 +26,10 @@ export class PermitHolding implements Permit {
   readonly #lease: Lease;
   #released: Promise<boolean> | undefined;
 
-  constructor(store: SemaphoreStore, token: string, plan: Omit<LeasePlan, "extend">) {
+  constructor(store: SemaphoreStore, token: string, plan: Omit<LeasePlan, "extend" | "kind">) {
     this.token = token;
     this.#store = store;
-    this.#lease = new Lease({ ...plan, extend: () => store.extend(token) });
+    this.#lease = new Lease({ ...plan, kind: "permit", extend: () => store.extend(token) });
   }
 
   get signal(): AbortSignal {

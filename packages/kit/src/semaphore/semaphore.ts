@@ -37,7 +37,7 @@ export class Semaphore {
     const how = resolvePermitOptions(this.#options, options);
     const { signal } = how;
     if (signal?.aborted) throw new AbortedError(`acquiring ${this.#what}`, signal.reason);
-    const wait = { what: this.#what, waitMs: how.waitMs };
+    const wait = { what: this.#what, kind: "permit", waitMs: how.waitMs } as const;
     return patiently(wait, (waitMs) => this.#acquire({ ...how, waitMs }));
   }
 
