@@ -41,6 +41,7 @@ export class BlockingConnection implements AsyncDisposable {
   #watchdog: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
   #moving = false;
+  #interruptible = true;
 
   /**
    * `unblock` ends the wait on a link, over an ordinary connection to the same server.
@@ -89,6 +90,14 @@ export class BlockingConnection implements AsyncDisposable {
   /** Whether the last command met a slot on its way to another node; see returnWhenMoving. */
   get moving(): boolean {
     return this.#moving;
+  }
+
+  /**
+   * Whether a wait can be ended early. False once the server has refused CLIENT UNBLOCK to this user: wait
+   * for short times then.
+   */
+  get interruptible(): boolean {
+    return this.#interruptible;
   }
 
   /** Ends the current wait, if there is one: it is answered as if its time had come. */
@@ -218,6 +227,14 @@ export class BlockingConnection implements AsyncDisposable {
     void this.#unblockUntilOver(wait);
   }
 
+  /** The server's user may not unblock: waits end by their own timeout only. */
+  #refused(error: unknown): void {
+    if (!this.#interruptible) return;
+    this.#interruptible = false;
+    const hint = "allow +client|unblock to the user to end waits early";
+    this.#plan.logger.warn({ err: error }, `CLIENT UNBLOCK is refused: ${hint}`);
+  }
+
   /** The unblocking can overtake the command, and then does nothing: it is repeated until it has. */
   async #unblockUntilOver(wait: Wait): Promise<void> {
     while (this.#waits.has(wait)) {
@@ -225,6 +242,10 @@ export class BlockingConnection implements AsyncDisposable {
       try {
         if (link?.alive && link.clientId !== undefined) await this.#unblock(link);
       } catch (error) {
+        if (isReply(error, "NOPERM")) {
+          this.#refused(error);
+          return;
+        }
         this.#plan.logger.debug({ err: error }, "cannot unblock yet");
       }
       await sleep(UNBLOCK_EVERY_MS);

@@ -9,6 +9,13 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local lease = redis.call('ZSCORE', KEYS[2], ARGV[1])
 if lease and tonumber(lease) > now then return {} end
+-- Validates the types before the first write: a call must not be popped that cannot be put anywhere.
+for i, expected in pairs({ [1] = 'list', [4] = 'hash', [5] = 'list' }) do
+  local kind = redis.call('TYPE', KEYS[i]).ok
+  if kind ~= 'none' and kind ~= expected then
+    return redis.error_reply('WRONGTYPE the key ' .. KEYS[i] .. ' holds a ' .. kind)
+  end
+end
 local back, aside = 0, 0
 -- The in-flight list is pushed on the left: popping it from the left takes the newest first, so that
 -- the oldest ends up first to be popped.

@@ -20,7 +20,10 @@ for i = 1, 3 do
 end
 
 local function member(i) return ARGV[3 + 2 * i] end
+-- A list of another type is as good as none: the call cannot be pushed there.
 local function usable(i)
+  local kind = redis.call('TYPE', KEYS[3 + 2 * i]).ok
+  if before ~= '' and kind ~= 'none' and kind ~= 'list' then return false end
   return ARGV[4 + 2 * i] == '1' and redis.call('EXISTS', KEYS[2 + 2 * i]) == 1
 end
 

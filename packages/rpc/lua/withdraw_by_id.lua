@@ -11,8 +11,8 @@ for from = 0, most - 1, step do
   local texts = redis.call('LRANGE', KEYS[1], first, last)
   if #texts == 0 then break end
   for _, text in ipairs(texts) do
-    -- Callers of ours write the id in the first bytes.
-    if string.find(string.sub(text, 1, 200), mark, 1, true) then
+    -- Callers of ours write the id behind the deadline; elsewhere it may be a part of the params.
+    if string.sub(text, 21, 20 + #mark) == mark then
       redis.call('LREM', KEYS[1], right and -1 or 1, text)
       return text
     end

@@ -31,6 +31,10 @@ export interface CallKeys {
   readWorks(key: string): WorkerName | undefined;
   /** Member: node, score: when its works key expires. Type: sorted set with TTL. */
   worksIndex(service: string): string;
+  /** Member: request list, score: when its calls of ours are outdated. Type: sorted set. */
+  requestIndex(): string;
+  /** Whether a key is a request list that other programs keep without an expiry. */
+  isRequest(key: string): boolean;
   /** All answers for one client process. Type: list with TTL. */
   reply(client: string): string;
   /** Credit, input and cancellation for one worker process. Type: list with TTL. */
@@ -159,6 +163,14 @@ export class JsonRpcKeys implements CallKeys, RegistryKeys, SessionKeys {
     return `${this.#home}/index/groups/${checkName(group)}`;
   }
 
+  requestIndex(): string {
+    return `${this.#home}/index/requests`;
+  }
+
+  isRequest(key: string): boolean {
+    return key.startsWith(`${this.#home}/request/`);
+  }
+
   reply(client: string): string {
     return `${this.#home}/reply/${client}`;
   }
@@ -219,6 +231,15 @@ export class KwKeys implements CallKeys, RegistryKeys {
     return `${this.#prefix}:index:works:${kind}`;
   }
 
+  requestIndex(): string {
+    return `${this.#prefix}:index:requests`;
+  }
+
+  /** The documented programs let every list of calls expire. */
+  isRequest(): boolean {
+    return false;
+  }
+
   reply(client: string): string {
     return `${this.#prefix}:reply:${client}`;
   }
@@ -244,6 +265,14 @@ export function checkName(name: string, what: string = "the name"): string {
 /** Whether a name can stand in a key. */
 export function isName(name: string): boolean {
   return typeof name === "string" && name.length <= 200 && /^[^:/\s]+$/.test(name);
+}
+
+const SESSION_CHARS = 1_000;
+
+/** A session may have any name of some length: it is the last part of its keys. Throws InvalidNameError. */
+export function checkSession(client: string): void {
+  if (typeof client === "string" && client !== "" && client.length <= SESSION_CHARS) return;
+  throw new InvalidNameError("the session", client, `a string of 1 to ${SESSION_CHARS} characters`);
 }
 
 function escapeGlob(literal: string): string {

@@ -1,6 +1,6 @@
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
-import type { CallOptions } from "../src/index.ts";
+import type { CallContext, CallOptions } from "../src/index.ts";
 import { all, Stage } from "./stage.ts";
 
 const stage = await Stage.forFile();
@@ -83,3 +83,53 @@ async function pushes(): Promise<number> {
   const stats = String(await stage.server.command("INFO", "commandstats"));
   return Number(/cmdstat_lpush:calls=(\d+)/.exec(stats)?.[1] ?? 0);
 }
+
+test("options and names that an interceptor changed are checked, too", async () => {
+  await stage.serve(echo);
+  const changed: [object, string][] = [
+    [{ options: { timeoutMs: Number.NaN } }, "INVALID_OPTION"],
+    [{ options: { metadata: { a: 1 } } }, "INVALID_OPTION"],
+    [{ service: "a:b" }, "INVALID_NAME"],
+    [{ method: 5 }, "INVALID_NAME"],
+    [{ method: "" }, "INVALID_NAME"],
+  ];
+  for (const [change, code] of changed) {
+    const client = await stage.client();
+    client.use((request, next) => next({ ...request, ...change }));
+    await expect(client.call("demo.echo", [1])).rejects.toMatchObject({ code });
+    await expect(client.submit("demo.echo", [1])).rejects.toMatchObject({ code });
+    await expect(all(client.stream("demo.echo", [1]))).rejects.toMatchObject({ code });
+    expect((await client.stats()).inFlight).toBe(0);
+  }
+});
+
+test.each([5, undefined, null, "", "x", ".a", "a."])("the target %j is refused", async (target) => {
+  for (const wire of [{}, { dialect: "kw" as const, prefix: "p" }]) {
+    if (wire.dialect === "kw" && typeof target === "string" && target !== "") continue;
+    const client = await stage.client(wire);
+    const refused = { code: "INVALID_NAME" };
+    await expect(client.call(target as string)).rejects.toMatchObject(refused);
+    await expect(client.submit(target as string)).rejects.toMatchObject(refused);
+  }
+});
+
+test("a progress listener that throws is reported, and its call and others are answered", async () => {
+  await stage.serve({
+    ...echo,
+    work: async (_: unknown, context: CallContext) => {
+      for (let i = 0; i < 3; i++) context.progress(i / 3);
+      return "done";
+    },
+  });
+  for (const replies of ["auto", "keys"] as const) {
+    const client = await stage.client({ replies });
+    const reported: unknown[] = [];
+    client.on("error", (error) => reported.push(error));
+    const onProgress = () => {
+      throw new Error("the listener");
+    };
+    const calls = [client.call("demo.work", [], { onProgress }), client.call("demo.echo", [1])];
+    await expect(Promise.all(calls)).resolves.toEqual(["done", 1]);
+    await eventually(() => expect(reported).toHaveLength(3));
+  }
+});

@@ -7,18 +7,23 @@ import { Stage } from "./stage.ts";
 const stage = await Stage.forFile();
 const NODE = new URL("./node.fixture.ts", import.meta.url);
 
-test("with default options a call of a killed worker is run elsewhere within its default timeout", async () => {
+test("with default options a call of a killed worker is run elsewhere well within its default timeout", async () => {
   await using doomed = await spawnScript(NODE, {
     args: [stage.server.url, "n1", "atLeastOnce", "default"],
   });
   await doomed.waitForLine(/^ready/);
-  const client = await stage.client();
+  const client = await stage.client({ timeoutMs: 60_000 });
   const call = client.call("demo.hang", [7]);
   await doomed.waitForLine(/^began 7/);
-  await stage.serve({ hang: ([n]: [number]) => `n2 ${n}` }, { atLeastOnce: true });
   await doomed.kill9();
+  // Its lease ends three seconds from now at the latest, and leases are looked at every second.
+  const set = leases("/api/t/request/demo");
+  const [seconds] = (await stage.server.command("TIME")) as string[];
+  const [, until] = (await stage.server.command("ZRANGE", set, "0", "0", "WITHSCORES")) as string[];
+  expect(Number(until) - Number(seconds) * 1_000).toBeLessThanOrEqual(4_000);
+  await stage.serve({ hang: ([n]: [number]) => `n2 ${n}` }, { atLeastOnce: true });
   await expect(call).resolves.toBe("n2 7");
-}, 20_000);
+}, 60_000);
 
 test("services of one worker share its slots", async () => {
   let running = 0;
@@ -64,4 +69,56 @@ test("the calls of a living worker are not reclaimed, however long they run", as
   expect(runs).toBe(1);
   end();
   await expect(call).resolves.toBe("done");
+});
+
+test("an at-least-once worker sheds the excess of a long queue", async () => {
+  const ends: (() => void)[] = [];
+  const wait = () => new Promise<void>((resolve) => ends.push(resolve));
+  const options = { atLeastOnce: true, concurrency: 1, loadShedding: { maxQueueLength: 2 } };
+  const server = await stage.serve({ wait }, options);
+  const client = await stage.client({ timeoutMs: 60_000 });
+  const codes: string[] = [];
+  const calls = Array.from({ length: 10 }, () =>
+    client.call("demo.wait").then(
+      () => codes.push("ok"),
+      (error) => codes.push(error.code),
+    ),
+  );
+  await eventually(() => expect(codes).toEqual(Array.from({ length: 7 }, () => "OVERLOADED")), {
+    withinMs: 15_000,
+  });
+  expect(server.stats().shed).toBe(7);
+  await eventually(() => {
+    for (const end of ends.splice(0)) end();
+    expect(codes).toHaveLength(10);
+  });
+  await Promise.all(calls);
+  expect(codes.filter((code) => code === "ok")).toHaveLength(3);
+  expect(await stage.server.command("KEYS", "*:inflight:*")).toEqual([]);
+});
+
+test("an at-least-once call whose response key is no list is run once", async () => {
+  let runs = 0;
+  await stage.serve({ run: () => ++runs, echo: () => "on" }, { atLeastOnce: true });
+  await stage.server.command("SET", "/api/t/response/x", "a string");
+  const call = { id: "x", version: "2", method: "run", params: [] };
+  await stage.server.command("LPUSH", "/api/t/request/demo", JSON.stringify(call));
+  await eventually(() => expect(runs).toBe(1));
+  await expect((await stage.client()).call("demo.echo")).resolves.toBe("on");
+  await eventually(async () => {
+    expect(await stage.server.command("KEYS", "*:inflight:*")).toEqual([]);
+  });
+  expect(runs).toBe(1);
+});
+
+test("calls of a dead worker are not lost when they cannot be put back", async () => {
+  const request = "/api/t/request/demo";
+  await stage.server.command("ZADD", leases(request), "1", "gone");
+  await stage.server.command("LPUSH", `${request}:inflight:gone`, "{}");
+  await stage.server.command("SET", `${request}:attempts`, "a string");
+  const server = await stage.serve({ echo: () => 1 }, { atLeastOnce: true, heartbeatMs: 50 });
+  const reported: unknown[] = [];
+  server.on("error", (error) => reported.push(error));
+  await eventually(() => expect(reported.length).toBeGreaterThan(1));
+  expect(await stage.server.command("LLEN", `${request}:inflight:gone`)).toBe(1);
 });

@@ -1,4 +1,5 @@
 import { connect } from "@ropeway/core";
+import { slotOf } from "@ropeway/core/internal";
 import {
   eventually,
   otherServer,
@@ -300,3 +301,35 @@ describe.each(["redis-8.0", "valkey-8.1"] as const)("on %s", (version) => {
     },
   );
 });
+
+test("a worker lives on while only some keys of its namespace have moved to another Cluster node", async () => {
+  await using cluster = await startCluster();
+  await using redis = await connect(cluster.url);
+  const ns = "{t}";
+  const worker = new RpcServer(redis, { ns, node: "n1", heartbeatMs: 200 });
+  let lapsed = 0;
+  worker.on("lapsed", () => {
+    lapsed += 1;
+  });
+  await worker.add("demo", handlers as never).start();
+  const client = await createClient(redis, { ns, replies: "keys" });
+  const slot = slotOf(ns);
+  const from = await cluster.nodeOf(slot);
+  const others = await Promise.all([1, 2, 3].map((n) => cluster.nodeOf(n * 5_000)));
+  const to = others.find((node) => node !== from);
+  if (to === undefined) throw new Error("the cluster has one master only");
+  const key = `/api/${ns}/works/demo:n1`;
+  await cluster.moveSlot(slot, to, {
+    beforeKeys: async () => {
+      await from.command("MIGRATE", to.host, String(to.port), key, "0", "5000");
+      const moved = async () => Number((await client.workers("demo"))[0]?.methods?.echo?.calls);
+      const before = await moved();
+      await Promise.all([1, 2, 3].map((i) => client.call("demo.echo", [i])));
+      // Told by a heartbeat: it takes its keys one by one.
+      await eventually(async () => expect(await moved()).toBe(before + 3), { withinMs: 15_000 });
+    },
+  });
+  expect(lapsed).toBe(0);
+  await client.close();
+  await worker.close();
+}, 60_000);

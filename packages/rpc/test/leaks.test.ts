@@ -2,11 +2,14 @@ import { connect } from "@ropeway/core";
 import { eventually, startRedis } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import { createClient, RpcClient, RpcServer } from "../src/index.ts";
+import { RequestSweeper } from "../src/store/request-sweeper.ts";
+import { JsonRpcDialect } from "../src/wire/jsonrpc-dialect.ts";
 import { Stage } from "./stage.ts";
 
 const stage = await Stage.forFile();
 const echo = { echo: ([value]: unknown[]) => value };
 const REQUEST = "/api/t/request/demo";
+const INDEX = "/api/t/index/requests";
 
 test("a start that fails leaves nothing: no connection, no key, and it can be tried again", async () => {
   await stage.server.command("SET", "/api/t/services", "not a set");
@@ -74,13 +77,35 @@ test("calls that timed out at a service without workers are taken out of its lis
   await eventually(async () => expect(await stage.server.command("EXISTS", REQUEST)).toBe(0));
 });
 
-test("a request list expires in the end", async () => {
+test("a request list never expires, because calls of other programs may wait in it", async () => {
+  const foreign = '{"id":"py","version":"2","method":"echo","params":[]}';
   const client = await stage.client();
-  await client.submit("demo.echo", [1], { timeoutMs: 3 * 86_400_000 });
-  await client.submit("demo.echo", [1], { timeoutMs: 1_000 });
+  await client.notify("demo.echo", [1]);
+  await stage.server.command("LPUSH", REQUEST, foreign);
+  await client.notify("demo.echo", [2]);
   await eventually(async () => {
-    expect(await stage.server.command("TTL", REQUEST)).toBeGreaterThan(2 * 86_400);
+    expect(await stage.server.command("ZSCORE", INDEX, REQUEST)).not.toBeNull();
   });
+  expect(await stage.server.command("TTL", REQUEST)).toBe(-1);
+});
+
+test("outdated calls of a client that was killed are swept, those of other programs are not", async () => {
+  const outdated = (i: number) => `{"dl":${Date.now() - 60_000},"id":"old.${i}","version":"2"}`;
+  const young = `{"dl":${Date.now() + 600_000},"id":"young","version":"2"}`;
+  const foreign = '{"id":"py","version":"2","method":"echo","params":[]}';
+  const texts = [...Array.from({ length: 700 }, (_, i) => outdated(i)), foreign, young];
+  await stage.server.command("LPUSH", REQUEST, ...texts);
+  await stage.server.command("SET", "/api/t/request/wrong", "a string");
+  for (const list of [REQUEST, "/api/t/request/gone", "/api/t/request/wrong"]) {
+    await stage.server.command("ZADD", INDEX, "1", list);
+  }
+  const dialect = new JsonRpcDialect("t");
+  const sweeper = new RequestSweeper(stage.redis, dialect, { now: () => Date.now() });
+  await sweeper.sweep(Date.now());
+  expect(await stage.server.command("LLEN", REQUEST)).toBe(202); // 500 of them at once
+  await sweeper.note(new Map([["/api/t/request/busy", 10]]));
+  expect(await stage.server.command("LRANGE", REQUEST, "0", "-1")).toEqual([young, foreign]);
+  expect(await stage.server.command("ZRANGE", INDEX, "0", "-1")).toEqual(["/api/t/request/busy"]);
 });
 
 test("many calls may share one signal", async () => {

@@ -98,3 +98,15 @@ test("statistics have rates", async () => {
     expect((await client.stats()).methods["demo.echo"]?.perSecond).toBeGreaterThan(0);
   });
 });
+
+test("a service is added once, before the start", async () => {
+  const invalid = expect.objectContaining({ code: "INVALID_ARGUMENT" });
+  const server = new RpcServer(stage.redis, { ns: "t" }).add("demo", echo);
+  expect(() => server.add("demo", { other: () => 1 })).toThrow(invalid);
+  expect(() => server.add("not a name", echo)).toThrow(
+    expect.objectContaining({ code: "INVALID_NAME" }),
+  );
+  stage.keep(await server.start());
+  expect(() => server.add("late", echo)).toThrow(invalid);
+  await expect((await stage.client()).call("demo.echo", [1])).resolves.toBe(1);
+});

@@ -184,3 +184,24 @@ test("the list of a node that is gone expires", async () => {
   expect(left === -2 || left > 0).toBe(true);
   await gone.kill9();
 });
+
+test.each([7, undefined, null, "", {}, "x".repeat(1_001)])(
+  "a session cannot be called %j",
+  async (name) => {
+    const client = await stage.client();
+    expect(() => client.session("g", name as string)).toThrow(
+      expect.objectContaining({ code: "INVALID_NAME" }),
+    );
+  },
+);
+
+test("a session list of another type does not map a session to its node", async () => {
+  await stage.server.command("SET", "/api/t/sess_req/g:n1/demo", "a string");
+  await stage.serve(who as never, { node: "n2", group: "g" });
+  await stage.serve({ ...who, other: () => 1 } as never, { node: "n1", group: "g" });
+  const client = await stage.client();
+  for (let i = 0; i < 8; i++) {
+    const call = client.session("g", `c${i}`).call("demo.whoami");
+    await expect(call).resolves.toMatchObject({ node: "n2" });
+  }
+});

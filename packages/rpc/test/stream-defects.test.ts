@@ -1,6 +1,6 @@
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
-import type { CallContext } from "../src/index.ts";
+import { type CallContext, defineService, RpcClient } from "../src/index.ts";
 import { StreamReceiver } from "../src/stream/stream-receiver.ts";
 import { StreamSender } from "../src/stream/stream-sender.ts";
 import { all, Stage } from "./stage.ts";
@@ -94,4 +94,84 @@ test("credit is a total: granted twice, it counts once", async () => {
   receiver.receive({ seq: 1, items: [1, 2, 3, 4] });
   for (let i = 0; i < 4; i++) await receiver.next();
   expect(granted).toEqual(['"upto":6,"ack":1', '"upto":8,"ack":1']);
+});
+
+test.each(["session", "typed", "breaker", "whenDown", "not started"])(
+  "return() ends a next() that waits, and the handler: %s",
+  async (kind) => {
+    const server = await stage.serve(
+      {
+        async *silent(_: unknown, { signal }: CallContext) {
+          yield 1;
+          await new Promise((resolve) => signal.addEventListener("abort", resolve));
+        },
+      },
+      { node: "n1", group: "g" },
+    );
+    const options = kind === "breaker" ? { breaker: {} } : {};
+    const client = await stage.client(
+      kind === "whenDown" ? { whenDown: "fail" as const } : options,
+    );
+    const later = stage.keep(new RpcClient(stage.redis, { ns: "t" }));
+    const feeds = defineService("demo", { silent: { kind: "stream" } });
+    const streams: Record<string, () => AsyncIterableIterator<unknown>> = {
+      session: () => client.session("g", "c").stream("demo.silent"),
+      typed: () => client.service(feeds).silent(),
+      "not started": () => later.stream("demo.silent"),
+    };
+    const stream = streams[kind]?.() ?? client.stream("demo.silent");
+    await expect(stream.next()).resolves.toEqual({ value: 1, done: false });
+    const next = stream.next();
+    await stream.return?.();
+    await expect(next).resolves.toEqual({ value: undefined, done: true });
+    await expect(stream.next()).resolves.toEqual({ value: undefined, done: true });
+    await eventually(() => expect(server.stats().running).toBe(0));
+  },
+);
+
+test("an abort signal still fails a stream that goes through all layers", async () => {
+  await stage.serve({
+    async *silent(_: unknown, { signal }: CallContext) {
+      yield 1;
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    },
+  });
+  const client = await stage.client({ breaker: {} });
+  const abort = new AbortController();
+  const stream = client.stream("demo.silent", [], { signal: abort.signal });
+  await stream.next();
+  const next = stream.next();
+  abort.abort("enough");
+  await expect(next).rejects.toMatchObject({ code: "CANCELLED" });
+});
+
+test.each([
+  ["the caller", { streamIdleMs: 1_500 }, {}],
+  ["the worker", {}, { streamIdleMs: 1_500 }],
+])("a silent stream lives although %s has a shorter streamIdleMs", async (_, caller, worker) => {
+  const ends: (() => void)[] = [];
+  await stage.serve(
+    {
+      async *silent() {
+        yield 1;
+        await new Promise<void>((resolve) => ends.push(resolve));
+        yield 2;
+      },
+    },
+    worker,
+  );
+  const client = await stage.client(caller);
+  const stream = client.stream("demo.silent");
+  await stream.next();
+  const control = async () => {
+    const info = String(await stage.server.command("INFO", "commandstats"));
+    return Number(/cmdstat_lpush:calls=(\d+)/.exec(info)?.[1] ?? 0);
+  };
+  const before = await control();
+  // A sign of life and its answer, every third of the idle time, for longer than that.
+  await eventually(async () => expect((await control()) - before).toBeGreaterThanOrEqual(8), {
+    withinMs: 15_000,
+  });
+  ends[0]?.();
+  await expect(all(stream)).resolves.toEqual([2]);
 });

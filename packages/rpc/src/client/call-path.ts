@@ -6,7 +6,13 @@
  * A unary call without options, when none of these is in use, goes straight to the sender.
  */
 import { type Span, trace } from "@opentelemetry/api";
-import { currentTraceparent, inSpan, resolveOptions, tracerOf } from "@ropeway/core/internal";
+import {
+  currentTraceparent,
+  inSpan,
+  type OptionTable,
+  resolveOptions,
+  tracerOf,
+} from "@ropeway/core/internal";
 import { UnavailableError } from "../errors.ts";
 import {
   type CallOptions,
@@ -17,6 +23,7 @@ import {
   streamTable,
   submitTable,
 } from "../options.ts";
+import { AbortableStream } from "../stream/abortable-stream.ts";
 import { guardedStream } from "../stream/guarded-stream.ts";
 import { StreamCall } from "../stream/stream-call.ts";
 import { checkSize, paramsJson } from "../wire/params.ts";
@@ -44,6 +51,14 @@ export interface CallPathOptions {
   readonly placement: Placement;
   readonly gate: Gate;
 }
+
+const TABLES: Record<CallRequest["kind"], OptionTable<StreamOptions & SubmitOptions>> = {
+  call: callTable,
+  stream: streamTable,
+  duplex: streamTable,
+  submit: submitTable,
+  notify: submitTable,
+} as Record<CallRequest["kind"], never>;
 
 /** The path of the calls of a client, or of one of its sessions. */
 export class CallPath {
@@ -126,19 +141,28 @@ export class CallPath {
     if (plain && this.#interceptors.length === 0) {
       return this.#openStream(route, params, options).start(outgoing);
     }
-    const open = () =>
-      this.#intercepted(route, { kind, params, options }, async (request) => {
-        const { route: to, params: sent, options: how } = request;
-        const whenDown = how.whenDown ?? this.#exchange.options.whenDown;
-        await this.#requireWorker(to, whenDown);
-        const timeoutMs = how.timeoutMs ?? this.#exchange.options.timeoutMs;
-        const idempotent = how.idempotent === true && outgoing === undefined;
-        return guardedStream(this.#guard, to, {
-          call: { timeoutMs, idempotent, signal: how.signal },
-          open: () => this.#openStream(to, sent, how).start(outgoing),
-        });
-      }) as Promise<AsyncIterable<unknown>>;
-    return lazily(open);
+    const open = (how: StreamOptions) =>
+      this.#intercepted(route, { kind, params, options: how }, async (request) =>
+        this.#guardedStream(request, outgoing),
+      ) as Promise<AsyncIterable<unknown>>;
+    return new AbortableStream(async function* (signal) {
+      yield* await open({ ...options, signal });
+    }, options.signal);
+  }
+
+  async #guardedStream(
+    request: CallRequest & { readonly route: Route },
+    outgoing: AsyncIterable<unknown> | undefined,
+  ): Promise<AsyncIterable<unknown>> {
+    const { route, params, options } = request;
+    const { whenDown, timeoutMs } = this.#exchange.options;
+    await this.#requireWorker(route, options.whenDown ?? whenDown);
+    const idempotent = options.idempotent === true && outgoing === undefined;
+    return guardedStream(this.#guard, route, {
+      call: { timeoutMs: options.timeoutMs ?? timeoutMs, idempotent, signal: options.signal },
+      open: (left) =>
+        this.#openStream(route, params, { ...options, timeoutMs: left }).start(outgoing),
+    });
   }
 
   #openStream(route: Route, params: unknown, options: StreamOptions): StreamCall {
@@ -231,6 +255,7 @@ export class CallPath {
     const request: CallRequest = { ...call, service, method };
     if (this.#interceptors.length === 0) return send({ ...request, route });
     return intercept(this.#interceptors, request, async (last) => {
+      checkOptions(TABLES[call.kind], last.options); // a layer may have changed them
       const same = last.service === service && last.method === method;
       return send({ ...last, route: same ? route : this.router.routeOf(last) });
     });
@@ -245,9 +270,4 @@ function spanOf(route: Route): Span | undefined {
 
 function activeTraceparent(): string | undefined {
   return trace.getActiveSpan() === undefined ? undefined : currentTraceparent();
-}
-
-/** Opens the stream at the first `next()`; leaving the loop closes it. */
-async function* lazily(open: () => Promise<AsyncIterable<unknown>>): AsyncGenerator<unknown> {
-  yield* await open();
 }

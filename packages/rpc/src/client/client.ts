@@ -10,6 +10,7 @@ import { UnavailableError } from "../errors.ts";
 import {
   type CallOptions,
   type ClientOptions,
+  checkOptions,
   clientTable,
   type PollOptions,
   type ProgressOptions,
@@ -17,6 +18,7 @@ import {
   progressTable,
   type StreamOptions,
   type SubmitOptions,
+  streamTable,
 } from "../options.ts";
 import type { WorkerInfo } from "../registry/directory.ts";
 import { discoverServices, type ServiceInfo } from "../registry/registry.ts";
@@ -24,6 +26,7 @@ import type { MethodTable, Service } from "../service/service.ts";
 import type { ServiceErrors } from "../service/service-error.ts";
 import { type ServiceClient, typedClient } from "../service/typed-client.ts";
 import { Session } from "../session/session.ts";
+import { AbortableStream } from "../stream/abortable-stream.ts";
 import type { MethodStats } from "../telemetry/histogram.ts";
 import { Metrics } from "../telemetry/metrics.ts";
 import type { Progress } from "../wire/dialect.ts";
@@ -248,15 +251,20 @@ export class RpcClient extends BackgroundRole<ClientEvents> implements Caller {
     return this.#parts as Parts;
   }
 
-  async *#streamLater(
+  #streamLater(
     target: string,
     params: unknown,
     more: {
       readonly options?: StreamOptions | undefined;
       readonly outgoing?: AsyncIterable<unknown>;
     },
-  ): AsyncGenerator<unknown> {
-    const { path } = await this.#opened();
-    yield* path.stream(path.router.route(target), params, more);
+  ): AsyncIterableIterator<unknown> {
+    if (more.options !== undefined) checkOptions(streamTable, more.options);
+    const opened = () => this.#opened();
+    return new AbortableStream(async function* (signal) {
+      const { path } = await opened();
+      const options = { ...more.options, signal };
+      yield* path.stream(path.router.route(target), params, { ...more, options });
+    }, more.options?.signal);
   }
 }

@@ -18,6 +18,7 @@ import { CallStore } from "../store/call-store.ts";
 import { hasBlmpop } from "../store/list-popper.ts";
 import { PushBuffer } from "../store/push-buffer.ts";
 import { explain, isPassing } from "../store/refusal.ts";
+import { RequestSweeper } from "../store/request-sweeper.ts";
 import { TimerWheel } from "../timer-wheel.ts";
 import type { Dialect, IncomingResponse, Progress } from "../wire/dialect.ts";
 import { readHead } from "../wire/head.ts";
@@ -56,6 +57,7 @@ export class Exchange implements PendingHost {
   readonly #pushes: PushBuffer;
   readonly #pending: PendingTable;
   readonly #poller: ResponsePoller;
+  readonly #onError: (error: unknown) => void;
   #closed = false;
 
   constructor(given: ExchangeOptions) {
@@ -64,6 +66,7 @@ export class Exchange implements PendingHost {
     this.dialect = dialect;
     this.clock = given.clock;
     this.options = options;
+    this.#onError = given.onError;
     this.store = new CallStore(redis, dialect);
     this.directory = new Directory(redis, dialect);
     this.#pending = new PendingTable((error, text) =>
@@ -76,6 +79,8 @@ export class Exchange implements PendingHost {
       isPassing: (error) => isPassing(error) && !isOutOfMemory(error),
       insistMs: INSIST_MS,
       expiresAtOnce: () => dialect.expiresWithPush,
+      isSwept: (list) => dialect.keys.isRequest(list),
+      sweeper: new RequestSweeper(redis, dialect, given.clock),
       onError: (error, texts, list) => this.#notSent(error, texts, list),
     });
     this.#reader = new ReplyReader({
@@ -226,8 +231,15 @@ export class Exchange implements PendingHost {
     return errorFromWire(error);
   }
 
-  progress(message: Readonly<Record<string, unknown>>): Progress {
-    return this.dialect.decodeProgress(message);
+  progress(
+    report: Readonly<Record<string, unknown>>,
+    listener: ((progress: Progress) => void) | undefined,
+  ): void {
+    try {
+      listener?.(this.dialect.decodeProgress(report));
+    } catch (error) {
+      this.#onError(error);
+    }
   }
 
   /** Rejects the calls that wait, and gives back the connection. */

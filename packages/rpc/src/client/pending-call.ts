@@ -31,7 +31,11 @@ export interface PendingHost {
   expired(call: PendingCall): void;
   decode(message: Readonly<Record<string, unknown>>): IncomingResponse | undefined;
   failure(error: unknown): unknown;
-  progress(message: Readonly<Record<string, unknown>>): Progress;
+  /** Tells a listener of a progress report; what it throws is reported, and stops nothing. */
+  progress(
+    report: Readonly<Record<string, unknown>>,
+    listener: ((progress: Progress) => void) | undefined,
+  ): void;
 }
 
 /** What only some calls have. */
@@ -83,7 +87,7 @@ export class PendingCall extends WheelEntry implements Receiver {
     if (message.progress !== undefined) {
       const report = message.progress as Record<string, unknown>;
       // The last one only says that there is no more.
-      if (report.end !== true) this.extras.onProgress?.(this.#host.progress(report));
+      if (report.end !== true) this.#host.progress(report, this.extras.onProgress);
       return;
     }
     const response = this.#host.decode(message);

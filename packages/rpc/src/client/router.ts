@@ -1,4 +1,5 @@
 /** The routes of a client: the most recently used ones are kept, so names from outside cost no memory. */
+import { InvalidNameError } from "@ropeway/core";
 import { Recent } from "../recent.ts";
 import type { Target } from "../wire/dialect.ts";
 import { Route, type RouteHost } from "./route.ts";
@@ -30,6 +31,9 @@ export class Router {
   /** The route of a service's method. */
   routeOf({ service, method }: Target): Route {
     const { dialect } = this.#host;
+    if (typeof method !== "string" || method === "") {
+      throw new InvalidNameError("the method", method, "a string that is not empty");
+    }
     const target = { service: dialect.listPerMethod ? "" : service, method };
     const name = target.service === "" ? method : `${service}.${method}`;
     return this.#routes.obtain(name, () => new Route(this.#host, target));

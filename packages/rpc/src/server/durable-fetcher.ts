@@ -27,11 +27,16 @@ export interface DurableFetcherOptions {
   /** Whether the worker is paused. */
   isHeld(): boolean;
   onCall(text: string): void;
+  /** The maximum number of waiting calls. */
+  readonly maxQueueLength: number | undefined;
+  /** Refuses calls that are beyond it. */
+  onExcess(texts: readonly string[]): void;
   onReclaimed(worker: string, calls: { readonly back: number; readonly aside: number }): void;
   onError(error: unknown): void;
 }
 
 const BUSY_CHECK_MS = 1_000;
+const PER_SHED = 1_000;
 
 /** The calls of one at-least-once list. */
 export class DurableFetcher {
@@ -97,6 +102,7 @@ export class DurableFetcher {
     if (this.#options.isHeld()) return BUSY_CHECK_MS;
     if (slots.free === 0) {
       await slots.freed(BUSY_CHECK_MS);
+      await this.#shedExcess();
       return 0;
     }
     if (this.#unsure) await this.#recover(signal);
@@ -105,7 +111,19 @@ export class DurableFetcher {
     await this.#run(first, signal);
     const { free } = slots;
     for (const call of free > 0 ? await store.take(free) : []) await this.#run(call, signal);
+    await this.#shedExcess();
     return 0;
+  }
+
+  /** Refuses the oldest calls of a queue that is too long. They are in flight until that is written. */
+  async #shedExcess(): Promise<void> {
+    const { store, maxQueueLength, onExcess } = this.#options;
+    if (maxQueueLength === undefined) return;
+    const excess = (await store.waiting()) - maxQueueLength;
+    if (excess <= 0) return;
+    const calls = await store.take(Math.min(excess, PER_SHED));
+    for (const call of calls) this.#held.add(call);
+    onExcess(calls);
   }
 
   /** Runs a call as soon as there is a slot; one that has none when the worker closes is left in flight. */

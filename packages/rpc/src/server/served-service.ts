@@ -1,5 +1,6 @@
 /** A service as a worker holds it: methods with their handlers, lists with what they mean. */
 import { InvalidArgumentError } from "@ropeway/core";
+import { checkName } from "../keys.ts";
 import {
   type AnyHandlers,
   describeMethod,
@@ -55,6 +56,7 @@ export function serveService(
 ): ServedService {
   const { name, methods } =
     typeof service === "string" ? { name: service, methods: definedBy(handlers) } : service;
+  checkName(name, "the name of the service");
   const served = new Map<string, ServedMethod>();
   const descriptions: string[] = [];
   for (const [method, definition] of Object.entries(methods)) {

@@ -6,7 +6,7 @@
  *           keys are removed --> connections are closed
  */
 import { hostname } from "node:os";
-import { type EventMap, type Redis, RedisClock } from "@ropeway/core";
+import { type EventMap, InvalidArgumentError, type Redis, RedisClock } from "@ropeway/core";
 import {
   BackgroundRole,
   newToken,
@@ -101,7 +101,10 @@ export class RpcServer extends BackgroundRole<ServerEvents> {
     this.#nested.on("error", (error) => this.report(error));
   }
 
-  /** Serves a defined service; the handlers are checked by its types. Throws InvalidArgumentError. */
+  /**
+   * Serves a defined service; the handlers are checked by its types. Throws InvalidArgumentError, also if
+   * the server is started or serves a service of this name.
+   */
   add<M extends MethodTable, E extends ServiceErrors>(
     service: Service<M, E>,
     handlers: Handlers<M>,
@@ -112,7 +115,14 @@ export class RpcServer extends BackgroundRole<ServerEvents> {
     service: { readonly name: string; readonly methods: MethodTable } | string,
     handlers: object,
   ): this {
-    this.#services.push(serveService(service, handlers as AnyHandlers));
+    const served = serveService(service, handlers as AnyHandlers);
+    if (this.state !== "idle") {
+      throw new InvalidArgumentError("service", served.name, "a service added before start()");
+    }
+    if (this.#services.some(({ name }) => name === served.name)) {
+      throw new InvalidArgumentError("service", served.name, "a service that was not added before");
+    }
+    this.#services.push(served);
     return this;
   }
 
@@ -175,6 +185,7 @@ export class RpcServer extends BackgroundRole<ServerEvents> {
         clock,
         heartbeat,
         onCall: (text) => void intake.accept(source, { texts: [text], at: performance.now() }),
+        onExcess: (texts) => intake.refuseAll(source, texts),
       });
       source.durable = durable;
       return durable;
@@ -357,9 +368,10 @@ export class RpcServer extends BackgroundRole<ServerEvents> {
       clock: RedisClock;
       heartbeat: Heartbeat;
       onCall: (text: string) => void;
+      onExcess: (texts: readonly string[]) => void;
     },
   ): DurableFetcher {
-    const { dialect, clock, heartbeat, onCall } = parts;
+    const { dialect, clock, heartbeat, onCall, onExcess } = parts;
     const { maxRuns, resultTtlSeconds, heartbeatMs } = this.#options;
     const redis = this.#redis;
     const worker = this.#worker;
@@ -373,6 +385,8 @@ export class RpcServer extends BackgroundRole<ServerEvents> {
       now: () => clock.now(),
       isHeld: () => this.held,
       onCall,
+      maxQueueLength: this.#shedder?.maxQueueLength,
+      onExcess,
       onReclaimed: (dead, calls) => {
         redis.logger.warn({ list, worker: dead, ...calls }, "calls of a dead worker were put back");
         this.emit("reclaimed", dead, calls);

@@ -3,7 +3,8 @@
 import type { CallPath } from "../client/call-path.ts";
 import type { Route } from "../client/route.ts";
 import { InvalidParamsError } from "../errors.ts";
-import type { CallOptions, StreamOptions } from "../options.ts";
+import { type CallOptions, checkOptions, type StreamOptions, streamTable } from "../options.ts";
+import { AbortableStream } from "../stream/abortable-stream.ts";
 import type { InputOf } from "./schema.ts";
 import {
   type CallerInput,
@@ -47,6 +48,11 @@ export function typedClient<M extends MethodTable>(
     new TypedMethod(service, name, { definition, path }).caller(),
   ]);
   return Object.fromEntries(methods) as ServiceClient<M>;
+}
+
+interface StreamInput {
+  readonly options?: StreamOptions | undefined;
+  readonly outgoing?: AsyncIterable<unknown>;
 }
 
 class TypedMethod {
@@ -120,13 +126,14 @@ class TypedMethod {
   }
 
   /** Starts at the first `next()`; leaving the loop cancels the stream. */
-  async *#stream(
-    input: unknown,
-    more: {
-      readonly options?: StreamOptions | undefined;
-      readonly outgoing?: AsyncIterable<unknown>;
-    },
-  ): AsyncGenerator<unknown> {
+  #stream(input: unknown, more: StreamInput): AsyncIterableIterator<unknown> {
+    if (more.options !== undefined) checkOptions(streamTable, more.options);
+    const items = (signal: AbortSignal) =>
+      this.#items(input, { ...more, options: { ...more.options, signal } });
+    return new AbortableStream(items, more.options?.signal);
+  }
+
+  async *#items(input: unknown, more: StreamInput): AsyncGenerator<unknown> {
     await validate(this.#definition.input, input, this.#refuse);
     const path = this.#path ?? this.#bind(await this.#open());
     try {

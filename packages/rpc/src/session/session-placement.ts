@@ -2,7 +2,7 @@
 import type { Exchange } from "../client/exchange.ts";
 import type { Outgoing, Placement } from "../client/placement.ts";
 import { CancelledError, DeadlineExceededError, UnavailableError } from "../errors.ts";
-import { checkName, type SessionKeys } from "../keys.ts";
+import { checkName, checkSession, type SessionKeys } from "../keys.ts";
 import type { GroupNode } from "../registry/directory.ts";
 import {
   type Candidate,
@@ -41,6 +41,7 @@ export class SessionPlacement implements Placement {
 
   constructor(exchange: Exchange, keys: SessionKeys, name: SessionName) {
     checkName(name.group, "the name of the group");
+    checkSession(name.client);
     this.#exchange = exchange;
     this.#store = new SessionStore(exchange.redis, keys);
     this.#keys = keys;

@@ -32,8 +32,21 @@ export class CallStore {
   }
 
   /** Pops everything that is under these keys now. */
-  collect(keys: readonly string[]): Promise<readonly [string, readonly string[]][]> {
+  async collect(keys: readonly string[]): Promise<readonly [string, readonly string[]][]> {
+    if (this.#redis.topology === "cluster") return this.#collectEach(keys);
     return this.#redis.run(collect, keys, [this.#popVerb, PER_COLLECT]);
+  }
+
+  /** Key by key: while their slot moves to another node, Cluster refuses commands of several keys. */
+  async #collectEach(keys: readonly string[]): Promise<readonly [string, readonly string[]][]> {
+    const popped = await Promise.allSettled(keys.map((key) => this.popNow(key, PER_COLLECT)));
+    // What one key caused, such as a wrong type, must not lose what was popped from the others.
+    return keys.flatMap((key, i) => {
+      const outcome = popped[i];
+      return outcome?.status === "fulfilled" && outcome.value.length > 0
+        ? [[key, outcome.value] as [string, readonly string[]]]
+        : [];
+    });
   }
 
   /** Reads the response and new reports of submitted calls, at most 100 of them. */

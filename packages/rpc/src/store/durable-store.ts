@@ -1,5 +1,5 @@
 /** The commands of at-least-once calls. A call is in the request list or in one in-flight list. */
-import type { Redis } from "@ropeway/core";
+import { type Redis, WrongKeyTypeError } from "@ropeway/core";
 import { attempts, dead, inFlight, leases } from "../keys.ts";
 import type { Dialect } from "../wire/dialect.ts";
 import { insist } from "./refusal.ts";
@@ -58,12 +58,20 @@ export class DurableStore {
     return redis.run(take, keys, [worker, leaseMs, count, dialect.popSide]);
   }
 
+  /** How many calls wait. */
+  async waiting(): Promise<number> {
+    const { redis, list } = this.#options;
+    return Number(await redis.send(["LLEN", list], { key: list, repeatable: true }));
+  }
+
   /** Writes the response and forgets the call; false if another worker has it now. */
   async settle(call: string, response: DurableResponse): Promise<boolean> {
     const { redis, dialect, list, resultTtlSeconds } = this.#options;
     const keys = [this.#inFlight, attempts(list), response.list];
     const args = [call, response.text, dialect.push, resultTtlSeconds];
-    return (await insist(() => redis.run(settle, keys, args), INSIST_MS)) === 1;
+    const settled = await insist(() => redis.run(settle, keys, args), INSIST_MS);
+    if (settled === 2) throw new WrongKeyTypeError(response.list);
+    return settled === 1;
   }
 
   /** The calls in this worker's in-flight list, oldest first. */

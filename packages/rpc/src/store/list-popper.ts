@@ -32,6 +32,8 @@ export interface PopperOptions {
 }
 
 const MOVING_PAUSE_MS = 20;
+/** How long a pop waits that cannot be ended early, because the user may not run CLIENT UNBLOCK. */
+const UNINTERRUPTED_MS = 100;
 
 /** Pops many lists on one blocking connection. */
 export class ListPopper {
@@ -48,7 +50,11 @@ export class ListPopper {
   }
 
   /** null when its time, or an interruption of the connection, ended the wait. */
-  async pop(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
+  async pop(lists: readonly string[], given: PopOptions): Promise<Popped | null> {
+    const { interruptible } = this.#connection;
+    const options = interruptible
+      ? given
+      : { ...given, blockMs: Math.min(given.blockMs, UNINTERRUPTED_MS) };
     const popped = await (this.#modern
       ? this.#popMany(lists, options)
       : this.#popThenMore(lists, options));

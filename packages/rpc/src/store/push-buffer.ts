@@ -23,6 +23,7 @@
  */
 import type { Redis } from "@ropeway/core";
 import { type Deferred, deferred } from "@ropeway/core/internal";
+import type { RequestSweeper } from "./request-sweeper.ts";
 import { extend } from "./scripts.ts";
 
 /** How lists are pushed to. */
@@ -34,6 +35,9 @@ export interface PushBufferOptions {
   packs?(list: string): boolean;
   /** Whether a list that is pushed to once expires with its push. @default none, but a second later */
   expiresAtOnce?(list: string): boolean;
+  /** Whether a list never expires, but is swept. @default none */
+  isSwept?(list: string): boolean;
+  readonly sweeper?: RequestSweeper;
   /** Whether a push that failed so is made again. Only refusals: nothing may have been written. */
   isPassing(error: unknown): boolean;
   /** How long a refused push is repeated. */
@@ -230,14 +234,20 @@ export class PushBuffer {
     clearTimeout(this.#expiring);
     this.#expiring = undefined;
     if (this.#expiries.size === 0) return;
-    const lists = [...this.#expiries.keys()];
-    const seconds = [...this.#expiries.values()];
+    const { isSwept = () => false, sweeper } = this.#options;
+    const expiring = new Map<string, number>();
+    const swept = new Map<string, number>();
+    for (const [list, seconds] of this.#expiries) {
+      (isSwept(list) ? swept : expiring).set(list, seconds);
+    }
     this.#expiries.clear();
     try {
-      await this.#redis.run(extend, lists, seconds);
+      const extended = [...expiring.keys()];
+      if (extended.length > 0) await this.#redis.run(extend, extended, [...expiring.values()]);
+      if (swept.size > 0) await sweeper?.note(swept);
     } catch (error) {
       // So has the push failed, which is told, or the lists live a little too long.
-      this.#redis.logger.debug({ err: error, lists }, "cannot set the expiry of lists");
+      this.#redis.logger.debug({ err: error }, "cannot set the expiry of lists");
     }
   }
 

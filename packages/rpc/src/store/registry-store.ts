@@ -136,10 +136,44 @@ export class RegistryStore {
   /** Renews a worker's keys: how many signs of life were gone and how many leases lost. */
   async beat(worker: Beat): Promise<{ readonly gone: number; readonly lost: number }> {
     const { node, signs, ttlMs } = worker;
+    if (this.#redis.topology === "cluster") return this.#beatEach(worker);
     const described = signs.flatMap((sign) => [node, sign.value()]);
     const args = [ttlMs, worker.worker, signs.length, ...described];
     const [gone = 0, lost = 0] = await this.#redis.run(beat, beatKeys(worker), args);
     return { gone, lost };
+  }
+
+  /** Key by key: while their slot moves to another node, Cluster refuses commands of several keys. */
+  async #beatEach(worker: Beat): Promise<{ readonly gone: number; readonly lost: number }> {
+    const { node, signs, ttlMs } = worker;
+    const [seconds = 0, micros = 0] = (await this.#ask<string[]>(worker.node, ["TIME"])).map(
+      Number,
+    );
+    const now = seconds * 1_000 + Math.floor(micros / 1_000);
+    const until = String(now + ttlMs);
+    const before = await Promise.all(
+      signs.map(async ({ index, key, value }) => {
+        const set = ["SET", key, value(), "PX", String(ttlMs), "GET"];
+        const [old] = await Promise.all([
+          this.#ask<string | null>(key, set),
+          this.#ask(index, ["ZADD", index, until, node]),
+          this.#ask(index, ["ZREMRANGEBYSCORE", index, "-inf", String(now)]),
+          this.#ask(index, ["PEXPIRE", index, String(ttlMs * 2)]),
+        ]);
+        return old;
+      }),
+    );
+    const scores = await Promise.all(
+      worker.leases.map(async (set) => {
+        const score = await this.#ask<string | null>(set, ["ZSCORE", set, worker.worker]);
+        await this.#ask(set, ["ZADD", set, until, worker.worker]);
+        return Number(score ?? 0);
+      }),
+    );
+    return {
+      gone: before.filter((old) => old === null).length,
+      lost: scores.filter((score) => score <= now).length,
+    };
   }
 
   /** Removes a worker's keys. */

@@ -39,6 +39,9 @@ export const peek: Script<readonly [string | null, readonly string[]][]> = scrip
   idempotent: true,
 });
 
+/** Removes outdated calls from a request list. */
+export const sweep: Script<number> = script("sweep", { parse: Number, idempotent: true });
+
 /** Prolongs the life of lists. */
 export const extend: Script<number> = script("extend", { parse: Number, idempotent: true });
 

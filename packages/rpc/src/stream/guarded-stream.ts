@@ -6,7 +6,8 @@ import type { Route } from "../client/route.ts";
 /** What a guarded stream is made from. */
 export interface GuardedStreamOptions {
   readonly call: GuardedCall;
-  open(): AsyncIterableIterator<unknown>;
+  /** Opens the stream, which has to begin within `timeoutMs`. */
+  open(timeoutMs: number): AsyncIterableIterator<unknown>;
 }
 
 const RETRY_PAUSE_MS = 50;
@@ -24,7 +25,7 @@ export async function* guardedStream(
   try {
     for (let begun = false; ; ) {
       try {
-        for await (const item of open()) {
+        for await (const item of open(Math.max(1, until - performance.now()))) {
           begun = true;
           yield item;
         }

@@ -6,9 +6,10 @@
  *   worker -> caller   {"id":..,"last":0,"ctl":"<list>","upto":256}     the stream is open
  *                      {"id":..,"seq":1,"items":[..]} ... {"id":..,"seq":9,"end":true}
  *   caller -> worker   {"id":..,"upto":512,"ack":4}  {"id":..,"again":3}  {"id":..,"cancel":true}
+ *                      {"id":..,"upto":512,"ack":4,"beat":true}     asks for a sign of life
  *                      {"id":..,"seq":1,"items":[..]} ... {"id":..,"seq":3,"end":true}
  *
- * The opening is repeated as a sign of life. A stream is kept until its reader has acknowledged all of
+ * The opening is repeated as a sign of life, which the caller answers with its own. A stream is kept until its reader has acknowledged all of
  * it, or has been silent for too long.
  */
 
@@ -135,6 +136,7 @@ class ServedStream extends WheelEntry {
     if ("seq" in message || "last" in message) this.input.receive(message);
     else this.sender.control(message);
     if (this.sender.acknowledged) this.close();
+    else if (message.beat === true) this.#sendBeat();
   }
 
   override due(): void {
@@ -158,9 +160,14 @@ class ServedStream extends WheelEntry {
   }
 
   #beat(): void {
-    const { controlList, wheel, idleMs } = this.#options;
-    this.sender.beat(`,"ctl":${JSON.stringify(controlList)},${this.input.state()}`);
+    const { wheel, idleMs } = this.#options;
+    this.#sendBeat();
     wheel.set(this, idleMs / BEATS_PER_IDLE);
+  }
+
+  #sendBeat(): void {
+    const { controlList } = this.#options;
+    this.sender.beat(`,"ctl":${JSON.stringify(controlList)},${this.input.state()}`);
   }
 }
 

@@ -2,8 +2,8 @@
  * A caller's end of a stream: the results as an async iterable and, for duplex calls, a sender for the
  * caller's own items. See server-streams.ts for the messages.
  *
- * Never a hang: the worker sends a sign of life every third of `streamIdleMs`; when they stop, the stream
- * ends with STREAM_BROKEN. Before the first of them the call's own timeout holds. A worker that knows only
+ * Never a hang: each side asks the other for a sign of life every third of its own `streamIdleMs`; when
+ * they stop, the stream ends with STREAM_BROKEN. Before the first of them the call's own timeout holds. A worker that knows only
  * the documented keys responds with one result, which becomes the only item.
  */
 import { context, type Span, SpanStatusCode, trace } from "@opentelemetry/api";
@@ -112,10 +112,11 @@ export class StreamCall extends WheelEntry implements Receiver {
       const first = this.#control === undefined;
       this.#control = message.ctl;
       if (first) this.#opened();
+      else if (!this.#over) this.#post(this.#results.state()); // a sign of life for a sign of life
     }
     if (message.progress !== undefined) {
       const report = message.progress as Record<string, unknown>;
-      if (report.end !== true) this.#given.options.onProgress?.(this.#exchange.progress(report));
+      if (report.end !== true) this.#exchange.progress(report, this.#given.options.onProgress);
       return;
     }
     const streamed = "seq" in message || "last" in message || "upto" in message;
@@ -145,7 +146,7 @@ export class StreamCall extends WheelEntry implements Receiver {
       const why = `its worker has been silent for ${streamIdleMs} ms`;
       this.fail(new StreamBrokenError(this.route.name, why));
     } else {
-      this.#post(this.#results.state());
+      this.#post(`${this.#results.state()},"beat":true`);
       this.#exchange.wheel.set(this, this.#beatMs);
     }
   }

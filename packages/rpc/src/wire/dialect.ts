@@ -95,7 +95,7 @@ export interface Dialect {
   readonly replyLists: boolean;
   /** Whether each method has a request list of its own, so that the list names the method. */
   readonly listPerMethod: boolean;
-  /** Seconds that a request list lives at least after each push. */
+  /** Seconds that a request list lives at least after each push; 0 for as long as its calls. */
   readonly requestTtlSeconds: number;
   /** Whether the documented programs set that expiry with each push. */
   readonly expiresWithPush: boolean;

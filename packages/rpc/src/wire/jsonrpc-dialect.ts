@@ -27,8 +27,6 @@ import { readHead, writeHead } from "./head.ts";
 const BEFORE_METHOD = ',"version":"2","method":"';
 const BEFORE_TIMEOUT = '","to":';
 const BEFORE_PARAMS = ',"params":';
-/** Request lists of services that nobody serves go after a day without a push. */
-const REQUEST_TTL_SECONDS = 86_400;
 
 /** The `jsonrpc` wire, byte for byte as documented. */
 export class JsonRpcDialect implements Dialect {
@@ -39,7 +37,7 @@ export class JsonRpcDialect implements Dialect {
   readonly replyLists = true;
   readonly listPerMethod = false;
   readonly expiresWithPush = false;
-  readonly requestTtlSeconds: number = REQUEST_TTL_SECONDS;
+  readonly requestTtlSeconds = 0;
 
   constructor(ns: string) {
     this.keys = new JsonRpcKeys(ns);
@@ -54,7 +52,7 @@ export class JsonRpcDialect implements Dialect {
   }
 
   target(name: string): Target {
-    const at = name.lastIndexOf(".");
+    const at = typeof name === "string" ? name.lastIndexOf(".") : -1;
     if (at <= 0 || at === name.length - 1) {
       throw new InvalidNameError("the target", name, 'of the form "service.method"');
     }

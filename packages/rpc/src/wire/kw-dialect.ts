@@ -51,7 +51,8 @@ export class KwDialect implements Dialect {
   }
 
   target(name: string): Target {
-    if (name === "") throw new InvalidNameError("the target", name, "the name of a function");
+    if (typeof name !== "string" || name === "")
+      throw new InvalidNameError("the target", name, "the name of a function");
     return { service: "", method: name };
   }
 
