@@ -237,7 +237,7 @@ function bar({ id, op, target, inFlight, metric, of = OURS, to }: Claim): Bar {
 const commands: Bar = {
   id: "rpc.commands.c512",
   op: "<=",
-  target: 2.2,
+  target: 0.05,
   ratio: (results) => {
     const found = results.scenarios.find(({ scenario }) => scenario.id === "rpc.call.c512");
     const ours = found?.standings.find(({ name }) => name === OURS);
@@ -266,7 +266,7 @@ export const bench: Bench = {
     bar({
       id: "rpc.c1000.moleculer",
       op: ">=",
-      target: 5,
+      target: 6.5,
       inFlight: 1000,
       metric: "rate",
       to: MOLECULER,
@@ -274,34 +274,34 @@ export const bench: Bench = {
     bar({
       id: "rpc.c1000.ceiling",
       op: ">=",
-      target: 0.6,
+      target: 0.75,
       inFlight: 1000,
       metric: "rate",
       to: CEILING,
     }),
     bar({
-      id: "rpc.c100.moleculer",
+      id: "rpc.c100.ceiling",
       op: ">=",
-      target: 3.5,
+      target: 0.85,
       inFlight: 100,
       metric: "rate",
-      to: MOLECULER,
+      to: CEILING,
     }),
     bar({
       id: "rpc.c1.p50.ceiling",
       op: "<=",
-      target: 1.2,
+      target: 1.15,
       inFlight: 1,
       metric: "p50",
       to: CEILING,
     }),
     bar({
-      id: "rpc.c1.p99.moleculer",
+      id: "rpc.c1.p99.ceiling",
       op: "<=",
-      target: 0.5,
+      target: 1.2,
       inFlight: 1,
       metric: "p99",
-      to: MOLECULER,
+      to: CEILING,
     }),
   ],
 };

@@ -81,7 +81,13 @@ test("namespaces and services are listed with methods and workers", async () => 
   });
   const listed = await (await stage.ask("/api/rpc/shop/services", { headers })).json();
   expect(listed).toMatchObject({
-    services: [{ name: "demo", waiting: 0, workers: [{ node: "n1", host: expect.any(String) }] }],
+    services: [
+      {
+        name: "demo",
+        ...{ waiting: 0, sessionWaiting: 0, inFlight: 0, dead: 0 },
+        workers: [{ node: "n1", host: expect.any(String) }],
+      },
+    ],
   });
   const metrics = await (await stage.ask("/metrics", { headers })).text();
   expect(metrics).toContain('ropeway_rpc_workers{ns="shop",service="demo"} 1');

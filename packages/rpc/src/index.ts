@@ -44,7 +44,7 @@ export { listNamespaces, type ServiceInfo } from "./registry/registry.ts";
 export type { CallContext, SessionInfo } from "./server/call-context.ts";
 export type { Middleware } from "./server/served-service.ts";
 export { RpcServer, type ServerEvents, type ServerStats, serve } from "./server/server.ts";
-export type { AnySchema, InputOf, Issue, OutputOf, Schema, Validated } from "./service/schema.ts";
+export type { AnySchema } from "./service/schema.ts";
 export {
   type AnyHandlers,
   type CallerInput,

@@ -1,5 +1,6 @@
 /** The echo service with a definition, for typed calls: a Standard Schema written by hand. */
-import { defineService, type Schema, type Service } from "@ropeway/rpc";
+import type { Schema } from "@ropeway/core";
+import { defineService, type Service } from "@ropeway/rpc";
 
 /** What is echoed. */
 export interface Echo {

@@ -8,6 +8,7 @@ export interface RpcMethodStats {
   readonly meanMs: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
+  readonly perSecond: number;
 }
 const stats = z.object({
   calls: z.int(),
@@ -15,6 +16,7 @@ const stats = z.object({
   meanMs: z.number(),
   p50Ms: z.number(),
   p99Ms: z.number(),
+  perSecond: z.number().describe("Calls per second over the last ten seconds."),
 });
 
 /** One method as its service describes it. */
@@ -61,12 +63,18 @@ const worker = z.object({
 export interface RpcService {
   readonly name: string;
   readonly waiting: number;
+  readonly sessionWaiting: number;
+  readonly inFlight: number;
+  readonly dead: number;
   readonly methods: readonly RpcMethod[];
   readonly workers: readonly RpcWorker[];
 }
 const service = z.object({
   name: z.string(),
   waiting: z.int().describe("Calls that wait for a worker."),
+  sessionWaiting: z.int().describe("Calls of sessions that wait for their node."),
+  inFlight: z.int().describe("Calls that at-least-once workers have taken and not finished."),
+  dead: z.int().describe("Messages that could not be run and were set aside."),
   methods: z.array(method),
   workers: z.array(worker),
 });

@@ -183,10 +183,14 @@ function whileConnected(request: FastifyRequest, reply: FastifyReply): AbortSign
   return abort.signal;
 }
 
-function serviceView({ name, waiting, methods, workers }: ServiceInfo): RpcService {
+function serviceView(service: ServiceInfo): RpcService {
+  const { name, waiting, sessionWaiting, inFlight, dead, methods, workers } = service;
   return {
     name,
     waiting,
+    sessionWaiting,
+    inFlight,
+    dead,
     methods: Object.entries(methods).map(([method, described]) => ({
       name: method,
       doc: described.doc ?? "",

@@ -8,10 +8,10 @@
  *
  * On the wire: {"code":-32010,"message":"OUT_OF_STOCK","data":{"error":"OUT_OF_STOCK","data":{"left":0}}}
  */
-import { InvalidArgumentError } from "@ropeway/core";
-import { revive } from "@ropeway/core/internal";
+import { type InputOf, InvalidArgumentError, type OutputOf } from "@ropeway/core";
+import { issuesText, revive } from "@ropeway/core/internal";
 import { ApplicationError, RPC_CODES } from "../errors.ts";
-import { type AnySchema, type InputOf, type OutputOf, summary } from "./schema.ts";
+import type { AnySchema } from "./schema.ts";
 
 /** The errors of a service: name -> schema of the data. */
 export type ServiceErrors = Readonly<Record<string, AnySchema>>;
@@ -47,7 +47,7 @@ function declare(name: string, schema: AnySchema): typeof ApplicationError {
       const outcome = schema["~standard"].validate(data);
       const issues = outcome instanceof Promise ? undefined : outcome.issues;
       if (issues !== undefined) {
-        throw new InvalidArgumentError(`data of ${name}`, data, `valid: ${summary(issues)}`);
+        throw new InvalidArgumentError(`data of ${name}`, data, `valid: ${issuesText(issues)}`);
       }
       super(RPC_CODES.APPLICATION_ERROR, message, { error: name, data });
     }

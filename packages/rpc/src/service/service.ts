@@ -13,18 +13,12 @@
  * own queue, workers and description.
  */
 
-import { InvalidNameError } from "@ropeway/core";
+import { type InputOf, InvalidNameError, type OutputOf } from "@ropeway/core";
+import { issuesText } from "@ropeway/core/internal";
 import { InvalidParamsError, InvalidResultError } from "../errors.ts";
 import { checkName } from "../keys.ts";
 import type { CallContext } from "../server/call-context.ts";
-import {
-  type AnySchema,
-  type InputOf,
-  jsonSchemaOf,
-  type OutputOf,
-  portable,
-  summary,
-} from "./schema.ts";
+import { type AnySchema, jsonSchemaOf, portable } from "./schema.ts";
 import { declareErrors, type ServiceErrorClasses, type ServiceErrors } from "./service-error.ts";
 
 /** One method. All members are optional. */
@@ -162,7 +156,7 @@ export function validate(
   const outcome = schema["~standard"].validate(value);
   const settle = (validated: Awaited<typeof outcome>) => {
     if (validated.issues !== undefined) {
-      throw fail(summary(validated.issues), portable(validated.issues));
+      throw fail(issuesText(validated.issues), portable(validated.issues));
     }
     return validated.value;
   };

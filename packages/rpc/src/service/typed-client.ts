@@ -1,11 +1,11 @@
 /** A service as an object of functions: types, validation and retries from its definition. */
 
+import type { InputOf } from "@ropeway/core";
 import type { CallPath } from "../client/call-path.ts";
 import type { Route } from "../client/route.ts";
 import { InvalidParamsError } from "../errors.ts";
 import { type CallOptions, checkOptions, type StreamOptions, streamTable } from "../options.ts";
 import { AbortableStream } from "../stream/abortable-stream.ts";
-import type { InputOf } from "./schema.ts";
 import {
   type CallerInput,
   type CallerOutput,

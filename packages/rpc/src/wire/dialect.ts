@@ -8,6 +8,7 @@
  */
 import { InvalidRequestError, ParseError, type WireError } from "../errors.ts";
 import type { CallKeys, RegistryKeys, SessionKeys } from "../keys.ts";
+import { writeHead } from "./head.ts";
 
 /** A call as its caller wants it sent. */
 export interface OutgoingCall {
@@ -194,8 +195,29 @@ export function readSession(value: unknown): SessionMark | undefined {
   return typeof c === "string" && typeof e === "number" ? { client: c, epoch: e } : undefined;
 }
 
+/** What the two wires write differently in a call. */
+export interface CallParts {
+  /** The member that says that nobody waits for a response. */
+  readonly silent: "notification" | "no_response";
+  /** The members that only this wire has, each with its leading comma. */
+  readonly own: string;
+  /** The member with the params. */
+  readonly params: string;
+}
+
+/** The text of a call: the head, the members of the wire, those that we add, the params. */
+export function writeCall(call: OutgoingCall, { silent, own, params }: CallParts): string {
+  const { id, deadline, replyTo } = call;
+  let text = deadline === undefined ? `{"id":"${id}"` : writeHead(deadline, id);
+  if (replyTo !== undefined) text += `,"rt":${JSON.stringify(replyTo)}`;
+  if (call.notification) text += `,"${silent}":true`;
+  text += own;
+  if (call.track) text += ',"track_process":1';
+  return `${text}${writeAddedMembers(call)},${params}}`;
+}
+
 /** The members that we add to both wires, as text behind the head, each with its leading comma. */
-export function writeAddedMembers(call: OutgoingCall): string {
+function writeAddedMembers(call: OutgoingCall): string {
   let text = "";
   if (call.timeoutMs !== undefined) text += `,"to":${Math.ceil(call.timeoutMs)}`;
   if (call.trackEnd) text += ',"te":1';

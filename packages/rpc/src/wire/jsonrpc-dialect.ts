@@ -20,9 +20,9 @@ import {
   readAddedMembers,
   readId,
   type Target,
-  writeAddedMembers,
+  writeCall,
 } from "./dialect.ts";
-import { readHead, writeHead } from "./head.ts";
+import { readHead } from "./head.ts";
 
 const BEFORE_METHOD = ',"version":"2","method":"';
 const BEFORE_TIMEOUT = '","to":';
@@ -60,14 +60,11 @@ export class JsonRpcDialect implements Dialect {
   }
 
   encodeCall(call: OutgoingCall): string {
-    const { id, deadline } = call;
-    let text = deadline === undefined ? `{"id":"${id}"` : writeHead(deadline, id);
-    if (call.replyTo !== undefined) text += `,"rt":${JSON.stringify(call.replyTo)}`;
-    if (call.notification) text += ',"notification":true';
-    text += methodMember(call.method);
-    if (call.track) text += ',"track_process":1';
-    text += writeAddedMembers(call);
-    return `${text},"params":${call.params}}`;
+    return writeCall(call, {
+      silent: "notification",
+      own: methodMember(call.method),
+      params: `"params":${call.params}`,
+    });
   }
 
   plainMiddle(method: string, replyTo: string, timeoutMs: number): string {

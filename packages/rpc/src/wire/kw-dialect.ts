@@ -22,9 +22,8 @@ import {
   readAddedMembers,
   readId,
   type Target,
-  writeAddedMembers,
+  writeCall,
 } from "./dialect.ts";
-import { writeHead } from "./head.ts";
 
 const REQUEST_TTL_SECONDS = 120;
 
@@ -57,17 +56,15 @@ export class KwDialect implements Dialect {
   }
 
   encodeCall(call: OutgoingCall): string {
-    const { id, deadline, params } = call;
+    const { params } = call;
     if (params.startsWith("[") && params !== "[]") {
       throw new InvalidParamsError(call.method, "the kw wire passes arguments by name only");
     }
-    let text = deadline === undefined ? `{"id":"${id}"` : writeHead(deadline, id);
-    if (call.replyTo !== undefined) text += `,"rt":${JSON.stringify(call.replyTo)}`;
-    if (call.notification) text += ',"no_response":true';
-    text += `,"ts":"${this.#timestamp()}"`;
-    if (call.track) text += ',"track_process":1';
-    text += writeAddedMembers(call);
-    return `${text},"kw":${params === "[]" ? "{}" : params}}`;
+    return writeCall(call, {
+      silent: "no_response",
+      own: `,"ts":"${this.#timestamp()}"`,
+      params: `"kw":${params === "[]" ? "{}" : params}`,
+    });
   }
 
   plainMiddle(): undefined {
