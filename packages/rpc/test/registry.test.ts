@@ -110,3 +110,30 @@ test("a service is added once, before the start", async () => {
   expect(() => server.add("late", echo)).toThrow(invalid);
   await expect((await stage.client()).call("demo.echo", [1])).resolves.toBe(1);
 });
+
+test("whatever another program writes about its worker, discovery shows only what it can be", async () => {
+  await stage.server.command("SADD", "/api/t/services", "py");
+  const told = {
+    ...{ caps: 7, ctl: "/api/other/list", group: [], version: 3, host: {}, pid: "12" },
+    ...{ since: null, running: "x", methods: { add: 5, sub: { calls: 2, errors: "no" } } },
+  };
+  await stage.server.command("SET", "/api/t/works/py:odd", JSON.stringify(told));
+  for (const [node, value] of [
+    ["number", "1"],
+    ["list", "[1]"],
+    ["string", "alive"],
+    ["null", "null"],
+  ] as const) {
+    await stage.server.command("SET", `/api/t/works/py:${node}`, value);
+  }
+  const [service] = await (await stage.client()).discover();
+  const workers = Object.fromEntries(service?.workers.map((each) => [each.node, each]) ?? []);
+  expect(Object.keys(workers).sort()).toEqual(["list", "null", "number", "odd", "string"]);
+  const zero = { calls: 0, errors: 0, meanMs: 0, p50Ms: 0, p99Ms: 0, perSecond: 0 };
+  expect(workers.odd).toEqual({
+    service: "py",
+    node: "odd",
+    caps: [],
+    methods: { add: zero, sub: { ...zero, calls: 2 } },
+  });
+});

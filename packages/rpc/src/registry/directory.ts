@@ -11,7 +11,7 @@ import type { SessionKeys } from "../keys.ts";
 import { Recent } from "../recent.ts";
 import { RegistryStore } from "../store/registry-store.ts";
 import type { MethodStats } from "../telemetry/histogram.ts";
-import type { Dialect } from "../wire/dialect.ts";
+import { type Dialect, readNumber, readString } from "../wire/dialect.ts";
 
 /** A live worker of a service. */
 export interface WorkerInfo {
@@ -162,13 +162,12 @@ export class Directory {
   async #describe(
     names: readonly { readonly service: string; readonly node: string; readonly key: string }[],
   ): Promise<readonly WorkerInfo[]> {
+    const { keys } = this.#dialect;
     const values = await this.#store.values(names.map(({ key }) => key));
     return names.flatMap(({ service, node }, i) => {
       const value = values[i];
       if (value === null || value === undefined) return [];
-      const told = readObject(value) as Partial<WorkerInfo>;
-      const caps = Array.isArray(told.caps) ? told.caps.map(String) : [];
-      return [{ ...told, service, node, caps }];
+      return [{ service, node, ...readWorker(value, keys.control("")) }];
     });
   }
 
@@ -189,6 +188,44 @@ export class Directory {
       plainUntil: NEVER,
     }));
   }
+}
+
+/** Another program may write anything there: only members of the right type count. */
+function readWorker(value: string, controlLists: string): Omit<WorkerInfo, "service" | "node"> {
+  const told = readObject(value);
+  const ctl = readString(told.ctl);
+  return {
+    caps: Array.isArray(told.caps) ? told.caps.map(String) : [],
+    ctl: ctl?.startsWith(controlLists) ? ctl : undefined,
+    group: readString(told.group),
+    version: readString(told.version),
+    host: readString(told.host),
+    pid: readNumber(told.pid),
+    since: readNumber(told.since),
+    concurrency: readNumber(told.concurrency),
+    running: readNumber(told.running),
+    methods: readMethods(told.methods),
+  };
+}
+
+function readMethods(value: unknown): WorkerInfo["methods"] {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+  const methods = Object.entries(value).map(([name, told]) => {
+    const stats = (told ?? {}) as Record<string, unknown>;
+    const number = (member: keyof MethodStats) => readNumber(stats[member]) ?? 0;
+    return [
+      name,
+      {
+        calls: number("calls"),
+        errors: number("errors"),
+        meanMs: number("meanMs"),
+        p50Ms: number("p50Ms"),
+        p99Ms: number("p99Ms"),
+        perSecond: number("perSecond"),
+      },
+    ] as const;
+  });
+  return Object.fromEntries(methods);
 }
 
 function readNode(key: string, value: string): GroupNode {

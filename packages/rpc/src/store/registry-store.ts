@@ -146,9 +146,8 @@ export class RegistryStore {
   /** Key by key: while their slot moves to another node, Cluster refuses commands of several keys. */
   async #beatEach(worker: Beat): Promise<{ readonly gone: number; readonly lost: number }> {
     const { node, signs, ttlMs } = worker;
-    const [seconds = 0, micros = 0] = (await this.#ask<string[]>(worker.node, ["TIME"])).map(
-      Number,
-    );
+    const home = signs[0]?.key ?? ""; // the clock of the node that has the keys
+    const [seconds = 0, micros = 0] = (await this.#ask<string[]>(home, ["TIME"])).map(Number);
     const now = seconds * 1_000 + Math.floor(micros / 1_000);
     const until = String(now + ttlMs);
     const before = await Promise.all(
