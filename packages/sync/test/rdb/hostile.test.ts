@@ -40,7 +40,7 @@ test("a broken file gives the same result in every chunking: data, or an error o
       if (whole.error === undefined) expect(cut, `seed ${seed}`).toEqual(whole);
     }
   }
-});
+}, 180_000);
 
 describe("redis-check-rdb agrees", () => {
   const check = async (content: Buffer): Promise<boolean> => {

@@ -7,8 +7,9 @@ import { dumpPayload, readDump } from "../../src/dump/payload.ts";
 import { RdbReader } from "../../src/rdb/reader.ts";
 import { decodeValue } from "../../src/value/decode.ts";
 import { digestOf } from "../../src/value/digest.ts";
+import { askModel } from "../ask-model.ts";
 import { fill, keysIn } from "../data-set.ts";
-import { askModel, modelOf, readModel } from "../model.ts";
+import { modelOf, readModel } from "../model.ts";
 import { PlainRedis } from "../plain-redis.ts";
 
 const versions: (OtherVersion | "redis-here")[] = [
