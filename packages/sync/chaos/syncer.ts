@@ -1,0 +1,38 @@
+/** The syncer as a process that is killed again and again. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+
+const FILE = fileURLToPath(new URL("./syncer.mjs", import.meta.url));
+
+/** A running syncer. */
+export class Syncer {
+  readonly #child: ChildProcess;
+  #output = "";
+
+  constructor(options: object) {
+    const stdio = ["ignore", "pipe", "inherit"] as const;
+    this.#child = spawn(process.execPath, [FILE, JSON.stringify(options)], { stdio: [...stdio] });
+    this.#child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+      this.#output += text;
+    });
+  }
+
+  /** Whether it came as far as the stream. */
+  get reachedStream(): boolean {
+    return this.#output.includes("status COMMANDRUNNING");
+  }
+
+  /** The reason why it gave up, if it did. */
+  get failure(): string | undefined {
+    return /^failed .*$/m.exec(this.#output)?.[0];
+  }
+
+  /** Ends it without a chance to say goodbye, or politely. */
+  async end(signal: "SIGKILL" | "SIGTERM"): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const exited = once(this.#child, "exit");
+    this.#child.kill(signal);
+    await exited;
+  }
+}
