@@ -1,16 +1,26 @@
 -- Applies commands of one slot, unless a newer run of the task has claimed the slot or they were applied before.
 --
--- KEYS[1]    hash, the mark of the slot: epoch, offset, step, and `h<key>`: the offset up to which a key was read anew
+-- KEYS[1]    hash, the mark of the slot: epoch, offset, step, from (where the unit of that offset begins), and
+--            `h<key>`: the offset up to which a key was read anew
 -- KEYS[2..]  every key of the commands, so that a slot that is being moved answers TRYAGAIN
 -- ARGV[1]    epoch of this run
 -- ARGV[2]    offset that the slot has afterwards; empty while a snapshot is loaded, which has none
 -- ARGV[3]    step within the unit that ends at that offset
--- ARGV[4]    number of holds, then for each: key, and offset or nothing to forget it
+-- ARGV[4]    offset at which that unit begins
+-- ARGV[5]    offset and
+-- ARGV[6]    step that the slot must have at least, because it confirmed them; empty if there are none
+-- ARGV[7]    number of holds, then for each: key, and offset or nothing to forget it
 -- ARGV[..]   commands, each as: number of words, words (at most 7000)
--- Returns    {"fenced", epoch}, {"skipped"}, or {"applied", index, error, index, error, ...}; indexes from 0
+-- Returns    {"fenced", epoch}, {"rewound", offset}, {"skipped"}, or {"applied", index, error, index, error, ...}; indexes from 0
 local mark = redis.call('HMGET', KEYS[1], 'epoch', 'offset', 'step')
 if tonumber(mark[1] or '0') > tonumber(ARGV[1]) then
   return {'fenced', mark[1]}
+end
+if ARGV[5] ~= '' then
+  local offset, step = tonumber(mark[2] or '-1'), tonumber(mark[3] or '0')
+  if offset < tonumber(ARGV[5]) or (offset == tonumber(ARGV[5]) and step < tonumber(ARGV[6])) then
+    return {'rewound', mark[2] or ''}
+  end
 end
 if ARGV[2] ~= '' and mark[2] then
   local offset, step = tonumber(mark[2]), tonumber(mark[3] or '0')
@@ -23,9 +33,10 @@ redis.call('HSET', KEYS[1], 'epoch', ARGV[1])
 if ARGV[2] ~= '' then
   redis.call('HSET', KEYS[1], 'offset', ARGV[2])
   redis.call('HSET', KEYS[1], 'step', ARGV[3])
+  redis.call('HSET', KEYS[1], 'from', ARGV[4])
 end
-local at = 5
-for _ = 1, tonumber(ARGV[4]) do
+local at = 8
+for _ = 1, tonumber(ARGV[7]) do
   if ARGV[at + 1] == '' then
     redis.call('HDEL', KEYS[1], 'h' .. ARGV[at])
   else

@@ -5,6 +5,7 @@ import { Translator } from "./apply/translator.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { ClusterSink } from "./cluster/cluster-sink.ts";
 import { Rereader } from "./cluster/rereader.ts";
+import { SlotFence } from "./cluster/slot-fence.ts";
 import type { ErrorBudget } from "./error-budget.ts";
 import { FileSink } from "./file/file-sink.ts";
 import { fileEnd } from "./file/format.ts";
@@ -42,6 +43,8 @@ export interface AssemblyContext {
 
 /** A task, put together. */
 export interface Assembly {
+  /** Only for a cluster as the source. */
+  readonly fence: SlotFence | undefined;
   readonly sink: Sink;
   readonly shards: readonly ShardSync[];
   readonly counters: readonly Counters[];
@@ -54,11 +57,13 @@ export async function assemble(context: AssemblyContext): Promise<Assembly> {
   const sink = openSink(context, sources, counters);
   try {
     const abilities = await sink.probe();
-    const shards = sources.map((source, shard) => {
-      const parts = { context, sink, source, abilities, shard, sharded: sources.length > 1 };
-      return new ShardParts({ ...parts, counters: counters[shard] as Counters }).sync();
+    const shards: ShardSync[] = [];
+    const fence = openFence(context, sources, shards);
+    sources.forEach((source, shard) => {
+      const parts = { context, sink, source, abilities, shard, sharded: sources.length > 1, fence };
+      shards.push(new ShardParts({ ...parts, counters: counters[shard] as Counters }).sync());
     });
-    return { sink, shards, counters };
+    return { sink, shards, counters, fence };
   } catch (error) {
     sink.close();
     throw error;
@@ -67,6 +72,20 @@ export async function assemble(context: AssemblyContext): Promise<Assembly> {
 
 /** A target that is a file. */
 const isFile = (url: string) => url.startsWith("file:");
+
+/** The order between the shards of a cluster; they are made after it. */
+function openFence(
+  { signal, options, logger }: AssemblyContext,
+  sources: readonly Source[],
+  shards: readonly ShardSync[],
+): SlotFence | undefined {
+  const fenced = sources.flatMap(({ shard: locator }, index) =>
+    locator === undefined ? [] : [{ locator, applied: () => shards[index]?.applied }],
+  );
+  if (fenced.length === 0) return undefined;
+  const onWait = (reason: string) => logger.warn({ reason }, "the task waits for the source");
+  return new SlotFence({ shards: fenced, signal, patienceMs: options.stallMs, onWait });
+}
 
 async function openSources({
   options,
@@ -150,6 +169,7 @@ class ShardParts {
   readonly #source: Source;
   /** Whether there are other shards. */
   readonly #sharded: boolean;
+  readonly #fence: SlotFence | undefined;
   readonly #counters: Counters;
   readonly #abilities: Abilities;
   readonly #shard: number;
@@ -164,9 +184,11 @@ class ShardParts {
     abilities: Abilities;
     shard: number;
     sharded: boolean;
+    fence: SlotFence | undefined;
   }) {
     this.#source = parts.source;
     this.#sharded = parts.sharded;
+    this.#fence = parts.fence;
     this.#context = parts.context;
     this.#sink = parts.sink;
     this.#counters = parts.counters;
@@ -180,9 +202,11 @@ class ShardParts {
     return new ShardSync({
       ...{ options, logger, signal, admit, onStatus },
       shard: this.#shard,
+      fence: this.#fence,
       sink: this.#sink,
       counters: this.#counters,
       attach: (after) => this.#source.attach(after),
+      fork: (position) => this.#source.fork(position),
       load: (snapshot, checkpoint, again) => this.#load(snapshot, checkpoint, again),
       settle: (checkpoint) => this.#settle(checkpoint),
       translator: (checkpoint) => this.#translate(checkpoint),

@@ -6,7 +6,10 @@
  *            `offset`; done: a stock task has ended
  *   replid   the history of the source, and the last byte of it that the target has
  *   offset
+ *   written  the end of the last command that changed the target; between it and `offset` nothing did
  *   db       the database of the source that the next command is for: no SELECT is sent again after a resume
+ *   mark     names the last transaction that moved the checkpoint: its offset, and a random part if it was
+ *            not one of the stream
  *   owned    1: the target was empty when the task began, so that whatever is in it came from us
  *
  * Because data and checkpoint commit together, INCR, LPUSH and APPEND are applied exactly once: a run that
@@ -23,6 +26,8 @@ export interface Position {
   /** The last byte that was applied. */
   readonly offset: number;
   readonly db: number;
+  /** The end of the last command that changed the target. @default the offset */
+  readonly written?: number;
 }
 
 /** The content of a checkpoint key. */
@@ -30,14 +35,18 @@ export interface Checkpoint extends Position {
   readonly epoch: number;
   readonly phase: Phase;
   readonly owned: boolean;
+  /** The last transaction, as the claim found it. */
+  readonly mark?: string | undefined;
 }
 
 /** The words of HMSET: always all fields, because a FLUSHALL in the batch has removed those of before. */
-export function checkpointFields(checkpoint: Checkpoint): string[] {
-  const { epoch, phase, owned, replid, offset, db } = checkpoint;
+export function checkpointFields(checkpoint: Checkpoint, mark?: string): string[] {
+  const { epoch, phase, owned, replid, offset, db, written = offset } = checkpoint;
   return [
     ...["epoch", String(epoch), "phase", phase, "owned", owned ? "1" : "0"],
     ...["replid", replid, "offset", String(offset), "db", String(db)],
+    ...["written", String(written)],
+    ...(mark === undefined ? [] : ["mark", mark]),
   ];
 }
 
@@ -54,5 +63,7 @@ export function parseCheckpoint(reply: Reply): Checkpoint | undefined {
     offset: Number(fields.get("offset") ?? -1),
     db: Number(fields.get("db") ?? 0),
     owned: fields.get("owned") === "1",
+    mark: fields.get("mark"),
+    ...(fields.has("written") ? { written: Number(fields.get("written")) } : {}),
   };
 }

@@ -176,8 +176,19 @@ export class TargetRefusedError extends RopewayError {
   constructor(where: string, reply: string, waitedMs: number) {
     super(
       "TARGET_REFUSED",
-      `${where} refused writes for ${waitedMs} ms: ${reply}. ${adviceFor(reply)} Then start the task again; it resumes from its checkpoint`,
+      `${where} refused writes${waitedMs > 0 ? ` for ${waitedMs} ms` : ""}: ${reply.replace(/\.$/, "")}. ${adviceFor(reply)} Then start the task again; it resumes from its checkpoint`,
       { details: { where, reply, waitedMs } },
+    );
+  }
+}
+
+/** The target lost writes that it had confirmed: it restarted from an older file, or a replica without them was promoted. */
+export class TargetRewoundError extends RopewayError {
+  constructor(where: string, expected: string, found: string | undefined) {
+    super(
+      "TARGET_REWOUND",
+      `${where} lost confirmed writes: its checkpoint was at ${expected} and is at ${found ?? "nothing"} now`,
+      { details: { where, expected, found } },
     );
   }
 }

@@ -29,6 +29,7 @@ export {
   SourceNotReadyError,
   SpoolError,
   TargetRefusedError,
+  TargetRewoundError,
   TooManyErrorsError,
   type UnsupportedRdb,
   UnsupportedRdbError,

@@ -17,11 +17,13 @@ import { Backoff, sleep } from "@ropeway/core/internal";
 import type { Translate } from "./apply/applier.ts";
 import { Applier } from "./apply/applier.ts";
 import type { Checkpoint, Position } from "./checkpoint.ts";
-import { HistoryLostError, ResyncRequiredError } from "./errors.ts";
+import type { SlotFence } from "./cluster/slot-fence.ts";
+import { HistoryLostError, ResyncRequiredError, TargetRewoundError } from "./errors.ts";
 import type { ResolvedSyncOptions } from "./options.ts";
 import type { Counters, SyncStatus } from "./progress.ts";
 import type { Sink } from "./sink/sink.ts";
 import type { Feed, Snapshot } from "./source/feed.ts";
+import { HistoryForkedError } from "./source/history-fork.ts";
 import { PsyncFeed } from "./source/psync-feed.ts";
 
 /** What a shard needs of its task. */
@@ -34,6 +36,10 @@ export interface ShardOptions {
   readonly signal: AbortSignal;
   /** Opens the source, after a position if there is one. */
   attach(after: Position | undefined): Promise<Feed>;
+  /** The order between the shards of a cluster; undefined for any other source. */
+  readonly fence?: SlotFence | undefined;
+  /** Where the history of the source and ours part, if that is before the position. */
+  fork(position: Position): Promise<number | undefined>;
   /** Loads a snapshot into the target. */
   load(snapshot: Snapshot, checkpoint: Checkpoint, again: boolean): Promise<void>;
   /** What is to be done once the stream has caught up with the end of the load. */
@@ -47,6 +53,9 @@ export interface ShardOptions {
 export class ShardSync {
   readonly #plan: ShardOptions;
   #checkpoint: Checkpoint | undefined;
+  #feed: Feed | undefined;
+  /** A stream was reached, so `restart` has done its work. */
+  #begun = false;
 
   constructor(plan: ShardOptions) {
     this.#plan = plan;
@@ -64,49 +73,147 @@ export class ShardSync {
     return this.#checkpoint;
   }
 
+  /** Opens the source, after the checkpoint if the target has what came before it. */
+  async attach(): Promise<void> {
+    this.#feed = await this.#open(this.#checkpoint ?? (await this.claim()));
+  }
+
+  /** Opens the source. A checkpoint behind a fork of the history moves back to it, if nothing was written since. */
+  async #open(checkpoint: Checkpoint): Promise<Feed> {
+    const { attach, fork, fence, sink, shard, options } = this.#plan;
+    this.#checkpoint = checkpoint;
+    if (!this.#resumes(checkpoint)) return this.#fresh();
+    const offset = await fork(checkpoint);
+    if (offset !== undefined && (checkpoint.written ?? checkpoint.offset) <= offset) {
+      this.#checkpoint = { ...checkpoint, offset };
+      await sink.move(shard, this.#checkpoint);
+    }
+    const feed = await attach(this.#checkpoint);
+    if (feed.snapshot === undefined) return feed;
+    if (options.onResync === "full" && fence === undefined) return feed;
+    await feed.close();
+    if (options.onResync === "stop") throw new ResyncRequiredError(feed.where, checkpoint.offset);
+    return this.#fresh();
+  }
+
+  /** Opens the source for a full synchronisation. */
+  async #fresh(): Promise<Feed> {
+    const { fence, shard, attach } = this.#plan;
+    await fence?.ready(shard);
+    return attach(undefined);
+  }
+
+  /** Whether the shard begins with a stream. */
+  get resumes(): boolean {
+    return this.#checkpoint !== undefined && this.#resumes(this.#checkpoint);
+  }
+
+  /** The last byte of the stream that is applied; undefined while a full synchronisation is under way or due. */
+  get applied(): number | undefined {
+    if (!this.resumes) return undefined;
+    return Math.max(this.#plan.counters.offset, this.#checkpoint?.offset ?? 0);
+  }
+
+  /** Closes a source that was opened and will not be run. */
+  async close(): Promise<void> {
+    await this.#feed?.close();
+  }
+
   /** Runs until the task's goal is reached or the signal aborts. */
   async run(): Promise<void> {
-    const { options, counters, signal } = this.#plan;
-    let checkpoint = this.#checkpoint ?? (await this.claim());
-    const resumable = checkpoint.phase === "stream" && !options.restart && options.mode !== "stock";
-    let feed = await this.#plan.attach(resumable ? checkpoint : undefined);
+    const { signal } = this.#plan;
+    if (this.#feed === undefined) await this.attach();
+    let checkpoint = this.#checkpoint as Checkpoint;
     try {
       while (!signal.aborted) {
-        if (feed.snapshot !== undefined) {
-          if (resumable && options.onResync === "stop") {
-            throw new ResyncRequiredError(feed.where, checkpoint.offset);
-          }
-          counters.fullResyncs += 1;
-          checkpoint = await this.#fill(feed, feed.snapshot, checkpoint);
-          if (options.mode === "stock" || signal.aborted) return;
-        } else counters.partialResyncs += 1;
-        const next = await this.#follow(feed, checkpoint);
-        if (next === undefined) return;
-        ({ checkpoint } = next);
-        await feed.close();
-        feed = next.feed;
+        try {
+          const next = await this.#pass(this.#feed as Feed, checkpoint);
+          if (next === undefined) return;
+          await this.#replace(next.feed);
+          checkpoint = next.checkpoint;
+        } catch (error) {
+          const left = await this.#recover(error, checkpoint);
+          await this.#replace(await this.#persistently(() => this.#open(left)));
+          checkpoint = this.#checkpoint as Checkpoint;
+        }
       }
     } finally {
-      await feed.close();
+      await this.close();
+    }
+  }
+
+  #resumes({ phase }: Checkpoint): boolean {
+    const { restart, mode } = this.#plan.options;
+    return phase === "stream" && mode !== "stock" && (!restart || this.#begun);
+  }
+
+  async #replace(feed: Feed): Promise<void> {
+    await this.#feed?.close();
+    this.#feed = feed;
+  }
+
+  /** Loads the snapshot, if there is one, and follows the stream; gives what comes after that. */
+  async #pass(feed: Feed, before: Checkpoint): Promise<Next | undefined> {
+    const { options, counters, signal } = this.#plan;
+    let checkpoint = before;
+    if (feed.snapshot !== undefined) {
+      counters.fullResyncs += 1;
+      checkpoint = await this.#load(feed, feed.snapshot, checkpoint);
+      if (options.mode === "stock" || signal.aborted) return undefined;
+    } else counters.partialResyncs += 1;
+    this.#begun = true;
+    return this.#follow(feed, checkpoint);
+  }
+
+  /** What is left after a fault, as a checkpoint; throws what cannot be repaired. */
+  async #recover(error: unknown, checkpoint: Checkpoint): Promise<Checkpoint> {
+    const { sink, shard, signal, logger } = this.#plan;
+    if (signal.aborted) throw error;
+    if (error instanceof LoadInterruptedError) {
+      logger.warn({ err: error.cause, shard }, "the full synchronisation is repeated");
+      return { ...checkpoint, phase: "load" };
+    }
+    if (error instanceof StreamForkedError)
+      return { ...checkpoint, ...error.position, phase: "stream" };
+    if (!(error instanceof TargetRewoundError)) throw error;
+    logger.warn(
+      { err: error, shard },
+      "the target lost writes; they are read from the source again",
+    );
+    this.#checkpoint = await this.#persistently(() => sink.claim(shard, checkpoint.epoch));
+    return this.#checkpoint;
+  }
+
+  /** Loads a snapshot; a connection that is lost meanwhile means that all of it is loaded again. */
+  async #load(feed: Feed, snapshot: Snapshot, before: Checkpoint): Promise<Checkpoint> {
+    try {
+      return await this.#fill(feed, snapshot, before);
+    } catch (error) {
+      throw isPassing(error) ? new LoadInterruptedError(error) : error;
     }
   }
 
   /** Loads the snapshot between two changes of phase. */
   async #fill(feed: Feed, snapshot: Snapshot, before: Checkpoint): Promise<Checkpoint> {
-    const { sink, shard, options, onStatus, signal, logger } = this.#plan;
+    const { sink, shard, options, onStatus, signal, logger, fence } = this.#plan;
     const { replid, offset } = snapshot;
     const again = before.offset >= 0;
-    let loading: Checkpoint = { ...before, phase: "load", replid, offset, db: 0 };
+    this.#plan.counters.offset = 0;
+    let loading: Checkpoint = { ...before, phase: "load", replid, offset, db: 0, written: offset };
     onStatus("RDBRUNNING");
     if (options.mode === "increment") {
       // Only the changes are wanted: the snapshot is what it took to learn where they begin.
       while ((await snapshot.read(signal)) !== undefined);
     } else {
       loading = await sink.enter(shard, loading);
+      this.#checkpoint = loading;
       logger.info({ shard, replid, offset, where: feed.where }, "full synchronisation begins");
       await this.#plan.load(snapshot, loading, again);
     }
     if (signal.aborted) return loading;
+    if (await fence?.gained(shard)) {
+      throw new LoadInterruptedError(new Error("slots were moved to this master of the source"));
+    }
     const phase = options.mode === "stock" ? "done" : "stream";
     const loaded = await sink.enter(shard, { ...loading, phase });
     this.#checkpoint = loaded;
@@ -114,11 +221,8 @@ export class ShardSync {
   }
 
   /** Applies the stream; gives the feed of a new full synchronisation if the history is lost. */
-  async #follow(
-    feed: Feed,
-    checkpoint: Checkpoint,
-  ): Promise<{ feed: Feed; checkpoint: Checkpoint } | undefined> {
-    const { sink, shard, options, counters, signal, onStatus, admit, logger } = this.#plan;
+  async #follow(feed: Feed, checkpoint: Checkpoint): Promise<Next | undefined> {
+    const { sink, shard, options, counters, signal, onStatus, admit, logger, fence } = this.#plan;
     const target = sink.stream(shard, checkpoint);
     const goal = await this.#untilKnown(feed);
     noteTo(counters, checkpoint);
@@ -133,6 +237,7 @@ export class ShardSync {
       batchCommands: options.batchCommands,
       signal,
       admit,
+      ...(fence === undefined ? {} : { gate: (unit) => fence.gate(shard, unit) }),
       onApplied: (position, commands, bytes) => {
         counters.commands += commands;
         counters.streamBytes += bytes;
@@ -152,6 +257,11 @@ export class ShardSync {
       }
       await target.finish?.();
     } catch (error) {
+      if (error instanceof HistoryForkedError) {
+        await applier.finish();
+        await target.finish?.();
+        throw new StreamForkedError(applier.position);
+      }
       if (!(error instanceof HistoryLostError)) throw error;
       const { offset } = applier.position;
       if (options.onResync === "stop") throw new ResyncRequiredError(feed.where, offset);
@@ -159,12 +269,10 @@ export class ShardSync {
         { shard, offset, settled },
         "the source lost the history; synchronising fully again",
       );
-      const next = feed instanceof PsyncFeed ? feed.succeed() : undefined;
       const position = applier.position;
-      return {
-        feed: next ?? (await this.#plan.attach(undefined)),
-        checkpoint: { ...checkpoint, ...position },
-      };
+      this.#checkpoint = { ...checkpoint, ...position, phase: "load" };
+      const follows = feed instanceof PsyncFeed && fence === undefined ? feed.succeed() : undefined;
+      return { feed: follows ?? (await this.#fresh()), checkpoint: this.#checkpoint };
     } finally {
       target.close();
     }
@@ -184,8 +292,7 @@ export class ShardSync {
       try {
         return await work();
       } catch (error) {
-        const passing = error instanceof ConnectionLostError || error instanceof ConnectFailedError;
-        if (!passing || signal.aborted) throw error;
+        if (!isPassing(error) || signal.aborted) throw error;
         logger.warn({ err: error }, "trying again");
         await sleep(backoff.next(), signal);
       }
@@ -197,4 +304,31 @@ function noteTo(counters: Counters, { replid, offset, db }: Position): void {
   counters.replid = replid;
   counters.offset = offset;
   counters.db = db;
+}
+
+/** What follows a stream whose history was lost. */
+interface Next {
+  readonly feed: Feed;
+  readonly checkpoint: Checkpoint;
+}
+
+/** A connection was lost while a snapshot was loaded. */
+class LoadInterruptedError extends Error {
+  constructor(cause: unknown) {
+    super("a connection was lost during the full synchronisation", { cause });
+  }
+}
+
+/** The source is another server, with another history; everything before that is committed. */
+class StreamForkedError extends Error {
+  readonly position: Position;
+
+  constructor(position: Position) {
+    super("the history of the source forked");
+    this.position = position;
+  }
+}
+
+function isPassing(error: unknown): boolean {
+  return error instanceof ConnectionLostError || error instanceof ConnectFailedError;
 }

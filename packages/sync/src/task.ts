@@ -18,6 +18,7 @@ import {
 } from "@ropeway/core";
 import { BackgroundRole, deferred, type Opening } from "@ropeway/core/internal";
 import { type Assembly, assemble } from "./assembly.ts";
+import { SlotsMovedError } from "./cluster/slot-fence.ts";
 import { type DiscardedRecord, ErrorBudget } from "./error-budget.ts";
 import type { BigKeyRecord } from "./load/big-key-record.ts";
 import { type ResolvedSyncOptions, resolveSyncOptions, type SyncOptions } from "./options.ts";
@@ -51,6 +52,7 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
   #counters: readonly Counters[] = [];
   #status: SyncStatus = "STOP";
   #epoch = 0;
+  #records: Promise<void> = Promise.resolve();
   #sink: Sink | undefined;
   readonly #budget: ErrorBudget;
   #held: { promise: Promise<void>; resolve(): void } | undefined;
@@ -61,7 +63,8 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
     this.#options = resolved;
     this.name = resolved.name ?? taskName(resolved);
     this.#budget = new ErrorBudget(resolved.maxErrors, (record) => {
-      void this.#sink?.record("discarded", record);
+      // One at a time: each opens a connection.
+      this.#records = this.#records.then(() => this.#sink?.record("discarded", record));
       this.emit("discarded", record);
     });
     this.#finished.promise.catch(() => {}); // whoever awaits it has the error
@@ -121,15 +124,10 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
     const stop = new AbortController();
     const abort = () => stop.abort();
     opening.signal.addEventListener("abort", abort, { once: true });
+    if (opening.signal.aborted) abort();
     try {
-      const { sink, shards, counters } = await this.#assemble(stop.signal);
-      this.#sink = sink;
-      this.#counters = counters;
-      for (const shard of shards) {
-        this.#epoch = Math.max(this.#epoch, (await shard.claim()).epoch);
-      }
-      this.#enter("STARTING");
-      const running = this.#run(shards);
+      const generation = await this.#begin(stop.signal, this.#options.restart);
+      const running = this.#run(generation, stop.signal);
       const timer = setInterval(
         () => this.emit("progress", this.progress()),
         this.#options.progressMs,
@@ -139,12 +137,34 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
         this.#release();
         stop.abort();
         await running;
-        sink.close();
+        await this.#records;
       });
     } catch (error) {
+      stop.abort();
       if (!opening.signal.aborted) this.#enter("BROKEN");
       throw error;
     }
+  }
+
+  /** Opens both ends for the masters that the source has now. */
+  async #begin(signal: AbortSignal, restart: boolean): Promise<Generation> {
+    const stop = new AbortController();
+    const assembly = await this.#assemble(AbortSignal.any([signal, stop.signal]), restart);
+    const { sink, shards, counters } = assembly;
+    this.#sink = sink;
+    this.#counters = counters;
+    try {
+      for (const shard of shards) {
+        this.#epoch = Math.max(this.#epoch, (await shard.claim()).epoch);
+      }
+      this.#enter("STARTING");
+      await attachAll(shards);
+    } catch (error) {
+      stop.abort();
+      sink.close();
+      throw error;
+    }
+    return { ...assembly, stop };
   }
 
   protected override hold(): void {
@@ -164,8 +184,8 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
     this.#held = undefined;
   }
 
-  #assemble(signal: AbortSignal): Promise<Assembly> {
-    const options = this.#options;
+  #assemble(signal: AbortSignal, restart: boolean): Promise<Assembly> {
+    const options = { ...this.#options, restart };
     const limiter = new RateLimiter(options, signal);
     return assemble({
       ...{ task: this.name, options, signal, limiter },
@@ -180,9 +200,17 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
     });
   }
 
-  async #run(shards: readonly ShardSync[]): Promise<void> {
+  async #run(first: Generation, signal: AbortSignal): Promise<void> {
     try {
-      await Promise.all(shards.map((shard) => shard.run()));
+      for (let generation = first; ; ) {
+        const moved = await runAll(generation);
+        if (moved === undefined) break;
+        this.#options.logger.warn(
+          { err: moved },
+          "the task begins again with the masters there are",
+        );
+        generation = await this.#begin(signal, moved.lost);
+      }
       this.#end(this.closing.aborted ? "STOP" : "FINISH");
     } catch (error) {
       if (this.closing.aborted && isInterruption(error)) {
@@ -207,6 +235,47 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
     this.#status = status;
     this.emit("status", status);
   }
+}
+
+/** The shards of one slot map; a source that changes its masters needs others. */
+interface Generation extends Assembly {
+  readonly stop: AbortController;
+}
+
+/** Runs all shards to their end; gives the error if the source has other masters now. */
+async function runAll({
+  shards,
+  sink,
+  fence,
+  stop,
+}: Generation): Promise<SlotsMovedError | undefined> {
+  const runs = shards.map((shard) => shard.run());
+  // It ends only with an error, or when everything else has ended.
+  const watching = fence?.watch().then(() => Promise.allSettled(runs));
+  try {
+    await Promise.race([Promise.all(runs), ...(watching === undefined ? [] : [watching])]);
+    await Promise.all(runs);
+    return undefined;
+  } catch (error) {
+    if (error instanceof SlotsMovedError) return error;
+    throw error;
+  } finally {
+    stop.abort();
+    await Promise.allSettled(runs);
+    fence?.close();
+    sink.close();
+  }
+}
+
+/** Opens all sources, or none. A shard that loads behind others that resume is opened when those run. */
+async function attachAll(shards: readonly ShardSync[]): Promise<void> {
+  const resuming = shards.filter((shard) => shard.resumes);
+  const attached = resuming.length > 0 ? resuming : shards;
+  const outcomes = await Promise.allSettled(attached.map((shard) => shard.attach()));
+  const failed = outcomes.find((outcome) => outcome.status === "rejected");
+  if (failed === undefined) return;
+  await Promise.all(shards.map((shard) => shard.close()));
+  throw failed.reason;
 }
 
 /** Whether an error is only the consequence of closing. */

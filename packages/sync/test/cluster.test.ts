@@ -120,3 +120,136 @@ test("a cluster arrives in a standalone server and in another cluster", async ()
     for (const task of tasks) await task.close();
   }
 }, 120_000);
+
+test("functions and scripts of a snapshot reach every master", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startCluster({ masters: 2 });
+  const library = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
+  await source.command("FUNCTION", "LOAD", library);
+  await source.command("SET", "k", "v");
+  await using task = new SyncTask({ from: source.url, to: target.url, once: true });
+  await task.start();
+  await task.finished;
+  for (const node of target.nodes)
+    expect(String(await node.command("FUNCTION", "LIST"))).toContain("lib");
+  expect(String(await (await target.nodeOf("k")).command("GET", "k"))).toBe("v");
+}, 60_000);
+
+test("a FLUSHALL that is read twice does not take what came after it", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startCluster({ masters: 2 });
+  const get = async (key: string) => String(await (await target.nodeOf(key)).command("GET", key));
+  await using task = new SyncTask({ from: source.url, to: target.url, name: "flush" });
+  task.on("error", () => {});
+  await task.start();
+  await source.command("SET", "a", "1");
+  await eventually(async () => expect(await get("a")).toBe("1"));
+  const home = await target.nodeOf("ropeway:sync:{flush}:checkpoint:0");
+  const checkpoint = "ropeway:sync:{flush}:checkpoint:0";
+  await eventually(async () =>
+    expect(String(await home.command("HGET", checkpoint, "offset"))).toBe(
+      String(task.progress().offset),
+    ),
+  );
+  const before = (await home.command("HGETALL", checkpoint)) as string[];
+  await source.command("FLUSHALL");
+  await source.command("INCR", "n");
+  await eventually(async () => expect(await get("n")).toBe("1"), { withinMs: 20_000 });
+  await task.close();
+  // As if the run had been killed before it wrote the checkpoint: slots are ahead of it.
+  await home.command("HSET", checkpoint, ...before);
+  await using again = new SyncTask({ from: source.url, to: target.url, name: "flush" });
+  again.on("error", () => {});
+  await again.start();
+  await source.command("INCR", "n");
+  await eventually(async () => expect(await get("n")).toBe("2"), { withinMs: 20_000 });
+  expect(await get("a")).toBe("null");
+}, 90_000);
+
+test("a repeated full synchronisation between clusters leaves no key that the source has deleted", async () => {
+  await using source = await startCluster({ masters: 3, config: SOURCE.config });
+  await using target = await startCluster({ masters: 2 });
+  const keys = Array.from({ length: 60 }, (_, i) => `k${i}`);
+  for (const key of keys) await (await source.nodeOf(key)).command("SET", key, "v");
+  const options = { from: source.url, to: target.url, name: "ghosts", once: true };
+  for (const restart of [false, true]) {
+    await using task = new SyncTask({ ...options, restart });
+    await task.start();
+    await task.finished;
+    for (const key of keys) {
+      const found = Number(await (await target.nodeOf(key)).command("EXISTS", key));
+      expect([key, found]).toEqual([key, restart ? 0 : 1]);
+    }
+    for (const key of keys) await (await source.nodeOf(key)).command("DEL", key);
+  }
+}, 90_000);
+
+test("a master of the target that restarts from an older file gets again what it lost", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startCluster({ masters: 2 });
+  const keys = Array.from({ length: 20 }, (_, i) => `n${i}`);
+  await using task = new SyncTask({ from: source.url, to: target.url, name: "rewound" });
+  task.on("error", () => {});
+  await task.start();
+  const count = async (value: string) => {
+    for (const key of keys) await source.command("INCR", key);
+    await arrives(value);
+  };
+  const arrives = (value: string) =>
+    eventually(
+      async () => {
+        for (const key of keys) {
+          expect([key, String(await (await target.nodeOf(key)).command("GET", key))]).toEqual([
+            key,
+            value,
+          ]);
+        }
+      },
+      { withinMs: 40_000 },
+    );
+  await count("1");
+  for (const node of target.nodes) await node.command("SAVE");
+  await count("2");
+  const victim = target.nodes[0] as RedisServer;
+  await victim.kill9();
+  await victim.start();
+  await target.settled();
+  // One write to one slot of the node is enough to notice what all its slots lost.
+  const noticed = await firstOn(target, victim, keys);
+  await source.command("APPEND", noticed, "0");
+  await eventually(
+    async () => {
+      for (const key of keys) {
+        const value = String(await (await target.nodeOf(key)).command("GET", key));
+        expect([key, value]).toEqual([key, key === noticed ? "20" : "2"]);
+      }
+    },
+    { withinMs: 40_000 },
+  );
+  expect(task.progress().fullResyncs).toBe(1);
+}, 120_000);
+
+async function firstOn(
+  cluster: RedisCluster,
+  node: RedisServer,
+  keys: readonly string[],
+): Promise<string> {
+  for (const key of keys) if ((await cluster.nodeOf(key)).port === node.port) return key;
+  throw new Error("no key is on this node");
+}
+
+test("a run that lost the history fills a cluster again", async () => {
+  await using source = await startRedis({ config: [...SOURCE.config, "repl-timeout 60"] });
+  await using target = await startCluster({ masters: 2 });
+  await using task = new SyncTask({ from: source.url, to: target.url, name: "again" });
+  task.on("error", () => {});
+  await task.start();
+  const get = async (key: string) => String(await (await target.nodeOf(key)).command("GET", key));
+  await source.command("SET", "a", "1");
+  await eventually(async () => expect(await get("a")).toBe("1"), { withinMs: 20_000 });
+  await source.restart(); // another history, and no data
+  await source.command("SET", "b", "2");
+  await eventually(async () => expect(await get("b")).toBe("2"), { withinMs: 20_000 });
+  await eventually(async () => expect(await get("a")).toBe("null"), { withinMs: 20_000 });
+  expect(task.progress().fullResyncs).toBe(2);
+}, 60_000);

@@ -52,6 +52,8 @@ export interface ApplierOptions {
   readonly signal: AbortSignal;
   /** Called after each batch, and when the position moved without one. */
   onApplied(position: Position, commands: number, bytes: number): void;
+  /** Something to wait for before a unit is taken, and after everything before it is committed. */
+  gate?(unit: Unit): (() => Promise<void>) | undefined;
   /** Waits while the task is paused or must be slower. */
   admit?(commands: number, bytes: number): Promise<void> | undefined;
 }
@@ -67,11 +69,14 @@ export class Applier {
   #checkpointedAt = performance.now();
   #batch = new Transaction<StreamNote>();
   #ackWanted = false;
+  /** A unit that waits at the gate. */
+  #held: Unit | undefined;
 
   constructor(options: ApplierOptions) {
     this.#options = options;
-    this.#position = options.from;
-    this.#checkpointed = options.from;
+    const { replid, offset, db, written = offset } = options.from;
+    this.#position = { replid, offset, db, written };
+    this.#checkpointed = this.#position;
   }
 
   /** The position up to which everything is committed, or needs no commit. */
@@ -85,14 +90,19 @@ export class Applier {
     while (!signal.aborted) {
       await this.#fill();
       // The next batch is filled while this one is under way.
-      if (!this.#batch.empty || this.#stale) await Promise.all([this.#commit(), this.#fill()]);
+      if (!this.#batch.empty || this.#stale) await both(this.#commit(), this.#fill());
       else this.#report(this.#position, 0, 0);
       if (done(this.position)) break;
-      if (!this.#batch.empty || feed.waiting > 0) continue;
+      if (!this.#batch.empty || this.#held !== undefined || feed.waiting > 0) continue;
       const chunk = await this.#wait();
       if (chunk === undefined) break;
       this.#units.push(chunk);
     }
+    await this.finish();
+  }
+
+  /** Commits what was taken and is not committed yet. */
+  async finish(): Promise<void> {
     if (this.#position.offset !== this.#checkpointed.offset) await this.#commit();
   }
 
@@ -104,6 +114,7 @@ export class Applier {
     const timer = moved ? setTimeout(() => idle.abort(), IDLE_CHECKPOINT_MS) : undefined;
     const stop = () => idle.abort();
     signal.addEventListener("abort", stop, { once: true });
+    if (signal.aborted) stop(); // the event came before the listener
     try {
       return await feed.read(idle.signal);
     } catch (error) {
@@ -123,10 +134,17 @@ export class Applier {
 
   /** Takes what has arrived, up to one batch. */
   async #fill(): Promise<void> {
-    const { feed, batchBytes, batchCommands } = this.#options;
+    const { feed, batchBytes, batchCommands, gate } = this.#options;
     while (this.#batch.bytes < batchBytes && this.#batch.commands < batchCommands) {
-      const unit = this.#units.next();
+      const unit = this.#held ?? this.#units.next();
       if (unit !== undefined) {
+        const wait = gate?.(unit);
+        if (wait !== undefined) {
+          this.#held = unit;
+          if (!this.#batch.empty) return;
+          await wait();
+          this.#held = undefined;
+        }
         this.#take(unit);
         continue;
       }
@@ -138,7 +156,8 @@ export class Applier {
 
   #take(unit: Unit): void {
     const { translate, feed } = this.#options;
-    let { db } = this.#position;
+    let { db, written } = this.#position;
+    const before = this.#batch.commands;
     const wanted = translate.unit?.(unit, this.#batch) ?? true;
     for (const command of unit.commands) {
       const [name, first, second] = command.argv;
@@ -152,7 +171,13 @@ export class Applier {
     }
     const offset = this.#position.offset + unit.bytes;
     this.#batch.endUnit(offset);
-    this.#position = { replid: feed.replid, offset, db };
+    if (this.#batch.commands > before) written = offset;
+    this.#position = {
+      replid: feed.replid,
+      offset,
+      db,
+      ...(written === undefined ? {} : { written }),
+    };
   }
 
   async #commit(): Promise<void> {
@@ -177,3 +202,10 @@ export class Applier {
 }
 
 const EMPTY = Buffer.alloc(0);
+
+/** Waits for both, also if one fails: a commit that is under way must not outlive its applier. */
+async function both(...work: readonly Promise<void>[]): Promise<void> {
+  for (const outcome of await Promise.allSettled(work)) {
+    if (outcome.status === "rejected") throw outcome.reason;
+  }
+}

@@ -145,7 +145,7 @@ export class Translator implements Translate {
     const { abilities, onUnwritable } = this.#options;
     const restores = name === "RESTORE" || name === "RESTORE-ASKING";
     const commands = restores
-      ? restoreFor(abilities, argv)
+      ? restoreFor(abilities, name === "RESTORE" ? argv : replacing(argv))
       : rewriteFor(abilities, argv, () => Date.now());
     if (commands === undefined) {
       onUnwritable(argv, db, "the target has no command that does the same");
@@ -212,8 +212,12 @@ export class Translator implements Translate {
       const target = mapping.db(source);
       if (target === undefined) continue;
       const flush = [FLUSHDB, ...words.slice(1).map(toBuffer)];
+      // Expiries of other databases are held back in database 0.
+      const spare = this.fencing && target === 0 && abilities.databases > 1;
+      if (spare) this.#moveExpiries(0, 1, into);
       into.select(target);
       into.command(flush, { argv: flush, db: target });
+      if (spare) this.#moveExpiries(1, 0, into);
     }
   }
 
@@ -226,15 +230,34 @@ export class Translator implements Translate {
     into.select(0);
     into.command(argv, { argv, db: 0 });
     const [a, b] = [Number(argv[1]), Number(argv[2])];
-    if (a === b || (a !== 0 && b !== 0) || ownKeys.length === 0) return;
-    const other = a === 0 ? b : a;
-    const del = ["DEL", ...ownKeys].map(toBuffer);
-    into.select(other);
-    into.command(del, { argv: del, db: other });
+    if (a === b || ownKeys.length === 0) return;
+    if (a === 0 || b === 0) {
+      const other = a === 0 ? b : a;
+      const del = ["DEL", ...ownKeys].map(toBuffer);
+      into.select(other);
+      into.command(del, { argv: del, db: other });
+      this.#moveExpiries(other, 0, into);
+    }
+    if (!this.fencing) return;
+    const held = new HeldWriter(0);
+    held.swap({ db: a, toDb: b });
+    this.#pushHeld(held, into);
+  }
+
+  #moveExpiries(from: number, to: number, into: Transaction<StreamNote>): void {
+    const argv = ["MOVE", this.#options.expiriesKey, to].map(toBuffer);
+    into.select(from);
+    into.command(argv, { argv, db: from, own: true });
+  }
+
+  #pushHeld(held: HeldWriter, into: Transaction<StreamNote>): void {
+    const push = ["RPUSH", this.#options.expiriesKey, held.take()].map(toBuffer);
+    into.select(0);
+    into.command(push, { argv: push, db: 0, own: true });
   }
 
   #alias(name: string, { argv, db, into }: Write): void {
-    const { mapping, expiriesKey } = this.#options;
+    const { mapping } = this.#options;
     const [, from, to] = argv;
     if (from === undefined || to === undefined) return;
     const place = mapping.db(db) ?? db;
@@ -244,9 +267,7 @@ export class Translator implements Translate {
     const held = new HeldWriter(0);
     const toKey = mapping.key(name === "MOVE" ? from : to);
     held.alias({ db: place, key: mapping.key(from), toDb, toKey });
-    const push = [Buffer.from("RPUSH"), Buffer.from(expiriesKey), held.take()];
-    into.select(0);
-    into.command(push, { argv: push, db: 0, own: true });
+    this.#pushHeld(held, into);
   }
 }
 
@@ -255,6 +276,12 @@ interface Write {
   readonly argv: readonly Buffer[];
   readonly db: number;
   readonly into: Transaction<StreamNote>;
+}
+
+/** A key that moved within a source cluster may be at the target already, from its old master. */
+function replacing(argv: readonly Buffer[]): readonly Buffer[] {
+  const replaces = argv.some((word, at) => at > 3 && nameOf(word) === "REPLACE");
+  return replaces ? argv : [...argv, Buffer.from("REPLACE")];
 }
 
 const FLUSHDB = Buffer.from("FLUSHDB");

@@ -4,6 +4,7 @@
  * they are in another slot.
  */
 import { keySlot } from "../command/slot.ts";
+import type { Argument } from "../resp/writer.ts";
 import type { LoadWriterOptions, SnapshotWriter } from "../sink/load-writer.ts";
 import type { CommandBatch } from "../sink/transaction.ts";
 import { SlotBatch } from "./slot-batch.ts";
@@ -16,6 +17,10 @@ export interface ClusterLoadOptions<N> extends Omit<LoadWriterOptions<N>, "lanes
   readonly ownSlot: number;
   /** So many rounds may be under way at once. */
   readonly rounds: number;
+  /** Runs a command on all masters; the error reply, if there is one. */
+  everywhere(argv: readonly Buffer[]): Promise<string | undefined>;
+  /** Rejects with TargetRewoundError if a node may have lost what it confirmed. */
+  audit(): Promise<void>;
 }
 
 /** Writes the keys of a snapshot to a cluster. */
@@ -48,6 +53,12 @@ export class ClusterLoad<N> implements SnapshotWriter<N> {
     return new SlotBatch<N>(keySlot(key));
   }
 
+  async everywhere(argv: readonly Argument[], note: N): Promise<void> {
+    const words = argv.map((word) => (Buffer.isBuffer(word) ? word : Buffer.from(String(word))));
+    const reply = await this.#options.everywhere(words);
+    if (reply !== undefined) await this.#options.onFailure(note, reply);
+  }
+
   written(): Promise<void> | undefined {
     this.#bytes += (this.#last?.bytes ?? 0) - this.#lastBytes;
     this.#commands += (this.#last?.commands ?? 0) - this.#lastCommands;
@@ -66,6 +77,7 @@ export class ClusterLoad<N> implements SnapshotWriter<N> {
       await Promise.all(this.#underWay);
       if (this.#failure !== undefined) throw this.#failure;
     } while (this.#open.size > 0);
+    await this.#options.audit();
   }
 
   async #flush(): Promise<void> {

@@ -3,20 +3,24 @@
  * applied exactly is in the marks of the slots (see cluster-stream.ts). Each run claims all slots before
  * it writes, so an older run is refused by every one of them.
  *
- * The epoch of a slot is twice the epoch of the run, and one more while the stream is applied: a write of
- * the load that is still in the buffers of a lost connection must not arrive behind the stream.
+ * The epoch of a slot has the epoch of the run in front and the number of its passes behind: each load and
+ * each stream is one. A write of the load that is still in the buffers of a lost connection must not arrive
+ * behind the stream.
  */
-import type { Endpoint, Logger } from "@ropeway/core";
+import { ConnectFailedError, ConnectionLostError, type Endpoint, type Logger } from "@ropeway/core";
+import { Backoff, showAddress, sleep } from "@ropeway/core/internal";
 import type { StreamNote, StreamTarget } from "../apply/applier.ts";
 import { type Checkpoint, checkpointFields } from "../checkpoint.ts";
 import { keysOf } from "../command/keys.ts";
 import { keySlot } from "../command/slot.ts";
-import { bigKeysKey, checkpointKey, discardedKey } from "../keys.ts";
+import { TargetRewoundError } from "../errors.ts";
+import { bigKeysKey, checkpointKey, discardedKey, isOwnKey } from "../keys.ts";
 import { ErrorReply } from "../resp/reply-reader.ts";
 import { type Abilities, probe } from "../sink/abilities.ts";
 import { claimCheckpoint } from "../sink/claim.ts";
 import { Lane } from "../sink/lane.ts";
 import type { LoadWriterOptions, SnapshotWriter } from "../sink/load-writer.ts";
+import { singleMark } from "../sink/redis-sink.ts";
 import type { KeyNote, Sink, TargetReader } from "../sink/sink.ts";
 import { Transaction } from "../sink/transaction.ts";
 import type { Connection } from "../wire/connection.ts";
@@ -25,7 +29,13 @@ import { ClusterLoad } from "./cluster-load.ts";
 import { ClusterReader } from "./cluster-reader.ts";
 import { ClusterStream, type Reread } from "./cluster-stream.ts";
 import { ClusterNodes } from "./nodes.ts";
-import { type SlotGroup, type SlotMark, SlotWriter } from "./slot-writer.ts";
+import {
+  isAfter,
+  type SlotGroup,
+  type SlotMark,
+  SlotWriter,
+  type StreamPlace,
+} from "./slot-writer.ts";
 
 /** How a cluster is written. */
 export interface ClusterSinkOptions {
@@ -49,12 +59,22 @@ export interface ClusterSinkOptions {
 
 const RECORDS = 10_000;
 const ROUNDS = 4;
+/** So many loads and streams may one run have. */
+const MOST_PASSES = 1_000_000;
+/** So many keys are looked at in one step. */
+const SCANNED = 1_000;
 
 /** A target that is a cluster. */
 export class ClusterSink implements Sink {
   readonly #options: ClusterSinkOptions;
   readonly #nodes: ClusterNodes;
   readonly #marks = new Map<number, Map<number, SlotMark>>();
+  /** What the slots have confirmed, by shard; see claim(). */
+  readonly #confirmed = new Map<number, Confirmations>();
+  /** The loads and streams of this run, by shard. */
+  readonly #passes = new Map<number, number>();
+  /** The losses of connections that were looked into, by shard. */
+  readonly #audited = new Map<number, number>();
 
   constructor(options: ClusterSinkOptions) {
     this.#options = options;
@@ -80,15 +100,49 @@ export class ClusterSink implements Sink {
     const key = checkpointKey(task, shard);
     const isEmpty = () => this.#isEmpty();
     const claimed = await claimCheckpoint({ connection, task, key, epoch, isEmpty });
-    const claiming = slotEpoch({ ...claimed, phase: "load" });
-    this.#marks.set(shard, await this.#writer(shard).claim(claiming, "keep"));
-    return claimed;
+    this.#passes.set(shard, (this.#passes.get(shard) ?? -1) + 1);
+    const marks = await this.#writer(shard).claim(this.#slotEpoch(shard, claimed), "keep");
+    this.#marks.set(shard, marks);
+    const lost = this.#lostSince(shard, marks);
+    this.#confirmed.delete(shard);
+    if (lost.length === 0) return claimed;
+    // The slots that lost writes are read again from where they are; the others skip what they have.
+    return { ...claimed, offset: Math.min(claimed.offset, ...lost.map(({ from }) => from)) };
+  }
+
+  /** The marks of slots that have less than they confirmed to this run. */
+  #lostSince(shard: number, marks: ReadonlyMap<number, SlotMark>): SlotMark[] {
+    const { slots, from } = this.#confirmedBy(shard);
+    return Array.from(slots).flatMap(([slot, place]) => {
+      const mark = marks.get(slot);
+      if (mark === undefined || !isAfter(place, mark)) return [];
+      return [mark.offset < 0 ? { ...mark, from } : mark];
+    });
+  }
+
+  #confirmedBy(shard: number): Confirmations {
+    const known = this.#confirmed.get(shard) ?? { slots: new Map(), from: 0 };
+    this.#confirmed.set(shard, known);
+    return known;
+  }
+
+  /** After a lost connection or another master: does every slot have what it confirmed? */
+  async #audit(shard: number, checkpoint: Checkpoint): Promise<void> {
+    const { losses } = this.#nodes;
+    if (this.#audited.get(shard) === losses) return;
+    const marks = await this.#writer(shard).claim(this.#slotEpoch(shard, checkpoint), "keep");
+    const [lost] = this.#lostSince(shard, marks);
+    if (lost !== undefined) {
+      throw new TargetRewoundError(this.where, "what its slots confirmed", `offset ${lost.offset}`);
+    }
+    this.#audited.set(shard, losses);
   }
 
   async enter(shard: number, checkpoint: Checkpoint): Promise<Checkpoint> {
     await this.#checkpoint(shard, checkpoint);
     // Marks of an earlier history say nothing about this one.
-    const marks = await this.#writer(shard).claim(slotEpoch(checkpoint), "reset");
+    this.#passes.set(shard, (this.#passes.get(shard) ?? 0) + 1);
+    const marks = await this.#writer(shard).claim(this.#slotEpoch(shard, checkpoint), "reset");
     this.#marks.set(shard, marks);
     return checkpoint;
   }
@@ -101,23 +155,30 @@ export class ClusterSink implements Sink {
     const { batchBytes, batchCommands, admit } = this.#options;
     const writer = new ClusterLoad<N>({
       ...{ batchBytes, batchCommands, admit, ...hooks },
-      epoch: slotEpoch({ epoch, phase: "load" }),
+      epoch: this.#slotEpoch(shard, { epoch }),
       writer: this.#writer(shard),
       ownSlot: this.#ownSlot,
       rounds: ROUNDS,
+      everywhere: (argv) => this.#everywhere(argv, true),
+      audit: await this.#auditLoad(),
     });
     return { writer, close: () => {} };
   }
 
   stream(shard: number, checkpoint: Checkpoint): StreamTarget & { close(): void } {
     const { crossSlot, onFailure, reread } = this.#options;
+    const slots = new Map<number, StreamPlace>();
+    this.#confirmed.set(shard, { slots, from: checkpoint.offset });
+    this.#audited.set(shard, this.#nodes.losses);
     const stream = new ClusterStream({
-      ...{ crossSlot, onFailure },
+      ...{ crossSlot, onFailure, confirmed: slots, from: checkpoint.offset },
+      audit: () => this.#audit(shard, checkpoint),
       writer: this.#writer(shard),
-      epoch: slotEpoch({ ...checkpoint, phase: "stream" }),
+      epoch: this.#slotEpoch(shard, checkpoint),
       marks: this.#marks.get(shard) ?? new Map(),
       reread: (keys) => reread(shard, keys),
-      everywhere: (argv, all) => this.#everywhere(argv, { all, shard, checkpoint }),
+      everywhere: (argv, all) => this.#everywhere(argv, all),
+      flush: (argv) => this.#flush(argv, shard, checkpoint),
       checkpoint: (position) => this.#checkpoint(shard, { ...checkpoint, ...position }),
     });
     return {
@@ -148,7 +209,11 @@ export class ClusterSink implements Sink {
     const own = [...groups.values()].filter(({ slot }) => slot === this.#ownSlot);
     const others = [...groups.values()].filter(({ slot }) => slot !== this.#ownSlot);
     for (const round of [others, own])
-      await this.#writer(shard).apply(slotEpoch(checkpoint), round);
+      await this.#writer(shard).apply(this.#slotEpoch(shard, checkpoint), round);
+  }
+
+  move(shard: number, checkpoint: Checkpoint): Promise<void> {
+    return this.#checkpoint(shard, checkpoint);
   }
 
   async reader(): Promise<TargetReader> {
@@ -170,6 +235,10 @@ export class ClusterSink implements Sink {
   close(): void {
     this.#options.onClose();
     this.#nodes.close();
+  }
+
+  #slotEpoch(shard: number, { epoch }: Pick<Checkpoint, "epoch">): number {
+    return epoch * MOST_PASSES + (this.#passes.get(shard) ?? 0);
   }
 
   get #ownSlot(): number {
@@ -200,50 +269,88 @@ export class ClusterSink implements Sink {
     const { epoch } = checkpoint;
     const { task, stallMs, signal, onStall } = this.#options;
     const key = checkpointKey(task, shard);
-    const fence = { task, epoch, checkpointKey: key, markKey: key, markField: "offset" };
+    const fence = { task, epoch, checkpointKey: key, markKey: key, markField: "mark" };
     const lane = new Lane({ fence, connect: () => this.#home(), stallMs, signal, onStall });
     try {
-      await lane.commit(new Transaction(), String(checkpoint.offset), checkpointFields(checkpoint));
+      const mark = singleMark(checkpoint);
+      await lane.commit(new Transaction(), mark, checkpointFields(checkpoint, mark));
       onStall(undefined);
     } finally {
       lane.close();
     }
   }
 
-  /** Runs a command without keys on all masters, or on one; an error reply, if there is one. */
-  async #everywhere(
-    argv: readonly Buffer[],
-    { all, shard, checkpoint }: { all: boolean; shard: number; checkpoint: Checkpoint },
-  ): Promise<string | undefined> {
-    const masters = await this.#nodes.masters();
-    let failure: string | undefined;
-    for (const { address } of all ? masters : masters.slice(0, 1)) {
-      const node = await this.#nodes.at(address);
-      const [reply] = await node.exchange(encodeCommand(argv), 1);
-      if (reply instanceof ErrorReply) failure = reply.message;
-    }
-    if (/^FLUSH/i.test(String(argv[0]))) {
-      // Our own keys are gone too.
-      await using connection = await this.#home();
-      await connection.call(
-        "HMSET",
-        checkpointKey(this.#options.task, shard),
-        ...checkpointFields(checkpoint),
-      );
-      await this.#writer(shard).claim(slotEpoch(checkpoint), "keep");
-    }
-    return failure;
+  /** A check for the end of a load: the processes that have confirmed keys are still the masters. */
+  async #auditLoad(): Promise<() => Promise<void>> {
+    const before = await this.#processes();
+    const { losses } = this.#nodes;
+    return async () => {
+      if (this.#nodes.losses === losses) return;
+      await this.#nodes.refresh();
+      const after = await this.#processes();
+      if (before.every((process) => after.includes(process))) return;
+      throw new TargetRewoundError(this.where, "the masters of before", "other ones");
+    };
   }
 
+  /** The masters by the ids of their processes. */
+  async #processes(): Promise<string[]> {
+    const masters = await this.#nodes.masters();
+    return Promise.all(
+      masters.map(async ({ address }) => {
+        const info = String(await (await this.#nodes.at(address)).call("INFO", "server"));
+        return /^run_id:(\S+)/m.exec(info)?.[1] ?? "";
+      }),
+    );
+  }
+
+  /** Runs a command without keys on all masters, or on one; an error reply, if there is one. */
+  async #everywhere(argv: readonly Buffer[], all: boolean): Promise<string | undefined> {
+    const { signal, onStall } = this.#options;
+    const backoff = new Backoff({ baseMs: 20, maxMs: 1_000 });
+    const done = new Set<string>();
+    let failure: string | undefined;
+    for (;;) {
+      try {
+        const masters = await this.#nodes.masters();
+        for (const { address } of all ? masters : masters.slice(0, 1)) {
+          if (done.has(showAddress(address))) continue;
+          const node = await this.#nodes.at(address);
+          const [reply] = await node.exchange(encodeCommand(argv), 1);
+          if (reply instanceof ErrorReply) failure = reply.message;
+          done.add(showAddress(address));
+        }
+        return failure;
+      } catch (error) {
+        const lost = error instanceof ConnectionLostError || error instanceof ConnectFailedError;
+        if (!lost || signal.aborted) throw error;
+        onStall(error.message);
+        await sleep(backoff.next(), signal);
+        await this.#nodes.refresh().catch(() => {});
+      }
+    }
+  }
+
+  /** Empties all masters and claims their slots again: the marks are gone too. */
+  async #flush(argv: readonly Buffer[], shard: number, checkpoint: Checkpoint): Promise<void> {
+    const epoch = this.#slotEpoch(shard, checkpoint);
+    const home = { slot: this.#ownSlot, key: checkpointKey(this.#options.task, shard) };
+    const writer = this.#writer(shard);
+    await writer.flush(epoch, argv, home);
+    await writer.claim(epoch, "keep");
+  }
+
+  /** Whether the cluster holds nothing but keys of ours. */
   async #isEmpty(): Promise<boolean> {
-    for (const { address } of await this.#nodes.masters()) {
-      const node = await this.#nodes.at(address);
-      if (Number(await node.call("DBSIZE")) > 0) return false;
+    for await (const { keys } of new ClusterReader(this.#nodes).pages(SCANNED)) {
+      if (!keys.every(isOwnKey)) return false;
     }
     return true;
   }
 }
 
-function slotEpoch({ epoch, phase }: Pick<Checkpoint, "epoch" | "phase">): number {
-  return 2 * epoch + (phase === "load" ? 0 : 1);
+/** What slots confirmed since a stream began. */
+interface Confirmations {
+  readonly slots: Map<number, StreamPlace>;
+  readonly from: number;
 }

@@ -39,11 +39,19 @@ export interface ClusterStreamOptions {
   readonly writer: SlotWriter;
   readonly epoch: number;
   readonly marks: Map<number, SlotMark>;
+  /** What slots have confirmed to this run; kept by the sink, which outlives the stream. */
+  readonly confirmed: Map<number, StreamPlace>;
+  /** Where the stream begins. */
+  readonly from: number;
   readonly crossSlot: "split" | "stop";
   /** Reads keys anew from the source. */
   reread(keys: readonly Buffer[]): Promise<Reread>;
   /** Runs a command that has no key on all masters, or on one. */
   everywhere(argv: readonly Buffer[], all: boolean): Promise<string | undefined>;
+  /** Rejects with TargetRewoundError if a node came back without what it had confirmed; does nothing if none came back. */
+  audit(): Promise<void>;
+  /** Empties all masters. */
+  flush(argv: readonly Buffer[]): Promise<void>;
   /** Writes the checkpoint of the task. */
   checkpoint(position: Position): Promise<void>;
   onFailure(note: StreamNote, reply: string): void;
@@ -60,9 +68,12 @@ export class ClusterStream implements StreamTarget {
   readonly #holds = new Map<string, { readonly key: Buffer; readonly until: number }>();
   #written = Number.NEGATIVE_INFINITY;
   #pending: Position | undefined;
+  /** Where the next batch begins. */
+  #at: number;
 
   constructor(options: ClusterStreamOptions) {
     this.#options = options;
+    this.#at = options.from;
     for (const [slot, mark] of options.marks) {
       if (mark.offset >= 0) this.#had.set(slot, mark);
       for (const [name, until] of mark.holds) {
@@ -73,7 +84,7 @@ export class ClusterStream implements StreamTarget {
 
   async apply(batch: Transaction<StreamNote>, position: Position): Promise<void> {
     let groups = new Groups();
-    let place: StreamPlace = { offset: position.offset, step: 0 };
+    let place: StreamPlace = { offset: position.offset, step: 0, from: this.#at };
     let unit = 0;
     let step = 0;
     for (let index = 0; index < batch.notes.length; index++) {
@@ -84,7 +95,8 @@ export class ClusterStream implements StreamTarget {
       const note = batch.notes[index];
       if (note === undefined) continue;
       if (note.own !== true) step += 1;
-      const next = { offset: batch.units[unit]?.offset ?? position.offset, step };
+      const from = batch.units[unit - 1]?.offset ?? this.#at;
+      const next = { offset: batch.units[unit]?.offset ?? position.offset, step, from };
       if (!this.#divide(note, next, groups)) {
         // What came before must be there first.
         await this.#flush(groups, place);
@@ -94,6 +106,8 @@ export class ClusterStream implements StreamTarget {
       place = next;
     }
     await this.#flush(groups, place);
+    await this.#options.audit();
+    this.#at = position.offset;
     this.#pending = position;
     if (performance.now() - this.#written >= CHECKPOINT_MS || batch.empty) await this.finish();
   }
@@ -150,6 +164,14 @@ export class ClusterStream implements StreamTarget {
       );
       return;
     }
+    if (name === "FLUSHALL" || name === "FLUSHDB") {
+      await this.#options.flush(argv);
+      // The marks are gone with the data: whatever follows is applied, also if an earlier run had applied it.
+      this.#had.clear();
+      this.#holds.clear();
+      this.#options.confirmed.clear();
+      return;
+    }
     const error = await this.#options.everywhere(argv, !ONE_NODE.has(name));
     if (error !== undefined) this.#options.onFailure(note, error);
   }
@@ -180,10 +202,16 @@ export class ClusterStream implements StreamTarget {
       groups.hold(slot, key, undefined);
       this.#holds.delete(name);
     }
-    const list = groups.list(place);
+    const { confirmed } = this.#options;
+    const list = groups
+      .list(place)
+      .map((group) => ({ ...group, confirmed: confirmed.get(group.slot) }));
     if (list.length === 0) return;
     const failures = await this.#options.writer.apply(this.#options.epoch, list);
-    for (const { slot } of list) this.#had.delete(slot);
+    for (const { slot } of list) {
+      this.#had.delete(slot);
+      confirmed.set(slot, place);
+    }
     for (const { command, reply } of failures) {
       const note = groups.noteOf(command);
       if (note !== undefined) this.#options.onFailure(note, reply);

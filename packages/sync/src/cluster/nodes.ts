@@ -29,6 +29,7 @@ export class ClusterNodes {
   #addresses: Address[] = [];
   #owners: Int32Array = new Int32Array(SLOTS).fill(-1);
   #refreshing: Promise<void> | undefined;
+  #losses = 0;
 
   constructor(options: NodesOptions) {
     this.#options = options;
@@ -36,6 +37,11 @@ export class ClusterNodes {
 
   get where(): string {
     return showEndpoint(this.#options.endpoint);
+  }
+
+  /** How often a connection was lost or slots got another master: a reason to doubt what a node confirmed. */
+  get losses(): number {
+    return this.#losses;
   }
 
   /** All masters that own slots. */
@@ -66,11 +72,21 @@ export class ClusterNodes {
   /** The open connection to a node, or a new one. */
   async at(address: Address): Promise<Connection> {
     const name = showAddress(address);
-    const known = await this.#connections.get(name)?.catch(() => undefined);
-    if (known?.alive) return known;
+    for (;;) {
+      const known = this.#connections.get(name);
+      if (known === undefined) break;
+      if ((await known).alive) return known;
+      // Several callers may find it dead; the first one makes room for the next.
+      if (this.#connections.get(name) === known) {
+        this.#connections.delete(name);
+        this.#losses += 1;
+      }
+    }
     const opening = this.open(address);
     this.#connections.set(name, opening);
-    opening.catch(() => this.#connections.delete(name));
+    opening.catch(() => {
+      if (this.#connections.get(name) === opening) this.#connections.delete(name);
+    });
     return opening;
   }
 
@@ -128,6 +144,8 @@ export class ClusterNodes {
       owners.fill(known.index, first, last + 1);
     }
     if (addresses.size === 0) throw new Error("the cluster has no slots");
+    const names = [...addresses.keys()];
+    if (names.join() !== this.#addresses.map(showAddress).join()) this.#losses += 1;
     this.#addresses = [...addresses.values()].map(({ address }) => address);
     this.#owners = owners;
   }

@@ -19,7 +19,7 @@ import {
   LeaseLostError,
 } from "@ropeway/core";
 import { Backoff, showAddress, sleep } from "@ropeway/core/internal";
-import { TargetRefusedError } from "../errors.ts";
+import { TargetRefusedError, TargetRewoundError } from "../errors.ts";
 import { OWN_PREFIX } from "../keys.ts";
 import { ErrorReply, type Reply } from "../resp/reply-reader.ts";
 import { type Argument, RespWriter } from "../resp/writer.ts";
@@ -32,6 +32,8 @@ export interface SlotGroup {
   readonly slot: number;
   /** The place in the stream that the slot has afterwards; undefined while loading. */
   readonly place: StreamPlace | undefined;
+  /** The place that the slot has confirmed; an earlier one means that the target lost writes. */
+  readonly confirmed?: StreamPlace | undefined;
   readonly commands: readonly SlotCommand[];
   /** Keys that were read anew, with the offset up to which the stream is in them already; undefined: no longer. */
   readonly holds: readonly (readonly [key: Buffer, offset: number | undefined])[];
@@ -41,6 +43,8 @@ export interface SlotGroup {
 export interface StreamPlace {
   readonly offset: number;
   readonly step: number;
+  /** Where the unit begins. */
+  readonly from: number;
 }
 
 /** Whether a place comes after another one. */
@@ -79,6 +83,8 @@ export interface SlotMark extends StreamPlace {
 
 const APPLY = defineScript(new URL("../../lua/apply.lua", import.meta.url));
 const CLAIM = defineScript(new URL("../../lua/claim.lua", import.meta.url));
+const FLUSH = defineScript(new URL("../../lua/flush.lua", import.meta.url));
+const SCRIPTS = [APPLY, CLAIM, FLUSH];
 /** Lua cannot unpack more words than this. */
 export const MOST_WORDS = 7_000;
 
@@ -118,6 +124,7 @@ export class SlotWriter {
       done: (group, reply) => {
         const [outcome, ...rest] = reply as readonly Reply[];
         if (String(outcome) === "fenced") throw this.#lost(epoch);
+        if (String(outcome) === "rewound") throw this.#rewound(group, String(rest[0]));
         for (let at = 0; at + 1 < rest.length; at += 2) {
           const command = group.commands[Number(rest[at])];
           if (command !== undefined) failures.push({ group, command, reply: String(rest[at + 1]) });
@@ -127,7 +134,32 @@ export class SlotWriter {
     return failures;
   }
 
-  #encode(epoch: number, { slot, place, commands, holds }: SlotGroup): Argument[] {
+  /** Empties every master; the checkpoint, which is in the slot `home`, survives. */
+  async flush(
+    epoch: number,
+    [name, option]: readonly Buffer[],
+    home: { readonly slot: number; readonly key: string },
+  ): Promise<void> {
+    const { nodes } = this.#options;
+    await nodes.refresh();
+    const owners = await nodes.owners();
+    const slots = (await nodes.masters()).map(({ firstSlot }) =>
+      owners[firstSlot] === owners[home.slot] ? home.slot : firstSlot,
+    );
+    await this.#send(slots, {
+      slotOf: (slot) => slot,
+      encode: (slot) => {
+        const keys = [this.#markKey(slot), ...(slot === home.slot ? [home.key] : [])];
+        const words = [String(epoch), String(name).toUpperCase(), option ?? ""];
+        return ["EVALSHA", FLUSH.sha1, String(keys.length), ...keys, ...words];
+      },
+      done: (_slot, reply) => {
+        if (String((reply as readonly Reply[])[0]) === "fenced") throw this.#lost(epoch);
+      },
+    });
+  }
+
+  #encode(epoch: number, { slot, place, confirmed, commands, holds }: SlotGroup): Argument[] {
     const keys = new Map<string, Buffer>();
     for (const command of commands) {
       for (const key of command.keys) keys.set(key.toString("latin1"), key);
@@ -136,6 +168,11 @@ export class SlotWriter {
       ...["EVALSHA", APPLY.sha1, String(keys.size + 1), this.#markKey(slot)],
       ...keys.values(),
       ...[String(epoch), String(place?.offset ?? ""), String(place?.step ?? 0)],
+      ...[
+        String(place?.from ?? ""),
+        String(confirmed?.offset ?? ""),
+        String(confirmed?.step ?? ""),
+      ],
       String(holds.length),
       ...holds.flatMap(([key, until]) => [key, String(until ?? "")]),
       ...commands.flatMap(({ argv }) => [String(argv.length), ...argv]),
@@ -213,8 +250,8 @@ export class SlotWriter {
     const connection = await this.#options.nodes.at(round.address).catch(() => undefined);
     if (connection === undefined) return [];
     if (!this.#loaded.has(connection)) {
-      for (const { source } of [APPLY, CLAIM]) writer.command(["SCRIPT", "LOAD", source]);
-      count += 2;
+      for (const { source } of SCRIPTS) writer.command(["SCRIPT", "LOAD", source]);
+      count += SCRIPTS.length;
     }
     const places: number[] = [];
     for (const item of round.items) {
@@ -245,6 +282,11 @@ export class SlotWriter {
     return `${OWN_PREFIX}{${slotTag(slot)}}:slot:${task}:${shard}`;
   }
 
+  #rewound({ slot, confirmed }: SlotGroup, found: string): TargetRewoundError {
+    const where = `slot ${slot} of ${this.#options.nodes.where}`;
+    return new TargetRewoundError(where, String(confirmed?.offset), found || undefined);
+  }
+
   #lost(epoch: number): LeaseLostError {
     return new LeaseLostError(`sync task ${this.#options.task}`, epoch);
   }
@@ -268,12 +310,14 @@ function isPassing(message: string): boolean {
 function markOf(fields: readonly string[]): SlotMark {
   let offset = -1;
   let step = 0;
+  let from = -1;
   const holds = new Map<string, number>();
   for (let at = 0; at + 1 < fields.length; at += 2) {
     const name = fields[at] as string;
     if (name === "offset") offset = Number(fields[at + 1]);
     else if (name === "step") step = Number(fields[at + 1]);
+    else if (name === "from") from = Number(fields[at + 1]);
     else if (name.startsWith("h")) holds.set(name.slice(1), Number(fields[at + 1]));
   }
-  return { offset, step, holds };
+  return { offset, step, from, holds };
 }

@@ -1,4 +1,5 @@
 /** Writes the keys of a snapshot as commands into a file, batch by batch and in order. */
+import type { Argument } from "../resp/writer.ts";
 import type { LoadWriterOptions, SnapshotWriter } from "../sink/load-writer.ts";
 import { type CommandBatch, Transaction } from "../sink/transaction.ts";
 
@@ -27,6 +28,11 @@ export class AofWriter<N> implements SnapshotWriter<N> {
 
   written(): Promise<void> | undefined {
     return this.#current.bytes < this.#options.batchBytes ? undefined : this.drain();
+  }
+
+  everywhere(argv: readonly Argument[], note: N): Promise<void> | undefined {
+    this.#current.command(argv, note);
+    return this.written();
   }
 
   async commit(batch: CommandBatch<N>): Promise<void> {

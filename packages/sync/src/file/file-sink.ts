@@ -110,6 +110,10 @@ export class FileSink implements Sink {
     };
   }
 
+  move(shard: number, checkpoint: Checkpoint): Promise<void> {
+    return this.#file(shard).append([], checkpoint);
+  }
+
   async commit(): Promise<void> {} // nothing is swept or settled in a file
 
   async reader(): Promise<TargetReader> {

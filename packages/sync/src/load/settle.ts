@@ -2,7 +2,7 @@
 import type { StreamNote } from "../apply/applier.ts";
 import type { TargetReader } from "../sink/sink.ts";
 import { Transaction } from "../sink/transaction.ts";
-import { type Alias, type HeldEntry, type HeldExpiry, readHeld } from "./ttl-fence.ts";
+import { type Alias, type HeldEntry, type HeldExpiry, readHeld, type Swap } from "./ttl-fence.ts";
 
 /** Where expiries are settled. */
 export interface SettleOptions {
@@ -21,12 +21,12 @@ const READ_ENTRIES = 100;
 /** Works the list off; resolves with the number of keys that got their expiry. */
 export async function settle(options: SettleOptions): Promise<number> {
   const { reader, listKey, signal } = options;
-  const aliases = await readAliases(reader, listKey);
+  const moves = await readMoves(reader, listKey);
   let settled = 0;
   while (!signal.aborted) {
     const [head] = await readList(reader, listKey, [0, 0]);
     if (head === undefined) break;
-    settled += await settleEntry(options, readHeld(head), aliases);
+    settled += await settleEntry(options, readHeld(head), moves);
   }
   return settled;
 }
@@ -35,10 +35,10 @@ export async function settle(options: SettleOptions): Promise<number> {
 async function settleEntry(
   options: SettleOptions,
   { fenceMs, records }: HeldEntry,
-  aliases: ReadonlyMap<string, readonly Alias[]>,
+  moves: Moves,
 ): Promise<number> {
   const held = records.filter((record) => record.kind === "expiry");
-  const candidates = held.flatMap((record) => [record, ...followed(record, aliases)]);
+  const candidates = held.flatMap((record) => [record, ...followed(record, moves)]);
   const expiries = await readExpiries(options.reader, candidates);
   const transaction = new Transaction<StreamNote>();
   let settled = 0;
@@ -57,31 +57,47 @@ async function settleEntry(
   return settled;
 }
 
-/** Keys that took over the expiry of another one, by that one. */
-async function readAliases(reader: TargetReader, listKey: string): Promise<Map<string, Alias[]>> {
-  const aliases = new Map<string, Alias[]>();
-  for (let from = 0; ; from += READ_ENTRIES) {
-    const to = from + READ_ENTRIES - 1;
-    const entries = await readList(reader, listKey, [from, to]);
-    for (const record of entries.flatMap((entry) => readHeld(entry).records)) {
-      if (record.kind !== "alias") continue;
-      const place = placeOf(record.db, record.key);
-      aliases.set(place, [...(aliases.get(place) ?? []), record]);
-    }
-    if (entries.length < READ_ENTRIES) return aliases;
-  }
+/** Where expiries went: in the order of the stream, and, as long as no databases were exchanged, by key. */
+interface Moves {
+  readonly all: readonly (Alias | Swap)[];
+  readonly swapped: boolean;
+  readonly byKey: ReadonlyMap<string, readonly Alias[]>;
 }
 
-/** Where an expiry may have gone, over any number of renames. */
-function followed(
+async function readMoves(reader: TargetReader, listKey: string): Promise<Moves> {
+  const all: (Alias | Swap)[] = [];
+  const byKey = new Map<string, Alias[]>();
+  let complete = false;
+  for (let from = 0; !complete; from += READ_ENTRIES) {
+    const entries = await readList(reader, listKey, [from, from + READ_ENTRIES - 1]);
+    for (const record of entries.flatMap((entry) => readHeld(entry).records)) {
+      if (record.kind === "expiry") continue;
+      all.push(record);
+      if (record.kind === "swap") continue;
+      const place = placeOf(record.db, record.key);
+      const known = byKey.get(place) ?? [];
+      byKey.set(place, known);
+      known.push(record);
+    }
+    complete = entries.length < READ_ENTRIES;
+  }
+  return { all, byKey, swapped: all.some(({ kind }) => kind === "swap") };
+}
+
+/** Where an expiry may have gone, over any number of renames and exchanges of databases. */
+function followed(record: HeldExpiry, { all, byKey, swapped }: Moves): HeldExpiry[] {
+  return swapped ? followedInOrder(record, all) : followedByKey(record, byKey);
+}
+
+function followedByKey(
   record: HeldExpiry,
-  aliases: ReadonlyMap<string, readonly Alias[]>,
+  byKey: ReadonlyMap<string, readonly Alias[]>,
 ): HeldExpiry[] {
   const found: HeldExpiry[] = [];
   const visited = new Set([placeOf(record.db, record.key)]);
   const open = [record];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    for (const { toDb, toKey } of aliases.get(placeOf(next.db, next.key)) ?? []) {
+    for (const { toDb, toKey } of byKey.get(placeOf(next.db, next.key)) ?? []) {
       const place = placeOf(toDb, toKey);
       if (visited.has(place)) continue;
       visited.add(place);
@@ -91,6 +107,20 @@ function followed(
     }
   }
   return found;
+}
+
+function followedInOrder(record: HeldExpiry, all: readonly (Alias | Swap)[]): HeldExpiry[] {
+  let places: HeldExpiry[] = [record];
+  for (const move of all) {
+    const { db, toDb } = move;
+    if (move.kind === "swap") {
+      const other = (at: number) => (at === db ? toDb : at === toDb ? db : at);
+      places = places.map((place) => ({ ...place, db: other(place.db) }));
+    } else if (places.some((place) => place.db === db && place.key.equals(move.key))) {
+      places.push({ ...record, db: toDb, key: move.toKey });
+    }
+  }
+  return places;
 }
 
 async function readList(

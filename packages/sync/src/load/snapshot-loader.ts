@@ -206,9 +206,7 @@ export class SnapshotLoader {
     if (name === "repl-stream-db") this.streamDb = Number(value);
     if (name !== "lua") return undefined;
     const note = this.#note(Buffer.from("lua"), 0);
-    const into = this.#writer.batchFor(note.key);
-    into.command(["SCRIPT", "LOAD", value], note);
-    return this.#writer.written();
+    return this.#writer.everywhere(["SCRIPT", "LOAD", value], note);
   }
 
   #function(code: Buffer): Promise<void> | undefined {
@@ -221,9 +219,7 @@ export class SnapshotLoader {
       budget.spend([name, code.subarray(0, 100)], 0, why);
       return undefined;
     }
-    const into = this.#writer.batchFor(name);
-    into.command(["FUNCTION", "LOAD", "REPLACE", code], this.#note(name, 0));
-    return this.#writer.written();
+    return this.#writer.everywhere(["FUNCTION", "LOAD", "REPLACE", code], this.#note(name, 0));
   }
 
   async #begin(entry: RdbBegin): Promise<void> {

@@ -11,11 +11,12 @@
  *             deleted by the stream; one that it renewed has a new expiry
  *   settle    a key whose expiry is still the fence gets its real one
  *
- * The list is in the target, so a run on another machine can settle after a crash. RENAME, COPY and MOVE
- * carry an expiry to another key; the list says so too.
+ * The list is in the target, so a run on another machine can settle after a crash. RENAME, COPY, MOVE and
+ * SWAPDB carry an expiry to another key; the list says so too, in their order.
  *
  *   entry:  f64 fence, then records:  u8 0 | u32 db | f64 expiry | u32 length | key
  *                                     u8 1 | u32 db | u32 length | key | u32 db | u32 length | key
+ *                                     u8 2 | u32 db | u32 other db
  */
 
 /** A key with the expiry that it had in the snapshot. */
@@ -35,14 +36,22 @@ export interface Alias {
   readonly toKey: Buffer;
 }
 
+/** Two databases that were exchanged. */
+export interface Swap {
+  readonly kind: "swap";
+  readonly db: number;
+  readonly toDb: number;
+}
+
 /** One entry of the list. */
 export interface HeldEntry {
   readonly fenceMs: number;
-  readonly records: readonly (HeldExpiry | Alias)[];
+  readonly records: readonly (HeldExpiry | Alias | Swap)[];
 }
 
 const EXPIRY = 0;
 const ALIAS = 1;
+const SWAP = 2;
 const MONTH_MS = 30 * 24 * 3_600_000;
 
 /** The fence of a load that begins now. */
@@ -83,6 +92,14 @@ export class HeldWriter {
     this.#pieces.push(head, key, middle, toKey);
   }
 
+  swap({ db, toDb }: Omit<Swap, "kind">): void {
+    const head = Buffer.allocUnsafe(9);
+    head[0] = SWAP;
+    head.writeUInt32LE(db, 1);
+    head.writeUInt32LE(toDb, 5);
+    this.#pieces.push(head);
+  }
+
   /** The entry for the list, and a fresh start. */
   take(): Buffer {
     const fence = Buffer.allocUnsafe(8);
@@ -95,7 +112,7 @@ export class HeldWriter {
 
 /** Reads an entry of the list. */
 export function readHeld(entry: Buffer): HeldEntry {
-  const records: (HeldExpiry | Alias)[] = [];
+  const records: (HeldExpiry | Alias | Swap)[] = [];
   let at = 8;
   const u32 = () => {
     at += 4;
@@ -114,7 +131,8 @@ export function readHeld(entry: Buffer): HeldEntry {
       const expiresAtMs = entry.readDoubleLE(at);
       at += 8;
       records.push({ kind: "expiry", db, expiresAtMs, key: key() });
-    } else {
+    } else if (kind === SWAP) records.push({ kind: "swap", db, toDb: u32() });
+    else {
       const from = key();
       const toDb = u32();
       records.push({ kind: "alias", db, key: from, toDb, toKey: key() });

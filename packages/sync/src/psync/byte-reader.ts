@@ -1,4 +1,9 @@
-/** Reads lines and chunks from a socket, with back-pressure: nothing is read that nobody asked for. */
+/**
+ * Reads lines and chunks from a socket, with back-pressure: nothing is read that nobody asked for.
+ *
+ * A server that sends nothing for `silenceMs` while somebody waits is lost. The timeout of the socket cannot
+ * tell that: our own ACKs, one per second, count as activity there.
+ */
 import type { Socket } from "node:net";
 import { ConnectionLostError } from "@ropeway/core";
 
@@ -8,12 +13,16 @@ const EMPTY = Buffer.alloc(0);
 
 /** The receiving half of a connection. */
 export class ByteReader {
+  readonly #socket: Socket;
   readonly #where: string;
+  readonly #silenceMs: number;
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = EMPTY;
 
-  constructor(socket: Socket, where: string) {
+  constructor(socket: Socket, where: string, silenceMs: number) {
+    this.#socket = socket;
     this.#where = where;
+    this.#silenceMs = silenceMs;
     this.#chunks = socket[Symbol.asyncIterator]();
   }
 
@@ -52,10 +61,15 @@ export class ByteReader {
 
   async #next(): Promise<Buffer> {
     let next: IteratorResult<Buffer>;
+    const silence = setTimeout(() => {
+      this.#socket.destroy(new Error(`the source was silent for ${this.#silenceMs} ms`));
+    }, this.#silenceMs);
     try {
       next = await this.#chunks.next();
     } catch (error) {
       throw this.#lost(error);
+    } finally {
+      clearTimeout(silence);
     }
     if (next.done === true) throw this.#lost(new Error("the server closed the connection"));
     return next.value;

@@ -59,14 +59,12 @@ export class ReplicaLink {
     const where = showAddress(plan.address);
     const socket = await openSocket({ ...plan, tls: plan.tls });
     socket.on("error", () => {}); // the reader throws it
-    socket.setTimeout(plan.silenceMs, () =>
-      socket.destroy(new Error(`the source was silent for ${plan.silenceMs} ms`)),
-    );
     const onAbort = () => socket.destroy(new Error("closed"));
     plan.signal?.addEventListener("abort", onAbort, { once: true });
+    if (plan.signal?.aborted) onAbort(); // it came while the socket was opened
     socket.once("close", () => plan.signal?.removeEventListener("abort", onAbort));
     try {
-      const reader = new ByteReader(socket, where);
+      const reader = new ByteReader(socket, where, plan.silenceMs);
       const reply = await handshake(socket, reader, { ...plan, where });
       return new ReplicaLink({ socket, reader, where, reply });
     } catch (error) {

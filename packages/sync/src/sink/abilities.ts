@@ -7,6 +7,7 @@
 
 import { parseServerInfo } from "@ropeway/core/internal";
 import type { TargetServer } from "../command/target.ts";
+import { TargetRefusedError } from "../errors.ts";
 import { discardedKey } from "../keys.ts";
 import { ErrorReply, type Reply } from "../resp/reply-reader.ts";
 import { RespWriter } from "../resp/writer.ts";
@@ -41,7 +42,7 @@ export async function probe(connection: Connection, task: string): Promise<Abili
   };
   const works = (reply: Reply | undefined) => !(reply instanceof ErrorReply);
   const [set, dump] = await ask(["SET", key, "1"], ["DUMP", key]);
-  if (set instanceof ErrorReply) throw new Error(`the target refuses writes: ${set.message}`);
+  if (set instanceof ErrorReply) throw new TargetRefusedError(connection.where, set.message, 0);
   const payload = Buffer.isBuffer(dump) ? dump : undefined;
   const far = String(FAR_MS);
   const replies = await ask(

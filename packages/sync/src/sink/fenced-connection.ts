@@ -17,6 +17,7 @@
  * from several connections.
  */
 import { LeaseLostError } from "@ropeway/core";
+import { TargetRewoundError } from "../errors.ts";
 import { ErrorReply, type Reply } from "../resp/reply-reader.ts";
 import type { Connection } from "../wire/connection.ts";
 import { encodeCommand } from "../wire/encode.ts";
@@ -69,7 +70,7 @@ export class FencedConnection {
     ]);
   }
 
-  /** Takes over a connection in database 0. Rejects with LeaseLostError if the epoch is not ours. */
+  /** Takes over a connection in database 0. Rejects with LeaseLostError if a later run has claimed the task. */
   static async open(connection: Connection, fence: Fence): Promise<FencedConnection> {
     const fenced = new FencedConnection(connection, fence);
     fenced.#looked(await connection.exchange(fenced.#look, 3));
@@ -93,7 +94,8 @@ export class FencedConnection {
       this.#looked(replies.slice(commands + 2));
     } catch (error) {
       this.connection.destroy(); // the outcome counts; the next transaction needs a new connection
-      if (error instanceof LeaseLostError && outcome.kind !== "applied") throw error;
+      const fenced = error instanceof LeaseLostError || error instanceof TargetRewoundError;
+      if (fenced && outcome.kind !== "applied") throw error;
     }
     return outcome;
   }
@@ -103,12 +105,18 @@ export class FencedConnection {
       if (reply instanceof ErrorReply)
         throw new Error(`cannot read the checkpoint: ${reply.message}`);
     }
-    if (Number(epoch) !== this.#fence.epoch) {
-      this.connection.destroy();
-      throw new LeaseLostError(`sync task ${this.#fence.task}`, this.#fence.epoch);
-    }
+    const { task, epoch: own } = this.#fence;
     this.#mark = mark === null ? undefined : String(mark);
+    if (Number(epoch) === own) return;
+    this.connection.destroy();
+    // Epochs only rise. A lower one, or none, is that of an older copy of the data.
+    if (Number(epoch) > own) throw new LeaseLostError(`sync task ${task}`, own);
+    throw new TargetRewoundError(this.connection.where, `epoch ${own}`, show(epoch));
   }
+}
+
+function show(epoch: Reply | undefined): string | undefined {
+  return epoch === null || epoch === undefined ? undefined : `epoch ${String(epoch)}`;
 }
 
 /** `replies` are those of MULTI, the commands, and EXEC. */

@@ -8,22 +8,34 @@
  *             |                                                 |
  *             '-yes-> applied (its replies are lost)            +--> refused for now (OOM, LOADING, ...): wait
  *                                                               '--> refused: the caller drops a command
+ *
+ * A target that restarts from an older file, or whose replica takes over without the last writes, comes back
+ * with an older mark. The lane remembers the last mark that was confirmed and rejects with
+ * TargetRewoundError; the caller then reads the source again from where the target is.
  */
 import {
   AbortedError,
+  ClosedError,
   ConnectFailedError,
   ConnectionLostError,
   LeaseLostError,
 } from "@ropeway/core";
 import { Backoff, sleep } from "@ropeway/core/internal";
-import { TargetRefusedError } from "../errors.ts";
+import { TargetRefusedError, TargetRewoundError } from "../errors.ts";
 import type { Connection } from "../wire/connection.ts";
 import { type CommandFailure, type Fence, FencedConnection } from "./fenced-connection.ts";
 import type { Transaction } from "./transaction.ts";
 
+/** The last mark that the target has confirmed. Lanes that move the same mark share it. */
+export interface Confirmed {
+  mark: string | undefined;
+}
+
 /** What a lane needs. */
 export interface LaneOptions {
   readonly fence: Fence;
+  /** @default a memory of its own */
+  readonly confirmed?: Confirmed;
   /** Opens a connection to the current master of the target. */
   connect(): Promise<Connection>;
   /** How long the target may refuse writes before the task gives up. */
@@ -52,16 +64,19 @@ const FOR_NOW =
 export class Lane {
   readonly #options: LaneOptions;
   readonly #backoff = new Backoff({ baseMs: 20, maxMs: 1_000 });
+  readonly #confirmed: Confirmed;
   #fenced: FencedConnection | undefined;
   #stalledAt: number | undefined;
+  #closed = false;
 
   constructor(options: LaneOptions) {
     this.#options = options;
+    this.#confirmed = options.confirmed ?? { mark: undefined };
   }
 
   /** Opens the connection and checks the epoch. */
   async open(): Promise<void> {
-    await this.#connection();
+    await this.#connection(undefined);
   }
 
   /** Applies the transaction once; `mark` is what `fields` set the mark field to. */
@@ -71,8 +86,11 @@ export class Lane {
     fields: readonly string[],
   ): Promise<Committed> {
     for (let first = true; ; first = false) {
-      const fenced = await this.#connection();
-      if (!first && fenced.mark === mark) return { applied: true, errors: [], reply: "" };
+      const fenced = await this.#connection(mark);
+      if (!first && fenced.mark === mark) {
+        this.#confirmed.mark = mark;
+        return { applied: true, errors: [], reply: "" };
+      }
       try {
         const started = performance.now();
         const outcome = await fenced.execute(transaction, fields);
@@ -84,6 +102,7 @@ export class Lane {
           continue;
         }
         this.#moving();
+        if (outcome.kind === "applied") this.#confirmed.mark = mark;
         return { applied: outcome.kind === "applied", errors: outcome.errors, reply };
       } catch (error) {
         if (!(error instanceof ConnectionLostError)) throw error;
@@ -93,20 +112,29 @@ export class Lane {
     }
   }
 
+  /** Closes the connection for good: a commit under way is rejected and not repeated. */
   close(): void {
+    this.#closed = true;
+    this.#disconnect();
+  }
+
+  #disconnect(): void {
     this.#fenced?.connection.destroy();
     this.#fenced = undefined;
   }
 
-  /** The connection, opened anew as often as it takes. */
-  async #connection(): Promise<FencedConnection> {
+  /** The connection, opened anew as often as it takes; `mark` is that of a transaction under way. */
+  async #connection(mark: string | undefined): Promise<FencedConnection> {
     const { signal, fence } = this.#options;
     while (this.#fenced === undefined || !this.#fenced.connection.alive) {
       if (signal.aborted) throw new AbortedError("writing to the target", signal.reason);
+      if (this.#closed) throw new ClosedError("the lane");
       let connection: Connection | undefined;
       try {
         connection = await this.#options.connect();
-        this.#fenced = await FencedConnection.open(connection, fence);
+        const opened = await FencedConnection.open(connection, fence);
+        this.#expect(opened, mark);
+        this.#fenced = opened;
         this.#backoff.reset();
       } catch (error) {
         connection?.destroy();
@@ -118,6 +146,13 @@ export class Lane {
     return this.#fenced;
   }
 
+  /** The target must have what it confirmed, or the transaction under way. */
+  #expect({ mark: found, connection }: FencedConnection, mark: string | undefined): void {
+    const { mark: expected } = this.#confirmed;
+    if (expected === undefined || found === expected || found === mark) return;
+    throw new TargetRewoundError(connection.where, expected, found);
+  }
+
   async #stalled(reply: string): Promise<void> {
     const { stallMs, signal, fence } = this.#options;
     this.#stalledAt ??= performance.now();
@@ -126,7 +161,7 @@ export class Lane {
     if (waited > stallMs) throw new TargetRefusedError(where, reply, Math.round(waited));
     this.#options.onStall(reply);
     // A master that became a replica stays one: ask again who the master is.
-    if (/READONLY|MOVED/.test(reply)) this.close();
+    if (/READONLY|MOVED/.test(reply)) this.#disconnect();
     await sleep(this.#backoff.next(), signal);
   }
 

@@ -7,6 +7,7 @@
 import { randomBytes } from "node:crypto";
 import { type Deferred, deferred } from "@ropeway/core/internal";
 import { TargetRefusedError } from "../errors.ts";
+import type { Argument } from "../resp/writer.ts";
 import type { Lane } from "./lane.ts";
 import { type CommandBatch, Transaction } from "./transaction.ts";
 
@@ -32,6 +33,8 @@ export interface SnapshotWriter<N> {
   batchFor(key: Buffer): CommandBatch<N>;
   /** A batch by itself, for `commit`. */
   separate(key: Buffer): CommandBatch<N>;
+  /** Runs a command that has no key, on every server of the target. It must do no harm if it is run twice. */
+  everywhere(argv: readonly Argument[], note: N): Promise<void> | undefined;
   /** After a key; a promise only if that means waiting. */
   written(): Promise<void> | undefined;
   /** Applies a batch of `separate` and waits for it; for the parts of one value, which have an order. */
@@ -69,6 +72,11 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
     const current = this.#current;
     if (current.bytes < batchBytes && current.commands < batchCommands) return undefined;
     return this.flush();
+  }
+
+  everywhere(argv: readonly Argument[], note: N): Promise<void> | undefined {
+    this.#current.command(argv, note);
+    return this.written();
   }
 
   /** Hands the current transaction over; resolves when a lane has taken it. */

@@ -2,6 +2,7 @@
  * Writes to one server: a standalone one, or the master that Sentinels name. See fenced-connection.ts for
  * why two runs of a task cannot both write, and lane.ts for why nothing is applied twice.
  */
+import { randomBytes } from "node:crypto";
 import type { Endpoint, Logger } from "@ropeway/core";
 import type { StreamNote, StreamTarget } from "../apply/applier.ts";
 import { type Checkpoint, checkpointFields } from "../checkpoint.ts";
@@ -11,7 +12,7 @@ import type { Connection } from "../wire/connection.ts";
 import { Locator } from "../wire/locator.ts";
 import { type Abilities, probe } from "./abilities.ts";
 import { claimCheckpoint } from "./claim.ts";
-import { Lane } from "./lane.ts";
+import { type Confirmed, Lane } from "./lane.ts";
 import { LoadWriter, type LoadWriterOptions } from "./load-writer.ts";
 import { RedisReader } from "./redis-reader.ts";
 import type { KeyNote, Sink, TargetReader } from "./sink.ts";
@@ -46,6 +47,8 @@ const FEW_KEYS = 1_000;
 export class RedisSink implements Sink {
   readonly #options: RedisSinkOptions;
   readonly #locator: Locator;
+  /** What the target has confirmed, by the key of the mark. */
+  readonly #confirmed = new Map<string, Confirmed>();
 
   constructor(options: RedisSinkOptions) {
     this.#options = options;
@@ -68,10 +71,13 @@ export class RedisSink implements Sink {
     const { task } = this.#options;
     await using connection = await this.connect();
     const key = checkpointKey(task, shard);
-    return await claimCheckpoint({
+    const claimed = await claimCheckpoint({
       ...{ connection, task, key, epoch },
       isEmpty: () => isEmpty(connection),
     });
+    this.#confirmed.set(key, { mark: claimed.mark });
+    this.#forgetLanes(shard);
+    return claimed;
   }
 
   /** Moves the checkpoint to another phase; fails if a newer run has claimed it. */
@@ -85,7 +91,8 @@ export class RedisSink implements Sink {
       transaction.command(argv, { argv, db: 0 });
     }
     try {
-      await this.#commit(lane, transaction, checkpoint);
+      await this.#commit(lane, { batch: transaction, checkpoint, mark: singleMark(checkpoint) });
+      this.#forgetLanes(shard);
       return checkpoint;
     } finally {
       lane.close();
@@ -121,7 +128,8 @@ export class RedisSink implements Sink {
     const lane = this.#lane(shard, checkpoint.epoch);
     return {
       apply: async (batch, position) => {
-        await this.#commit(lane, batch, { ...checkpoint, ...position });
+        const mark = String(position.offset);
+        await this.#commit(lane, { batch, checkpoint: { ...checkpoint, ...position }, mark });
       },
       close: () => lane.close(),
     };
@@ -134,10 +142,14 @@ export class RedisSink implements Sink {
   ): Promise<void> {
     const lane = this.#lane(shard, checkpoint.epoch);
     try {
-      await this.#commit(lane, batch, checkpoint);
+      await this.#commit(lane, { batch, checkpoint, mark: singleMark(checkpoint) });
     } finally {
       lane.close();
     }
+  }
+
+  move(shard: number, checkpoint: Checkpoint): Promise<void> {
+    return this.commit(shard, checkpoint, new Transaction());
   }
 
   async reader(): Promise<TargetReader> {
@@ -165,9 +177,9 @@ export class RedisSink implements Sink {
   }
 
   /** Applies a batch; commands that the target refuses are reported, and the others applied without them. */
-  async #commit(lane: Lane, batch: Transaction<StreamNote>, checkpoint: Checkpoint): Promise<void> {
-    const mark = String(checkpoint.offset);
-    const fields = checkpointFields(checkpoint);
+  async #commit(lane: Lane, commit: Commit): Promise<void> {
+    const { batch, checkpoint, mark } = commit;
+    const fields = checkpointFields(checkpoint, mark);
     const outcome = await lane.commit(batch, mark, fields);
     this.#options.onStall(undefined);
     const failed = new Set<number>();
@@ -179,19 +191,29 @@ export class RedisSink implements Sink {
     }
     if (outcome.applied) return;
     if (failed.size === 0) throw new TargetRefusedError(this.where, outcome.reply, 0);
-    await this.#commit(lane, without(batch, failed), checkpoint);
+    await this.#commit(lane, { ...commit, batch: without(batch, failed) });
+  }
+
+  /** The marks of the lanes begin anew with each load. */
+  #forgetLanes(shard: number): void {
+    for (let n = 0; n < MOST_LANES; n++)
+      this.#confirmed.delete(laneKey(this.#options.task, shard, n));
   }
 
   #lane(shard: number, epoch: number, markKey?: string): Lane {
     const { task, stallMs, signal, onStall, onRoundTrip } = this.#options;
     const checkpoint = checkpointKey(task, shard);
+    const key = markKey ?? checkpoint;
+    const confirmed = this.#confirmed.get(key) ?? { mark: undefined };
+    this.#confirmed.set(key, confirmed);
     return new Lane({
+      confirmed,
       fence: {
         task,
         epoch,
         checkpointKey: checkpoint,
-        markKey: markKey ?? checkpoint,
-        markField: markKey === undefined ? "offset" : "batch",
+        markKey: key,
+        markField: markKey === undefined ? "mark" : "batch",
       },
       connect: () => this.connect(),
       stallMs,
@@ -200,6 +222,18 @@ export class RedisSink implements Sink {
       onRoundTrip,
     });
   }
+}
+
+/** A batch with the checkpoint that it moves. */
+interface Commit {
+  readonly batch: Transaction<StreamNote>;
+  readonly checkpoint: Checkpoint;
+  readonly mark: string;
+}
+
+/** Names a transaction that does not move the offset, so that it is told apart from the one before it. */
+export function singleMark({ offset }: Checkpoint): string {
+  return `${offset}-${randomBytes(6).toString("hex")}`;
 }
 
 function without(

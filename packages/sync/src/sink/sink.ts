@@ -38,6 +38,8 @@ export interface Sink {
   claim(shard: number, epoch?: number): Promise<Checkpoint>;
   /** Moves the checkpoint to another phase; gives it as it then is. Fails if a newer run has claimed it. */
   enter(shard: number, checkpoint: Checkpoint): Promise<Checkpoint>;
+  /** Writes the checkpoint without data, also backwards. Fails if a newer run has claimed it. */
+  move(shard: number, checkpoint: Checkpoint): Promise<void>;
   /** Writes the keys of a snapshot. Close it after use. */
   loader<N extends KeyNote>(
     shard: number,

@@ -20,6 +20,7 @@ export async function fileSource(url: string): Promise<Source> {
     where: options.where,
     live: false,
     attach: (after) => FileFeed.open(options, after),
+    fork: async () => undefined,
     connect: () => undefined,
     ownership: async () => () => true,
   };

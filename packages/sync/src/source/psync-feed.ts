@@ -10,13 +10,14 @@
  *     with the link's error              v   |
  *                                     [ link lost: PSYNC after the last byte received ]
  *                                        |
+ *                                        |-- a promoted replica lacks the last bytes: HistoryForkedError
  *                                        '-- +FULLRESYNC: HistoryLostError, and succeed() gives the feed of the new snapshot
  *
  * The socket is emptied at wire speed into the spools. Offsets are counted here, after stray newlines
  * were removed, so that a connection that was cut inside a command continues inside that command.
  */
 import { AbortedError, type Address, ConnectFailedError, ConnectionLostError } from "@ropeway/core";
-import { Backoff, sleep } from "@ropeway/core/internal";
+import { Backoff, showAddress, sleep } from "@ropeway/core/internal";
 import type { Position } from "../checkpoint.ts";
 import { HistoryLostError, SourceNotReadyError } from "../errors.ts";
 import { ReplicaLink } from "../psync/replica-link.ts";
@@ -24,10 +25,13 @@ import { StreamFramer } from "../psync/stream-framer.ts";
 import { Spool, type SpoolOptions } from "../spool/spool.ts";
 import type { Connection, ConnectionPlan } from "../wire/connection.ts";
 import type { Feed, Snapshot } from "./feed.ts";
+import { forkBefore, HistoryForkedError } from "./history-fork.ts";
 
 /** The server to follow: a Locator, or the shard of a cluster. */
 export interface ReplicaSource {
   readonly where: string;
+  /** Whether to look regularly if the server is another one: a deposed master may answer for long. */
+  readonly mayMove?: boolean;
   /** The server to follow at this moment. */
   address(signal?: AbortSignal): Promise<Address>;
   plan(address: Address): ConnectionPlan;
@@ -50,6 +54,7 @@ export interface PsyncOptions {
 }
 
 const ACK_MS = 1_000;
+const LOOK_MS = 1_000;
 
 /** Reads a snapshot and the stream from a live server, as its replica. */
 export class PsyncFeed implements Feed {
@@ -69,6 +74,12 @@ export class PsyncFeed implements Feed {
   #applied = 0;
   #loading: boolean;
   #successor: ReplicaLink | undefined;
+  readonly #looks: NodeJS.Timeout | undefined;
+  #looking = false;
+  /** The last byte that was given to the reader. */
+  #given: number;
+  /** Bytes after this one are of a history that the source has left. */
+  #fork = Number.POSITIVE_INFINITY;
 
   private constructor(options: PsyncOptions, link: ReplicaLink, after: Position | undefined) {
     this.#options = options;
@@ -77,6 +88,7 @@ export class PsyncFeed implements Feed {
     const { reply } = link;
     this.#replid = reply.replid;
     this.#received = reply.kind === "full" ? reply.offset : (after?.offset ?? 0);
+    this.#given = this.#received;
     this.#applied = reply.kind === "full" ? 0 : this.#received;
     this.#loading = reply.kind === "full";
     this.#stream = new Spool(options.spool);
@@ -94,6 +106,7 @@ export class PsyncFeed implements Feed {
       };
     }
     this.#acks = setInterval(() => this.#ack(), ACK_MS);
+    if (options.source.mayMove) this.#looks = setInterval(() => void this.#look(), LOOK_MS);
     this.#pumping = this.#pump();
   }
 
@@ -130,12 +143,20 @@ export class PsyncFeed implements Feed {
     return this.#stream.bytes;
   }
 
-  read(signal?: AbortSignal): Promise<Buffer | undefined> {
-    return this.#stream.read(signal);
+  async read(signal?: AbortSignal): Promise<Buffer | undefined> {
+    return this.#give(await this.#stream.read(signal));
   }
 
   readNow(): Buffer | undefined {
-    return this.#stream.readNow();
+    return this.#given < this.#fork ? this.#give(this.#stream.readNow()) : undefined;
+  }
+
+  #give(chunk: Buffer | undefined): Buffer | undefined {
+    if (chunk === undefined) return undefined;
+    const shared = chunk.subarray(0, Math.max(0, this.#fork - this.#given));
+    if (shared.length === 0) throw new HistoryForkedError(this.#fork);
+    this.#given += shared.length;
+    return shared;
   }
 
   acknowledge(applied: number, now: boolean = false): void {
@@ -151,6 +172,7 @@ export class PsyncFeed implements Feed {
 
   async close(): Promise<void> {
     clearInterval(this.#acks);
+    clearInterval(this.#looks);
     this.#closing.abort();
     this.#link.close();
     this.#successor?.close();
@@ -162,6 +184,21 @@ export class PsyncFeed implements Feed {
   #ack(): void {
     if (this.#loading) this.#link.keepAlive();
     else this.#link.acknowledge(this.#applied);
+  }
+
+  /** Leaves a server that is not the one to follow any more. */
+  async #look(): Promise<void> {
+    if (this.#looking || this.#loading) return;
+    this.#looking = true;
+    const link = this.#link;
+    try {
+      const address = await this.#options.source.address(this.#closing.signal);
+      if (showAddress(address) !== link.where) link.close();
+    } catch {
+      // Nobody says so at the moment; the link itself tells when it is lost.
+    } finally {
+      this.#looking = false;
+    }
   }
 
   /** Moves bytes from the links to the spools until the feed is closed or fails. Never rejects. */
@@ -185,7 +222,10 @@ export class PsyncFeed implements Feed {
           this.#stream.end(error);
           return;
         }
-        if (this.#closing.signal.aborted) return;
+        if (this.#closing.signal.aborted || this.#options.signal.aborted) {
+          this.#stream.end(error);
+          return;
+        }
         this.#options.onFault(error);
         if (!(await this.#reconnect())) return;
       }
@@ -207,6 +247,12 @@ export class PsyncFeed implements Feed {
     const before = this.#link.where;
     while (!this.#closing.signal.aborted) {
       try {
+        const fork = await this.#forkBefore(after, before);
+        if (fork !== undefined) {
+          this.#fork = fork;
+          this.#stream.end(new HistoryForkedError(fork));
+          return false;
+        }
         const link = await openLink(this.#options, after);
         if (link.reply.kind === "full") {
           this.#successor = link;
@@ -228,6 +274,14 @@ export class PsyncFeed implements Feed {
       }
     }
     return false;
+  }
+
+  async #forkBefore(after: Position, server: string): Promise<number | undefined> {
+    const { source, onFailover } = this.#options;
+    await using connection = await source.connect(this.#closing.signal);
+    const fork = await forkBefore(connection, after);
+    if (fork !== undefined) onFailover(server, connection.where);
+    return fork;
   }
 }
 

@@ -46,6 +46,7 @@ export function scanSource(options: ScanOptions): Source {
         { where, identity, bytes: undefined, chunks: () => chunksOf(endpoint, options) },
         undefined,
       ),
+    fork: async () => undefined,
     connect: () => undefined,
     ownership: async () => () => true,
   };

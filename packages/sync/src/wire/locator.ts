@@ -25,6 +25,11 @@ export class Locator {
     this.#options = options;
   }
 
+  /** Whether the server may become another one while the first still answers. */
+  get mayMove(): boolean {
+    return this.endpoint.topology === "sentinel";
+  }
+
   /** The place, for messages; without passwords. */
   get where(): string {
     return showEndpoint(this.endpoint);
