@@ -82,7 +82,7 @@ export class Counters {
   /** The history that the offset belongs to; undefined before the stream is followed. */
   replid: string | undefined;
   db = 0;
-  received = 0;
+  feed: { readonly received: number } | undefined;
   partialResyncs = 0;
   fullResyncs = 0;
   stalled: string | undefined;
@@ -92,6 +92,11 @@ export class Counters {
 
   count(reason: KeyReason): void {
     this.reasons.set(reason, (this.reasons.get(reason) ?? 0) + 1);
+  }
+
+  /** The last byte of the stream that was received. */
+  get received(): number {
+    return this.feed?.received ?? 0;
   }
 
   get lagMs(): number | undefined {

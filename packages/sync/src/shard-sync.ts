@@ -54,6 +54,8 @@ export class ShardSync {
   readonly #plan: ShardOptions;
   #checkpoint: Checkpoint | undefined;
   #feed: Feed | undefined;
+  /** A source that cannot give a whole snapshot is not asked for one all the time. */
+  readonly #patience = new Backoff({ baseMs: 500, maxMs: 30_000 });
   /** A stream was reached, so `restart` has done its work. */
   #begun = false;
 
@@ -162,6 +164,7 @@ export class ShardSync {
       if (options.mode === "stock" || signal.aborted) return undefined;
     } else counters.partialResyncs += 1;
     this.#begun = true;
+    this.#patience.reset();
     return this.#follow(feed, checkpoint);
   }
 
@@ -171,6 +174,7 @@ export class ShardSync {
     if (signal.aborted) throw error;
     if (error instanceof LoadInterruptedError) {
       logger.warn({ err: error.cause, shard }, "the full synchronisation is repeated");
+      await sleep(this.#patience.next(), signal);
       return { ...checkpoint, phase: "load" };
     }
     if (error instanceof StreamForkedError)
@@ -208,12 +212,13 @@ export class ShardSync {
       loading = await sink.enter(shard, loading);
       this.#checkpoint = loading;
       logger.info({ shard, replid, offset, where: feed.where }, "full synchronisation begins");
-      await this.#plan.load(snapshot, loading, again);
+      const begun = fence === undefined ? snapshot : await begin(snapshot, signal);
+      if (await fence?.gained(shard)) {
+        throw new LoadInterruptedError(new Error("slots were moved to this master of the source"));
+      }
+      await this.#plan.load(begun, loading, again);
     }
     if (signal.aborted) return loading;
-    if (await fence?.gained(shard)) {
-      throw new LoadInterruptedError(new Error("slots were moved to this master of the source"));
-    }
     const phase = options.mode === "stock" ? "done" : "stream";
     const loaded = await sink.enter(shard, { ...loading, phase });
     this.#checkpoint = loaded;
@@ -226,6 +231,7 @@ export class ShardSync {
     const target = sink.stream(shard, checkpoint);
     const goal = await this.#untilKnown(feed);
     noteTo(counters, checkpoint);
+    counters.feed = feed;
     onStatus("COMMANDRUNNING");
     let settled = false;
     const applier = new Applier({
@@ -242,7 +248,6 @@ export class ShardSync {
         counters.commands += commands;
         counters.streamBytes += bytes;
         noteTo(counters, position);
-        counters.received = feed.received;
         if (feed.waiting === 0) counters.caughtUpAt = Date.now();
       },
     });
@@ -310,6 +315,19 @@ function noteTo(counters: Counters, { replid, offset, db }: Position): void {
 interface Next {
   readonly feed: Feed;
   readonly checkpoint: Checkpoint;
+}
+
+/** Waits for the first bytes: the snapshot is made then, and what comes later is in the stream. */
+async function begin(snapshot: Snapshot, signal: AbortSignal): Promise<Snapshot> {
+  let first = await snapshot.read(signal);
+  return {
+    ...snapshot,
+    read: async (aborted) => {
+      const chunk = first ?? (await snapshot.read(aborted));
+      first = undefined;
+      return chunk;
+    },
+  };
 }
 
 /** A connection was lost while a snapshot was loaded. */

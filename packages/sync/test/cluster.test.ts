@@ -121,6 +121,36 @@ test("a cluster arrives in a standalone server and in another cluster", async ()
   }
 }, 120_000);
 
+test("an older run of a task is refused by every slot of a cluster when a newer one has begun", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startCluster({ masters: 2 });
+  const keys = Array.from({ length: 10 }, (_, i) => `n${i}`);
+  const count = async () => {
+    for (const key of keys) await source.command("INCR", key);
+  };
+  const options = { from: source.url, to: target.url, name: "twice" };
+  const older = await run(options);
+  await older.waitForLine(/status COMMANDRUNNING/, { withinMs: 60_000 });
+  await count();
+  await older.pause();
+  const newer = await run(options);
+  await newer.waitForLine(/status COMMANDRUNNING/, { withinMs: 60_000 });
+  await count();
+  await older.resume();
+  await older.waitForLine(/failed LEASE_LOST/, { withinMs: 60_000 });
+  await count();
+  await eventually(
+    async () => {
+      for (const key of keys) {
+        const value = String(await (await target.nodeOf(key)).command("GET", key));
+        expect([key, value]).toEqual([key, "3"]);
+      }
+    },
+    { withinMs: 30_000 },
+  );
+  await newer.terminate();
+}, 180_000);
+
 test("functions and scripts of a snapshot reach every master", async () => {
   await using source = await startRedis(SOURCE);
   await using target = await startCluster({ masters: 2 });
@@ -247,7 +277,8 @@ test("a run that lost the history fills a cluster again", async () => {
   const get = async (key: string) => String(await (await target.nodeOf(key)).command("GET", key));
   await source.command("SET", "a", "1");
   await eventually(async () => expect(await get("a")).toBe("1"), { withinMs: 20_000 });
-  await source.restart(); // another history, and no data
+  await source.kill9();
+  await source.start(); // another history, and no data
   await source.command("SET", "b", "2");
   await eventually(async () => expect(await get("b")).toBe("2"), { withinMs: 20_000 });
   await eventually(async () => expect(await get("a")).toBe("null"), { withinMs: 20_000 });

@@ -84,6 +84,32 @@ test("a source that falls silent without closing the connection is noticed", asy
   await reaches(target, "n", "2");
 }, 60_000);
 
+test("a target that is slower than the source does not lead to a full synchronisation", async () => {
+  await using source = await startRedis({ config: [...SOURCE.config, "repl-backlog-size 1mb"] });
+  await using target = await startRedis();
+  await using proxy = await startProxy(target);
+  const ends = { from: source.url, to: proxy.url, name: "slow" };
+  await using task = new SyncTask({ ...ends, spoolMemoryBytes: 1024 * 1024 });
+  task.on("error", () => {});
+  await task.start();
+  await counts(source, "n", 1);
+  await reaches(target, "n", "1");
+  proxy.throttle(200_000);
+  // Several times what the backlog of the source and the memory of the spool hold.
+  const value = noise(20_000);
+  for (let i = 0; i < 300; i++) await source.command("SET", `k${i}`, value);
+  await counts(source, "n", 1);
+  // The source has nothing left to send, although the target has a part of it only.
+  await eventually(async () => {
+    const clients = String(await source.command("CLIENT", "LIST", "TYPE", "replica"));
+    expect(clients).toMatch(/ omem=0 /);
+    expect(task.progress().lagBytes).toBeGreaterThan(1_000_000);
+  }, LONG);
+  proxy.throttle(500_000_000);
+  await reaches(target, "n", "2");
+  expect(task.progress()).toMatchObject({ fullResyncs: 1, partialResyncs: 0 });
+}, 60_000);
+
 for (const command of ["FLUSHDB", "SWAPDB"] as const) {
   test(`${command} during the full synchronisation does not change expiries of other keys`, async () => {
     await using source = await startRedis(SOURCE);

@@ -10,6 +10,7 @@
 import { ConnectFailedError, ConnectionLostError, type Endpoint, type Logger } from "@ropeway/core";
 import { Backoff, showAddress, sleep } from "@ropeway/core/internal";
 import type { StreamNote, StreamTarget } from "../apply/applier.ts";
+import { restoreFor } from "../apply/restore-for.ts";
 import { type Checkpoint, checkpointFields } from "../checkpoint.ts";
 import { keysOf } from "../command/keys.ts";
 import { keySlot } from "../command/slot.ts";
@@ -71,6 +72,7 @@ export class ClusterSink implements Sink {
   readonly #marks = new Map<number, Map<number, SlotMark>>();
   /** What the slots have confirmed, by shard; see claim(). */
   readonly #confirmed = new Map<number, Confirmations>();
+  #abilities: Abilities | undefined;
   /** The loads and streams of this run, by shard. */
   readonly #passes = new Map<number, number>();
   /** The losses of connections that were looked into, by shard. */
@@ -91,7 +93,8 @@ export class ClusterSink implements Sink {
 
   async probe(): Promise<Abilities> {
     await using connection = await this.#home();
-    return { ...(await probe(connection, this.#options.task)), databases: 1 };
+    this.#abilities = { ...(await probe(connection, this.#options.task)), databases: 1 };
+    return this.#abilities;
   }
 
   async claim(shard: number, epoch?: number): Promise<Checkpoint> {
@@ -108,6 +111,23 @@ export class ClusterSink implements Sink {
     if (lost.length === 0) return claimed;
     // The slots that lost writes are read again from where they are; the others skip what they have.
     return { ...claimed, offset: Math.min(claimed.offset, ...lost.map(({ from }) => from)) };
+  }
+
+  /** Values that were read anew, as the target understands them: it may be older than the source. */
+  #adapted({ offset, writes }: Reread): Reread {
+    const abilities = this.#abilities;
+    if (abilities === undefined) return { offset, writes };
+    const adapt = (argv: readonly Buffer[]): readonly (readonly Buffer[])[] => {
+      if (String(argv[0]) !== "RESTORE") return [argv];
+      const commands = restoreFor(abilities, argv) ?? [argv];
+      return commands.map((words) =>
+        words.map((word) => (Buffer.isBuffer(word) ? word : Buffer.from(String(word)))),
+      );
+    };
+    return {
+      offset,
+      writes: new Map(Array.from(writes, ([key, commands]) => [key, commands.flatMap(adapt)])),
+    };
   }
 
   /** The marks of slots that have less than they confirmed to this run. */
@@ -176,7 +196,7 @@ export class ClusterSink implements Sink {
       writer: this.#writer(shard),
       epoch: this.#slotEpoch(shard, checkpoint),
       marks: this.#marks.get(shard) ?? new Map(),
-      reread: (keys) => reread(shard, keys),
+      reread: async (keys) => this.#adapted(await reread(shard, keys)),
       everywhere: (argv, all) => this.#everywhere(argv, all),
       flush: (argv) => this.#flush(argv, shard, checkpoint),
       checkpoint: (position) => this.#checkpoint(shard, { ...checkpoint, ...position }),

@@ -9,7 +9,7 @@
  *
  * - A RESTORE-ASKING waits until no other master has the key, and until their streams are applied up to there.
  * - A snapshot is asked for when no slot is being moved to its master and the streams of the others are applied
- *   up to that moment. If slots came meanwhile, the snapshot is loaded again.
+ *   up to that moment. If slots came before it was made, it is asked for again, behind all other shards.
  * - A master that no shard follows, or two shards that are one master now, end the run of all shards with
  *   SlotsMovedError; the task then begins again with the masters there are.
  */
@@ -58,6 +58,8 @@ export class SlotFence {
   readonly #connections = new Map<number, Connection>();
   /** The slots that a shard had when its snapshot was asked for. */
   readonly #had = new Map<number, ReadonlySet<number>>();
+  /** Shards that load behind all others. */
+  readonly #behind = new Set<number>();
 
   constructor(options: SlotFenceOptions) {
     this.#options = options;
@@ -75,24 +77,31 @@ export class SlotFence {
     return () => this.#others(shard, (other) => this.#gone(other, keys));
   }
 
-  /** Waits until a snapshot of the shard can be asked for. */
+  /**
+   * Waits until a snapshot of the shard can be asked for. If keys came to the shard that another one may have in
+   * its snapshot or stream, that one comes first.
+   */
   async ready(shard: number): Promise<void> {
     const { locator } = this.#shard(shard);
-    const again = this.#had.has(shard);
-    const moving = async () => {
+    const had = this.#had.get(shard);
+    let came = false;
+    await this.#until("a slot is being moved to a master of the source", async () => {
       const { slots, importing } = await locator.holdings();
+      came ||= importing.length > 0 || slots.some((slot) => had?.has(slot) === false);
       this.#had.set(shard, new Set(slots));
       return importing.length === 0;
-    };
-    const forever = Number.POSITIVE_INFINITY;
-    await this.#until("a slot is being moved to a master of the source", moving, forever);
-    // At first all shards load at the same time; later a load comes behind what the others have.
-    await this.#others(shard, async (other) =>
-      this.#shard(other).applied() === undefined && !again ? undefined : this.#offset(other, []),
-    );
+    });
+    if (came) this.#behind.add(shard);
+    try {
+      await this.#others(shard, async (other) =>
+        came || this.#shard(other).applied() !== undefined ? this.#offset(other, []) : undefined,
+      );
+    } finally {
+      this.#behind.delete(shard);
+    }
   }
 
-  /** Whether slots have come to the shard since its snapshot was asked for. */
+  /** Whether keys may have come to the shard before its snapshot was made; ask when the snapshot has begun. */
   async gained(shard: number): Promise<boolean> {
     const had = this.#had.get(shard);
     const { slots, importing } = await this.#shard(shard).locator.holdings();
@@ -135,22 +144,38 @@ export class SlotFence {
     goal: (other: number) => Promise<number | undefined>,
   ): Promise<void> {
     const others = this.#options.shards.map((_, index) => index).filter((each) => each !== shard);
-    await Promise.all(
-      others.map(async (other) => {
-        const offset = await goal(other);
-        if (offset === undefined) return;
-        await this.#until("slots of the source move, and one shard waits for another", async () => {
-          return (this.#shard(other).applied() ?? -1) >= offset;
-        });
-      }),
-    );
+    await Promise.all(others.map((other) => this.#after(shard, other, goal)));
+  }
+
+  async #after(
+    shard: number,
+    other: number,
+    goal: (other: number) => Promise<number | undefined>,
+  ): Promise<void> {
+    const offset = await goal(other);
+    if (offset === undefined) return;
+    let since = performance.now();
+    await this.#until("slots of the source move, and one shard waits for another", async () => {
+      const applied = this.#shard(other).applied();
+      // A load takes as long as it takes; only a stream that does not move is a reason to give up.
+      if (applied === undefined) since = performance.now();
+      const both = this.#behind.has(shard) && this.#behind.has(other);
+      if (both || performance.now() - since > this.#options.patienceMs) {
+        throw new SlotsMovedError("shards of the source wait for each other", true);
+      }
+      return (applied ?? -1) >= offset;
+    });
   }
 
   /** The offset at which a shard has none of the keys any more. */
   async #gone(shard: number, keys: readonly Buffer[]): Promise<number> {
     let offset: number | undefined;
+    const started = performance.now();
     await this.#until("a key that moves is still at its old master", async () => {
       offset = await this.#offset(shard, keys);
+      if (performance.now() - started > this.#options.patienceMs) {
+        throw new SlotsMovedError("a key is at two masters of the source", true);
+      }
       return offset !== undefined;
     });
     return offset as number;
@@ -181,14 +206,9 @@ export class SlotFence {
   }
 
   /** Asks until the answer is yes. */
-  async #until(
-    reason: string,
-    question: () => Promise<boolean>,
-    patienceMs: number = this.#options.patienceMs,
-  ): Promise<void> {
+  async #until(reason: string, question: () => Promise<boolean>): Promise<void> {
     const { signal, onWait } = this.#options;
-    const started = performance.now();
-    for (let asked = 0; ; asked++) {
+    for (let asked = 1; ; asked++) {
       if (signal.aborted) throw new AbortedError("following the source", signal.reason);
       const yes = await question().catch((error) => {
         if (error instanceof ConnectionLostError || error instanceof ConnectFailedError)
@@ -196,9 +216,8 @@ export class SlotFence {
         throw error;
       });
       if (yes) return;
-      if (performance.now() - started > patienceMs) throw new SlotsMovedError(reason, true);
       if (asked === 100) onWait(reason);
-      await sleep(POLL_MS, signal);
+      await sleep(asked < 100 ? POLL_MS : 10 * POLL_MS, signal);
     }
   }
 }

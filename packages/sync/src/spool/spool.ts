@@ -15,7 +15,8 @@
  * the checkpoint, which is older than everything here.
  *
  * At the bound `diskBytes`, and when the disk is full, append() waits for the reader. The source's own
- * buffer is then the next one to fill.
+ * buffer is then the next one to fill. A disk without room for a single block leaves the memory: the tail is then
+ * given to the reader as it is.
  */
 import { mkdir } from "node:fs/promises";
 import { type Deferred, deferred } from "@ropeway/core/internal";
@@ -36,12 +37,16 @@ export interface SpoolOptions {
 
 const MIB = 1024 * 1024;
 
+/** What the spool uses of a segment. */
+export type Blocks = Pick<Segment, "written" | "write" | "read" | "close">;
+type CreateSegment = (dir: string) => Promise<Blocks>;
+
 /** One writer, one reader. */
 export class Spool {
   readonly #options: Required<SpoolOptions>;
   readonly #memory: Buffer[] = [];
   #memoryBytes = 0;
-  #segments: Segment[] = [];
+  #segments: Blocks[] = [];
   #tail: Buffer[] = [];
   #tailBytes = 0;
   #diskBytes = 0;
@@ -50,8 +55,13 @@ export class Spool {
   #readable: Deferred<void> | undefined;
   #room: Deferred<void> | undefined;
   #writing: Promise<void> = Promise.resolve();
+  /** The tail is being written, so the reader must wait for it. */
+  #flushing = false;
+  readonly #createSegment: CreateSegment;
 
-  constructor(options: SpoolOptions) {
+  /** Tests give segments on a disk that is full. */
+  constructor(options: SpoolOptions, createSegment: CreateSegment = Segment.create) {
+    this.#createSegment = createSegment;
     this.#options = { blockBytes: MIB, segmentBytes: 64 * MIB, ...options };
   }
 
@@ -94,8 +104,10 @@ export class Spool {
     for (;;) {
       const chunk = this.readNow() ?? (await this.#readDisk());
       if (chunk !== undefined) return chunk;
-      if (this.#failure !== undefined) throw this.#failure;
-      if (this.#ended) return undefined;
+      if (!this.#flushing) {
+        if (this.#failure !== undefined) throw this.#failure;
+        if (this.#ended) return undefined;
+      }
       await this.#untilReadable(signal);
     }
   }
@@ -115,7 +127,7 @@ export class Spool {
     this.#memoryBytes = 0;
     this.#releaseRoom();
     await this.#writing.catch(() => {});
-    for (const segment of this.#segments.splice(0)) await segment.close();
+    await this.#dropSegments();
     this.#tail = [];
     this.#tailBytes = 0;
     this.#diskBytes = 0;
@@ -133,6 +145,17 @@ export class Spool {
 
   async #writeTail(): Promise<void> {
     if (this.#tailBytes === 0 || this.#failure !== undefined) return;
+    this.#flushing = true;
+    try {
+      await this.#writeBlock();
+    } finally {
+      this.#flushing = false;
+      this.#wakeReader();
+    }
+  }
+
+  async #writeBlock(): Promise<void> {
+    let emptied = false;
     const block = this.#tail.length === 1 ? (this.#tail[0] as Buffer) : Buffer.concat(this.#tail);
     for (;;) {
       if (this.#diskBytes > 0 && this.#diskBytes + block.length > this.#options.diskBytes) {
@@ -144,12 +167,21 @@ export class Spool {
         await (await this.#segment()).write(block);
         break;
       } catch (error) {
-        // A full disk is waited out as long as the reader still has something to free.
-        if ((error as { code?: string }).code !== "ENOSPC" || this.#diskBytes === 0) {
+        if ((error as { code?: string }).code !== "ENOSPC") {
           this.#failure = new SpoolError(`cannot write to ${this.#options.dir}`, error);
           throw this.#failure;
         }
-        await this.#untilRoom();
+        // A full disk is waited out as long as the reader still has something to free.
+        if (this.#diskBytes > 0) await this.#untilRoom();
+        else if (!emptied) {
+          emptied = true;
+          await this.#dropSegments(); // everything in them was read
+        } else {
+          this.#flushing = false;
+          this.#wakeReader();
+          await this.#untilRoom();
+          return;
+        }
         if (this.#failure !== undefined) return;
       }
     }
@@ -158,14 +190,17 @@ export class Spool {
       this.#tailBytes === block.length ? [] : [Buffer.concat(this.#tail).subarray(block.length)];
     this.#tailBytes -= block.length;
     this.#diskBytes += block.length;
-    this.#wakeReader();
   }
 
-  async #segment(): Promise<Segment> {
+  async #dropSegments(): Promise<void> {
+    for (const segment of this.#segments.splice(0)) await segment.close();
+  }
+
+  async #segment(): Promise<Blocks> {
     const last = this.#segments.at(-1);
     if (last !== undefined && last.written < this.#options.segmentBytes) return last;
     await mkdir(this.#options.dir, { recursive: true });
-    const next = await Segment.create(this.#options.dir);
+    const next = await this.#createSegment(this.#options.dir);
     this.#segments.push(next);
     return next;
   }
@@ -173,11 +208,8 @@ export class Spool {
   async #readDisk(): Promise<Buffer | undefined> {
     if (!this.#spilling) return undefined;
     // A tail that is short of a block is taken as it is, once it is all there is.
-    if (this.#diskBytes === 0) {
-      await this.#writing;
-      if (this.#diskBytes === 0) return this.#takeTail();
-    }
-    const segment = this.#segments[0] as Segment;
+    if (this.#diskBytes === 0) return this.#flushing ? undefined : this.#takeTail();
+    const segment = this.#segments[0] as Blocks;
     const block = await segment.read();
     if (block === undefined) {
       this.#segments.shift();
@@ -194,6 +226,7 @@ export class Spool {
     const chunk = Buffer.concat(this.#tail);
     this.#tail = [];
     this.#tailBytes = 0;
+    this.#releaseRoom();
     return chunk;
   }
 

@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
-import { Spool } from "../../src/spool/spool.ts";
+import { Segment } from "../../src/spool/segment.ts";
+import { type Blocks, Spool } from "../../src/spool/spool.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "spool-test-"));
 afterAll(() => rmSync(dir, { recursive: true }));
@@ -83,3 +84,45 @@ test("a reader gets the error after the last byte, and an abort ends its wait", 
   await expect(spool.read()).rejects.toThrow("the link is lost");
   await spool.close();
 });
+
+/** Segments on a disk that holds so many bytes; what was read is free only when its segment is closed. */
+function diskOf(bytes: number): (dir: string) => Promise<Blocks> {
+  let used = 0;
+  return async (folder) => {
+    const segment = await Segment.create(folder);
+    return {
+      get written() {
+        return segment.written;
+      },
+      read: () => segment.read(),
+      write: async (block) => {
+        if (used + block.length > bytes) {
+          throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+        }
+        used += block.length;
+        await segment.write(block);
+      },
+      close: async () => {
+        used = 0;
+        await segment.close();
+      },
+    };
+  };
+}
+
+for (const [disk, bytes] of [
+  ["a full disk", 200],
+  ["a disk without any room", 0],
+] as const) {
+  test(`${disk} makes the writer wait, and nothing is lost`, async () => {
+    const spool = new Spool({ ...SMALL, segmentBytes: 1_000_000 }, diskOf(bytes));
+    const chunks = Array.from({ length: 60 }, (_, i) => Buffer.alloc(50, i));
+    const writing = (async () => {
+      for (const chunk of chunks) await spool.append(chunk);
+      spool.end();
+    })();
+    expect(await readAll(spool)).toEqual(Buffer.concat(chunks));
+    await writing;
+    await spool.close();
+  });
+}
