@@ -8,6 +8,7 @@
  *   offset
  *   written  the end of the last command that changed the target; between it and `offset` nothing did
  *   db       the database of the source that the next command is for: no SELECT is sent again after a resume
+ *   pass     clusters: which load or stream of this epoch it is; see cluster-sink.ts
  *   mark     names the last transaction that moved the checkpoint: its offset, and a random part if it was
  *            not one of the stream
  *   owned    1: the target was empty when the task began, so that whatever is in it came from us
@@ -35,17 +36,19 @@ export interface Checkpoint extends Position {
   readonly epoch: number;
   readonly phase: Phase;
   readonly owned: boolean;
+  /** Which load or stream of this epoch it is. @default 0 */
+  readonly pass?: number;
   /** The last transaction, as the claim found it. */
   readonly mark?: string | undefined;
 }
 
 /** The words of HMSET: always all fields, because a FLUSHALL in the batch has removed those of before. */
 export function checkpointFields(checkpoint: Checkpoint, mark?: string): string[] {
-  const { epoch, phase, owned, replid, offset, db, written = offset } = checkpoint;
+  const { epoch, phase, owned, replid, offset, db, written = offset, pass = 0 } = checkpoint;
   return [
     ...["epoch", String(epoch), "phase", phase, "owned", owned ? "1" : "0"],
     ...["replid", replid, "offset", String(offset), "db", String(db)],
-    ...["written", String(written)],
+    ...["written", String(written), "pass", String(pass)],
     ...(mark === undefined ? [] : ["mark", mark]),
   ];
 }
@@ -63,6 +66,7 @@ export function parseCheckpoint(reply: Reply): Checkpoint | undefined {
     offset: Number(fields.get("offset") ?? -1),
     db: Number(fields.get("db") ?? 0),
     owned: fields.get("owned") === "1",
+    pass: Number(fields.get("pass") ?? 0),
     mark: fields.get("mark"),
     ...(fields.has("written") ? { written: Number(fields.get("written")) } : {}),
   };

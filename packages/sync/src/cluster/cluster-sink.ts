@@ -102,8 +102,11 @@ export class ClusterSink implements Sink {
     await using connection = await this.#home();
     const key = checkpointKey(task, shard);
     const isEmpty = () => this.#isEmpty();
-    const claimed = await claimCheckpoint({ connection, task, key, epoch, isEmpty });
-    this.#passes.set(shard, (this.#passes.get(shard) ?? -1) + 1);
+    const found = await claimCheckpoint({ connection, task, key, epoch, isEmpty });
+    // A checkpoint that was lost with its node says less than we know.
+    const pass = Math.max(found.pass ?? 0, (this.#passes.get(shard) ?? -1) + 1);
+    this.#passes.set(shard, pass);
+    const claimed = { ...found, pass };
     const marks = await this.#writer(shard).claim(this.#slotEpoch(shard, claimed), "keep");
     this.#marks.set(shard, marks);
     const lost = this.#lostSince(shard, marks);
@@ -159,12 +162,14 @@ export class ClusterSink implements Sink {
   }
 
   async enter(shard: number, checkpoint: Checkpoint): Promise<Checkpoint> {
-    await this.#checkpoint(shard, checkpoint);
+    const pass = (this.#passes.get(shard) ?? 0) + 1;
+    this.#passes.set(shard, pass);
+    const entered = { ...checkpoint, pass };
+    await this.#checkpoint(shard, entered);
     // Marks of an earlier history say nothing about this one.
-    this.#passes.set(shard, (this.#passes.get(shard) ?? 0) + 1);
-    const marks = await this.#writer(shard).claim(this.#slotEpoch(shard, checkpoint), "reset");
+    const marks = await this.#writer(shard).claim(this.#slotEpoch(shard, entered), "reset");
     this.#marks.set(shard, marks);
-    return checkpoint;
+    return entered;
   }
 
   async loader<N extends KeyNote>(

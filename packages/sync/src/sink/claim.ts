@@ -27,10 +27,12 @@ export async function claimCheckpoint(claim: Claim): Promise<Checkpoint> {
     if (epoch !== undefined && (found?.epoch ?? 0) > epoch) {
       throw new LeaseLostError(`sync task ${task}`, epoch);
     }
+    const next = epoch ?? (found?.epoch ?? 0) + 1;
     const claimed: Checkpoint = {
       ...{ replid: "?", offset: -1, db: 0, phase: "load", ...found },
       owned: found?.owned ?? (await claim.isEmpty()),
-      epoch: epoch ?? (found?.epoch ?? 0) + 1,
+      epoch: next,
+      pass: found?.epoch === next ? (found.pass ?? 0) + 1 : 0,
     };
     await connection.call("MULTI");
     await connection.call("HMSET", key, ...checkpointFields(claimed));
