@@ -63,7 +63,9 @@ test("a connection that is lost during the full synchronisation means that it is
   proxy.cut();
   await counts(source, "n", 5);
   await reaches(target, "n", "5");
-  expect(Number(await target.command("EXISTS", ...range(40)))).toBe(40);
+  await eventually(async () => {
+    expect(Number(await target.command("EXISTS", ...range(40)))).toBe(40);
+  }, LONG);
   expect(task.progress().fullResyncs).toBe(2);
 }, 60_000);
 
