@@ -15,12 +15,22 @@ if (clockOffMs !== 0) {
 }
 
 const redis = await connect(url, { offlineWaitMs: 30_000 });
-const note = (job: JobContext) =>
-  redis.send(["RPUSH", `ran:${queue}`, `${job.id} ${job.stalls} ${job.fence}`], {
-    key: `ran:${queue}`,
-    repeatable: true,
-  });
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Notes that a job ran. Redis refuses the note while it is out of memory, which is not the job's fault. */
+async function note(job: JobContext): Promise<void> {
+  const key = `ran:${queue}`;
+  const command = ["RPUSH", key, `${job.id} ${job.stalls} ${job.fence}`];
+  while (!job.signal.aborted) {
+    try {
+      await redis.send(command, { key, repeatable: true });
+      return;
+    } catch (error) {
+      if (!String(error).includes("OOM")) throw error;
+      await pause(50);
+    }
+  }
+}
 
 interface Jobs {
   note: { data: unknown };
