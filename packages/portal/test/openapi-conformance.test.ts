@@ -245,6 +245,15 @@ test("the merge queue and its admin", async () => {
   await ask("POST /api/merge/letters/replay", url);
   await ask("POST /api/merge/letters/discard", url);
   await ask(`DELETE /api/merge/key?key=${key}`);
+  const schedule = {
+    ...{ destination: { mergeKey: "weekly", ...url }, body: "1", cron: "0 9 * * 1" },
+  };
+  await ask("PUT /api/merge/schedules/weekly", schedule);
+  await ask("GET /api/merge/schedules");
+  await ask("GET /api/merge/schedules/weekly");
+  await ask("POST /api/merge/schedules/weekly/pause");
+  await ask("POST /api/merge/schedules/weekly/resume");
+  await ask("DELETE /api/merge/schedules/weekly");
   await ask(`DELETE ${V3}`);
 });
 
