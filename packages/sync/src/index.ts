@@ -50,10 +50,10 @@ export type { SyncFilterOptions } from "./mapping.ts";
 export type { SyncMode, SyncOptions } from "./options.ts";
 export {
   check,
-  type Finding,
   type PreflightOptions,
   type PreflightReport,
 } from "./preflight/check.ts";
+export type { Finding } from "./preflight/finding.ts";
 export { type KeyReason, SYNC_STATUS, type SyncProgress, type SyncStatus } from "./progress.ts";
 export {
   type RdbAux,

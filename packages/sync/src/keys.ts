@@ -8,6 +8,7 @@
  *   ropeway:sync:{TASK}:expiries:SHARD     list    expiries that the TTL fence holds back; see ttl-fence.ts
  *   ropeway:sync:{TASK}:discarded          list    JSON of writes that failed, newest first, bounded
  *   ropeway:sync:{TASK}:bigkeys            list    JSON of values that were written in parts, bounded
+ *   ropeway:sync:{TAG}:slot:TASK:SHARD     hash    cluster only: what a slot has; see cluster-stream.ts
  *   ropeway:tmp:{TAG}:TOKEN                any     a value under construction, in the slot and database of its key
  */
 import { beginsWith } from "./key-filter.ts";
@@ -34,6 +35,11 @@ export function checkpointKey(task: string, shard: number): string {
 /** Hash. */
 export function laneKey(task: string, shard: number, lane: number): string {
   return `${OWN_PREFIX}{${task}}:load:${shard}:${lane}`;
+}
+
+/** Hash, on a cluster: what the slot of the tag has. */
+export function slotMarkKey(task: string, shard: number, tag: string): string {
+  return `${OWN_PREFIX}{${tag}}:slot:${task}:${shard}`;
 }
 
 /** List. */

@@ -20,7 +20,7 @@ import {
 } from "@ropeway/core";
 import { Backoff, showAddress, sleep } from "@ropeway/core/internal";
 import { TargetRefusedError, TargetRewoundError } from "../errors.ts";
-import { OWN_PREFIX } from "../keys.ts";
+import { slotMarkKey } from "../keys.ts";
 import { ErrorReply, type Reply } from "../resp/reply-reader.ts";
 import { type Argument, RespWriter } from "../resp/writer.ts";
 import type { Connection } from "../wire/connection.ts";
@@ -279,7 +279,7 @@ export class SlotWriter {
 
   #markKey(slot: number): string {
     const { task, shard } = this.#options;
-    return `${OWN_PREFIX}{${slotTag(slot)}}:slot:${task}:${shard}`;
+    return slotMarkKey(task, shard, slotTag(slot));
   }
 
   #rewound({ slot, confirmed }: SlotGroup, found: string): TargetRewoundError {

@@ -2,26 +2,16 @@
  * Looks at both ends before anything is written, and says what would go wrong and what to do. The only
  * writes are those of the probe, on a key of our own.
  */
-import { parseEndpoint, RopewayError } from "@ropeway/core";
+import { RopewayError } from "@ropeway/core";
 import type { SyncOptions } from "../options.ts";
 import { ErrorReply } from "../resp/reply-reader.ts";
-import { type Abilities, probe } from "../sink/abilities.ts";
 import { taskName } from "../task-name.ts";
 import type { Connection } from "../wire/connection.ts";
 import { encodeCommand } from "../wire/encode.ts";
-import { Locator } from "../wire/locator.ts";
-import { askServer, type ServerFacts } from "./server-facts.ts";
-
-/** One thing that was looked at. */
-export interface Finding {
-  /** What it is about, such as `target memory`. */
-  readonly what: string;
-  /** problem: the task would fail or lose data; warning: it may; ok: fine. */
-  readonly level: "ok" | "warning" | "problem";
-  readonly message: string;
-  /** What to do; empty if it is fine. */
-  readonly advice: string;
-}
+import { type Finding, fine, problem, warning } from "./finding.ts";
+import { pairFindings } from "./pair.ts";
+import type { ServerFacts } from "./server-facts.ts";
+import { openServers, type Servers, type ServersPlan } from "./servers.ts";
 
 /** The outcome of the examination. */
 export interface PreflightReport {
@@ -38,80 +28,57 @@ export interface PreflightOptions extends Pick<SyncOptions, "from" | "to"> {
 }
 
 const MIB = 1024 * 1024;
-const CLOCK_MS = 500;
-/** Commands that a cluster refuses when their keys are on different slots. */
-const CROSS_SLOT = [
-  ..."mset msetnx del unlink rename renamenx smove lmove rpoplpush copy".split(" "),
-  ..."sunionstore sinterstore sdiffstore zunionstore zinterstore bitop pfmerge".split(" "),
-  ..."eval evalsha fcall exec".split(" "),
-];
 
-/** Examines source and target. Never throws because of what it finds. */
+/** Examines source and target, every master of a cluster. Never throws because of what it finds. */
 export async function check(options: PreflightOptions): Promise<PreflightReport> {
   const findings: Finding[] = [];
-  const source = await examine("source", options, findings);
-  const target = await examine("target", options, findings);
-  if (source !== undefined) sourceFindings(source.facts, options, findings);
-  if (source !== undefined) await permissionFindings(source.connection, findings);
-  if (target !== undefined) targetFindings(target.facts, findings);
-  if (source !== undefined && target !== undefined) {
-    pairFindings({ source: source.facts, target, to: options.to }, findings);
+  const { from, to, connectTimeoutMs = 5_000 } = options;
+  const task = taskName({ from, to });
+  const opening = { task, connectTimeoutMs };
+  await using source = await examine({ ...opening, end: "source", url: from }, findings);
+  await using target = await examine({ ...opening, end: "target", url: to }, findings);
+  for (const { facts, connection } of source.servers) {
+    const own: Finding[] = [];
+    sourceFindings(facts, options, own);
+    await permissionFindings(connection, own);
+    findings.push(...named(own, facts.where, source.clustered));
   }
-  source?.connection.destroy();
-  target?.connection.destroy();
+  for (const { facts } of target.servers) {
+    const own: Finding[] = [];
+    targetFindings(facts, own);
+    findings.push(...named(own, facts.where, target.clustered));
+  }
+  if (source.servers.length > 0 && target.servers.length > 0) {
+    pairFindings(source, target, findings);
+  }
   return { ok: findings.every(({ level }) => level !== "problem"), findings };
 }
 
-interface Pair {
-  readonly source: ServerFacts;
-  readonly target: Examined;
-  readonly to: string;
+/** In a cluster a finding says which master it is about. */
+function named(findings: readonly Finding[], where: string, clustered: boolean): Finding[] {
+  return findings.map((finding) =>
+    clustered ? { ...finding, message: `${where}: ${finding.message}` } : finding,
+  );
 }
 
-interface Examined {
-  readonly connection: Connection;
-  readonly facts: ServerFacts;
-  readonly abilities: Abilities | undefined;
-}
-
-async function examine(
-  end: "source" | "target",
-  options: PreflightOptions,
-  findings: Finding[],
-): Promise<Examined | undefined> {
-  const { from, to, connectTimeoutMs = 5_000 } = options;
-  const url = end === "source" ? from : to;
-  if (!/^[\w+-]+:\/\//.test(url) || /^https?:/.test(url)) return undefined;
-  const endpoint = parseEndpoint(url, end === "source" ? "from" : "to");
-  const locator = new Locator(endpoint, {
-    connectTimeoutMs,
-    name: "ropeway-check",
-    master: end === "target",
-  });
-  try {
-    const connection = await locator.connect();
-    const facts = await askServer(connection);
-    findings.push(fine(`${end} connection`, `${facts.server.title} at ${connection.where}`));
-    let abilities: Abilities | undefined;
-    if (end === "target") {
-      try {
-        abilities = await probe(connection, taskName({ from, to }));
-      } catch (error) {
-        const message = (error as Error).message;
-        findings.push(
-          problem("target writes", message, "Connect to a master, with a user that may write."),
-        );
-      }
-    }
-    return { connection, facts, abilities };
-  } catch (error) {
+/** The servers of an end that can be reached; what cannot be is a finding. */
+async function examine(plan: ServersPlan, findings: Finding[]): Promise<Servers> {
+  const { end } = plan;
+  const servers = await openServers(plan, (error) => {
     const advice =
       error instanceof RopewayError && error.code === "AUTH_FAILED"
         ? "Put the user and password into the URL, percent-encoded: redis://user:password@host:6379."
         : "Check the address, and that the server accepts connections from here.";
     findings.push(problem(`${end} connection`, (error as Error).message, advice));
-    return undefined;
+  });
+  for (const { facts } of servers.servers) {
+    findings.push(fine(`${end} connection`, `${facts.server.title} at ${facts.where}`));
   }
+  if (servers.refusal !== undefined) {
+    const advice = "Connect to a master, with a user that may write.";
+    findings.push(problem("target writes", servers.refusal, advice));
+  }
+  return servers;
 }
 
 function sourceFindings(facts: ServerFacts, options: PreflightOptions, findings: Finding[]): void {
@@ -204,95 +171,4 @@ function targetFindings(facts: ServerFacts, findings: Finding[]): void {
       ),
     );
   }
-}
-
-function pairFindings(pair: Pair, findings: Finding[]): void {
-  const { source, to } = pair;
-  const { facts: target, abilities } = pair.target;
-  const used = source.number("used_memory_dataset") ?? source.number("used_memory") ?? 0;
-  const limit = Number(target.config.maxmemory ?? target.number("maxmemory") ?? 0);
-  const free = limit - (target.number("used_memory") ?? 0);
-  if (limit > 0 && free < used) {
-    findings.push(
-      problem(
-        "target memory",
-        `the source's data takes about ${used} bytes, but the target has ${free} left of maxmemory`,
-        `CONFIG SET maxmemory ${Math.ceil((used + (target.number("used_memory") ?? 0)) * 1.3)}`,
-      ),
-    );
-  } else findings.push(fine("target memory", limit === 0 ? "no maxmemory" : `${free} bytes left`));
-  const missing = source.modules.filter((name) => !target.modules.includes(name));
-  if (missing.length > 0) {
-    findings.push(
-      problem(
-        "modules",
-        `the target lacks ${missing.join(", ")}`,
-        "Load them at the target, or filter their keys out.",
-      ),
-    );
-  }
-  const skew = Math.abs(source.clockMs - target.clockMs);
-  if (skew > CLOCK_MS) {
-    findings.push(
-      warning(
-        "clocks",
-        `the servers' clocks differ by ${skew} ms, so keys expire at other moments`,
-        "Synchronise the clocks, or use ttlShiftMs.",
-      ),
-    );
-  }
-  const highest = Math.max(0, ...source.keys.keys());
-  const cluster = parseEndpoint(to, "to").topology === "cluster";
-  if (cluster && highest > 0) {
-    findings.push(
-      problem(
-        "databases",
-        `the source uses database ${highest}, but a cluster has only 0`,
-        "Map the databases, or copy only database 0.",
-      ),
-    );
-  } else if (abilities !== undefined && highest >= abilities.databases) {
-    findings.push(
-      problem(
-        "databases",
-        `the source uses database ${highest}, but the target has ${abilities.databases}`,
-        `Set databases ${highest + 1} at the target, or map it with dbMap.`,
-      ),
-    );
-  }
-  if (abilities !== undefined && abilities.rdbVersion === 0) {
-    findings.push(
-      warning(
-        "target RESTORE",
-        "the target refuses RESTORE; values are written with commands, which is slower",
-        "Allow RESTORE if you can.",
-      ),
-    );
-  }
-  if (cluster) crossSlotFindings(source, findings);
-}
-
-function crossSlotFindings(source: ServerFacts, findings: Finding[]): void {
-  const used = CROSS_SLOT.filter((name) => (source.calls.get(name) ?? 0) > 0);
-  if (used.length === 0) return;
-  const list = used.map((name) => `${name.toUpperCase()} ${source.calls.get(name)}`).join(", ");
-  findings.push(
-    warning(
-      "cross-slot commands",
-      `the source has served commands with several keys: ${list}. On a cluster they are divided or copied key by key, so they are not atomic`,
-      "Use hash tags for keys that belong together.",
-    ),
-  );
-}
-
-function fine(what: string, message: string): Finding {
-  return { what, level: "ok", message, advice: "" };
-}
-
-function warning(what: string, message: string, advice: string): Finding {
-  return { what, level: "warning", message, advice };
-}
-
-function problem(what: string, message: string, advice: string): Finding {
-  return { what, level: "problem", message, advice };
 }

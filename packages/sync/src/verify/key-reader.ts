@@ -36,10 +36,22 @@ export interface KeyPage {
   readonly keys: readonly Buffer[];
 }
 
+/** Where keys are read: a server, or a cluster. */
+export interface KeySource {
+  /** Databases that have keys. */
+  dbs(): Promise<number[]>;
+  /** All keys of a database except our own, page by page. A key may come twice, as with SCAN. */
+  scan(db: number, count: number): AsyncGenerator<KeyPage, void>;
+  /** Reads keys at one moment. */
+  read(db: number, keys: readonly Buffer[]): Promise<ReadKeys>;
+  /** Which of the keys exist. */
+  exist(db: number, keys: readonly Buffer[]): Promise<boolean[]>;
+}
+
 const ABSENT: KeyState = { digest: undefined, expiresAtMs: -1, value: undefined };
 
 /** One server. */
-export class KeyReader {
+export class KeyReader implements KeySource {
   readonly connection: Connection;
 
   constructor(connection: Connection) {

@@ -17,7 +17,8 @@ import { sleep } from "@ropeway/core/internal";
 import type { Mapping } from "../mapping.ts";
 import type { Abilities } from "../sink/abilities.ts";
 import type { Connection } from "../wire/connection.ts";
-import type { KeyReader, KeyState } from "./key-reader.ts";
+import type { Anchor } from "./anchor.ts";
+import type { KeySource, KeyState } from "./key-reader.ts";
 import { repair } from "./repair.ts";
 
 /** Why a key differs. */
@@ -51,14 +52,14 @@ export interface VerifyReport {
 
 /** What is compared and how. */
 export interface VerifierOptions {
-  readonly source: KeyReader;
-  readonly target: KeyReader;
-  /** Another connection to the target, for the WATCH under which repairs are written. */
-  readonly guard: Connection;
+  readonly source: KeySource;
+  readonly target: KeySource;
+  /** Where the task is, if there is one. */
+  readonly anchor: Anchor | undefined;
+  /** The connection on which a key of the target is written if there is no task. */
+  guard(key: Buffer): Promise<Connection>;
   readonly mapping: Mapping;
   readonly abilities: Abilities;
-  /** The key of the task's checkpoint, if there is one. */
-  readonly checkpointKey: string | undefined;
   readonly repair: boolean;
   /** Expiries may differ by this much. */
   readonly ttlToleranceMs: number;
@@ -89,7 +90,7 @@ export class Verifier {
 
   constructor(options: VerifierOptions) {
     this.#options = options;
-    this.#anchored = options.checkpointKey !== undefined;
+    this.#anchored = options.anchor !== undefined;
   }
 
   async run(): Promise<VerifyReport> {
@@ -175,15 +176,15 @@ export class Verifier {
   }
 
   async #certain(db: number, key: Buffer): Promise<"equal" | "different" | "undecided"> {
-    const { source, target, guard, mapping, signal, checkpointKey } = this.#options;
+    const { source, target, mapping, signal, anchor } = this.#options;
     const targetDb = mapping.db(db) ?? db;
     const name = mapping.key(key);
     for (let round = 0; round < ROUNDS; round++) {
       if (round > 0) await sleep(PAUSE_MS * round, signal);
       const before = await source.read(db, [key]);
-      await this.#reached(before.offset);
-      if (checkpointKey !== undefined) await guard.call("WATCH", checkpointKey);
-      const at = await this.#checkpoint();
+      await this.#reached(key, before.offset);
+      const guard = (await anchor?.watch(key, name)) ?? (await this.#options.guard(name));
+      const at = await this.#checkpoint(key);
       const there = (await target.read(targetDb, [name])).states[0] as KeyState;
       const after = await source.read(db, [key]);
       const here = after.states[0] as KeyState;
@@ -193,7 +194,7 @@ export class Verifier {
       if (this.#differ(before.states[0], here) !== undefined) continue;
       const within = at === undefined || (at >= (before.offset ?? 0) && at <= (after.offset ?? at));
       if (!within && round < ROUNDS - 1) continue;
-      const repaired = await this.#repair({ db: targetDb, key: name, state: here });
+      const repaired = await this.#repair(guard, { db: targetDb, key: name, state: here });
       if (repaired === "raced") continue;
       this.#note({ key: String(name), db: targetDb, reason, ...shown(here, there), repaired });
       return "different";
@@ -201,10 +202,13 @@ export class Verifier {
     return "undecided";
   }
 
-  async #repair(what: { db: number; key: Buffer; state: KeyState }): Promise<boolean | "raced"> {
-    const { guard, abilities } = this.#options;
+  async #repair(
+    connection: Connection,
+    what: { db: number; key: Buffer; state: KeyState },
+  ): Promise<boolean | "raced"> {
+    const { abilities } = this.#options;
     if (!this.#options.repair) return false;
-    return repair({ connection: guard, abilities, ...what });
+    return repair({ connection, abilities, ...what });
   }
 
   #note(difference: Difference): void {
@@ -214,22 +218,19 @@ export class Verifier {
   }
 
   /** Waits until the task has applied this offset; gives up on a task that does not move. */
-  async #reached(offset: number | undefined): Promise<void> {
+  async #reached(key: Buffer, offset: number | undefined): Promise<void> {
     if (!this.#anchored || offset === undefined) return;
     const deadline = performance.now() + ANCHOR_WITHIN_MS;
     while (performance.now() < deadline) {
-      const at = await this.#checkpoint();
+      const at = await this.#checkpoint(key);
       if (at === undefined || at >= offset) return;
       await sleep(PAUSE_MS, this.#options.signal);
     }
     this.#anchored = false;
   }
 
-  async #checkpoint(): Promise<number | undefined> {
-    const { checkpointKey, guard } = this.#options;
-    if (!this.#anchored || checkpointKey === undefined) return undefined;
-    const offset = await guard.call("HGET", checkpointKey, "offset");
-    return offset === null ? undefined : Number(offset);
+  async #checkpoint(key: Buffer): Promise<number | undefined> {
+    return this.#anchored ? this.#options.anchor?.offset(key) : undefined;
   }
 
   #differ(here: KeyState | undefined, there: KeyState | undefined): DifferenceReason | undefined {

@@ -1,5 +1,4 @@
 /** Compares a source with a target: the function behind `ropeway sync verify`. */
-import { type Endpoint, InvalidOptionError, parseEndpoint, showEndpoint } from "@ropeway/core";
 import {
   flag,
   integer,
@@ -15,8 +14,8 @@ import { Mapping } from "../mapping.ts";
 import type { SyncOptions } from "../options.ts";
 import { probe } from "../sink/abilities.ts";
 import { taskName } from "../task-name.ts";
-import { Locator } from "../wire/locator.ts";
-import { KeyReader } from "./key-reader.ts";
+import { Anchor } from "./anchor.ts";
+import { openEnd } from "./end.ts";
 import { Verifier, type VerifyReport } from "./verifier.ts";
 
 /** What is compared. */
@@ -62,25 +61,19 @@ export async function verify(given: VerifyOptions): Promise<VerifyReport> {
   const { from, to, connectTimeoutMs } = options;
   const signal = options.signal ?? new AbortController().signal;
   const task = options.name ?? taskName({ from, to, mode: "total" });
-  const connect = (url: string, option: string) =>
-    new Locator(serverAt(url, option), {
-      connectTimeoutMs,
-      name: `ropeway-verify:${task}`,
-      master: option === "to",
-    }).connect(signal);
-  await using source = await connect(from, "from");
-  await using target = await connect(to, "to");
-  await using guard = await connect(to, "to");
-  const abilities = await probe(guard, task);
-  const key = checkpointKey(task, 0);
-  const phase = await guard.call("HGET", key, "phase");
+  const opening = { name: `ropeway-verify:${task}`, connectTimeoutMs, signal };
+  await using source = await openEnd({ ...opening, url: from, option: "from" });
+  await using target = await openEnd({ ...opening, url: to, option: "to" });
+  const home = await target.guard(Buffer.from(checkpointKey(task, 0)));
+  const abilities = await probe(home, task);
+  const anchor = new Anchor(task, source, target);
   const verifier = new Verifier({
-    source: new KeyReader(source),
-    target: new KeyReader(target),
-    guard,
+    source: source.keys,
+    target: target.keys,
+    guard: (key) => target.guard(key),
     mapping: new Mapping(options),
     abilities,
-    checkpointKey: String(phase) === "stream" ? key : undefined,
+    anchor: (await anchor.exists()) ? anchor : undefined,
     repair: options.repair,
     ttlToleranceMs: options.ttlToleranceMs,
     maxListed: options.maxListed,
@@ -88,15 +81,4 @@ export async function verify(given: VerifyOptions): Promise<VerifyReport> {
     onProgress: options.onProgress ?? (() => {}),
   });
   return await verifier.run(); // before the connections close
-}
-
-/** The endpoint, if it is one server at a time. */
-function serverAt(url: string, option: string): Endpoint {
-  const endpoint = parseEndpoint(url, option);
-  if (endpoint.topology !== "cluster") return endpoint;
-  throw new InvalidOptionError(
-    option,
-    showEndpoint(endpoint),
-    "a single server or a Sentinel group, not a cluster",
-  );
 }
