@@ -12,7 +12,10 @@ import { Queue, QueueEvents, SeedWorker, Worker } from "@ropeway/jobs";
 import { MergeQueue } from "@ropeway/merge";
 import { MergeServer } from "@ropeway/portal";
 import { RpcClient, RpcServer } from "@ropeway/rpc";
+import { SyncTask } from "@ropeway/sync";
+import { startRedis } from "@ropeway/testkit";
 import { roleConformance } from "@ropeway/testkit/role-conformance";
+import { afterAll } from "vitest";
 
 roleConformance("RpcServer", {
   make: (redis) => new RpcServer(redis, { ns: "roles" }).add("demo", { echo: (params) => params }),
@@ -92,3 +95,18 @@ function onOwnStore<R extends Pick<Role, "close">>(redis: Redis, make: (store: S
   };
   return role;
 }
+
+// A task is given two servers by their URLs and makes its own connections.
+const source = await startRedis({ config: ["repl-diskless-sync-delay 0"] });
+const target = await startRedis();
+afterAll(async () => {
+  await source.close();
+  await target.close();
+});
+
+roleConformance("SyncTask", {
+  make: () => new SyncTask({ from: source.url, to: target.url, name: "roles", progressMs: 20 }),
+  provoke: async (task, listener) => {
+    task.on("progress", listener);
+  },
+});
