@@ -8,8 +8,15 @@ import {
   scriptedRunner,
 } from "@ropeway/cluster";
 import type { Redis, Role } from "@ropeway/core";
-import { Queue, QueueEvents, SeedWorker, Worker } from "@ropeway/jobs";
-import { MergeQueue } from "@ropeway/merge";
+import { Queue, QueueEvents, SeedQueue, SeedWorker, Worker } from "@ropeway/jobs";
+import {
+  AddressGuard,
+  Dispatcher,
+  HttpDispatcher,
+  MergeQueue,
+  Scheduler,
+  Schedules,
+} from "@ropeway/merge";
 import { MergeServer } from "@ropeway/portal";
 import { RpcClient, RpcServer } from "@ropeway/rpc";
 import { SyncTask } from "@ropeway/sync";
@@ -42,7 +49,40 @@ roleConformance("QueueEvents", {
 });
 
 roleConformance("SeedWorker", {
-  make: (redis) => new SeedWorker(redis, { queues: "roles", callbacks: { any: async () => {} } }),
+  make: (redis) => new SeedWorker(redis, { queues: "roles", callbacks: {} }, { idleMs: 200 }),
+  provoke: async (worker, listener, redis) => {
+    worker.on("failed", listener);
+    await new SeedQueue(redis).push("roles", "unknown");
+  },
+});
+
+roleConformance("Dispatcher", {
+  make: (redis) => new Dispatcher(new MergeQueue(redis), async () => {}),
+  provoke: async (role, listener, redis) => {
+    role.on("delivered", listener);
+    await new MergeQueue(redis).push("k", "1");
+  },
+});
+
+roleConformance("HttpDispatcher", {
+  make: (redis) => new HttpDispatcher(new MergeQueue(redis)),
+  provoke: async (role, listener, redis) => {
+    role.on("dead", listener);
+    await new MergeQueue(redis).push("a key without an endpoint", "1");
+  },
+});
+
+roleConformance("Scheduler", {
+  make: (redis) => new Scheduler(new MergeQueue(redis)),
+  provoke: async (role, listener, redis) => {
+    role.on("ran", listener);
+    await new Schedules(new MergeQueue(redis), new AddressGuard()).set("now", {
+      destination: { mergeKey: "k", url: "https://example.com/" },
+      body: "1",
+      everyMs: 3_600_000,
+      immediately: true,
+    });
+  },
 });
 
 roleConformance("MergeServer", {

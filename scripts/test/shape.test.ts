@@ -33,6 +33,12 @@ test("the table has every library", () => {
   expect(libraries).toEqual(["rpc", "jobs", "merge", "kit", "sync", "cluster"]);
 });
 
+test("every role is in the walk over all roles", () => {
+  const walk = readFileSync(join(root, "scripts", "test", "roles.test.ts"), "utf8");
+  const roles = table.flatMap((row) => row.roles);
+  expect(roles.filter((role) => !walk.includes(`roleConformance("${role}"`))).toEqual([]);
+});
+
 describe.each(table)("$library", ({ library, handles, roles, events, pages }) => {
   const files = filesOf(library);
   const source = files.map((file) => readFileSync(file, "utf8")).join("\n");
