@@ -9,6 +9,7 @@ import { SlotFence } from "./cluster/slot-fence.ts";
 import type { ErrorBudget } from "./error-budget.ts";
 import { FileSink } from "./file/file-sink.ts";
 import { fileEnd } from "./file/format.ts";
+import { refuseSameServer } from "./history-id.ts";
 import { checkpointKey, expiriesKey, laneKey } from "./keys.ts";
 import type { BigKeyRecord } from "./load/big-key-record.ts";
 import { sweep } from "./load/ghost-sweep.ts";
@@ -57,6 +58,7 @@ export async function assemble(context: AssemblyContext): Promise<Assembly> {
   const sink = openSink(context, sources, counters);
   try {
     const abilities = await sink.probe();
+    await refuseSameServer(sources, abilities.historyId, context.options);
     const shards: ShardSync[] = [];
     const fence = openFence(context, sources, shards);
     sources.forEach((source, shard) => {

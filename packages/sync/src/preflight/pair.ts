@@ -17,6 +17,7 @@ export function pairFindings(from: Servers, to: Servers, findings: Finding[]): v
     sources: from.servers.map(({ facts }) => facts),
     targets: to.servers.map(({ facts }) => facts),
   };
+  sameServerFindings(pair, findings);
   memoryFindings(pair, findings);
   moduleFindings(pair, findings);
   clockFindings(pair, findings);
@@ -37,6 +38,21 @@ export function pairFindings(from: Servers, to: Servers, findings: Finding[]): v
 interface Pair {
   readonly sources: readonly ServerFacts[];
   readonly targets: readonly ServerFacts[];
+}
+
+/** A master and its replicas share one id, see history-id.ts. */
+function sameServerFindings({ sources, targets }: Pair, findings: Finding[]): void {
+  const idOf = (facts: ServerFacts) => facts.info("master_replid");
+  const ids = new Set(targets.map(idOf));
+  const same = sources.find((facts) => idOf(facts) !== undefined && ids.has(idOf(facts)));
+  if (same === undefined) return;
+  findings.push(
+    problem(
+      "same server",
+      `the target is the source ${same.where}, its master or its replica`,
+      "Check both addresses. A task would copy its own writes without end.",
+    ),
+  );
 }
 
 function memoryFindings({ sources, targets }: Pair, findings: Finding[]): void {

@@ -8,6 +8,7 @@
 import { parseServerInfo } from "@ropeway/core/internal";
 import type { TargetServer } from "../command/target.ts";
 import { TargetRefusedError } from "../errors.ts";
+import { historyId } from "../history-id.ts";
 import { discardedKey } from "../keys.ts";
 import { ErrorReply, type Reply } from "../resp/reply-reader.ts";
 import { RespWriter } from "../resp/writer.ts";
@@ -29,6 +30,8 @@ export interface Abilities extends TargetServer {
   readonly functions: boolean;
   /** How many databases there are, as far as the target says. */
   readonly databases: number;
+  /** The id of its history, see history-id.ts; undefined if it does not say. */
+  readonly historyId?: string | undefined;
 }
 
 const FAR_MS = 4_102_444_800_000; // 2100-01-01
@@ -54,9 +57,10 @@ export async function probe(connection: Connection, task: string): Promise<Abili
     ["FUNCTION", "LIST"],
     ["CONFIG", "GET", "databases"],
     ["INFO", "server"],
+    ["INFO", "replication"],
     ["DEL", key],
   );
-  const [replace, absTtl, pxAt, expireTime, unlink, functions, databases, info] = replies;
+  const [replace, absTtl, pxAt, expireTime, unlink, functions, databases, info, history] = replies;
   const listed = Array.isArray(databases) ? Number(databases[1]) : Number.NaN;
   const { family, version } = parseServerInfo(Buffer.isBuffer(info) ? info.toString() : "");
   const [major = 0, minor = 0] = version.split(".").map(Number);
@@ -76,5 +80,6 @@ export async function probe(connection: Connection, task: string): Promise<Abili
     unlink: works(unlink),
     functions: works(functions),
     databases: Number.isInteger(listed) ? listed : 16,
+    historyId: historyId(history),
   };
 }

@@ -1,0 +1,39 @@
+/**
+ * The id of the history that a server writes or follows. A master and its replicas share one. A target that
+ * has the source's would send the task its own writes: each INCR would be applied without end.
+ */
+import { InvalidOptionError } from "@ropeway/core";
+import type { ResolvedSyncOptions } from "./options.ts";
+import type { Reply } from "./resp/reply-reader.ts";
+import type { Source } from "./source/source.ts";
+import { encodeCommand } from "./wire/encode.ts";
+
+/** Reads the id from INFO; undefined if the server does not say it (before Redis 4, or refused). */
+export function historyId(info: Reply | undefined): string | undefined {
+  if (!Buffer.isBuffer(info)) return undefined;
+  return /^master_replid:([0-9a-f]{40})/m.exec(info.toString())?.[1];
+}
+
+/** Throws InvalidOptionError if a source has the target's history. */
+export async function refuseSameServer(
+  sources: readonly Source[],
+  target: string | undefined,
+  options: ResolvedSyncOptions,
+): Promise<void> {
+  const { mode, dbMap, rename, transform } = options;
+  // A snapshot alone does not come back, and may go to other keys of its server.
+  const elsewhere = dbMap !== undefined || rename !== undefined || transform !== undefined;
+  if (target === undefined || (mode === "stock" && elsewhere)) return;
+  for (const source of sources) {
+    // attach() reports a source that cannot be reached.
+    await using connection = await source.connect()?.catch(() => undefined);
+    if (connection === undefined) continue;
+    const [info] = await connection.exchange(encodeCommand(["INFO", "replication"]), 1);
+    if (historyId(info) !== target) continue;
+    throw new InvalidOptionError(
+      "to",
+      connection.where,
+      "another server than the source, and neither its master nor its replica",
+    );
+  }
+}
