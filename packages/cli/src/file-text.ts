@@ -12,7 +12,13 @@ export function fileText(path: string, as: string = path): string {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
-    const { code = "" } = error as NodeJS.ErrnoException;
-    throw new UnreadableFileError(as, REASONS[code] ?? code, error);
+    throw unreadable(as, error);
   }
+}
+
+/** The UnreadableFileError for what the file system said about a path. */
+export function unreadable(path: string, error: unknown): UnreadableFileError {
+  if (error instanceof UnreadableFileError) return error;
+  const { code = "" } = error as NodeJS.ErrnoException;
+  return new UnreadableFileError(path, REASONS[code] ?? code, error);
 }

@@ -65,14 +65,14 @@ export class NodeIdTakenError extends RopewayError {
 /** There is no node with that id. */
 export class UnknownNodeError extends RopewayError {
   constructor(nodeId: string) {
-    super("UNKNOWN_NODE", `there is no node ${show(nodeId)}`, { details: { nodeId } });
+    super("UNKNOWN_NODE", `node ${show(nodeId)} not found`, { details: { nodeId } });
   }
 }
 
 /** There is no task with that id. */
 export class UnknownTaskError extends RopewayError {
   constructor(taskId: string) {
-    super("UNKNOWN_TASK", `there is no task ${show(taskId)}`, { details: { taskId } });
+    super("UNKNOWN_TASK", `task ${show(taskId)} not found`, { details: { taskId } });
   }
 }
 
@@ -147,21 +147,21 @@ export class SecretUnreadableError extends RopewayError {
 /** An account, role or token with that name exists, or does not. */
 export class UnknownRoleError extends RopewayError {
   constructor(role: string) {
-    super("UNKNOWN_ROLE", `there is no role ${show(role)}`, { details: { role } });
+    super("UNKNOWN_ROLE", `role ${show(role)} not found`, { details: { role } });
   }
 }
 
 /** There is no API token with that id. */
 export class UnknownTokenError extends RopewayError {
   constructor(id: string) {
-    super("UNKNOWN_TOKEN", `there is no token ${show(id)}`, { details: { id } });
+    super("UNKNOWN_TOKEN", `token ${show(id)} not found`, { details: { id } });
   }
 }
 
 /** There is no alert with that id. */
 export class UnknownAlertError extends RopewayError {
   constructor(id: string) {
-    super("UNKNOWN_ALERT", `there is no alert ${show(id)}`, { details: { id } });
+    super("UNKNOWN_ALERT", `alert ${show(id)} not found`, { details: { id } });
   }
 }
 

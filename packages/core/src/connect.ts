@@ -1,7 +1,7 @@
 /** The one place that opens connections. */
 import { ClusterRedis } from "./cluster.ts";
 import { type Endpoint, parseEndpoint } from "./endpoint.ts";
-import { InvalidOptionError } from "./errors.ts";
+import { ConnectFailedError, InvalidOptionError } from "./errors.ts";
 import { type Logger, silentLogger } from "./logger.ts";
 import {
   integer,
@@ -64,8 +64,8 @@ export async function connect(
 ): Promise<Redis> {
   const endpoint = typeof target === "object" ? target : parseEndpoint(target ?? USUAL_PLACE);
   const resolved = resolveOptions(table, options);
-  if (endpoint.addresses.length === 0) {
-    throw new InvalidOptionError("addresses", endpoint.addresses, "at least one address");
+  if (!Array.isArray(endpoint?.addresses) || endpoint.addresses.length === 0) {
+    throw new InvalidOptionError("addresses", endpoint?.addresses, "at least one address");
   }
   if (/\s/.test(resolved.name)) {
     throw new InvalidOptionError("name", resolved.name, "a string without spaces");
@@ -74,7 +74,13 @@ export async function connect(
     endpoint.topology === "cluster"
       ? new ClusterRedis(endpoint, resolved)
       : new SingleRedis(endpoint, resolved);
-  return redis.opened(resolved.connectWaitMs);
+  try {
+    return await redis.opened(resolved.connectWaitMs);
+  } catch (error) {
+    // The usual cause is an environment variable that is not set in this terminal.
+    if (target !== undefined || !(error instanceof ConnectFailedError)) throw error;
+    throw new ConnectFailedError(USUAL_PLACE.slice(8), error.cause, ", the default without a URL");
+  }
 }
 
 function isLogger(value: unknown): boolean {

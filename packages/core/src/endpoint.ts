@@ -43,7 +43,7 @@ const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   sentinel: ["db", "sentinelUsername", "sentinelPassword"],
 };
 const ALLOWED =
-  "a URL such as redis://user:password@127.0.0.1:6379/0, rediss://..., redis+unix:///path, redis-sentinel://host:26379,host:26379/name or redis-cluster://host:6379,host:6379";
+  "a URL such as redis://user:password@127.0.0.1:6379/0, rediss://..., redis+unix:///path, sentinel://host:26379,host:26379/name or cluster://host:6379,host:6379";
 
 /** Reads a Redis URL; a wrong one is an InvalidOptionError that does not repeat the password. */
 export function parseEndpoint(url: string, option: string = "url"): Endpoint {

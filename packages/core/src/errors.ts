@@ -61,8 +61,8 @@ export class InvalidOptionError extends RopewayError {
 
 /** No connection could be made: the server is down, the name is unknown, or TLS failed. */
 export class ConnectFailedError extends RopewayError {
-  constructor(address: string, cause: unknown) {
-    super("CONNECT_FAILED", `cannot connect to ${address}: ${reasonOf(cause)}`, {
+  constructor(address: string, cause: unknown, note: string = "") {
+    super("CONNECT_FAILED", `cannot connect to ${address}${note}: ${reasonOf(cause)}`, {
       cause,
       details: { address },
     });

@@ -22,12 +22,18 @@ async function create(context: Context): Promise<void> {
   const given = more === undefined ? {} : parseConfig(more);
   const ends = await addressesOf(context, ["from", "to"]);
   const fields = Object.entries({ ...ends, mode }).filter(([, value]) => value !== undefined);
+  const config = { ...given, ...(Object.fromEntries(fields) as Record<string, string>) };
+  for (const end of ["from", "to"]) {
+    if (type === "sync" && !Object.hasOwn(config, end)) {
+      throw new UsageError(`--${end} is missing: a sync task needs --from and --to`);
+    }
+  }
   await using opened = await openCluster(context);
   const { task } = await opened.audited("task create", () =>
     opened.cluster.tasks.create({
       name: String(name),
       type: String(type),
-      config: { ...given, ...(Object.fromEntries(fields) as Record<string, string>) },
+      config,
       group: group === undefined ? undefined : String(group),
       immortal: options.immortal === true,
       start: options.start === true,

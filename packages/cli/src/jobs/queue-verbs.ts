@@ -50,7 +50,7 @@ export async function drain(context: Context): Promise<void> {
   const olderThanMs = wholeNumber(options, "olderThan", 0) ?? 0;
   await withQueue(context, async (queue) => {
     const jobs = await queue.drain(states as Exclude<JobState, "active">[], { olderThanMs });
-    output.outcome("drained", { queue: queue.name, jobs }, `${jobs} job(s) forgotten`);
+    output.outcome("drained", { queue: queue.name, jobs }, `${jobs} job(s) removed`);
   });
 }
 

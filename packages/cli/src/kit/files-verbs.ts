@@ -1,7 +1,10 @@
 /** What `ropeway files ...` does. */
+import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { Files, type FilesOptions, type Progress, saveTo } from "@ropeway/kit/files";
 import type { Context } from "../context.ts";
+import { UnreadableFileError } from "../errors.ts";
+import { unreadable } from "../file-text.ts";
 import { byteText } from "../rdb/byte-text.ts";
 import { progressBar } from "../rdb/progress-bar.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
@@ -33,13 +36,15 @@ async function send(context: Context): Promise<void> {
   const receivers = String(options.receivers)
     .split(",")
     .filter((name) => name !== "");
+  const found = paths.map((path) => resolve(context.cwd, path));
+  for (const path of found) requireFile(path);
   await using redis = await openRedis(await findRedis(context));
   await namingFlags(FLAGS, async () => {
     const files = new Files(redis, channel, how);
     const sent: object[] = [];
-    for (const path of paths) {
-      const onProgress = bar(context);
-      const published = await files.publish(resolve(context.cwd, path), {
+    for (const path of found) {
+      const onProgress = bar(context, true);
+      const published = await files.publish(path, {
         receivers,
         signal,
         onProgress,
@@ -47,7 +52,8 @@ async function send(context: Context): Promise<void> {
       output.progress("");
       sent.push(published);
       const { name, bytes, dropped } = published;
-      const without = dropped === 0 ? "" : `, without ${dropped} receivers that were away too long`;
+      const without =
+        dropped === 0 ? "" : `, without ${dropped} receiver(s) that were away too long`;
       output.note(`${name}: ${byteText(bytes)} sent${without}`);
     }
     if (options.end === true) await files.end();
@@ -73,7 +79,7 @@ async function receive(context: Context): Promise<void> {
     );
     const { files, missed } = received;
     const lost = missed.length === 0 ? "" : `; missed: ${missed.join(", ")}`;
-    output.result(received, () => output.line(`${files} files received${lost}`));
+    output.result(received, () => output.line(`${files} file(s) received${lost}`));
   });
 }
 
@@ -98,16 +104,26 @@ async function list(context: Context): Promise<void> {
   });
 }
 
-/** A progress bar that is drawn a few times a second. */
-function bar({ output }: Context): (progress: Progress) => void {
+/** Throws UnreadableFileError unless the path leads to a file, before anything is sent. */
+function requireFile(path: string): void {
+  try {
+    if (statSync(path).isDirectory()) throw new UnreadableFileError(path, "it is a directory");
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+}
+
+/** A progress bar that is drawn a few times a second. `waits`: all bytes sent is not the end. */
+function bar({ output }: Context, waits: boolean = false): (progress: Progress) => void {
   const startedAt = performance.now();
   let shownAt = 0;
   return ({ name, bytes, total }) => {
     const now = performance.now();
-    if (now - shownAt < SHOW_EVERY_MS) return;
+    if (now - shownAt < SHOW_EVERY_MS && bytes !== total) return;
     shownAt = now;
     const text = total === undefined ? byteText(bytes) : progressBar(bytes, total, now - startedAt);
-    output.progress(`${name} ${text}`);
+    const waiting = waits && bytes === total ? "  waiting for the receivers" : "";
+    output.progress(`${name} ${text}${waiting}`);
   };
 }
 

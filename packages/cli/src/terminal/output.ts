@@ -139,7 +139,7 @@ export class Output {
       for (const row of cells) this.#write(row.map(({ text }) => text).join("\t"));
       return;
     }
-    const width = this.#stdout.columns ?? DEFAULT_WIDTH;
+    const width = this.#stdout.columns || DEFAULT_WIDTH;
     const layout = { head, rows: cells, width, colours: this.#colours };
     for (const line of tableLines(layout)) this.#write(line);
   }
@@ -155,7 +155,7 @@ export class Output {
    */
   progress(text: string): boolean {
     if (this.json || this.#stderr.isTTY !== true) return false;
-    const width = (this.#stderr.columns ?? DEFAULT_WIDTH) - 1;
+    const width = (this.#stderr.columns || DEFAULT_WIDTH) - 1;
     this.#stderr.write(`\r\u001b[K${printable(text).slice(0, width)}`);
     return true;
   }

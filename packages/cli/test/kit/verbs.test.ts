@@ -61,7 +61,10 @@ test("rooms are created, written to, read and watched", async () => {
   );
   stop.abort("SIGINT");
   expect((await watching).stdout).toBe('lobby joe: hello\nlobby joe: {"n":1}\n');
-  expect((await ropeway(["chat", "send", "nowhere", "joe", "x"])).code).not.toBe(0);
+  expect(await ropeway(["chat", "send", "nowhere", "joe", "x"])).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining('room "nowhere" not found'),
+  });
 });
 
 test("files are sent and received", async () => {
@@ -81,9 +84,8 @@ test("files are sent and received", async () => {
   expect(await receiving).toEqual({ files: 1, missed: [] });
   expect(await readFile(join(target, "a.log"), "utf8")).toBe("one\ntwo\n");
   expect(await json("files", "list")).toEqual({ items: [], cursor: null });
-  expect((await ropeway(["files", "send", "logs:", "missing", "--receivers", "0"])).code).not.toBe(
-    0,
-  );
+  const missing = await ropeway(["files", "send", "logs:", "missing", "--receivers", "0"]);
+  expect(missing).toMatchObject({ code: 2, stderr: expect.stringContaining("file not found") });
   expect(
     (await ropeway(["files", "send", "logs:", join(folder, "a.log"), "--receivers", ","])).stderr,
   ).toContain("--receivers");

@@ -68,6 +68,12 @@ describe("a list", () => {
     );
   });
 
+  test("is a table of the usual width on a terminal that does not say its width", () => {
+    const { output, printed } = open({ terminal: true, columns: 0, colour: false });
+    output.list(jobs, view);
+    expect(printed.stdout).toBe("STATE   ID\nfailed  a\nactive  bb\n");
+  });
+
   test("is tab-separated rows in a pipe, with tabs inside a cell escaped", () => {
     const { output, printed } = open();
     output.list({ items: [{ id: "a\tb", state: "failed" }] }, view);

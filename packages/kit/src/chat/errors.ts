@@ -4,7 +4,7 @@ import { RopewayError } from "@ropeway/core";
 /** There is no room with this id. */
 export class RoomNotFoundError extends RopewayError {
   constructor(room: string) {
-    super("ROOM_NOT_FOUND", `there is no room ${JSON.stringify(room)}`, { details: { room } });
+    super("ROOM_NOT_FOUND", `room ${JSON.stringify(room)} not found`, { details: { room } });
   }
 }
 
