@@ -162,7 +162,7 @@ async function namingAbsence(call: () => Promise<void>, callee: Callee): Promise
     const { ns = "", prefix = "" } = wire;
     if ((await client.workers(service)).length > 0) throw error;
     const what = service === "" ? `anything under the prefix ${prefix}` : `${ns}/${service}`;
-    const message = `${error.message}: no live worker serves ${what}`;
+    const message = `${error.message}: no live worker serves ${what}; \`ropeway rpc list\` prints the services`;
     throw new RpcError("UNAVAILABLE", message, { cause: error, details: { service: what } });
   }
 }

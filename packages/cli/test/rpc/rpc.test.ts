@@ -72,12 +72,14 @@ test("what nobody serves is told as that and exits with 1, in both wires", async
     code: 1,
     stdout: "",
     stderr:
-      "ropeway: the call of nobody.add timed out after 50 ms: no live worker serves shop/nobody\n",
+      "ropeway: the call of nobody.add timed out after 50 ms: no live worker serves shop/nobody; `ropeway rpc list` prints the services\n",
   });
   const stream = await ropeway("call", "shop/nobody.count", "[1]", "--stream", "--json", ...soon);
   expect(JSON.parse(stream.stderr)).toMatchObject({ error: { code: "UNAVAILABLE" } });
   const kw = await ropeway("call", "--dialect", "kw", "--prefix", "other", "add", "{}", ...soon);
-  expect(kw.stderr).toMatch(/: no live worker serves anything under the prefix other\n$/);
+  expect(kw.stderr).toMatch(
+    /: no live worker serves anything under the prefix other; `ropeway rpc list`/,
+  );
   // The worker is there and only slow: that is another sentence.
   const slow = await ropeway("call", "shop/demo.slow", "[1]", ...soon);
   expect(slow).toMatchObject({

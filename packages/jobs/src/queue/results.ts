@@ -9,6 +9,7 @@ import {
   deferred,
   Loop,
   type Subscriber,
+  show,
   type WaitBounds,
   within,
 } from "@ropeway/core/internal";
@@ -37,7 +38,8 @@ export class Results {
     const waiters = this.#waiting.get(id) ?? new Set();
     this.#waiting.set(id, waiters.add(waiter));
     try {
-      return await within(this.#await(id, waiter), { what: `the result of job ${id}`, ...bounds });
+      const what = `the result of job ${show(id)} in queue ${show(this.#store.name)}`;
+      return await within(this.#await(id, waiter), { what, ...bounds });
     } finally {
       waiters.delete(waiter);
       if (waiters.size === 0) this.#waiting.delete(id);
