@@ -18,7 +18,7 @@ const [start = "", ...others] = blocks(root)
   .map(({ code }) => code);
 
 test("every shell block of getting-started runs as it is pasted", {
-  timeout: 180_000,
+  timeout: 600_000,
 }, async () => {
   const home = mkdtempSync(join(tmpdir(), "ropeway-start-"));
   const port = await freePort();
@@ -33,7 +33,7 @@ test("every shell block of getting-started runs as it is pasted", {
   expect(start).toBe("npm start");
   const started = await WatchedProcess.start(["bash", "-c", start], { cwd: root, env });
   try {
-    await started.stdout.find(/^ropeway ready /, { from: 0, withinMs: 120_000 });
+    await started.stdout.find(/^ropeway ready /, { from: 0, withinMs: 400_000 });
     const printed: string[] = [];
     for (const block of others) {
       const code = block.replaceAll("127.0.0.1:7480", `127.0.0.1:${port}`);
