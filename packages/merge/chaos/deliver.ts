@@ -1,7 +1,8 @@
 /**
  * Dispatchers die at random while an endpoint fails one request in five and misbehaves in others. Everything
  * that was accepted must arrive, in order within its key, and no two batches of one key may be on the way
- * at a time.
+ * at a time. A request whose sender has given up (its connection is closed, or its timeout is over) is not on
+ * the way any more: an endpoint that stood still can read it together with its retry. Such are counted as late.
  *
  *   pusher (here) --> Redis --> N dispatcher processes, one killed -9 now and then --> endpoint (here)
  *                       ^
@@ -11,7 +12,7 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { connect } from "@ropeway/core";
 import { Inspector, keyOf, MergeQueue } from "@ropeway/merge";
 import {
@@ -25,6 +26,8 @@ import { Saboteur } from "./saboteur.ts";
 
 /** As in the fixture. */
 const ATTEMPTS = 200;
+const LEASE_MS = 3_000;
+const TIMEOUT_MS = LEASE_MS - 1_000;
 const FIXTURE = new URL("../test/dispatcher.fixture.ts", import.meta.url);
 
 /** How much, and how rough. */
@@ -55,6 +58,8 @@ export interface ChaosReport {
   readonly lost: number;
   readonly outOfOrder: number;
   readonly overlaps: number;
+  /** Requests that met another of their key after their sender had given up. */
+  readonly late: number;
   readonly deadLetters: number;
   /** The most requests with one webhook-id. */
   readonly mostAttempts: number;
@@ -64,7 +69,7 @@ export interface ChaosReport {
 /** The receiver and its memory: per key, how far its items have been taken. */
 class Ledger {
   readonly #next = new Map<number, number>();
-  readonly #busy = new Set<number>();
+  readonly #busy = new Map<number, IncomingMessage>();
   readonly #random: () => number;
   readonly #plan: Pick<ChaosPlan, "failRate" | "hostileRate">;
   readonly #attempts = new Map<string, number>();
@@ -75,6 +80,7 @@ class Ledger {
   refused = 0;
   outOfOrder = 0;
   overlaps = 0;
+  late = 0;
 
   constructor(plan: Pick<ChaosPlan, "failRate" | "hostileRate">, random: () => number) {
     this.#plan = plan;
@@ -93,10 +99,11 @@ class Ledger {
     const batch = JSON.parse(Buffer.concat(chunks).toString()) as [key: number, seq: number][];
     const key = batch[0]?.[0] ?? -1;
     this.requests += 1;
-    if (this.#busy.has(key)) this.overlaps += 1;
-    this.#busy.add(key);
+    const other = this.#busy.get(key);
+    if (other !== undefined) void this.#meet([other, request]);
+    this.#busy.set(key, request);
     await sleep(this.#random() * 4);
-    this.#busy.delete(key);
+    if (this.#busy.get(key) === request) this.#busy.delete(key);
     const { failRate, hostileRate = 0 } = this.#plan;
     const misdeed = this.#random() < hostileRate ? this.#misdeed() : undefined;
     if (misdeed === "drip") {
@@ -114,6 +121,14 @@ class Ledger {
       response.end();
     }
   };
+
+  /** Two requests of one key at a time: allowed only if the sender of one has given up. */
+  async #meet(requests: readonly IncomingMessage[]): Promise<void> {
+    const at = Date.now();
+    for (let turns = 0; turns < 2; turns++) await nextTurn(); // an end that has arrived is read now
+    if (requests.some((request) => isGivenUp(request, at))) this.late += 1;
+    else this.overlaps += 1;
+  }
 
   #misdeed(): Misdeed {
     return MISDEEDS[Math.floor(this.#random() * MISDEEDS.length)] ?? "reset";
@@ -133,6 +148,12 @@ class Ledger {
     } else if (seq < next) this.duplicates += 1;
     else this.outOfOrder += 1;
   }
+}
+
+/** The timestamp has a resolution of a second. */
+function isGivenUp({ socket, headers }: IncomingMessage, at: number): boolean {
+  const isClosed = socket.destroyed || socket.readableEnded;
+  return isClosed || at - Number(headers["webhook-timestamp"]) * 1_000 >= TIMEOUT_MS;
 }
 
 const MISDEEDS = ["upgrade", "reset", "drip", "hang", "garbage"] as const;
@@ -165,7 +186,7 @@ export async function chaosDeliver(plan: ChaosPlan): Promise<ChaosReport> {
   const redis = await connect(server.url);
   const queue = new MergeQueue(redis, { prefix: "chaos" });
   const start = async () => {
-    const script = await spawnScript(FIXTURE, { args: [server.url, "chaos", "3000"] });
+    const script = await spawnScript(FIXTURE, { args: [server.url, "chaos", String(LEASE_MS)] });
     await script.waitForLine(/^ready$/, { withinMs: 60_000 });
     return script;
   };
@@ -188,11 +209,12 @@ export async function chaosDeliver(plan: ChaosPlan): Promise<ChaosReport> {
       { withinMs: plan.withinMs, everyMs: 250 },
     ).catch(() => undefined); // the counts say what is missing
     const { deadLetters } = await inspector.stats();
-    const { delivered, duplicates, requests, refused, outOfOrder, overlaps, mostAttempts } = ledger;
-    const seen = { delivered, duplicates, requests, refused, outOfOrder, overlaps, mostAttempts };
+    const { delivered, duplicates, requests, refused, outOfOrder, mostAttempts } = ledger;
+    const { overlaps, late } = ledger;
+    const seen = { delivered, duplicates, requests, refused, outOfOrder, mostAttempts };
     const { sabotages } = saboteur;
     const lost = accepted - delivered;
-    return { accepted, ...seen, kills: state.kills, lost, deadLetters, sabotages };
+    return { accepted, ...seen, overlaps, late, kills: state.kills, lost, deadLetters, sabotages };
   } finally {
     await saboteur.close();
     state.over.abort();
@@ -283,7 +305,7 @@ export function chaosLines(report: ChaosReport): string[] {
     `merge chaos: requests=${report.requests} refused=${report.refused} kills=${report.kills} sabotages=${report.sabotages} duplicates=${report.duplicates}`,
     `INVARIANT merge.none-lost accepted=${accepted} completed=${delivered} ${verdict(lost === 0 && deadLetters === 0)}`,
     `INVARIANT merge.order accepted=${accepted} outOfOrder=${outOfOrder} ${verdict(outOfOrder === 0)}`,
-    `INVARIANT merge.no-overlap requests=${report.requests} overlaps=${overlaps} ${verdict(overlaps === 0)}`,
+    `INVARIANT merge.no-overlap requests=${report.requests} overlaps=${overlaps} late=${report.late} ${verdict(overlaps === 0)}`,
     `INVARIANT merge.attempts most=${report.mostAttempts} plan=${ATTEMPTS} ${verdict(report.mostAttempts <= ATTEMPTS)}`,
   ];
 }

@@ -1,9 +1,10 @@
-/** The full-size run: `npm run chaos -- merge`. */
+/** `npm run chaos -- merge`: the full size, or as many items as CHAOS_ITEMS says. */
 import { chaosDeliver, chaosLines } from "./deliver.ts";
 
+const items = Number(process.env.CHAOS_ITEMS ?? 200_000);
 const report = await chaosDeliver({
-  keys: 20_000,
-  items: 200_000,
+  keys: Math.ceil(items / 10),
+  items,
   dispatchers: 4,
   killEveryMs: 2_500,
   failRate: 0.2,

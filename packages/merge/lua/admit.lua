@@ -1,14 +1,21 @@
--- Says whether an endpoint may be called now, and counts the call against its limits.
+-- Says whether an endpoint may be called now, and counts the call against its limits. A key that holds a
+-- foreign value counts as empty: it says nothing against the call.
 --
 -- KEYS  1 endpoint  2 breaker of its origin  3 calls under way
 -- ARGV  1 ms after which a probe that never reported is forgotten  2 ms to wait for a probe
 --       3 ms to wait for an endpoint that is paused  4 token of this call
 --       5 ms after which a call that never reported is forgotten  6 ms to wait for a free place
--- Returns {"go", secrets} | {"limited", secrets} as go, but ask again for the next call
---       | {"probe", secrets} this call decides whether the breaker closes
---       | {"disabled", reason} | {"hold", ms, why}
-local call = redis.call
-local known = call('HMGET', KEYS[1], 'disabled', 'held', 'paused', 'rate', 'concurrency', 'tat', 'secrets')
+-- Returns {"go", secrets, wrong} | {"limited", secrets, wrong} as go, but ask again for the next call
+--       | {"probe", secrets, wrong} this call decides whether the breaker closes
+--       | {"disabled", reason} | {"hold", ms, why}; wrong is "" or a key of a wrong type
+local call, wrong = redis.call, ''
+local function isForeign(reply) return type(reply) == 'table' and reply.err and string.find(reply.err, 'WRONGTYPE') end
+local function read(key, ...)
+  if not isForeign(redis.pcall('HLEN', key)) then return call('HMGET', key, ...) end
+  wrong = key
+  return {}
+end
+local known = read(KEYS[1], 'disabled', 'held', 'paused', 'rate', 'concurrency', 'tat', 'secrets')
 if known[1] then return { 'disabled', known[1] } end
 if known[3] then return { 'hold', tonumber(ARGV[3]), 'the endpoint is paused' } end
 local time = call('TIME')
@@ -16,7 +23,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local held = tonumber(known[2] or 0)
 if held > now then return { 'hold', held - now, 'the endpoint asked to wait' } end
 
-local breaker = call('HMGET', KEYS[2], 'until', 'probe')
+local breaker = read(KEYS[2], 'until', 'probe')
 local open = tonumber(breaker[1] or 0)
 if open > now then return { 'hold', open - now, 'the circuit breaker is open' } end
 local probe = tonumber(breaker[2] or 0)
@@ -26,9 +33,11 @@ if open > 0 and probe > now then
 end
 
 local rate, most, tat = tonumber(known[4] or 0), tonumber(known[5] or 0), tonumber(known[6] or 0)
-call('HDEL', KEYS[2], '') -- opens the way as in get.lua
+redis.pcall('HDEL', KEYS[2], '') -- opens the way as in get.lua
+if most > 0 and isForeign(redis.pcall('ZREMRANGEBYSCORE', KEYS[3], '-inf', now)) then
+  wrong, most = KEYS[3], 0
+end
 if most > 0 then
-  call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now)
   if call('ZCARD', KEYS[3]) >= most then
     return { 'hold', tonumber(ARGV[6]), 'the endpoint has its maximum of deliveries under way' }
   end
@@ -43,6 +52,6 @@ if most > 0 then
 end
 if open > 0 then
   call('HSET', KEYS[2], 'probe', now + ARGV[1])
-  return { 'probe', known[7] or '' }
+  return { 'probe', known[7] or '', wrong }
 end
-return { (rate > 0 or most > 0) and 'limited' or 'go', known[7] or '' }
+return { (rate > 0 or most > 0) and 'limited' or 'go', known[7] or '', wrong }

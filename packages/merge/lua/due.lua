@@ -4,16 +4,22 @@
 -- many dispatchers; one that dies before get() only makes the key late by the reservation.
 --
 -- Keys that are paused are passed over where they stand; they are few (pause.lua sees to that), so
--- that a look goes by them all.
+-- that a look goes by them all. If a foreign value has taken the place of their set, nothing is known to be
+-- paused: the caller learns of it, and the rest goes on.
 --
 -- KEYS  1 timer  2 paused  3 paused keys
 -- ARGV  1 at most so many keys  2 reservation in ms, 0 none
--- Returns {ms to the next key or -1, score of the reservation or "", key, score, key, score ...}
-if redis.call('EXISTS', KEYS[2]) == 1 then return { '-1', '' } end
+-- Returns {ms to the next key or -1, score of the reservation or "", "" or the key of a wrong type,
+--       key, score, key, score ...}
+if redis.call('EXISTS', KEYS[2]) == 1 then return { '-1', '', '' } end
 local time = redis.call('TIME')
 local now = string.format('%d.%06d', time[1], time[2])
 local most = tonumber(ARGV[1])
-local paused = redis.call('SCARD', KEYS[3])
+local paused, wrong = redis.pcall('SCARD', KEYS[3]), ''
+if type(paused) == 'table' then
+  if not string.find(paused.err, 'WRONGTYPE', 1, true) then return paused end
+  paused, wrong = 0, KEYS[3]
+end
 local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'WITHSCORES', 'LIMIT', 0, most + paused)
 if paused > 0 then
   local passed = {}
@@ -36,4 +42,4 @@ if tonumber(ARGV[2]) > 0 and #found > 0 then
   reserved = string.format('%.3f', tonumber(now) + tonumber(ARGV[2]) / 1000)
   for i = 1, #found, 2 do redis.call('ZADD', KEYS[1], 'XX', reserved, found[i]) end
 end
-return { wait, reserved, unpack(found) }
+return { wait, reserved, wrong, unpack(found) }

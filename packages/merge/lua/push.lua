@@ -12,7 +12,8 @@
 -- KEYS  1 timer  2 queue  3 items  4 locker  5 overwrite  6 state  7 data  8 singles
 --       9 idempotency record  10 deleted (both only with one item); 7 to 10 only if they are needed
 --       for the run of a schedule instead: 9 schedule  10 schedules
--- ARGV  1 key  2 channel  3 maxItems  4 maxBytes  5 maxWaitMs  6 "1": a single, delivered item by item
+-- ARGV  1 key  2 channel  3 maxItems  4 maxBytes  5 maxWaitMs  6 "1": a single, delivered item by item; "2": one
+--       that is stored even if Redis has no memory left
 --       7 ms to remember the idempotency key  8 digest of the request  9 "" or how to deliver (JSON)
 --       for the run of a schedule instead: 7 "run"  8 "DUE NEXT REVISION ID": when it was due, when it is
 --       due next ("inf": never again), the revision that the caller read, its id
@@ -51,7 +52,9 @@ end
 local known = call('HMGET', state, 'batch', 'next', 'bound', 'bytes', 'replayed', 'ghost')
 local current = call('ZSCORE', timer, key)
 if words > 0 and call('HLEN', KEYS[7]) + words / 2 > tonumber(ARGV[10]) then return { 'full' } end
-if ARGV[6] == '1' then call('ZCARD', KEYS[8]) end
+if ARGV[6] ~= '0' then call('ZCARD', KEYS[8]) end
+
+if ARGV[6] == '2' then call('HDEL', state, '') end -- opens the way as in get.lua
 
 -- Heads and bodies; a single item, the usual case, needs no tables.
 local at = ' ' .. string.format('%d', now) .. ' '
@@ -86,7 +89,7 @@ elseif headed > length then -- another program trimmed the list without the head
   call('LTRIM', items, headed - length, -1)
 end
 if words > 0 then call('HSET', KEYS[7], unpack(ARGV, 12, 11 + words)) end
-if ARGV[6] == '1' then call('ZADD', KEYS[8], 0, key) end
+if ARGV[6] ~= '0' then call('ZADD', KEYS[8], 0, key) end
 if ARGV[9] ~= '' then call('HSET', state, 'request', ARGV[9]) end
 
 local before = length - count

@@ -5,7 +5,8 @@
 --      '------------------ success ---------------|---------------------------------'        |
 --                                                 '------- failure: open twice as long ------'
 --
--- A record expires a while after its last use, unless an operator has changed it (KEYS 4).
+-- A record expires a while after its last use, unless an operator has changed it (KEYS 4). A foreign value
+-- in the place of a record stays as it is; the other record is written.
 --
 -- KEYS  1 endpoints  2 endpoint  3 breaker of its origin  4 marked  5 calls under way  6 breakers
 -- ARGV  1 URL  2 ok|refused|down (refused: it responded, but not with success)  3 calls  4 last status
@@ -17,7 +18,11 @@ local call = redis.call
 local endpoint, breaker = KEYS[2], KEYS[3]
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-call('HDEL', breaker, '') -- opens the way as in get.lua
+local function isForeign(key)
+  local reply = redis.pcall('HDEL', key, '')
+  return type(reply) == 'table' and string.find(reply.err, 'WRONGTYPE')
+end
+local noBreaker, noEndpoint = isForeign(breaker), isForeign(endpoint) -- opens the way as in get.lua
 if ARGV[11] ~= '' then call('ZREM', KEYS[5], ARGV[11]) end
 local score = string.format('%.3f', now / 1000)
 if call('ZADD', KEYS[1], score, ARGV[1]) == 1 then
@@ -33,15 +38,18 @@ if call('ZADD', KEYS[1], score, ARGV[1]) == 1 then
     end
   end
 end
-call('HINCRBY', endpoint, ARGV[2] == 'ok' and 'delivered' or 'failed', ARGV[3])
-call('HSET', endpoint, 'status', ARGV[4], 'at', now)
-if tonumber(ARGV[5]) > 0 then
-  local held = tonumber(call('HGET', endpoint, 'held') or 0)
-  call('HSET', endpoint, 'held', math.max(held, now + tonumber(ARGV[5])))
+if not noEndpoint then
+  call('HINCRBY', endpoint, ARGV[2] == 'ok' and 'delivered' or 'failed', ARGV[3])
+  call('HSET', endpoint, 'status', ARGV[4], 'at', now)
+  if tonumber(ARGV[5]) > 0 then
+    local held = tonumber(call('HGET', endpoint, 'held') or 0)
+    call('HSET', endpoint, 'held', math.max(held, now + tonumber(ARGV[5])))
+  end
+  if ARGV[6] ~= '' then call('HSET', endpoint, 'disabled', ARGV[6]) end
+  if not call('ZSCORE', KEYS[4], ARGV[1]) then call('PEXPIRE', endpoint, ARGV[10]) end
 end
-if ARGV[6] ~= '' then call('HSET', endpoint, 'disabled', ARGV[6]) end
-if not call('ZSCORE', KEYS[4], ARGV[1]) then call('PEXPIRE', endpoint, ARGV[10]) end
 
+if noBreaker then return { 'closed', 0 } end
 if ARGV[2] ~= 'down' then
   if call('DEL', breaker) == 1 then call('ZREM', KEYS[6], ARGV[13]) end
   return { 'closed', 0 }

@@ -17,11 +17,13 @@ const store = new EndpointStore(redis, queue.keys);
 beforeEach(() => server.command("FLUSHALL"));
 
 /** As every dispatcher has one; two of them share what they know through Redis. */
+const errors: unknown[] = [];
 const open = (openMs = 60_000, maxOpenMs = 600_000) =>
   new EndpointHealth(store, {
     breaker: { threshold: 3, openMs, maxOpenMs },
     forgetMs: 30_000,
     logger: redis.logger,
+    error: (error) => errors.push(error),
   }).start();
 const down = { outcome: "down", status: "503" } as const;
 const breakerOf = async (url: string) => (await endpoints.get(url))?.breaker;
@@ -131,4 +133,34 @@ test("successes are written together, and all of them by close", async () => {
     status: "204",
   });
   expect(await server.command("PTTL", queue.keys.endpoint(URL_A))).toBeGreaterThan(600_000_000);
+});
+
+test("a foreign value in the place of a record is reported, and keeps no delivery back", async () => {
+  const foreign = [queue.keys.endpoint(URL_A), queue.keys.breaker(new URL(OTHER).origin)];
+  for (const key of foreign) await server.command("SET", key, "foreign");
+  errors.length = 0;
+  const health = open();
+  for (const url of [URL_A, OTHER]) {
+    expect(await health.admit(url)).toMatchObject({ verdict: "go" });
+    await health.report(url, down);
+  }
+  expect(errors).toMatchObject(
+    foreign.map((key) => ({ code: "WRONG_KEY_TYPE", details: { key } })),
+  );
+  // The record of the right type still decides and is still written.
+  expect(await endpoints.get(OTHER).catch(() => "unreadable")).toBe("unreadable");
+  expect(await server.command("HGET", queue.keys.endpoint(OTHER), "failed")).toBe("1");
+  expect(await server.command("HGET", queue.keys.breaker(new URL(URL_A).origin), "failures")).toBe(
+    "1",
+  );
+  await endpoints.pause(OTHER);
+  expect(await health.admit(OTHER)).toMatchObject({ verdict: "hold" });
+  await endpoints.limit(OTHER, { concurrency: 1 });
+  await server.command("HDEL", queue.keys.endpoint(OTHER), "paused");
+  errors.length = 0;
+  await server.command("SET", queue.keys.active(OTHER), "foreign");
+  expect(await health.admit(OTHER)).toMatchObject({ verdict: "go" });
+  expect(errors).toMatchObject([{ details: { key: queue.keys.active(OTHER) } }]);
+  await health.close();
+  for (const key of foreign) expect(await server.command("GET", key)).toBe("foreign");
 });

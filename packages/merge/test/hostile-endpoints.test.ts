@@ -1,8 +1,10 @@
 // Endpoints that do everything wrong: an attempt ends by its timeout, and others go on.
-import { createServer, type Server, type Socket } from "node:net";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterEach, describe, expect, test } from "vitest";
+import { AddressGuard } from "../src/delivery/address-guard.ts";
+import { HttpSender } from "../src/delivery/http-sender.ts";
 import {
   DeadLetters,
   HttpDispatcher,
@@ -129,4 +131,29 @@ describe("whatever an endpoint does, an attempt ends by its timeout", () => {
     await eventually(async () => expect((await letters.list()).items).toHaveLength(1));
     expect(requests).toBe(2);
   });
+});
+
+test("a request is not begun after its deadline, even if the process stood still while it connected", async () => {
+  let bytes = 0;
+  const server = createServer((socket) => {
+    socket.on("data", (chunk) => {
+      bytes += chunk.length;
+    });
+    socket.on("error", () => {}); // the sender destroys it
+    const end = performance.now() + 150;
+    while (performance.now() < end); // the sender's timers cannot run, its connection is ready
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const sender = new HttpSender({
+    guard: new AddressGuard(["loopback"]),
+    maxResponseBytes: 0,
+    connectTimeoutMs: 5_000,
+  });
+  const url = `http://127.0.0.1:${port}/`;
+  const request = { url, method: "POST", headers: {}, body: Buffer.from("1"), timeoutMs: 100 };
+  await expect(sender.send(request)).rejects.toMatchObject({ code: "TIMEOUT" });
+  await sender.close();
+  await new Promise((resolve) => server.close(resolve)); // after all its connections
+  expect(bytes).toBe(0);
 });

@@ -165,3 +165,24 @@ test("a worker with the bare actions goes on without memory", async () => {
   expect(await queue.complete("k", rest?.token ?? "")).toBe(0);
   await queue.close();
 });
+
+test("callbacks are stored and delivered although Redis has no memory left", async () => {
+  await using receiver = await Receiver.start();
+  const { queue } = fresh();
+  const request = {
+    ...{ callback: receiver.url("/callback"), failureCallback: receiver.url("/failed") },
+    attempts: 1,
+  };
+  for (const path of ["/fine", "/sad"]) {
+    const to = { mergeKey: "k", method: "POST", url: receiver.url(path) };
+    await queue.push(keyOf(to, ""), "1", { request });
+  }
+  receiver.answer = ({ path }, response) => {
+    response.statusCode = path === "/sad" ? 500 : 200;
+    response.end();
+  };
+  await full();
+  await using _dispatcher = await dispatch(queue);
+  const paths = () => receiver.requests.map(({ path }) => path).toSorted();
+  await eventually(() => expect(paths()).toEqual(["/callback", "/failed", "/fine", "/sad"]));
+});

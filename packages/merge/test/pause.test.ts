@@ -109,3 +109,22 @@ test("what is due for a paused endpoint waits without attempts, the rest of its 
   await inspector.sendNow(key("a", "/mended"));
   await eventually(() => expect(receiver.bodies()).toEqual([[2], [1]]));
 });
+
+test("a foreign value in the place of the paused keys is reported once, and stops nothing", async () => {
+  const { queue } = fresh();
+  await server.command("SET", queue.keys.pausedKeys, "foreign");
+  const seen: string[] = [];
+  const errors: unknown[] = [];
+  const dispatcher = new Dispatcher(queue, async ({ key }) => {
+    seen.push(key);
+  });
+  dispatcher.on("error", (error) => errors.push(error));
+  await dispatcher.start();
+  await queue.push("a", "1");
+  await queue.push("b", "2");
+  await eventually(() => expect(seen.toSorted()).toEqual(["a", "b"]));
+  await dispatcher.close();
+  const details = { key: queue.keys.pausedKeys };
+  expect(errors).toMatchObject([{ code: "WRONG_KEY_TYPE", details }]);
+  expect(await server.command("GET", queue.keys.pausedKeys)).toBe("foreign");
+});

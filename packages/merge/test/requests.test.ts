@@ -1,7 +1,8 @@
 // Options per request, callbacks, secrets, limits and the attempt log.
+import { ConnectionLostError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import {
   AddressGuard,
   Attempts,
@@ -110,6 +111,31 @@ test("callbacks tell of success and of death, through the queue", async () => {
   expect(JSON.parse(told()[1]?.body ?? "")).toMatchObject({
     ...{ type: "dead", key: "sad", reason: expect.stringContaining("503") },
   });
+});
+
+test("a callback survives a connection that is lost at that moment", async () => {
+  status(200);
+  let lost = 0;
+  const run = redis.run.bind(redis);
+  const spy = vi.spyOn(redis, "run").mockImplementation((script, keys, args) => {
+    if (script.name !== "push" || !String(args[0]).startsWith("-callback") || lost === 2) {
+      return run(script, keys, args);
+    }
+    lost += 1;
+    return Promise.reject(new ConnectionLostError("redis.test:6379", new Error("cut")));
+  });
+  try {
+    await deliver();
+    const request = { callback: receiver.url("/callback") };
+    await at.push(to("k"), "1", { request });
+    await eventually(() =>
+      expect(receiver.requests.map(({ path }) => path)).toEqual(["/hook", "/callback"]),
+    );
+    expect(lost).toBe(2);
+    await empty();
+  } finally {
+    spy.mockRestore();
+  }
 });
 
 test("an endpoint's own secrets sign, the secret before for a while", async () => {

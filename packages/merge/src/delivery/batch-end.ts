@@ -139,6 +139,7 @@ export class BatchEnd {
   }
 }
 
-function isLost(error: unknown): boolean {
+/** Whether the outcome of a command is unknown, or it could not be sent. */
+export function isLost(error: unknown): boolean {
   return error instanceof ConnectionLostError || error instanceof NotConnectedError;
 }

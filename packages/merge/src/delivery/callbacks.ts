@@ -1,11 +1,13 @@
 /**
  * Tells a callback URL how a delivery ended. The message is an item of the queue itself, under the merge
  * key "-callback": it has retries, a signature and a dead letter like any other. It is pushed before the
- * batch ends, with an idempotency key, so that a crash in between neither loses nor doubles it.
+ * batch ends, with an idempotency key, so that a crash in between neither loses nor doubles it. It is
+ * pushed even if Redis has no memory left: the batch whose end it tells of leaves Redis right behind it.
  */
 import { destination, destinationOf, pushKeyOf } from "../queue/destination.ts";
 import { newItemId } from "../queue/item.ts";
-import type { Batch, MergeQueue } from "../queue/queue.ts";
+import { addItem, type Batch, type MergeQueue } from "../queue/queue.ts";
+import { QueueStore } from "../store/queue-store.ts";
 import type { HttpResponse } from "./http-sender.ts";
 
 /** The body of a callback. */
@@ -32,9 +34,11 @@ const LONGEST_RESPONSE = 4_096;
 /** Pushes callbacks. */
 export class Callbacks {
   readonly #queue: MergeQueue;
+  readonly #store: QueueStore;
 
   constructor(queue: MergeQueue) {
     this.#queue = queue;
+    this.#store = new QueueStore(queue.redis, queue.options);
   }
 
   async delivered(batch: Batch, response: HttpResponse, failed: readonly number[]): Promise<void> {
@@ -65,7 +69,13 @@ export class Callbacks {
     const id = newItemId();
     const idempotencyKey = `${batch.id}:${news.type}`;
     const to = destination({ mergeKey: "-callback", url });
-    const key = pushKeyOf(to, { id, idempotencyKey });
-    await this.#queue.push(key, JSON.stringify(body), { id, idempotencyKey });
+    const words: (string | Buffer)[] = [];
+    addItem(words, JSON.stringify(body), { id });
+    await this.#store.push({
+      key: pushKeyOf(to, { id, idempotencyKey }),
+      // A batch that is sent again after a crash can end with another response: the first one counts.
+      idempotency: { key: idempotencyKey, digest: "callback" },
+      ...{ words, maxWaitMs: this.#queue.options.maxWaitMs, evenFull: true },
+    });
   }
 }

@@ -11,7 +11,13 @@
  * Killed at any point, it leaves a reservation that ends in seconds or a lease that ends by itself; the
  * batch is then handed to another. A verdict after the lease is refused by its token.
  */
-import { ClosedError, type EventMap, isReply, TimeoutError } from "@ropeway/core";
+import {
+  ClosedError,
+  type EventMap,
+  isReply,
+  TimeoutError,
+  WrongKeyTypeError,
+} from "@ropeway/core";
 import {
   BackgroundRole,
   inSpan,
@@ -83,6 +89,8 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
   readonly #running = new Set<AbortController>();
   #signal: PushSignal | undefined;
   #lookedAt = 0;
+  /** The key of a wrong type that was reported last. */
+  #wrong = "";
 
   constructor(queue: MergeQueue, handler: Handler, options?: DispatcherOptions) {
     super("the dispatcher", queue.redis.logger);
@@ -162,6 +170,10 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     const seen = signal.count;
     const { reserveMs } = this.#options;
     const found = await this.#store.due({ most: Math.min(free, MOST_KEYS), reserveMs });
+    if (found.wrong !== "" && found.wrong !== this.#wrong) {
+      this.report(new WrongKeyTypeError(found.wrong));
+    }
+    this.#wrong = found.wrong;
     let launched = 0;
     for (const due of found.keys) {
       if (this.#admit({ ...due, reserved: found.reserved })) launched += 1;

@@ -7,7 +7,7 @@
  *
  * Everything else (failures, holds, probes, limits) goes to Redis at once and ends that belief.
  */
-import type { Logger } from "@ropeway/core";
+import { type Logger, WrongKeyTypeError } from "@ropeway/core";
 import { Loop, newToken } from "@ropeway/core/internal";
 import type {
   Admission,
@@ -39,6 +39,8 @@ export interface EndpointHealthOptions {
   /** After this time a call that never reported is not counted any more. */
   readonly forgetMs: number;
   readonly logger: Logger;
+  /** Gets errors that keep no endpoint from being called. */
+  error(error: unknown): void;
 }
 
 interface Fine {
@@ -78,10 +80,13 @@ export class EndpointHealth implements AsyncDisposable {
   /** Whether the endpoint may be called now; a "probe" and a "limited" call must be reported. */
   async admit(url: string): Promise<Admitted> {
     const fine = this.#fine.get(url);
-    if (fine !== undefined) return { verdict: "go", secrets: fine.secrets };
+    if (fine !== undefined) return { verdict: "go", secrets: fine.secrets, wrong: "" };
     const token = newToken();
     const { forgetMs } = this.#options;
     const admission = await this.#store.admit(url, { token, forgetMs });
+    if ("wrong" in admission && admission.wrong !== "") {
+      this.#options.error(new WrongKeyTypeError(admission.wrong));
+    }
     if (admission.verdict === "go") {
       this.#fine.set(url, { calls: 0, status: "", secrets: admission.secrets });
     }

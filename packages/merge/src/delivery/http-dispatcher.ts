@@ -124,7 +124,9 @@ export class HttpDispatcher extends BackgroundRole<DispatcherEvents> {
     defer(() => sender.close());
     const store = new EndpointStore(redis, keys);
     const breaker = this.#breaker;
-    const health = new EndpointHealth(store, { breaker, forgetMs: leaseMs, logger }).start();
+    const error = (thrown: unknown) => this.report(thrown);
+    const given = { breaker, forgetMs: leaseMs, logger, error };
+    const health = new EndpointHealth(store, given).start();
     defer(() => health.close());
     const log = new AttemptLog(new AttemptStore(redis, keys), logger).start();
     defer(() => log.close());
@@ -133,7 +135,7 @@ export class HttpDispatcher extends BackgroundRole<DispatcherEvents> {
       ...{ sender, health, log, callbacks, timeoutMs, attempts, httpsOnly },
       signingKeys: this.#signingKeys,
       clock: localClock, // the endpoint compares the timestamp with its own wall clock
-      error: (error) => this.report(error),
+      error,
     });
     this.#dispatcher = await this.#dispatch(handler, callbacks, defer);
     this.#scheduler = new Scheduler(this.#queue).on("error", (error) => this.report(error));

@@ -9,12 +9,13 @@
  */
 import { isUtf8 } from "node:buffer";
 import { type Clock, TimeoutError } from "@ropeway/core";
-import { currentTraceparent, reasonOf } from "@ropeway/core/internal";
+import { currentTraceparent, reasonOf, sleep } from "@ropeway/core/internal";
 import { BlockedEndpointError } from "../errors.ts";
 import { type Destination, destinationOf, isSingle } from "../queue/destination.ts";
 import { type Item, isForeign } from "../queue/item.ts";
 import type { Batch } from "../queue/queue.ts";
 import type { AttemptLog } from "./attempt-log.ts";
+import { isLost } from "./batch-end.ts";
 import type { Callbacks } from "./callbacks.ts";
 import type { Handling } from "./dispatcher.ts";
 import type { Admitted, EndpointHealth } from "./endpoint-health.ts";
@@ -43,6 +44,7 @@ export interface HttpHandlerOptions {
 /** A longer list of ids would make a header that common servers refuse. */
 const LONGEST_ITEMS_HEADER = 7_500;
 const LONGEST_LOGGED = 256;
+const CALLBACK_RETRY_MS = 50;
 
 type Admission = Extract<Admitted, { readonly secrets: unknown }>;
 
@@ -56,6 +58,7 @@ export class HttpHandler {
 
   /** Delivers one batch; never throws for what the endpoint or the network did. */
   async deliver(batch: Batch, handling: Handling): Promise<Verdict> {
+    const until = performance.now() + handling.leftMs;
     const to = destinationOf(batch.key);
     if (to === undefined) return dead(`the key names no endpoint: ${batch.key}`);
     if (this.#options.httpsOnly && !to.url.startsWith("https:")) {
@@ -71,12 +74,14 @@ export class HttpHandler {
       return dead(`the endpoint is disabled: ${admission.reason}`);
     }
     const began = performance.now();
+    const leftMs = until - began;
     let response: HttpResponse | undefined;
     let verdict: Verdict;
     let failure: string | undefined;
     try {
-      response = await this.#send(batch, to, { ...handling, admission });
-      verdict = await this.#judge(batch, { url: to.url, response, token: admission.token });
+      response = await this.#send(batch, to, { ...handling, leftMs, admission });
+      const { token } = admission;
+      verdict = await this.#judge(batch, { url: to.url, response, token, handling });
     } catch (error) {
       failure = failureOf(error);
       verdict = await this.#failed(error, { url: to.url, handling, token: admission.token });
@@ -134,15 +139,16 @@ export class HttpHandler {
 
   async #judge(
     batch: Batch,
-    { url, response, token }: { url: string; response: HttpResponse; token: string | undefined },
+    given: { url: string; response: HttpResponse; token: string | undefined; handling: Handling },
   ): Promise<Verdict> {
+    const { url, response, token, handling } = given;
     const { health, clock } = this.#options;
     const status = String(response.status);
     if (response.status >= 200 && response.status < 300) {
       await health.report(url, { outcome: "ok", status, token });
       const verdict = response.status === 207 ? partial(batch.items, response) : DELIVERED;
-      if (verdict.kind !== "retry") await this.#callBack(batch, response, verdict);
-      return verdict;
+      if (verdict.kind === "retry" || batch.request.callback === undefined) return verdict;
+      return this.#callBack(batch, { response, verdict, signal: handling.signal });
     }
     const reason = `the endpoint responded with ${status}`;
     if (response.status === 410) {
@@ -176,14 +182,28 @@ export class HttpHandler {
       : dead(blocked.message);
   }
 
-  /** The batch is delivered whether its callback can be pushed or not. */
-  async #callBack(batch: Batch, response: HttpResponse, verdict: Verdict): Promise<void> {
-    if (batch.request.callback === undefined) return;
+  /**
+   * Pushes the callback before the batch ends. Without Redis neither can be done, so it is tried as long as
+   * the lease lasts; then the batch comes again, and its callback with it.
+   */
+  async #callBack(
+    batch: Batch,
+    given: { response: HttpResponse; verdict: Verdict; signal: AbortSignal },
+  ): Promise<Verdict> {
+    const { response, verdict, signal } = given;
     const failed = verdict.kind === "partial" ? verdict.failed : [];
-    try {
-      await this.#options.callbacks.delivered(batch, response, failed);
-    } catch (error) {
-      this.#options.error(error);
+    for (;;) {
+      try {
+        await this.#options.callbacks.delivered(batch, response, failed);
+        return verdict;
+      } catch (error) {
+        if (!isLost(error)) {
+          this.#options.error(error);
+          return verdict;
+        }
+      }
+      if (signal.aborted) return { kind: "hold", reason: "its callback was not stored", ms: 0 };
+      await sleep(CALLBACK_RETRY_MS, signal).catch(() => undefined); // the next turn sees the abort
     }
   }
 

@@ -7,11 +7,12 @@
  * Whatever the endpoint does, send() ends by its deadline, and not before the connection is free or
  * destroyed: a caller that counts its sends counts sockets. A response whose status has arrived counts,
  * even if its body never ends. No redirect is followed. No request is repeated here: on a connection that
- * broke the endpoint may have read it.
+ * broke the endpoint may have read it. No request is begun after its deadline: timers run late in a process
+ * that stood still, so the clock is read once more right before the first byte leaves.
  */
 import type { LookupFunction } from "node:net";
 import { AbortedError, TimeoutError } from "@ropeway/core";
-import { Agent, type Dispatcher } from "undici";
+import { Agent, DecoratorHandler, type Dispatcher } from "undici";
 import type { AddressGuard } from "./address-guard.ts";
 
 /** One request. */
@@ -50,6 +51,7 @@ export class HttpSender {
   readonly #guard: AddressGuard;
   readonly #maxResponseBytes: number;
   readonly #agent: Agent;
+  readonly #punctual: Dispatcher;
 
   constructor(options: HttpSenderOptions) {
     this.#guard = options.guard;
@@ -64,6 +66,7 @@ export class HttpSender {
       headersTimeout: 0,
       bodyTimeout: 0,
     });
+    this.#punctual = this.#agent.compose(punctually);
   }
 
   /** Throws the network's error, TimeoutError, AbortedError or BlockedEndpointError. */
@@ -75,8 +78,9 @@ export class HttpSender {
     if (signal?.aborted) abort();
     signal?.addEventListener("abort", abort, { once: true });
     const deadline = setTimeout(() => ending.abort(new TimeoutError(url, timeoutMs)), timeoutMs);
+    const until = performance.now() + timeoutMs;
     try {
-      return await this.#exchange(request, ending.signal);
+      return await this.#exchange(request, ending.signal, until);
     } finally {
       clearTimeout(deadline);
       signal?.removeEventListener("abort", abort);
@@ -99,17 +103,19 @@ export class HttpSender {
     );
   };
 
-  async #exchange(request: HttpRequest, signal: AbortSignal): Promise<HttpResponse> {
-    const { url, method, headers, body } = request;
+  async #exchange(request: HttpRequest, signal: AbortSignal, until: number): Promise<HttpResponse> {
+    const { url, method, headers, body, timeoutMs } = request;
     const { origin, pathname, search } = new URL(url);
-    const sent = this.#agent.request({
+    const timed: Timed = {
       origin,
       path: `${pathname}${search}`,
       method: method as Dispatcher.HttpMethod,
       headers,
       body,
       signal,
-    });
+      isLate: () => (performance.now() < until ? undefined : new TimeoutError(url, timeoutMs)),
+    };
+    const sent = this.#punctual.request(timed);
     // The client looks at the signal only once it is connected; we do not wait for that.
     const { statusCode, headers: received, body: stream } = await orAborted(sent, signal);
     const chunks: Buffer[] = [];
@@ -131,6 +137,32 @@ export class HttpSender {
     return { status: statusCode, retryAfter, body: Buffer.concat(chunks), complete };
   }
 }
+
+/** A request that knows whether its deadline is over. */
+interface Timed extends Dispatcher.RequestOptions {
+  readonly isLate: () => TimeoutError | undefined;
+}
+
+/** Aborts a request whose deadline is over when its connection is ready for it. */
+class Punctual extends DecoratorHandler implements Dispatcher.DispatchHandler {
+  readonly #handler: Dispatcher.DispatchHandler;
+  readonly #isLate: Timed["isLate"];
+
+  constructor(handler: Dispatcher.DispatchHandler, isLate: Timed["isLate"]) {
+    super(handler);
+    this.#handler = handler;
+    this.#isLate = isLate;
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
+    const late = this.#isLate();
+    if (late !== undefined) controller.abort(late);
+    else this.#handler.onRequestStart?.(controller, context);
+  }
+}
+
+const punctually: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) =>
+  dispatch(options, new Punctual(handler, (options as unknown as Timed).isLate));
 
 /** The promise's outcome, or the signal's reason as soon as it aborts. */
 function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

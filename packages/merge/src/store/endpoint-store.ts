@@ -7,7 +7,12 @@ import { fields } from "./scripts.ts";
 /** Whether an endpoint may be called. */
 export type Admission =
   /** `limited`: the admission is for one call, whose end must be reported with its token. */
-  | { readonly verdict: "go" | "limited" | "probe"; readonly secrets: readonly StoredSecret[] }
+  | {
+      readonly verdict: "go" | "limited" | "probe";
+      readonly secrets: readonly StoredSecret[];
+      /** A key that holds a foreign value and was passed over; "" if none does. */
+      readonly wrong: string;
+    }
   | { readonly verdict: "hold"; readonly ms: number; readonly reason: string }
   | { readonly verdict: "disabled"; readonly reason: string };
 
@@ -71,7 +76,11 @@ const admit: Script<Admission> = defineScript(file("admit"), {
     const [verdict, detail, reason] = reply as readonly [string, string | number, string];
     if (verdict === "hold") return { verdict, ms: Number(detail), reason };
     if (verdict === "disabled") return { verdict, reason: String(detail) };
-    return { verdict: verdict as "go" | "limited" | "probe", secrets: secretsOf(String(detail)) };
+    return {
+      verdict: verdict as "go" | "limited" | "probe",
+      secrets: secretsOf(String(detail)),
+      wrong: String(reason),
+    };
   },
 });
 const report: Script = defineScript(file("report"));

@@ -24,6 +24,8 @@ export interface PushArguments {
   readonly idempotency?: { readonly key: string; readonly digest: string } | undefined;
   /** Five words per item: time, always|once, id, rest of its head, body. */
   readonly words: readonly (string | Buffer)[];
+  /** Stores an item of a "-" key even if Redis has no memory left. */
+  readonly evenFull?: boolean;
 }
 
 /** The run of a schedule. */
@@ -211,12 +213,13 @@ export class QueueStore {
 
   /** What was stored, or why nothing was. */
   async #push(
-    { key, request = "", maxWaitMs, words: items }: PushArguments,
+    { key, request = "", maxWaitMs, words: items, evenFull = false }: PushArguments,
     more: { keys: string[]; memory: readonly string[]; words: readonly string[] },
   ): Promise<StoredPush | "mismatch" | "full" | "ran"> {
     const { keys, memory, words } = more;
+    const single = key.startsWith("-") ? (evenFull ? "2" : "1") : "0";
     const args = [
-      ...[key, ...this.#pushHead, String(Math.round(maxWaitMs)), key.startsWith("-") ? "1" : "0"],
+      ...[key, ...this.#pushHead, String(Math.round(maxWaitMs)), single],
       ...[...memory, request, String(MOST_DATA_FIELDS), String(words.length), ...words, ...items],
     ];
     const stored = await this.redis.run(scripts.push, keys, args).catch((error) => {

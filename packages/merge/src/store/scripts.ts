@@ -100,6 +100,8 @@ export interface DueReply {
   readonly nextMs: number;
   /** The score under which the keys are reserved, or "". */
   readonly reserved: string;
+  /** A key that holds a foreign value; "" if none does. */
+  readonly wrong: string;
   readonly keys: readonly DueKey[];
 }
 
@@ -107,12 +109,12 @@ export interface DueReply {
 export const due: Script<DueReply> = defineScript(file("due"), {
   idempotent: true,
   parse: (reply) => {
-    const [nextMs, reserved, ...found] = reply as readonly string[];
+    const [nextMs, reserved, wrong, ...found] = reply as readonly string[];
     const keys: DueKey[] = [];
     for (let i = 0; i < found.length; i += 2) {
       keys.push({ key: String(found[i]), score: String(found[i + 1]) });
     }
-    return { nextMs: Number(nextMs), reserved: String(reserved), keys };
+    return { nextMs: Number(nextMs), reserved: String(reserved), wrong: String(wrong), keys };
   },
 });
 
