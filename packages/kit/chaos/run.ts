@@ -121,18 +121,32 @@ function expectEmpty({ waiting, taken }: { waiting: number; taken: number }): vo
   if (waiting + taken > 0) throw new Error(`${waiting} wait, ${taken} are out`);
 }
 
-/** Reads the room by a live feed; the returned function waits for an id and gives all ids seen. */
+/**
+ * Reads the room by a live feed; the returned function waits for an id and gives all ids seen. One
+ * acknowledgement is under way at a time, of the newest message read. One round trip per message would
+ * be slower than the senders are on a busy machine, and the reader would fall behind more and more.
+ */
 function readRoom(redis: Redis, room: string): (last: number) => Promise<readonly number[]> {
   const controller = new AbortController();
   const ids: number[] = [];
   const chat = new Chat<string>(redis);
+  let acknowledging: Promise<unknown> | undefined;
+  const acknowledge = (id: number) => {
+    acknowledging ??= chat
+      .room(room)
+      .acknowledge("reader", id)
+      .catch(() => {}) // Redis is being restarted; a later one counts for this one as well
+      .finally(() => {
+        acknowledging = undefined;
+      });
+  };
   const feeding = (async () => {
     while (!controller.signal.aborted) {
       try {
         for await (const event of chat.feed("reader", { signal: controller.signal })) {
           if (event.type !== "message" || event.id <= (ids.at(-1) ?? 0)) continue;
           ids.push(event.id);
-          await chat.room(room).acknowledge("reader", event.id);
+          acknowledge(event.id);
         }
       } catch {
         await sleep(20); // Redis is being restarted
@@ -148,6 +162,7 @@ function readRoom(redis: Redis, room: string): (last: number) => Promise<readonl
     );
     controller.abort();
     await feeding;
+    await acknowledging;
     return ids;
   };
 }
@@ -289,10 +304,11 @@ async function bigFile(plan: ChaosPlan): Promise<Invariant[]> {
   }
 }
 
-/** Worker processes; a killed one is replaced. */
+/** Worker processes; a killed one is replaced, while the next one is being killed already. */
 class Crew {
   readonly #env: Readonly<Record<string, string>>;
   readonly #workers: { role: string; name: string; script: Script }[] = [];
+  readonly #replacing: Promise<unknown>[] = [];
   #count = 0;
   kills = 0;
   pauses = 0;
@@ -307,24 +323,27 @@ class Crew {
     const script = await spawnScript(WORKER, {
       env: { ...this.#env, ROLE: role, NAME: name, ...env },
     });
-    this.#workers.push({ role, name, script });
     await script.waitForLine(/^ready$/, { withinMs: 60_000 });
+    this.#workers.push({ role, name, script });
     return script;
   }
 
   async kill(role: string): Promise<void> {
-    const index = this.#workers.findIndex((worker) => worker.role === role);
-    const [worker] = this.#workers.splice(index, 1);
-    if (worker === undefined) return;
+    const of = (worker: { role: string }) => worker.role === role;
+    if (!this.#workers.some(of)) await this.#replaced();
+    const [worker] = this.#workers.splice(this.#workers.findIndex(of), 1);
+    if (worker === undefined) throw new Error(`no ${role} to kill`);
     await worker.script.kill9();
     this.kills += 1;
-    await this.start(role);
+    this.#replacing.push(this.start(role));
   }
 
   /** SIGSTOP, then SIGCONT. */
   async pause(role: string, ms: number): Promise<void> {
-    const worker = this.#workers.find((candidate) => candidate.role === role);
-    if (worker === undefined) return;
+    const of = (worker: { role: string }) => worker.role === role;
+    if (!this.#workers.some(of)) await this.#replaced();
+    const worker = this.#workers.find(of);
+    if (worker === undefined) throw new Error(`no ${role} to pause`);
     worker.script.pause();
     await sleep(ms);
     worker.script.resume();
@@ -332,7 +351,12 @@ class Crew {
   }
 
   async close(): Promise<void> {
+    await this.#replaced();
     await Promise.all(this.#workers.map(({ script }) => script.kill9()));
+  }
+
+  async #replaced(): Promise<void> {
+    await Promise.all(this.#replacing.splice(0));
   }
 }
 

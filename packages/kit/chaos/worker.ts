@@ -54,7 +54,7 @@ const roles: Readonly<Record<string, () => Promise<void>>> = {
   sender: async () => {
     const id = await new Chat<string>(redis).room("room").send(NAME, NAME);
     await note(`sent ${id}`);
-    await pause(20); // slower than the reader, which acknowledges one by one
+    await pause(5);
   },
   receiver: async () => {
     const files = new Files(redis, "files:", { leaseMs: 30_000 });

@@ -3,6 +3,7 @@ import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { GroupMembers, RecentContacts } from "../src/autocomplete/index.ts";
+import { groupKeys } from "../src/autocomplete/keys.ts";
 import { seed } from "./seed.ts";
 
 const { server, redis } = await redisForFile();
@@ -147,6 +148,14 @@ describe("group members", () => {
     await expect(members.search("a", { limit: 0 })).rejects.toThrow(InvalidArgumentError);
     expect(() => new GroupMembers(redis, "x", { halfLifeMs: 0 })).toThrow(InvalidOptionError);
   });
+});
+
+test("a top list keeps the most used members only", async () => {
+  const members = new GroupMembers(redis, "capped", { ranked: true, topLength: 10 });
+  for (let i = 0; i < 15; i++) await members.use(`bert${i}`, i + 1);
+  const { top } = groupKeys("", "capped");
+  expect(await server.command("ZREVRANGE", top("b"), "0", "0")).toEqual(["bert14"]);
+  expect(await server.command("ZCARD", top("b"))).toBe(10);
 });
 
 test("a prefix whose most used members were removed still finds the others", async () => {

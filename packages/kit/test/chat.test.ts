@@ -78,7 +78,10 @@ describe("rooms", () => {
     expect(await room.typing()).toEqual([b]);
     expect(await room.present()).toEqual([c]);
     expect((await room.members({ limit: 2 })).items).toHaveLength(2);
-    for (const user of [a, b, c]) expect(await room.leave(user)).toBe(true);
+    for (const user of [c, b]) expect(await room.leave(user)).toBe(true);
+    expect(await room.typing()).toEqual([]);
+    expect(await room.present()).toEqual([]);
+    expect(await room.leave(a)).toBe(true);
     expect(await room.leave(a)).toBe(false);
     const { id } = room;
     const keys = [
@@ -88,6 +91,7 @@ describe("rooms", () => {
       `chat-live:${id}`,
       `chat-typing:${id}`,
       `chat-present:${id}`,
+      `chat-sends:${id}`,
     ];
     expect(await server.command("EXISTS", ...keys, `seen:${a}`, `seen:${b}`, `seen:${c}`)).toBe(0);
     await expect(room.send(a, "x")).rejects.toThrow(RoomNotFoundError);
@@ -225,6 +229,20 @@ describe("live feed", () => {
     expect((await looks()) - before).toBeLessThanOrEqual(4 + 2 * seconds);
     controller.abort();
     await feed;
+  });
+
+  test("a backlog is read page after page, without a pause between them", async () => {
+    const [a, b] = [fresh(), fresh()];
+    const room = await chat.create({ sender: a, recipients: [b], message: "" });
+    const pages = 20; // a pause of two seconds after each would be longer than a test may take
+    await Promise.all(Array.from({ length: 100 * pages }, () => room.send(a, "")));
+    let seen = 0;
+    for await (const event of chat.feed(b, { signal: new AbortController().signal })) {
+      if (event.type !== "message") continue;
+      seen += 1;
+      expect(event.id).toBe(seen);
+      if (seen > 100 * pages) break;
+    }
   });
 
   test("pending first, then what happens, over one connection for all feeds", async () => {

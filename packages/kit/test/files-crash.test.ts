@@ -5,7 +5,10 @@ import { join } from "node:path";
 import { InvalidArgumentError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, describe, expect, test } from "vitest";
+import { Chat } from "../src/chat/index.ts";
 import { Files, type ReceivedFile, saveTo, TransferGoneError } from "../src/files/index.ts";
+import { resolveFilesOptions } from "../src/files/options.ts";
+import { FilesStore } from "../src/files/store.ts";
 import { twoConnections } from "./two-connections.ts";
 
 const { server, redis, other, fresh } = await twoConnections("crash");
@@ -158,5 +161,39 @@ describe("names", () => {
     await receiving;
     expect((await readdir(home)).sort()).toEqual(["\u001b[31mred", "passwd", "x", "x.part"]);
     expect(String(await readFile(join(home, "x.part")))).toBe("x.part");
+  });
+});
+
+describe("the step that ends a receiver", () => {
+  const options = resolveFilesOptions();
+
+  test("moves its cursor as well: a crash right after it does not bring the file twice", async () => {
+    const channel = fresh();
+    const store = new FilesStore(redis, channel, options);
+    const room = await new Chat(redis).create({
+      sender: "source",
+      recipients: ["r"],
+      message: "",
+      id: channel,
+    });
+    const message = await room.send("source", "announcement");
+    await store.begin("id", { name: "n", receivers: ["r"] });
+    await store.finish("id", "r", message);
+    expect(await room.unread("r")).toBe(0);
+  });
+
+  test("counts it once on the documented wire, however often it is repeated", async () => {
+    const channel = fresh();
+    const store = new FilesStore(redis, channel, options);
+    const room = await new Chat(redis).create({
+      sender: "source",
+      recipients: ["r"],
+      message: "",
+      id: channel,
+    });
+    const message = await room.send("source", "n");
+    for (let i = 0; i < 3; i++) await store.done("n", "r", message);
+    expect(await store.doneCount("n")).toBe(1);
+    expect(await room.unread("r")).toBe(0);
   });
 });

@@ -1,7 +1,8 @@
-import { connect, InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
-import { startProxy } from "@ropeway/testkit";
+import { AbortedError, connect, InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
+import { startProxy, startRedis } from "@ropeway/testkit";
 import { describe, expect, test } from "vitest";
-import { Lock, ReadWriteLock } from "../src/lock/index.ts";
+import { Chat } from "../src/chat/index.ts";
+import { Lock, NotAcquiredError, ReadWriteLock } from "../src/lock/index.ts";
 import { lockKeys } from "../src/lock/keys.ts";
 import { Mailbox } from "../src/mailbox/index.ts";
 import { Semaphore } from "../src/semaphore/index.ts";
@@ -89,5 +90,55 @@ describe("a release that failed", () => {
     expect(await held.release()).toBe(true);
     expect(await permit.release()).toBe(true);
     expect(await server.command("EXISTS", lockKeys("", name).lock)).toBe(0);
+  });
+});
+
+describe("while Redis is away", () => {
+  /** Longer than a test may take: only the bounds of the caller end a wait. */
+  const offlineWaitMs = 600_000;
+
+  test("waitMs and signal end an acquire, which then holds nothing", async () => {
+    await using own = await startRedis({ appendonly: true });
+    await using away = await connect(own.url, { offlineWaitMs });
+    await own.kill9();
+    const lock = new Lock(away, "l");
+    const semaphore = new Semaphore(away, "s");
+    await Promise.all([
+      expect(lock.acquire({ waitMs: 50 })).rejects.toThrow(NotAcquiredError),
+      expect(semaphore.acquire({ waitMs: 50 })).rejects.toThrow(NotAcquiredError),
+      expect(lock.acquire({ signal: AbortSignal.timeout(50) })).rejects.toThrow(AbortedError),
+      expect(lock.tryAcquire({ signal: AbortSignal.timeout(50) })).rejects.toThrow(AbortedError),
+      expect(semaphore.acquire({ signal: AbortSignal.timeout(50) })).rejects.toThrow(AbortedError),
+    ]);
+    await own.start();
+    // Redis runs the commands that were waiting, then what undoes them.
+    expect(await (await lock.acquire({ waitMs: 10_000 })).release()).toBe(true);
+    expect(await (await semaphore.acquire({ waitMs: 10_000 })).release()).toBe(true);
+    expect(await semaphore.inspect()).toMatchObject({ held: 0, waiting: 0 });
+  });
+
+  test("a Redis that hangs does not hold a caller longer than its waitMs", async () => {
+    await using own = await startRedis();
+    await using hung = await connect(own.url, { deadAfterMs: 600_000 });
+    own.pause();
+    try {
+      await Promise.all([
+        expect(new Lock(hung, "l").acquire({ waitMs: 50 })).rejects.toThrow(NotAcquiredError),
+        expect(new Semaphore(hung, "s").acquire({ waitMs: 50 })).rejects.toThrow(NotAcquiredError),
+      ]);
+    } finally {
+      own.resume();
+    }
+    expect(await (await new Lock(hung, "l").acquire({ waitMs: 10_000 })).release()).toBe(true);
+  });
+
+  test("the signal ends a feed", async () => {
+    await using own = await startRedis();
+    await using away = await connect(own.url, { offlineWaitMs });
+    await own.kill9();
+    const seen: unknown[] = [];
+    const signal = AbortSignal.timeout(50);
+    for await (const event of new Chat(away).feed("anna", { signal })) seen.push(event);
+    expect(seen).toEqual([]);
   });
 });

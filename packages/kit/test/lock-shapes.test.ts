@@ -32,6 +32,33 @@ describe("shapes", () => {
     );
   });
 
+  test("an extension counts for every entry", async () => {
+    const name = fresh();
+    const how = { ttlMs: 5_000, renew: false };
+    const outer = await new Lock(redis, name).acquire(how);
+    const inner = await new Lock(other, name).acquire({ ...how, token: outer.token });
+    await outer.extend(60_000);
+    const { lock, entries } = lockKeys("", name);
+    for (const key of [lock, entries])
+      expect(Number(await server.command("PTTL", key))).toBeGreaterThan(30_000);
+    await outer.extend(null);
+    for (const key of [lock, entries]) expect(await server.command("PTTL", key)).toBe(-1);
+    expect(await outer.release()).toBe(true);
+    expect(await inner.release()).toBe(true);
+  });
+
+  test("a lock is shared as long as the reader that stays longest", async () => {
+    const name = fresh();
+    const { read } = new ReadWriteLock(redis, name);
+    const long = await read.acquire({ ttlMs: 60_000 });
+    const short = await read.acquire({ ttlMs: 5_000 });
+    const { lock, readers } = lockKeys("", name);
+    for (const key of [lock, readers])
+      expect(Number(await server.command("PTTL", key))).toBeGreaterThan(30_000);
+    expect(await short.release()).toBe(true);
+    expect(await long.release()).toBe(true);
+  });
+
   test("readers share, a writer is alone, and neither starves", async () => {
     const name = fresh();
     const lock = new ReadWriteLock(redis, name);

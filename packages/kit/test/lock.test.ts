@@ -33,6 +33,7 @@ describe("one holder", () => {
     expect(await held.release()).toBe(true);
     expect(await held.release()).toBe(true);
     expect(await server.command("EXISTS", `lock:${name}`)).toBe(0);
+    expect(held.held).toBe(false);
     expect(held.signal.aborted).toBe(false);
   });
 

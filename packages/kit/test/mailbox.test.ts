@@ -47,6 +47,20 @@ test("a receiver that dies loses nothing: its messages come back in order, with 
   expect(await mailbox.acknowledge(back)).toEqual([true, true, true, true]);
 });
 
+test("messages of other programs come back in their order as well", async () => {
+  const name = fresh();
+  const bodies = Array.from({ length: 20 }, (_, n) => JSON.stringify({ n }));
+  await server.command("RPUSH", `mailbox:${name}`, ...bodies);
+  await new Mailbox<{ n: number }>(other, name, { leaseMs: 10 }).receive({ max: 20 });
+  const mailbox = new Mailbox<{ n: number }>(redis, name, { leaseMs: 60_000 });
+  const back: number[] = [];
+  await eventually(async () => {
+    const got = await mailbox.receive({ max: 20 });
+    back.push(...got.map(({ message }) => message.n));
+    expect(back).toEqual(Array.from({ length: 20 }, (_, n) => n));
+  });
+});
+
 test("an idle receiver is woken by a message, also by one that another program pushes", async () => {
   const name = fresh();
   const mailbox = new Mailbox<unknown>(redis, name);

@@ -73,6 +73,17 @@ test("messages are received, given back, come back and are acknowledged", async 
   expect(await mailbox.acknowledge(back)).toEqual(back.map(() => true));
 });
 
+test("what is refused says why, also where it is a plain command", async () => {
+  const semaphore = new Semaphore(redis, "resized");
+  await full();
+  const refusal = { code: "OUT_OF_MEMORY" };
+  await expect(semaphore.resize(5)).rejects.toMatchObject(refusal);
+  await semaphore.resize(undefined);
+  const made = new Chat(redis).create({ sender: "a", recipients: [], message: "x" });
+  await expect(made).rejects.toMatchObject(refusal);
+  expect(await server.command("EXISTS", "resized:limit", "ids:chat:")).toBe(0);
+});
+
 test("rooms are read, acknowledged and left", async () => {
   const chat = new Chat<string>(redis);
   const room = await chat.create({ sender: "a", recipients: ["b"], message: "x" });

@@ -152,4 +152,17 @@ describe("documented programs", () => {
     await server.command("DEL", `lock:${name}`);
     await (await waiting).release();
   });
+
+  test("a release hands nothing over while one of them is between its two transactions", async () => {
+    const name = fresh();
+    const semaphore = new Semaphore(redis, name, { limit: 1 });
+    const held = await semaphore.acquire();
+    const waiting = semaphore.acquire();
+    await eventually(async () => expect(await server.command("ZCARD", `${name}:queue`)).toBe(1));
+    await server.command("SET", `lock:${name}`, "uuid");
+    expect(await held.release()).toBe(true);
+    expect(await semaphore.inspect()).toEqual({ name, limit: 1, held: 0, waiting: 1 });
+    await server.command("DEL", `lock:${name}`);
+    await (await waiting).release();
+  });
 });

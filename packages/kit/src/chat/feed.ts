@@ -3,6 +3,8 @@
  * order of ids. Messages are read when the consumer asks for the next one, so a slow consumer holds back
  * only itself. A feed does not acknowledge; the consumer does that after it has dealt with a message.
  */
+import { AbortedError } from "@ropeway/core";
+import { within } from "@ropeway/core/internal";
 import { Bell } from "../bell.ts";
 import { type LiveEvent, liveReaderOf } from "./live-reader.ts";
 import type { RoomMessage } from "./message.ts";
@@ -46,12 +48,15 @@ export async function* feedOf<M>(
     } else if (notes.length < MOST_NOTES) notes.push({ type: event.kind, room, user: event.user });
     bell.ring();
   };
+  // A command may wait for a Redis that is away; the signal ends the feed meanwhile as well.
+  const unlessAborted = <T>(running: Promise<T>) => within(running, { signal, what: "a feed" });
   let roomsAt = Number.NEGATIVE_INFINITY;
   try {
     while (!signal.aborted) {
       const everyMs = rooms.size === 0 ? FIRST_ROOM_MS : ROOMS_EVERY_MS;
       if (performance.now() - roomsAt >= everyMs) {
-        await follow(store, user, { rooms, watch: (room) => reader.watch(room, onEvent(room)) });
+        const watch = (room: string) => reader.watch(room, onEvent(room));
+        await follow(store, user, { rooms, watch, unlessAborted });
         roomsAt = performance.now();
       }
       for (const note of notes.splice(0)) yield note;
@@ -59,7 +64,8 @@ export async function* feedOf<M>(
       for (const [room, watched] of rooms) {
         if (!watched.dirty) continue;
         watched.dirty = false;
-        const messages = await store.after<M>(room, watched.cursor, MESSAGES_AT_ONCE);
+        const reading = store.after<M>(room, watched.cursor, MESSAGES_AT_ONCE);
+        const messages = await unlessAborted(reading);
         if (messages.length === MESSAGES_AT_ONCE) watched.dirty = true;
         quiet &&= messages.length === 0;
         for (const message of messages) {
@@ -70,26 +76,34 @@ export async function* feedOf<M>(
       }
       if (quiet && notes.length === 0) await bell.wait(everyMs);
     }
+  } catch (error) {
+    if (!(signal.aborted && error instanceof AbortedError)) throw error;
   } finally {
     bell.close();
     for (const { unwatch } of rooms.values()) unwatch();
   }
 }
 
+interface Following {
+  readonly rooms: Map<string, Watched>;
+  readonly watch: (room: string) => () => void;
+  readonly unlessAborted: <T>(running: Promise<T>) => Promise<T>;
+}
+
 /** Brings the watched rooms in step with those the user is a member of. */
 async function follow(
   store: ChatStore,
   user: string,
-  { rooms, watch }: { rooms: Map<string, Watched>; watch: (room: string) => () => void },
+  { rooms, watch, unlessAborted }: Following,
 ): Promise<void> {
   const gone = new Set(rooms.keys());
   for (let first = 0; ; first += ROOMS_AT_ONCE) {
-    const places = await store.places(user, first, ROOMS_AT_ONCE);
+    const places = await unlessAborted(store.places(user, first, ROOMS_AT_ONCE));
     for (const { room, cursor } of places) {
       gone.delete(room);
       if (!rooms.has(room)) rooms.set(room, { cursor, dirty: true, unwatch: watch(room) });
     }
-    const newest = await store.newest(places.map(({ room }) => room));
+    const newest = await unlessAborted(store.newest(places.map(({ room }) => room)));
     places.forEach(({ room, cursor }, i) => {
       const watched = rooms.get(room);
       if (watched === undefined) return;

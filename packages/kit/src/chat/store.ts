@@ -63,7 +63,7 @@ export class ChatStore {
   /** The id of a new room. */
   async newRoomId(): Promise<string> {
     const key = roomCounterKey(this.options.prefix);
-    return String(await this.#ask<number>("INCR", key));
+    return String(await refused({ what: "a room", key }, this.#ask<number>("INCR", key)));
   }
 
   /** Makes a room with its members. Throws RoomExistsError. */

@@ -77,7 +77,8 @@ export class FilesStore {
 
   /** Remembers that the room was told. */
   async announced(id: string): Promise<void> {
-    await this.#ask("HSET", this.#keys(id).meta, "announced", "1");
+    const { meta } = this.#keys(id);
+    await refused({ what: "a transfer", key: meta }, this.#ask("HSET", meta, "announced", "1"));
   }
 
   /** Adds a chunk, unless there is no room for it, also when Redis itself has none. */
@@ -172,7 +173,7 @@ export class FilesStore {
   /** Adds to a file on the documented wire. */
   async append(name: string, block: Buffer): Promise<void> {
     const key = contentKey(this.#options.prefix, this.#channel, name);
-    await this.redis.send(["APPEND", key, block], { key });
+    await refused({ what: "a file", key }, this.redis.send(["APPEND", key, block], { key }));
   }
 
   /** How many receivers are done with a file on the documented wire. */

@@ -11,6 +11,7 @@
  */
 import { AbortedError, LeaseLostError, type Redis } from "@ropeway/core";
 import { newToken } from "@ropeway/core/internal";
+import { bounded } from "../bounded.ts";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
 import { type Grant, Line, patiently } from "../line.ts";
@@ -88,8 +89,14 @@ export class ModalLock implements Lockable {
     const token = lockToken(this.#options.owner);
     const { ttlMs, waitMs, signal } = how;
     const sentAt = performance.now();
+    const asking = this.#store.acquire({ token, ttlMs, wait: waitMs !== 0 });
     try {
-      const { fence, ...place } = await this.#store.acquire({ token, ttlMs, wait: waitMs !== 0 });
+      const { fence, ...place } = await bounded(this.#store.redis, asking, {
+        what: `acquiring ${this.#what}`,
+        waitMs,
+        signal,
+        timedOut: () => new NotAcquiredError(this.#what, waitMs ?? 0),
+      });
       if (fence !== undefined) {
         const safeUntil =
           ttlMs === null ? Number.POSITIVE_INFINITY : sentAt + ttlMs - safetyOf(ttlMs);
@@ -110,7 +117,7 @@ export class ModalLock implements Lockable {
       );
     } catch (error) {
       // The command may have been applied, or the lock handed over meanwhile: it must not stay locked.
-      this.#giveUp(token);
+      this.#giveUp(token, asking);
       throw error;
     }
   }
@@ -150,8 +157,10 @@ export class ModalLock implements Lockable {
     return held;
   }
 
-  #giveUp(token: string): void {
-    this.#store.leave(token, "0").catch((error) => {
+  /** Once the command that acquires is over: one that nobody waits for may still be on its way. */
+  #giveUp(token: string, asking: Promise<unknown>): void {
+    const leave = () => this.#store.leave(token, "0");
+    asking.then(leave, leave).catch((error) => {
       this.#store.redis.logger.warn({ err: error, lock: this.name }, "cannot give up a lock");
     });
   }

@@ -5,6 +5,7 @@
  */
 import { AbortedError, InvalidArgumentError, type Redis } from "@ropeway/core";
 import { newToken } from "@ropeway/core/internal";
+import { bounded } from "../bounded.ts";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
 import { Line, patiently } from "../line.ts";
@@ -75,22 +76,30 @@ export class Semaphore {
     const { waitMs, signal } = how;
     const token = newToken();
     const sentAt = performance.now();
+    const asking = this.#store.acquire(token, waitMs !== 0);
     try {
-      const { acquired, ...place } = await this.#store.acquire(token, waitMs !== 0);
+      const { acquired, ...place } = await bounded(this.#store.redis, asking, {
+        what: `acquiring ${this.#what}`,
+        waitMs,
+        signal,
+        timedOut: () => new NotAcquiredError(this.#what, waitMs ?? 0),
+      });
       const { ttlMs } = this.#options;
       if (acquired) return this.#hold(token, sentAt + ttlMs - safetyOf(ttlMs), how);
       if (waitMs === 0) throw new NotAcquiredError(this.#what, waitMs);
+      const passedMs = performance.now() - sentAt;
+      const left = waitMs === null ? null : Math.max(0, waitMs - passedMs);
       const grant = await this.#line.wait(
         token,
         { touchedAt: sentAt, ...place },
-        { waitMs, signal },
+        { waitMs: left, signal },
       );
       const permit = this.#hold(token, grant.safeUntil, how);
       if (!how.renew || grant.safeUntil - performance.now() < ttlMs / 4) await permit.refresh();
       return permit;
     } catch (error) {
       // The command may have been applied, or a permit handed over meanwhile.
-      this.#giveUp(token);
+      this.#giveUp(token, asking);
       throw error;
     }
   }
@@ -111,8 +120,10 @@ export class Semaphore {
     });
   }
 
-  #giveUp(token: string): void {
-    this.#store.leave(token).catch((error) => {
+  /** Once the command that acquires is over: one that nobody waits for may still be on its way. */
+  #giveUp(token: string, asking: Promise<unknown>): void {
+    const leave = () => this.#store.leave(token);
+    asking.then(leave, leave).catch((error) => {
       this.#store.redis.logger.warn(
         { err: error, semaphore: this.name },
         "cannot give up a permit",

@@ -80,7 +80,8 @@ export class SemaphoreStore {
   async resize(limit: number | undefined): Promise<void> {
     const { limit: key } = this.keys;
     const command = limit === undefined ? ["DEL", key] : ["SET", key, String(limit)];
-    await this.redis.send(command, { repeatable: true, key });
+    const sending = this.redis.send(command, { repeatable: true, key });
+    await refused({ what: "a limit", key }, sending);
     await this.#turn("ask", this.wakes.key);
   }
 

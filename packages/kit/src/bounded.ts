@@ -1,0 +1,50 @@
+/**
+ * The bound of a command that acquires. A command waits for Redis as long as the connection allows,
+ * `offlineWaitMs`, which has nothing to do with how long the caller is ready to wait.
+ *
+ * Redis may still run a command that nobody waits for any more. The caller undoes it after it has settled.
+ */
+import { AbortedError, type Redis } from "@ropeway/core";
+import { LONGEST_TIMER_MS } from "./timer.ts";
+
+/** A Redis that is connected has at least this long to reply: a short `waitMs` is no bound of a round trip. */
+const REPLY_MS = 1_000;
+
+/** How long the caller waits. */
+export interface Bounds {
+  /** Names the operation in errors. */
+  readonly what: string;
+  /** null or 0: as long as the connection allows. */
+  readonly waitMs: number | null;
+  readonly signal?: AbortSignal | undefined;
+  /** What to throw when `waitMs` is over. */
+  readonly timedOut: () => Error;
+}
+
+/** The outcome of a command. Throws AbortedError, or what `timedOut` returns, if a bound comes first. */
+export function bounded<T>(redis: Redis, running: Promise<T>, bounds: Bounds): Promise<T> {
+  const { what, waitMs, signal, timedOut } = bounds;
+  return new Promise<T>((resolve, reject) => {
+    let timer: NodeJS.Timeout | undefined;
+    const settle = (finish: () => void) => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
+      finish();
+    };
+    const onAbort = () => settle(() => reject(new AbortedError(what, signal?.reason)));
+    const onTime = (leftMs: number) => {
+      if (!redis.connected || leftMs <= 0) settle(() => reject(timedOut()));
+      else timer = setTimeout(() => onTime(0), leftMs);
+    };
+    if (waitMs !== null && waitMs > 0) {
+      const firstMs = Math.min(waitMs, LONGEST_TIMER_MS);
+      timer = setTimeout(() => onTime(REPLY_MS - waitMs), firstMs);
+    }
+    running.then(
+      (value) => settle(() => resolve(value)),
+      (error) => settle(() => reject(error)),
+    );
+    if (signal?.aborted) onAbort();
+    else signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}
