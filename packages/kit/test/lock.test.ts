@@ -7,8 +7,10 @@ import {
 } from "@ropeway/core";
 import { eventually, startProxy } from "@ropeway/testkit";
 import { describe, expect, test } from "vitest";
+import { Lease } from "../src/lease.ts";
 import { Lock, LockInspector, NotAcquiredError } from "../src/lock/index.ts";
 import { lockKeys } from "../src/lock/keys.ts";
+import { LockStore } from "../src/lock/store.ts";
 import { twoConnections } from "./two-connections.ts";
 
 const { server, redis, other, fresh, sized } = await twoConnections("n");
@@ -253,11 +255,32 @@ describe("loss", () => {
     expect(await held.release()).toBe(false);
   });
 
+  test("an extension counts from the moment before it was sent, less a margin", async () => {
+    const plan = { what: "a lease", kind: "lock", renew: false, extend: async () => true } as const;
+    const lease = new Lease({ ...plan, ttlMs: 1_000, safeUntil: performance.now() + 1_000 });
+    await lease.extend(60_000);
+    expect(lease.dueAt).toBeLessThan(performance.now() + 60_000);
+    expect(lease.end()).toBe(true);
+  });
+
   test("maxHoldMs ends the renewals of a holder that hangs", async () => {
     const name = fresh();
     const held = await new Lock(redis, name).acquire({ ttlMs: 150, maxHoldMs: 200 });
     await eventually(() => expect(held.signal.aborted).toBe(true));
     await (await new Lock(other, name).acquire()).release();
+  });
+
+  test("an acquire that is sent again finds what the first one did", async () => {
+    const name = fresh();
+    for (const mode of ["write", "read"] as const) {
+      const store = new LockStore(redis, name, { prefix: "", mode, fair: true });
+      const request = { token: `rw1:${mode}:test`, ttlMs: 60_000, wait: false };
+      const { fence: first = 0 } = await store.acquire(request);
+      const { fence: again = 0 } = await store.acquire(request);
+      expect(first).toBeGreaterThan(0);
+      expect(again).toBeGreaterThan(first);
+      expect(await store.leave(request.token, "0")).toBe(true);
+    }
   });
 
   test("an acquire whose reply was lost holds the lock, or leaves nothing", async () => {

@@ -121,10 +121,12 @@ test("what comes back too often, or is no JSON, becomes a dead letter", async ()
   const mailbox = new Mailbox<number>(redis, name, { leaseMs: 10, attempts: 2 });
   await mailbox.send(7);
   await server.command("RPUSH", `mailbox:${name}`, "no json");
+  const attempts: number[] = [];
   await eventually(async () => {
-    await mailbox.receive({ max: 5 });
+    for (const { attempt } of await mailbox.receive({ max: 5 })) attempts.push(attempt);
     expect((await mailbox.counts()).dead).toBe(2);
   });
+  expect(attempts).toEqual([1, 2]);
   expect((await mailbox.deadLetters()).items.map(({ message }) => message)).toEqual([7]);
   await mailbox.clear();
   expect(await server.command("EXISTS", ...Object.values(mailboxKeys("", name)))).toBe(0);

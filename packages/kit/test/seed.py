@@ -295,10 +295,11 @@ def process_logs_from_redis(conn, id):
     return None
 
 
-def hold_lock(conn, lockname, seconds):
+def hold_lock(conn, lockname, until):
     identifier = acquire_lock(conn, lockname)
     print(json.dumps("holding"), flush=True)
-    time.sleep(seconds)
+    while not conn("EXISTS", until):
+        time.sleep(.01)
     return release_lock(conn, lockname, identifier)
 
 

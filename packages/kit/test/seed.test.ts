@@ -3,7 +3,7 @@ import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { describe, expect, test } from "vitest";
 import { Chat } from "../src/chat/index.ts";
-import { Lock } from "../src/lock/index.ts";
+import { Lock, NotAcquiredError } from "../src/lock/index.ts";
 import { Semaphore } from "../src/semaphore/index.ts";
 import { seed } from "./seed.ts";
 
@@ -12,10 +12,12 @@ const py = (name: string, ...args: readonly unknown[]) => seed(server.port, name
 
 describe("locks", () => {
   test("a lock of theirs excludes ours until they release it, and ours excludes theirs", async () => {
-    const theirs = py("hold_lock", "market:", 0.3);
+    const theirs = py("hold_lock", "market:", "let-go");
     await eventually(() => expect(theirs.lines).toEqual(["holding"]));
     expect(await new Lock(redis, "market:").tryAcquire()).toBeUndefined();
-    const held = await new Lock(redis, "market:").acquire();
+    const acquiring = new Lock(redis, "market:").acquire();
+    await server.command("SET", "let-go", "1");
+    const held = await acquiring;
     expect(await theirs.result).toBe(true);
     expect(await py("acquire_lock", "market:", 0.05).result).toBe(false);
     expect(await py("acquire_lock_with_timeout", "market:", 0.05).result).toBe(false);
@@ -25,7 +27,7 @@ describe("locks", () => {
     const next = await new Lock(redis, "market:").acquire({ waitMs: 5_000 }); // after theirs has expired
     expect(next.token).not.toBe(token);
     await next.release();
-  });
+  }, 60_000); // every call of theirs starts a process
 
   test("a counter read and written under the lock loses nothing", async () => {
     const theirs = [py("count_under_lock", "count", 60), py("count_under_lock", "count", 60)];
@@ -115,6 +117,20 @@ describe("chat", () => {
         "seen:anna",
       ),
     ).toBe(0);
+  }, 60_000);
+
+  test("nothing is sent while one of theirs holds the lock of the room", async () => {
+    const hasty = new Chat<string>(redis, { lockWaitMs: 50 });
+    await hasty.create({ sender: "a", recipients: ["b"], message: "1", id: "locked" });
+    await server.command("SET", "lock:chat:locked", "uuid");
+    await expect(hasty.room("locked").send("a", "2")).rejects.toThrow(NotAcquiredError);
+    expect(await server.command("GET", "ids:locked")).toBe("1");
+    const sending = chat.room("locked").send("a", "2"); // waits longer
+    await eventually(async () =>
+      expect(await server.command("ZCARD", "lock-queue:{lock:chat:locked}")).toBe(1),
+    );
+    await server.command("DEL", "lock:chat:locked");
+    expect(await sending).toBe(2);
   });
 
   test("no reader's cursor jumps over a message while both kinds send", async () => {
