@@ -105,7 +105,9 @@ test("rooms are read, acknowledged and left", async () => {
   ).toBe(0);
 });
 
-test("a file that finds no memory waits until there is some, and receivers go on meanwhile", async () => {
+test("a file that finds no memory waits until there is some, and receivers go on meanwhile", {
+  timeout: 60_000,
+}, async () => {
   const files = new Files(redis, "f:", { chunkBytes: 131_072, limitBytes: 1_048_576 });
   let sent = 0;
   const content = async function* () {
@@ -115,7 +117,7 @@ test("a file that finds no memory waits until there is some, and receivers go on
     sent = bytes;
   };
   const publishing = files.publish(content(), { receivers: ["r"], name: "n", onProgress });
-  await eventually(() => expect(sent).toBeGreaterThan(262_144));
+  await eventually(() => expect(sent).toBeGreaterThanOrEqual(6 * 131_072)); // more than the receiver needs below
   await full();
   let bytes = 0;
   const receiving = new Files(redis, "f:").receive(
