@@ -12,7 +12,8 @@ export default defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions, externalConditions: conditions } },
   test: {
-    testTimeout: 20_000,
+    // Only a bound for what hangs: on a crowded machine a test may be starved for many seconds.
+    testTimeout: 60_000,
     hookTimeout: 60_000,
     // Tests mostly wait for servers, so one file per core does not use a small machine.
     maxWorkers: Math.max(3, availableParallelism() - 1),

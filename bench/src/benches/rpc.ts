@@ -280,6 +280,14 @@ export const bench: Bench = {
       to: CEILING,
     }),
     bar({
+      id: "rpc.c100.moleculer",
+      op: ">=",
+      target: 3.5,
+      inFlight: 100,
+      metric: "rate",
+      to: MOLECULER,
+    }),
+    bar({
       id: "rpc.c100.ceiling",
       op: ">=",
       target: 0.85,

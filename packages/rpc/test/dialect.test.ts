@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { RpcError } from "../src/errors.ts";
 import type { Dialect, OutgoingCall } from "../src/wire/dialect.ts";
+import { writeHead } from "../src/wire/head.ts";
 import { JsonRpcDialect } from "../src/wire/jsonrpc-dialect.ts";
 import { KwDialect } from "../src/wire/kw-dialect.ts";
 
@@ -163,4 +164,22 @@ test("a call is read the same whether its layout is the usual one or not", () =>
     }),
     { seed: 7 },
   );
+});
+
+test("calls of several clients, methods and deadlines do not mix", () => {
+  const dialect = new JsonRpcDialect("t");
+  const written = Array.from({ length: 40 }, (_, i) => ({
+    id: `c${i % 3}.${i}`,
+    method: ["add", "ad", "add_all"][(i % 5) >> 1] as string,
+    params: { i },
+    deadline: NOW + (i % 4),
+    timeoutMs: 1_000 * (1 + (i % 2)),
+    replyTo: `/api/t/reply/c${i % 3}`,
+  }));
+  for (const call of written) {
+    const { id, deadline, method, replyTo, timeoutMs, params } = call;
+    const middle = dialect.plainMiddle(method, replyTo, timeoutMs);
+    const text = `${writeHead(deadline, id)}${middle}${JSON.stringify(params)}}`;
+    expect(dialect.decodeCall(text)).toMatchObject(call);
+  }
 });

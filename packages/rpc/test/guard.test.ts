@@ -102,6 +102,16 @@ test("a call to a service without a live worker fails at once if told so", async
   });
 });
 
+test("a call that ended before the latest one still counts in the rate", () => {
+  const histogram = new Histogram();
+  const at = 50_000_000; // later than now: the statistics look back from the latest call
+  histogram.record(1, false, at);
+  histogram.record(1, false, at + 1_000);
+  histogram.record(1, false, at); // counted later than it ended
+  histogram.record(1, false, at + 2_000);
+  expect(histogram.snapshot()).toMatchObject({ calls: 4, perSecond: 0.3 });
+});
+
 test("statistics tell calls, errors and percentiles", async () => {
   const histogram = new Histogram();
   for (let ms = 1; ms <= 100; ms++) histogram.record(ms, ms > 90);

@@ -3,7 +3,7 @@ import { TestkitError } from "./errors.ts";
 
 /** How long `eventually` keeps trying. */
 export interface EventuallyOptions {
-  /** Give up after this long. @default 5000 */
+  /** Give up after this long. @default 20000 */
   readonly withinMs?: number;
   /** Longest pause between two attempts; the first pauses are shorter. @default 50 */
   readonly everyMs?: number;
@@ -16,7 +16,7 @@ export interface EventuallyOptions {
  */
 export async function eventually<T>(
   attempt: () => T | Promise<T>,
-  { withinMs = 5000, everyMs = 50 }: EventuallyOptions = {},
+  { withinMs = 20_000, everyMs = 50 }: EventuallyOptions = {},
 ): Promise<T> {
   const deadline = performance.now() + withinMs;
   let pauseMs = 1;

@@ -57,7 +57,7 @@ export class Script implements Opened, AsyncDisposable {
   /** The next matching line on standard output after the one this found last. */
   async waitForLine(
     pattern: RegExp,
-    { withinMs = 10_000 }: { withinMs?: number } = {},
+    { withinMs = 30_000 }: { withinMs?: number } = {},
   ): Promise<RegExpMatchArray> {
     const from = this.#searchFrom;
     const { match, index } = await this.#process.stdout

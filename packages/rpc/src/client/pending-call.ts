@@ -94,14 +94,15 @@ export class PendingCall extends WheelEntry implements Receiver {
     if (response === undefined) return; // something this version does not know
     this.#host.answered(this);
     const failed = response.error !== undefined;
-    this.route.record(at - this.sentAt, failed);
+    this.route.record(at - this.sentAt, failed, at);
     if (failed) this.#reject(this.#host.failure(response.error));
     else this.#resolve(response.result);
   }
 
   fail(error: unknown): void {
     this.#host.answered(this);
-    this.route.record(performance.now() - this.sentAt, true);
+    const at = performance.now();
+    this.route.record(at - this.sentAt, true, at);
     this.#reject(error);
   }
 

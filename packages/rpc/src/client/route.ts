@@ -39,8 +39,9 @@ export class Route implements Target {
     this.#failed = { service, method, outcome: "error" };
   }
 
-  record(ms: number, failed: boolean): void {
-    this.stats.record(ms, failed);
+  /** Counts a call that ended `at`, by performance.now(). */
+  record(ms: number, failed: boolean, at: number): void {
+    this.stats.record(ms, failed, at);
     this.#metrics.duration(ms, failed ? this.#failed : this.#ok);
   }
 }

@@ -245,10 +245,11 @@ export class CallRunner {
   }
 
   #finish(run: Run, failed: boolean): void {
-    const ms = performance.now() - run.began;
+    const at = performance.now();
+    const ms = at - run.began;
     run.running.finish();
     if (this.#running.size > 0 && this.#running.delete(run)) this.#options.slots.release();
-    run.method.stats.record(ms, failed);
+    run.method.stats.record(ms, failed, at);
     const { ok, failed: bad } = run.method.attributes;
     this.#options.metrics.duration(ms, failed ? bad : ok);
     if (run.call.trackEnd) this.#options.endProgress(run.call, failed);

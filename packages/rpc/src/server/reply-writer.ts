@@ -30,6 +30,8 @@ export class ReplyWriter {
   readonly #ttlSeconds: number;
   /** How the names of reply lists begin. */
   readonly #replyLists: string;
+  /** The latest list that was found to be a reply list: that of most responses. */
+  #latest: string | undefined;
   readonly #recent: Sent[] = [];
   #recentChars = 0;
 
@@ -100,7 +102,10 @@ export class ReplyWriter {
   /** Only reply lists of ours: no caller can make a worker push into another key. */
   #shared(to: Addressee): string | undefined {
     const { replyTo } = to;
-    return replyTo !== undefined && this.#isReplyList(replyTo) ? replyTo : undefined;
+    if (replyTo === undefined || replyTo === this.#latest) return replyTo;
+    if (!this.#isReplyList(replyTo)) return undefined;
+    this.#latest = replyTo;
+    return replyTo;
   }
 
   /** In the kw wire the keys of a function may begin like that too, and go on with another ":". */

@@ -249,7 +249,8 @@ export class StreamCall extends WheelEntry implements Receiver {
     if (this.#over) return;
     this.#over = true;
     const failed = error !== undefined;
-    this.route.record(performance.now() - this.sentAt, failed);
+    const at = performance.now();
+    this.route.record(at - this.sentAt, failed, at);
     this.#exchange.forget(this);
     this.#exchange.wheel.clear(this);
     for (const end of this.#ends) end();

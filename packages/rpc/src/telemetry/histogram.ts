@@ -18,22 +18,23 @@ export class Histogram {
   readonly #perSecond = new Uint32Array(RATE_SECONDS + 1);
   #second = 0;
 
-  record(ms: number, failed: boolean): void {
+  /** `at` is now, for callers that know it already. */
+  record(ms: number, failed: boolean, at: number = performance.now()): void {
     const octaves = Math.log2(Math.max(1, ms * 1_000));
     const bucket = Math.min(BUCKETS - 1, Math.floor(octaves * PER_OCTAVE));
     this.#buckets[bucket] = (this.#buckets[bucket] ?? 0) + 1;
     this.#count += 1;
     this.#sumMs += ms;
     if (failed) this.#errors += 1;
-    this.#turn();
-    const at = this.#second % this.#perSecond.length;
-    this.#perSecond[at] = (this.#perSecond[at] ?? 0) + 1;
+    this.#turn(at);
+    const slot = this.#second % this.#perSecond.length;
+    this.#perSecond[slot] = (this.#perSecond[slot] ?? 0) + 1;
   }
 
   /** Forgets the seconds that have passed since the last call. */
-  #turn(): void {
-    const second = Math.floor(performance.now() / 1_000);
-    if (second === this.#second) return;
+  #turn(at: number): void {
+    const second = Math.floor(at / 1_000);
+    if (second <= this.#second) return;
     const passed = Math.min(second - this.#second, this.#perSecond.length);
     for (let i = 1; i <= passed; i++)
       this.#perSecond[(this.#second + i) % this.#perSecond.length] = 0;
@@ -43,7 +44,7 @@ export class Histogram {
 
   /** Calls per second over the last ten full seconds. */
   #rate(): number {
-    this.#turn();
+    this.#turn(performance.now());
     const current = this.#perSecond[this.#second % this.#perSecond.length] ?? 0;
     const total = this.#perSecond.reduce((sum, count) => sum + count, 0);
     return (total - current) / RATE_SECONDS;

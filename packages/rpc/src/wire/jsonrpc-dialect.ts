@@ -22,11 +22,7 @@ import {
   type Target,
   writeCall,
 } from "./dialect.ts";
-import { readHead } from "./head.ts";
-
-const BEFORE_METHOD = ',"version":"2","method":"';
-const BEFORE_TIMEOUT = '","to":';
-const BEFORE_PARAMS = ',"params":';
+import { BEFORE_METHOD, BEFORE_PARAMS, PlainCallReader } from "./plain-call-reader.ts";
 
 /** The `jsonrpc` wire, byte for byte as documented. */
 export class JsonRpcDialect implements Dialect {
@@ -38,6 +34,7 @@ export class JsonRpcDialect implements Dialect {
   readonly listPerMethod = false;
   readonly expiresWithPush = false;
   readonly requestTtlSeconds = 0;
+  readonly #plain = new PlainCallReader();
 
   constructor(ns: string) {
     this.keys = new JsonRpcKeys(ns);
@@ -73,7 +70,7 @@ export class JsonRpcDialect implements Dialect {
   }
 
   decodeCall(text: string): IncomingCall {
-    return readPlainCall(text) ?? decodeAnyCall(text);
+    return this.#plain.read(text) ?? decodeAnyCall(text);
   }
 
   encodeResult(id: string, result: string): string {
@@ -118,47 +115,4 @@ function decodeAnyCall(text: string): IncomingCall {
   }
   const notification = message.notification === true;
   return { id, method, params, notification, ...readAddedMembers(message) };
-}
-
-/**
- * Reads a call that has the layout of plainMiddle(), where only the params have to be parsed; undefined
- * for any other, which is then read, or refused, as a whole.
- */
-function readPlainCall(text: string): IncomingCall | undefined {
-  const head = readHead(text);
-  if (head?.replyTo === undefined || !text.startsWith(BEFORE_METHOD, head.end)) return undefined;
-  const methodAt = head.end + BEFORE_METHOD.length;
-  const methodEnd = text.indexOf('"', methodAt);
-  const method = text.slice(methodAt, methodEnd);
-  if (method === "" || method.includes("\\")) return undefined;
-  if (!text.startsWith(BEFORE_TIMEOUT, methodEnd) || !text.endsWith("}")) return undefined;
-  const timeoutAt = methodEnd + BEFORE_TIMEOUT.length;
-  const timeoutEnd = text.indexOf(",", timeoutAt);
-  if (!text.startsWith(BEFORE_PARAMS, timeoutEnd)) return undefined;
-  const timeoutMs = Number(text.slice(timeoutAt, timeoutEnd));
-  const params = parsed(text.slice(timeoutEnd + BEFORE_PARAMS.length, -1));
-  if (typeof params !== "object" || params === null || Number.isNaN(timeoutMs)) return undefined;
-  return {
-    id: head.id,
-    method,
-    params,
-    notification: false,
-    track: false,
-    trackEnd: false,
-    deadline: head.deadline,
-    timeoutMs,
-    replyTo: head.replyTo,
-    traceparent: undefined,
-    metadata: undefined,
-    window: undefined,
-    session: undefined,
-  };
-}
-
-function parsed(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return undefined; // decodeAnyCall() reports it
-  }
 }
