@@ -38,7 +38,8 @@ for (const kind of ["a standalone server", "a cluster"] as const) {
     const write = writer(source);
     for (const key of KEYS) await write("SET", key, "0");
     const to = cluster?.url ?? single?.url ?? "";
-    await using task = new SyncTask({ from: source.url, to, name: "reshard" });
+    // Moves in a circle can make the shards wait for each other: then everything is copied again, soon.
+    await using task = new SyncTask({ from: source.url, to, name: "reshard", stallMs: 3_000 });
     task.on("error", () => {});
     await task.start();
     await eventually(() => expect(task.status).toBe("COMMANDRUNNING"), LONG);
@@ -61,7 +62,7 @@ for (const kind of ["a standalone server", "a cluster"] as const) {
       const expected = await values(KEYS, (key) => source.nodeOf(key));
       expect(await values(KEYS, target)).toEqual(expected);
     }, LONG);
-    expect(task.progress()).toMatchObject({ fullResyncs: 3, errors: 0 });
+    expect(task.progress()).toMatchObject({ errors: 0 });
   }, 150_000);
 }
 

@@ -52,7 +52,7 @@ export class SlotsMovedError extends Error {
   }
 }
 
-/** See above. */
+/** Keeps the streams of a source's masters in order while slots move between them. */
 export class SlotFence {
   readonly #options: SlotFenceOptions;
   readonly #connections = new Map<number, Connection>();
@@ -60,6 +60,7 @@ export class SlotFence {
   readonly #had = new Map<number, ReadonlySet<number>>();
   /** Shards that load behind all others. */
   readonly #behind = new Set<number>();
+  #closed = false;
 
   constructor(options: SlotFenceOptions) {
     this.#options = options;
@@ -130,6 +131,7 @@ export class SlotFence {
   }
 
   close(): void {
+    this.#closed = true;
     for (const connection of this.#connections.values()) connection.destroy();
     this.#connections.clear();
   }
@@ -201,6 +203,11 @@ export class SlotFence {
     const known = this.#connections.get(shard);
     if (known?.alive) return known;
     const opened = await this.#shard(shard).locator.connect();
+    // Another wait may have connected meanwhile, or the fence may be closed.
+    const other = this.#connections.get(shard);
+    if (this.#closed || other?.alive) opened.destroy();
+    if (this.#closed) throw new ConnectionLostError(opened.where, "the task is closing");
+    if (other?.alive) return other;
     this.#connections.set(shard, opened);
     return opened;
   }
