@@ -57,7 +57,12 @@ export class RedisClock implements Clock, AsyncDisposable {
   }
 
   now(): number {
-    return performance.now() + this.#offset;
+    return this.at(performance.now());
+  }
+
+  /** What it said, or will say, when performance.now() is `monotonic`. */
+  at(monotonic: number): number {
+    return monotonic + this.#offset;
   }
 
   /** The largest possible difference to the server's clock. */

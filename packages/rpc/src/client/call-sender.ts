@@ -46,7 +46,7 @@ export class CallSender {
       pending.number = exchange.lastNumber;
       pending.settles(resolve, reject);
       pending.timeoutMs = timeoutMs;
-      const head = writeHead(exchange.deadlineIn(timeoutMs), pending.id);
+      const head = writeHead(exchange.deadlineIn(timeoutMs, pending.sentAt), pending.id);
       const text = `${head}${plainMiddle}${paramsJson(route.method, params)}}`;
       checkSize(text, exchange.options.maxMessageBytes, "the call");
       exchange.await(pending);
@@ -85,7 +85,7 @@ export class CallSender {
       id,
       method: route.method,
       params: paramsJson(route.method, params),
-      deadline: this.#exchange.deadlineIn(timeoutMs),
+      deadline: this.#exchange.deadlineIn(timeoutMs, sentAt),
       timeoutMs,
       replyTo: options.shared ? replyList : undefined,
       track: options.onProgress !== undefined,

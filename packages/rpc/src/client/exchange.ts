@@ -119,9 +119,9 @@ export class Exchange implements PendingHost {
     return this.#pending.ids.next(short);
   }
 
-  /** The deadline on the wire for something that may take `ms`. */
-  deadlineIn(ms: number): number {
-    return Math.ceil(this.clock.now() + ms);
+  /** The deadline on the wire for something that may take `ms`, from `at` on; by performance.now(). */
+  deadlineIn(ms: number, at: number = performance.now()): number {
+    return Math.ceil(this.clock.at(at) + ms);
   }
 
   /** From here on the call is answered, expires, or is cancelled. */

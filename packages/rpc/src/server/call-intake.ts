@@ -189,7 +189,8 @@ export class CallIntake {
   ): RopewayError | undefined {
     const { group, service } = source;
     if (found.method === undefined) return new MethodNotFoundError(service.name, call.method);
-    if (this.#cancelled.forget(call.id)) return new CancelledError(call.method);
+    if (this.#cancelled.size > 0 && this.#cancelled.forget(call.id))
+      return new CancelledError(call.method);
     if (group === undefined) return undefined;
     const lost = found.session?.outdated || !this.#options.mayServeSessions(this.#gotAt);
     return lost ? new SessionLostError(group, false) : undefined;

