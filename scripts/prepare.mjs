@@ -5,7 +5,7 @@
 // Says on stderr what takes time; stdout belongs to the program that follows. Each failure ends the
 // process with the tool's last words and one sentence of ours.
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -39,12 +39,29 @@ function checkNode() {
   );
 }
 
-/** npm writes this copy of the lock file last, so an install that was cut short is due again. */
-function installIsDue() {
-  const installed = join("node_modules", ".package-lock.json");
-  return (
-    !existsSync(installed) || statSync("package-lock.json").mtimeMs > statSync(installed).mtimeMs
-  );
+/**
+ * Whether something of the lock file is missing or another version. npm writes its list of what is
+ * installed last, so an install that was cut short is due again. Times of files say nothing: git gives
+ * every file that it checks out the time of the checkout.
+ */
+export function installIsDue(folder = ".") {
+  const installed = packagesOf(join(folder, "node_modules", ".package-lock.json"));
+  const wanted = packagesOf(join(folder, "package-lock.json"));
+  if (installed === undefined || wanted === undefined) return true;
+  return Object.entries(wanted).some(([path, { version, integrity, optional }]) => {
+    const found = installed[path];
+    // The list has neither the workspaces' own folders nor what this platform cannot use.
+    if (found === undefined) return path.includes("node_modules/") && !optional;
+    return found.version !== version || found.integrity !== integrity;
+  });
+}
+
+function packagesOf(file) {
+  try {
+    return JSON.parse(readFileSync(file, "utf8")).packages;
+  } catch {
+    return undefined; // not installed, or not whole
+  }
 }
 
 /** The npm that runs us, if one does, else the one on PATH. */

@@ -22,26 +22,19 @@ const BUILDING = "Building (tsc -b)\n";
 
 class Clone {
   readonly root: string = mkdtempSync(join(tmpdir(), "ropeway-clone-"));
+  readonly dependencies = { typescript: "file:tools/typescript" };
+  readonly tool = { name: "typescript", version: "7.0.0", bin: { tsc: "tsc.mjs" } };
 
   constructor() {
     onTestFinished(() => rmSync(this.root, { recursive: true, force: true }));
     for (const file of ["prepare.mjs", "start.mjs"]) {
       cpSync(join(scripts, file), join(this.root, "scripts", file));
     }
-    const dependencies = { typescript: "file:tools/typescript" };
+    const { dependencies } = this;
     this.write("package.json", { name: "tiny", engines: { node: ">=20.19" }, dependencies });
-    const tool = { name: "typescript", version: "7.0.0", bin: { tsc: "tsc.mjs" } };
-    this.write("tools/typescript/package.json", tool);
+    this.write("tools/typescript/package.json", this.tool);
     this.write("tools/typescript/tsc.mjs", "#!/usr/bin/env node\n");
-    this.write("package-lock.json", {
-      name: "tiny",
-      lockfileVersion: 3,
-      packages: {
-        "": { name: "tiny", dependencies },
-        "node_modules/typescript": { resolved: "tools/typescript", link: true },
-        "tools/typescript": tool,
-      },
-    });
+    this.lock(this.tool.version);
     this.write(
       "packages/cli/dist/main.js",
       'console.log(JSON.stringify(process.argv.slice(2)));\nprocess.on("SIGTERM", () => process.exit(7));\nprocess.kill(process.pid, "SIGTERM");\nsetInterval(() => {}, 1e9);\n',
@@ -55,6 +48,19 @@ class Clone {
     writeFileSync(join(this.root, path), text, { mode: 0o755 });
   }
 
+  /** Writes the lock file, for a version of the tool. */
+  lock(version: string): void {
+    this.write("package-lock.json", {
+      name: "tiny",
+      lockfileVersion: 3,
+      packages: {
+        "": { name: "tiny", dependencies: this.dependencies },
+        "node_modules/typescript": { resolved: "tools/typescript", link: true },
+        "tools/typescript": { ...this.tool, version },
+      },
+    });
+  }
+
   node(...args: string[]): { status: number | null; stdout: string; stderr: string } {
     const env = { ...process.env, npm_config_offline: "true", npm_config_loglevel: "error" };
     return spawnSync(process.execPath, args, { cwd: tmpdir(), env, encoding: "utf8" });
@@ -65,14 +71,29 @@ class Clone {
   }
 }
 
-test("dependencies are installed when they are missing or older than the lock file", () => {
+test("dependencies are installed when they are missing or others than in the lock file", () => {
   const clone = new Clone();
   expect(clone.run("prepare.mjs")).toMatchObject({ status: 0, stderr: INSTALLING + BUILDING });
   expect(existsSync(join(clone.root, "node_modules/.bin/tsc"))).toBe(true);
   expect(clone.run("prepare.mjs").stderr).toBe(BUILDING);
 
+  // A checkout gives every file a new time.
   const later = new Date(Date.now() + 60_000);
   utimesSync(join(clone.root, "package-lock.json"), later, later);
+  expect(clone.run("prepare.mjs").stderr).toBe(BUILDING);
+
+  clone.write("tools/typescript/package.json", { ...clone.tool, version: "7.0.1" });
+  clone.lock("7.0.1");
+  expect(clone.run("prepare.mjs").stderr).toBe(INSTALLING + BUILDING);
+  expect(clone.run("prepare.mjs").stderr).toBe(BUILDING);
+});
+
+test("an install that was cut short is repeated", () => {
+  const clone = new Clone();
+  clone.run("prepare.mjs");
+  clone.write("node_modules/.package-lock.json", '{"packages":');
+  expect(clone.run("prepare.mjs").stderr).toBe(INSTALLING + BUILDING);
+  clone.write("node_modules/.package-lock.json", { packages: {} });
   expect(clone.run("prepare.mjs").stderr).toBe(INSTALLING + BUILDING);
 });
 

@@ -30,6 +30,7 @@ const BY_ERROR: Readonly<Record<string, number>> = {
   UNKNOWN_SETTING: EXIT.usage.code,
   MISPLACED_SECRET: EXIT.usage.code,
   UNREADABLE_FILE: EXIT.usage.code,
+  SOURCE_FILE: EXIT.usage.code,
   HOME_UNUSABLE: EXIT.usage.code,
   INVALID_OPTION: EXIT.usage.code,
   INVALID_ARGUMENT: EXIT.usage.code,

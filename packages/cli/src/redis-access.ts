@@ -48,9 +48,17 @@ export async function findRedis(context: Context): Promise<RedisPlace> {
   const configured = configuredRedis(settings);
   if (configured !== undefined) return configured;
   const { home } = settings.values;
-  const redisUrl = (await holderOf(homeAt(home)))?.redisUrl;
-  if (redisUrl === undefined) throw new NoRedisError(home);
-  return { endpoint: parseEndpoint(redisUrl), where: home };
+  const own = await redisOfHome(home);
+  if (own === undefined) throw new NoRedisError(home);
+  return { endpoint: parseEndpoint(own.url), where: own.where };
+}
+
+/** The Redis that `ropeway up` runs in a home at this moment. */
+export async function redisOfHome(
+  home: string,
+): Promise<{ readonly url: string; readonly where: string } | undefined> {
+  const url = (await holderOf(homeAt(home)))?.redisUrl;
+  return url === undefined ? undefined : { url, where: home };
 }
 
 /** Connects; a failure says whose setting led there. */

@@ -13,5 +13,10 @@ export function wholeNumber(
   const value = /^-?\d+$/.test(String(text)) ? Number(text) : Number.NaN;
   if (Number.isSafeInteger(value) && value >= lowest) return value;
   const from = lowest === Number.MIN_SAFE_INTEGER ? "" : ` of at least ${lowest}`;
-  throw new UsageError(`--${name} is ${show(text)}, but must be a whole number${from}`);
+  throw new UsageError(`${flagNameOf(name)} is ${show(text)}, but must be a whole number${from}`);
+}
+
+/** The flag of an option: olderThan is --older-than. */
+export function flagNameOf(name: string): string {
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }

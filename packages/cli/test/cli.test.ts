@@ -1,5 +1,10 @@
-import { expect, test } from "vitest";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
 import { createProgram } from "../src/program.ts";
+import { openHome } from "../src/up/home.ts";
+import { HomeClaim } from "../src/up/home-claim.ts";
 import { version } from "../src/version.ts";
 import { speak } from "./spoken.ts";
 
@@ -168,4 +173,31 @@ Options of every command:
 test("what came from outside is escaped in errors too", async () => {
   const { stderr } = await speak(["config", "--config", "/\u001b[2J"]);
   expect(stderr).toBe("ropeway: cannot read /\\u001b[2J: file not found\n");
+});
+
+test("config shows the Redis that `ropeway up` runs in this home, and a redis.url instead of it", async () => {
+  const home = mkdtempSync(join(tmpdir(), "ropeway-config-"));
+  onTestFinished(() => rmSync(home, { recursive: true }));
+  const redisRow = async (env: Record<string, string> = {}) => {
+    const { stdout } = await speak(["config", "--home", home, "--json"], { env });
+    const { settings } = JSON.parse(stdout) as { settings: { key: string }[] };
+    return settings.find(({ key }) => key === "redis.url");
+  };
+  const nothing = { key: "redis.url", value: null, source: "default", where: "default" };
+  expect(await redisRow()).toEqual(nothing);
+  {
+    await using claim = await HomeClaim.take(await openHome(home));
+    await claim.tell({ redisUrl: "redis://127.0.0.1:7001" });
+    expect(await redisRow()).toEqual({
+      key: "redis.url",
+      value: "redis://127.0.0.1:7001",
+      source: "home",
+      where: `ropeway up in ${home}`,
+    });
+    expect(await redisRow({ REDIS_URL: "redis://127.0.0.1:7002" })).toMatchObject({
+      value: "redis://127.0.0.1:7002",
+      where: "REDIS_URL",
+    });
+  }
+  expect(await redisRow()).toEqual(nothing);
 });

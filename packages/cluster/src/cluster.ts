@@ -4,6 +4,7 @@
  *   const cluster = new Cluster(store, { secrets });
  *   await cluster.tasks.create({ name: "copy", type: "sync", config: { from, to }, start: true });
  */
+
 import { type Logger, silentLogger } from "@ropeway/core";
 import { ClusterIds } from "./ids.ts";
 import { type AlertSink, Alerts } from "./inspection/alerts.ts";
@@ -15,6 +16,7 @@ import type { Runner } from "./runner.ts";
 import { scriptedRunner } from "./runners/scripted-runner.ts";
 import { syncRunner } from "./runners/sync-runner.ts";
 import { SecretBox } from "./secrets.ts";
+import { requireStore } from "./store/require-store.ts";
 import type { Store } from "./store/store.ts";
 import { Tasks } from "./tasks/tasks.ts";
 
@@ -44,6 +46,7 @@ export class Cluster {
   readonly #placement: Placement;
 
   constructor(store: Store, options: ClusterOptions = {}) {
+    requireStore(store);
     const { secrets = new SecretBox(undefined), runners = builtInRunners() } = options;
     const { alertSinks = [], logger = silentLogger } = options;
     this.store = store;

@@ -3,7 +3,7 @@
  * default and what is allowed; a wrong value, or a name that does not exist, is an
  * InvalidOptionError naming both, before anything has been done.
  */
-import { InvalidOptionError } from "./errors.ts";
+import { InvalidArgumentError, InvalidOptionError } from "./errors.ts";
 
 /** What one option allows: `accepts` decides, `allowed` finishes the sentence "must be ...". */
 export interface Rule<T> {
@@ -29,6 +29,14 @@ export function resolveOptions<T extends object>(
 ): Required<T> {
   const resolved: Record<string, unknown> = {};
   const specs = table as Record<string, OptionSpec<unknown>>;
+  if (
+    given !== undefined &&
+    given !== null &&
+    (typeof given !== "object" || Array.isArray(given))
+  ) {
+    const known = Object.keys(specs).join(", ");
+    throw new InvalidArgumentError("options", given, `an object with any of ${known}`);
+  }
   for (const [name, spec] of Object.entries(specs)) resolved[name] = spec.default;
   for (const [name, value] of Object.entries(given ?? {})) {
     if (value === undefined) continue;

@@ -14,7 +14,7 @@
  */
 import type { AddressInfo } from "node:net";
 import type { Redis } from "@ropeway/core";
-import { sleep, within } from "@ropeway/core/internal";
+import { requireRedis, sleep, within } from "@ropeway/core/internal";
 import { ensureFirstAdmin, type FirstAdmin } from "./access/first-admin.ts";
 import { type Assembly, assemble } from "./assembly.ts";
 import { ListenFailedError, PortalStateError } from "./errors.ts";
@@ -46,6 +46,7 @@ export interface Portal extends AsyncDisposable {
 
 /** Makes a portal on a Redis that is connected already; start() makes it listen. */
 export function createPortal(redis: Redis, options?: PortalOptions): Portal {
+  requireRedis(redis);
   return new HttpPortal(redis, resolvePortalOptions(options));
 }
 

@@ -33,6 +33,6 @@ test("a given password is used, kept only as a hash, and not returned", async ()
 
 test("a password that is too short is refused without repeating it", () => {
   expect(() => createPortal(redis, { adminPassword: "tiny" })).toThrow(
-    'option adminPassword is "***", but must be a text of 8 to 128 characters',
+    'option adminPassword is "***", but must be a string of 8 to 128 characters',
   );
 });

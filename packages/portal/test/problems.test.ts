@@ -140,21 +140,35 @@ test("validation names each parameter that is wrong, with its value", async () =
   const problem = await problemOf(answer);
   expect(problem).toMatchObject({ status: 400, code: "INVALID_REQUEST" });
   expect(problem.errors).toEqual([
-    { pointer: "/body/name", detail: "body name is 5: expected string, received number" },
-    { pointer: "/body/tags/1", detail: "body tags.1 is 1: expected string, received number" },
+    { pointer: "/body/name", detail: "body name is 5, but must be a string" },
+    { pointer: "/body/tags/1", detail: "body tags.1 is 1, but must be a string" },
   ]);
   const query = await problemOf(
     await stage.ask("/test/things/7?limit=9000", { method: "POST", body: { name: "a" } }),
   );
   expect(query.errors?.[0]).toEqual({
     pointer: "/query/limit",
-    detail: 'query limit is "9000": too big: expected number to be <=500',
+    detail: 'query limit is "9000", but must be at most 500',
   });
   const path = await problemOf(
     await stage.ask("/test/things/seven", { method: "POST", body: { name: "a" } }),
   );
   expect(path.errors?.[0]).toMatchObject({ pointer: "/path/id" });
   expect(path.detail).toContain('path id is "seven"');
+});
+
+test.each([
+  [{ username: "admin", password: "" }, "body password must have at least 1 character"],
+  [{ username: "admin" }, "body password must be a string"],
+  [
+    { username: "admin", password: "x", as: "magic" },
+    'body as is "magic", but must be one of "cookie", "token"',
+  ],
+  [{ username: "admin", password: "x", extra: 1 }, 'body has unknown fields: "extra"'],
+  [[1], "body must be an object"],
+])("a wrong sign-in is refused in plain words: %j", async (body, detail) => {
+  const problem = await problemOf(await stage.ask("/api/session", { method: "POST", body }));
+  expect(problem.errors).toEqual([expect.objectContaining({ detail })]);
 });
 
 test("validation never repeats a password, wherever it stands", async () => {

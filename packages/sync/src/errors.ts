@@ -132,6 +132,24 @@ export class PsyncRefusedError extends RopewayError {
   }
 }
 
+const FILE_REASONS: Readonly<Record<string, string>> = {
+  ENOENT: "no such file",
+  ENOTDIR: "no such file",
+  EACCES: "this user may not read it",
+  EISDIR: "it is a folder",
+};
+
+/** The source is a file, and it cannot be read. */
+export class SourceFileError extends RopewayError {
+  constructor(path: string, cause: unknown) {
+    const { code = "", message = String(cause) } = cause as NodeJS.ErrnoException;
+    super("SOURCE_FILE", `cannot read ${path}: ${FILE_REASONS[code] ?? message}`, {
+      cause,
+      details: { path },
+    });
+  }
+}
+
 /** The source cannot serve PSYNC at this moment; it is loading, or has lost its own master. */
 export class SourceNotReadyError extends RopewayError {
   constructor(where: string, reply: string) {

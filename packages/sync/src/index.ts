@@ -26,6 +26,7 @@ export {
   RdbTruncatedError,
   RespFormatError,
   ResyncRequiredError,
+  SourceFileError,
   SourceNotReadyError,
   SpoolError,
   TargetRefusedError,

@@ -1,7 +1,7 @@
 /** The options of a task: their meaning, defaults and rules. */
 
 import { tmpdir } from "node:os";
-import { type Logger, silentLogger } from "@ropeway/core";
+import { InvalidArgumentError, type Logger, silentLogger } from "@ropeway/core";
 import {
   flag,
   integer,
@@ -190,6 +190,10 @@ export type ResolvedSyncOptions = Required<SyncOptions>;
 
 /** Fills in the defaults and checks every value. */
 export function resolveSyncOptions(given: SyncOptions): ResolvedSyncOptions {
+  if (!isPlain(given)) {
+    const allowed = "an object with from and to, such as { from: OLD_URL, to: NEW_URL }";
+    throw new InvalidArgumentError("options", given, allowed);
+  }
   return resolveOptions<SyncOptions>(table, {
     ...given,
     from: given.from ?? "",

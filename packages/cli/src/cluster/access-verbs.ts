@@ -14,6 +14,7 @@ import {
   usernameOf,
 } from "@ropeway/portal/internal";
 import type { Context } from "../context.ts";
+import { durationOf } from "../duration.ts";
 import { UsageError } from "../errors.ts";
 import { askPassword } from "../user/ask-password.ts";
 import { wholeNumber } from "../whole-number.ts";
@@ -22,6 +23,7 @@ import { openCluster } from "./open-cluster.ts";
 type Verb = (context: Context) => Promise<void>;
 
 const DAY_MS = 86_400_000;
+const LONGEST_LIFE_DAYS = 3_650;
 
 const iso = (ms: number) => new Date(ms).toISOString();
 const wordsOf = (value: unknown) =>
@@ -199,10 +201,7 @@ async function tokenAdd(context: Context): Promise<void> {
   const [name = ""] = context.arguments;
   const { options, output } = context;
   const username = String(options.user ?? "admin").toLowerCase();
-  const days = options.expiresInDays === undefined ? undefined : Number(options.expiresInDays);
-  if (days !== undefined && !(days > 0 && days <= 3_650)) {
-    throw new UsageError("--expires-in-days must be a number of days up to 3650");
-  }
+  const lifeMs = lifeOf(options);
   await using opened = await openCluster(context);
   const { store } = opened;
   const account = await new Users(store).get(username);
@@ -213,10 +212,22 @@ async function tokenAdd(context: Context): Promise<void> {
       account,
       permissions: permissionsOf(options.permissions) ?? null,
       groups: wordsOf(options.groups) ?? null,
-      expiresAt: days === undefined ? null : Date.now() + days * DAY_MS,
+      expiresAt: lifeMs === undefined ? null : Date.now() + lifeMs,
     }),
   );
   output.outcome("added", { id: info.id, name, username, token }, `${token}   (shown only once)`);
+}
+
+/** How long a new token is to live; undefined for ever. */
+function lifeOf(options: Context["options"]): number | undefined {
+  const { expiresInDays: days } = options;
+  if (days !== undefined && options.expiresIn !== undefined) {
+    throw new UsageError("pass --expires-in or --expires-in-days, not both");
+  }
+  const lifeMs = days === undefined ? durationOf(options, "expiresIn", 1) : Number(days) * DAY_MS;
+  if (lifeMs === undefined || (lifeMs > 0 && lifeMs <= LONGEST_LIFE_DAYS * DAY_MS)) return lifeMs;
+  const [flag, unit] = days === undefined ? ["--expires-in", "d"] : ["--expires-in-days", ""];
+  throw new UsageError(`${flag} must be more than 0 and at most ${LONGEST_LIFE_DAYS}${unit}`);
 }
 
 async function tokenRevoke(context: Context): Promise<void> {

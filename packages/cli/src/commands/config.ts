@@ -1,5 +1,6 @@
 import { type CliCommand, defineCommand } from "../cli-command.ts";
 import type { Context } from "../context.ts";
+import { redisOfHome } from "../redis-access.ts";
 import { exampleToml } from "../settings/example.ts";
 import { showSetting } from "../settings/load.ts";
 import { settingKeys } from "../settings/table.ts";
@@ -21,7 +22,12 @@ export function configCommand(): CliCommand {
 
 async function printSettings({ settings, output }: Context): Promise<void> {
   const { values, origins, file } = settings();
+  // Without a URL, commands use the Redis that `ropeway up` runs in this home.
+  const own = values["redis.url"] === undefined ? await redisOfHome(values.home) : undefined;
   const rows = settingKeys.map((key) => {
+    if (key === "redis.url" && own !== undefined) {
+      return { key, value: own.url, source: "home", where: `ropeway up in ${own.where}` };
+    }
     const shown = showSetting(key, values[key]);
     return { key, value: shown === "" ? null : JSON.parse(shown), ...origins[key] };
   });

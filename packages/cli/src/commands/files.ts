@@ -11,7 +11,7 @@ export function filesCommand(): CliCommand {
       .argument("<paths...>", "the files")
       .requiredOption("--receivers <names>", "who gets them, separated by commas")
       .option("--limit <bytes>", "how much of a file may be in Redis at a time")
-      .option("--lease <ms>", "how long a receiver may be away")
+      .option("--lease <time>", "how long a receiver may be away, such as 10m")
       .option("--end", "end the channel afterwards: receivers then return"),
   );
   files.addCommand(

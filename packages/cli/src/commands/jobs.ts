@@ -60,7 +60,7 @@ function addVerb(): CliCommand {
     .argument("<name>", "the job's name, which chooses its handler")
     .argument("[data]", "JSON")
     .option("--id <id>", "an id of your own; a second job with it is not added")
-    .option("--delay <ms>", "run it this much later")
+    .option("--delay <time>", "run it this much later, such as 5s; milliseconds without a unit")
     .option("--priority <number>", "lower runs first")
     .option("--attempts <number>", "the number of attempts")
     .option("--group <name>", "groups take turns")
@@ -96,8 +96,8 @@ function drainVerb(): CliCommand {
       ),
     )
     .option(
-      "--older-than <ms>",
-      "only jobs that were added, or have ended, at least this long ago",
+      "--older-than <time>",
+      "only jobs that were added, or have ended, at least this long ago, such as 7d",
     );
 }
 
@@ -110,9 +110,9 @@ function obliterateVerb(): CliCommand {
 function limitsVerb(): CliCommand {
   return oneQueue("limits", "Show or set the limits that all workers of a queue obey")
     .option("--concurrency <number>", "jobs running at the same time, or none")
-    .option("--rate <jobs/ms>", "such as 500/1000, or none")
+    .option("--rate <jobs/time>", "such as 500/1s, or none")
     .option("--group-concurrency <number>", "jobs of one group running at the same time, or none")
-    .option("--group-rate <jobs/ms>", "the rate of each group, or none");
+    .option("--group-rate <jobs/time>", "the rate of each group, or none");
 }
 
 function scheduleVerb(): CliCommand {
@@ -122,7 +122,7 @@ function scheduleVerb(): CliCommand {
     .argument("[data]", "JSON")
     .option("--cron <pattern>", "five or six fields, or an alias such as @daily")
     .option("--time-zone <name>", "the time zone of the pattern; UTC if it is left out")
-    .option("--every <ms>", "the interval instead of a pattern")
+    .option("--every <time>", "the interval instead of a pattern, such as 15m")
     .option("--limit <number>", "the number of runs")
     .option("--immediately", "run once at once")
     .option("--no-overlap", "skip a run while the one before has not ended");
@@ -132,7 +132,7 @@ function updateVerb(): CliCommand {
   return oneJob("update", "Change the data, priority or delay of a job that has not started")
     .option("--data <json>", "the new data")
     .option("--priority <number>", "lower runs first")
-    .option("--delay <ms>", "run it this much later; 0 for now");
+    .option("--delay <time>", "run it this much later, such as 5s; 0 for now");
 }
 
 function retryVerb(): CliCommand {

@@ -69,7 +69,7 @@ ropeway merge push --ontime +10m -- -job URL '{"n":1}'`,
 function delivery(command: CliCommand): CliCommand {
   return command
     .option("--attempts <number>", "how often delivery is tried")
-    .option("--timeout-ms <number>", "how long one attempt may take")
+    .option("--timeout-ms <time>", "how long one attempt may take, such as 15s")
     .option("--header <line...>", 'a header to send along, such as "x-tenant: 7"')
     .option("--callback <url>", "a URL that gets the result")
     .option("--failure-callback <url>", "a URL that gets the reason of a dead letter");
@@ -84,9 +84,9 @@ function scheduleVerb(): CliCommand {
     .addOption(method())
     .option("--cron <pattern>", "five or six fields, or an alias such as @daily")
     .option("--time-zone <name>", "the time zone of the pattern; UTC if it is left out")
-    .option("--every <ms>", "the interval instead of a pattern, at least 1000")
+    .option("--every <time>", "the interval instead of a pattern, at least 1s")
     .option("--limit <number>", "the number of runs")
-    .option("--max-late-ms <number>", "skip a run that is later than this")
+    .option("--max-late-ms <time>", "skip a run that is later than this, such as 5m")
     .option("--immediately", "run once at once")
     .addOption(
       new Option("--update <rule>", "whether the time of waiting items is moved")
@@ -142,7 +142,7 @@ function endpointVerb(): CliCommand {
     .option("--reason <string>", "why it is disabled")
     .option("--rate <number>", "limit: the maximum of deliveries per second")
     .option("--concurrency <number>", "limit: the maximum of deliveries at a time")
-    .option("--grace-ms <number>", "rotate-secret: how long the secret before still signs")
+    .option("--grace-ms <time>", "rotate-secret: how long the secret before still signs")
     .explains("A limit that is left out is removed.");
 }
 

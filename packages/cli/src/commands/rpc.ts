@@ -47,7 +47,7 @@ function callVerb(): CliCommand {
   return wire(verbOf("call", "Call a method and print its result as JSON"))
     .argument("<target>", "as namespace/service.method; in the kw wire the function's name")
     .argument("[params]", "a JSON array or object", "[]")
-    .option("--timeout <ms>", "how long to wait", "10000")
+    .option("--timeout <time>", "how long to wait", "10s")
     .option("--stream", "print the items of a stream, one line each")
     .option("--progress", "print progress to standard error")
     .option("--session <group:client>", "stick to one node of the group")

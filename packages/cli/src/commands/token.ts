@@ -11,7 +11,8 @@ export function tokenCommand(): CliCommand {
       .option("--user <name>", "the account it acts for", "admin")
       .option("--permissions <list>", "limit it to these, such as task:view")
       .option("--groups <list>", "limit it to tasks of these groups")
-      .option("--expires-in-days <days>", "it never expires if left out"),
+      .option("--expires-in <time>", "such as 12h or 30d; it never expires if left out")
+      .option("--expires-in-days <days>", "the same in days"),
   );
   token.addCommand(
     accessVerb("token", "revoke", "End a token at once").argument("<id>", "the token's id"),

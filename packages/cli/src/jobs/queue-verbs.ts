@@ -9,6 +9,7 @@ import type {
   ScheduleView,
 } from "@ropeway/jobs";
 import type { Context } from "../context.ts";
+import { durationOf, parseDuration } from "../duration.ts";
 import { UsageError } from "../errors.ts";
 import { paint } from "../terminal/colour.ts";
 import { isoTime } from "../terminal/time.ts";
@@ -47,7 +48,7 @@ export async function watch(context: Context): Promise<void> {
 export async function drain(context: Context): Promise<void> {
   const { options, output } = context;
   const states = (options.state as string[] | undefined) ?? ["waiting", "delayed"];
-  const olderThanMs = wholeNumber(options, "olderThan", 0) ?? 0;
+  const olderThanMs = durationOf(options, "olderThan") ?? 0;
   await withQueue(context, async (queue) => {
     const jobs = await queue.drain(states as Exclude<JobState, "active">[], { olderThanMs });
     output.outcome("drained", { queue: queue.name, jobs }, `${jobs} job(s) removed`);
@@ -152,7 +153,7 @@ export async function schedules(context: Context): Promise<void> {
           NEXT: ({ nextAt }) => (nextAt === undefined ? "ended" : isoTime(nextAt)),
           RUNS: ({ runs }) => runs,
         },
-        empty: `no schedules: add one with \`ropeway jobs schedule ${queue.name} ID JOB --every MS\``,
+        empty: `no schedules: add one with \`ropeway jobs schedule ${queue.name} ID JOB --every 1h\``,
       },
     );
   });
@@ -161,7 +162,7 @@ export async function schedules(context: Context): Promise<void> {
 export async function schedule(context: Context): Promise<void> {
   const { options, output } = context;
   const [, id = "", name = "", data] = context.arguments;
-  const everyMs = wholeNumber(options, "every", 1);
+  const everyMs = durationOf(options, "every", 1);
   const limit = wholeNumber(options, "limit", 1);
   const wanted: Schedule = {
     name,
@@ -203,11 +204,14 @@ function countOf(name: string, given: unknown): Record<string, number | null> {
   return { [name]: given === "none" ? null : Number(given) };
 }
 
-/** MAX/MS, or "none" to remove the limit. */
+/** MAX/TIME, or "none" to remove the limit. */
 function rateOf(name: string, given: unknown): Record<string, Rate | null> {
   if (given === undefined) return {};
   if (given === "none") return { [name]: null };
-  const match = /^(\d+)\/(\d+)$/.exec(String(given));
-  if (match === null) throw new UsageError("a rate is JOBS/MS, such as 500/1000, or none");
-  return { [name]: { max: Number(match[1]), perMs: Number(match[2]) } };
+  const [, max, time = ""] = /^(\d+)\/(.+)$/.exec(String(given)) ?? [];
+  const perMs = parseDuration(time);
+  if (max === undefined || perMs === undefined) {
+    throw new UsageError("a rate is JOBS/TIME, such as 500/1s or 500/1000, or none");
+  }
+  return { [name]: { max: Number(max), perMs } };
 }

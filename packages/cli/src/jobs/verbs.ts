@@ -8,6 +8,7 @@ import {
   type QueueCounts,
 } from "@ropeway/jobs";
 import type { Context } from "../context.ts";
+import { durationOf } from "../duration.ts";
 import { UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
 import { paint, stateCell } from "../terminal/colour.ts";
@@ -112,7 +113,7 @@ async function update(context: Context): Promise<void> {
   const { arguments: given, options, output } = context;
   const [, id = ""] = given;
   const priority = wholeNumber(options, "priority");
-  const delayMs = wholeNumber(options, "delay", 0);
+  const delayMs = durationOf(options, "delay");
   const changes = {
     ...(options.data === undefined ? {} : { data: parseData(String(options.data)) }),
     ...(priority === undefined ? {} : { priority }),
@@ -202,7 +203,7 @@ export type VerbName =
   | "work-demo";
 
 function jobOptions(options: Context["options"]): JobOptions {
-  const delayMs = wholeNumber(options, "delay", 0);
+  const delayMs = durationOf(options, "delay");
   const priority = wholeNumber(options, "priority");
   const attempts = wholeNumber(options, "attempts", 1);
   return {

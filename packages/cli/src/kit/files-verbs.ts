@@ -3,6 +3,7 @@ import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { Files, type FilesOptions, type Progress, saveTo } from "@ropeway/kit/files";
 import type { Context } from "../context.ts";
+import { durationOf } from "../duration.ts";
 import { UnreadableFileError } from "../errors.ts";
 import { unreadable } from "../file-text.ts";
 import { byteText } from "../rdb/byte-text.ts";
@@ -27,7 +28,7 @@ async function send(context: Context): Promise<void> {
   const [channel = "", ...paths] = context.arguments;
   const { options, output, signal } = context;
   const limitBytes = wholeNumber(options, "limit", 1);
-  const leaseMs = wholeNumber(options, "lease", 1);
+  const leaseMs = durationOf(options, "lease", 1);
   const how: FilesOptions = {
     prefix: keyPrefix(context),
     ...(limitBytes === undefined ? {} : { limitBytes }),

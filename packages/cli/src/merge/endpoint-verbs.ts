@@ -1,6 +1,7 @@
 /** `ropeway merge endpoints|endpoint|attempts|watch`: endpoints and what was tried there. */
 import { type Attempt, destinationOf, type Endpoint, UnknownEndpointError } from "@ropeway/merge";
 import type { Context } from "../context.ts";
+import { durationOf } from "../duration.ts";
 import { UsageError } from "../errors.ts";
 import { stateCell } from "../terminal/colour.ts";
 import { wholeNumber } from "../whole-number.ts";
@@ -68,7 +69,7 @@ export async function endpoint(context: Context): Promise<void> {
       return;
     }
     if (action === "rotate-secret") {
-      const graceMs = wholeNumber(options, "graceMs", 0);
+      const graceMs = durationOf(options, "graceMs");
       const secret = await all.rotateSecret(url, graceMs === undefined ? {} : { graceMs });
       output.outcome(action, { url, secret }, secret);
       return;

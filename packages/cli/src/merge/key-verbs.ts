@@ -2,6 +2,7 @@
 import { show } from "@ropeway/core/internal";
 import type { DeliveryRequest, Destination } from "@ropeway/merge";
 import type { Context } from "../context.ts";
+import { durationOf, parseDuration } from "../duration.ts";
 import { UsageError } from "../errors.ts";
 import { stateCell } from "../terminal/colour.ts";
 import { readInput } from "../terminal/input.ts";
@@ -145,29 +146,20 @@ export function requestOf(options: Context["options"]): DeliveryRequest {
   });
   return {
     attempts: wholeNumber(options, "attempts", 1),
-    timeoutMs: wholeNumber(options, "timeoutMs", 1),
+    timeoutMs: durationOf(options, "timeoutMs", 1),
     callback: options.callback as string | undefined,
     failureCallback: options.failureCallback as string | undefined,
     headers: headers === undefined ? undefined : Object.fromEntries(headers),
   };
 }
 
-const UNITS: Readonly<Record<string, number>> = {
-  s: 1_000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-};
-
 /** Unix seconds, or a time from now by the clock of Redis; ms since 1970. */
 async function timeOf(text: string, { inspector }: OpenedMerge): Promise<number> {
-  const relative = /^\+(\d+(?:\.\d+)?)([smhd])$/.exec(text);
-  if (relative !== null) {
-    const delay = Number(relative[1]) * (UNITS[relative[2] ?? "s"] ?? 1_000);
-    return (await inspector.now()) + delay;
-  }
+  // With a unit: "+30" alone could be meant as seconds, as everything else here.
+  const delay = /^\+.*[a-z]$/.test(text) ? parseDuration(text.slice(1)) : undefined;
+  if (delay !== undefined) return (await inspector.now()) + delay;
   const seconds = Number(text);
-  if (text.trim() === "" || Number.isNaN(seconds)) {
+  if (text.trim() === "" || text.startsWith("+") || Number.isNaN(seconds)) {
     throw new UsageError(
       `--ontime is ${show(text)}, but must be unix seconds, or +30s, +5m, +2h, +1d`,
     );

@@ -1,6 +1,7 @@
 /** `ropeway merge schedules|schedule|unschedule|pause-schedule|resume-schedule`: recurring pushes. */
 import type { Schedule, ScheduleView } from "@ropeway/merge";
 import type { Context } from "../context.ts";
+import { durationOf } from "../duration.ts";
 import { stateCell } from "../terminal/colour.ts";
 import { readInput } from "../terminal/input.ts";
 import { wholeNumber } from "../whole-number.ts";
@@ -23,7 +24,7 @@ export async function schedules(context: Context): Promise<void> {
           URL: ({ schedule: given }) => given?.destination.url ?? "",
           ERROR: ({ error }) => error ?? "",
         },
-        empty: "no schedules: add one with `ropeway merge schedule ID KEY URL BODY --every MS`",
+        empty: "no schedules: add one with `ropeway merge schedule ID KEY URL BODY --every 1h`",
       },
     );
   });
@@ -39,9 +40,9 @@ export async function schedule(context: Context): Promise<void> {
       destination: { mergeKey, url, method: optional("method") },
       body: given ?? (await readInput(context, "the body")),
       ...{ cron: optional("cron"), timeZone: optional("timeZone") },
-      everyMs: wholeNumber(options, "every", 1),
+      everyMs: durationOf(options, "every", 1),
       limit: wholeNumber(options, "limit", 1),
-      maxLateMs: wholeNumber(options, "maxLateMs", 0),
+      maxLateMs: durationOf(options, "maxLateMs"),
       immediately: options.immediately === true,
       update: options.update as Schedule["update"],
       request: requestOf(options),

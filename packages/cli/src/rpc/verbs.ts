@@ -13,9 +13,9 @@ import {
   type ServiceInfo,
 } from "@ropeway/rpc";
 import type { Context } from "../context.ts";
+import { durationOf } from "../duration.ts";
 import { NotFoundError, UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
-import { wholeNumber } from "../whole-number.ts";
 import { demo, demoHandlers } from "./demo.ts";
 
 type Verb = (context: Context) => Promise<void>;
@@ -75,7 +75,7 @@ async function call(context: Context): Promise<void> {
   const { ns, rest } = kw ? { ns: "default", rest: target } : splitNamespace(target, shape);
   const [service = ""] = kw ? [] : rest.split(".", 1);
   if (!kw && !/^[^.]+\../.test(rest)) throw wrongTarget(target, shape);
-  const how = { timeoutMs: wholeNumber(options, "timeout", 1), signal };
+  const how = { timeoutMs: durationOf(options, "timeout", 1), signal };
   const onProgress = ({ percent, message }: { percent: number; message: string }) =>
     output.note(`${Math.round(percent * 100)} % ${message}`);
   const work = async (client: RpcClient) => {

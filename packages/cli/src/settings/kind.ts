@@ -5,6 +5,7 @@
 import { resolve } from "node:path";
 import { InvalidOptionError, parseEndpoint } from "@ropeway/core";
 import { flag, integer, oneOf, type Rule, text } from "@ropeway/core/internal";
+import { parseDuration } from "../duration.ts";
 
 /** One kind of value. */
 export interface Kind<T> {
@@ -61,6 +62,22 @@ export function countKind(lowest: number, highest: number): Kind<number> {
   return plain("number", integer(lowest, highest), (text) =>
     /^\d+$/.test(text) ? Number(text) : text,
   );
+}
+
+/** A duration in milliseconds, also as a text with a unit: 5s, 2m. */
+export function durationKind(lowestMs: number, highestMs: number): Kind<number> {
+  const range = integer(lowestMs, highestMs);
+  const allowed = `${range.allowed} in milliseconds, or a duration such as 5s, 2m or 1h`;
+  const msOf = (value: unknown) => (typeof value === "string" ? parseDuration(value) : value);
+  return {
+    placeholder: "duration",
+    allowed,
+    parse: (text) => text,
+    fault: (value) => (range.accepts(msOf(value)) ? undefined : allowed),
+    settle: (value) => msOf(value) as number,
+    holdsSecret: () => false,
+    show: (value) => JSON.stringify(value),
+  };
 }
 
 /** Yes or no. */

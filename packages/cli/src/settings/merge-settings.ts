@@ -1,5 +1,14 @@
 /** The settings of the merge queue; see table.ts. */
-import { countKind, flagKind, listKind, pathKind, portKind, secretKind, textKind } from "./kind.ts";
+import {
+  countKind,
+  durationKind,
+  flagKind,
+  listKind,
+  pathKind,
+  portKind,
+  secretKind,
+  textKind,
+} from "./kind.ts";
 import type { SettingSpec } from "./table.ts";
 
 /** The settings of the section [merge]. */
@@ -107,19 +116,19 @@ export const mergeSettings: {
     doc: "How often delivery is tried before a batch becomes a dead letter.",
   },
   "merge.backoffMs": {
-    kind: countKind(1, 86_400_000),
+    kind: durationKind(1, 86_400_000),
     default: 5_000,
-    doc: "The wait after the first failed attempt, in milliseconds; each further wait is three times as long.",
+    doc: "The wait after the first failed attempt; each further wait is three times as long.",
   },
   "merge.backoffMaxMs": {
-    kind: countKind(1, 2_592_000_000),
+    kind: durationKind(1, 2_592_000_000),
     default: 21_600_000,
-    doc: "The longest wait between two attempts, in milliseconds.",
+    doc: "The longest wait between two attempts.",
   },
   "merge.timeoutMs": {
-    kind: countKind(1, 3_600_000),
+    kind: durationKind(1, 3_600_000),
     default: 15_000,
-    doc: "How long one attempt may take, in milliseconds.",
+    doc: "How long one attempt may take.",
   },
   "merge.maxItems": {
     kind: countKind(1, 5_000),
@@ -137,9 +146,9 @@ export const mergeSettings: {
     doc: "The largest body of one item that the merge queue's port accepts.",
   },
   "merge.letterAgeMs": {
-    kind: countKind(0, 315_360_000_000),
+    kind: durationKind(0, 315_360_000_000),
     default: 7_776_000_000,
-    doc: "Dead letters are deleted after this time, in milliseconds. The default is 90 days.",
+    doc: "Dead letters are deleted after this time. The default is 90 days.",
   },
   "merge.maxLetters": {
     kind: countKind(0, 1_000_000_000),

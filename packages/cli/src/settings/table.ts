@@ -5,6 +5,7 @@
  */
 import {
   countKind,
+  durationKind,
   flagKind,
   type Kind,
   listKind,
@@ -228,7 +229,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     doc: "The port of the node's health check. 0 is any free one.",
   },
   "node.leaseMs": {
-    kind: countKind(2_000, 600_000),
+    kind: durationKind(2_000, 600_000),
     default: 8_000,
     doc: "How long a node counts as alive without a sign of life. A node that cannot renew stops its tasks before this time is over.",
   },
@@ -238,7 +239,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     doc: "The maximum number of tasks that the node runs.",
   },
   "inspect.everyMs": {
-    kind: countKind(100, 600_000),
+    kind: durationKind(100, 600_000),
     default: 2_000,
     doc: "How often the nodes are inspected. In each round one of the portals does it.",
   },

@@ -2,6 +2,7 @@ import { Queue } from "@ropeway/jobs";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { beforeEach, expect, test } from "vitest";
+import { DURATION_ALLOWED } from "../../src/duration.ts";
 import { speak } from "../spoken.ts";
 
 const { server, redis } = await redisForFile();
@@ -79,8 +80,8 @@ test("what cannot be is refused in one sentence", async () => {
     stderr: expect.stringContaining("must be JSON"),
   });
   for (const [flag, value, allowed] of [
-    ["--delay", "soon", "a whole number of at least 0"],
-    ["--delay", "-5", "a whole number of at least 0"],
+    ["--delay", "soon", DURATION_ALLOWED],
+    ["--delay", "-5", DURATION_ALLOWED],
     ["--attempts", "0", "a whole number of at least 1"],
     ["--priority", "1.5", "a whole number"],
   ] as const) {
@@ -144,4 +145,24 @@ test("a queue that does not exist is said to be unknown, and nothing is created"
     expect(said, verb).toMatchObject({ code: 4, stderr: expect.stringContaining("mail") });
   }
   expect(await server.command("DBSIZE")).toBe(before);
+});
+
+test("times have units: --delay 5s, --every 15m, --older-than 7d, a rate per 1s", async () => {
+  const now = Number(((await server.command("TIME")) as string[])[0]) * 1_000;
+  await json("add", "mail", "send", "--id", "a", "--delay", "10m");
+  const { dueAt } = await json("show", "mail", "a");
+  const due = typeof dueAt === "number" ? dueAt : Date.parse(dueAt);
+  expect(due).toBeGreaterThanOrEqual(now + 600_000);
+  expect(due).toBeLessThan(now + 1_200_000);
+  await json("update", "mail", "a", "--delay", "1h");
+  await json("schedule", "mail", "s", "send", "--every", "15m");
+  expect(await json("schedules", "mail")).toMatchObject({ items: [{ everyMs: 900_000 }] });
+  expect(await json("limits", "mail", "--rate", "500/1s")).toMatchObject({
+    rate: { max: 500, perMs: 1_000 },
+  });
+  expect(await json("drain", "mail", "--older-than", "7d")).toMatchObject({ jobs: 0 });
+  expect(await ropeway(["add", "mail", "send", "--delay", "soon"])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('--delay is "soon", but must be a number of milliseconds, or'),
+  });
 });

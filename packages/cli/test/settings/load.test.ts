@@ -181,3 +181,18 @@ test("whatever a file or variable holds, it is settings or a typed error", () =>
     { numRuns: 300 },
   );
 });
+
+test("durations have units in the environment, in flags and as strings in the file", () => {
+  const toml = '[node]\nleaseMs = "20s"\n[merge]\nletterAgeMs = 1000\n';
+  const env = { ROPEWAY_MERGE_TIMEOUT_MS: "1.5m" };
+  const { values } = load({ toml, env, flags: { "inspect.everyMs": "500" } });
+  expect(values).toMatchObject({
+    "node.leaseMs": 20_000,
+    "merge.timeoutMs": 90_000,
+    "inspect.everyMs": 500,
+    "merge.letterAgeMs": 1_000,
+  });
+  expect(faultOf({ env: { ROPEWAY_NODE_LEASE_MS: "1s" } })).toBe(
+    'BAD_SETTING: node.leaseMs is "1s" in ROPEWAY_NODE_LEASE_MS, but must be a whole number from 2000 to 600000 in milliseconds, or a duration such as 5s, 2m or 1h',
+  );
+});

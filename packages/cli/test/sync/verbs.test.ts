@@ -87,3 +87,19 @@ test("a wrong password, an unknown option and a missing target are sentences", a
   const usage = await speak(["sync", "run", "--from", source.url]);
   expect(usage.code).toBe(2);
 });
+
+test("a file that is not there is told as that, by run and by check", async () => {
+  await using target = await startRedis();
+  const ran = await speak(["sync", "run", ...ends("file:/nowhere/missing.rdb", target.url)]);
+  expect(ran).toMatchObject({
+    code: 2,
+    stderr: "ropeway: cannot read /nowhere/missing.rdb: no such file\n",
+  });
+  const aof = await speak(["sync", "run", ...ends("file:/nowhere/appendonlydir", target.url)]);
+  expect(aof.stderr).toBe("ropeway: cannot read /nowhere/appendonlydir: no such file\n");
+  const checked = await speak(["sync", "check", ...ends("file:/nowhere/missing.rdb", target.url)]);
+  expect(checked.code).toBe(1);
+  expect(checked.stdout).toContain(
+    "problem  source file: cannot read /nowhere/missing.rdb: no such file\n",
+  );
+});

@@ -98,7 +98,7 @@ test("a target that is none, before a Redis is looked for", async () => {
 });
 
 test("a password or key that is refused, without repeating it, before a Redis is looked for", async () => {
-  const fault = "but must be a text of 8 to 128 characters";
+  const fault = "but must be a string of 8 to 128 characters";
   expect(await refusalOf({ ...NO_REDIS, ROPEWAY_ADMIN_PASSWORD: "short" })).toMatchObject({
     code: 2,
     stderr: `ropeway: portal.adminPassword is "***" in ROPEWAY_ADMIN_PASSWORD, ${fault}\n`,

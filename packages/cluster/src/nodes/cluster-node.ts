@@ -5,10 +5,12 @@
  *   start -> registered ---- lease lost: every run stops ----> register again, look at the tasks anew
  *                '---------- close: runs stop, are released, and the lease is revoked
  */
+
 import { type EventMap, silentLogger } from "@ropeway/core";
 import { BackgroundRole, Loop, type Opening, reasonOf, within } from "@ropeway/core/internal";
 import { NodeIdTakenError } from "../errors.ts";
 import { type NodeOptions, resolveNodeOptions } from "../options.ts";
+import { requireStore } from "../store/require-store.ts";
 import type { Store } from "../store/store.ts";
 import { TaskRecords } from "../tasks/task-records.ts";
 import { Registration } from "./registration.ts";
@@ -35,6 +37,7 @@ export class ClusterNode extends BackgroundRole<NodeEvents> {
   #host: TaskHost | undefined;
 
   constructor(store: Store, options: NodeOptions) {
+    requireStore(store);
     const resolved = resolveNodeOptions(options);
     super("the node", resolved.logger ?? silentLogger);
     this.id = resolved.id;

@@ -8,6 +8,7 @@ import {
   type BlockingConnection,
   Loop,
   type Opening,
+  requireRedis,
 } from "@ropeway/core/internal";
 import type { AnyJobs, JobName, JobResult, JobTypes } from "../definition.ts";
 import { type JobFailure, MalformedJobError } from "../errors.ts";
@@ -70,6 +71,7 @@ export class QueueEvents<Jobs extends JobTypes<Jobs> = AnyJobs>
   #last = "0-0";
 
   constructor(redis: Redis, queue: string, options?: Pick<QueueOptions, "prefix">) {
+    requireRedis(redis);
     super(`the events of queue ${queue}`, redis.logger);
     const { prefix } = resolveQueueOptions(options);
     this.queue = queue;

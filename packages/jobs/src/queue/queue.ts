@@ -4,7 +4,12 @@
  *   add() -> plan (options checked) -> Adder (one call per tick) -> Producer (numbered) -> store -> add.lua
  */
 import { ClosedError, type Page, type Redis } from "@ropeway/core";
-import { currentTraceparent, IdSource, type WaitBounds } from "@ropeway/core/internal";
+import {
+  currentTraceparent,
+  IdSource,
+  requireRedis,
+  type WaitBounds,
+} from "@ropeway/core/internal";
 import {
   Admin,
   type JobChanges,
@@ -106,6 +111,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
   #closed: Promise<void> | undefined;
 
   constructor(redis: Redis, name: string, options?: QueueOptions<Jobs>) {
+    requireRedis(redis);
     const { prefix, defaults, jobs } = resolveQueueOptions(options as QueueOptions<never>);
     this.name = name;
     this.prefix = prefix;
@@ -126,7 +132,8 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
   }
 
   /** The names of all queues under a prefix, in alphabetical order. */
-  static list(redis: Redis, options?: Pick<QueueOptions, "prefix">): Promise<string[]> {
+  static async list(redis: Redis, options?: Pick<QueueOptions, "prefix">): Promise<string[]> {
+    requireRedis(redis);
     return registeredQueues(redis, resolveQueueOptions(options).prefix);
   }
 

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { InvalidArgumentError, InvalidOptionError, type Redis } from "@ropeway/core";
-import { between, text } from "@ropeway/core/internal";
+import { between, requireRedis, text } from "@ropeway/core/internal";
 import { InvalidDataError } from "../errors.ts";
 import { LONGEST_MS } from "../options.ts";
 import { encodeData } from "../record.ts";
@@ -47,6 +47,7 @@ export class SeedQueue {
   readonly #store: SeedStore;
 
   constructor(redis: Redis) {
+    requireRedis(redis);
     this.#store = new SeedStore(redis);
   }
 

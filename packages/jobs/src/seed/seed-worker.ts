@@ -15,6 +15,7 @@ import {
   type Opening,
   type OptionTable,
   optional,
+  requireRedis,
   resolveOptions,
   satisfying,
 } from "@ropeway/core/internal";
@@ -69,6 +70,7 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
   #work: Loop | undefined;
 
   constructor(redis: Redis, plan: SeedWorkerPlan, options?: SeedWorkerOptions) {
+    requireRedis(redis);
     const resolved = resolveOptions(table, options);
     super("the worker", resolved.logger ?? redis.logger);
     this.#options = resolved;

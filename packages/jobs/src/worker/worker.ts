@@ -6,6 +6,7 @@ import {
   BackgroundRole,
   Loop,
   type Opening,
+  requireRedis,
   type Subscriber,
   sleep,
   slotOf,
@@ -93,6 +94,7 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
     handlers: Handlers<Jobs> | BatchHandler<Jobs> | URL,
     options?: WorkerOptions<Jobs>,
   ) {
+    requireRedis(redis);
     const resolved = resolveWorkerOptions(options as WorkerOptions<never>);
     super("the worker", resolved.logger ?? redis.logger);
     this.#redis = redis;

@@ -3,7 +3,9 @@
  * search puts two markers into the set and works for a-z only; ZRANGEBYLEX needs no markers and takes
  * any Unicode. With `ranked`, the most used come first, from a short list per prefix.
  */
+
 import { InvalidArgumentError, InvalidNameError, type Redis } from "@ropeway/core";
+import { requireRedis } from "@ropeway/core/internal";
 import { checkName, isWellFormed } from "../keyspace.ts";
 import { type MembersOptions, resolveMembersOptions } from "./options.ts";
 import { MembersStore } from "./store.ts";
@@ -14,6 +16,7 @@ export class GroupMembers {
   readonly #store: MembersStore;
 
   constructor(redis: Redis, group: string, options?: MembersOptions) {
+    requireRedis(redis);
     this.group = group;
     this.#store = new MembersStore(redis, group, resolveMembersOptions(options));
   }

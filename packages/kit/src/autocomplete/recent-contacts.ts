@@ -1,5 +1,7 @@
 /** The people a user wrote to last, newest first, on the documented list. */
+
 import { InvalidArgumentError, type Redis } from "@ropeway/core";
+import { requireRedis } from "@ropeway/core/internal";
 import { checkName } from "../keyspace.ts";
 import { folded } from "./fold.ts";
 import { type ContactsOptions, resolveContactsOptions } from "./options.ts";
@@ -12,6 +14,7 @@ export class RecentContacts {
   readonly #store: ContactsStore;
 
   constructor(redis: Redis, user: string, options?: ContactsOptions) {
+    requireRedis(redis);
     this.user = user;
     this.#options = resolveContactsOptions(options);
     this.#store = new ContactsStore(redis, user, this.#options.prefix);

@@ -6,7 +6,9 @@
  * cursor moves when a message was dealt with and not when it was fetched, it moves forward only, and a
  * member that stays away does not keep messages for ever.
  */
+
 import type { Page, Redis } from "@ropeway/core";
+import { requireRedis } from "@ropeway/core/internal";
 import { checkName } from "../keyspace.ts";
 import { type ListOptions, scanNames } from "../store/scan.ts";
 import { RoomExistsError } from "./errors.ts";
@@ -49,6 +51,7 @@ export class Chat<Message = unknown> {
   readonly #prefix: string;
 
   constructor(redis: Redis, options?: ChatOptions) {
+    requireRedis(redis);
     const resolved = resolveChatOptions(options);
     this.#redis = redis;
     this.#prefix = resolved.prefix;

@@ -1,5 +1,7 @@
 /** One room of a group chat. */
+
 import { InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
+import { requireRedis } from "@ropeway/core/internal";
 import { checkName } from "../keyspace.ts";
 import { kitMetrics } from "../metrics.ts";
 import { messageJson, type RoomMessage } from "./message.ts";
@@ -36,6 +38,7 @@ export class Room<Message = unknown> {
   readonly #store: ChatStore;
 
   constructor(redis: Redis, id: string, options?: ChatOptions) {
+    requireRedis(redis);
     checkName("the id of a room", id);
     // `ids:` and this name would be the key that counts rooms.
     if (id === "chat:") throw new InvalidArgumentError("id", id, 'another string than "chat:"');

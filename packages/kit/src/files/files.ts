@@ -7,7 +7,7 @@ import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { AbortedError, InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
-import { newToken } from "@ropeway/core/internal";
+import { newToken, requireRedis } from "@ropeway/core/internal";
 import { Chat } from "../chat/chat.ts";
 import { RoomExistsError, RoomNotFoundError } from "../chat/errors.ts";
 import type { Room } from "../chat/room.ts";
@@ -72,6 +72,7 @@ export class Files {
   readonly #room: Room<unknown>;
 
   constructor(redis: Redis, channel: string, options?: FilesOptions) {
+    requireRedis(redis);
     this.channel = channel;
     this.#redis = redis;
     this.#options = resolveFilesOptions(options);

@@ -1,6 +1,6 @@
 /** What an operator sees and does: the locks that are held, who holds them, and breaking one. */
 import type { Page, Redis } from "@ropeway/core";
-import { type OptionTable, resolveOptions } from "@ropeway/core/internal";
+import { type OptionTable, requireRedis, resolveOptions } from "@ropeway/core/internal";
 import { prefixSpec } from "../keyspace.ts";
 import { type ListOptions, scanNames } from "../store/scan.ts";
 import { lockHead } from "./keys.ts";
@@ -36,6 +36,7 @@ export class LockInspector {
   readonly #prefix: string;
 
   constructor(redis: Redis, options?: LockInspectorOptions) {
+    requireRedis(redis);
     this.#redis = redis;
     this.#prefix = resolveOptions(table, options).prefix;
   }

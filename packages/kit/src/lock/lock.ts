@@ -10,7 +10,7 @@
  * one as soon as it runs again. Only `fence`, checked by the resource itself, excludes it for certain.
  */
 import { AbortedError, LeaseLostError, type Redis } from "@ropeway/core";
-import { newToken } from "@ropeway/core/internal";
+import { newToken, requireRedis } from "@ropeway/core/internal";
 import { bounded } from "../bounded.ts";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
@@ -53,6 +53,7 @@ export class ModalLock implements Lockable {
   readonly #line: Line;
 
   constructor(redis: Redis, name: string, { mode, options }: ModalOptions) {
+    requireRedis(redis);
     checkReader(mode, options.ttlMs);
     this.name = name;
     this.#options = options;

@@ -2,7 +2,9 @@
  * Several locks as one. They are acquired one after the other in the order of their names, so two
  * processes that want the same locks in any order cannot block each other.
  */
+
 import { InvalidArgumentError, type Redis } from "@ropeway/core";
+import { requireRedis } from "@ropeway/core/internal";
 import type { HeldLock } from "./held-lock.ts";
 import { Lock } from "./lock.ts";
 import { type AcquireOptions, type LockOptions, resolveLockOptions } from "./options.ts";
@@ -45,6 +47,7 @@ export class MultiLock {
   readonly #waitMs: number | null;
 
   constructor(redis: Redis, names: readonly string[], options?: LockOptions) {
+    requireRedis(redis);
     if (!Array.isArray(names) || names.length === 0) {
       throw new InvalidArgumentError("names", names, "an array of at least one name");
     }

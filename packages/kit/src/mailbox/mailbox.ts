@@ -8,7 +8,7 @@
  *              '---- release, lease ended -'---- too many attempts ----> dead letters
  */
 import { InvalidArgumentError, OverloadedError, type Page, type Redis } from "@ropeway/core";
-import { IdSource, newToken } from "@ropeway/core/internal";
+import { IdSource, newToken, requireRedis } from "@ropeway/core/internal";
 import { Bell } from "../bell.ts";
 import { safetyOf } from "../lease.ts";
 import { kitMetrics } from "../metrics.ts";
@@ -43,6 +43,7 @@ export class Mailbox<Message = unknown> {
   readonly #store: MailboxStore;
 
   constructor(redis: Redis, name: string, options?: MailboxOptions) {
+    requireRedis(redis);
     this.name = name;
     this.#options = resolveMailboxOptions(options);
     this.#store = new MailboxStore(redis, name, this.#options.prefix);

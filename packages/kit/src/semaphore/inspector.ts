@@ -1,6 +1,6 @@
 /** What an operator sees: the semaphores that are in use. */
 import type { Page, Redis } from "@ropeway/core";
-import { type OptionTable, resolveOptions } from "@ropeway/core/internal";
+import { type OptionTable, requireRedis, resolveOptions } from "@ropeway/core/internal";
 import { headOf, prefixSpec } from "../keyspace.ts";
 import { type ListOptions, scanNames } from "../store/scan.ts";
 import { SemaphoreStore, type SemaphoreUse } from "./store.ts";
@@ -19,6 +19,7 @@ export class SemaphoreInspector {
   readonly #prefix: string;
 
   constructor(redis: Redis, options?: SemaphoreInspectorOptions) {
+    requireRedis(redis);
     this.#redis = redis;
     this.#prefix = resolveOptions(table, options).prefix;
   }

@@ -4,7 +4,7 @@
  * two transactions; and waiters are served in the order of their arrival instead of polling.
  */
 import { AbortedError, InvalidArgumentError, type Redis } from "@ropeway/core";
-import { newToken } from "@ropeway/core/internal";
+import { newToken, requireRedis } from "@ropeway/core/internal";
 import { bounded } from "../bounded.ts";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
@@ -27,6 +27,7 @@ export class Semaphore {
   readonly #line: Line;
 
   constructor(redis: Redis, name: string, options?: SemaphoreOptions) {
+    requireRedis(redis);
     this.name = name;
     this.#options = resolveSemaphoreOptions(options);
     this.#store = new SemaphoreStore(redis, name, this.#options);

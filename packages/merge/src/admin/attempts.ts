@@ -1,10 +1,12 @@
 /** The attempt log: what the dispatchers tried lately, for operators, as pages and as a feed. */
+
 import type { Page } from "@ropeway/core";
 import { InvalidArgumentError } from "@ropeway/core";
 import { sleep } from "@ropeway/core/internal";
 import type { LoggedAttempt } from "../delivery/attempt-log.ts";
 import { checkUrl, destinationOf } from "../queue/destination.ts";
 import type { MergeQueue } from "../queue/queue.ts";
+import { requireQueue } from "../queue/require-queue.ts";
 import { AttemptStore, type StoredAttempt } from "../store/attempt-store.ts";
 import { checkLimit, nextPage } from "./paging.ts";
 
@@ -52,6 +54,7 @@ export class Attempts {
   readonly #store: AttemptStore;
 
   constructor(queue: MergeQueue) {
+    requireQueue(queue);
     this.#store = new AttemptStore(queue.redis, queue.keys);
   }
 

@@ -1,9 +1,11 @@
 /** Batches that were given up: list, look, replay, discard, one by one or by a filter. */
+
 import type { Page } from "@ropeway/core";
 import { UnknownLetterError } from "../errors.ts";
 import { checkUrl, type Destination, destinationOf } from "../queue/destination.ts";
 import { readItems } from "../queue/item.ts";
 import { type MergeQueue, timeOf } from "../queue/queue.ts";
+import { requireQueue } from "../queue/require-queue.ts";
 import { LetterStore, type StoredLetter } from "../store/letter-store.ts";
 import type { PeekedItem, PeekOptions } from "./inspector.ts";
 import { nextPage, type PageOptions, pageOf } from "./paging.ts";
@@ -57,6 +59,7 @@ export class DeadLetters {
   readonly #store: LetterStore;
 
   constructor(queue: MergeQueue) {
+    requireQueue(queue);
     this.#store = new LetterStore(queue.redis, queue.keys);
   }
 

@@ -3,6 +3,7 @@
  * delete and pause through this class alone, so that both check the same things: that the endpoint may be
  * called, that a merged body is JSON, and that a "-" key means one queue key per item.
  */
+
 import { isUtf8 } from "node:buffer";
 import { InvalidArgumentError } from "@ropeway/core";
 import type { AddressGuard } from "../delivery/address-guard.ts";
@@ -17,6 +18,7 @@ import {
 } from "../queue/destination.ts";
 import { newItemId } from "../queue/item.ts";
 import type { MergeQueue, Pushed, PushOptions } from "../queue/queue.ts";
+import { requireQueue } from "../queue/require-queue.ts";
 import { AdminStore } from "../store/admin-store.ts";
 import { Inspector, type PeekedKey, type Removed } from "./inspector.ts";
 
@@ -46,6 +48,7 @@ export class EndpointQueue {
   readonly #store: AdminStore;
 
   constructor(queue: MergeQueue, guard: AddressGuard) {
+    requireQueue(queue);
     this.#queue = queue;
     this.#guard = guard;
     this.#inspector = new Inspector(queue);

@@ -1,8 +1,10 @@
 /** The endpoints of a merge queue: health, pause, limits, secrets. */
+
 import { randomBytes } from "node:crypto";
 import { InvalidArgumentError, type Page } from "@ropeway/core";
 import { checkUrl } from "../queue/destination.ts";
 import type { MergeQueue } from "../queue/queue.ts";
+import { requireQueue } from "../queue/require-queue.ts";
 import { type Endpoint, EndpointStore, secretsText } from "../store/endpoint-store.ts";
 import { nextPage, type PageOptions, pageOf } from "./paging.ts";
 
@@ -27,6 +29,7 @@ export class Endpoints {
   readonly #store: EndpointStore;
 
   constructor(queue: MergeQueue) {
+    requireQueue(queue);
     this.#store = new EndpointStore(queue.redis, queue.keys);
   }
 

@@ -1,10 +1,12 @@
 /** The operator's view of the keys: what is queued, and deletion, pause and immediate delivery. */
+
 import { InvalidArgumentError, type Page } from "@ropeway/core";
 import { reasonOf } from "@ropeway/core/internal";
 import { checkKey } from "../keys.ts";
 import { type Destination, destinationOf } from "../queue/destination.ts";
 import { type Item, readItems } from "../queue/item.ts";
 import type { MergeQueue } from "../queue/queue.ts";
+import { requireQueue } from "../queue/require-queue.ts";
 import { AdminStore } from "../store/admin-store.ts";
 import { msOf } from "../store/queue-store.ts";
 import type { PeekReply } from "../store/scripts.ts";
@@ -91,6 +93,7 @@ export class Inspector {
   readonly #store: AdminStore;
 
   constructor(queue: MergeQueue) {
+    requireQueue(queue);
     this.#queue = queue;
     this.#store = new AdminStore(queue.redis, queue.keys);
   }

@@ -11,6 +11,7 @@
  * Killed at any point, it leaves a reservation that ends in seconds or a lease that ends by itself; the
  * batch is then handed to another. A verdict after the lease is refused by its token.
  */
+
 import {
   ClosedError,
   type EventMap,
@@ -35,6 +36,7 @@ import { isSingle, originOf } from "../queue/destination.ts";
 import { newBatchId } from "../queue/item.ts";
 import { PushSignal } from "../queue/push-signal.ts";
 import { type Batch, batchOf, type MergeQueue } from "../queue/queue.ts";
+import { requireQueue } from "../queue/require-queue.ts";
 import { QueueStore } from "../store/queue-store.ts";
 import { BatchEnd } from "./batch-end.ts";
 import { type DispatcherOptions, dispatcherOptions } from "./dispatcher-options.ts";
@@ -93,6 +95,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
   #wrong = "";
 
   constructor(queue: MergeQueue, handler: Handler, options?: DispatcherOptions) {
+    requireQueue(queue);
     super("the dispatcher", queue.redis.logger);
     this.#queue = queue;
     this.#handler = handler;

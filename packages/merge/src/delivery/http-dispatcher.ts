@@ -1,4 +1,5 @@
 /** A dispatcher whose handler calls endpoints over HTTP, assembled from its parts. */
+
 import { InvalidOptionError, localClock } from "@ropeway/core";
 import {
   BackgroundRole,
@@ -12,6 +13,7 @@ import {
   satisfying,
 } from "@ropeway/core/internal";
 import type { Batch, MergeQueue } from "../queue/queue.ts";
+import { requireQueue } from "../queue/require-queue.ts";
 import { Scheduler } from "../schedule/scheduler.ts";
 import { AttemptStore } from "../store/attempt-store.ts";
 import { EndpointStore } from "../store/endpoint-store.ts";
@@ -96,6 +98,7 @@ export class HttpDispatcher extends BackgroundRole<DispatcherEvents> {
   #scheduler: Scheduler | undefined;
 
   constructor(queue: MergeQueue, options?: HttpDispatcherOptions) {
+    requireQueue(queue);
     super("the HTTP dispatcher", queue.redis.logger);
     this.#queue = queue;
     this.#options = resolveOptions(allOptions, options);

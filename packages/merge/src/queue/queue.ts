@@ -18,6 +18,7 @@ import {
   currentTraceparent,
   LONGEST_TIMER_MS,
   newToken,
+  requireRedis,
   resolveOptions,
 } from "@ropeway/core/internal";
 import { LockedError } from "../errors.ts";
@@ -131,6 +132,7 @@ export class MergeQueue implements AsyncDisposable {
   #seen = 0;
 
   constructor(redis: Redis, options?: MergeQueueOptions) {
+    requireRedis(redis);
     this.redis = redis;
     this.options = resolveOptions(queueOptions, options);
     this.#store = new QueueStore(redis, this.options);

@@ -9,12 +9,14 @@
  * So each run is pushed once, by the first scheduler that comes; one that is killed at any point has
  * either pushed it or not. Runs that were missed while no scheduler ran are made up for by one.
  */
+
 import type { EventMap } from "@ropeway/core";
 import { BackgroundRole, Loop, type Opening, reasonOf } from "@ropeway/core/internal";
 import { encodeRequest } from "../queue/delivery-request.ts";
 import { keyOf } from "../queue/destination.ts";
 import { PushSignal } from "../queue/push-signal.ts";
 import { addItem, type MergeQueue, type Pushed } from "../queue/queue.ts";
+import { requireQueue } from "../queue/require-queue.ts";
 import { QueueStore } from "../store/queue-store.ts";
 import { type Planned, ScheduleStore } from "../store/schedule-store.ts";
 import { type CheckedSchedule, decodeSchedule, dueAfter } from "./schedule.ts";
@@ -44,6 +46,7 @@ export class Scheduler extends BackgroundRole<SchedulerEvents> {
   #signal: PushSignal | undefined;
 
   constructor(queue: MergeQueue) {
+    requireQueue(queue);
     super("the scheduler", queue.redis.logger);
     this.#queue = queue;
     this.#store = new ScheduleStore(queue.redis, queue.keys);

@@ -1,10 +1,12 @@
 /** The schedules of a merge queue, as an application and an operator use them. scheduler.ts runs them. */
+
 import { InvalidArgumentError, type Page } from "@ropeway/core";
 import { newToken } from "@ropeway/core/internal";
 import { nextPage, type PageOptions, pageOf } from "../admin/paging.ts";
 import type { AddressGuard } from "../delivery/address-guard.ts";
 import { UnknownScheduleError } from "../errors.ts";
 import type { MergeQueue } from "../queue/queue.ts";
+import { requireQueue } from "../queue/require-queue.ts";
 import { ScheduleStore, type StoredSchedule } from "../store/schedule-store.ts";
 import {
   type CheckedSchedule,
@@ -41,6 +43,7 @@ export class Schedules {
 
   /** The guard refuses schedules for blocked addresses, as EndpointQueue refuses pushes. */
   constructor(queue: MergeQueue, guard: AddressGuard) {
+    requireQueue(queue);
     this.#store = new ScheduleStore(queue.redis, queue.keys);
     this.#guard = guard;
   }

@@ -3,8 +3,10 @@
  * Redis could replace a hash anyway, so this asks for no other permission. It is the way back in when
  * the last admin has forgotten the password.
  */
+
 import { openRedisStore, type Store } from "@ropeway/cluster";
 import { InvalidOptionError, type Redis } from "@ropeway/core";
+import { requireRedis } from "@ropeway/core/internal";
 import { PasswordConflictError, UnknownAccountError } from "../errors.ts";
 import { PortalKeys } from "../keys.ts";
 import { passwordFault, randomPassword, usernameOf } from "./credentials.ts";
@@ -26,6 +28,7 @@ export class Accounts {
   readonly #hasher: PasswordHasher = new PasswordHasher();
 
   constructor(redis: Redis, { prefix = "ropeway", store }: AccountsOptions = {}) {
+    requireRedis(redis);
     const shared = store ?? openRedisStore(redis, { prefix: `${prefix}:store` });
     this.#store = new AccessStore(redis, new PortalKeys(prefix), shared);
   }

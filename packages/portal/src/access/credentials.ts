@@ -24,7 +24,7 @@ export function passwordFault(value: unknown): string | undefined {
   const length = typeof value === "string" ? [...value].length : 0;
   return length >= PASSWORD_MIN && length <= PASSWORD_MAX
     ? undefined
-    : `a text of ${PASSWORD_MIN} to ${PASSWORD_MAX} characters`;
+    : `a string of ${PASSWORD_MIN} to ${PASSWORD_MAX} characters`;
 }
 
 /** A password that nobody can guess: 120 bits. */

@@ -40,11 +40,61 @@ function faultOf(place: string, data: unknown, issue: $ZodIssue): RequestFault {
     (holder, key) => (holder as Record<string, unknown> | null | undefined)?.[key],
     data,
   );
-  const expected = issue.message
-    .replace(/^Invalid input: /, "")
-    .replace(/^./, (c) => c.toLowerCase());
-  const shown = isShown(path, value) ? ` is ${show(value)}` : "";
-  return { pointer, detail: `${name}${shown}: ${expected}` };
+  const shown = isShown(path, value) ? ` is ${show(value)}, but` : "";
+  return { pointer, detail: `${name}${shown} ${demandOf(issue)}` };
+}
+
+const UNITS: Readonly<Record<string, readonly [one: string, many: string]>> = {
+  string: ["character", "characters"],
+  array: ["entry", "entries"],
+  set: ["entry", "entries"],
+  object: ["field", "fields"],
+};
+const TYPES: Readonly<Record<string, string>> = {
+  int: "a whole number",
+  array: "an array",
+  object: "an object",
+  record: "an object",
+  nonoptional: "given",
+};
+
+/** What a value must be instead, as the end of a sentence: zod's own words are about schemas. */
+function demandOf(issue: $ZodIssue): string {
+  switch (issue.code) {
+    case "invalid_type":
+      return `must be ${TYPES[issue.expected] ?? `a ${issue.expected}`}`;
+    case "too_small":
+      return boundOf(
+        issue.origin,
+        issue.inclusive === false ? "more than" : "at least",
+        issue.minimum,
+      );
+    case "too_big":
+      return boundOf(
+        issue.origin,
+        issue.inclusive === false ? "less than" : "at most",
+        issue.maximum,
+      );
+    case "invalid_value":
+      return `must be ${issue.values.length === 1 ? "" : "one of "}${issue.values.map((one) => show(one)).join(", ")}`;
+    case "unrecognized_keys":
+      return `has unknown fields: ${issue.keys
+        .slice(0, 5)
+        .map((key) => show(key))
+        .join(", ")}`;
+    case "invalid_format":
+      return issue.pattern === undefined || issue.format !== "regex"
+        ? `must be a valid ${issue.format}`
+        : `must match ${issue.pattern}`;
+    default:
+      return `is not valid: ${issue.message.replace(/^Invalid input: /, "").replace(/^./, (c) => c.toLowerCase())}`;
+  }
+}
+
+function boundOf(origin: string, relation: string, bound: number | bigint): string {
+  const [one, many] = UNITS[origin] ?? [];
+  if (one === undefined) return `must be ${relation} ${bound}`;
+  return `must have ${relation} ${bound} ${Number(bound) === 1 ? one : many}`;
 }
 
 function isShown(path: readonly string[], value: unknown): boolean {

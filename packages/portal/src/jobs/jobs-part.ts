@@ -1,6 +1,8 @@
 /** Task queues in the portal: queues, jobs, what can be done to them, and live events. */
+
 import { once } from "node:events";
 import type { Redis } from "@ropeway/core";
+import { requireRedis } from "@ropeway/core/internal";
 import {
   JOB_STATES,
   type JobState,
@@ -40,6 +42,7 @@ const NO_BODY = z.undefined().describe("Done.");
 
 /** The part for the task queues. */
 export function jobsPart(redis: Redis, options: JobsPartOptions = {}): PortalPart {
+  requireRedis(redis);
   const queues = new Queues(redis, options.prefix ?? DEFAULT_PREFIX);
   return {
     name: "jobs",

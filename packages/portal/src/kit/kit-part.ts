@@ -1,5 +1,7 @@
 /** The building blocks in the portal: locks held, semaphores, rooms and file transfers. */
+
 import type { Page, Redis } from "@ropeway/core";
+import { requireRedis } from "@ropeway/core/internal";
 import { Chat } from "@ropeway/kit/chat";
 import { Files } from "@ropeway/kit/files";
 import { LockInspector } from "@ropeway/kit/lock";
@@ -42,6 +44,7 @@ function pageSchema<T>(
 
 /** The part for locks, semaphores, rooms and transfers. */
 export function kitPart(redis: Redis, options: KitPartOptions = {}): PortalPart {
+  requireRedis(redis);
   const { prefix = "" } = options;
   return {
     name: "kit",

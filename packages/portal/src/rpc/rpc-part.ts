@@ -1,5 +1,7 @@
 /** Calls in the portal: who serves what, and a JSON-RPC 2.0 gateway with live progress and streams. */
+
 import type { Redis } from "@ropeway/core";
+import { requireRedis } from "@ropeway/core/internal";
 import { createClient, listNamespaces, type RpcClient, type ServiceInfo } from "@ropeway/rpc";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Gauge, type Registry } from "prom-client";
@@ -32,6 +34,7 @@ const Place = Namespace.extend({ service: Name });
 
 /** The part for the services of a Redis. */
 export function rpcPart(redis: Redis, options: RpcPartOptions = {}): PortalPart {
+  requireRedis(redis);
   const { timeoutMs = 30_000 } = options;
   const clients: Clients = new Pool({
     what: "rpc clients",

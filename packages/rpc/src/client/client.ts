@@ -5,7 +5,7 @@
  * idempotent to have it retried, or serve it with `atLeastOnce` to have it run again.
  */
 import { type EventMap, InvalidOptionError, type Redis, RedisClock } from "@ropeway/core";
-import { BackgroundRole, type Opening, resolveOptions } from "@ropeway/core/internal";
+import { BackgroundRole, type Opening, requireRedis, resolveOptions } from "@ropeway/core/internal";
 import { UnavailableError } from "../errors.ts";
 import {
   type CallOptions,
@@ -79,6 +79,7 @@ export class RpcClient extends BackgroundRole<ClientEvents> implements Caller {
   #parts: Parts | undefined;
 
   constructor(redis: Redis, options?: ClientOptions) {
+    requireRedis(redis);
     super("the client", redis.logger);
     this.#redis = redis;
     this.#options = resolveOptions(clientTable, options);

@@ -3,7 +3,9 @@
  * when they start, and again when their keys were gone (Redis lost its data). Methods that no live worker
  * serves any more are removed by the next worker that starts.
  */
+
 import type { Redis } from "@ropeway/core";
+import { requireRedis } from "@ropeway/core/internal";
 import { isName } from "../keys.ts";
 import type { ServedService } from "../server/served-service.ts";
 import type { MethodDescription } from "../service/service.ts";
@@ -62,6 +64,7 @@ async function forgetRemoved(
 
 /** The namespaces of this Redis. */
 export async function listNamespaces(redis: Redis): Promise<string[]> {
+  requireRedis(redis);
   return (await new RegistryStore(redis).namespaces()).sort();
 }
 

@@ -11,6 +11,7 @@ import {
   BackgroundRole,
   newToken,
   type Opening,
+  requireRedis,
   resolveOptions,
   sleep,
 } from "@ropeway/core/internal";
@@ -90,6 +91,7 @@ export class RpcServer extends BackgroundRole<ServerEvents> {
   #durables: readonly DurableFetcher[] = [];
 
   constructor(redis: Redis, options?: ServerOptions) {
+    requireRedis(redis);
     super("the server", redis.logger);
     this.#redis = redis;
     this.#options = resolveOptions(serverTable, options);

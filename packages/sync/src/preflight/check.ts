@@ -5,6 +5,7 @@
 import { RopewayError } from "@ropeway/core";
 import type { SyncOptions } from "../options.ts";
 import { ErrorReply } from "../resp/reply-reader.ts";
+import { checkFile } from "../source/file-source.ts";
 import { taskName } from "../task-name.ts";
 import type { Connection } from "../wire/connection.ts";
 import { encodeCommand } from "../wire/encode.ts";
@@ -35,6 +36,9 @@ export async function check(options: PreflightOptions): Promise<PreflightReport>
   const { from, to, connectTimeoutMs = 5_000 } = options;
   const task = taskName({ from, to });
   const opening = { task, connectTimeoutMs };
+  await checkFile(from).catch((error: Error) => {
+    findings.push(problem("source file", error.message, "Check the path of the file."));
+  });
   await using source = await examine({ ...opening, end: "source", url: from }, findings);
   await using target = await examine({ ...opening, end: "target", url: to }, findings);
   for (const { facts, connection } of source.servers) {

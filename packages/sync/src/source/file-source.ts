@@ -2,8 +2,9 @@
 import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import { ConnectFailedError } from "@ropeway/core";
+import { ConnectFailedError, RopewayError } from "@ropeway/core";
 import { aofFiles } from "../aof/manifest.ts";
+import { SourceFileError } from "../errors.ts";
 import { fileChunks } from "../file-chunks.ts";
 import { FileFeed, type FileFeedOptions } from "./file-feed.ts";
 import type { Source } from "./source.ts";
@@ -26,20 +27,22 @@ export async function fileSource(url: string): Promise<Source> {
   };
 }
 
+/** Throws SourceFileError if the source is a local file that is not there. */
+export async function checkFile(url: string): Promise<void> {
+  if (url.startsWith("file:")) await localFile(url.slice(5));
+}
+
 async function localFile(text: string): Promise<FileFeedOptions> {
   const path = resolve(text.replace(/^\/\/(?=\/)/, ""));
-  let files: readonly string[];
-  try {
-    files = /\.rdb$/i.test(path) ? [path] : await aofFiles(path);
-  } catch (error) {
-    throw new ConnectFailedError(path, error);
-  }
+  const unreadable = (error: unknown) => {
+    // What the files say wrongly has an error of its own.
+    throw error instanceof RopewayError ? error : new SourceFileError(path, error);
+  };
+  const files = /\.rdb$/i.test(path) ? [path] : await aofFiles(path).catch(unreadable);
   const identity = createHash("sha1");
   let bytes = 0;
   for (const file of files) {
-    const { size, mtimeMs } = await stat(file).catch((error) => {
-      throw new ConnectFailedError(file, error);
-    });
+    const { size, mtimeMs } = await stat(file).catch(unreadable);
     identity.update(JSON.stringify([file, size, mtimeMs]));
     bytes += size;
   }

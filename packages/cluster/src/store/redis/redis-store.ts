@@ -11,7 +11,7 @@ import {
   type Redis,
   WrongKeyTypeError,
 } from "@ropeway/core";
-import { newToken } from "@ropeway/core/internal";
+import { newToken, requireRedis } from "@ropeway/core/internal";
 import { CompactedError, StoreRefusedError, StoreUnavailableError } from "../../errors.ts";
 import { checkKey, checkPrefixPath, checkTransaction, endOfPrefix, limitOf } from "../limits.ts";
 import type {
@@ -71,6 +71,7 @@ class RedisStore implements Store {
   readonly #closing = new AbortController();
 
   constructor(redis: Redis, options: RedisStoreOptions) {
+    requireRedis(redis);
     const { prefix = DEFAULT_PREFIX, history = 20_000, logger = redis.logger } = options;
     this.#redis = redis;
     this.#keys = new RedisStoreKeys(prefix, redis.topology);

@@ -1,0 +1,56 @@
+/**
+ * Checks of the first argument of a constructor. TypeScript users never meet them; in plain JavaScript
+ * `new Queue("email")`, a URL in place of a connection, or `connect()` without `await` would end in a
+ * TypeError about something the caller has never heard of.
+ */
+import { InvalidArgumentError, revive, show } from "./errors.ts";
+import type { Redis } from "./redis.ts";
+
+const HOW = "const redis = await connect(process.env.REDIS_URL)";
+
+/** Throws InvalidArgumentError unless the value is a connection that connect() made. */
+export function requireRedis(redis: unknown): asserts redis is Redis {
+  requireMethods(redis, ["send", "run", "blocking"], {
+    argument: "redis",
+    made: `a connection: ${HOW}`,
+  });
+}
+
+/** What an argument is called, and how one gets a value for it. */
+export interface RequiredArgument {
+  readonly argument: string;
+  /** Finishes the sentence "must be ...". */
+  readonly made: string;
+}
+
+/** Throws InvalidArgumentError unless the value has these methods. */
+export function requireMethods(
+  value: unknown,
+  methods: readonly string[],
+  { argument, made }: RequiredArgument,
+): void {
+  const members = Object(value) as Record<string, unknown>;
+  if (methods.every((name) => typeof members[name] === "function")) return;
+  const forgotten = typeof members.then === "function" ? " Add the missing await." : "";
+  const shown = kindOf(value);
+  // The value itself stays out of the error: a client of another library holds passwords.
+  throw revive(
+    { INVALID_ARGUMENT: InvalidArgumentError },
+    {
+      code: "INVALID_ARGUMENT",
+      message: `${argument} is ${shown}, but must be ${made}.${forgotten}`,
+      details: { argument, value: shown, allowed: made },
+    },
+  );
+}
+
+/** A string or number as it is, without the password of a URL; of anything else what it is. */
+function kindOf(value: unknown): string {
+  if (typeof value === "string") return show(value.replace(/(:\/\/[^:@/]*):.*@/s, "$1:***@"));
+  if (typeof value === "function") return "a function";
+  if (typeof value !== "object" || value === null) return show(value);
+  const name = Object.getPrototypeOf(value)?.constructor?.name;
+  return typeof name === "string" && name !== "" && name !== "Object"
+    ? `an instance of ${name}`
+    : "an object";
+}
