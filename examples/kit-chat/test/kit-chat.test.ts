@@ -1,13 +1,10 @@
-import { spawnScript, startRedis } from "@ropeway/testkit";
+import { runScript, startRedis } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 
 test("everybody reads everything, in order, and the room is removed", async () => {
   await using server = await startRedis();
   const main = new URL("../src/main.ts", import.meta.url);
-  await using script = await spawnScript(main, { env: { REDIS_URL: server.url } });
-  expect(await script.exited).toEqual({ code: 0, signal: null });
-  const printed: string[] = [];
-  for await (const line of script.lines) printed.push(line);
+  const printed = await runScript(main, { env: { REDIS_URL: server.url } });
   expect(printed).toEqual([
     "1 joe: hello",
     "2 jenny: hi",

@@ -1,12 +1,9 @@
-import { spawnScript, startRedis } from "@ropeway/testkit";
+import { runScript, startRedis } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 
 test("both receivers get the whole log", async () => {
   await using server = await startRedis();
   const main = new URL("../src/main.ts", import.meta.url);
-  await using script = await spawnScript(main, { env: { REDIS_URL: server.url } });
-  expect(await script.exited).toEqual({ code: 0, signal: null });
-  const printed: string[] = [];
-  for await (const line of script.lines) printed.push(line);
+  const printed = await runScript(main, { env: { REDIS_URL: server.url } });
   expect(printed).toEqual(["access.log: 404 1000, 200 9000", "both have the whole file"]);
 }, 60_000);

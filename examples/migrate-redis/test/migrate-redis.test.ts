@@ -1,4 +1,4 @@
-import { spawnScript, startRedis } from "@ropeway/testkit";
+import { runScript, startRedis } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 
 test("everything arrives, although the copying is interrupted", async () => {
@@ -8,10 +8,7 @@ test("everything arrives, although the copying is interrupted", async () => {
   await using target = await startRedis();
   const main = new URL("../src/main.ts", import.meta.url);
   const env = { SOURCE_URL: source.url, REDIS_URL: target.url };
-  await using script = await spawnScript(main, { env });
-  expect(await script.exited).toEqual({ code: 0, signal: null });
-  const printed: string[] = [];
-  for await (const line of script.lines) printed.push(line);
+  const printed = await runScript(main, { env });
   expect(printed.slice(-2)).toEqual([
     "resumed 1 times, copied anew 0 times",
     "1001 keys compared, 0 differ",

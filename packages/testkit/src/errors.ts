@@ -15,8 +15,15 @@ export class TestkitError extends Error {
  * - `NO_PROGRAM` a server program is not to be had on this machine
  * - `GAVE_UP` a bounded wait ended; `cause` is the last failed attempt
  * - `LEAK` a test file left something open behind
+ * - `SCRIPT_FAILED` a script ended with a code other than 0; the message ends with its output
  */
-export type TestkitErrorCode = "START_FAILED" | "NOT_RUNNING" | "NO_PROGRAM" | "GAVE_UP" | "LEAK";
+export type TestkitErrorCode =
+  | "START_FAILED"
+  | "NOT_RUNNING"
+  | "NO_PROGRAM"
+  | "GAVE_UP"
+  | "LEAK"
+  | "SCRIPT_FAILED";
 
 /** What Redis answered with `-ERR ...`; `code` is its first word. */
 export class ReplyError extends Error {

@@ -1,5 +1,6 @@
 import { createRequire } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { TestkitError } from "./errors.ts";
 import type { LineLog } from "./line-log.ts";
 import { noteClosed, noteOpened, type Opened } from "./registry.ts";
 import { type Exit, WatchedProcess } from "./watched-process.ts";
@@ -21,6 +22,23 @@ export async function spawnScript(file: URL, options: ScriptOptions = {}): Promi
   const node = [process.execPath, "--conditions=@ropeway/source", "--import", loader];
   const child = await WatchedProcess.start([...node, fileURLToPath(file), ...args], { env });
   return new Script(child, file);
+}
+
+/**
+ * Runs a script that ends by itself, such as an example, and gives the lines it printed. Throws with its
+ * whole output if it fails.
+ */
+export async function runScript(file: URL, options?: ScriptOptions): Promise<string[]> {
+  await using script = await spawnScript(file, options);
+  const { code, signal } = await script.exited;
+  if (code !== 0) {
+    const how = signal ?? `code ${code}`;
+    const message = `${script.describe()} ended with ${how}; its output:\n${script.log()}`;
+    throw new TestkitError("SCRIPT_FAILED", message);
+  }
+  const printed: string[] = [];
+  for await (const line of script.lines) printed.push(line);
+  return printed;
 }
 
 /** A running script. */

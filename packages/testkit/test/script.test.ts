@@ -1,4 +1,4 @@
-import { spawnScript } from "@ropeway/testkit";
+import { runScript, spawnScript } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 
 const ECHO = new URL("./echo.fixture.ts", import.meta.url);
@@ -51,4 +51,12 @@ test.concurrent("a script that ended by itself needs no close", async () => {
   const script = await spawnScript(ECHO);
   script.send("quit");
   await script.exited;
+});
+
+test.concurrent("a script that runs to its end gives its lines, or fails with its whole output", async () => {
+  const END = new URL("./end.fixture.ts", import.meta.url);
+  await expect(runScript(END, { args: ["0"] })).resolves.toEqual(["one", "two"]);
+  const failed = runScript(END, { args: ["7"] });
+  await expect(failed).rejects.toMatchObject({ code: "SCRIPT_FAILED" });
+  await expect(failed).rejects.toThrow(/code 7[^]*two/);
 });
