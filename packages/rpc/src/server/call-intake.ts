@@ -112,7 +112,7 @@ export class CallIntake {
         return;
       }
     }
-    const call = this.#decode(source, text);
+    const call = this.#decode(source, text, deadline);
     if (call === undefined) return;
     if (call.deadline !== undefined && call.deadline < time.outdated) {
       this.#expire(source, text, call);
@@ -123,10 +123,10 @@ export class CallIntake {
     else this.#start(source, text, call);
   }
 
-  #decode(source: Source, text: string): IncomingCall | undefined {
+  #decode(source: Source, text: string, deadline?: number): IncomingCall | undefined {
     try {
       this.parsed += 1;
-      return this.#options.dialect.decodeCall(text, source.method);
+      return this.#options.dialect.decodeCall(text, source.method, deadline);
     } catch (error) {
       this.#refuseMalformed(source, text, error as RpcError);
       return undefined;

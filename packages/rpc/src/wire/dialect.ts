@@ -110,8 +110,8 @@ export interface Dialect {
    * is different.
    */
   plainMiddle(method: string, replyTo: string, timeoutMs: number): string | undefined;
-  /** Reads a popped call. Throws RpcError. `method` is the list's. */
-  decodeCall(text: string, method: string | undefined): IncomingCall;
+  /** Reads a popped call. Throws RpcError. `method` is the list's, `deadline` its own if that was read. */
+  decodeCall(text: string, method: string | undefined, deadline?: number): IncomingCall;
   /** The text of a result; `addressed` when it goes to a shared list and must carry the id. */
   encodeResult(id: string, result: string, addressed: boolean): string;
   encodeError(id: string, error: WireError, addressed: boolean): string;

@@ -52,9 +52,12 @@ export function readDeadline(text: string): number | undefined {
   return deadline;
 }
 
-/** Deadline and id, or undefined if the text does not begin with them. */
-export function readHeadId(text: string): Pick<Head, "deadline" | "id" | "end"> | undefined {
-  const deadline = readDeadline(text);
+/** Deadline and id, or undefined if the text does not begin with them. `known` is its deadline, if read before. */
+export function readHeadId(
+  text: string,
+  known?: number,
+): Pick<Head, "deadline" | "id" | "end"> | undefined {
+  const deadline = known ?? readDeadline(text);
   if (deadline === undefined) return undefined;
   const idEnd = text.indexOf('"', ID_AT);
   const id = text.slice(ID_AT, idEnd);

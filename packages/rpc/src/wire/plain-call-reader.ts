@@ -29,8 +29,8 @@ export class PlainCallReader {
   #middle: Middle = { text: "\0", replyTo: "", method: "", timeoutMs: 0 };
 
   /** Undefined for any other call, which is then read, or refused, as a whole. */
-  read(text: string): IncomingCall | undefined {
-    const head = readHeadId(text);
+  read(text: string, deadline?: number): IncomingCall | undefined {
+    const head = readHeadId(text, deadline);
     if (head === undefined || !text.endsWith("}")) return undefined;
     const { length } = this.#middle.text;
     if (text.slice(head.end, head.end + length) !== this.#middle.text) {
