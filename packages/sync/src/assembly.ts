@@ -4,6 +4,7 @@ import type { StreamNote } from "./apply/applier.ts";
 import { Translator } from "./apply/translator.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { ClusterSink } from "./cluster/cluster-sink.ts";
+import { MovedSets } from "./cluster/moved-sets.ts";
 import { Rereader } from "./cluster/rereader.ts";
 import { SlotFence } from "./cluster/slot-fence.ts";
 import type { ErrorBudget } from "./error-budget.ts";
@@ -60,7 +61,7 @@ export async function assemble(context: AssemblyContext): Promise<Assembly> {
     const abilities = await sink.probe();
     await refuseSameServer(sources, abilities.historyId, context.options);
     const shards: ShardSync[] = [];
-    const fence = openFence(context, sources, shards);
+    const fence = openFence(context, { sources, shards, sink });
     sources.forEach((source, shard) => {
       const parts = { context, sink, source, abilities, shard, sharded: sources.length > 1, fence };
       shards.push(new ShardParts({ ...parts, counters: counters[shard] as Counters }).sync());
@@ -77,16 +78,19 @@ const isFile = (url: string) => url.startsWith("file:");
 
 /** The order between the shards of a cluster; they are made after it. */
 function openFence(
-  { signal, options, logger }: AssemblyContext,
-  sources: readonly Source[],
-  shards: readonly ShardSync[],
+  { signal, options, logger, task }: AssemblyContext,
+  parts: { sources: readonly Source[]; shards: readonly ShardSync[]; sink: Sink },
 ): SlotFence | undefined {
+  const { sources, shards, sink } = parts;
   const fenced = sources.flatMap(({ shard: locator }, index) =>
     locator === undefined ? [] : [{ locator, applied: () => shards[index]?.applied }],
   );
   if (fenced.length === 0) return undefined;
-  const onWait = (reason: string) => logger.warn({ reason }, "the task waits for the source");
-  return new SlotFence({ shards: fenced, signal, patienceMs: options.stallMs, onWait });
+  return new SlotFence({
+    ...{ shards: fenced, signal, patienceMs: options.stallMs },
+    onWait: (reason) => logger.warn({ reason }, "the task waits for the source"),
+    sets: isFile(options.to) ? undefined : new MovedSets(sink, task),
+  });
 }
 
 async function openSources({

@@ -6,6 +6,7 @@
  *   ropeway:sync:{TASK}:checkpoint:SHARD   hash    where the shard's stream stands; see checkpoint.ts
  *   ropeway:sync:{TASK}:load:SHARD:LANE    hash    `batch`: the last batch of a loading lane
  *   ropeway:sync:{TASK}:expiries:SHARD     list    expiries that the TTL fence holds back; see ttl-fence.ts
+ *   ropeway:sync:{TASK}:moved:SHARD        set     keys of slots that moved at the source, to be read anew; see moving-slots.ts
  *   ropeway:sync:{TASK}:discarded          list    JSON of writes that failed, newest first, bounded
  *   ropeway:sync:{TASK}:bigkeys            list    JSON of values that were written in parts, bounded
  *   ropeway:sync:{TAG}:slot:TASK:SHARD     hash    cluster only: what a slot has; see cluster-stream.ts
@@ -45,6 +46,11 @@ export function slotMarkKey(task: string, shard: number, tag: string): string {
 /** List. */
 export function expiriesKey(task: string, shard: number): string {
   return `${OWN_PREFIX}{${task}}:expiries:${shard}`;
+}
+
+/** Set. */
+export function movedKey(task: string, shard: number): string {
+  return `${OWN_PREFIX}{${task}}:moved:${shard}`;
 }
 
 /** List. */

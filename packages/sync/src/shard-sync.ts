@@ -90,6 +90,7 @@ export class ShardSync {
       this.#checkpoint = { ...checkpoint, offset };
       await sink.move(shard, this.#checkpoint);
     }
+    await fence?.begin(shard);
     const feed = await attach(this.#checkpoint);
     if (feed.snapshot === undefined) return feed;
     if (options.onResync === "full" && fence === undefined) return feed;
@@ -102,6 +103,7 @@ export class ShardSync {
   async #fresh(): Promise<Feed> {
     const { fence, shard, attach } = this.#plan;
     await fence?.ready(shard);
+    await fence?.begin(shard);
     return attach(undefined);
   }
 
@@ -243,7 +245,7 @@ export class ShardSync {
       batchCommands: options.batchCommands,
       signal,
       admit,
-      ...(fence === undefined ? {} : { gate: (unit) => fence.gate(shard, unit) }),
+      ...(fence === undefined ? {} : { moves: fence.moves(shard) }),
       onApplied: (position, commands, bytes) => {
         counters.commands += commands;
         counters.streamBytes += bytes;
@@ -253,7 +255,8 @@ export class ShardSync {
     });
     try {
       // First up to what the source had when the load ended: then the held back expiries are settled.
-      await applier.run((position) => position.offset >= goal);
+      const reached = () => (options.once && fence !== undefined ? fence.concluded(shard) : true);
+      await applier.run((position) => position.offset >= goal && reached());
       if (!signal.aborted && applier.position.offset >= goal) {
         settled = true;
         const settling = { ...checkpoint, ...applier.position };

@@ -161,6 +161,7 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
       await attachAll(shards);
     } catch (error) {
       stop.abort();
+      assembly.fence?.close();
       sink.close();
       throw error;
     }

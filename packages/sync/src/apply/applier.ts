@@ -12,9 +12,10 @@
  * the checkpoint follows once a second.
  */
 import type { Position } from "../checkpoint.ts";
-import type { WireCommand } from "../resp/command-reader.ts";
+import { WireCommand } from "../resp/command-reader.ts";
 import { Transaction } from "../sink/transaction.ts";
 import type { Feed } from "../source/feed.ts";
+import { encodeCommand } from "../wire/encode.ts";
 import { isWord, type Unit, UnitReader } from "./unit-reader.ts";
 
 /** A write of the stream, for its error: the command as it is sent, and the database at the target. */
@@ -31,6 +32,18 @@ export interface Translate {
   command(command: WireCommand, db: number, into: Transaction<StreamNote>): void;
   /** Called before and after the commands of a unit. */
   unit?(unit: Unit, into: Transaction<StreamNote>): boolean;
+}
+
+/** What the stream of one shard owes to the others while slots move between them. */
+export interface StreamMoves {
+  /** Whether a command of the unit that ends at the offset is applied. */
+  admits(argv: readonly Buffer[], offset: number): boolean;
+  /** Commands, as the source would send them, that come before the unit between two offsets. */
+  before(begins: number, ends: number): Iterable<readonly Buffer[]>;
+  /** Adds what must be committed with a unit. */
+  after(into: Transaction<StreamNote>): void;
+  /** Something to wait for before the next unit is taken. */
+  pending(): Promise<void> | undefined;
 }
 
 /** Where batches go. */
@@ -52,8 +65,8 @@ export interface ApplierOptions {
   readonly signal: AbortSignal;
   /** Called after each batch, and when the position moved without one. */
   onApplied(position: Position, commands: number, bytes: number): void;
-  /** Something to wait for before a unit is taken, and after everything before it is committed. */
-  gate?(unit: Unit): (() => Promise<void>) | undefined;
+  /** Only for a cluster as the source. */
+  readonly moves?: StreamMoves;
   /** Waits while the task is paused or must be slower. */
   admit?(commands: number, bytes: number): Promise<void> | undefined;
 }
@@ -69,8 +82,6 @@ export class Applier {
   #checkpointedAt = performance.now();
   #batch = new Transaction<StreamNote>();
   #ackWanted = false;
-  /** A unit that waits at the gate. */
-  #held: Unit | undefined;
 
   constructor(options: ApplierOptions) {
     this.#options = options;
@@ -93,7 +104,7 @@ export class Applier {
       if (!this.#batch.empty || this.#stale) await both(this.#commit(), this.#fill());
       else this.#report(this.#position, 0, 0);
       if (done(this.position)) break;
-      if (!this.#batch.empty || this.#held !== undefined || feed.waiting > 0) continue;
+      if (!this.#batch.empty || feed.waiting > 0) continue;
       const chunk = await this.#wait();
       if (chunk === undefined) break;
       this.#units.push(chunk);
@@ -134,17 +145,12 @@ export class Applier {
 
   /** Takes what has arrived, up to one batch. */
   async #fill(): Promise<void> {
-    const { feed, batchBytes, batchCommands, gate } = this.#options;
+    const { feed, batchBytes, batchCommands, moves } = this.#options;
     while (this.#batch.bytes < batchBytes && this.#batch.commands < batchCommands) {
-      const unit = this.#held ?? this.#units.next();
+      const pending = moves?.pending();
+      if (pending !== undefined) await pending;
+      const unit = this.#units.next();
       if (unit !== undefined) {
-        const wait = gate?.(unit);
-        if (wait !== undefined) {
-          this.#held = unit;
-          if (!this.#batch.empty) return;
-          await wait();
-          this.#held = undefined;
-        }
         this.#take(unit);
         continue;
       }
@@ -155,9 +161,13 @@ export class Applier {
   }
 
   #take(unit: Unit): void {
-    const { translate, feed } = this.#options;
+    const { translate, feed, moves } = this.#options;
     let { db, written } = this.#position;
     const before = this.#batch.commands;
+    const offset = this.#position.offset + unit.bytes;
+    for (const argv of moves?.before(this.#position.offset, offset) ?? []) {
+      translate.command(new WireCommand(argv, encodeCommand(argv)), db, this.#batch);
+    }
     const wanted = translate.unit?.(unit, this.#batch) ?? true;
     for (const command of unit.commands) {
       const [name, first, second] = command.argv;
@@ -167,9 +177,11 @@ export class Applier {
         if (first !== undefined && isWord(first, "GETACK") && second !== undefined) {
           this.#ackWanted = true;
         }
-      } else if (wanted) translate.command(command, db, this.#batch);
+      } else if (wanted && moves?.admits(command.argv, offset) !== false) {
+        translate.command(command, db, this.#batch);
+      }
     }
-    const offset = this.#position.offset + unit.bytes;
+    moves?.after(this.#batch);
     this.#batch.endUnit(offset);
     if (this.#batch.commands > before) written = offset;
     this.#position = {

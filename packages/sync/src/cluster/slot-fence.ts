@@ -1,13 +1,8 @@
 /**
  * Keeps the shards of a source in order while slots move between its masters.
  *
- *   giving master    ... INCR k    DEL k              the DEL is what MIGRATE leaves behind
- *   taking master    RESTORE-ASKING k    INCR k ...
- *
- * The streams of two masters know nothing of each other, and a DEL that is applied after the RESTORE would take
- * the key. Three rules put them in order:
- *
- * - A RESTORE-ASKING waits until no other master has the key, and until their streams are applied up to there.
+ * - Commands of slots that move are left out, and their keys are read anew: moving-slots.ts says which, and when. The
+ *   fence asks the masters what it needs for that, and reads the keys.
  * - A snapshot is asked for when no slot is being moved to its master and the streams of the others are applied
  *   up to that moment. If slots came before it was made, it is asked for again, behind all other shards.
  * - A master that no shard follows, or two shards that are one master now, end the run of all shards with
@@ -15,11 +10,16 @@
  */
 import { AbortedError, ConnectFailedError, ConnectionLostError } from "@ropeway/core";
 import { showAddress, sleep } from "@ropeway/core/internal";
-import type { Unit } from "../apply/unit-reader.ts";
-import { ErrorReply } from "../resp/reply-reader.ts";
-import { RespWriter } from "../resp/writer.ts";
+import type { StreamMoves, StreamNote } from "../apply/applier.ts";
+import type { Reply } from "../resp/reply-reader.ts";
+import { type Argument, RespWriter } from "../resp/writer.ts";
+import type { Transaction } from "../sink/transaction.ts";
 import type { ShardLocator } from "../source/shard-locator.ts";
 import type { Connection } from "../wire/connection.ts";
+import { type Holdings, holdingsOf } from "./holdings.ts";
+import type { MovedSets } from "./moved-sets.ts";
+import { MovingSlots } from "./moving-slots.ts";
+import { offsetOf, readAnew } from "./read-anew.ts";
 
 /** One shard, as the others see it. */
 export interface FencedShard {
@@ -32,14 +32,17 @@ export interface FencedShard {
 export interface SlotFenceOptions {
   readonly shards: readonly FencedShard[];
   readonly signal: AbortSignal;
-  /** How long shards may wait for each other. */
+  /** How long a snapshot may wait for a stream that does not move. */
   readonly patienceMs: number;
+  /** Where the keys that are to be read anew are kept; undefined for a target that keeps none. */
+  readonly sets: MovedSets | undefined;
   onWait(reason: string): void;
 }
 
 const POLL_MS = 10;
 const LOOK_MS = 1_000;
-const RESTORE_ASKING = "RESTORE-ASKING";
+/** A number of replicas that no master has: WAIT then asks them all, which moves the stream on. */
+const NUDGE: readonly Argument[] = ["WAIT", "1000", "1"];
 
 /** The masters of the source are not the ones that the task follows. */
 export class SlotsMovedError extends Error {
@@ -56,6 +59,15 @@ export class SlotsMovedError extends Error {
 export class SlotFence {
   readonly #options: SlotFenceOptions;
   readonly #connections = new Map<number, Connection>();
+  readonly #slots: MovingSlots;
+  /** Shards whose keys are to be read before their next unit. */
+  readonly #due = new Set<number>();
+  /** Shards that have reached the goal of the task. */
+  readonly #arrived = new Set<number>();
+  /** Shards whose sets are deleted when their keys are in that of the first shard. */
+  #orphans: readonly number[] = [];
+  #settling = false;
+  #failure: unknown;
   /** The slots that a shard had when its snapshot was asked for. */
   readonly #had = new Map<number, ReadonlySet<number>>();
   /** Shards that load behind all others. */
@@ -64,18 +76,50 @@ export class SlotFence {
 
   constructor(options: SlotFenceOptions) {
     this.#options = options;
+    const { shards } = options;
+    this.#slots = new MovingSlots(shards.length, (shard) => shards[shard]?.applied());
   }
 
-  /** Waits before a unit that brings keys of another master; undefined for all other units. */
-  gate(shard: number, unit: Unit): (() => Promise<void>) | undefined {
-    const keys = unit.commands.flatMap(({ argv }) =>
-      argv[0]?.length === RESTORE_ASKING.length &&
-      argv[0].toString("latin1").toUpperCase() === RESTORE_ASKING
-        ? [argv[1] as Buffer]
-        : [],
-    );
-    if (keys.length === 0) return undefined;
-    return () => this.#others(shard, (other) => this.#gone(other, keys));
+  /** Call it before a stream of the shard begins. */
+  async begin(shard: number): Promise<void> {
+    const { sets, shards } = this.#options;
+    const keys = (await sets?.read(shard)) ?? [];
+    this.#slots.begin(shard);
+    this.#slots.recall(shard, keys);
+    // The first shard takes over what shards that are no more have left.
+    if (shard === 0) {
+      this.#orphans = (await sets?.orphans(shards.length)) ?? [];
+      for (const orphan of this.#orphans)
+        this.#slots.adopt(shard, (await sets?.read(orphan)) ?? []);
+    }
+    this.#settle();
+  }
+
+  /** What the applier of a shard must do. */
+  moves(shard: number): StreamMoves {
+    return {
+      admits: (argv, offset) => {
+        const admitted = this.#slots.admits(shard, argv, offset);
+        if (!admitted) this.#settle();
+        return admitted;
+      },
+      before: (begins, ends) => this.#slots.due(shard, begins, ends),
+      after: (into) => this.#mark(shard, into),
+      pending: () => {
+        if (this.#failure !== undefined) throw this.#failure;
+        return this.#due.delete(shard) && this.#slots.isDue(shard) ? this.#read(shard) : undefined;
+      },
+    };
+  }
+
+  /** Whether all shards have reached their goals and no key is left to be read; tells the fence that this one has. */
+  concluded(shard: number): boolean {
+    const last =
+      !this.#arrived.has(shard) && this.#arrived.size + 1 === this.#options.shards.length;
+    this.#arrived.add(shard);
+    const concluded = this.#concluded;
+    if (last && concluded) this.#nudgeAll();
+    return concluded;
   }
 
   /**
@@ -95,7 +139,7 @@ export class SlotFence {
     if (came) this.#behind.add(shard);
     try {
       await this.#others(shard, async (other) =>
-        came || this.#shard(other).applied() !== undefined ? this.#offset(other, []) : undefined,
+        came || this.#shard(other).applied() !== undefined ? this.#offset(other) : undefined,
       );
     } finally {
       this.#behind.delete(shard);
@@ -169,34 +213,101 @@ export class SlotFence {
     });
   }
 
-  /** The offset at which a shard has none of the keys any more. */
-  async #gone(shard: number, keys: readonly Buffer[]): Promise<number> {
-    let offset: number | undefined;
-    const started = performance.now();
-    await this.#until("a key that moves is still at its old master", async () => {
-      offset = await this.#offset(shard, keys);
-      if (performance.now() - started > this.#options.patienceMs) {
-        throw new SlotsMovedError("a key is at two masters of the source", true);
-      }
-      return offset !== undefined;
-    });
-    return offset as number;
+  get #concluded(): boolean {
+    return this.#slots.settled && this.#arrived.size === this.#options.shards.length;
   }
 
-  /** How far the source is; undefined if it still has one of the keys. */
-  async #offset(shard: number, keys: readonly Buffer[]): Promise<number | undefined> {
+  /** Writes down the keys that are to be read, and strikes out those that were. */
+  #mark(shard: number, into: Transaction<StreamNote>): void {
+    const marks = this.#slots.takeMarks(shard);
+    const written = this.#slots.takeWritten(shard);
+    this.#options.sets?.change(shard, { add: marks, remove: written }, into);
+    if (shard !== 0 || this.#orphans.length === 0) return;
+    for (const orphan of this.#orphans) this.#options.sets?.drop(orphan, into);
+    this.#orphans = [];
+  }
+
+  /** Works until all slots are settled. */
+  #settle(): void {
+    if (this.#settling || this.#slots.settled) return;
+    this.#settling = true;
+    this.#untilSettled()
+      .catch((error) => {
+        this.#failure ??= error;
+      })
+      .finally(() => {
+        this.#settling = false;
+        if (this.#concluded) this.#nudgeAll();
+      });
+  }
+
+  async #untilSettled(): Promise<void> {
+    const { signal, onWait } = this.#options;
+    for (let round = 1; !this.#slots.settled && !this.#closed && !signal.aborted; round++) {
+      try {
+        await this.#agree(this.#slots.undecided());
+        for (const shard of this.#slots.busy()) {
+          this.#due.add(shard);
+          // A shard that has nothing to apply would not look.
+          await this.#ask(shard, [NUDGE]);
+        }
+      } catch (error) {
+        if (!isPassing(error)) throw error;
+      }
+      if (round === 100) onWait("slots of the source move");
+      await sleep(round < 100 ? POLL_MS : 10 * POLL_MS, signal).catch(() => {});
+    }
+  }
+
+  /** Finds slots that have one master. */
+  async #agree(undecided: readonly number[]): Promise<void> {
+    if (undecided.length === 0) return;
+    const questions: Argument[][] = [
+      ["CLUSTER", "NODES"],
+      ["INFO", "replication"],
+    ];
+    const answers = await Promise.all(
+      this.#options.shards.map((_, shard) => this.#ask(shard, questions)),
+    );
+    const holdings = answers.map(([nodes]) => holdingsOf(String(nodes)));
+    const offsets = answers.map(([, info]) => offsetOf(info));
+    for (const slot of undecided) {
+      const owners = holdings.flatMap(({ slots }, shard) => (slots.has(slot) ? [shard] : []));
+      const open = ({ importing, migrating }: Holdings) =>
+        importing.has(slot) || migrating.has(slot);
+      if (owners.length !== 1 || holdings.some(open)) continue;
+      this.#slots.settle(slot, owners[0] as number, offsets);
+    }
+  }
+
+  /** Reads keys that were left out, for the place in the stream that this is. */
+  async #read(shard: number): Promise<void> {
+    const keys = this.#slots.take(shard);
+    try {
+      const { offset, writes } = await readAnew(await this.#connection(shard), keys);
+      this.#slots.read(shard, offset, writes);
+      await this.#ask(shard, [NUDGE]);
+    } catch (error) {
+      if (!isPassing(error)) throw error;
+      this.#slots.failed(shard);
+    }
+    this.#settle();
+  }
+
+  #nudgeAll(): void {
+    for (const shard of this.#options.shards.keys()) this.#ask(shard, [NUDGE]).catch(() => {});
+  }
+
+  async #offset(shard: number): Promise<number> {
+    const [info] = await this.#ask(shard, [["INFO", "replication"]]);
+    return offsetOf(info);
+  }
+
+  async #ask(shard: number, questions: readonly (readonly Argument[])[]): Promise<Reply[]> {
     const writer = new RespWriter();
-    for (const key of keys) writer.command(["EXISTS", key]);
-    writer.command(["INFO", "replication"]);
+    for (const question of questions) writer.command(question);
     const connection = await this.#connection(shard);
-    const replies = await connection.exchange(writer.take(), keys.length + 1);
-    // A master that does not have the key says so with ASK or MOVED.
-    const here = replies
-      .slice(0, -1)
-      .some((reply) => !(reply instanceof ErrorReply) && reply !== 0);
-    if (here) return undefined;
-    const offset = /^master_repl_offset:(\d+)/m.exec(String(replies.at(-1)))?.[1];
-    return offset === undefined ? undefined : Number(offset);
+    return connection.exchange(writer.take(), questions.length);
   }
 
   async #connection(shard: number): Promise<Connection> {
@@ -218,8 +329,7 @@ export class SlotFence {
     for (let asked = 1; ; asked++) {
       if (signal.aborted) throw new AbortedError("following the source", signal.reason);
       const yes = await question().catch((error) => {
-        if (error instanceof ConnectionLostError || error instanceof ConnectFailedError)
-          return false;
+        if (isPassing(error)) return false;
         throw error;
       });
       if (yes) return;
@@ -227,4 +337,8 @@ export class SlotFence {
       await sleep(asked < 100 ? POLL_MS : 10 * POLL_MS, signal);
     }
   }
+}
+
+function isPassing(error: unknown): boolean {
+  return error instanceof ConnectionLostError || error instanceof ConnectFailedError;
 }

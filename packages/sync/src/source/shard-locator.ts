@@ -5,6 +5,7 @@
  */
 import { type Address, ConnectFailedError, type Endpoint } from "@ropeway/core";
 import { showAddress } from "@ropeway/core/internal";
+import { holdingsOf } from "../cluster/holdings.ts";
 import { ClusterNodes } from "../cluster/nodes.ts";
 import { keySlot } from "../command/slot.ts";
 import type { Reply } from "../resp/reply-reader.ts";
@@ -56,10 +57,8 @@ export class ShardLocator implements ReplicaSource {
   async holdings(): Promise<{ slots: readonly number[]; importing: readonly number[] }> {
     return this.#ask(async (nodes) => {
       const node = await nodes.at(await this.#find(nodes));
-      const lines = String(await node.call<Reply>("CLUSTER", "NODES"));
-      const own = lines.split("\n").find((line) => /\bmyself\b/.test(line)) ?? "";
-      const importing = Array.from(own.matchAll(/\[(\d+)-<-/g), ([, slot]) => Number(slot));
-      return { slots: this.#slots, importing };
+      const { importing } = holdingsOf(String(await node.call<Reply>("CLUSTER", "NODES")));
+      return { slots: this.#slots, importing: [...importing] };
     });
   }
 
