@@ -33,6 +33,8 @@ for _ = 1, tonumber(ARGV[4]) do
     back = back + 1
   end
 end
+-- The count of a call that is withdrawn by its caller stays behind, for a day at most.
+if back > 0 then redis.call('EXPIRE', KEYS[4], 86400) end
 -- Remembered for an hour longer: a worker that was only stopped may still move a call into its list.
 local left = redis.call('LLEN', KEYS[3])
 if left == 0 and lease and now - tonumber(lease) > 3600000 then redis.call('ZREM', KEYS[2], ARGV[1]) end

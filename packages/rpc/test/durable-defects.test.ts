@@ -1,10 +1,14 @@
+import { deferred } from "@ropeway/core/internal";
 import { eventually, spawnScript } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import { RpcServer } from "../src/index.ts";
-import { leases } from "../src/keys.ts";
+import { attempts, inFlight, leases } from "../src/keys.ts";
+import { DurableStore } from "../src/store/durable-store.ts";
+import { JsonRpcDialect } from "../src/wire/jsonrpc-dialect.ts";
 import { Stage } from "./stage.ts";
 
 const stage = await Stage.forFile();
+const REQUEST = "/api/t/request/demo";
 const NODE = new URL("./node.fixture.ts", import.meta.url);
 
 test("with default options a call of a killed worker is run elsewhere well within its default timeout", async () => {
@@ -121,4 +125,57 @@ test("calls of a dead worker are not lost when they cannot be put back", async (
   server.on("error", (error) => reported.push(error));
   await eventually(() => expect(reported.length).toBeGreaterThan(1));
   expect(await stage.server.command("LLEN", `${request}:inflight:gone`)).toBe(1);
+});
+
+test("calls that end while others wait to be recovered are not run again", async () => {
+  const runs: Record<string, number> = {};
+  const gates = Object.fromEntries(["b", "x1", "x2", "x3"].map((id) => [id, deferred<void>()]));
+  await stage.serve(
+    {
+      work: async ([id]: [string]) => {
+        runs[id] = (runs[id] ?? 0) + 1;
+        await gates[id]?.promise;
+      },
+    },
+    { atLeastOnce: true, concurrency: 2 },
+  );
+  const client = await stage.client();
+  const call = client.call("demo.work", ["b"]);
+  await eventually(() => expect(runs).toEqual({ b: 1 }));
+  // Calls that were moved into the worker's list, but the reply that said so was lost with its connection.
+  const [list = ""] = (await stage.server.command("KEYS", inFlight(REQUEST, "*"))) as string[];
+  const lost = ["x3", "x2", "x1"].map((id) => `{"id":"${id}","method":"work","params":["${id}"]}`);
+  await stage.server.command("RPUSH", list, ...lost);
+  const clients = String(await stage.server.command("CLIENT", "LIST"));
+  const durable = clients.split("\n").filter((line) => /cmd=blmove/.test(line));
+  expect(durable).toHaveLength(1);
+  await stage.server.command("CLIENT", "KILL", "ID", /id=(\d+)/.exec(durable[0] ?? "")?.[1] ?? "");
+  await eventually(() => expect(runs).toEqual({ b: 1, x1: 1 })); // the others wait for a slot
+  gates.b?.resolve();
+  await call;
+  await stage.redis.send(["PING"]); // on the worker's connection: it knows that the call has ended
+  await eventually(() => expect(runs).toEqual({ b: 1, x1: 1, x2: 1 }));
+  gates.x1?.resolve();
+  await eventually(() => expect(runs).toEqual({ b: 1, x1: 1, x2: 1, x3: 1 }));
+  gates.x2?.resolve();
+  gates.x3?.resolve();
+  await eventually(async () => expect(await stage.server.command("EXISTS", list)).toBe(0));
+  await client.call("demo.work", ["last"]); // whatever had waited for a slot would have run by now
+  expect(runs).toEqual({ b: 1, x1: 1, x2: 1, x3: 1, last: 1 });
+});
+
+test("the counts of reclaimed calls do not stay for ever", async () => {
+  await stage.server.command("LPUSH", inFlight(REQUEST, "gone"), '{"id":"1"}');
+  await stage.server.command("ZADD", leases(REQUEST), "1", "gone");
+  const store = new DurableStore({
+    redis: stage.redis,
+    dialect: new JsonRpcDialect("t"),
+    list: REQUEST,
+    worker: "w",
+    leaseMs: 1_000,
+    maxRuns: 3,
+    resultTtlSeconds: 1,
+  });
+  expect(await store.reclaim("gone")).toEqual({ back: 1, aside: 0 });
+  expect(await stage.server.command("TTL", attempts(REQUEST))).toBeGreaterThan(3_600);
 });

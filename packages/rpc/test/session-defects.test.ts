@@ -1,4 +1,5 @@
 import { connect } from "@ropeway/core";
+import { deferred } from "@ropeway/core/internal";
 import { eventually, spawnScript, startProxy } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import { type CallContext, createClient, RpcServer, SessionLostError } from "../src/index.ts";
@@ -126,6 +127,60 @@ test("a session goes to a node that serves the service", async () => {
     await expect(session.call("other.whoami")).resolves.toMatchObject({ node: "n1" });
   }
 });
+
+test("a call that waits for its node stays there while the session calls a service of another node", async () => {
+  const release = deferred<void>();
+  const moved: string[] = [];
+  const work = async ([wait]: [boolean], { node }: CallContext) => {
+    if (wait) await release.promise;
+    return node;
+  };
+  for (const [node, service] of [
+    ["n1", "other"],
+    ["n2", "demo"],
+  ] as const) {
+    const options = { ns: "t", group: "g", node, concurrency: 1 };
+    stage.keep(await new RpcServer(stage.redis, options).add(service, { work }).start());
+  }
+  const session = (await stage.client({ timeoutMs: 8_000 })).session("g", "c1");
+  const running = session.call("demo.work", [true]);
+  const list = "/api/t/sess_req/g:n2/demo";
+  await eventually(async () => expect(await stage.server.command("EXISTS", list)).toBe(0));
+  const waiting = session.call("demo.work", [false]);
+  await eventually(async () => expect(await stage.server.command("LLEN", list)).toBe(1));
+  await expect(session.call("other.work", [false])).resolves.toBe("n1");
+  for (let i = 0; i < 8; i++) {
+    await new Promise((resolve) => setTimeout(resolve, 200)); // the session checks its node meanwhile
+    moved.push(...((await stage.server.command("KEYS", "/api/t/sess_req/g:n1/*")) as string[]));
+  }
+  release.resolve();
+  await expect(Promise.all([running, waiting])).resolves.toEqual(["n2", "n2"]);
+  expect(moved).toEqual([]);
+}, 20_000);
+
+test("a call that waits for a dead node moves to one that serves it, not to the session's other node", async () => {
+  const handlers = (name: string) => ({ whoami: () => name });
+  const add = async (node: string, service: string) => {
+    const options = { ns: "t", group: "g", node, heartbeatMs: 100 };
+    const server = new RpcServer(stage.redis, options).add(service, handlers(node));
+    return stage.keep(await server.start());
+  };
+  await add("n1", "other");
+  // A node that died: its key is there for a moment, and nobody pops its list.
+  const dead = JSON.stringify({ running: 0, services: ["demo"] });
+  await stage.server.command("SET", "/api/t/groups/g:n2", dead, "PX", "1500");
+  const index = "/api/t/index/groups/g";
+  expect(await stage.server.command("EXISTS", index)).toBe(1);
+  await stage.server.command("ZADD", index, String(Date.now() + 60_000), "n2");
+  const session = (await stage.client({ timeoutMs: 9_000 })).session("g", "c1");
+  const waiting = session.call("demo.whoami");
+  await eventually(async () =>
+    expect(await stage.server.command("LLEN", "/api/t/sess_req/g:n2/demo")).toBe(1),
+  );
+  await expect(session.call("other.whoami")).resolves.toBe("n1");
+  await add("n3", "demo");
+  await expect(waiting).resolves.toBe("n3");
+}, 20_000);
 
 test("a session streams, notifies, submits, retries and carries metadata", async () => {
   const noted: unknown[] = [];

@@ -175,3 +175,36 @@ test.each([
   ends[0]?.();
   await expect(all(stream)).resolves.toEqual([2]);
 });
+
+test("a call of a method that streams without end is refused, and its worker goes on", async () => {
+  let ended = 0;
+  const server = await stage.serve(
+    {
+      echo: ([value]: unknown[]) => value,
+      // Never waits for anything: only the worker can let others have a turn.
+      async *endless() {
+        try {
+          for (let i = 0; ; i++) yield i;
+        } finally {
+          ended += 1;
+        }
+      },
+      async *slow() {
+        try {
+          for (let i = 0; ; i++) yield await new Promise((resolve) => setTimeout(resolve, 1, i));
+        } finally {
+          ended += 1;
+        }
+      },
+    },
+    { maxMessageBytes: 100_000 },
+  );
+  const client = await stage.client();
+  const endless = client.call("demo.endless");
+  await expect(client.call("demo.echo", [1])).resolves.toBe(1);
+  await expect(endless).rejects.toMatchObject({ code: "MESSAGE_TOO_LARGE" });
+  const slow = client.call("demo.slow", [], { timeoutMs: 200 });
+  await expect(slow).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
+  await eventually(() => expect(server.stats().running).toBe(0));
+  expect(ended).toBe(2);
+});

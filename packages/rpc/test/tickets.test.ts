@@ -112,3 +112,16 @@ test("cancel() takes out the call with this id, not one that has it in its param
   const [left] = (await stage.server.command("LRANGE", REQUEST, "0", "-1")) as string[];
   expect(JSON.parse(left ?? "").id).toBe(follow.split("/")[1]);
 });
+
+test("a ticket that is none fails its own poll, and none beside it", async () => {
+  await stage.serve({ echo: ([value]: unknown[]) => value });
+  const client = await stage.client();
+  const ticket = await client.submit("demo.echo", [7]);
+  const [good, bad] = await Promise.allSettled([
+    client.poll(ticket, { waitMs: 5_000 }),
+    client.poll("nobody/0"), // in the same event, so both are one command
+  ]);
+  expect(good).toEqual({ status: "fulfilled", value: { result: 7 } });
+  expect(bad).toMatchObject({ status: "rejected", reason: { code: "INVALID_NAME" } });
+  await expect(all(client.progress("nobody/0"))).rejects.toMatchObject({ code: "INVALID_NAME" });
+});

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { ApplicationError, HandlerFailedError } from "../src/index.ts";
+import { ApplicationError, HandlerFailedError, InvalidRequestError } from "../src/index.ts";
+import { readId } from "../src/wire/dialect.ts";
 import { KwDialect } from "../src/wire/kw-dialect.ts";
 import { Stage } from "./stage.ts";
 
@@ -13,6 +14,24 @@ test("a numeric id beyond 2^53 is answered under the digits that were sent", asy
   await stage.server.command("LPUSH", "/api/t/request/demo", call);
   const answer = await stage.server.command("BRPOP", `/api/t/response/${id}`, "10");
   expect(answer).not.toBeNull();
+});
+
+test("the digits of a numeric id are found in any text, also in one that is very long", () => {
+  const id = "12345678901234567890";
+  const before = [
+    '"text":"\\\\","more":"\\"id\\":1",',
+    `"text":${JSON.stringify('\\"'.repeat(20_000))},`,
+    `"text":"${"a".repeat(20_000_000)}",`,
+    `"number":${"1".repeat(300)},"list":[{"id":2},["id",3]],`,
+  ];
+  for (const members of before) {
+    const text = `{${members}"id" : ${id},"method":"m"}`;
+    expect(readId(JSON.parse(text), text)).toBe(id);
+  }
+  for (const value of ["1e400", "1.5", "-12345678901234567890", "1".repeat(257)]) {
+    const text = `{"id":${value}}`;
+    expect(() => readId(JSON.parse(text), text)).toThrow(InvalidRequestError);
+  }
 });
 
 test("an error with an empty message is not empty in the kw wire", async () => {

@@ -6,7 +6,7 @@
  */
 import { ClosedError } from "@ropeway/core";
 import { CancelledError, errorFromWire, ParseError, toWire } from "../errors.ts";
-import type { Peeked } from "../store/call-store.ts";
+import type { Peeked, PeekKeys } from "../store/call-store.ts";
 import type { Progress } from "../wire/dialect.ts";
 import { pause } from "./cancellation.ts";
 import { cancelText } from "./control.ts";
@@ -31,8 +31,7 @@ export class Tickets {
   readonly #router: Router;
   readonly #closing: AbortSignal;
   #queue: {
-    readonly ticket: string;
-    seen: number;
+    readonly keys: PeekKeys;
     resolve(p: Peeked): void;
     reject(e: unknown): void;
   }[] = [];
@@ -45,10 +44,10 @@ export class Tickets {
 
   /** The result, or null if there is none within `waitMs`. Throws the error of a failed call. */
   async poll(ticket: string, waitMs: number, signal?: AbortSignal): Promise<PollResult | null> {
-    readTicket(ticket);
+    const keys = this.#keysOf(ticket);
     const until = performance.now() + waitMs;
     for (let delay = FIRST_PAUSE_MS; ; delay = Math.min(delay * 1.5, LONGEST_PAUSE_MS)) {
-      const { response } = await this.#peek(ticket, 0);
+      const { response } = await this.#peek({ ...keys, seen: 0 });
       if (response !== undefined) return this.#read(response);
       const left = until - performance.now();
       if (left <= 0) return null;
@@ -58,12 +57,12 @@ export class Tickets {
 
   /** Progress reports until the call has ended, or none came for `idleMs`. */
   async *progress(ticket: string, idleMs: number, signal?: AbortSignal): AsyncGenerator<Progress> {
-    readTicket(ticket);
+    const keys = this.#keysOf(ticket);
     const { dialect } = this.#exchange;
     let seen = 0;
     let heardAt = performance.now();
     for (let delay = FIRST_PAUSE_MS; ; delay = Math.min(delay * 1.5, LONGEST_PAUSE_MS)) {
-      const { response, reports } = await this.#peek(ticket, seen);
+      const { response, reports } = await this.#peek({ ...keys, seen });
       for (const text of reports) {
         const report = parse(text);
         if (report.end === true) return;
@@ -102,10 +101,21 @@ export class Tickets {
     return { result: response.result };
   }
 
+  /** Where the response and the reports are. Throws if the ticket is none, before it joins the others. */
+  #keysOf(ticket: string): Omit<PeekKeys, "seen"> {
+    const { target, id } = readTicket(ticket);
+    const { dialect } = this.#exchange;
+    const { method } = dialect.target(target);
+    return {
+      response: dialect.keys.response(method, id),
+      progress: dialect.keys.progress(method, id),
+    };
+  }
+
   /** Everything asked for in one event is one command. */
-  #peek(ticket: string, seen: number): Promise<Peeked> {
+  #peek(keys: PeekKeys): Promise<Peeked> {
     return new Promise((resolve, reject) => {
-      this.#queue.push({ ticket, seen, resolve, reject });
+      this.#queue.push({ keys, resolve, reject });
       if (this.#queue.length === 1) process.nextTick(() => void this.#ask());
     });
   }
@@ -113,21 +123,10 @@ export class Tickets {
   async #ask(): Promise<void> {
     const waiting = this.#queue;
     this.#queue = [];
-    const { keys } = this.#exchange.dialect;
     for (let at = 0; at < waiting.length; at += PER_PEEK) {
       const some = waiting.slice(at, at + PER_PEEK);
       try {
-        const found = await this.#exchange.store.peek(
-          some.map(({ ticket, seen }) => {
-            const { target, id } = readTicket(ticket);
-            const { method } = this.#exchange.dialect.target(target);
-            return {
-              response: keys.response(method, id),
-              progress: keys.progress(method, id),
-              seen,
-            };
-          }),
-        );
+        const found = await this.#exchange.store.peek(some.map(({ keys }) => keys));
         for (const [i, each] of some.entries()) each.resolve(found[i] as Peeked);
       } catch (error) {
         for (const each of some) each.reject(error);

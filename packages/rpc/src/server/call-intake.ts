@@ -17,7 +17,8 @@ import {
   CancelledError,
   DeadlineExceededError,
   MethodNotFoundError,
-  type RpcError,
+  ParseError,
+  RpcError,
   SessionLostError,
 } from "../errors.ts";
 import { dead } from "../keys.ts";
@@ -128,7 +129,8 @@ export class CallIntake {
       this.parsed += 1;
       return this.#options.dialect.decodeCall(text, source.method, deadline);
     } catch (error) {
-      this.#refuseMalformed(source, text, error as RpcError);
+      const refused = error instanceof RpcError ? error : new ParseError(text, error);
+      this.#refuseMalformed(source, text, refused);
       return undefined;
     }
   }

@@ -19,6 +19,7 @@ import {
   toWire,
 } from "../errors.ts";
 import { readInput, readOutput } from "../service/service.ts";
+import { gatherItems } from "../stream/gathered-items.ts";
 import { isAsyncIterable, type ServerStreams } from "../stream/server-streams.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { IncomingCall } from "../wire/dialect.ts";
@@ -196,7 +197,8 @@ export class CallRunner {
       return;
     }
     if (!streams(call)) {
-      this.#succeed(run, await gather(method, value, running));
+      const { maxMessageBytes } = this.#options;
+      this.#succeed(run, await gatherItems(value, { method, running, maxMessageBytes }));
       return;
     }
     const error = await this.#options.streams.send(running, value, method);
@@ -288,20 +290,6 @@ function streams(call: IncomingCall): boolean {
 function begun(error: RopewayError): RopewayError {
   if (error.details.begun !== false) return error;
   return new SessionLostError(String(error.details.group), true);
-}
-
-/** The whole stream as one array, for callers that cannot read streams. */
-async function gather(
-  method: ServedMethod,
-  items: AsyncIterable<unknown>,
-  running: RunningCall,
-): Promise<unknown[]> {
-  const all: unknown[] = [];
-  for await (const item of items) {
-    if (running.aborted !== undefined) throw running.aborted;
-    all.push(await readOutput(method.name, method.output, item));
-  }
-  return all;
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

@@ -138,9 +138,10 @@ export class DurableFetcher {
 
   /** A reply that was lost may have moved calls into our list without our knowing. */
   async #recover(signal: AbortSignal): Promise<void> {
+    const known = new Set(this.#held); // as it was: calls end while the reply is on its way, and later
     const calls = await this.#options.store.held();
     this.#unsure = false;
-    for (const call of calls) if (!this.#held.has(call)) await this.#run(call, signal);
+    for (const call of calls) if (!known.has(call)) await this.#run(call, signal);
   }
 
   async #reclaim(): Promise<number> {

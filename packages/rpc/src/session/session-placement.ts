@@ -97,8 +97,11 @@ export class SessionPlacement implements Placement {
   }
 
   /** Maps the session and pushes the message; undefined if no node lives. */
-  async #stick(message: SessionMessage | undefined): Promise<Mapping | undefined> {
-    let candidates = await this.#candidates(message?.service);
+  async #stick(
+    message: SessionMessage | undefined,
+    service: string | undefined = message?.service,
+  ): Promise<Mapping | undefined> {
+    let candidates = await this.#candidates(service);
     const ttlMs = this.#exchange.options.sessionTtlMs;
     for (;;) {
       const mapping = await this.#store.stick(this.#name, candidates, { message, ttlMs });
@@ -122,10 +125,15 @@ export class SessionPlacement implements Placement {
         .map(({ node }) => node);
       this.#nodesReadAt = performance.now();
     }
-    return this.#nodes.map(({ node, services }) => ({
-      node,
-      serves: service === undefined || services === undefined || services.includes(service),
+    return this.#nodes.map((each) => ({
+      node: each.node,
+      serves: service === undefined || serves(each, service),
     }));
+  }
+
+  /** Whether a node lives and serves the service, as far as it was read lately. */
+  #isServing(node: string, service: string): boolean {
+    return this.#nodes.some((each) => each.node === node && serves(each, service));
   }
 
   /** As long as messages wait, their node is checked now and then. */
@@ -145,23 +153,44 @@ export class SessionPlacement implements Placement {
 
   /** Moves messages that wait for a node which no longer owns the session. */
   async #moveStranded(): Promise<void> {
-    const mapping = await this.#stick(undefined);
-    if (mapping?.epoch === undefined) return;
-    const { group } = this.#name;
+    const owner = await this.#stick(undefined);
+    if (owner === undefined) return;
     for (const [outgoing, placed] of this.#waiting) {
-      const { node, message } = placed;
-      if (node === undefined || node === mapping.node) continue;
-      const { before, after, service, ttlMs } = message;
-      const to = this.#store.list(group, mapping.node, service);
-      const texts = [outgoing.text, before + mapping.epoch + after] as const;
-      if (await this.#store.move([outgoing.list, to], texts, ttlMs)) {
-        this.#sentTo(outgoing, placed, mapping);
-        if (!outgoing.wanted) await this.#exchange.withdrawals.cancel(outgoing);
-      } else {
-        this.#waiting.delete(outgoing); // started by the node that is gone
-      }
+      const mapping = await this.#destination(placed, owner);
+      if (mapping !== undefined) await this.#move(outgoing, placed, mapping);
     }
   }
+
+  /**
+   * Where a waiting message has to go; undefined if it stays. Nodes of a group may serve different services,
+   * and then the session goes back and forth between them: a message stays at its node if that lives and the
+   * session's present node does not serve it.
+   */
+  async #destination(placed: Placed, owner: Mapping): Promise<Mapping | undefined> {
+    const { node, message } = placed;
+    const { service } = message;
+    if (node === undefined) return undefined;
+    if (this.#isServing(owner.node, service)) return node === owner.node ? undefined : owner;
+    if (this.#isServing(node, service)) return undefined;
+    const mapping = await this.#stick(undefined, service);
+    return mapping?.node === node ? undefined : mapping;
+  }
+
+  async #move(outgoing: Outgoing, placed: Placed, mapping: Mapping): Promise<void> {
+    const { before, after, service, ttlMs } = placed.message;
+    const to = this.#store.list(this.#name.group, mapping.node, service);
+    const texts = [outgoing.text, before + mapping.epoch + after] as const;
+    if (await this.#store.move([outgoing.list, to], texts, ttlMs)) {
+      this.#sentTo(outgoing, placed, mapping);
+      if (!outgoing.wanted) await this.#exchange.withdrawals.cancel(outgoing);
+    } else {
+      this.#waiting.delete(outgoing); // started by the node that is gone
+    }
+  }
+}
+
+function serves({ services }: GroupNode, service: string): boolean {
+  return services === undefined || services.includes(service);
 }
 
 class SessionCheck extends WheelEntry {

@@ -146,21 +146,33 @@ export function readId(message: Readonly<Record<string, unknown>>, text: string)
   throw new InvalidRequestError("it has no usable id", id);
 }
 
-/** The digits of a number member of the outermost object, as they stand in the text. */
+/** The digits of a number member of the outermost object, as they stand in the text, which is JSON. */
 function numberMember(text: string, name: string): string | undefined {
-  const token = /"(?:[^"\\]|\\.)*"|[{}[\]]|-?\d[\d.eE+-]*/g;
+  // Strings are skipped by hand: a pattern for them overflows the stack on one of some megabytes.
+  const token = /["{}[\]]|-?\d[\d.eE+-]*/g;
   let depth = 0;
   let key: string | undefined;
   for (let match = token.exec(text); match !== null; match = token.exec(text)) {
     const [part] = match;
     if (part === "{" || part === "[") depth += 1;
     else if (part === "}" || part === "]") depth -= 1;
-    else if (depth === 1 && part === `"${name}"` && /^\s*:/.test(text.slice(token.lastIndex)))
-      key = part;
-    else if (depth === 1 && key !== undefined && /^\d{1,256}$/.test(part)) return part;
-    if (depth === 1 && part !== key && part.startsWith('"')) key = undefined;
+    else if (part === '"') {
+      token.lastIndex = stringEnd(text, match.index);
+      if (depth !== 1) continue;
+      const isKey = /^\s*:/.test(text.slice(token.lastIndex, token.lastIndex + 256));
+      key = isKey ? text.slice(match.index + 1, token.lastIndex - 1) : undefined;
+    } else if (depth === 1 && key === name && /^\d{1,256}$/.test(part)) return part;
   }
   return undefined;
+}
+
+/** Where what follows a JSON string begins. */
+function stringEnd(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at++) {
+    if (text[at] === "\\") at += 1;
+    else if (text[at] === '"') return at + 1;
+  }
+  return text.length;
 }
 
 /** A string member; anything else counts as absent. */
