@@ -7,7 +7,9 @@
  *
  * At the end every task must be there with all its indexes, every immortal one must run again, the
  * epochs that wrote at a target must never have gone back, copies must be equal to their sources, moved
- * syncs must have gone on without a full synchronisation, and no two inspections may share a round.
+ * syncs must have gone on without a full synchronisation, and no two inspections may share a round. No
+ * task may have been idle for longer than a bound, whatever its status said. A node that was stopped and
+ * goes on does not notice that it was replaced: each of its writers must be refused by its target.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, silentLogger } from "@ropeway/core";
@@ -25,6 +27,8 @@ import { rangeAll } from "../src/record.ts";
 import { SecretBox } from "../src/secrets.ts";
 import { openEtcdStore } from "../src/store/etcd/etcd-store.ts";
 import type { Store } from "../src/store/store.ts";
+import { taskOf } from "../src/tasks/task.ts";
+import { IdleWatch } from "./idle-watch.ts";
 import { SyncLoad, type SyncReport } from "./sync-load.ts";
 
 const MEMBER = new URL("../test/member.fixture.ts", import.meta.url);
@@ -36,15 +40,20 @@ export interface FaultPlan {
   readonly syncs: number;
   readonly nodes: number;
   readonly portals: number;
-  /** The faults, in turn: kill a node, stop one longer than its lease, kill a portal, kill the leader. */
+  /**
+   * The faults, in turn: kill a node, stop one longer than its lease, kill a portal, kill the leader, stop
+   * the whole store longer than a lease.
+   */
   readonly faults: readonly Fault[];
   readonly leaseMs: number;
   /** How long a stopped node stays stopped, at least. */
   readonly stopMs: number;
+  /** The longest time for which nobody may run a task. */
+  readonly idleMs: number;
   readonly seed: number;
 }
 
-export type Fault = "kill-node" | "stop-node" | "kill-portal" | "kill-leader";
+export type Fault = "kill-node" | "stop-node" | "kill-portal" | "kill-leader" | "stop-store";
 
 /** What was seen. */
 export interface FaultReport {
@@ -60,6 +69,12 @@ export interface FaultReport {
   readonly longestGapMs: number;
   readonly takeOverMs: readonly number[];
   readonly faults: number;
+  /** The longest time for which nobody ran a task, and its bound. */
+  readonly longestIdleMs: number;
+  readonly idleMs: number;
+  /** Writers of nodes that were stopped and went on, and how many of them a target refused. */
+  readonly oldWriters: number;
+  readonly refused: number;
   readonly syncs: readonly SyncReport[];
 }
 
@@ -95,6 +110,7 @@ export async function chaosFaults(plan: FaultPlan): Promise<FaultReport> {
     },
   };
   const abort = new AbortController();
+  const closing: (() => Promise<void>)[] = [];
   try {
     const inspections = watchInspections(store, abort.signal);
     await Promise.all([
@@ -115,21 +131,32 @@ export async function chaosFaults(plan: FaultPlan): Promise<FaultReport> {
     for (const [n, load] of loads.entries()) all.push(await load.create(cluster, `sync ${n}`));
     await allRun(cluster, all, 60_000);
     const takeOverMs: number[] = [];
+    let [oldWriters, refused] = [0, 0];
+    const idle = await IdleWatch.start(target.url, ids);
+    closing.push(() => idle.close());
     for (const fault of plan.faults) {
-      const movedMs = await apply(stage, fault, { random, ...plan });
+      const effect = await apply(stage, fault, { random, ...plan });
+      if (effect.awayMs !== undefined) idle.excuse(effect.awayMs);
       await allRun(cluster, all, 60_000);
-      if (movedMs !== undefined) takeOverMs.push(movedMs);
+      if (effect.movedMs !== undefined) takeOverMs.push(effect.movedMs);
+      oldWriters += effect.oldWriters ?? 0;
+      refused += effect.refused ?? 0;
     }
     return {
+      oldWriters,
+      refused,
+      idleMs: plan.idleMs,
       ...(await examine(stage, { ids, all, url: target.url })),
       ...inspections(),
       created: all.length,
       takeOverMs,
       faults: plan.faults.length,
+      longestIdleMs: idle.longestMs,
       syncs: await Promise.all(loads.map((load) => load.examine())),
     };
   } finally {
     abort.abort();
+    for (const close of closing) await close();
     for (const script of [...stage.nodes.values(), ...stage.portals.values()]) await script.kill9();
     await store.close();
     await etcd.close();
@@ -155,6 +182,16 @@ export function faultLines(report: FaultReport): string[] {
       `created=${created} running=${running} growing=${growing}`,
       running === created && growing === created - report.syncs.length,
     ),
+    line(
+      "idle-bounded",
+      `longest-idle-ms=${report.longestIdleMs} bound-ms=${report.idleMs}`,
+      report.longestIdleMs <= report.idleMs,
+    ),
+    line(
+      "old-writers-refused",
+      `old-writers=${report.oldWriters} refused=${report.refused}`,
+      report.refused === report.oldWriters,
+    ),
     line("one-writer", `epochs=${epochs} went-back=${wentBack}`, wentBack === 0 && epochs > 0),
     ...report.syncs.flatMap(({ writes, keys, different, writers, wentBack, fullSyncs }, n) => [
       line(`sync-${n}.one-writer`, `epochs=${writers} went-back=${wentBack}`, wentBack === 0),
@@ -173,33 +210,93 @@ export function faultLines(report: FaultReport): string[] {
   ];
 }
 
-/** Applies a fault. Of a node's: how long it took until its tasks ran elsewhere. */
+/** What a fault did. */
+interface Effect {
+  /** How long it took until a node's tasks ran elsewhere. */
+  readonly movedMs?: number | undefined;
+  readonly oldWriters?: number;
+  readonly refused?: number;
+  /** How long there was no store: tasks cannot run then. */
+  readonly awayMs?: number;
+}
+
 async function apply(
   stage: Stage,
   fault: Fault,
-  { random, stopMs }: { random: () => number; stopMs: number },
-): Promise<number | undefined> {
-  const { nodes, portals, etcd, cluster } = stage;
+  { random, stopMs, leaseMs }: { random: () => number; stopMs: number; leaseMs: number },
+): Promise<Effect> {
+  const { nodes, portals, etcd } = stage;
   const pick = <T>(map: Map<string, T>) => [...map][Math.floor(random() * map.size)] as [string, T];
   if (fault === "kill-leader") {
     const leader = await etcd.leader();
     await leader.kill9();
     await sleep(1_000);
     await leader.start();
-    return undefined;
+    return {};
+  }
+  if (fault === "stop-store") {
+    // Every node loses its lease and stops its tasks; with the store they come back.
+    const awayMs = leaseMs * 1.5;
+    for (const member of etcd.members) member.pause();
+    await sleep(awayMs);
+    for (const member of etcd.members) member.resume();
+    return { awayMs };
   }
   const [id, script] = pick(fault === "kill-portal" ? portals : nodes);
   if (fault === "kill-portal") {
     await script.kill9();
     portals.set(id, await stage.spawn("portal", id));
-    return undefined;
+    return {};
   }
   const began = performance.now();
-  const before = await cluster.tasks.list({ node: id, limit: 500 });
-  const epochs = new Map(before.items.map(({ taskId, epoch }) => [taskId, epoch]));
-  if (fault === "kill-node") await script.kill9();
-  else script.pause();
-  // Its tasks run elsewhere before it comes back.
+  const epochs = await runsOf(stage, id);
+  const movedMs = async () => {
+    await moved(stage, epochs);
+    return epochs.size === 0 ? undefined : Math.round(performance.now() - began);
+  };
+  if (fault === "stop-node") return stopNode(script, { epochs, movedMs, stopMs });
+  await script.kill9();
+  const effect = { movedMs: await movedMs() };
+  nodes.set(id, await stage.spawn("node", id));
+  return effect;
+}
+
+/** Stops a node until its tasks run elsewhere, lets it go on, and waits for its writers' refusal. */
+async function stopNode(
+  script: Script,
+  plan: {
+    readonly epochs: ReadonlyMap<string, number>;
+    readonly stopMs: number;
+    movedMs(): Promise<number | undefined>;
+  },
+): Promise<Effect> {
+  const { epochs, stopMs } = plan;
+  const began = performance.now();
+  script.signal("SIGUSR2");
+  await script.waitForLine(/^deaf true/);
+  script.pause();
+  const movedMs = await plan.movedMs();
+  await sleep(Math.max(0, stopMs - (performance.now() - began)));
+  script.resume();
+  const refusals = await Promise.allSettled(
+    [...epochs].map(([taskId, epoch]) =>
+      script.lines.find(new RegExp(`^refused ${taskId} ${epoch}$`), { from: 0, withinMs: 30_000 }),
+    ),
+  );
+  const refused = refusals.filter(({ status }) => status === "fulfilled").length;
+  script.signal("SIGUSR2");
+  await script.waitForLine(/^deaf false/);
+  return { movedMs, oldWriters: epochs.size, refused };
+}
+
+/** The epochs of a node's tasks. */
+async function runsOf({ cluster }: Stage, nodeId: string): Promise<Map<string, number>> {
+  const { items } = await cluster.tasks.list({ node: nodeId, limit: 500 });
+  return new Map(items.map(({ taskId, epoch }) => [taskId, epoch]));
+}
+
+/** Waits until every task runs with a later epoch. */
+async function moved({ cluster }: Stage, epochs: ReadonlyMap<string, number>): Promise<void> {
   await eventually(
     async () => {
       for (const [taskId, epoch] of epochs) {
@@ -211,14 +308,6 @@ async function apply(
     },
     { withinMs: 60_000 },
   );
-  const movedMs = Math.round(performance.now() - began);
-  if (fault === "stop-node") {
-    await sleep(Math.max(0, stopMs - movedMs));
-    script.resume();
-  } else {
-    nodes.set(id, await stage.spawn("node", id));
-  }
-  return epochs.size === 0 ? undefined : movedMs;
 }
 
 async function allRun(cluster: Cluster, ids: readonly string[], withinMs: number): Promise<void> {
@@ -244,30 +333,18 @@ async function examine(
       Number(await redis.send(["GET", `ropeway:scripted:{${id}}:count`]));
     const first = await Promise.all(ids.map(count));
     let growing = 0;
-    // After the leader's death a node may have to register again first: a status alone proves nothing.
+    // A status alone proves nothing; idle-watch.ts bounds how long it may be wrong.
     for (let tries = 0; tries < 60 && growing < ids.length; tries++) {
       await sleep(500);
       const now = await Promise.all(ids.map(count));
       growing = now.filter((value, index) => value > (first[index] ?? 0)).length;
     }
-    const paths = new Set((await rangeAll(store, "/tasks/")).entries.map(({ key }) => key));
     let [present, indexed, running, epochs, wentBack] = [0, 0, 0, 0, 0];
     for (const id of all) {
       const task = await cluster.tasks.get(id);
       present += 1;
       running += task.status === "COMMANDRUNNING" ? 1 : 0;
-      const own = [
-        keys.ofNode(task.nodeId, id),
-        keys.ofGroup(task.groupId, id),
-        keys.ofStatus(task.status, id),
-        keys.ofName(task.taskName),
-        keys.ofType(task.type, id),
-        keys.ofMd5(task.md5),
-      ];
-      const of = [...paths].filter(
-        (key) => key.startsWith("/tasks/status/") && key.endsWith(`/${id}`),
-      );
-      indexed += own.every((path) => paths.has(path)) && of.length === 1 ? 1 : 0;
+      indexed += (await isIndexed(store, id)) ? 1 : 0;
       const list = await redis.send<readonly string[]>([
         "LRANGE",
         `ropeway:scripted:{${id}}:epochs`,
@@ -284,6 +361,31 @@ async function examine(
   } finally {
     await redis.close();
   }
+}
+
+/** Whether a task has each of its indexes, and no index of a status that it does not have. */
+async function isIndexed(store: Store, id: string): Promise<boolean> {
+  for (let tries = 0; tries < 20; tries++) {
+    const before = await store.get(keys.task(id));
+    const task = taskOf(before);
+    const paths = new Set((await rangeAll(store, "/tasks/")).entries.map(({ key }) => key));
+    // A run may change its task at any moment: then the two do not belong together.
+    if ((await store.get(keys.task(id)))?.modRevision !== before?.modRevision) continue;
+    if (task === undefined) return false;
+    const own = [
+      keys.ofNode(task.nodeId, id),
+      keys.ofGroup(task.groupId, id),
+      keys.ofStatus(task.status, id),
+      keys.ofName(task.taskName),
+      keys.ofType(task.type, id),
+      keys.ofMd5(task.md5),
+    ];
+    const statuses = [...paths].filter(
+      (key) => key.startsWith("/tasks/status/") && key.endsWith(`/${id}`),
+    );
+    return statuses.length === 1 && own.every((path) => paths.has(path));
+  }
+  return false;
 }
 
 /** Every inspection that was written, from the store's own history. */

@@ -1,7 +1,13 @@
 /** The full-size run: `npm run chaos -- cluster`. */
 import { chaosFaults, type Fault, faultLines } from "./faults.ts";
 
-const KINDS: readonly Fault[] = ["kill-node", "kill-portal", "stop-node", "kill-leader"];
+const KINDS: readonly Fault[] = [
+  "kill-node",
+  "kill-portal",
+  "stop-node",
+  "kill-leader",
+  "stop-store",
+];
 const rounds = Number(process.env.CHAOS_ROUNDS ?? 3);
 const report = await chaosFaults({
   tasks: Number(process.env.CHAOS_TASKS ?? 20),
@@ -11,6 +17,7 @@ const report = await chaosFaults({
   faults: Array.from({ length: rounds * KINDS.length }, (_, n) => KINDS[n % KINDS.length] as Fault),
   leaseMs: 4_000,
   stopMs: 30_000,
+  idleMs: 15_000,
   seed: Number(process.env.CHAOS_SEED ?? 1),
 });
 const lines = faultLines(report);

@@ -80,10 +80,10 @@ export class Session {
     if (this.#closed) return;
     this.#closed = true;
     clearTimeout(this.#deadline);
-    await this.#loop.close();
-    await within(this.#store.revoke(this.lease), { timeoutMs: 3_000 }).catch((error) =>
+    const revoking = within(this.#store.revoke(this.lease), { timeoutMs: 3_000 }).catch((error) =>
       this.#options.logger.debug({ err: reasonOf(error) }, "a lease was not revoked; it will end"),
     );
+    await Promise.all([revoking, this.#loop.close()]);
   }
 
   async #renew(): Promise<number> {

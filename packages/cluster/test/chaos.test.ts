@@ -10,6 +10,7 @@ it("keeps every task, with one writer, through the death of a node, a portal and
     faults: ["kill-node", "kill-portal", "kill-leader", "stop-node"],
     leaseMs: 3_000,
     stopMs: 6_000,
+    idleMs: 60_000, // `npm run chaos -- cluster` has the bound that counts
     seed: 7,
   });
   for (const line of faultLines(report)) expect(line).toMatch(/ OK$/);

@@ -1,11 +1,14 @@
 // A process of a cluster under test: a node or a portal, as args[0] says.
 //   member.fixture.ts node|portal STORE ID LEASE_MS
 // Prints `ready ID PORT`, then what happens: `run TASK EPOCH`, `end TASK EPOCH`, `lost`, `inspected MS`.
-import { connect, silentLogger } from "@ropeway/core";
+// SIGUSR2 makes a node deaf (`deaf true`), and again lets it hear: while it is deaf its runs never notice
+// that they must stop, and write on until the target refuses them (`refused TASK EPOCH`).
+import { connect, LeaseLostError, silentLogger } from "@ropeway/core";
 import { Cluster } from "../src/cluster.ts";
 import { ClusterNode } from "../src/nodes/cluster-node.ts";
 import { HealthServer } from "../src/nodes/health-server.ts";
 import { openStore } from "../src/open-store.ts";
+import type { Runner } from "../src/runner.ts";
 import { scriptedRunner } from "../src/runners/scripted-runner.ts";
 import { syncRunner } from "../src/runners/sync-runner.ts";
 import { SecretBox } from "../src/secrets.ts";
@@ -16,11 +19,32 @@ const leaseMs = Number(lease);
 const redis = url.startsWith("redis:") ? await connect(url) : undefined;
 const store = await openStore({ url: redis ? "redis" : url, redis, logger: silentLogger });
 const secrets = new SecretBox("00".repeat(32));
+let deaf = false;
+
+function deafened(runner: Runner): Runner {
+  return {
+    ...runner,
+    async run(run) {
+      const abort = new AbortController();
+      run.signal.addEventListener("abort", () => !deaf && abort.abort(run.signal.reason));
+      try {
+        await runner.run({ ...run, signal: abort.signal });
+      } catch (error) {
+        if (error instanceof LeaseLostError) say(`refused ${run.taskId} ${run.epoch}`);
+        throw error;
+      }
+    },
+  };
+}
 
 if (kind === "node") {
   const health = await HealthServer.listen({ host: "127.0.0.1", port: 0 });
   const address = `http://127.0.0.1:${health.port}`;
-  const runners = [scriptedRunner(), syncRunner()];
+  const runners = [deafened(scriptedRunner()), deafened(syncRunner())];
+  process.on("SIGUSR2", () => {
+    deaf = !deaf;
+    say(`deaf ${deaf}`);
+  });
   const options = { id, address, runners, secrets, leaseMs, reportMs: 500, progressMs: 500 };
   // A node that takes the place of one that was killed waits for the old lease to end.
   for (let tries = 0; ; tries++) {

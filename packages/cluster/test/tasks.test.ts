@@ -188,6 +188,32 @@ describe("tasks", () => {
     30_000,
   );
 
+  it.each<StoreFault>(["lost", "unheard"])(
+    "does not break a task because the store is away when its run begins: %s",
+    async (kind) => {
+      let id = "";
+      let faults = 3;
+      const begins = faultyStore(await stage.open(), ({ do: operations }) =>
+        operations.some(({ op, key }) => op === "put" && key === keys.ofStatus("STARTING", id)) &&
+        faults-- > 0
+          ? kind
+          : undefined,
+      );
+      const events: string[] = [];
+      await using node = await startNode(begins, `node_begins_${kind}`);
+      node.on("run", () => events.push("run"));
+      node.on("end", () => events.push("end"));
+      id = await create();
+      await cluster.tasks.start(id);
+      await becomes(id, { status: "COMMANDRUNNING", reason: "" });
+      expect(faults).toBeLessThanOrEqual(0);
+      expect(events).toEqual(["run"]);
+      await cluster.tasks.stop(id);
+      await becomes(id, { status: "STOP" });
+      await cluster.tasks.remove(id);
+    },
+  );
+
   it("registers a node again whose record was deleted", async () => {
     await using node = await startNode(await stage.open(), "node_deleted");
     let lost = 0;

@@ -7,7 +7,7 @@
  * told to stop, and nothing it says is stored any more.
  */
 import { type Clock, LeaseLostError, type Logger, localClock } from "@ropeway/core";
-import { reasonOf, sleep } from "@ropeway/core/internal";
+import { type Deferred, deferred, reasonOf, sleep } from "@ropeway/core/internal";
 import { ConflictError } from "../errors.ts";
 import { keys } from "../keys.ts";
 import { createdAt, putRecord } from "../record.ts";
@@ -50,12 +50,15 @@ const KEYS_PER_WRITE = 100;
 const MOST_CONFLICTS = 20;
 const FINISH_TRIES = 5;
 const FINISH_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 2_000;
 
 /** A run under way. */
 export class ActiveRun {
   readonly epoch: number;
   readonly #plan: ActiveRunPlan;
   readonly #abort = new AbortController();
+  /** Resolves when the owner key is lost: whatever the store still has to say does not matter any more. */
+  readonly #lost: Deferred<undefined> = deferred();
   readonly #clock: Clock;
   #phase: RunPhase = "STARTING";
   #progress: TaskProgress = {};
@@ -82,34 +85,34 @@ export class ActiveRun {
   /** Tells the run to stop; the first reason counts, except that a loss overrides. */
   stop(reason: StopReason): void {
     if (this.#stopped === undefined || reason === "lost") this.#stopped = reason;
+    if (reason === "lost") this.#lost.resolve(undefined);
     if (!this.#abort.signal.aborted) this.#abort.abort(new LeaseLostError(this.#plan.taskId));
   }
 
-  /** Runs the task and writes how it ended. Never rejects. */
+  /**
+   * Runs the task and writes how it ended. Never rejects. A run that is lost ends with its runner: it does
+   * not wait for a store that may be away, because its node comes back only after all its runs have ended.
+   */
   async run(): Promise<void> {
     const { logger, taskId } = this.#plan;
     const outcome = await this.#execute();
-    for (let tries = 1; ; tries++) {
+    for (let tries = 1; this.#stopped !== "lost"; tries++) {
       try {
-        return await this.#finish(outcome);
+        return await this.#unlessLost(this.#finish(outcome));
       } catch (error) {
         // After the last try the host releases the task when the store is back, or its lease ends.
         const err = reasonOf(error);
         logger.warn({ err, taskId, tries }, "the end of a run could not be stored");
         if (tries === FINISH_TRIES) return;
-        await sleep(FINISH_PAUSE_MS * 2 ** tries);
+        await this.#unlessLost(sleep(FINISH_PAUSE_MS * 2 ** tries));
       }
     }
   }
 
   async #execute(): Promise<{ readonly failure?: unknown }> {
-    const { runner, taskId, nodeId, secrets } = this.#plan;
+    const { runner, taskId, secrets } = this.#plan;
     try {
-      const task = await this.#write("running", (now) => {
-        // Stopped or moved between the claim and here: it never begins.
-        if (now.desired !== "run" || now.nodeId !== nodeId) this.stop("stopped");
-        return this.#stopped === undefined ? { ...now, status: "STARTING", reason: "" } : now;
-      });
+      const task = await this.#announce();
       if (task === undefined || this.#stopped !== undefined) return {};
       this.#begun = true;
       this.#timer = setInterval(() => this.#flushSoon(), this.#plan.progressMs);
@@ -120,8 +123,32 @@ export class ActiveRun {
       return { failure };
     } finally {
       clearInterval(this.#timer);
-      await this.#flushing;
+      await this.#unlessLost(this.#flushing);
     }
+  }
+
+  /** Writes STARTING, as soon as the store is there: that it is away is no failure of the task. */
+  async #announce(): Promise<Task | undefined> {
+    const { nodeId, taskId, logger } = this.#plan;
+    for (let tries = 1; !this.#abort.signal.aborted; tries++) {
+      const writing = this.#write("running", (now) => {
+        // Stopped or moved between the claim and here: it never begins.
+        if (now.desired !== "run" || now.nodeId !== nodeId) this.stop("stopped");
+        return this.#stopped === undefined ? { ...now, status: "STARTING", reason: "" } : now;
+      });
+      try {
+        return await this.#unlessLost(writing);
+      } catch (error) {
+        logger.warn({ err: reasonOf(error), taskId, tries }, "a run could not be announced yet");
+        const pauseMs = Math.min(FINISH_PAUSE_MS * 2 ** tries, LONGEST_PAUSE_MS);
+        await sleep(pauseMs, this.#abort.signal).catch(() => {}); // the loop looks at the signal
+      }
+    }
+    return undefined;
+  }
+
+  #unlessLost<T>(promise: Promise<T> | undefined): Promise<T | undefined> {
+    return Promise.race([promise, this.#lost.promise]);
   }
 
   #runOf(task: Task, config: Run["config"]): Run {

@@ -35,6 +35,8 @@ export class ClusterNode extends BackgroundRole<NodeEvents> {
   readonly #options: ReturnType<typeof resolveNodeOptions>;
   #registration: Registration | undefined;
   #host: TaskHost | undefined;
+  /** The lease that was lost last: nobody else has it, and nothing of it is used any more. */
+  #former: string | undefined;
 
   constructor(store: Store, options: NodeOptions) {
     requireStore(store);
@@ -102,16 +104,19 @@ export class ClusterNode extends BackgroundRole<NodeEvents> {
       if (signal.aborted) return 0;
     }
     if (this.#registration !== undefined) {
+      this.#former = this.#registration.session.lease;
       this.emit("lost");
       await this.#leave("lost");
     }
     try {
       await this.#join();
     } catch (error) {
-      // Our own record of before, until its lease has ended on the server too.
+      // Our own record of before: the store was away when its lease was to be revoked.
       if (!(error instanceof NodeIdTakenError)) throw error;
       const { logger = silentLogger } = this.#options;
       logger.debug({ err: reasonOf(error) }, "the node waits for its old lease to end");
+      if (this.#former !== undefined) await this.#store.revoke(this.#former);
+      this.#former = undefined;
       return 500;
     }
     return 0;

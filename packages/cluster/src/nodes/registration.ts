@@ -8,7 +8,7 @@
 import { availableParallelism } from "node:os";
 import type { Logger } from "@ropeway/core";
 import { LeaseLostError } from "@ropeway/core";
-import { Loop, reasonOf } from "@ropeway/core/internal";
+import { Loop, reasonOf, within } from "@ropeway/core/internal";
 import { NodeIdTakenError } from "../errors.ts";
 import { keys, type NodeType } from "../keys.ts";
 import { checkId } from "../names.ts";
@@ -101,10 +101,12 @@ export class Registration {
   async report(): Promise<void> {
     const { store } = this.#plan;
     if (!this.session.alive) return;
-    const { succeeded } = await store.txn({
+    const writing = store.txn({
       if: [createdAt(this.#key, this.#createRevision)],
       do: [putRecord(this.#key, recordFor(this.#plan), this.session.lease)],
     });
+    const { signal } = this.session;
+    const { succeeded } = await within(writing, { signal, what: "a report" });
     if (succeeded) return;
     // Somebody deleted the record: another process can take the id now, so this one must start over.
     this.session.abandon();

@@ -84,10 +84,14 @@ export class TaskHost {
     for (const { run } of this.#runs.values()) run.stop(reason);
   }
 
-  /** Stops everything, and waits until it has stopped, within a bound. */
+  /**
+   * Stops everything, and waits until it has stopped, within a bound. After a loss it does not wait for calls
+   * to the store, which may be away: without a session they change nothing.
+   */
   async close(reason: StopReason): Promise<void> {
     this.#closing.abort();
-    await Promise.all([this.#watcher.close(), this.#looker.close()]);
+    const resting = Promise.all([this.#watcher.close(), this.#looker.close()]);
+    if (reason !== "lost") await resting;
     this.stopAll(reason);
     const ending = Promise.all([...this.#runs.values()].map(({ done }) => done));
     const { closeWithinMs, logger } = this.#plan;
@@ -193,6 +197,7 @@ export class TaskHost {
       const reason = `node ${nodeId} ${why}`;
       return this.#settle(task, entry, { status: "CREATED", nodeId: "", refusedBy, reason });
     }
+    if (!session.alive) return;
     let epoch = owner?.createRevision; // ours already: the response to an earlier claim was lost
     if (epoch === undefined) {
       const key = keys.owner(taskId);
