@@ -1,4 +1,4 @@
-import { type RedisServer, startRedis } from "@ropeway/testkit";
+import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Spoken, speak } from "../spoken.ts";
 
@@ -22,6 +22,7 @@ beforeAll(async () => {
   server = await startRedis();
   serveDemo("--ns", "shop", "--node", "n1", "--group", "g");
   serveDemo("--dialect", "kw", "--prefix", "p", "--node", "n2");
+  await eventually(async () => expect(await printed("list")).toMatch(/^shop\/demo\t1\t/));
 });
 
 afterAll(async () => {
@@ -80,8 +81,8 @@ test("what nobody serves is told as that and exits with 1, in both wires", async
   expect(kw.stderr).toMatch(
     /: no live worker serves anything under the prefix other; `ropeway rpc list`/,
   );
-  // The worker is there and only slow: that is another sentence.
-  const slow = await ropeway("call", "shop/demo.slow", "[1]", ...soon);
+  // The worker is there and only slow, an hour: however late this process is, it cannot be done.
+  const slow = await ropeway("call", "shop/demo.slow", "[3600]", ...soon);
   expect(slow).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(/ timed out( after 50 ms)?\n$/),
