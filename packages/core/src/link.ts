@@ -9,16 +9,12 @@
  *
  * This is the only file that knows the Redis client library.
  */
-import {
-  ClientClosedError,
-  ClientOfflineError,
+import type {
   ErrorReply,
-  RESP_TYPES,
-  RedisClient,
-  type RedisClientOptions,
-  type RedisFunctions,
-  type RedisModules,
-  type RedisScripts,
+  RedisClientOptions,
+  RedisFunctions,
+  RedisModules,
+  RedisScripts,
 } from "@redis/client";
 import { type Address, showAddress } from "./endpoint.ts";
 import {
@@ -51,11 +47,20 @@ export interface LinkOptions {
   readonly sentinel?: boolean;
 }
 
-type Client = ReturnType<typeof createRawClient>;
+type Client = ReturnType<ReturnType<typeof factoryOf>>;
+type Library = typeof import("@redis/client");
+
+/**
+ * Loaded when the first link is opened: it has a file per Redis command, which is most of what a process that
+ * never opens one would spend on starting.
+ */
+let library: Library | undefined;
+let newClient: ReturnType<typeof factoryOf> | undefined;
 
 // An absent timeout means the library's default of 5 s: only a present `undefined` switches it off.
 const NO_TIMER = { timeout: undefined } as unknown as { timeout?: number };
-const BINARY = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } } as const;
+const BLOB_STRING = 36; // RESP_TYPES.BLOB_STRING
+const BINARY = { typeMapping: { [BLOB_STRING]: Buffer } } as const;
 
 /** Gets what is published on a channel. */
 export type ChannelListener = (message: Buffer, channel: Buffer) => void;
@@ -91,7 +96,7 @@ export class Link {
 
   /** Connects, authenticates, and checks that the server is one we can work with. */
   static async open(options: LinkOptions, signal?: AbortSignal): Promise<Link> {
-    const client = createRawClient(options);
+    const client = await createRawClient(options);
     const where = showAddress(options.address);
     client.on("error", ignore); // connect() rejects with the same error
     const connecting = client.connect();
@@ -166,13 +171,13 @@ export class Link {
    */
   async subscribe(channel: string, listener: ChannelListener): Promise<void> {
     // The library would queue this on a dead socket for ever, unlike an ordinary command.
-    if (!this.#alive) throw new ClientClosedError();
+    if (!this.#alive) throw closed();
     await this.#client.subscribe(channel, listener, true);
   }
 
   /** Leaves a channel. Without the listener the library would forget a subscribe() right behind it. */
   async unsubscribe(channel: string, listener: ChannelListener): Promise<void> {
-    if (!this.#alive) throw new ClientClosedError();
+    if (!this.#alive) throw closed();
     await this.#client.unsubscribe(channel, listener, true);
   }
 
@@ -182,7 +187,7 @@ export class Link {
     try {
       await within(this.send(["PING"]), { timeoutMs: deadAfterMs, what: "a heartbeat" });
     } catch (error) {
-      if (!(error instanceof ErrorReply)) this.#die(error); // LOADING and the like are signs of life
+      if (!isErrorReply(error)) this.#die(error); // LOADING and the like are signs of life
     }
   }
 
@@ -215,28 +220,40 @@ export class Link {
 
 /** A command's rejection as a typed error of ours; undefined if the link itself broke. */
 export function explainReply(error: unknown, command: string): ServerReplyError | undefined {
-  return error instanceof ErrorReply ? new ServerReplyError(command, error) : undefined;
+  return isErrorReply(error) ? new ServerReplyError(command, error) : undefined;
 }
 
 /** Whether the command never left this process, so that sending it again is always safe. */
 export function wasNeverSent(error: unknown): boolean {
-  return error instanceof ClientClosedError || error instanceof ClientOfflineError;
+  if (library === undefined) return false;
+  return error instanceof library.ClientClosedError || error instanceof library.ClientOfflineError;
 }
 
 /** Whether Redis said that it does not know the script (any more). */
 export function isNoScript(error: unknown): boolean {
-  return error instanceof ErrorReply && error.message.startsWith("NOSCRIPT");
+  return isErrorReply(error) && error.message.startsWith("NOSCRIPT");
+}
+
+function isErrorReply(error: unknown): error is ErrorReply {
+  return library !== undefined && error instanceof library.ErrorReply;
+}
+
+/** What the library itself rejects with on a link that is no more. */
+function closed(): Error {
+  return new (library as Library).ClientClosedError();
 }
 
 /**
  * One class for all links. createClient() would make a new one, with a method per Redis command, at each
  * attempt to connect: a process whose Redis is away would spend its time on that.
  */
-const newClient = RedisClient.factory<RedisModules, RedisFunctions, RedisScripts, 2>({
-  RESP: 2,
-});
+function factoryOf({ RedisClient }: Library) {
+  return RedisClient.factory<RedisModules, RedisFunctions, RedisScripts, 2>({ RESP: 2 });
+}
 
-function createRawClient(options: LinkOptions) {
+async function createRawClient(options: LinkOptions): Promise<Client> {
+  library ??= await import("@redis/client");
+  newClient ??= factoryOf(library);
   const { address, username, password, db, tls } = options;
   const settings: RedisClientOptions<RedisModules, RedisFunctions, RedisScripts, 2> = {
     RESP: 2,
@@ -279,7 +296,7 @@ async function greet(client: Client): Promise<Greeting> {
 
 /** A user without the right to INFO or CLIENT may still use everything else; a sentinel has no ids. */
 function undefinedIfForbidden(error: unknown): undefined {
-  if (error instanceof ErrorReply && /^(NOPERM|ERR unknown)/.test(error.message)) return undefined;
+  if (isErrorReply(error) && /^(NOPERM|ERR unknown)/.test(error.message)) return undefined;
   throw error;
 }
 
