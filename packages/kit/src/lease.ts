@@ -33,6 +33,8 @@ export interface LeasePlan {
   readonly ttlMs: number | null;
   /** Until when it is ours for certain, on the monotonic clock. */
   readonly safeUntil: number;
+  /** How much of a time to live is not counted on. @default safetyOf */
+  readonly margin?: (ttlMs: number) => number;
   /** Renew by itself. */
   readonly renew: boolean;
   /** Not renewed any more after this time. */
@@ -95,7 +97,8 @@ export class Lease {
       throw this.#lostError();
     }
     this.#ttlMs = ttlMs;
-    this.#safeUntil = ttlMs === null ? Number.POSITIVE_INFINITY : sentAt + ttlMs - safetyOf(ttlMs);
+    const { margin = safetyOf } = this.#plan;
+    this.#safeUntil = ttlMs === null ? Number.POSITIVE_INFINITY : sentAt + ttlMs - margin(ttlMs);
     this.#renewAt = this.#nextRenewal(performance.now());
     timer.reschedule();
   }

@@ -1,12 +1,14 @@
 import { InvalidArgumentError, InvalidNameError, InvalidOptionError } from "@ropeway/core";
-import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { GroupMembers, RecentContacts } from "../src/autocomplete/index.ts";
 import { groupKeys } from "../src/autocomplete/keys.ts";
+import { resolveMembersOptions } from "../src/autocomplete/options.ts";
+import { MembersStore } from "../src/autocomplete/store.ts";
 import { seed } from "./seed.ts";
+import { twoConnections } from "./two-connections.ts";
 
-const { server, redis } = await redisForFile();
+const { server, redis, other } = await twoConnections("auto");
 const py = (name: string, ...args: readonly unknown[]) => seed(server.port, name, ...args).result;
 
 describe("recent contacts", () => {
@@ -148,6 +150,58 @@ describe("group members", () => {
     await expect(members.search("a", { limit: 0 })).rejects.toThrow(InvalidArgumentError);
     expect(() => new GroupMembers(redis, "x", { halfLifeMs: 0 })).toThrow(InvalidOptionError);
   });
+});
+
+test("a ranked search is one command, whether its list is full, short or absent", async () => {
+  const members = new GroupMembers(redis, "one", { ranked: true, topPrefixes: 2 });
+  for (const name of ["carl", "carla", "cara"]) await members.use(name);
+  await members.search("c"); // loads the script
+  for (const [start, limit] of [
+    ["c", 3],
+    ["c", 4],
+    ["carl", 2],
+  ] as const) {
+    await server.command("CONFIG", "RESETSTAT");
+    expect(await members.search(start, { limit })).toHaveLength(Math.min(3, limit));
+    const stats = String(await server.command("INFO", "commandstats"));
+    expect(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1]).toBe("1");
+  }
+});
+
+test("reindex adds neither markers of a documented search nor members that were removed meanwhile", async () => {
+  const members = new GroupMembers(redis, "reindexed", { ranked: true });
+  const marker = "je{0f8fad5b-d9cb-469f-a165-70867728950e";
+  await server.command("ZADD", "members:reindexed", "0", "jeff", "0", marker);
+  expect(await members.reindex()).toBe(1);
+  expect(await members.search("")).toEqual(["jeff"]);
+  await server.command("ZREM", "members:reindexed", "jeff");
+  const store = new MembersStore(redis, "reindexed", resolveMembersOptions({ ranked: true }));
+  expect(await store.change("index", "jeff")).toBe(false);
+  expect(await server.command("ZRANGE", "members:reindexed", "0", "-1")).toEqual([marker]);
+});
+
+test("edits at the same time leave every index as the last of them", async () => {
+  const names = Array.from({ length: 20 }, (_, i) => `${"abc"[i % 3]}${i}`);
+  const handles = [redis, other].map(
+    (one) => new GroupMembers(one, "edited", { ranked: true, fold: "case", topLength: 10 }),
+  );
+  const edits = Array.from({ length: 400 }, (_, i) => {
+    const members = handles[i % 2] as GroupMembers;
+    const name = names[(i * 7) % 20] as string;
+    return i % 3 === 0 ? members.remove(name) : i % 3 === 1 ? members.use(name) : members.add(name);
+  });
+  await Promise.all([...edits, ...names.map((name) => handles[0]?.search(name.slice(0, 1)))]);
+  const { members, folded, scores, top } = groupKeys("", "edited");
+  const all = async (key: string) =>
+    ((await server.command("ZRANGE", key, "0", "-1")) as string[]).sort();
+  const left = await all(members);
+  expect(await all(scores)).toEqual(left);
+  expect((await all(folded)).map((entry) => entry.split("\0")[1])).toEqual(left);
+  for (const start of "abc") {
+    for (const name of await all(top(start))) expect(left).toContain(name);
+  }
+  await Promise.all(names.map((name) => handles[1]?.remove(name)));
+  expect(await server.command("KEYS", "members*edited*")).toEqual([]);
 });
 
 test("a top list keeps the most used members only", async () => {

@@ -231,6 +231,24 @@ describe("live feed", () => {
     await feed;
   });
 
+  test("messages of other programs that are no JSON are passed over, however many they are", async () => {
+    const [a, b] = [fresh(), fresh()];
+    const room = await chat.create({ sender: a, recipients: [b], message: "first" });
+    for (let i = 2; i <= 251; i++) {
+      await server.command("ZADD", `msgs:${room.id}`, String(i), `garbage ${i}`);
+    }
+    await server.command("SET", `ids:${room.id}`, "251");
+    await room.send(a, "last");
+    expect((await room.pending(b)).map(({ id }) => id)).toEqual([1, 252]);
+    expect((await room.history({ limit: 2 })).items.map(({ id }) => id)).toEqual([252, 1]);
+    const seen: string[] = [];
+    for await (const event of chat.feed(b, { signal: new AbortController().signal })) {
+      if (event.type === "message") seen.push(event.message);
+      if (seen.at(-1) === "last") break;
+    }
+    expect(seen).toEqual(["first", "last"]);
+  });
+
   test("a backlog is read page after page, without a pause between them", async () => {
     const [a, b] = [fresh(), fresh()];
     const room = await chat.create({ sender: a, recipients: [b], message: "" });

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { InvalidArgumentError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, describe, expect, test } from "vitest";
-import { Chat } from "../src/chat/index.ts";
+import { Chat, type Room } from "../src/chat/index.ts";
 import { Files, type ReceivedFile, saveTo, TransferGoneError } from "../src/files/index.ts";
 import { resolveFilesOptions } from "../src/files/options.ts";
 import { FilesStore } from "../src/files/store.ts";
@@ -165,33 +165,25 @@ describe("names", () => {
 });
 
 describe("the step that ends a receiver", () => {
-  const options = resolveFilesOptions();
+  /** A channel with one receiver, and the id of a message in its room. */
+  async function announced(): Promise<{ store: FilesStore; room: Room; message: number }> {
+    const id = fresh();
+    const store = new FilesStore(redis, id, resolveFilesOptions());
+    const room = await new Chat(redis).create({
+      ...{ sender: "source", recipients: ["r"], message: "", id },
+    });
+    return { store, room, message: await room.send("source", "n") };
+  }
 
   test("moves its cursor as well: a crash right after it does not bring the file twice", async () => {
-    const channel = fresh();
-    const store = new FilesStore(redis, channel, options);
-    const room = await new Chat(redis).create({
-      sender: "source",
-      recipients: ["r"],
-      message: "",
-      id: channel,
-    });
-    const message = await room.send("source", "announcement");
+    const { store, room, message } = await announced();
     await store.begin("id", { name: "n", receivers: ["r"] });
     await store.finish("id", "r", message);
     expect(await room.unread("r")).toBe(0);
   });
 
   test("counts it once on the documented wire, however often it is repeated", async () => {
-    const channel = fresh();
-    const store = new FilesStore(redis, channel, options);
-    const room = await new Chat(redis).create({
-      sender: "source",
-      recipients: ["r"],
-      message: "",
-      id: channel,
-    });
-    const message = await room.send("source", "n");
+    const { store, room, message } = await announced();
     for (let i = 0; i < 3; i++) await store.done("n", "r", message);
     expect(await store.doneCount("n")).toBe(1);
     expect(await room.unread("r")).toBe(0);

@@ -1,5 +1,12 @@
-import { AbortedError, connect, InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
-import { startProxy, startRedis } from "@ropeway/testkit";
+import {
+  AbortedError,
+  connect,
+  InvalidArgumentError,
+  InvalidOptionError,
+  NotConnectedError,
+  TimeoutError,
+} from "@ropeway/core";
+import { eventually, startProxy, startRedis } from "@ropeway/testkit";
 import { describe, expect, test } from "vitest";
 import { Chat } from "../src/chat/index.ts";
 import { Lock, NotAcquiredError, ReadWriteLock } from "../src/lock/index.ts";
@@ -130,6 +137,75 @@ describe("while Redis is away", () => {
       own.resume();
     }
     expect(await (await new Lock(hung, "l").acquire({ waitMs: 10_000 })).release()).toBe(true);
+  });
+
+  test("waitMs and signal end a receive, which then holds no message", async () => {
+    await using own = await startRedis({ appendonly: true });
+    await using away = await connect(own.url, { offlineWaitMs });
+    const mailbox = new Mailbox<number>(away, "m", { attempts: 1 });
+    for (let n = 0; n < 3; n++) await mailbox.send(n);
+    await own.kill9();
+    await Promise.all([
+      expect(mailbox.receive({ max: 3, waitMs: 50 })).rejects.toThrow(TimeoutError),
+      expect(mailbox.receive({ waitMs: null, signal: AbortSignal.timeout(50) })).resolves.toEqual(
+        [],
+      ),
+      expect(mailbox.receive({ signal: AbortSignal.timeout(50) })).resolves.toEqual([]),
+    ]);
+    await own.start();
+    // Redis runs the commands that were waiting, then what undoes them: no attempt is counted.
+    const untouched = { waiting: 3, taken: 0, dead: 0 };
+    await eventually(async () => expect(await mailbox.counts()).toEqual(untouched));
+    const all = await mailbox.receive({ max: 3, waitMs: 10_000 });
+    expect(all.map(({ message, attempt }) => [message, attempt])).toEqual([
+      [0, 1],
+      [1, 1],
+      [2, 1],
+    ]);
+    await mailbox.acknowledge(all);
+  });
+
+  test("a feed and a listener wait, and go on when Redis is back", async () => {
+    await using own = await startRedis({ appendonly: true });
+    await using away = await connect(own.url, { offlineWaitMs: 100 });
+    const mailbox = new Mailbox<number>(away, "m");
+    const chat = new Chat<number>(away);
+    const room = await chat.create({ sender: "a", recipients: ["b"], message: 1 });
+    await mailbox.send(1);
+    const controller = new AbortController();
+    const { signal } = controller;
+    const seen: number[] = [];
+    const received: number[] = [];
+    const feed = (async () => {
+      for await (const event of chat.feed("b", { signal })) {
+        if (event.type === "message") seen.push(event.message);
+      }
+    })();
+    const listener = (async () => {
+      for await (const delivery of mailbox.listen({ signal })) {
+        received.push(delivery.message);
+        await delivery.acknowledge();
+      }
+    })();
+    await eventually(() => expect([seen, received]).toEqual([[1], [1]]));
+    await eventually(async () => expect(await mailbox.counts()).toMatchObject({ taken: 0 }));
+    await own.kill9();
+    // Longer away than a command waits: whoever does not wait by itself has failed by now.
+    const ping = () => away.send(["PING"]).catch((error) => error);
+    for (let i = 0; i < 3; i++) {
+      await eventually(async () => expect(await ping()).toBeInstanceOf(NotConnectedError));
+    }
+    await own.start();
+    await eventually(() => mailbox.send(2));
+    await eventually(() => room.send("a", 2));
+    await eventually(() =>
+      expect([seen, received]).toEqual([
+        [1, 2],
+        [1, 2],
+      ]),
+    );
+    controller.abort();
+    await Promise.all([feed, listener]);
   });
 
   test("the signal ends a feed", async () => {

@@ -1,6 +1,6 @@
 """The programs of the document (Redis in Action, chapter 6), on a RESP client of thirty lines.
 
-Everything below the client is the document's own code. Only these are different: the order of zadd's
+Everything below the client is the document's own code (skewed() sets its clock). Only these are different: the order of zadd's
 arguments is today's, bytes are decoded, zip() is made a list, and a pipeline is MULTI ... EXEC.
 Usage: seed.py PORT FUNCTION [JSON arguments]; prints the result as JSON.
 """
@@ -325,6 +325,12 @@ def count_under_semaphore(conn, semname, limit, times):
         release_fair_semaphore(conn, semname, identifier)
         done += 1
     return highest
+
+
+def skewed(conn, offset, name, *args):
+    real = time.time
+    time.time = lambda: real() + offset
+    return globals()[name](conn, *args)
 
 
 def send_many(conn, chat_id, sender, count):

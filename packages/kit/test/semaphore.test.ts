@@ -6,7 +6,7 @@ import {
   LeaseLostError,
 } from "@ropeway/core";
 import { eventually, startProxy } from "@ropeway/testkit";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { NotAcquiredError, Semaphore, SemaphoreInspector } from "../src/semaphore/index.ts";
 import { semaphoreKeys } from "../src/semaphore/keys.ts";
 import { twoConnections } from "./two-connections.ts";
@@ -14,7 +14,7 @@ import { twoConnections } from "./two-connections.ts";
 const { server, redis, other, fresh, sized } = await twoConnections("sem");
 
 describe("permits", () => {
-  test("at most the limit, on the documented keys, and nothing left but the counter", async () => {
+  test("at most the limit, on the documented keys, and nothing left", async () => {
     const name = fresh();
     const semaphore = new Semaphore(redis, name, { limit: 3 });
     const permits = [
@@ -31,12 +31,12 @@ describe("permits", () => {
     expect((await new SemaphoreInspector(redis).list({ search: name })).items).toEqual([
       { name, limit: undefined, held: 3, waiting: 0 },
     ]);
-    for (const permit of permits) expect(await permit.release()).toBe(true);
-    const keys = semaphoreKeys("", name);
-    expect(await server.command("EXISTS", ...keys.all.filter((key) => key !== keys.counter))).toBe(
-      0,
-    );
-    expect(Number(await server.command("PTTL", keys.counter))).toBeGreaterThan(0);
+    expect(await server.command("PTTL", `${name}:counter`)).toBe(-1);
+    for (const permit of permits) {
+      expect(await server.command("GET", `${name}:counter`)).toBe("3");
+      expect(await permit.release()).toBe(true);
+    }
+    expect(await server.command("EXISTS", ...semaphoreKeys("", name).all)).toBe(0);
   });
 
   test("waiters are served in order by hand-over", async () => {
@@ -131,6 +131,81 @@ describe("permits", () => {
 });
 
 describe("documented programs", () => {
+  /** The clock of Redis, in ms. */
+  async function now(): Promise<number> {
+    const [seconds, micros] = (await server.command("TIME")) as string[];
+    return Number(seconds) * 1_000 + Number(micros) / 1_000;
+  }
+
+  /** What a program whose clock is `skewMs` ahead has in Redis after it acquired. */
+  async function enter(name: string, token: string, skewMs: number): Promise<void> {
+    const counter = await server.command("INCR", `${name}:counter`);
+    await server.command("ZADD", name, String(((await now()) + skewMs) / 1_000), token);
+    await server.command("ZADD", `${name}:owner`, String(counter), token);
+  }
+
+  test.each([-3_600_000, -500, 3_600_000])(
+    "a permit of theirs lasts as long as they believe it, with a clock %i ms ahead",
+    async (skewMs) => {
+      const name = fresh();
+      const semaphore = new Semaphore(redis, name, { limit: 1, ttlMs: 1_000 });
+      await enter(name, "uuid", skewMs);
+      const entered = await now();
+      expect(await semaphore.tryAcquire()).toBeUndefined();
+      const endOf = async () =>
+        Number(String(await server.command("HGET", `${name}:others`, "uuid")).split(" ")[1]);
+      const first = await endOf();
+      expect(first).toBeGreaterThanOrEqual(Math.floor(entered) + 1_000);
+      // A refresh gives it a new score.
+      await server.command("ZADD", name, String(((await now()) + skewMs) / 1_000 + 0.001), "uuid");
+      expect(await semaphore.tryAcquire()).toBeUndefined();
+      expect(await endOf()).toBeGreaterThanOrEqual(first);
+      const permit = await semaphore.acquire({ waitMs: 15_000 });
+      expect(await now()).toBeGreaterThanOrEqual(entered + 1_000);
+      expect(await permit.release()).toBe(true);
+      expect(await server.command("EXISTS", ...semaphoreKeys("", name).all)).toBe(0);
+    },
+  );
+
+  test("a permit that one of them ended is counted until its holder has learned it", async () => {
+    const name = fresh();
+    const semaphore = new Semaphore(redis, name, { limit: 2, ttlMs: 60_000 });
+    const permit = await semaphore.acquire();
+    await server.command("ZREMRANGEBYSCORE", name, "-inf", "+inf"); // by a clock that is far ahead
+    await enter(name, "uuid", 0);
+    expect(await semaphore.tryAcquire()).toBeUndefined();
+    await expect(permit.refresh()).rejects.toThrow(LeaseLostError);
+    expect(await (await semaphore.acquire({ waitMs: 0 })).release()).toBe(true);
+  });
+
+  test("the counter stays while one of theirs holds a permit, and while one is acquiring", async () => {
+    const name = fresh();
+    const semaphore = new Semaphore(redis, name, { limit: 2 });
+    const permit = await semaphore.acquire();
+    await enter(name, "uuid", 0);
+    await permit.release();
+    expect(await server.command("GET", `${name}:counter`)).toBe("2");
+    await server.command("ZREM", name, "uuid");
+    await server.command("ZREM", `${name}:owner`, "uuid");
+    const last = await semaphore.acquire();
+    await server.command("SET", `lock:${name}`, "uuid");
+    await last.release();
+    expect(await server.command("GET", `${name}:counter`)).toBe("3");
+  });
+
+  test("a permit is lost here before a clock that is a second ahead ends it", async () => {
+    const semaphore = new Semaphore(redis, fresh(), { ttlMs: 10_000 });
+    const real = performance.now.bind(performance);
+    for (const refreshes of [false, true]) {
+      const permit = await semaphore.acquire({ renew: false });
+      if (refreshes) await permit.refresh();
+      const later = vi.spyOn(performance, "now").mockImplementation(() => real() + 9_000);
+      expect(permit.held).toBe(false);
+      later.mockRestore();
+      await permit.release();
+    }
+  });
+
   test("an entry of theirs counts until their timeout, whatever our clock says", async () => {
     const name = fresh();
     const semaphore = new Semaphore(redis, name, { limit: 1, ttlMs: 400 });

@@ -5,7 +5,7 @@
 -- All sums shrink at the same rate, so their order never changes by itself and nothing has to be decayed.
 --
 -- KEYS  1 members  2 folded  3 scores  4... top lists, one per prefix of the name
--- ARGV  1 "add", "use" or "remove"  2 member  3 its entry in folded, or ""  4 half-life ms, 0: not ranked
+-- ARGV  1 "add", "use", "remove", or "index": add what is a member already  2 member  3 its entry in folded, or ""  4 half-life ms, 0: not ranked
 --       5 weight  6 length of a top list
 -- Returns 1 if the member is new, or was removed, else 0
 local MEMBERS, FOLDED, SCORES = KEYS[1], KEYS[2], KEYS[3]
@@ -20,6 +20,7 @@ if verb == 'remove' then
   return removed
 end
 
+if verb == 'index' and not call('ZSCORE', MEMBERS, member) then return 0 end -- removed meanwhile
 local added = call('ZADD', MEMBERS, 0, member)
 if entry ~= '' then call('ZADD', FOLDED, 0, entry) end
 if halfLife > 0 then

@@ -1,10 +1,17 @@
--- The members with the highest scores among the first of a prefix.
+-- The members of a prefix with the highest scores: from its top list, or, if that is short, among the first
+-- members of the prefix. A top list is short if it has all there is, or if members of it were removed.
 --
--- KEYS  1 members or folded  2 scores
+-- KEYS  1 members or folded  2 scores  3 top list of the prefix
 -- ARGV  1 from  2 to, as ZRANGEBYLEX takes them  3 how many to look at (at most 1000)  4 how many to return
---       5 "1": KEYS[1] has entries "folded NUL member"
--- Returns members, highest score first
-local call = redis.call
+--       5 "1": KEYS[1] has entries "folded NUL member"  6 "1": the prefix has a top list
+-- Returns members, highest score first; up to 20 more than asked for if they were searched, because the
+--         caller leaves out the markers of documented searches
+local call, MARKERS = redis.call, 20
+local most = tonumber(ARGV[4])
+if ARGV[6] == '1' then
+  local top = call('ZREVRANGE', KEYS[3], 0, most - 1)
+  if #top == most then return top end
+end
 local found = call('ZRANGEBYLEX', KEYS[1], ARGV[1], ARGV[2], 'LIMIT', 0, math.min(tonumber(ARGV[3]), 1000))
 if ARGV[5] == '1' then
   for i, entry in ipairs(found) do found[i] = string.match(entry, '^[^%z]*%z(.*)$') or entry end
@@ -18,6 +25,6 @@ table.sort(order, function(a, b)
   if x ~= y then return x > y end
   return a < b
 end)
-local top = {}
-for i = 1, math.min(#order, tonumber(ARGV[4])) do top[i] = found[order[i]] end
-return top
+local best = {}
+for i = 1, math.min(#order, most + MARKERS) do best[i] = found[order[i]] end
+return best

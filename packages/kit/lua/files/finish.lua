@@ -13,7 +13,8 @@ call('HLEN', CHUNKS)
 call('HLEN', WAITERS)
 call('ZCARD', LEASES)
 call('ZCARD', SEEN) -- a wrong type fails here, before anything is written
-local member = call('ZSCORE', MEMBERS, ARGV[1])
+-- Without META all data was lost, and the room may be a new one, whose announcements have the old ids.
+local member = call('EXISTS', META) == 1 and call('ZSCORE', MEMBERS, ARGV[1])
 
 local was = call('ZREM', ACKS, ARGV[1])
 call('ZREM', LEASES, ARGV[1])

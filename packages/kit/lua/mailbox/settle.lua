@@ -2,7 +2,7 @@
 --
 -- KEYS  1 box  2 leases  3 taken  4 tries  5 dead
 -- ARGV  1 "done": remove, "back": to the front of the box, or to the dead letters after the last attempt,
---       "dead": to the dead letters, "extend"
+--       "dead": to the dead letters, "undo": to the front of the box, as if it had not been handed out, "extend"
 --       2 lease ms  3 most attempts  4 most dead letters  5... pairs of id, attempt
 -- Returns for each pair 1, or 0 if the lease is another one by now
 local BOX, LEASES, TAKEN, TRIES, DEAD = unpack(KEYS)
@@ -26,7 +26,10 @@ for i = 5, #ARGV, 2 do
     call('ZREM', LEASES, id)
     call('HDEL', TAKEN, id)
     local message = string.sub(body, #attempt + 2)
-    if verb == 'back' and tonumber(attempt) < attempts then
+    if verb == 'undo' then
+      call('LPUSH', BOX, message)
+      if attempt == '1' then call('HDEL', TRIES, id) else call('HSET', TRIES, id, attempt - 1) end
+    elseif verb == 'back' and tonumber(attempt) < attempts then
       call('LPUSH', BOX, message)
       call('HSET', TRIES, id, attempt)
       call('PEXPIRE', TRIES, KEEP_TRIES_MS)

@@ -2,11 +2,13 @@
 -- the next live waiters. All verbs are one script because each of them ends with that same step.
 --
 -- A permit is a member of TIMES and OWNER, as documented, so programs that follow the documents count it.
--- Ours also have their end in LEASES. A member of TIMES without one is a program of others: it ends
--- `ttl` after its own score. While such a program holds DOCLOCK it is between its two transactions, and
--- nobody may acquire.
+-- Ours also have their end in LEASES. A member of TIMES without one is a program of others. Its score is
+-- the time of its own clock, which may be wrong, so it ends `ttl` after Redis saw it first, or saw that it
+-- was refreshed (OTHERS). A program whose clock is ahead removes permits of ours from TIMES: their holders
+-- learn that when they renew, and are counted until then. While a program of others holds DOCLOCK it is
+-- between its two transactions, and nobody may acquire.
 --
--- KEYS  1 times  2 owner  3 counter  4 leases  5 queue  6 waiters  7 limit  8 doclock
+-- KEYS  1 times  2 owner  3 counter  4 leases  5 queue  6 waiters  7 limit  8 doclock  9 others
 -- ARGV  1 verb  2 limit, unless KEYS[7] has one  3 ttl ms  4 ms a place in the queue lives, then
 --   acquire  5 token  6 list to wake ("": do not wait)
 --   ask      5 list to wake  6... tokens that wait
@@ -14,7 +16,7 @@
 --   leave    5 token
 -- Returns {result, ms until asking again is worth it (-1 unknown), {list, message ...} to wake}
 --   result: the counter of the permit, "" if none; 1 or 0; or {token, counter ...}
-local TIMES, OWNER, COUNTER, LEASES, QUEUE, WAITERS, LIMIT, DOCLOCK = unpack(KEYS)
+local TIMES, OWNER, COUNTER, LEASES, QUEUE, WAITERS, LIMIT, DOCLOCK, OTHERS = unpack(KEYS)
 local call, floor = redis.call, math.floor
 local AT_ONCE, KEEP_MS, FOREIGN_CHECK_MS = 1000, 86400000, 50
 local verb, ttl, lives, token = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
@@ -25,22 +27,54 @@ local seconds = string.format('%d.%06d', time[1], time[2])
 
 local limit = tonumber(call('GET', LIMIT) or '') or tonumber(ARGV[2])
 local locked = call('EXISTS', DOCLOCK) == 1
-local ours, all, waiting = call('ZCARD', LEASES), call('ZCARD', TIMES), call('ZCARD', QUEUE)
-call('ZCARD', OWNER) -- a wrong type fails here, before anything is written
-call('HLEN', WAITERS)
+local waiting, noted = call('ZCARD', QUEUE), call('HLEN', OTHERS)
+for _, key in ipairs({ TIMES, OWNER, LEASES }) do call('ZCARD', key) end -- a wrong type fails here, before
+call('HLEN', WAITERS) -- anything is written
 call('GET', COUNTER)
-local wakes = {}
+local all, wakes = 0, {}
 
 local function drop(holder)
-  call('ZREM', LEASES, holder)
   call('ZREM', OWNER, holder)
-  all = all - call('ZREM', TIMES, holder)
+  if call('ZREM', LEASES, holder) + call('ZREM', TIMES, holder) > 0 then all = all - 1 end
+end
+
+-- Members of TIMES that are not ours, with their scores. Among very many holders, only those that are over.
+local function othersIn(size)
+  if size <= AT_ONCE then return call('ZDIFF', 2, TIMES, LEASES, 'WITHSCORES') end
+  local over = call('ZRANGEBYSCORE', TIMES, '-inf', (now - ttl) / 1000, 'WITHSCORES', 'LIMIT', 0, AT_ONCE)
+  local others = {}
+  for i = 1, #over, 2 do
+    if not call('ZSCORE', LEASES, over[i]) then
+      others[#others + 1] = over[i]
+      others[#others + 1] = over[i + 1]
+    end
+  end
+  return others
 end
 
 -- Ends what is over. What does not fit into one round is ended by the next call.
 for _, holder in ipairs(call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, AT_ONCE)) do drop(holder) end
-for _, holder in ipairs(call('ZRANGEBYSCORE', TIMES, '-inf', (now - ttl) / 1000, 'LIMIT', 0, AT_ONCE)) do
-  if not call('ZSCORE', LEASES, holder) then drop(holder) end
+local size, ours = call('ZCARD', TIMES), call('ZCARD', LEASES)
+all = size + (ours <= AT_ONCE and #call('ZDIFF', 2, LEASES, TIMES) or 0)
+local others, notes, changed = othersIn(size), {}, false
+for i = 1, #others, 2 do
+  local holder, score = others[i], others[i + 1]
+  local seen, ends = string.match(call('HGET', OTHERS, holder) or '', '^(%S+) (%d+)$')
+  if seen ~= score then ends, changed = string.format('%.0f', now + ttl), true end
+  if tonumber(ends) <= now then
+    drop(holder)
+  else
+    notes[#notes + 1] = holder
+    notes[#notes + 1] = score .. ' ' .. ends
+  end
+end
+if changed or #notes ~= 2 * noted then
+  -- A write that frees memory, so that those after it work without any. An acquire may be refused.
+  if verb ~= 'acquire' or not changed then call('DEL', OTHERS) end
+  if #notes > 0 then
+    call('HSET', OTHERS, unpack(notes))
+    call('PEXPIRE', OTHERS, KEEP_MS)
+  end
 end
 
 local function holds(holder)
@@ -57,7 +91,6 @@ end
 
 local function take(taker, ms)
   local turn = call('INCR', COUNTER)
-  call('PEXPIRE', COUNTER, KEEP_MS)
   call('ZADD', OWNER, turn, taker)
   prolong(taker, ms)
   all = all + 1
@@ -137,4 +170,6 @@ drop(token)
 call('ZREM', QUEUE, token)
 call('HDEL', WAITERS, token)
 if waiting > 0 then grant() end
+-- The counter may not end before the permits it has numbered: a program of others would be admitted first.
+if not locked and call('EXISTS', TIMES, OWNER) == 0 then call('DEL', COUNTER) end
 return reply(held)

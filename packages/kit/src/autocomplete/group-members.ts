@@ -67,7 +67,7 @@ export class GroupMembers {
     let read = 0;
     for (let cursor = "0"; ; ) {
       const page = await this.#store.scan(cursor);
-      await Promise.all(page.members.map((member) => this.#store.change("add", member)));
+      await Promise.all(page.members.map((member) => this.#store.change("index", member)));
       read += page.members.length;
       cursor = page.cursor;
       if (cursor === "0") return read;

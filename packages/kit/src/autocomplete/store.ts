@@ -56,7 +56,7 @@ export class MembersStore {
 
   /** Adds, counts or removes a member; true if it is new, or was there. */
   async change(
-    verb: "add" | "use" | "remove",
+    verb: "add" | "use" | "remove" | "index",
     member: string,
     weight: number = 1,
   ): Promise<boolean> {
@@ -75,30 +75,25 @@ export class MembersStore {
     const { ranked, fold, topPrefixes, topLength } = this.#options;
     const plain = folded(start, fold);
     const characters = [...plain].length;
-    const some = limit + MARKERS;
-    if (!ranked) return cleaned(await this.#inOrder(plain, some), limit);
-    if (characters > 0 && characters <= topPrefixes && limit <= topLength) {
-      const command = ["ZREVRANGE", this.#keys.top(plain), "0", String(limit - 1)];
-      const options = { repeatable: true, key: this.#keys.members };
-      const found = await this.#redis.send<readonly string[]>(command, options);
-      // A short list has all there is, or lost members that were removed: then look at the group.
-      if (found.length === limit) return found;
-    }
+    if (!ranked) return cleaned(await this.#inOrder(plain, limit + MARKERS), limit);
+    const { members, folded: index, scores, top } = this.#keys;
     if (characters === 0) {
-      const command = ["ZREVRANGE", this.#keys.scores, "0", String(limit - 1)];
-      return this.#redis.send(command, { repeatable: true, key: this.#keys.members });
+      const command = ["ZREVRANGE", scores, "0", String(limit - 1)];
+      return this.#redis.send(command, { repeatable: true, key: members });
     }
-    const key = fold === "none" ? this.#keys.members : this.#keys.folded;
-    const args = [...rangeOf(plain), LOOK_AT, some, fold === "none" ? "0" : "1"];
-    return cleaned(await this.#redis.run(rankScript, [key, this.#keys.scores], args), limit);
+    const listed = characters <= topPrefixes && limit <= topLength;
+    const keys = [fold === "none" ? members : index, scores, top(listed ? plain : "")];
+    const args = [...rangeOf(plain), LOOK_AT, limit, fold === "none" ? "0" : "1"];
+    return cleaned(await this.#redis.run(rankScript, keys, [...args, listed ? "1" : "0"]), limit);
   }
 
-  /** Some members as they are stored, to index them anew. */
+  /** Some members as they are stored, to index them anew. The markers of a search are none. */
   async scan(cursor: string): Promise<{ cursor: string; members: readonly string[] }> {
     const command = ["ZSCAN", this.#keys.members, cursor, "COUNT", "500"];
     const options = { repeatable: true, key: this.#keys.members };
     const [next, flat] = await this.#redis.send<[string, string[]]>(command, options);
-    return { cursor: next, members: flat.filter((_, i) => i % 2 === 0) };
+    const members = flat.filter((member, i) => i % 2 === 0 && !MARKER.test(member));
+    return { cursor: next, members };
   }
 
   count(): Promise<number> {

@@ -1,11 +1,18 @@
 /**
  * The live feed of one user: first what is pending, then everything as it happens, room by room in the
  * order of ids. Messages are read when the consumer asks for the next one, so a slow consumer holds back
- * only itself. A feed does not acknowledge; the consumer does that after it has dealt with a message.
+ * only itself. A feed does not acknowledge; the consumer does that after it has dealt with a message. While
+ * Redis is away a feed waits, and then goes on at the message that comes next.
+ *
+ * Ids begin anew in a room that ended and was made again, and go back if Redis lost its last writes. A feed
+ * notices that the message it has read last is another one now, or that its user's cursor went back, and goes
+ * on at that cursor: a message may come twice then, but none is passed over.
  */
 import { AbortedError } from "@ropeway/core";
 import { within } from "@ropeway/core/internal";
+import { AWAY_MS, isAway } from "../away.ts";
 import { Bell } from "../bell.ts";
+import { NotAMemberError } from "./errors.ts";
 import { type LiveEvent, liveReaderOf } from "./live-reader.ts";
 import type { RoomMessage } from "./message.ts";
 import type { ChatStore } from "./store.ts";
@@ -25,7 +32,12 @@ const MESSAGES_AT_ONCE = 100;
 const MOST_NOTES = 1_000;
 
 interface Watched {
+  /** Id of the last message that was read. */
   cursor: number;
+  /** The message with that id, if this feed has read it. */
+  last: RoomMessage<unknown> | undefined;
+  /** The user's cursor in Redis when it was looked at last. */
+  seen: number;
   /** There may be messages after the cursor. */
   dirty: boolean;
   readonly unwatch: () => void;
@@ -48,15 +60,25 @@ export async function* feedOf<M>(
     } else if (notes.length < MOST_NOTES) notes.push({ type: event.kind, room, user: event.user });
     bell.ring();
   };
-  // A command may wait for a Redis that is away; the signal ends the feed meanwhile as well.
-  const unlessAborted = <T>(running: Promise<T>) => within(running, { signal, what: "a feed" });
+  const pause = new Bell(signal);
+  // The signal also ends a command that waits for a Redis that is away.
+  const persist = async <T>(read: () => Promise<T>): Promise<T> => {
+    for (;;) {
+      try {
+        return await within(read(), { signal, what: "a feed" });
+      } catch (error) {
+        if (!isAway(error)) throw error;
+        await pause.wait(AWAY_MS);
+      }
+    }
+  };
   let roomsAt = Number.NEGATIVE_INFINITY;
   try {
     while (!signal.aborted) {
       const everyMs = rooms.size === 0 ? FIRST_ROOM_MS : ROOMS_EVERY_MS;
       if (performance.now() - roomsAt >= everyMs) {
         const watch = (room: string) => reader.watch(room, onEvent(room));
-        await follow(store, user, { rooms, watch, unlessAborted });
+        await follow(store, user, { rooms, watch, persist });
         roomsAt = performance.now();
       }
       for (const note of notes.splice(0)) yield note;
@@ -64,13 +86,13 @@ export async function* feedOf<M>(
       for (const [room, watched] of rooms) {
         if (!watched.dirty) continue;
         watched.dirty = false;
-        const reading = store.after<M>(room, watched.cursor, MESSAGES_AT_ONCE);
-        const messages = await unlessAborted(reading);
+        const messages = await persist(() => news<M>(store, { room, user }, watched));
         if (messages.length === MESSAGES_AT_ONCE) watched.dirty = true;
-        quiet &&= messages.length === 0;
+        quiet &&= messages.length === 0 && !watched.dirty;
         for (const message of messages) {
           if (signal.aborted) return;
           watched.cursor = message.id;
+          watched.last = message;
           yield { type: "message", ...message };
         }
       }
@@ -80,35 +102,66 @@ export async function* feedOf<M>(
     if (!(signal.aborted && error instanceof AbortedError)) throw error;
   } finally {
     bell.close();
+    pause.close();
     for (const { unwatch } of rooms.values()) unwatch();
   }
+}
+
+/** The messages that come next. The last one that was read is read again, to see that it is still the same. */
+async function news<M>(
+  store: ChatStore,
+  { room, user }: { readonly room: string; readonly user: string },
+  watched: Watched,
+): Promise<readonly RoomMessage<M>[]> {
+  const { cursor, last } = watched;
+  if (last === undefined) return store.after<M>(room, cursor, MESSAGES_AT_ONCE);
+  const found = await store.after<M>(room, cursor - 1, MESSAGES_AT_ONCE + 1);
+  const [first, ...rest] = found;
+  if (first?.id !== cursor) return found.slice(0, MESSAGES_AT_ONCE);
+  if (first.sentAt === last.sentAt && first.sender === last.sender) return rest;
+  const seen = await store.cursor(room, user).catch((error) => {
+    if (error instanceof NotAMemberError) return 0;
+    throw error;
+  });
+  goBack(watched, Math.min(seen, cursor - 1));
+  return [];
+}
+
+function goBack(watched: Watched, cursor: number): void {
+  watched.cursor = cursor;
+  watched.last = undefined;
+  watched.dirty = true;
 }
 
 interface Following {
   readonly rooms: Map<string, Watched>;
   readonly watch: (room: string) => () => void;
-  readonly unlessAborted: <T>(running: Promise<T>) => Promise<T>;
+  /** Repeats a read until Redis is there. */
+  readonly persist: <T>(read: () => Promise<T>) => Promise<T>;
 }
 
 /** Brings the watched rooms in step with those the user is a member of. */
 async function follow(
   store: ChatStore,
   user: string,
-  { rooms, watch, unlessAborted }: Following,
+  { rooms, watch, persist }: Following,
 ): Promise<void> {
   const gone = new Set(rooms.keys());
   for (let first = 0; ; first += ROOMS_AT_ONCE) {
-    const places = await unlessAborted(store.places(user, first, ROOMS_AT_ONCE));
+    const places = await persist(() => store.places(user, first, ROOMS_AT_ONCE));
     for (const { room, cursor } of places) {
       gone.delete(room);
-      if (!rooms.has(room)) rooms.set(room, { cursor, dirty: true, unwatch: watch(room) });
+      if (rooms.has(room)) continue;
+      const unread = { cursor, seen: cursor, last: undefined, dirty: true };
+      rooms.set(room, { ...unread, unwatch: watch(room) });
     }
-    const newest = await unlessAborted(store.newest(places.map(({ room }) => room)));
+    const newest = await persist(() => store.newest(places.map(({ room }) => room)));
     places.forEach(({ room, cursor }, i) => {
       const watched = rooms.get(room);
       if (watched === undefined) return;
       const id = newest[i] ?? 0;
-      if (id < watched.cursor) watched.cursor = cursor; // ended, made again: ids begin anew
+      if (id < watched.cursor || cursor < watched.seen) goBack(watched, cursor);
+      watched.seen = cursor;
       watched.dirty ||= id > watched.cursor;
     });
     if (places.length < ROOMS_AT_ONCE) break;

@@ -86,7 +86,7 @@ export class Room<Message = unknown> {
     if (!Number.isSafeInteger(id) || id < 0) {
       throw new InvalidArgumentError("id", id, "the id of a message");
     }
-    return this.#store.acknowledge(this.id, user, id);
+    return this.#store.acknowledge(this.id, user, { id });
   }
 
   /** How many messages a member has not acknowledged, those removed by retention included. */

@@ -115,11 +115,19 @@ export class ChatStore {
     return left < 0 ? undefined : left;
   }
 
-  /** Moves the cursor forward to `id`, or not at all; returns where it is. */
-  async acknowledge(room: string, user: string, id: number): Promise<number> {
+  /**
+   * Moves the cursor forward to `id`, or not at all; returns where it is. With `sentAt` it stays if the id
+   * is that of another message, because the room was made again.
+   */
+  async acknowledge(
+    room: string,
+    user: string,
+    { id, sentAt }: Pick<RoomMessage<unknown>, "id"> & { readonly sentAt?: number },
+  ): Promise<number> {
     const { members, ids, msgs } = this.keys(room);
     const keys = [members, ids, msgs, this.#seen(user)];
-    const running = this.redis.run(acknowledgeScript, keys, [room, user, id, this.#keep]);
+    const args = [room, user, id, this.#keep, sentAt ?? ""];
+    const running = this.redis.run(acknowledgeScript, keys, args);
     const cursor = await refused({ what: "a cursor", key: members }, running);
     if (cursor < 0) throw new NotAMemberError(room, user);
     return cursor;
@@ -147,21 +155,25 @@ export class ChatStore {
   }
 
   /** Messages after an id, oldest first. */
-  async after<M>(room: string, id: number, limit: number): Promise<readonly RoomMessage<M>[]> {
-    const range = ["ZRANGEBYSCORE", this.keys(room).msgs, `(${id}`, "+inf"];
-    return this.#messages(
-      room,
-      await this.#ask(...range, "WITHSCORES", "LIMIT", "0", String(limit)),
-    );
+  after<M>(room: string, id: number, limit: number): Promise<readonly RoomMessage<M>[]> {
+    const { msgs } = this.keys(room);
+    return this.#page<M>(room, limit, (last = String(id)) => [
+      "ZRANGEBYSCORE",
+      msgs,
+      `(${last}`,
+      "+inf",
+    ]);
   }
 
   /** Messages before an id, newest first. */
-  async before<M>(room: string, id: number, limit: number): Promise<readonly RoomMessage<M>[]> {
-    const range = ["ZREVRANGEBYSCORE", this.keys(room).msgs, `(${id}`, "-inf"];
-    return this.#messages(
-      room,
-      await this.#ask(...range, "WITHSCORES", "LIMIT", "0", String(limit)),
-    );
+  before<M>(room: string, id: number, limit: number): Promise<readonly RoomMessage<M>[]> {
+    const { msgs } = this.keys(room);
+    return this.#page<M>(room, limit, (last = String(id)) => [
+      "ZREVRANGEBYSCORE",
+      msgs,
+      `(${last}`,
+      "-inf",
+    ]);
   }
 
   /** A user's rooms and cursors: one page. */
@@ -273,13 +285,25 @@ export class ChatStore {
     return id;
   }
 
-  #messages<M>(room: string, flat: readonly string[]): readonly RoomMessage<M>[] {
+  /** `limit` messages, or all; those that are no JSON are passed over, however many they are. */
+  async #page<M>(
+    room: string,
+    limit: number,
+    range: (last?: string) => string[],
+  ): Promise<readonly RoomMessage<M>[]> {
     const messages: RoomMessage<M>[] = [];
-    for (let i = 0; i + 1 < flat.length; i += 2) {
-      const message = readMessage<M>(room, flat[i] as string, flat[i + 1] as string);
-      if (message === undefined)
-        this.redis.logger.warn({ room, id: flat[i + 1] }, "a message is no JSON");
-      else messages.push(message);
+    for (let command = range(); messages.length < limit; ) {
+      const wanted = limit - messages.length;
+      const options = ["WITHSCORES", "LIMIT", "0", String(wanted)];
+      const flat = await this.#ask<readonly string[]>(...command, ...options);
+      for (let i = 0; i + 1 < flat.length; i += 2) {
+        const message = readMessage<M>(room, flat[i] as string, flat[i + 1] as string);
+        if (message === undefined)
+          this.redis.logger.warn({ room, id: flat[i + 1] }, "a message is no JSON");
+        else messages.push(message);
+      }
+      if (flat.length < 2 * wanted) break;
+      command = range(flat.at(-1));
     }
     return messages;
   }

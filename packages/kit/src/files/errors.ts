@@ -20,7 +20,7 @@ export class TransferGoneError extends RopewayError {
     super(
       "TRANSFER_GONE",
       receiver === undefined
-        ? `transfer ${JSON.stringify(id)} is not in Redis any more: its data was removed or expired`
+        ? `transfer ${JSON.stringify(id)} is not complete in Redis any more: its data was removed or expired`
         : `transfer ${JSON.stringify(id)} has no receiver ${JSON.stringify(receiver)} any more`,
       { details: { id, ...(receiver !== undefined && { receiver }) } },
     );

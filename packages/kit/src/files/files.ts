@@ -9,8 +9,11 @@ import { basename } from "node:path";
 import { AbortedError, InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
 import { newToken, requireRedis } from "@ropeway/core/internal";
 import { Chat } from "../chat/chat.ts";
-import { RoomExistsError, RoomNotFoundError } from "../chat/errors.ts";
+import { NotAMemberError, RoomExistsError, RoomNotFoundError } from "../chat/errors.ts";
+import type { RoomMessage } from "../chat/message.ts";
+import { resolveChatOptions } from "../chat/options.ts";
 import type { Room } from "../chat/room.ts";
+import { ChatStore } from "../chat/store.ts";
 import { checkName } from "../keyspace.ts";
 import { Lock } from "../lock/lock.ts";
 import { scanNames } from "../store/scan.ts";
@@ -27,7 +30,7 @@ import {
   resolvePublishOptions,
   resolveReceiveOptions,
 } from "./options.ts";
-import { type Sent, sendFile } from "./sender.ts";
+import { ChunksLostError, type Sent, sendFile } from "./sender.ts";
 import { FilesStore, type TransferView } from "./store.ts";
 
 /** The member of the room that sends, as documented. */
@@ -70,6 +73,7 @@ export class Files {
   readonly #store: FilesStore;
   readonly #chat: Chat<unknown>;
   readonly #room: Room<unknown>;
+  readonly #rooms: ChatStore;
 
   constructor(redis: Redis, channel: string, options?: FilesOptions) {
     requireRedis(redis);
@@ -79,6 +83,7 @@ export class Files {
     this.#store = new FilesStore(redis, channel, this.#options);
     this.#chat = new Chat<unknown>(redis, { prefix: this.#options.prefix });
     this.#room = this.#chat.room(channel);
+    this.#rooms = new ChatStore(redis, resolveChatOptions({ prefix: this.#options.prefix }));
   }
 
   /**
@@ -101,10 +106,10 @@ export class Files {
     if (how.wire === "chunks" && id.includes(":")) {
       throw new InvalidArgumentError("id", id, "a string without colons");
     }
-    const content = typeof source === "string" ? contentOf(source) : source;
+    const content = typeof source === "string" ? () => contentOf(source) : () => source;
     if (how.signal?.aborted) throw new AbortedError(`sending ${name}`, how.signal.reason);
     await this.#open(how.receivers);
-    const sending = { ...how, id, name, total, source: content };
+    const sending = { ...how, id, name, total, content, readAgain: typeof source === "string" };
     const sent =
       how.wire === "documented" ? await this.#documented(sending) : await this.#chunked(sending);
     return { id, name, ...sent };
@@ -151,7 +156,7 @@ export class Files {
         await this.#room.leave(receiver);
         return { files, missed };
       }
-      await this.#room.acknowledge(receiver, event.id);
+      await this.#acknowledge(receiver, event);
       if (files >= most) break;
     }
     own.abort();
@@ -209,35 +214,39 @@ export class Files {
 
   /** One sender per transfer: a second one waits, and then finds it done. */
   #chunked(file: Sending): Promise<Sent> {
-    const { id, name, receivers, total, source, onProgress } = file;
+    const { id, name, receivers, total, content, readAgain, onProgress } = file;
     const { prefix, chunkBytes } = this.#options;
     const lock = new Lock(this.#redis, `file:${this.channel}:${id}`, { prefix, waitMs: null });
     return lock.run(
       async (held) => {
-        const { next, sent, announced } = await this.#store.begin(id, { name, receivers });
-        if (!announced) {
-          await this.#announce(announcementOf({ id, name, chunkBytes, size: total }));
-          await this.#store.announced(id);
-        }
         const signal = file.signal ? AbortSignal.any([file.signal, held.signal]) : held.signal;
-        const outgoing = { id, name, source, total, onProgress, signal };
-        return sendFile(
-          this.#store,
-          { ...outgoing, next: sent ? Number.POSITIVE_INFINITY : next },
-          this.#options,
-        );
+        for (;;) {
+          const { next, sent, announced } = await this.#store.begin(id, { name, receivers });
+          if (!announced) {
+            await this.#announce(announcementOf({ id, name, chunkBytes, size: total }));
+            await this.#store.announced(id);
+          }
+          const from = { next: sent ? Number.POSITIVE_INFINITY : next };
+          const outgoing = { id, name, source: content(), total, onProgress, signal, ...from };
+          try {
+            return await sendFile(this.#store, outgoing, this.#options);
+          } catch (error) {
+            if (!(error instanceof ChunksLostError)) throw error;
+            if (!readAgain) throw new TransferGoneError(id);
+          }
+        }
       },
       { signal: file.signal },
     );
   }
 
   #documented(file: Sending): Promise<Sent> {
-    const { name, receivers, signal, ...rest } = file;
+    const { name, receivers, signal, content, ...rest } = file;
     const bound = signal ?? new AbortController().signal;
     const announce = () => this.#announce(name);
     return sendDocumented(
       this.#store,
-      { ...rest, name, announce, receivers: receivers.length, signal: bound },
+      { ...rest, name, source: content(), announce, receivers: receivers.length, signal: bound },
       this.#options,
     );
   }
@@ -246,6 +255,15 @@ export class Files {
   async #announce(message: unknown): Promise<void> {
     const id = await this.#room.send(SENDER, message);
     await this.#room.acknowledge(SENDER, id);
+  }
+
+  /** A room that was removed meanwhile, for example by FLUSHALL, or made again has nothing to acknowledge. */
+  async #acknowledge(receiver: string, announcement: RoomMessage<unknown>): Promise<void> {
+    try {
+      await this.#rooms.acknowledge(this.channel, receiver, announcement);
+    } catch (error) {
+      if (!(error instanceof NotAMemberError)) throw error;
+    }
   }
 
   async #receiveChunks(
@@ -289,7 +307,9 @@ interface Sending extends Required<Omit<PublishOptions, "id" | "name">> {
   readonly id: string;
   readonly name: string;
   readonly total: number | undefined;
-  readonly source: AsyncIterable<Buffer>;
+  readonly content: () => AsyncIterable<Buffer>;
+  /** Whether `content` can be called more than once: a file can be read again, a stream cannot. */
+  readonly readAgain: boolean;
 }
 
 /** Opens the file when it is read, so that whoever reads it gets its errors. */

@@ -1,7 +1,7 @@
 /** A handler that saves files into a folder, and goes on where a crash interrupted it. */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { access, mkdir, open, rename } from "node:fs/promises";
+import { access, type FileHandle, mkdir, open, rename } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { InvalidNameError } from "@ropeway/core";
 import { CorruptFileError } from "./errors.ts";
@@ -29,7 +29,7 @@ export function saveTo(folder: string): (file: ReceivedFile) => Promise<void> {
       await handle.truncate(file.offset);
       let position = file.offset;
       for await (const chunk of file) {
-        await handle.write(chunk, 0, chunk.length, position);
+        await writeAll(handle, chunk, position);
         await handle.datasync(); // asking for the next chunk lets this one be removed from Redis
         position += chunk.length;
       }
@@ -39,6 +39,14 @@ export function saveTo(folder: string): (file: ReceivedFile) => Promise<void> {
     await check(part, file);
     await rename(part, target);
   };
+}
+
+/** A full disk takes a part of a write, and refuses the next one. */
+async function writeAll(handle: FileHandle, chunk: Buffer, position: number): Promise<void> {
+  for (let done = 0; done < chunk.length; ) {
+    const { bytesWritten } = await handle.write(chunk, done, chunk.length - done, position + done);
+    done += bytesWritten;
+  }
 }
 
 /** A crash came after the rename: the file must be there, whole. */

@@ -5,7 +5,8 @@
  *                       ^------ no room: wait until a receiver has one more ------'
  *
  * A chunk is stored once for all receivers, behind its SHA-256. A resumed sender reads its source from
- * the beginning, for the digest of the whole file, and skips what is in Redis or was received already.
+ * the beginning, for the digest of the whole file, and skips what is in Redis or was received already. It
+ * does the same when a failover of Redis has lost chunks (ChunksLostError).
  */
 import { createHash } from "node:crypto";
 import { AbortedError } from "@ropeway/core";
@@ -30,6 +31,9 @@ export interface Outgoing {
   readonly onProgress: ((progress: Progress) => void) | undefined;
   readonly signal: AbortSignal;
 }
+
+/** Redis has forgotten chunks that it had. Only between sendFile() and its caller. */
+export class ChunksLostError extends Error {}
 
 /** How a file was sent. */
 export interface Sent {
@@ -59,6 +63,7 @@ export async function sendFile(
       if (signal.aborted) throw new AbortedError(`sending ${name}`, signal.reason);
       const put = await step();
       if (put.status === "unknown") throw new TransferGoneError(id);
+      if (put.status === "lost") throw new ChunksLostError();
       if (until.includes(put.status)) return put;
       await bell.wait(LOOK_MS);
     }
@@ -85,7 +90,7 @@ export async function sendFile(
     const last =
       first.status === "finished"
         ? first
-        : await persist(() => store.look(id, token), ["finished"]);
+        : await persist(() => store.await(id, token), ["finished"]);
     return { bytes, sha256, dropped: last.dropped };
   } finally {
     store.wakes.forget(token);

@@ -10,7 +10,7 @@ import { beginScript, doneScript, finishScript, putScript, takeScript } from "./
 
 /** What a sender's step did. */
 export interface Put {
-  readonly status: "taken" | "full" | "finished" | "unknown";
+  readonly status: "taken" | "full" | "finished" | "unknown" | "lost";
   readonly left: number;
   readonly dropped: number;
 }
@@ -44,7 +44,7 @@ export interface TransferView {
   readonly since: number;
 }
 
-const PUT = ["taken", "full", "finished", "unknown"] as const;
+const PUT = ["taken", "full", "finished", "unknown", "lost"] as const;
 
 /** One channel in Redis. */
 export class FilesStore {
@@ -103,6 +103,11 @@ export class FilesStore {
     token: string,
   ): Promise<Put> {
     return this.#put(id, ["end", file.chunks, file.sha256, file.size], token);
+  }
+
+  /** The same as look(), after the end was said. */
+  await(id: string, token: string): Promise<Put> {
+    return this.#put(id, ["await", 0, "", 0], token);
   }
 
   /** Drops receivers whose lease ended; says how far the others are. */

@@ -7,9 +7,18 @@
  *              ^                           |
  *              '---- release, lease ended -'---- too many attempts ----> dead letters
  */
-import { InvalidArgumentError, OverloadedError, type Page, type Redis } from "@ropeway/core";
+import {
+  AbortedError,
+  InvalidArgumentError,
+  OverloadedError,
+  type Page,
+  type Redis,
+  TimeoutError,
+} from "@ropeway/core";
 import { IdSource, newToken, requireRedis } from "@ropeway/core/internal";
+import { AWAY_MS, isAway } from "../away.ts";
 import { Bell } from "../bell.ts";
+import { bounded } from "../bounded.ts";
 import { safetyOf } from "../lease.ts";
 import { kitMetrics } from "../metrics.ts";
 import { type Delivery, LeasedDelivery } from "./delivery.ts";
@@ -74,7 +83,10 @@ export class Mailbox<Message = unknown> {
     return id;
   }
 
-  /** The oldest messages, each under a lease; empty if none came within `waitMs`. */
+  /**
+   * The oldest messages, each under a lease; empty if none came within `waitMs`. While Redis is away,
+   * receive() waits as well. Throws TimeoutError if Redis did not reply within `waitMs`.
+   */
   async receive(options?: ReceiveOptions): Promise<Delivery<Message>[]> {
     const { max, waitMs, signal } = resolveReceiveOptions(options);
     const until = performance.now() + (waitMs ?? Number.POSITIVE_INFINITY);
@@ -85,11 +97,20 @@ export class Mailbox<Message = unknown> {
         const leftMs = Math.min(LOOK_MS, until - performance.now());
         const waits = leftMs > 0 && signal?.aborted !== true;
         if (waits) this.#store.wakes.expect(token, bell.ring);
-        const deliveries = await this.#take(max, waits ? { token, withinMs: LOOK_MS } : undefined);
-        const { found, leaseEndsMs } = deliveries;
+        const wake = waits ? { token, withinMs: LOOK_MS } : undefined;
+        const boundMs = waitMs && Math.max(1, Math.ceil(until - performance.now()));
+        const taken = await this.#takeWithin({ max, wake }, { waitMs: boundMs, signal });
+        if (taken === "away") {
+          await bell.wait(Math.min(AWAY_MS, leftMs));
+          continue;
+        }
+        const { found, leaseEndsMs } = taken;
         if (found.length > 0 || (!waits && leaseEndsMs !== 0)) return found;
         await bell.wait(leaseEndsMs < 0 ? leftMs : Math.min(leftMs, leaseEndsMs));
       }
+    } catch (error) {
+      if (signal?.aborted && error instanceof AbortedError) return [];
+      throw error;
     } finally {
       this.#store.wakes.forget(token);
       bell.close();
@@ -140,10 +161,33 @@ export class Mailbox<Message = unknown> {
     return this.#store.clear();
   }
 
-  async #take(
-    max: number,
-    wake: { token: string; withinMs: number } | undefined,
-  ): Promise<Taken<Message>> {
+  /** Takes messages while the caller waits for them; "away": Redis cannot be used, and there is time left. */
+  async #takeWithin(
+    { max, wake }: Taking,
+    { waitMs, signal }: { waitMs: number | null; signal: AbortSignal | undefined },
+  ): Promise<Taken<Message> | "away"> {
+    const what = `receiving from mailbox ${JSON.stringify(this.name)}`;
+    const taking = this.#take(max, wake);
+    try {
+      return await bounded(this.#store.redis, taking, {
+        ...{ what, waitMs, signal },
+        timedOut: () => new TimeoutError(what, waitMs ?? 0),
+      });
+    } catch (error) {
+      taking.then(({ found }) => this.#undo(found)).catch(() => {}); // its messages come back by their lease
+      if (wake !== undefined && isAway(error)) return "away";
+      throw error;
+    }
+  }
+
+  /** Puts messages back that were taken when nobody waited for them any more. */
+  async #undo(found: readonly Delivery<Message>[]): Promise<void> {
+    for (const delivery of found) (delivery as LeasedDelivery<Message>).end();
+    const raw = found.map(({ id, attempt }) => ({ id, attempt: String(attempt) }));
+    if (raw.length > 0) await this.#store.settle("undo", raw.reverse());
+  }
+
+  async #take(max: number, wake: Taking["wake"]): Promise<Taken<Message>> {
     const { leaseMs, attempts } = this.#options;
     const sentAt = performance.now();
     const request = { max, leaseMs, attempts, ...(wake && { wake }) };
@@ -188,6 +232,12 @@ export class Mailbox<Message = unknown> {
     const items = bodies.slice(0, limit).flatMap((body) => readEnvelope<Message>(body) ?? []);
     return bodies.length > limit ? { items, cursor: String(first + limit) } : { items };
   }
+}
+
+interface Taking {
+  readonly max: number;
+  /** Absent: the last look. */
+  readonly wake: { token: string; withinMs: number } | undefined;
 }
 
 interface Taken<Message> {

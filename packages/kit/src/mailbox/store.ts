@@ -36,7 +36,7 @@ export interface RawMessage {
 }
 
 /** How messages stop being handed out. */
-export type Settlement = "done" | "back" | "dead" | "extend";
+export type Settlement = "done" | "back" | "dead" | "undo" | "extend";
 
 const MOST_DEAD = 1_000;
 

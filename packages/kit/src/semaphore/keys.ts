@@ -10,7 +10,7 @@ export interface SemaphoreKeys {
   readonly times: string;
   /** zset: token -> the counter when it was acquired. */
   readonly owner: string;
-  /** string: counts acquisitions. Expires a day after the last one of ours. */
+  /** string: counts acquisitions. Removed by the release that leaves no permit. */
   readonly counter: string;
   /** zset: token -> ms when it ends; only tokens of ours. */
   readonly leases: string;
@@ -22,6 +22,8 @@ export interface SemaphoreKeys {
   readonly limit: string;
   /** string: the lock that a documented program takes around its two transactions. */
   readonly lock: string;
+  /** hash: token of a documented program -> its score SPACE ms when it ends. */
+  readonly others: string;
   /** In the order of the script. */
   readonly all: readonly string[];
 }
@@ -30,15 +32,16 @@ export interface SemaphoreKeys {
 export function semaphoreKeys(prefix: string, name: string): SemaphoreKeys {
   const head = headOf(prefix);
   const times = `${head}${name}`;
-  const [owner, counter, leases, queue, waiters, limit] = [
+  const [owner, counter, leases, queue, waiters, limit, others] = [
     "owner",
     "counter",
     "leases",
     "queue",
     "waiters",
     "limit",
-  ].map((part) => `${times}:${part}`) as [string, string, string, string, string, string];
+    "others",
+  ].map((part) => `${times}:${part}`) as [string, string, string, string, string, string, string];
   const lock = `${head}lock:${name}`;
-  const all = [times, owner, counter, leases, queue, waiters, limit, lock];
-  return { times, owner, counter, leases, queue, waiters, limit, lock, all };
+  const all = [times, owner, counter, leases, queue, waiters, limit, lock, others];
+  return { times, owner, counter, leases, queue, waiters, limit, lock, others, all };
 }

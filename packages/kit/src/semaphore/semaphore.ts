@@ -2,13 +2,17 @@
  * A counting semaphore on the documented keys. It differs from the documented programs in three ways:
  * Redis time only, so a slow clock steals no permit; one script per step, so there is no race between
  * two transactions; and waiters are served in the order of their arrival instead of polling.
+ *
+ * A documented program ends the permits of others by its own clock. So a permit counts as lost here a
+ * little earlier than it ends in Redis (clockMargin), and a program whose clock is ahead by less cannot
+ * be admitted beside its holder.
  */
 import { AbortedError, InvalidArgumentError, type Redis } from "@ropeway/core";
 import { newToken, requireRedis } from "@ropeway/core/internal";
 import { bounded } from "../bounded.ts";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
-import { Line, patiently } from "../line.ts";
+import { Line, patiently, WAITER_LEASE_MS } from "../line.ts";
 import {
   limitRule,
   type PermitOptions,
@@ -18,6 +22,13 @@ import {
 } from "./options.ts";
 import { type Permit, PermitHolding } from "./permit.ts";
 import { SemaphoreStore, type SemaphoreView } from "./store.ts";
+
+/** How far the clock of a documented program may be ahead. */
+const AHEAD_MS = 1_000;
+
+function clockMargin(ttlMs: number): number {
+  return Math.min(ttlMs / 4, AHEAD_MS + safetyOf(ttlMs));
+}
 
 /** At most `limit` holders at a time, in all processes together. */
 export class Semaphore {
@@ -86,7 +97,7 @@ export class Semaphore {
         timedOut: () => new NotAcquiredError(this.#what, waitMs ?? 0),
       });
       const { ttlMs } = this.#options;
-      if (acquired) return this.#hold(token, sentAt + ttlMs - safetyOf(ttlMs), how);
+      if (acquired) return this.#hold(token, sentAt + ttlMs - clockMargin(ttlMs), how);
       if (waitMs === 0) throw new NotAcquiredError(this.#what, waitMs);
       const passedMs = performance.now() - sentAt;
       const left = waitMs === null ? null : Math.max(0, waitMs - passedMs);
@@ -96,7 +107,9 @@ export class Semaphore {
         { waitMs: left, signal },
       );
       const permit = this.#hold(token, grant.safeUntil, how);
-      if (!how.renew || grant.safeUntil - performance.now() < ttlMs / 4) await permit.refresh();
+      // Documented programs count `ttlMs` from the hand-over, whose time is not known here.
+      const short = ttlMs < 2 * WAITER_LEASE_MS || grant.safeUntil - performance.now() < ttlMs / 4;
+      if (short || !how.renew) await permit.refresh();
       return permit;
     } catch (error) {
       // The command may have been applied, or a permit handed over meanwhile.
@@ -118,6 +131,7 @@ export class Semaphore {
       renew,
       maxHoldMs,
       safeUntil,
+      margin: clockMargin,
     });
   }
 
