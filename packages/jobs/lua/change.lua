@@ -72,7 +72,9 @@ local function update()
     return "done"
   end
   if state == "active" or ended then return state end
-  if not how.p then
+  local at = how.at or (how.d and now + how.d)
+  if at and state == "blocked" then return state end -- it waits for its children, not for a time
+  if not how.p or how.p == (o.p or 0) then -- it keeps its place
     write(opts, tail)
   else
     if state == "waiting" then unplace(id, o) end
@@ -84,8 +86,7 @@ local function update()
       if o.g or o.p then placeOrdered(id, o, false) else redis.call("RPUSH", WAIT, id) end
     end
   end
-  local at = how.at or (how.d and now + how.d)
-  if at and state ~= "blocked" then
+  if at then
     if state == "waiting" and at > now then unplace(id, o) end
     if state == "delayed" or at > now then runAt(math.max(now, at)) end
   end

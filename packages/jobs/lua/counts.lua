@@ -4,7 +4,9 @@
 -- Returns {waiting, delayed, active, blocked, completed, failed, ms the first has waited or -1, paused or
 --          nil, total completed, failed, retried, stalled}.
 local waiting = redis.call("LLEN", WAIT) + redis.call("ZCARD", PRIO) + redis.call("ZCARD", GROUPED)
-local first = redis.call("LINDEX", WAIT, 0) or redis.call("ZRANGE", PRIO, 0, 0)[1]
+local ordered = redis.call("ZRANGE", PRIO, 0, 0, "WITHSCORES")
+local first = ordered[1]
+if not first or tonumber(ordered[2]) >= HALF then first = redis.call("LINDEX", WAIT, 0) or first end
 if not first then
   local member = redis.call("ZRANGE", GROUPED, 0, 0)[1]
   first = member and string.sub(member, string.find(member, "\0", 1, true) + 20)

@@ -3,6 +3,8 @@
 -- KEYS  the queue's, up to OUTBOX
 -- ARGV  1 how many groups at most, 2 how many fields to write, then field, value ..., then fields to remove
 -- Returns how many groups are left to let in.
+local problem = wrongType(1, #KEYS)
+if problem then return problem end
 redis.call("HDEL", META, "") -- removing something first lets this script work while Redis is out of memory
 local limit, written = tonumber(ARGV[1]), tonumber(ARGV[2])
 for i = 3, 2 + written * 2, 2 do redis.call("HSET", META, ARGV[i], ARGV[i + 1]) end

@@ -16,7 +16,7 @@ local set = redis.call("HMGET", META, "listen", "minute", "completed", "failed",
 listening = tonumber(set[1] or 0) > now
 
 -- Lost leases. The stall is counted in the record: a job that takes its worker down every time must end.
-local stalled, frontIds, frontOptions = 0, {}, {}
+local stalled, returned = 0, 0
 local lost = redis.call("ZRANGEBYSCORE", LEASE, "-inf", now, "LIMIT", 0, LIMIT)
 for _, id in ipairs(lost) do
   local token = redis.call("HGET", ACTIVE, id)
@@ -26,7 +26,8 @@ for _, id in ipairs(lost) do
   if record then
     local created, attempts, stalls, opts, rest = parse(record)
     local o = optionsOf(opts)
-    local untaken = token and redis.call("ZREM", WAKE, token .. "\n" .. id .. "\n" .. record) == 1
+    local fence, holder = string.match(token or "", "^(%d+)(@[^@]*@%d+)")
+    local untaken = fence and redis.call("ZREM", WAKE, fence .. holder .. "\n" .. id .. "\n" .. record) == 1
     if not untaken then -- handed over and not taken would mean that no worker was lost
       stalled = stalled + 1
       if created then
@@ -35,18 +36,16 @@ for _, id in ipairs(lost) do
       if o.g then release(o.g) end
       emit("stalled", id)
     end
-    local reason = string.match(token or "", "^%d+@[^@]*@%d+@(.*)$")
+    local reason = reasonIn(token)
     if reason then -- it was cancelled before its worker was lost
-      local error = { name = "JobCancelledError", code = "JOB_CANCELLED", message = "job " .. id .. " was cancelled: " .. reason, details = { id = id, reason = reason } }
-      finish(id, false, cjson.encode(error))
+      finishCancelled(id, reason)
     else
-      frontIds[#frontIds + 1] = id
-      frontOptions[#frontOptions + 1] = o
+      placeOrdered(id, o, tonumber(fence or 0))
+      returned = returned + 1
     end
   end
 end
 if stalled > 0 then redis.call("HINCRBY", META, "stalled", stalled) end
-placeInFront(frontIds, frontOptions)
 
 -- Delays that are over.
 local ready = redis.call("ZRANGEBYSCORE", DELAYED, "-inf", now, "LIMIT", 0, LIMIT)
@@ -67,7 +66,7 @@ if #ready > 0 then
     tail = {}
   end
 end
-local moved = #ready + #frontIds
+local moved = #ready + returned
 if moved > 0 then redis.call("ZADD", WAKE, 0, "0") end
 
 -- Timers: "j" an ended job need not be kept any longer, "d" a dedupe key is free, "g" a group may go on,
@@ -122,9 +121,8 @@ end
 
 -- Once a minute: the numbers for charts, and what others left behind.
 local minute = math.floor(now / MINUTE)
-if tonumber(set[2] or 0) ~= minute then
-  -- With more to shorten than one call may, the next one goes on.
-  redis.call("HSET", META, "minute", shortenLeases() < LIMIT and minute or 0)
+if tonumber(set[2] or 0) ~= minute and shortenLeases() < LIMIT then -- with more to shorten the next call goes on
+  redis.call("HSET", META, "minute", minute)
   local waiting = redis.call("LLEN", WAIT) + redis.call("ZCARD", PRIO) + redis.call("ZCARD", GROUPED)
   local totals = { minute * MINUTE, set[3] or 0, set[4] or 0, set[5] or 0, set[6] or 0, waiting, redis.call("ZCARD", DELAYED), redis.call("HLEN", ACTIVE) }
   redis.call("RPUSH", HISTORY, table.concat(totals, " "))

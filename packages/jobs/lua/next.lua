@@ -28,7 +28,7 @@ turn = tonumber(set[11] or 0)
 
 local refused, at = {}, FIRST
 
--- The ids of the next `n` entries, and the indexes of those that are held with their fence.
+-- The ids of the next `n` entries, the indexes of those that are held with their fence, and all tokens.
 local function held(n)
   local ids, mine = {}, {}
   for i = 1, n do ids[i] = ARGV[at + (i - 1) * 4] end
@@ -41,7 +41,7 @@ local function held(n)
       refused[#refused + 1] = ids[i]
     end
   end
-  return ids, mine
+  return ids, mine, tokens
 end
 
 local function letGo(ids)
@@ -69,7 +69,10 @@ if done > 0 then
     letGo(ended)
     redis.call("HINCRBY", META, "completed", #ended)
   end
-  if #plain > 0 then redis.call("HDEL", JOBS, unpack(plain)) end
+  if #plain > 0 then
+    redis.call("HDEL", JOBS, unpack(plain))
+    redis.call("HDEL", NOTES, unpack(plain)) -- by an attempt that was put back
+  end
   at = at + done * 4
 end
 
@@ -97,19 +100,22 @@ local function awaitChildren(id, o)
   end
 end
 
-local backIds, backOptions = {}, {}
-local function undo(id, verdict, text)
+local backOptions = {}
+local function undo(id, token, verdict, text)
   local parsed = { parse(redis.call("HGET", JOBS, id)) }
   local o = optionsOf(parsed[4])
   if o.g then release(o.g) end
   local word, ms = string.match(verdict, "^(%a*) ?(%d*)$")
   ms = tonumber(ms)
-  if word == "back" or word == "hold" then
-    if word == "hold" then
-      redis.call("HSET", META, "hold", now + ms, "holdms", ms)
-      set[3], set[12] = now + ms, ms
-    end
-    backIds[#backIds + 1] = id
+  local reason = reasonIn(token)
+  if word == "hold" then
+    redis.call("HSET", META, "hold", now + ms, "holdms", ms)
+    set[3], set[12] = now + ms, ms
+  end
+  if reason and word ~= "dead" then -- it was to be cancelled: it does not run again
+    finishCancelled(id, reason)
+  elseif word == "back" or word == "hold" then
+    placeOrdered(id, o, tonumber(string.match(token, "^%d+")))
     backOptions[#backOptions + 1] = o
   elseif word == "delay" and parsed[1] then
     redis.call("ZADD", DELAYED, now + ms, id)
@@ -144,7 +150,7 @@ end
 -- Jobs that were handed back did not run: their tokens are free again.
 local function refund()
   if set[5] then
-    set[7] = tonumber(set[7] or 0) - #backIds * set[6] / set[5]
+    set[7] = tonumber(set[7] or 0) - #backOptions * set[6] / set[5]
     redis.call("HSET", META, "tat", set[7])
   end
   for _, o in ipairs(backOptions) do
@@ -154,16 +160,15 @@ local function refund()
 end
 
 if undone > 0 then
-  local ids, mine = held(undone)
+  local ids, mine, tokensBefore = held(undone)
   local ended = {}
   for n, i in ipairs(mine) do
     ended[n] = ids[i]
-    undo(ids[i], ARGV[at + (i - 1) * 4 + 2], ARGV[at + (i - 1) * 4 + 3])
+    undo(ids[i], tokensBefore[i], ARGV[at + (i - 1) * 4 + 2], ARGV[at + (i - 1) * 4 + 3])
   end
   if #ended > 0 then letGo(ended) end
-  if #backIds > 0 then
+  if #backOptions > 0 then
     refund()
-    placeInFront(backIds, backOptions)
     redis.call("ZADD", WAKE, 0, "0")
   end
 end
@@ -259,8 +264,8 @@ end
 local asked = want
 if want > 0 then
   local ordered = redis.call("ZCARD", PRIO) > 0
-  if ordered then -- negative priorities come before everything
-    local urgent = redis.call("ZRANGEBYSCORE", PRIO, "-inf", "(0", "LIMIT", 0, want)
+  if ordered then -- negative priorities come before everything, then jobs that came back
+    local urgent = redis.call("ZRANGEBYSCORE", PRIO, "-inf", "(" .. HALF, "LIMIT", 0, want)
     if #urgent > 0 then
       redis.call("ZREM", PRIO, unpack(urgent))
       collect(urgent)

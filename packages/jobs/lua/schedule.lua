@@ -8,9 +8,10 @@
 --                stays due, there is no other run at once, and runs count towards the limit.
 --       "remove"
 --       "stop"   3 due ms as seen: never due again, because the description cannot be read
+--       "replan" 3 due ms as seen, 4 next due ms: the clock was set back
 --       "fire"   3 due ms as seen, 4 next due ms or -1 for never again, 5 job id, 6 where it goes (as for
 --                add.lua), 7 record without its first field, 8 "1" not to add while the job before is
---                unfinished
+--                unfinished, 9 the number of runs after which it ends, or ""
 -- Returns 1, or 0 if there was nothing (any more) to do; for "fire" 2 if the job was skipped.
 local id, verb = ARGV[1], ARGV[2]
 local problem = wrongType(1, #KEYS)
@@ -55,6 +56,9 @@ if not at or tonumber(at) ~= tonumber(ARGV[3]) then return 0 end
 if verb == "stop" then
   redis.call("ZREM", PLAN, id)
   return 1
+elseif verb == "replan" then
+  redis.call("ZADD", PLAN, ARGV[4], id)
+  return 1
 end
 if ARGV[4] == "-1" then
   redis.call("ZREM", PLAN, id)
@@ -70,11 +74,16 @@ then
   return 2
 end
 local job = ARGV[5]
-if redis.call("HSETNX", JOBS, job, now .. ARGV[7]) == 0 then return 2 end
+if redis.call("HSETNX", JOBS, job, now .. ARGV[7]) == 0 then
+  -- The clock was set back: an earlier run at this time is still kept.
+  job = job .. "#" .. (redis.call("HGET", SCHEDULES, "n" .. id) or 0)
+  if redis.call("HSETNX", JOBS, job, now .. ARGV[7]) == 0 then return 2 end
+end
 local how = ARGV[6] == "" and {} or cjson.decode(ARGV[6])
 if how.g or how.p then placeOrdered(job, how, false) else redis.call("RPUSH", WAIT, job) end
 redis.call("HSET", SCHEDULES, "l" .. id, job)
-redis.call("HINCRBY", SCHEDULES, "n" .. id, 1)
+local runs, limit = redis.call("HINCRBY", SCHEDULES, "n" .. id, 1), tonumber(ARGV[9])
+if limit and runs >= limit then redis.call("ZREM", PLAN, id) end
 redis.call("ZADD", WAKE, 0, "0")
 listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
 emit("added", job)

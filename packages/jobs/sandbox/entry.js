@@ -45,8 +45,7 @@ class SandboxJob {
   }
 
   async update(data) {
-    await this.#call("update", data);
-    this.data = data;
+    this.data = await this.#call("update", data);
   }
 
   delay(ms) {
@@ -84,11 +83,19 @@ class SandboxJob {
 
   #call(method, ...args) {
     return new Promise((resolve, reject) => {
+      if (current !== this) throw endedError(this.id, method); // a later job may be running here
       const number = ++this.#numbers;
       this.#calls.set(number, { resolve, reject });
       send({ kind: "call", number, method, args }); // throws if an argument cannot be copied
     });
   }
+}
+
+/** What a handler gets that goes on after it has returned. */
+function endedError(id, verb) {
+  const details = { id, verb, state: "ended" };
+  const message = `cannot ${verb} job ${JSON.stringify(id)}: it is ended`;
+  return errorOf({ name: "JobStateError", code: "JOB_STATE", message, details });
 }
 
 /** A failure as an error with the same name, code and details. */

@@ -10,8 +10,14 @@
  * With a definition, data is validated when a job is added and again before its handler runs. The queue
  * keeps what was given to add(); the handler gets what the schema makes of it.
  */
-import { type InputOf, InvalidNameError, type OutputOf, type Schema } from "@ropeway/core";
-import { issuesText } from "@ropeway/core/internal";
+import {
+  type InputOf,
+  InvalidArgumentError,
+  InvalidNameError,
+  type OutputOf,
+  type Schema,
+} from "@ropeway/core";
+import { isSchema, issuesText } from "@ropeway/core/internal";
 import { InvalidDataError } from "./errors.ts";
 
 /** The types of one job. */
@@ -78,6 +84,10 @@ export class JobDefinitions<Jobs> {
   readonly #schemas: ReadonlyMap<string, JobSchemas>;
 
   constructor(schemas: Readonly<Record<string, JobSchemas>>) {
+    for (const [name, job] of Object.entries(schemas)) {
+      checkSchema(`${name}.data`, job.data);
+      checkSchema(`${name}.result`, job.result);
+    }
     this.#schemas = new Map(Object.entries(schemas));
   }
 
@@ -91,6 +101,13 @@ export class JobDefinitions<Jobs> {
       );
     }
     await this.readData(name, data);
+  }
+
+  /** checkInput() for the jobs of a flow. */
+  async checkFlow(
+    jobs: Iterable<{ readonly name: string; readonly data?: unknown }>,
+  ): Promise<void> {
+    for (const { name, data } of jobs) await this.checkInput(name, data);
   }
 
   /** What the schema makes of the data. */
@@ -110,6 +127,11 @@ export function defineJobs<const Schemas extends Readonly<Record<string, JobSche
   schemas: Schemas,
 ): JobDefinitions<JobsOf<Schemas>> {
   return new JobDefinitions<JobsOf<Schemas>>(schemas);
+}
+
+function checkSchema(what: string, schema: Schema<unknown, unknown> | undefined): void {
+  if (schema === undefined || isSchema(schema)) return;
+  throw new InvalidArgumentError(what, schema, "a Standard Schema");
 }
 
 async function validated(

@@ -33,7 +33,7 @@ export interface QueueKeys {
   readonly jobs: string;
   /** list: ids without priority or group, next one first. */
   readonly wait: string;
-  /** zset: id -> priority * 2^32 + place. */
+  /** zset: id -> priority * 2^32 + place. Jobs without priority are here when they come back. */
   readonly prio: string;
   /** zset: group -> turn; only groups that may run something now. */
   readonly groups: string;
@@ -93,7 +93,10 @@ export interface QueueKeys {
   readonly plan: string;
   /** channel: "due" | "plan" | "cancel " id. */
   readonly control: string;
-  /** channel: id of an awaited job that has ended, or id LF "removed" | "cancelled" LF reason. */
+  /**
+   * channel: id of an awaited job that has ended, or id LF "removed" | "cancelled" LF reason; LF "removed"
+   * for all of them.
+   */
   readonly results: string;
   /** All keys in the order the scripts expect. */
   readonly all: readonly string[];

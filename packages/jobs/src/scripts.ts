@@ -48,6 +48,10 @@ export const childrenScript: Script<number | string> = queueScript("children", {
 });
 export const childScript: Script<number> = queueScript("child", { idempotent: true });
 export const obliterateScript: Script<number> = queueScript("obliterate", { idempotent: true });
+/** Pages through the jobs whose parents are in other queues: [cursor, message JSON ...]. */
+export const orphansScript: Script<readonly string[]> = queueScript("orphans", {
+  idempotent: true,
+});
 export const registerScript: Script<number> = defineScript(lua("register"), { idempotent: true });
 export const seedMoveScript: Script<number> = defineScript(lua("seed-move"));
 export const seedTakeScript: Script<readonly string[]> = defineScript(lua("seed-take"));

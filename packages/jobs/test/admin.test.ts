@@ -128,6 +128,20 @@ describe("update", () => {
     await expect(queue.update("a", { data: 1 })).rejects.toThrow(JobNotFoundError);
   });
 
+  it("keeps the place of a job whose priority stays, and gives a parent no delay", async () => {
+    const queue = one.queue();
+    for (const id of ["a", "b"]) await queue.add("n", 0, { id, priority: 5 });
+    await queue.update("a", { priority: 5, data: 1 });
+    const waiting = (await queue.search({ state: "waiting" })).items;
+    expect(waiting.map(({ id, data }) => [id, data])).toEqual([
+      ["a", 1],
+      ["b", 0],
+    ]);
+    await queue.addFlow({ name: "p", options: { id: "p" }, children: [{ name: "c" }] });
+    await expect(queue.update("p", { data: 1, delayMs: 5 })).rejects.toThrow(JobStateError);
+    expect((await queue.get("p"))?.data).toBeUndefined();
+  });
+
   it("of a running job is refused; its handler may", async () => {
     const queue = one.queue();
     const seen: unknown[] = [];

@@ -1,5 +1,5 @@
 import { eventually } from "@ropeway/testkit";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { JobContext } from "../src/index.ts";
 import { QueueStore, queueKeys, type Taken } from "../src/internal.ts";
 import { collector, OneRedis } from "./one-redis.ts";
@@ -186,6 +186,15 @@ describe("a group", () => {
       await worker.close();
     }
   }, 60_000);
+
+  it("is set in bounded time, also while workers hold groups back again", async () => {
+    const queue = one.queue();
+    // However many groups a call lets in, as many are there after it.
+    const run = vi.spyOn(QueueStore.prototype, "run").mockResolvedValue(2_500);
+    await queue.setLimits({ groupConcurrency: 1 });
+    expect(run.mock.calls.length).toBeLessThan(100);
+    run.mockRestore();
+  });
 
   it("is released when its job fails, is retried, is lost or is handed back", async () => {
     const queue = one.queue();

@@ -155,14 +155,17 @@ class Both {
       undone: sent((end) => end !== "done"),
     });
     expect(taken.refused).toEqual([]);
-    for (const { job } of ended) model.letGo(job);
-    for (const { job, end } of ended) if (end === "done") model.end(job, true);
-    for (const { job, end } of ended) {
-      if (end === "dead") model.end(job, false);
-      if (end === "retry") job.attempts++;
-      if (end === "retry" || end === "delay") model.comeBack(job);
+    const gone = ended.map(({ job, end }) => ({ job, end, ...model.letGo(job) }));
+    for (const { job, end } of gone) if (end === "done") model.end(job, true);
+    for (const { job, end, fence, cancelled } of gone) {
+      if (end === "done") continue;
+      if (end === "dead" || cancelled) model.end(job, false);
+      else if (end === "back") model.waitInFront(job, fence);
+      else {
+        if (end === "retry") job.attempts++;
+        model.comeBack(job);
+      }
     }
-    model.waitInFront(ended.filter(({ end }) => end === "back").map(({ job }) => job));
     this.#taken(taken.jobs, taken.firstFence, { worker, want });
   }
 
@@ -202,15 +205,12 @@ class Both {
   async #expire(worker: number): Promise<void> {
     const lost = this.model.in("active").filter((job) => job.worker === worker);
     for (const job of lost) await one.redis.send(["ZADD", this.store.keys.lease, "1", job.id]);
-    const back: ModelJob[] = [];
-    for (const job of lost.sort((a, b) => (a.id < b.id ? -1 : 1))) {
+    for (const job of lost) {
       job.stalls++;
-      const { cancelled } = job;
-      this.model.letGo(job);
+      const { fence, cancelled } = this.model.letGo(job);
       if (cancelled) this.model.end(job, false);
-      else back.push(job);
+      else this.model.waitInFront(job, fence);
     }
-    this.model.waitInFront(back);
   }
 
   /** One call forgets one place of the waiting jobs: the list, then priorities, then groups. */
@@ -220,7 +220,8 @@ class Both {
     if (state === "waiting") {
       const places = ["plain", "prio", "group"].map((place) =>
         jobs.filter(
-          (job) => (job.group ? "group" : job.priority === 0 ? "plain" : "prio") === place,
+          (job) =>
+            (job.group ? "group" : job.priority === 0 && !job.back ? "plain" : "prio") === place,
         ),
       );
       jobs = places.find((list) => list.length > 0) ?? [];

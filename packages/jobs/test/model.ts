@@ -18,6 +18,8 @@ export interface ModelJob {
   cancelled: boolean;
   worker?: number;
   fence?: number;
+  /** It came back after it was taken: it waits in front, where its last fence puts it. */
+  back: boolean;
   readonly parent?: ModelJob;
   /** What a failure does to the parent: 0 fail, 1 ignore, 2 remove. */
   readonly policy: number;
@@ -35,13 +37,15 @@ export interface Wishes {
   readonly replace: boolean;
 }
 
+/** More than any fence of a test. */
+const FRONT = 1e9;
+
 export class Model {
   readonly jobs = new Map<string, ModelJob>();
   /** key -> id of the job that holds it. */
   readonly holders = new Map<string, string>();
   readonly old: { id: string; fence: number }[] = [];
   #sequence = 0;
-  #front = 0;
   /** Jobs that come back by the next move, all at once. */
   #returning: ModelJob[] = [];
 
@@ -83,7 +87,7 @@ export class Model {
 
   #make(id: string, wishes: Wishes, below?: { parent: ModelJob; policy: number }): ModelJob {
     const { priority, group, key } = wishes;
-    const fresh = { order: 0, attempts: 0, stalls: 0, cancelled: false, left: 0 };
+    const fresh = { order: 0, attempts: 0, stalls: 0, cancelled: false, left: 0, back: false };
     const job: ModelJob = {
       id,
       state: "waiting",
@@ -108,16 +112,15 @@ export class Model {
 
   wait(job: ModelJob): void {
     job.state = "waiting";
+    job.back = false;
     job.order = ++this.#sequence;
   }
 
-  /** Jobs handed back go to the front, keeping their order. */
-  waitInFront(jobs: readonly ModelJob[]): void {
-    this.#front -= jobs.length;
-    for (const [i, job] of jobs.entries()) {
-      job.state = "waiting";
-      job.order = this.#front + i;
-    }
+  /** A job that comes back goes to the front, in the order in which jobs were taken. */
+  waitInFront(job: ModelJob, fence: number): void {
+    job.state = "waiting";
+    job.back = true;
+    job.order = fence - FRONT;
   }
 
   /** The job will wait again after the next move(). */
@@ -168,11 +171,14 @@ export class Model {
     else if (parent.left <= 0) this.comeBack(parent);
   }
 
-  letGo(job: ModelJob): void {
-    this.old.push({ id: job.id, fence: job.fence as number });
+  /** The job is nobody's any more; returns what is known of its last holder. */
+  letGo(job: ModelJob): { fence: number; cancelled: boolean } {
+    const { fence = 0, cancelled } = job;
+    this.old.push({ id: job.id, fence });
     job.cancelled = false;
     delete job.worker;
     delete job.fence;
+    return { fence, cancelled };
   }
 
   /** The waiting jobs by the place where they wait, each in its order. */

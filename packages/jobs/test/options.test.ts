@@ -26,6 +26,7 @@ describe("options of a job", () => {
       { dedupe: { key: "k", ttl: 5 } },
       { dedupe: 5 },
       { keep: { completed: { ageMs: Number.NaN } } },
+      { keep: { completed: Number.MAX_SAFE_INTEGER } },
       { backoff: { kind: "exponental" } },
       { backoff: { kind: "mine" } },
       { backoff: { kind: "custom" } },

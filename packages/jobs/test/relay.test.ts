@@ -3,7 +3,12 @@ import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import { FlowPlanner } from "../src/flow/flow.ts";
 import { Relay } from "../src/flow/relay.ts";
-import { ChildFailedError, type JobContext, MalformedJobError } from "../src/index.ts";
+import {
+  ChildFailedError,
+  type JobContext,
+  JobRemovedError,
+  MalformedJobError,
+} from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
@@ -137,5 +142,48 @@ describe("flows across queues", () => {
     const options = { id: "p", awaited: true };
     const root = await a.addFlow({ name: "p", options, children: [{ name: "c", queue: b.name }] });
     await expect(root.result(bounds)).rejects.toThrow(ChildFailedError);
+  });
+});
+
+describe("a queue that is obliterated", () => {
+  it("tells the parents of its jobs in other queues, whatever the jobs do", async () => {
+    const [a, b] = [one.queue(), one.queue()];
+    const queue = b.name;
+    const children = [
+      { name: "waiting", queue },
+      { name: "running", queue },
+      { name: "parent", queue, children: [{ name: "below" }] },
+      { name: "ended", queue },
+    ];
+    const parent = await a.addFlow({ name: "p", options: { awaited: true }, children });
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue);
+    const taken = async (want: number) => {
+      const call = { worker: "w", leaseMs: 60_000, want, done: [], undone: [] };
+      const { jobs, firstFence } = await store.next(call);
+      return jobs.filter((_, i) => i % 2 === 0).map((id, i) => ({ id, fence: firstFence + i + 1 }));
+    };
+    const held = await taken(4);
+    const at = (place: number) => {
+      const { id, fence } = held.find((job) => job.id.endsWith(`${parent.id}/${place}`)) ?? {};
+      return { id: String(id), fence: Number(fence) };
+    };
+    const undone = [{ ...at(0), how: "back", json: "" }];
+    const done = [{ ...at(3), how: "s", json: "7" }];
+    await store.next({ worker: "w", leaseMs: 60_000, want: 0, done, undone });
+    await expect(b.obliterate()).rejects.toMatchObject({ code: "QUEUE_ACTIVE" });
+    expect(await parent.view()).toMatchObject({ state: "blocked" });
+    expect(await b.obliterate({ force: true })).toBe(4);
+    one.worker([a], async (job: JobContext) => (await job.children()).map(({ state }) => state));
+    expect(await parent.result(bounds)).toEqual(["removed", "removed", "removed", "completed"]);
+  });
+
+  it("tells those who await its jobs", async () => {
+    const queue = one.queue();
+    const jobs = [await queue.add("n"), await queue.add("n", 1, { delayMs: 60_000 })];
+    const results = jobs.map((job) => job.result(bounds).catch((error: unknown) => error));
+    const { awaited } = queueKeys("ropeway:jobs", queue.name);
+    await eventually(async () => expect(await one.redis.send(["SCARD", awaited])).toBe(2));
+    await queue.obliterate();
+    for (const error of await Promise.all(results)) expect(error).toBeInstanceOf(JobRemovedError);
   });
 });

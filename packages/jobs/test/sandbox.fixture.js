@@ -1,6 +1,8 @@
 /** Handlers that run in a sandbox: each name does one thing that sandboxes are for. */
 import process from "node:process";
 
+let strayed;
+
 export const handlers = {
   square: (job) => ({ square: job.data ** 2, pid: process.pid }),
   report: async (job) => {
@@ -34,6 +36,17 @@ export const handlers = {
     if (outcomes.length > 0) return outcomes;
     await job.addChildren([{ name: "square", data: 3 }]);
     return job.waitForChildren();
+  },
+  /** Returns while it still uses its job, after the sandbox has begun the next one. */
+  stray: (job) => {
+    setTimeout(() => {
+      strayed = Promise.allSettled([job.update("stolen"), job.progress("stolen")]);
+    }, 50);
+  },
+  next: async (job) => {
+    while (strayed === undefined) await new Promise((resolve) => setTimeout(resolve, 5));
+    await job.touch();
+    return (await strayed).map(({ reason }) => reason?.code);
   },
   strange: () => () => "a function cannot be copied",
 };

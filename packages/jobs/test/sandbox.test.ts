@@ -34,6 +34,8 @@ interface SandboxedJobs {
   hog: { data: undefined; result: number };
   flow: { data: undefined; result: unknown };
   strange: { data: undefined; result: unknown };
+  stray: { data: undefined; result: undefined };
+  next: { data: string; result: string[] };
 }
 
 describe.each(["process", "thread"] as const)("a handler in a %s", { timeout: 120_000 }, (kind) => {
@@ -64,6 +66,17 @@ describe.each(["process", "thread"] as const)("a handler in a %s", { timeout: 12
       logs: ["half of work"],
       data: "work more",
     });
+  });
+
+  it("that goes on after it has returned cannot touch the next job", async () => {
+    const { queue } = sandboxed();
+    await queue.add("stray");
+    const keep = { completed: true };
+    const job = await queue.add("next", "mine", { awaited: true, keep });
+    expect(await job.result(bounds)).toEqual(["JOB_STATE", "JOB_STATE"]);
+    const view = await job.view();
+    expect(view?.data).toBe("mine");
+    expect(view?.progress).toBeUndefined();
   });
 
   it("fails as it would outside, also with what a call refuses or cannot be copied", async () => {

@@ -1,14 +1,25 @@
+import { InvalidOptionError } from "@ropeway/core";
+import { dueAfter } from "@ropeway/core/internal";
 import { eventually } from "@ropeway/testkit";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { type JobContext, QueueEvents } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
-import { dueAfter } from "../src/schedule/schedule.ts";
+
 import { Scheduler } from "../src/schedule/scheduler.ts";
 import { ScheduleStore } from "../src/store/schedule-store.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
 const iso = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString());
+
+function schedulerOf(queue: string) {
+  const store = new ScheduleStore(new QueueStore(one.redis, "ropeway:jobs", queue));
+  return { scheduler: new Scheduler(store), store };
+}
+
+const fail = (error: unknown) => {
+  throw error;
+};
 
 /** The next `n` due times after a moment. */
 function dues(schedule: Parameters<typeof dueAfter>[0], after: string, n: number): unknown[] {
@@ -27,12 +38,7 @@ describe("a schedule that is set again with the same times", () => {
     const queue = one.queue();
     const schedule = { everyMs: 3_600_000, name: "n", immediately: true };
     const { plan } = queueKeys("ropeway:jobs", queue.name);
-    const scheduler = new Scheduler(
-      new ScheduleStore(new QueueStore(one.redis, "ropeway:jobs", queue.name)),
-    );
-    const fail = (error: unknown) => {
-      throw error;
-    };
+    const { scheduler } = schedulerOf(queue.name);
     for (let start = 0; start < 3; start++) {
       await queue.setSchedule("limited", { ...schedule, limit: 1 });
       await queue.setSchedule("endless", schedule);
@@ -192,6 +198,73 @@ describe("schedules", () => {
     ]);
     expect(views[0]?.nextAt).toBeGreaterThanOrEqual(startAt);
     expect(views[2]?.nextAt).toBeUndefined();
+  });
+
+  it("count no run that was skipped towards their limit", async () => {
+    const queue = one.queue();
+    const { plan } = queueKeys("ropeway:jobs", queue.name);
+    const { scheduler } = schedulerOf(queue.name);
+    await queue.setSchedule("s", { everyMs: 3_600_000, name: "n", limit: 2, noOverlap: true });
+    const fire = async (at: number) => {
+      await one.redis.send(["ZADD", plan, String(at), "s"]);
+      await scheduler.fireDue(fail);
+      return (await queue.schedules())[0];
+    };
+    expect(await fire(1_000)).toMatchObject({ runs: 1 });
+    const skipped = await fire(2_000); // the first job has not ended
+    expect(skipped).toMatchObject({ runs: 1 });
+    expect(skipped?.nextAt).toBeGreaterThan(Date.now());
+    await queue.drain();
+    const last = await fire(3_000);
+    expect(last).toMatchObject({ runs: 2 });
+    expect(last?.nextAt).toBeUndefined();
+  });
+
+  it("at an interval go on when the clock was set back; times of the day stay", async () => {
+    const queue = one.queue();
+    const { plan } = queueKeys("ropeway:jobs", queue.name);
+    const { scheduler, store } = schedulerOf(queue.name);
+    await queue.setSchedule("every", { everyMs: 60_000, name: "n" });
+    await queue.setSchedule("cron", { cron: "* * * * *", name: "n" });
+    const hour = 3_600_000;
+    const later = Math.ceil((Date.now() + hour) / 60_000) * 60_000;
+    // A scheduler that starts finds due times of a clock that was an hour ahead.
+    for (const id of ["every", "cron"]) await one.redis.send(["ZADD", plan, String(later), id]);
+    await scheduler.fireDue(fail);
+    const nextAt = async () =>
+      (await queue.schedules()).map((schedule) => Number(schedule.nextAt) - Date.now() > hour / 2);
+    expect(await nextAt()).toEqual([true, false]);
+    // One that runs sees the clock go back.
+    const now = vi.spyOn(store, "now").mockResolvedValueOnce(Date.now() + hour);
+    await scheduler.fireDue(fail);
+    await one.redis.send(["ZADD", plan, String(later), "every"]);
+    now.mockRestore();
+    await scheduler.fireDue(fail);
+    expect((await queue.schedules()).find(({ id }) => id === "every")?.nextAt).toBeLessThan(later);
+  });
+
+  it("run again at a time that the clock repeats, although the first run is kept", async () => {
+    const queue = one.queue();
+    const { plan } = queueKeys("ropeway:jobs", queue.name);
+    const { scheduler } = schedulerOf(queue.name);
+    await queue.setSchedule("s", { everyMs: 3_600_000, name: "n" });
+    for (let round = 0; round < 2; round++) {
+      await one.redis.send(["ZADD", plan, "5000", "s"]);
+      await scheduler.fireDue(fail);
+    }
+    const ids = (await queue.search({ state: "waiting" })).items.map(({ id }) => id);
+    expect(ids).toEqual(["s@5000", "s@5000#1"]);
+  });
+
+  it("that can never be due are refused", async () => {
+    const queue = one.queue();
+    for (const cron of ["0 0 30 2 *", "2030-01-01T00:00:00", "* * *"]) {
+      await expect(queue.setSchedule("s", { cron, name: "n" })).rejects.toThrow(InvalidOptionError);
+    }
+    const timeZone = "Mars/Base";
+    await expect(queue.setSchedule("s", { everyMs: 5, timeZone, name: "n" })).rejects.toThrow(
+      /timeZone/,
+    );
   });
 
   it("that cannot be read are reported and do not stop the others", async () => {

@@ -1,10 +1,12 @@
 /** What the compiler accepts and refuses; `tsc -p tsconfig.test.json` is the judge, the run a bonus. */
-import type { Schema } from "@ropeway/core";
+import { InvalidArgumentError, type Schema } from "@ropeway/core";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import {
   defineJobs,
+  type FlowJob,
   InvalidDataError,
   type JobContext,
+  JobNotFoundError,
   Queue,
   type QueueEvent,
   type QueueEvents,
@@ -161,5 +163,72 @@ describe("defineJobs", () => {
     const run = foreign.run("double", "four", { attempts: 5, timeoutMs: 10_000 });
     await expect(run).rejects.toThrow(InvalidDataError);
     expect(seen).toEqual([21]);
+  });
+
+  it("validates what changes a job, and the jobs of its queue in a flow", async () => {
+    const queue = one.keep(new Queue(one.redis, "changed", { jobs }));
+    const job = await queue.add("double", "1", { delayMs: 3_600_000 });
+    await expect(job.update({ data: "one" })).rejects.toThrow(InvalidDataError);
+    await expect(queue.update(job.id, { data: 1 })).rejects.toThrow(InvalidDataError);
+    await expect(queue.update("nobody", { data: "1" })).rejects.toThrow(JobNotFoundError);
+    expect(await job.view()).toMatchObject({ data: "1" });
+    await job.update({ data: "2" });
+
+    const flow = (child: FlowJob) => queue.addFlow({ name: "free", children: [child] });
+    await expect(flow({ name: "double", data: 2 })).rejects.toThrow(InvalidDataError);
+    await expect(flow({ name: "triple" })).rejects.toMatchObject({ code: "INVALID_NAME" });
+    const far: FlowJob = { name: "any", queue: "elsewhere", children: [{ name: "any" }] };
+    await expect(
+      flow({ ...far, children: [{ name: "double", data: 2, queue: queue.name }] }),
+    ).rejects.toThrow(InvalidDataError);
+    expect(await queue.counts()).toMatchObject({ waiting: 0, blocked: 0 });
+    await flow(far); // the jobs of another queue are that queue's
+    expect(await queue.counts()).toMatchObject({ blocked: 1 });
+  });
+
+  it("validates what a handler gives update() and addChildren()", async () => {
+    const queue = one.keep(new Queue(one.redis, "updated", { jobs }));
+    const seen: unknown[] = [];
+    const how = { jobs, closeWithinMs: 500 };
+    const double = async (job: JobContext<number, "double", string>) => {
+      // @ts-expect-error it takes what add() takes, not what the handler gets
+      await expect(job.update(5)).rejects.toThrow(InvalidDataError);
+      await expect(job.addChildren([{ name: "double", data: 5 }])).rejects.toThrow(
+        InvalidDataError,
+      );
+      await job.update("5");
+      seen.push(job.data);
+      if (seen.length === 1) throw new Error("once more");
+      return "0";
+    };
+    one.keep(new Worker(one.redis, "updated", { double, free: () => undefined }, how));
+    const run = queue.run("double", "4", { attempts: 2, backoff: 0, timeoutMs: 10_000 });
+    expect(await run).toBe(0);
+    expect(seen).toEqual([5, 5]);
+  });
+
+  it("validates the data and the results of a batch, each by itself", async () => {
+    const queue = one.keep(new Queue(one.redis, "batch", { jobs }));
+    const foreign = one.queue({}, "batch");
+    const kept = { awaited: true };
+    const added = [
+      await queue.add("double", "1", kept),
+      await queue.add("double", "2", kept),
+      await foreign.add("double", "two", kept),
+    ];
+    const handler = (batch: readonly { data: unknown }[]) =>
+      batch.map(({ data }) => (data === 1 ? "10" : "many"));
+    one.keep(new Worker(one.redis, "batch", handler, { jobs, batch: 3, closeWithinMs: 500 }));
+    const bounds = { timeoutMs: 10_000 };
+    const [good, result, data] = await Promise.allSettled(added.map((job) => job.result(bounds)));
+    expect(good).toMatchObject({ status: "fulfilled", value: 10 });
+    expect(result).toMatchObject({ reason: { code: "JOB_DATA_INVALID" } });
+    expect(data).toMatchObject({ reason: { code: "JOB_DATA_INVALID" } });
+  });
+
+  it("refuses what is no schema", () => {
+    const wrong = { parse: () => 1 } as unknown as Schema;
+    expect(() => defineJobs({ a: { data: wrong } })).toThrow(InvalidArgumentError);
+    expect(() => defineJobs({ a: { result: wrong } })).toThrow(/a\.result/);
   });
 });

@@ -3,13 +3,10 @@ import type { Schedule } from "../src/index.ts";
 import {
   checkSchedule,
   decodeSchedule,
-  dueAfter,
   encodeSchedule,
-  firstDue,
   timesText,
 } from "../src/schedule/schedule.ts";
 
-const at = (iso: string) => Date.parse(iso);
 const BASE: Schedule = {
   destination: { mergeKey: "report", url: "https://example.com/report" },
   body: "{}",
@@ -17,28 +14,6 @@ const BASE: Schedule = {
 };
 
 describe("times", () => {
-  test("every Monday at nine, by the clock of its time zone, also across a change of it", () => {
-    const monday = { cron: "0 9 * * 1", timeZone: "Europe/Berlin" };
-    expect(dueAfter(monday, at("2026-03-25T00:00:00Z"))).toBe(at("2026-03-30T07:00:00Z"));
-    expect(dueAfter(monday, at("2026-03-23T07:59:59Z"))).toBe(at("2026-03-23T08:00:00Z"));
-    expect(dueAfter(monday, at("2026-03-23T08:00:00Z"))).toBe(at("2026-03-30T07:00:00Z"));
-  });
-
-  test("an interval counts from startAt and ends with endAt", () => {
-    const times = { everyMs: 10_000, startAt: 5_000, endAt: 25_000 };
-    expect(dueAfter(times, 0)).toBe(5_000);
-    expect(dueAfter(times, 5_000)).toBe(15_000);
-    expect(dueAfter(times, 15_000)).toBe(25_000);
-    expect(dueAfter(times, 25_000)).toBeUndefined();
-  });
-
-  test("immediately is due at once, but not before startAt or after endAt", () => {
-    const every = { everyMs: 60_000, immediately: true };
-    expect(firstDue(every, 1_234)).toBe(1_234);
-    expect(firstDue({ ...every, startAt: 5_000 }, 1_234)).toBe(5_000);
-    expect(firstDue({ ...every, endAt: 1_000 }, 1_234)).toBeUndefined();
-  });
-
   test("only the times decide whether two schedules have the same times", () => {
     expect(timesText({ ...BASE, timeZone: "UTC" })).toBe(
       timesText({ ...BASE, body: "1" } as never),

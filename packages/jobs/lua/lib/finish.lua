@@ -92,6 +92,17 @@ local function finish(id, ok, text)
   return o
 end
 
+-- The reason in the token of a job that is to be cancelled.
+local function reasonIn(token)
+  return string.match(token or "", "^%d+@[^@]*@%d+@(.*)$")
+end
+
+-- Ends a job that was to be cancelled and whose attempt brought neither a result nor a final error.
+local function finishCancelled(id, reason)
+  local error = { name = "JobCancelledError", code = "JOB_CANCELLED", message = "job " .. id .. " was cancelled: " .. reason, details = { id = id, reason = reason } }
+  finish(id, false, cjson.encode(error))
+end
+
 -- Records a child's outcome with its parent, once. The last child to end sets its parent free; a failed
 -- one ends it, unless the child's policy (c) is 1 ignore or 2 remove.
 local function recordChild(parent, child, flow, policy, outcome, text)
@@ -114,12 +125,16 @@ local function recordChild(parent, child, flow, policy, outcome, text)
   end
 end
 
+-- What a parent in another queue is told.
+local function childMessage(child, o, outcome, text)
+  local place = o.f .. (string.match(child, "/%d+$") or "/0")
+  return cjson.encode({ kind = "child", queue = o.q, parent = o.f, flow = o.y, child = place, policy = o.c or 0, outcome = outcome, text = text })
+end
+
 -- Tells the parent of a child that ended. A parent in another queue is told through the outbox.
 reportChild = function(child, o, outcome, text)
   if o.q then
-    local place = o.f .. (string.match(child, "/%d+$") or "/0")
-    local message = { kind = "child", queue = o.q, parent = o.f, flow = o.y, child = place, policy = o.c or 0, outcome = outcome, text = text }
-    redis.call("HSET", OUTBOX, redis.call("HINCRBY", META, "outbox", 1), cjson.encode(message))
+    redis.call("HSET", OUTBOX, redis.call("HINCRBY", META, "outbox", 1), childMessage(child, o, outcome, text))
     bringForward(0)
   else
     recordChild(o.f, child, o.y, o.c, outcome, text)

@@ -33,8 +33,10 @@ local function steady()
       end
     end
     if #ended > 0 then
+      local noted = redis.call("HLEN", KEYS[11]) > 0 -- by an attempt that was put back
       -- ACTIVE last: if another key has a foreign type, the worker repeats its call and is not refused.
       redis.call("HDEL", JOBS, unpack(ended))
+      if noted then redis.call("HDEL", KEYS[11], unpack(ended)) end
       redis.call("ZREM", LEASE, unpack(ended))
       redis.call("HDEL", ACTIVE, unpack(ended))
       redis.call("HINCRBY", META, "completed", #ended)

@@ -239,8 +239,13 @@ export class Admin {
     return this.#store.removeDedupeKey(checkName("dedupe key", key));
   }
 
-  async obliterate(force: boolean): Promise<number> {
+  /** Throws QueueActiveError if jobs run and it is not forced. */
+  async checkObliterate(force: boolean): Promise<void> {
     check("force", force, flag);
+    if (!force && (await this.counts()).active > 0) throw new QueueActiveError(this.#store.queue);
+  }
+
+  async obliterate(force: boolean): Promise<number> {
     const jobs = await this.#store.obliterate(force);
     if (jobs < 0) throw new QueueActiveError(this.#store.queue);
     return jobs;

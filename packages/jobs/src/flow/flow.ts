@@ -196,6 +196,15 @@ interface Spot {
   readonly policy?: ChildPolicy;
 }
 
+/** The jobs of trees in `queue` that are in that queue themselves. */
+export function* jobsIn(queue: string, trees: readonly FlowJob[], at?: string): Generator<FlowJob> {
+  for (const job of trees) {
+    const place = job.queue ?? at ?? queue;
+    if (place === queue) yield job;
+    yield* jobsIn(queue, job.children ?? [], place);
+  }
+}
+
 /** The ids of a parent's children. */
 export function childIds(parent: string, count: number): string[] {
   return Array.from({ length: count }, (_, place) => `${parent}/${place}`);

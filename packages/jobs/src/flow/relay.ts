@@ -42,6 +42,24 @@ export class Relay {
     return arrived.length;
   }
 
+  /** Tells parents in other queues of children that ended here, or that are about to be deleted. */
+  async tellParents(): Promise<void> {
+    let cursor = "0";
+    do {
+      const page = await this.#store.outbox(cursor);
+      cursor = page.cursor;
+      for (const json of page.messages.values()) {
+        const message = readMessage(json);
+        if (message?.kind === "child") await this.#carry(message);
+      }
+    } while (cursor !== "0");
+    do {
+      const page = await this.#store.orphans(cursor);
+      cursor = page.cursor;
+      for (const json of page.messages) await this.#carry(JSON.parse(json) as Message);
+    } while (cursor !== "0");
+  }
+
   async #carry(message: Message): Promise<void> {
     const target = this.#target(message.queue);
     if (message.kind === "child") return target.recordChild(message);

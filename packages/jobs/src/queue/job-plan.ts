@@ -52,6 +52,8 @@ const DURATION = between(0, LONGEST_MS);
 const TIME = between(0, 1e13);
 /** What setTimeout can count. */
 const LONGEST_TIMER_MS = 2_147_483_647;
+/** More is never reached: -1 and `true` keep any number. */
+const MOST_KEPT = 1e12;
 const KEPT_FAILED: readonly [number, number] = [10_000, 7_776_000_000];
 const KNOWN = new Set([
   "id",
@@ -150,7 +152,7 @@ function retention(name: string, value: Retention | undefined): [number, number]
   if (value === true) return [-1, 0];
   if (value === false) return [0, 0];
   const { count = -1, ageMs = 0 } = typeof value === "number" ? { count: value } : value;
-  check(`${name}.count`, count, integer(-1));
+  check(`${name}.count`, count, integer(-1, MOST_KEPT));
   check(`${name}.ageMs`, ageMs, DURATION);
   return [count, Math.ceil(ageMs)];
 }

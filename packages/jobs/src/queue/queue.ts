@@ -35,6 +35,7 @@ import {
   type FlowJob,
   FlowPlanner,
   type FlowRoot,
+  jobsIn,
   readOutcome,
 } from "../flow/flow.ts";
 import { Relay } from "../flow/relay.ts";
@@ -176,7 +177,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
    */
   async addFlow<const F extends FlowRoot<Jobs>>(flow: F): Promise<JobOf<Jobs, F["name"]>> {
     this.#checkOpen();
-    await this.#definitions?.checkInput(flow.name, flow.data);
+    await this.#definitions?.checkFlow(jobsIn(this.name, [flow as FlowJob]));
     const id = flow.options?.id ?? this.#ids.next();
     const planner = new FlowPlanner({
       queue: this.name,
@@ -280,6 +281,10 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
 
   /** Changes the data, priority or delay of a job that has not started. */
   async update(id: string, changes: JobChanges): Promise<void> {
+    if (this.#definitions !== undefined && "data" in changes) {
+      const { name } = (await this.#admin.get(id)) ?? {};
+      if (name !== undefined) await this.#definitions.checkInput(name, changes.data);
+    }
     await this.#admin.update(id, changes);
   }
 
@@ -299,9 +304,15 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     return this.#admin.removeDedupeKey(key);
   }
 
-  /** Deletes the queue with everything in it; returns how many jobs it had. */
+  /**
+   * Deletes the queue with everything in it; returns how many jobs it had. To parents in other queues and to
+   * callers of result(), its jobs were removed. Throws QueueActiveError if jobs run, unless `force` is true.
+   */
   async obliterate(options: { readonly force?: boolean } = {}): Promise<number> {
-    const jobs = await this.#admin.obliterate(options.force ?? false);
+    const { force = false } = options;
+    await this.#admin.checkObliterate(force);
+    await this.#relay.tellParents();
+    const jobs = await this.#admin.obliterate(force);
     this.#store.unregistered();
     return jobs;
   }

@@ -96,9 +96,10 @@ export class Results {
     for (const id of this.#waiting.keys()) void this.#look(id);
   }
 
-  /** id, or id LF "removed", or id LF "cancelled" LF reason. */
+  /** id, or id LF "removed", or id LF "cancelled" LF reason. An empty id stands for all jobs. */
   #heard(message: string): void {
     const [id = "", what, ...reason] = message.split("\n");
+    if (id === "") this.#rejectAll();
     if (!this.#waiting.has(id)) return;
     if (what === undefined) void this.#look(id);
     else if (what === "cancelled") this.#reject(id, new JobCancelledError(id, reason.join("\n")));
@@ -115,6 +116,13 @@ export class Results {
       for (const waiter of this.#waiting.get(id) ?? []) waiter.resolve(view.result);
     } catch (error) {
       this.#reject(id, error);
+    }
+  }
+
+  /** The queue was deleted. */
+  #rejectAll(): void {
+    for (const id of this.#waiting.keys()) {
+      this.#reject(id, new JobRemovedError(this.#store.name, id));
     }
   }
 

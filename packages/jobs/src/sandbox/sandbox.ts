@@ -124,7 +124,8 @@ export class Sandbox {
     try {
       if (!CALLS.includes(method)) throw new TypeError(`a job has no method ${method}`);
       const invoke = run.job[method].bind(run.job) as (...args: readonly unknown[]) => unknown;
-      const value = await invoke(...args);
+      const returned = await invoke(...args);
+      const value = method === "update" ? run.job.data : returned; // what a schema made of it
       if (this.#run === run) this.#send({ kind: "reply", number, value });
     } catch (error) {
       if (this.#run === run) this.#send({ kind: "refusal", number, failure: failureOf(error) });

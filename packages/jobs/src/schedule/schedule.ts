@@ -1,7 +1,6 @@
-/** Recurring jobs: what a schedule is and when it is due. Cron and time zones are croner's. */
+/** Recurring jobs: what a schedule is. When it is due, core's recurrence.ts computes. */
 import { InvalidOptionError } from "@ropeway/core";
-import { between, flag, integer, type Rule, reasonOf } from "@ropeway/core/internal";
-import { Cron } from "croner";
+import { between, flag, integer, type Rule, recurrenceProblem } from "@ropeway/core/internal";
 import type { AnyJobs, JobInput, JobName, JobTypes } from "../definition.ts";
 import { type JobOptions, LONGEST_MS } from "../options.ts";
 
@@ -82,37 +81,7 @@ export function checkSchedule(schedule: Schedule): void {
       throw new InvalidOptionError(name, given[name], rule.allowed);
     }
   }
-  const { cron, everyMs, timeZone = "UTC" } = schedule;
-  if ((cron === undefined) === (everyMs === undefined)) {
-    throw new InvalidOptionError("cron", cron, "given, or everyMs, but not both");
-  }
-  if (cron === undefined) return;
-  try {
-    new Cron(cron, { timezone: timeZone, paused: true }).nextRun(new Date(0));
-  } catch (error) {
-    throw new InvalidOptionError("cron", `${cron} (${timeZone})`, `valid: ${reasonOf(error)}`);
-  }
-}
-
-/** The first due time after `after`; undefined if there is none. */
-export function dueAfter(schedule: ScheduleTimes, after: number): number | undefined {
-  const { cron, everyMs = 1, timeZone = "UTC", startAt, endAt } = schedule;
-  const from = startAt === undefined ? after : Math.max(after, startAt - 1);
-  let due: number | undefined;
-  if (cron === undefined) {
-    const origin = startAt ?? 0;
-    due = origin + (Math.floor((from - origin) / everyMs) + 1) * everyMs;
-  } else {
-    const pattern = new Cron(cron, { timezone: timeZone, paused: true });
-    due = pattern.nextRun(new Date(from))?.getTime();
-  }
-  return due === undefined || (endAt !== undefined && due > endAt) ? undefined : due;
-}
-
-/** When a schedule that is written at `now` is due first. */
-export function firstDue(schedule: ScheduleTimes, now: number): number | undefined {
-  const { startAt = now, endAt = Number.POSITIVE_INFINITY } = schedule;
-  if (schedule.immediately !== true) return dueAfter(schedule, now);
-  const first = Math.max(now, startAt);
-  return first > endAt ? undefined : first;
+  const problem = recurrenceProblem(schedule);
+  if (problem === undefined) return;
+  throw new InvalidOptionError(problem.name, problem.value, problem.allowed);
 }

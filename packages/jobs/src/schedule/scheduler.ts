@@ -1,18 +1,23 @@
 /** The recurring jobs of a queue: written, listed, and fired once per due time by the first who looks. */
+import { dueAfter, firstDue } from "@ropeway/core/internal";
 import { MalformedJobError } from "../errors.ts";
 import { checkName } from "../name.ts";
 import type { JobOptions } from "../options.ts";
 import { placementText, planJob } from "../queue/job-plan.ts";
 import { encodeRecord } from "../record.ts";
 import type { ScheduleStore } from "../store/schedule-store.ts";
-import { checkSchedule, dueAfter, firstDue, type Schedule, type ScheduleView } from "./schedule.ts";
+import { checkSchedule, type Schedule, type ScheduleView } from "./schedule.ts";
 
 const AT_ONCE = 100;
+/** A clock that is corrected by less has not been set back. */
+const CORRECTION_MS = 1_000;
 
 /** Reads, writes and fires schedules. */
 export class Scheduler {
   readonly #store: ScheduleStore;
   readonly #defaults: JobOptions | undefined;
+  /** The server's time at the last look. */
+  #lookedAt = Number.POSITIVE_INFINITY;
 
   constructor(store: ScheduleStore, defaults?: JobOptions) {
     this.#store = store;
@@ -57,7 +62,10 @@ export class Scheduler {
    * schedule that fails is reported and does not stop the others.
    */
   async fireDue(onError: (error: unknown) => void): Promise<number | undefined> {
-    const [now, heads] = await Promise.all([this.#store.now(), this.#store.due(AT_ONCE)]);
+    const now = await this.#store.now();
+    if (now < this.#lookedAt - CORRECTION_MS) await this.#replan(now); // also at the first look
+    this.#lookedAt = now;
+    const heads = await this.#store.due(AT_ONCE);
     let next = heads.size < AT_ONCE ? Number.POSITIVE_INFINITY : 0;
     for (const [id, due] of heads) {
       if (due > now) {
@@ -75,9 +83,23 @@ export class Scheduler {
     return Number.isFinite(next) ? next : undefined;
   }
 
+  /**
+   * The clock was set back, perhaps by an hour: intervals go on from now and do not wait until their old time
+   * has come again. The times of cron patterns are times of the day and stay.
+   */
+  async #replan(now: number): Promise<void> {
+    const [fields, dues] = await Promise.all([this.#store.all(), this.#store.due()]);
+    for (const [id, due] of dues) {
+      const schedule = due > now ? readSchedule(fields.get(`s${id}`) ?? "") : undefined;
+      if (schedule?.everyMs === undefined) continue;
+      const next = dueAfter(schedule, now);
+      if (next !== undefined && next < due) await this.#store.replan(id, due, next);
+    }
+  }
+
   /** Runs that were missed while nobody worked are made up for by one. Returns the next due time. */
   async #fire(id: string, due: number, now: number): Promise<number | undefined> {
-    const { json, runs } = await this.#store.get(id);
+    const json = await this.#store.get(id);
     const schedule = json === null ? undefined : readSchedule(json);
     if (schedule === undefined) {
       if (json === null) await this.#store.remove(id);
@@ -85,11 +107,10 @@ export class Scheduler {
       if (json !== null) throw new MalformedJobError(id, "its schedule has another form");
       return undefined;
     }
-    const ended = schedule.limit !== undefined && runs + 1 >= schedule.limit;
-    const next = ended ? undefined : dueAfter(schedule, Math.max(due, now));
-    const noOverlap = schedule.noOverlap === true;
+    const next = dueAfter(schedule, Math.max(due, now));
+    const { limit, noOverlap = false } = schedule;
     const job = { job: `${id}@${due}`, ...jobOf(id, schedule) };
-    await this.#store.fire({ id, due, next: next ?? -1, noOverlap, ...job });
+    await this.#store.fire({ id, due, next: next ?? -1, limit, noOverlap, ...job });
     return next;
   }
 }

@@ -144,7 +144,9 @@ export class AdminStore {
     remove: readonly string[],
   ): Promise<void> {
     const args = [GROUPS_AT_ONCE, set.length, ...set.flat(), ...remove];
-    while ((await this.#site.run(limitsScript, this.#site.keys.hot, args)) > 0);
+    const write = () => this.#site.run(limitsScript, this.#site.keys.hot, args);
+    // Groups that workers hold back again meanwhile must not make it endless.
+    for (let left = await write(); left > 0; left -= GROUPS_AT_ONCE) await write();
   }
 
   async limits(fields: readonly string[]): Promise<(number | undefined)[]> {

@@ -12,6 +12,7 @@ import {
   moveScript,
   nextScript,
   noteScript,
+  orphansScript,
   pairsOf,
   type Renewed,
   renewScript,
@@ -50,9 +51,7 @@ export interface AddCall {
 }
 
 /** One ended attempt, for next.lua. */
-export interface Ended {
-  readonly id: string;
-  readonly fence: number;
+export interface Ended extends HeldJob {
   /** Done: "s" or "". Undone: the verdict. */
   readonly how: string;
   /** Result or error as JSON. */
@@ -98,6 +97,16 @@ export interface RawJob {
 export interface HeldJob {
   readonly id: string;
   readonly fence: number;
+  /**
+   * The worker, if its name is in the token for certain. Fences begin anew when a queue was deleted: without
+   * it, a worker that missed that could end a later job with the same id and fence.
+   */
+  readonly holder?: string | undefined;
+}
+
+/** What the token of a held job begins with. */
+function tokenOf({ fence, holder }: HeldJob): string {
+  return holder === undefined ? `${fence}@` : `${fence}@${holder}@`;
 }
 
 /** A child's outcome for a parent in this queue. */
@@ -147,8 +156,8 @@ export class QueueStore extends QueueSite {
   async next(exchange: Exchange): Promise<Taken> {
     const { worker, leaseMs, want, idleMs = 0, done, undone } = exchange;
     const args: (string | number)[] = [worker, leaseMs, want, done.length, undone.length, idleMs];
-    for (const ended of done) args.push(ended.id, `${ended.fence}@`, ended.how, ended.json);
-    for (const ended of undone) args.push(ended.id, `${ended.fence}@`, ended.how, ended.json);
+    for (const ended of done) args.push(ended.id, tokenOf(ended), ended.how, ended.json);
+    for (const ended of undone) args.push(ended.id, tokenOf(ended), ended.how, ended.json);
     const reply = (await this.run(nextScript, this.keys.hot, args)) as readonly Reply[];
     return {
       refused: reply[0] as readonly string[],
@@ -169,8 +178,24 @@ export class QueueStore extends QueueSite {
     this.#keepRegistered();
     const { active, lease, workers, meta, events, jobs } = this.keys;
     const args: (string | number)[] = [sign.worker, sign.leaseMs, sign.description];
-    for (const { id, fence } of sign.held) args.push(id, `${fence}@`);
+    for (const job of sign.held) args.push(job.id, tokenOf(job));
     return this.run(renewScript, [active, lease, workers, meta, events, jobs], args);
+  }
+
+  /** All jobs whose tokens name the worker. */
+  async heldBy(worker: string): Promise<HeldJob[]> {
+    const held: HeldJob[] = [];
+    let cursor = "0";
+    do {
+      const args = [cursor, "COUNT", "500"];
+      const [next, flat] = await this.send<[string, string[]]>("HSCAN", this.keys.active, ...args);
+      for (const [id, token] of pairsOf(flat)) {
+        const [fence, holder] = token.split("@", 2);
+        if (holder === worker) held.push({ id, fence: Number(fence), holder });
+      }
+      cursor = next;
+    } while (cursor !== "0");
+    return held;
   }
 
   /** Forgets a worker that leaves. */
@@ -184,20 +209,20 @@ export class QueueStore extends QueueSite {
     entry: { readonly kind: "progress" | "log"; readonly value: string; readonly lines: number },
   ): Promise<boolean> {
     const { meta, active, notes, events, jobs } = this.keys;
-    const args = [job.id, `${job.fence}@`, entry.kind, entry.value, entry.lines];
+    const args = [job.id, tokenOf(job), entry.kind, entry.value, entry.lines];
     return (await this.run(noteScript, [meta, active, notes, events, jobs], args)) === 1;
   }
 
   /** Gives a running job other data; false if it is not held with this fence. */
   async updateHeld(job: HeldJob, json: string): Promise<boolean> {
-    const args = [job.id, "update", '{"j":1}', json, `${job.fence}@`];
+    const args = [job.id, "update", '{"j":1}', json, tokenOf(job)];
     return (await this.run(changeScript, this.keys.hot, args)) === "done";
   }
 
   /** Whether the job is held with this fence. */
   async holds(job: HeldJob): Promise<boolean> {
     const token = await this.send<string | null>("HGET", this.keys.active, job.id);
-    return token?.startsWith(`${job.fence}@`) === true;
+    return token?.startsWith(tokenOf(job)) === true;
   }
 
   /** Adds children to a running job that has `before`; says if it was lost, or which id is taken. */
@@ -205,7 +230,7 @@ export class QueueStore extends QueueSite {
     parent: HeldJob,
     add: { readonly flow: string; readonly before: number; readonly children: readonly NewJob[] },
   ): Promise<{ readonly lost: boolean; readonly taken?: string }> {
-    const args = [parent.id, `${parent.fence}@`, add.flow, add.before];
+    const args = [parent.id, tokenOf(parent), add.flow, add.before];
     for (const child of add.children) args.push(child.id, child.where, child.record);
     const reply = await this.run(childrenScript, this.keys.hot, args);
     return typeof reply === "string" ? { lost: false, taken: reply } : { lost: reply === 0 };
@@ -232,6 +257,12 @@ export class QueueStore extends QueueSite {
     const args = [from, "COUNT", "100"];
     const [cursor, flat] = await this.send<[string, string[]]>("HSCAN", this.keys.outbox, ...args);
     return { cursor, messages: pairsOf(flat) };
+  }
+
+  /** Messages for the parents in other queues of some of the jobs here, and where to go on. */
+  async orphans(from: string): Promise<{ cursor: string; messages: readonly string[] }> {
+    const [cursor = "0", ...messages] = await this.run(orphansScript, this.keys.hot, [from]);
+    return { cursor, messages };
   }
 
   /** Forgets messages that were delivered. */

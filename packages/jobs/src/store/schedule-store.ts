@@ -13,6 +13,8 @@ export interface Firing {
   readonly where: string;
   readonly record: string;
   readonly noOverlap: boolean;
+  /** The number of runs after which it ends. */
+  readonly limit: number | undefined;
 }
 
 /** Reads and writes schedules. */
@@ -49,9 +51,14 @@ export class ScheduleStore {
     await this.#run(id, "stop", due);
   }
 
+  /** Gives a schedule another due time, unless it changed meanwhile. */
+  async replan(id: string, due: number, next: number): Promise<void> {
+    await this.#run(id, "replan", due, next);
+  }
+
   async fire(firing: Firing): Promise<void> {
-    const { id, due, next, job, where, record, noOverlap } = firing;
-    await this.#run(id, "fire", due, next, job, where, record, noOverlap ? "1" : "");
+    const { id, due, next, job, where, record, noOverlap, limit = "" } = firing;
+    await this.#run(id, "fire", due, next, job, where, record, noOverlap ? "1" : "", limit);
   }
 
   /** All descriptions ("s" id), newest jobs ("l" id) and numbers of runs ("n" id). */
@@ -59,16 +66,9 @@ export class ScheduleStore {
     return pairsOf(await this.#site.send("HGETALL", this.#site.keys.schedules));
   }
 
-  /** The description and the number of runs. */
-  async get(id: string): Promise<{ json: string | null; runs: number }> {
-    const { schedules } = this.#site.keys;
-    const fields = [`s${id}`, `n${id}`];
-    const [json = null, runs] = await this.#site.send<(string | null)[]>(
-      "HMGET",
-      schedules,
-      ...fields,
-    );
-    return { json, runs: Number(runs ?? 0) };
+  /** The description. */
+  get(id: string): Promise<string | null> {
+    return this.#site.send("HGET", this.#site.keys.schedules, `s${id}`);
   }
 
   /** id -> due ms, the next ones first. */

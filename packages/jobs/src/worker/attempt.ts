@@ -8,21 +8,23 @@
  */
 import { InvalidArgumentError, LeaseLostError } from "@ropeway/core";
 import { between } from "@ropeway/core/internal";
+import type { JobDefinitions } from "../definition.ts";
 import { InvalidFlowError, JobTimeoutError } from "../errors.ts";
 import {
   type ChildOutcome,
   childIds,
   type FlowJob,
   FlowPlanner,
+  jobsIn,
   newFlow,
   readOutcome,
 } from "../flow/flow.ts";
 import { LONGEST_MS } from "../options.ts";
 import { decodeData, encodeData, type JobRecord } from "../record.ts";
-import type { QueueStore } from "../store/queue-store.ts";
+import type { HeldJob, QueueStore } from "../store/queue-store.ts";
 
 /** What a handler gets: the job, and what it can do with it while it runs. */
-export interface JobContext<Data = unknown, Name extends string = string> {
+export interface JobContext<Data = unknown, Name extends string = string, Input = Data> {
   readonly id: string;
   readonly name: Name;
   readonly queue: string;
@@ -45,8 +47,11 @@ export interface JobContext<Data = unknown, Name extends string = string> {
   log(line: string): Promise<void>;
   /** Starts `timeoutMs` anew. Throws LeaseLostError if the job was lost. */
   touch(): Promise<void>;
-  /** Replaces the job's data, for this attempt and all further ones. */
-  update(data: Data): Promise<void>;
+  /**
+   * Replaces the job's data, for this attempt and all further ones. Takes what add() takes; with a schema,
+   * `data` is then what the schema makes of it.
+   */
+  update(data: Input): Promise<void>;
   /** Ends this attempt and runs the job again after `ms`. It does not count as an attempt. */
   delay(ms: number): never;
   /** The outcomes of the jobs this one waits for. */
@@ -81,12 +86,15 @@ export type Settlement =
 export interface AttemptHome {
   readonly store: QueueStore;
   readonly logLines: number;
+  readonly definitions?: JobDefinitions<unknown> | undefined;
 }
 
 /** One try. */
 export class Attempt implements JobContext {
   readonly id: string;
   readonly fence: number;
+  /** The worker, once its name is in the job's token. */
+  holder: string | undefined;
   readonly record: JobRecord;
   /** Local time until which the lease is certainly ours. */
   safeUntil: number;
@@ -113,6 +121,7 @@ export class Attempt implements JobContext {
     this.record = record;
     this.id = lease.id;
     this.fence = lease.fence;
+    this.holder = lease.holder;
     this.safeUntil = lease.safeUntil;
     this.#children = record.options.n ?? 0;
     this.#flow = record.options.y;
@@ -180,9 +189,11 @@ export class Attempt implements JobContext {
   }
 
   async update(data: unknown): Promise<void> {
+    const { definitions, store } = this.#home;
     const json = encodeData(data, this.name);
-    if (!(await this.#home.store.updateHeld(this, json))) throw this.#lost();
-    this.data = data;
+    const read = definitions === undefined ? data : await definitions.readData(this.name, data);
+    if (!(await store.updateHeld(this, json))) throw this.#lost();
+    this.data = read;
   }
 
   delay(ms: number): never {
@@ -204,7 +215,8 @@ export class Attempt implements JobContext {
   }
 
   async #addChildren(given: readonly FlowJob[]): Promise<string[]> {
-    const { store } = this.#home;
+    const { store, definitions } = this.#home;
+    await definitions?.checkFlow(jobsIn(store.name, given));
     const flow = this.#flow ?? newFlow();
     const before = this.#children;
     const { x: traceparent } = this.record.options;
@@ -285,8 +297,6 @@ export class Attempt implements JobContext {
 const DELAY = between(0, LONGEST_MS);
 
 /** What taking a job gave. */
-export interface Lease {
-  readonly id: string;
-  readonly fence: number;
+export interface Lease extends HeldJob {
   readonly safeUntil: number;
 }

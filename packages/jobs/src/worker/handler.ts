@@ -2,19 +2,26 @@
 import { context, SpanKind, type Tracer, trace } from "@opentelemetry/api";
 import { InvalidOptionError } from "@ropeway/core";
 import { contextOf, inSpan, tracerOf } from "@ropeway/core/internal";
-import type { JobData, JobDefinitions, JobName, JobReturn, JobTypes } from "../definition.ts";
+import type {
+  JobData,
+  JobDefinitions,
+  JobInput,
+  JobName,
+  JobReturn,
+  JobTypes,
+} from "../definition.ts";
 import { NoHandlerError } from "../errors.ts";
 import type { Middleware } from "../options.ts";
 import type { Attempt, JobContext } from "./attempt.ts";
 
 /** The jobs of a queue as a handler gets them: a union that `name` tells apart. */
 export type AnyJobContext<Jobs extends JobTypes<Jobs>> = {
-  readonly [N in JobName<Jobs>]: JobContext<JobData<Jobs, N>, N>;
+  readonly [N in JobName<Jobs>]: JobContext<JobData<Jobs, N>, N, JobInput<Jobs, N>>;
 }[JobName<Jobs>];
 
 /** Does the work of the jobs of one name; its return value is the job's result. */
 export type Handler<Jobs extends JobTypes<Jobs>, N extends JobName<Jobs>> = (
-  job: JobContext<JobData<Jobs, N>, N>,
+  job: JobContext<JobData<Jobs, N>, N, JobInput<Jobs, N>>,
 ) => JobReturn<Jobs, N> | Promise<JobReturn<Jobs, N>>;
 
 /** Does the work of all jobs. */
@@ -86,22 +93,27 @@ export class HandlerCaller {
     return this.#validated(attempt, handler, this.#definitions);
   }
 
-  /** The batch handler's results, one for each attempt. A job that its schema refuses fails alone. */
+  /** The batch handler's results, one for each attempt. A job that a schema refuses fails alone. */
   async callBatch(attempts: readonly Attempt[]): Promise<readonly unknown[]> {
     const definitions = this.#definitions;
-    const failed = new Set<Attempt>();
-    for (const attempt of definitions === undefined ? [] : attempts) {
-      try {
-        attempt.data = await definitions?.readData(attempt.name, attempt.data);
-      } catch (error) {
-        attempt.fail(error);
-        failed.add(attempt);
-      }
+    if (definitions === undefined) {
+      const returned = await this.batch?.(attempts);
+      return attempts.map((_, i) => at(returned, i));
     }
-    const valid = attempts.filter((attempt) => !failed.has(attempt));
-    if (valid.length === 0) return [];
-    const returned = await this.batch?.(valid);
-    const results = new Map(valid.map((attempt, i) => [attempt, at(returned, i)]));
+    const valid: Attempt[] = [];
+    for (const attempt of attempts) {
+      await failingAlone(attempt, async () => {
+        attempt.data = await definitions.readData(attempt.name, attempt.data);
+        valid.push(attempt);
+      });
+    }
+    const results = new Map<Attempt, unknown>();
+    const returned = valid.length === 0 ? [] : await this.batch?.(valid);
+    for (const [i, attempt] of valid.entries()) {
+      await failingAlone(attempt, async () => {
+        results.set(attempt, await definitions.readResult(attempt.name, at(returned, i)));
+      });
+    }
     return attempts.map((attempt) => results.get(attempt));
   }
 
@@ -139,6 +151,15 @@ export class HandlerCaller {
         : middleware(attempt, () => step(index + 1));
     };
     return step(0);
+  }
+}
+
+/** Does something for one job of a batch; if that throws, the job fails and the others do not. */
+async function failingAlone(attempt: Attempt, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    attempt.fail(error);
   }
 }
 

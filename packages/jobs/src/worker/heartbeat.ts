@@ -68,6 +68,7 @@ export class Heartbeat {
         continue;
       }
       attempt.safeUntil = sentAt + leaseMs;
+      attempt.holder = this.#options.worker; // also of a job that was handed over
       const reason = cancelled.get(attempt.id);
       if (reason === undefined || attempt.cancelled) continue;
       attempt.cancelled = true;

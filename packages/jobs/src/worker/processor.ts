@@ -249,7 +249,7 @@ export class Processor {
     const free = this.room;
     const room = this.#accepting ? Math.max(0, free + ahead) : free;
     const wants = !source.dry && room > 0;
-    if (source.calls < 2 && (wants || source.ended > 0)) {
+    if (source.calls < (source.unsure ? 1 : 2) && (wants || source.ended > 0)) {
       // Half of it at a time: while one half is worked on, the other is fetched. Not for batches,
       // which should be as full as they can be.
       const halves = this.#plan.caller.batch === undefined ? 2 : 1;

@@ -144,6 +144,10 @@ export class Runner {
       events.onLost(attempt.id);
       return;
     }
+    if (error instanceof PutBack && attempt.cancelled) {
+      this.#undone(source, attempt, attempt.signal.reason); // a cancelled job does not run again
+      return;
+    }
     if (error instanceof PutBack) {
       source.undone(attempt, error.verdict);
       return;

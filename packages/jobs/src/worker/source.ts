@@ -2,8 +2,9 @@
  * One queue as one worker sees it: the attempts it holds, the outcomes it still has to report, and
  * whether asking for more makes sense. A worker on several queues has a source for each, in order.
  */
+import { ConnectionLostError } from "@ropeway/core";
 import { decodeRecord } from "../record.ts";
-import type { Ended, Exchange, QueueStore, Taken } from "../store/queue-store.ts";
+import type { Ended, Exchange, HeldJob, QueueStore, Taken } from "../store/queue-store.ts";
 import { Attempt, type AttemptHome, type Lease } from "./attempt.ts";
 
 /** Ended attempts per call: Lua unpacks them all at once. */
@@ -18,12 +19,6 @@ export interface SourceOptions extends AttemptHome {
   readonly leaseMs: number;
   /** How long the worker blocks on this queue alone when it is idle; 0 if it has other queues too. */
   readonly idleMs: number;
-}
-
-/** A job whose record could not be read. */
-export interface Unreadable {
-  readonly id: string;
-  readonly fence: number;
 }
 
 /** What was reported, with what is to be told about it once Redis has confirmed. */
@@ -47,6 +42,8 @@ export class Source {
   dry = false;
   /** Calls under way. */
   calls = 0;
+  /** The reply of a call was lost: jobs may be ours that we do not know. The next call goes alone. */
+  unsure = false;
   readonly #options: SourceOptions;
   #done: Report[] = [];
   #undone: Report[] = [];
@@ -66,16 +63,19 @@ export class Source {
 
   done(attempt: Attempt, json: string, onConfirmed?: () => void): void {
     const how = attempt.special ? "s" : "";
-    this.#done.push({ id: attempt.id, fence: attempt.fence, how, json, onConfirmed });
+    const { id, fence, holder } = attempt;
+    this.#done.push({ id, fence, holder, how, json, onConfirmed });
   }
 
-  undone(attempt: Unreadable, verdict: string, about: UndoneAbout = {}): void {
+  undone(attempt: HeldJob, verdict: string, about: UndoneAbout = {}): void {
     const { json = "", onConfirmed } = about;
-    this.#undone.push({ id: attempt.id, fence: attempt.fence, how: verdict, json, onConfirmed });
+    const { id, fence, holder } = attempt;
+    this.#undone.push({ id, fence, holder, how: verdict, json, onConfirmed });
   }
 
   /** Reports what has ended and takes up to `want` jobs; what was sent is kept if the call fails. */
   async exchange(want: number): Promise<Exchanged> {
+    if (this.unsure && this.calls <= 1) await this.#returnUnknown();
     const done = this.#done.splice(0, MOST_ENDED);
     const undone = this.#undone.splice(0, MOST_ENDED);
     const { worker, leaseMs, idleMs } = this.#options;
@@ -87,6 +87,7 @@ export class Source {
       this.#confirm(undone, lost);
       return { taken, lost: [...lost] };
     } catch (error) {
+      this.unsure ||= want > 0 && error instanceof ConnectionLostError;
       for (const ended of [...done, ...undone]) this.#repeated.add(ended.fence);
       this.#done = [...done, ...this.#done];
       this.#undone = [...undone, ...this.#undone];
@@ -95,23 +96,24 @@ export class Source {
   }
 
   /** Makes attempts of what was taken. */
-  open(taken: Taken, sentAt: number): { attempts: Attempt[]; unreadable: Unreadable[] } {
+  open(taken: Taken, sentAt: number): { attempts: Attempt[]; unreadable: HeldJob[] } {
     const attempts: Attempt[] = [];
-    const unreadable: Unreadable[] = [];
+    const unreadable: HeldJob[] = [];
     const { jobs, firstFence } = taken;
     const safeUntil = sentAt + this.#options.leaseMs;
+    const holder = this.#options.worker;
     for (let i = 0; i < jobs.length; i += 2) {
       const id = jobs[i] as string;
       const fence = firstFence + i / 2 + 1;
-      const attempt = this.#attempt(jobs[i + 1] as string, { id, fence, safeUntil });
-      if (attempt === undefined) unreadable.push({ id, fence });
+      const attempt = this.#attempt(jobs[i + 1] as string, { id, fence, holder, safeUntil });
+      if (attempt === undefined) unreadable.push({ id, fence, holder });
       else attempts.push(attempt);
     }
     return { attempts, unreadable };
   }
 
   /** Makes an attempt of a job that add.lua handed over: token LF id LF record. */
-  adopt(handedOver: string): { attempts: Attempt[]; unreadable: Unreadable[] } {
+  adopt(handedOver: string): { attempts: Attempt[]; unreadable: HeldJob[] } {
     const first = handedOver.indexOf("\n");
     const second = handedOver.indexOf("\n", first + 1);
     const id = handedOver.slice(first + 1, second);
@@ -135,6 +137,21 @@ export class Source {
 
   close(): void {
     clearTimeout(this.#resume);
+  }
+
+  /**
+   * Jobs that a call took whose reply was lost go back: they never ran here, so that is no stall, and nobody
+   * has to wait until their leases run out.
+   */
+  async #returnUnknown(): Promise<void> {
+    const reported = new Set([...this.#done, ...this.#undone].map(({ fence }) => fence));
+    for (const job of await this.store.heldBy(this.#options.worker)) {
+      const known = this.held.get(job.id)?.fence === job.fence || reported.has(job.fence);
+      if (known) continue;
+      this.undone(job, "back");
+      this.#repeated.add(job.fence); // its lease may have run out: nobody has to know
+    }
+    this.unsure = false;
   }
 
   #attempt(text: string, lease: Lease): Attempt | undefined {

@@ -210,7 +210,9 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
     const onError = (error: unknown) => this.report(error);
     // With several queues the worker may be busy with another one: no job is handed over to it.
     const blocks = this.queues.length > 1 ? 0 : idleMs;
-    const source = new Source({ store, logLines, worker: this.id, leaseMs, idleMs: blocks });
+    const definitions = this.#options.jobs;
+    const how = { logLines, definitions, worker: this.id, leaseMs, idleMs: blocks };
+    const source = new Source({ store, ...how });
     const relay = new Relay(store, onError);
     const onMoved = () => this.#woken([source]);
     const scheduler = new Scheduler(new ScheduleStore(store));

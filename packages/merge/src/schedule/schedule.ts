@@ -1,7 +1,6 @@
-/** Recurring pushes: what a schedule is and when it is due. Cron and time zones are croner's. */
+/** Recurring pushes: what a schedule is. When it is due, core's recurrence.ts computes. */
 import { InvalidArgumentError, InvalidNameError } from "@ropeway/core";
-import { between, flag, integer, type Rule, reasonOf } from "@ropeway/core/internal";
-import { Cron } from "croner";
+import { between, flag, integer, type Rule, recurrenceProblem } from "@ropeway/core/internal";
 import { checkJson } from "../admin/endpoint-queue.ts";
 import { type DeliveryRequest, encodeRequest } from "../queue/delivery-request.ts";
 import { type Destination, destination, isSingle } from "../queue/destination.ts";
@@ -82,7 +81,10 @@ export function checkSchedule(schedule: Schedule): CheckedSchedule {
       throw new InvalidArgumentError(name, value, rule.allowed);
     }
   }
-  checkTimes(schedule);
+  const problem = recurrenceProblem(schedule);
+  if (problem !== undefined) {
+    throw new InvalidArgumentError(problem.name, problem.value, problem.allowed);
+  }
   encodeRequest(schedule.request);
   if (typeof schedule.destination !== "object" || schedule.destination === null) {
     throw new InvalidArgumentError("destination", schedule.destination, "an object");
@@ -108,42 +110,6 @@ function checkBody({ body, contentType, update }: Schedule, single: boolean): vo
   if (update !== undefined && update !== "always" && update !== "once") {
     throw new InvalidArgumentError("update", update, "always or once");
   }
-}
-
-function checkTimes({ cron, everyMs, timeZone }: ScheduleTimes): void {
-  if ((cron === undefined) === (everyMs === undefined)) {
-    throw new InvalidArgumentError("cron", cron, "given, or everyMs, but not both");
-  }
-  if (cron === undefined) return;
-  try {
-    if (typeof cron !== "string" || cron.length > 200) throw new Error("it is too long");
-    new Cron(cron, { timezone: timeZone ?? "UTC", paused: true }).nextRun(new Date(0));
-  } catch (error) {
-    const shown = timeZone === undefined ? cron : `${cron} (${timeZone})`;
-    throw new InvalidArgumentError("cron", shown, `a valid pattern: ${reasonOf(error)}`);
-  }
-}
-
-/** The first time after `after`; undefined if there is none. */
-export function dueAfter(times: ScheduleTimes, after: number): number | undefined {
-  const { cron, everyMs = 1_000, timeZone = "UTC", startAt, endAt } = times;
-  const from = startAt === undefined ? after : Math.max(after, startAt - 1);
-  let due: number | undefined;
-  if (cron === undefined) {
-    const origin = startAt ?? 0;
-    due = origin + (Math.floor((from - origin) / everyMs) + 1) * everyMs;
-  } else {
-    const pattern = new Cron(cron, { timezone: timeZone, paused: true });
-    due = pattern.nextRun(new Date(from))?.getTime();
-  }
-  return due === undefined || (endAt !== undefined && due > endAt) ? undefined : due;
-}
-
-/** When a schedule that is written at `now` is due first; undefined if never. */
-export function firstDue(times: ScheduleTimes, now: number): number | undefined {
-  if (times.immediately !== true) return dueAfter(times, now);
-  const first = Math.max(now, times.startAt ?? now);
-  return first > (times.endAt ?? first) ? undefined : first;
 }
 
 /** What tells whether two schedules have the same times. */

@@ -11,7 +11,7 @@
  */
 
 import type { EventMap } from "@ropeway/core";
-import { BackgroundRole, Loop, type Opening, reasonOf } from "@ropeway/core/internal";
+import { BackgroundRole, dueAfter, Loop, type Opening, reasonOf } from "@ropeway/core/internal";
 import { encodeRequest } from "../queue/delivery-request.ts";
 import { keyOf } from "../queue/destination.ts";
 import { PushSignal } from "../queue/push-signal.ts";
@@ -19,7 +19,7 @@ import { addItem, type MergeQueue, type Pushed } from "../queue/queue.ts";
 import { requireQueue } from "../queue/require-queue.ts";
 import { QueueStore } from "../store/queue-store.ts";
 import { type Planned, ScheduleStore } from "../store/schedule-store.ts";
-import { type CheckedSchedule, decodeSchedule, dueAfter } from "./schedule.ts";
+import { type CheckedSchedule, decodeSchedule } from "./schedule.ts";
 
 /** The events of a scheduler. */
 export interface SchedulerEvents extends EventMap {

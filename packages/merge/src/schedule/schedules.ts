@@ -1,7 +1,7 @@
 /** The schedules of a merge queue, as an application and an operator use them. scheduler.ts runs them. */
 
 import { InvalidArgumentError, type Page } from "@ropeway/core";
-import { newToken } from "@ropeway/core/internal";
+import { dueAfter, firstDue, newToken } from "@ropeway/core/internal";
 import { nextPage, type PageOptions, pageOf } from "../admin/paging.ts";
 import type { AddressGuard } from "../delivery/address-guard.ts";
 import { UnknownScheduleError } from "../errors.ts";
@@ -13,9 +13,7 @@ import {
   checkSchedule,
   checkScheduleId,
   decodeSchedule,
-  dueAfter,
   encodeSchedule,
-  firstDue,
   type Schedule,
   timesText,
 } from "./schedule.ts";

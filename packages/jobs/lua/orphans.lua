@@ -1,0 +1,15 @@
+-- Finds the jobs whose parents are in other queues, some per call: the parents are told before their children
+-- are deleted with the queue.
+--
+-- KEYS  the queue's, up to OUTBOX
+-- ARGV  1 cursor, "0" at first
+-- Returns {next cursor or "0", message JSON ...}, each message as in the outbox.
+local page = redis.call("HSCAN", JOBS, ARGV[1], "COUNT", 500)
+local found = { page[1] }
+for i = 1, #page[2], 2 do
+  local id, o = page[2][i], optionsIn(page[2][i + 1])
+  if o.f and o.q and not redis.call("ZSCORE", COMPLETED, id) and not redis.call("ZSCORE", FAILED, id) then
+    found[#found + 1] = childMessage(id, o, "r", "")
+  end
+end
+return found
