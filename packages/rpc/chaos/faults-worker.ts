@@ -1,18 +1,19 @@
-/** A worker for the fault runs: `url node`. Counts each run of a call under its id. */
+/** A worker for the fault runs: `url node ns record`. Counts each run of a call in a Redis without faults. */
 import { connect } from "@ropeway/core";
 import { type CallContext, RpcServer } from "../src/index.ts";
 
-const [url = "", node = ""] = process.argv.slice(2);
+const [url = "", node = "", ns = "", record = ""] = process.argv.slice(2);
 const redis = await connect(url, { heartbeatMs: 200, deadAfterMs: 1_000 });
-const counter = await connect(url, { heartbeatMs: 200, deadAfterMs: 1_000 });
+const counter = await connect(record);
 
 /** Once per run: a repetition of the command would look like a second run. */
 async function ran(id: string): Promise<void> {
-  await counter.send(["HINCRBY", "runs", id, "1"], { key: "runs" }).catch(() => {});
+  await counter.send(["HINCRBY", "runs", id, "1"], { key: "runs" });
 }
 
-const options = { ns: "chaos", heartbeatMs: 300 };
+const options = { ns, heartbeatMs: 300 };
 const plain = new RpcServer(redis, { ...options, node, group: "g" }).add("plain", {
+  echo: ([value]: unknown[]) => value,
   work: async ([id]: [string]) => {
     await ran(id);
     await new Promise((resolve) => setTimeout(resolve, 20));

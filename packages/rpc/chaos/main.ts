@@ -1,13 +1,24 @@
 /** The full-size run: `npm run chaos -- rpc`. */
 import { chaosFaults, type Fault } from "./faults.ts";
+import { chaosGrowth } from "./growth.ts";
 import { chaosKill } from "./kill.ts";
+import type { LoadReport } from "./load.ts";
 import { chaosMigration } from "./migration.ts";
 import { longStream } from "./stream.ts";
 
 const LIMIT_MIB = 64;
+const HEAP_GROWTH_MIB = 16;
+/** Timers of the moment, such as that of the next expiry. */
+const PASSING_RESOURCES = 5;
 
 const verdict = (held: boolean) => (held ? "OK" : "VIOLATED");
-const lines: string[] = [];
+const lines = {
+  violated: false,
+  push(line: string): void {
+    this.violated ||= line.endsWith("VIOLATED");
+    process.stdout.write(`${line}\n`);
+  },
+};
 
 const { chunks, received, inOrder, grownMib, redisMib } = await longStream(1_000_000);
 const whole = received === chunks && inOrder;
@@ -39,8 +50,9 @@ const scenarios: Record<string, readonly Fault[]> = {
   refusals: [500, 2_000, 4_000].map((ms) => ({ kind: "refuse", ms })),
   flushes: [{ kind: "flush" }, { kind: "flush" }, { kind: "flush" }],
 };
-for (const [name, faults] of Object.entries(scenarios)) {
-  const { calls, ok, doubled, late, unfinished, backwards, broken } = await chaosFaults(faults, 40);
+
+function tell(name: string, report: LoadReport): void {
+  const { calls, ok, doubled, late, unfinished, backwards, broken } = report;
   const counts = `calls=${calls} ok=${ok}`;
   lines.push(
     `INVARIANT rpc.${name}.at-most-once ${counts} doubled=${doubled} ${verdict(doubled === 0)}`,
@@ -53,11 +65,29 @@ for (const [name, faults] of Object.entries(scenarios)) {
   lines.push(`INVARIANT rpc.${name}.at-least-once unfinished=${unfinished} ${verdict(ended)}`);
 }
 
-const migration = await chaosMigration();
+for (const [name, faults] of Object.entries(scenarios)) tell(name, await chaosFaults(faults, 40));
+
+const migration = await chaosMigration(4_000, { moves: 3, callers: 40 });
 const { during, failed } = migration;
+tell("migration", migration);
 lines.push(
-  `INVARIANT rpc.migration calls=${during} failed=${failed} ${verdict(during > 0 && failed === 0)}`,
+  `INVARIANT rpc.migration.plain calls=${during} failed=${failed} ${verdict(during > 0 && failed === 0)}`,
 );
 
-process.stdout.write(`${lines.join("\n")}\n`);
-process.exitCode = lines.some((line) => line.endsWith("VIOLATED")) ? 1 : 0;
+const growth = await chaosGrowth(Number(process.env.CHAOS_GROWTH ?? 1_000_000));
+const { answered, refused, before, after } = growth;
+const grown = Math.ceil((after.heapBytes - before.heapBytes) / 1024 / 1024);
+const same = (["keys", "connections", "listeners", "resources"] as const).map(
+  (what) => `${what}=${before[what]}->${after[what]}`,
+);
+const flat =
+  grown < HEAP_GROWTH_MIB &&
+  after.keys <= before.keys &&
+  after.connections <= before.connections &&
+  after.listeners <= before.listeners &&
+  after.resources <= before.resources + PASSING_RESOURCES;
+lines.push(
+  `INVARIANT rpc.growth calls=${answered} bad-names=${refused} heap=+${grown}MiB ${same.join(" ")} ${verdict(flat)}`,
+);
+
+process.exitCode = lines.violated ? 1 : 0;

@@ -1,51 +1,83 @@
-/** Calls while the slot of their namespace is on its way from one Cluster node to another. */
+/**
+ * Calls of all kinds while the slot of their namespace is on its way from one Cluster node to another. Plain
+ * calls go on meanwhile. Those of sessions and at-least-once calls may wait until the slot has moved.
+ */
 import { connect } from "@ropeway/core";
 import { slotOf } from "@ropeway/core/internal";
-import { startCluster } from "@ropeway/testkit";
-import { createClient, RpcServer } from "../src/index.ts";
+import { type RedisCluster, type RedisServer, startCluster, startRedis } from "@ropeway/testkit";
+import { createClient, type RpcClient } from "../src/index.ts";
+import { hire, Load, type LoadReport, pause, TIMEOUT_MS } from "./load.ts";
 
 /** What was seen. */
-export interface MigrationReport {
-  /** Calls that were answered while the slot was moving. */
+export interface MigrationReport extends LoadReport {
+  /** Plain calls that were answered while the slot was moving. */
   readonly during: number;
-  /** Calls that failed at any time. */
+  /** Plain calls that failed at any time. */
   readonly failed: number;
 }
 
 const NS = "{t}";
 
-/** Holds the slot in the middle of its move for `movingMs`. */
-export async function chaosMigration(movingMs: number = 3_000): Promise<MigrationReport> {
+/** Moves the slot so many times, and holds it in the middle of each move for `movingMs`. */
+export async function chaosMigration(
+  movingMs: number = 3_000,
+  { moves = 1, callers = 12 }: { readonly moves?: number; readonly callers?: number } = {},
+): Promise<MigrationReport> {
+  await using untouched = await startRedis();
+  await using record = await connect(untouched.url);
   await using cluster = await startCluster();
   await using redis = await connect(cluster.url);
-  const server = new RpcServer(redis, { ns: NS }).add("demo", {
-    echo: ([value]: unknown[]) => value,
-  });
-  await server.start();
-  const client = await createClient(redis, { ns: NS });
-  await client.call("demo.echo", [0]);
-  let during = 0;
-  let failed = 0;
+  await using client = await createClient(redis, { ns: NS, timeoutMs: TIMEOUT_MS });
+  client.on("error", () => {}); // the moves are ours
+  const where = { ns: NS, record: untouched.url };
+  const workers = await Promise.all(["n1", "n2"].map((node) => hire(cluster.url, node, where)));
+  const plain = new PlainCalls(client);
+  await plain.callFor(100);
+  const load = new Load(client, record);
+  const running = load.start(callers);
   const slot = slotOf(NS);
-  const from = await cluster.nodeOf(slot);
-  const others = await Promise.all([1, 2, 3].map((n) => cluster.nodeOf(n * 5_000)));
-  const to = others.find((node) => node !== from);
-  if (to === undefined) throw new Error("the cluster has one master only");
-  const callOn = async () => {
-    const until = performance.now() + movingMs / 2;
-    for (let i = 0; performance.now() < until; i++) {
-      const call = client.call("demo.echo", [i], { timeoutMs: 3_000 });
-      const right = await call.then((value) => value === i).catch(() => false);
-      if (right) during += 1;
-      else failed += 1;
-    }
-  };
-  await cluster.moveSlot(slot, to, { beforeKeys: callOn, afterKeys: callOn });
-  for (let i = 0; i < 20; i++) {
-    const answer = await client.call("demo.echo", [i]).catch(() => undefined);
-    if (answer !== i) failed += 1;
+  const callOn = () => plain.callFor(movingMs / 2);
+  for (let i = 0; i < moves; i++) {
+    await cluster.moveSlot(slot, await another(cluster, slot), {
+      beforeKeys: callOn,
+      afterKeys: callOn,
+    });
+    await pause(500);
   }
-  await client.close();
-  await server.close();
-  return { during, failed };
+  const { answered: during } = plain;
+  await plain.callFor(1_000);
+  load.stop();
+  await running;
+  const report = await load.report();
+  await Promise.all(workers.map((worker) => worker.close()));
+  return { ...report, during, failed: plain.failed };
+}
+
+/** A master that does not own the slot. */
+async function another(cluster: RedisCluster, slot: number): Promise<RedisServer> {
+  const owner = await cluster.nodeOf(slot);
+  const others = await Promise.all([1, 2, 3].map((n) => cluster.nodeOf(n * 5_000)));
+  const other = others.find((node) => node !== owner);
+  if (other === undefined) throw new Error("the cluster has one master only");
+  return other;
+}
+
+/** One plain call after the other. */
+class PlainCalls {
+  readonly #client: RpcClient;
+  answered = 0;
+  failed = 0;
+
+  constructor(client: RpcClient) {
+    this.#client = client;
+  }
+
+  async callFor(ms: number): Promise<void> {
+    const until = performance.now() + ms;
+    for (let i = 0; performance.now() < until; i++) {
+      const value = await this.#client.call("plain.echo", [i]).catch(() => undefined);
+      if (value === i) this.answered += 1;
+      else this.failed += 1;
+    }
+  }
 }

@@ -204,6 +204,11 @@ export class SessionLostError extends RpcError {
       details: { group, begun },
     });
   }
+
+  /** The session group. */
+  get group(): string {
+    return String(this.details.group);
+  }
 }
 
 /** The worker was closed before the call ended. */
@@ -269,6 +274,8 @@ const MASKED = "the handler failed; the worker's log has the reason";
 
 /** What a handler threw, as an error that can travel. */
 export function errorForWire(thrown: unknown, { exposeErrors }: Exposure): RopewayError {
+  // An error of a nested call must not say that this one had not started: it would be sent again.
+  if (thrown instanceof SessionLostError) return new SessionLostError(thrown.group, true);
   if (isOurs(thrown)) return thrown;
   if (!exposeErrors) return new HandlerFailedError(MASKED, { cause: thrown });
   const name = thrown instanceof Error ? thrown.name : typeof thrown;

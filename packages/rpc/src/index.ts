@@ -43,7 +43,8 @@ export type { WorkerInfo } from "./registry/directory.ts";
 export { listNamespaces, type ServiceInfo } from "./registry/registry.ts";
 export type { CallContext, SessionInfo } from "./server/call-context.ts";
 export type { Middleware } from "./server/served-service.ts";
-export { RpcServer, type ServerEvents, type ServerStats, serve } from "./server/server.ts";
+export { RpcServer, type ServerStats, serve } from "./server/server.ts";
+export type { ServerEvents } from "./server/server-events.ts";
 export type { AnySchema } from "./service/schema.ts";
 export {
   type AnyHandlers,

@@ -164,18 +164,33 @@ test("calls that end while others wait to be recovered are not run again", async
   expect(runs).toEqual({ b: 1, x1: 1, x2: 1, x3: 1, last: 1 });
 });
 
+const store = new DurableStore({
+  redis: stage.redis,
+  dialect: new JsonRpcDialect("t"),
+  list: REQUEST,
+  worker: "w",
+  leaseMs: 1_000,
+  maxRuns: 3,
+  resultTtlSeconds: 1,
+});
+
 test("the counts of reclaimed calls do not stay for ever", async () => {
   await stage.server.command("LPUSH", inFlight(REQUEST, "gone"), '{"id":"1"}');
   await stage.server.command("ZADD", leases(REQUEST), "1", "gone");
-  const store = new DurableStore({
-    redis: stage.redis,
-    dialect: new JsonRpcDialect("t"),
-    list: REQUEST,
-    worker: "w",
-    leaseMs: 1_000,
-    maxRuns: 3,
-    resultTtlSeconds: 1,
-  });
   expect(await store.reclaim("gone")).toEqual({ back: 1, aside: 0 });
   expect(await stage.server.command("TTL", attempts(REQUEST))).toBeGreaterThan(3_600);
+});
+
+test("a worker that renewed its lease in the last moment keeps its calls", async () => {
+  await stage.server.command("LPUSH", inFlight(REQUEST, "alive"), '{"id":"1"}');
+  await stage.server.command("ZADD", leases(REQUEST), Date.now() + 60_000, "alive");
+  expect(await store.reclaim("alive")).toEqual({ back: 0, aside: 0 });
+  expect(await stage.server.command("LLEN", inFlight(REQUEST, "alive"))).toBe(1);
+});
+
+test("a worker that no longer has a call writes no response", async () => {
+  const list = "/api/t/response/1";
+  const response = { list, text: '{"id":"1","result":1}' };
+  expect(await store.settle('{"id":"1"}', response)).toBe(false);
+  expect(await stage.server.command("EXISTS", list)).toBe(0);
 });

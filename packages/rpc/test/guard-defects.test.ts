@@ -1,4 +1,5 @@
-import { resolveOptions } from "@ropeway/core/internal";
+import { OverloadedError } from "@ropeway/core";
+import { deferred, resolveOptions } from "@ropeway/core/internal";
 import { afterEach, expect, test, vi } from "vitest";
 import { Breaker, type Permit } from "../src/client/breaker.ts";
 import { Guard } from "../src/client/guard.ts";
@@ -97,6 +98,39 @@ test("the wait for a bulkhead is a part of the timeout", async () => {
   });
   abort.abort();
   await expect(first).rejects.toMatchObject({ code: "CANCELLED" });
+});
+
+test("a call that has waited for a bulkhead has only the rest of its timeout", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const bulkhead = { running: 1, waiting: 10 };
+  const guard = new Guard(resolveOptions(clientTable, { bulkhead }), () => {});
+  const route = { service: "demo", method: "slow" } as Route;
+  const call = { timeoutMs: 60_000, idempotent: false, signal: undefined };
+  const first = deferred<void>();
+  const running = guard.run(route, call, () => first.promise);
+  const left = guard.run(route, call, async (timeoutMs) => timeoutMs);
+  vi.advanceTimersByTime(20_000);
+  first.resolve();
+  await running;
+  expect(await left).toBe(40_000);
+});
+
+test("only idempotent calls are sent again after an error that may pass", async () => {
+  let runs = 0;
+  await stage.serve({
+    busy: () => {
+      runs += 1;
+      throw new OverloadedError("the handler", "it has too much to do");
+    },
+  });
+  const client = await stage.client({ attempts: 2 });
+  const overloaded = { code: "OVERLOADED" };
+  await expect(client.call("demo.busy", [], {})).rejects.toMatchObject(overloaded);
+  expect(runs).toBe(1);
+  await expect(client.call("demo.busy", [], { idempotent: true })).rejects.toMatchObject(
+    overloaded,
+  );
+  expect(runs).toBe(3);
 });
 
 test("a slow idempotent call has the whole timeout", async () => {

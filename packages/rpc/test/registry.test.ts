@@ -1,6 +1,8 @@
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import { RpcServer } from "../src/index.ts";
+import { Directory } from "../src/registry/directory.ts";
+import { JsonRpcDialect } from "../src/wire/jsonrpc-dialect.ts";
 import { Stage } from "./stage.ts";
 
 const stage = await Stage.forFile();
@@ -33,6 +35,32 @@ test("a deploy without a method removes it, unless another live worker serves it
   await old.close();
   await stage.serve(echo, { node: "newer" });
   expect(await methods()).toEqual(["echo"]);
+});
+
+test("the methods of another program's live worker stay described", async () => {
+  const methods = async () => Object.keys((await client.discover())[0]?.methods ?? {}).sort();
+  const client = await stage.client();
+  await stage.server.command("HSET", "/api/t/desc/demo", "theirs", "a sentence about it");
+  await stage.server.command("SET", "/api/t/works/demo:py", "1");
+  await stage.serve(echo, { node: "n1" });
+  expect(await methods()).toEqual(["echo", "theirs"]);
+  await stage.server.command("DEL", "/api/t/works/demo:py");
+  await stage.serve(echo, { node: "n2" });
+  expect(await methods()).toEqual(["echo"]);
+});
+
+test("reply lists are used only if every worker supports them", async () => {
+  const directory = new Directory(stage.redis, new JsonRpcDialect("t"));
+  const add = async (node: string, caps: string[]) => {
+    await stage.server.command("ZADD", "/api/t/index/works/demo", Date.now() + 60_000, node);
+    await stage.server.command("SET", `/api/t/works/demo:${node}`, JSON.stringify({ caps }));
+    await directory.workers("demo");
+  };
+  expect(directory.allUseReplyLists("demo")).toBe(false);
+  await add("n1", ["rt", "st"]);
+  expect(directory.allUseReplyLists("demo")).toBe(true);
+  await add("n2", []); // an older version
+  expect(directory.allUseReplyLists("demo")).toBe(false);
 });
 
 test("calls do not scan the keyspace, and discovery does so once for all services", async () => {

@@ -70,6 +70,55 @@ test("the epoch grows for ever: after idling past the session's life, and after 
   await eventually(async () => expect((await call()).isNew).toBe(false));
 });
 
+test("each call prolongs the life of its session", async () => {
+  await serveNode("n1");
+  const session = (await stage.client()).session("g", "c1");
+  await session.call("demo.whoami");
+  const lived = ["/api/t/sess_map/g:c1", "/api/t/sess_epoch/g:c1"];
+  for (const key of lived) await stage.server.command("PEXPIRE", key, "30000");
+  await session.call("demo.whoami");
+  for (const key of lived) expect(await stage.server.command("PTTL", key)).toBeGreaterThan(30_000);
+});
+
+test.each(["call", "stream"] as const)(
+  "a %s whose handler lost another session, or its own, is not run again",
+  async (kind) => {
+    let runs = 0;
+    const waits = deferred<void>();
+    const lost = () => {
+      runs += 1;
+      throw new SessionLostError("other", false); // of a nested call, which had not started
+    };
+    const own = async ({ signal }: CallContext) => {
+      runs += 1;
+      waits.resolve();
+      await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+      signal.throwIfAborted();
+    };
+    await serveNode("n1", {
+      callNested: lost,
+      async *streamNested() {
+        yield lost();
+      },
+      callOwn: (_: unknown, context: CallContext) => own(context),
+      async *streamOwn(_: unknown, context: CallContext) {
+        yield await own(context);
+      },
+    });
+    const session = (await stage.client()).session("g", "c1");
+    const run = (method: string) =>
+      kind === "call" ? session.call(`demo.${method}`) : all(session.stream(`demo.${method}`));
+    const begun = { code: "SESSION_LOST", details: { begun: true } };
+    await expect(run(`${kind}Nested`)).rejects.toMatchObject(begun);
+    expect(runs).toBe(1);
+    const outcome = expect(run(`${kind}Own`)).rejects.toMatchObject(begun);
+    await waits.promise;
+    await stage.server.command("DEL", "/api/t/groups/g:n1"); // the node counts as dead
+    await outcome;
+    expect(runs).toBe(2);
+  },
+);
+
 test("a call of an older mapping is refused by a node that has seen a newer one, and sent again", async () => {
   const server = await serveNode("n1");
   const session = (await stage.client()).session("g", "c1");

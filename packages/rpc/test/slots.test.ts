@@ -1,6 +1,17 @@
 import { expect, test } from "vitest";
 import { Slots } from "../src/server/slots.ts";
 
+test("a wait that is over is forgotten", async () => {
+  const slots = new Slots(1);
+  slots.take();
+  await slots.freed(0);
+  const freed = slots.freed(60_000);
+  expect(slots.waiting).toBe(1);
+  slots.release();
+  await freed;
+  expect(slots.waiting).toBe(0);
+});
+
 test("a worker that is busy for hours keeps nothing of its waits", async () => {
   const slots = new Slots(1);
   slots.take();

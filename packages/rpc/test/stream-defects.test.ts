@@ -96,6 +96,23 @@ test("credit is a total: granted twice, it counts once", async () => {
   expect(granted).toEqual(['"upto":6,"ack":1', '"upto":8,"ack":1']);
 });
 
+test("a receiver that learns that it has missed a message asks for it, once per sign of life", () => {
+  const asked: string[] = [];
+  const receiver = new StreamReceiver({
+    window: 4,
+    control: (members) => void asked.push(members),
+    abandoned: () => {},
+    finished: () => {},
+  });
+  receiver.receive({ last: 0 });
+  expect(asked).toEqual([]);
+  receiver.receive({ last: 1 }); // the only message was lost, and no other will show it
+  expect(asked).toEqual(['"upto":4,"ack":0,"again":1']);
+  receiver.receive({ seq: 1, items: [1] });
+  receiver.receive({ last: 1 });
+  expect(asked).toHaveLength(1);
+});
+
 test.each(["session", "typed", "breaker", "whenDown", "not started"])(
   "return() ends a next() that waits, and the handler: %s",
   async (kind) => {

@@ -102,16 +102,19 @@ test("responses expire", async () => {
   }
 });
 
-test("cancel() takes out the call with this id, not one that has it in its params", async () => {
-  const client = await stage.client();
-  const ticket = await client.submit("demo.echo", [1]);
-  const [, id] = ticket.split("/");
-  const follow = await client.submit("demo.echo", { id });
-  await stage.server.command("LMOVE", REQUEST, REQUEST, "RIGHT", "LEFT"); // the other one is older now
-  await client.cancel(ticket);
-  const [left] = (await stage.server.command("LRANGE", REQUEST, "0", "-1")) as string[];
-  expect(JSON.parse(left ?? "").id).toBe(follow.split("/")[1]);
-});
+test.each(["older", "newer"])(
+  "cancel() takes out the call with this id, not a %s one that has it in its params",
+  async (age) => {
+    const client = await stage.client();
+    const ticket = await client.submit("demo.echo", [1]);
+    const [, id] = ticket.split("/");
+    const follow = await client.submit("demo.echo", { id });
+    if (age === "older") await stage.server.command("LMOVE", REQUEST, REQUEST, "RIGHT", "LEFT");
+    await client.cancel(ticket);
+    const [left] = (await stage.server.command("LRANGE", REQUEST, "0", "-1")) as string[];
+    expect(JSON.parse(left ?? "").id).toBe(follow.split("/")[1]);
+  },
+);
 
 test("a ticket that is none fails its own poll, and none beside it", async () => {
   await stage.serve({ echo: ([value]: unknown[]) => value });

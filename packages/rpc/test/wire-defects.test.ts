@@ -16,6 +16,18 @@ test("a numeric id beyond 2^53 is answered under the digits that were sent", asy
   expect(answer).not.toBeNull();
 });
 
+test("an outdated call of another program's layout is not run either", async () => {
+  let runs = 0;
+  const run = () => {
+    runs += 1;
+  };
+  await stage.serve({ run });
+  await stage.server.command("LPUSH", "/api/t/request/demo", '{"id":"i","method":"run","dl":1}');
+  const [, answer] = (await stage.server.command("BRPOP", "/api/t/response/i", "10")) as string[];
+  expect(JSON.parse(answer ?? "")).toMatchObject({ error: { code: -32001 } });
+  expect(runs).toBe(0);
+});
+
 test("the digits of a numeric id are found in any text, also in one that is very long", () => {
   const id = "12345678901234567890";
   const before = [

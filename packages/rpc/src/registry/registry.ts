@@ -53,13 +53,14 @@ async function forgetRemoved(
   // In this order: a worker renews its works key first and then describes its methods, so a method that
   // is described here by a live worker is in that worker's key when it is read.
   const described = (await store.descriptions(service.key)).filter((_, i) => i % 2 === 0);
-  const workers = await directory.workers(service.name);
-  if (workers.some(({ methods }) => methods === undefined)) return; // another program's methods
-  const served = new Set(workers.flatMap(({ methods = {} }) => Object.keys(methods)));
-  await store.forget(
-    service.key,
-    described.filter((method) => !served.has(method)),
-  );
+  const ours = await directory.workers(service.name);
+  const served = new Set(ours.flatMap(({ methods = {} }) => Object.keys(methods)));
+  const removed = described.filter((method) => !served.has(method));
+  if (removed.length === 0) return;
+  // Workers of other programs do not say what they serve: it may be these methods.
+  const workers = await directory.allWorkers(service.name);
+  if (workers.every(({ methods }) => methods !== undefined))
+    await store.forget(service.key, removed);
 }
 
 /** The namespaces of this Redis. */

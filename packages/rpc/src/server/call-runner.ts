@@ -228,7 +228,7 @@ export class CallRunner {
   #fail(run: Run, thrown: unknown): void {
     const { call, source, text, running } = run;
     // An error that a handler throws because it was aborted is the reason of the abort.
-    const error = begun(errorForWire(running.aborted ?? thrown, this.#options));
+    const error = errorForWire(running.aborted ?? thrown, this.#options);
     if (error instanceof HandlerFailedError) this.#options.onFailed(running, thrown);
     this.#finish(run, true);
     if (streams(call)) this.#options.streams.drop(call.id);
@@ -284,12 +284,6 @@ function handle({ method, call, running }: Run): unknown {
 /** Whether the caller wants, and can take, a stream. */
 function streams(call: IncomingCall): boolean {
   return call.window !== undefined && call.replyTo !== undefined;
-}
-
-/** An error of a nested call must not say that this one had not started. */
-function begun(error: RopewayError): RopewayError {
-  if (error.details.begun !== false) return error;
-  return new SessionLostError(String(error.details.group), true);
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

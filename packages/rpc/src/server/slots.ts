@@ -20,6 +20,11 @@ export class Slots {
     return Math.max(0, this.limit - this.#taken);
   }
 
+  /** How many wait for a place. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
   take(): void {
     this.#taken += 1;
     if (this.#taken === this.limit) this.onFull();
