@@ -2,7 +2,7 @@
  * Holders, readers, senders and receivers are killed -9 or paused (SIGSTOP) at random while Redis itself
  * is killed -9 and started again. What they did is in a log that survives; the invariants are checked against it.
  *
- *   npm run chaos -- kit                    40 kills, then 1 GiB through a Redis of 64 MiB
+ *   npm run chaos -- kit                    40 kills, 1 GiB through a Redis of 64 MiB, then large-group.ts
  */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";

@@ -25,4 +25,4 @@ test("a disk that takes only a part of a chunk is an error before the next chunk
   const limited = "trap '' XFSZ; ulimit -f 300; exec \"$@\"";
   const { stdout } = await promisify(execFile)("bash", ["-c", limited, "bash", ...node]);
   expect(JSON.parse(stdout)).toEqual({ asked: 2, code: "EFBIG" });
-});
+}, 60_000);

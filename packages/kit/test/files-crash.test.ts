@@ -182,6 +182,12 @@ describe("the step that ends a receiver", () => {
     expect(await room.unread("r")).toBe(0);
   });
 
+  test("leaves the cursor where it is if the transfer was lost: the room may be a new one", async () => {
+    const { store, room, message } = await announced();
+    await store.finish("lost", "r", message);
+    expect(await room.unread("r")).toBe(2);
+  });
+
   test("counts it once on the documented wire, however often it is repeated", async () => {
     const { store, room, message } = await announced();
     for (let i = 0; i < 3; i++) await store.done("n", "r", message);

@@ -57,6 +57,16 @@ test("a permit is refreshed, handed over and released", async () => {
   await expect(semaphore.acquire({ waitMs: 0 })).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
 });
 
+test("a permit is refreshed and released beside a documented program that was not seen before", async () => {
+  const semaphore = new Semaphore(redis, "beside", { limit: 3 });
+  const permit = await semaphore.acquire();
+  await server.command("ZADD", "beside", String(Date.now() / 1_000), "uuid");
+  await full();
+  await expect(semaphore.acquire({ waitMs: 0 })).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
+  await permit.refresh();
+  expect(await permit.release()).toBe(true);
+});
+
 test("messages are received, given back, come back and are acknowledged", async () => {
   const mailbox = new Mailbox<number>(redis, "m", { leaseMs: 50 });
   for (let n = 0; n < 3; n++) await mailbox.send(n);
