@@ -28,8 +28,9 @@ import { SecretBox } from "../src/secrets.ts";
 import { openEtcdStore } from "../src/store/etcd/etcd-store.ts";
 import type { Store } from "../src/store/store.ts";
 import { taskOf } from "../src/tasks/task.ts";
+import type { FaultReport } from "./fault-report.ts";
 import { IdleWatch } from "./idle-watch.ts";
-import { SyncLoad, type SyncReport } from "./sync-load.ts";
+import { SyncLoad } from "./sync-load.ts";
 
 const MEMBER = new URL("../test/member.fixture.ts", import.meta.url);
 
@@ -54,29 +55,6 @@ export interface FaultPlan {
 }
 
 export type Fault = "kill-node" | "stop-node" | "kill-portal" | "kill-leader" | "stop-store";
-
-/** What was seen. */
-export interface FaultReport {
-  readonly created: number;
-  readonly present: number;
-  readonly indexed: number;
-  readonly running: number;
-  readonly growing: number;
-  readonly epochs: number;
-  readonly wentBack: number;
-  readonly inspections: number;
-  readonly doubled: number;
-  readonly longestGapMs: number;
-  readonly takeOverMs: readonly number[];
-  readonly faults: number;
-  /** The longest time for which nobody ran a task, and its bound. */
-  readonly longestIdleMs: number;
-  readonly idleMs: number;
-  /** Writers of nodes that were stopped and went on, and how many of them a target refused. */
-  readonly oldWriters: number;
-  readonly refused: number;
-  readonly syncs: readonly SyncReport[];
-}
 
 interface Stage {
   readonly etcd: Etcd;
@@ -163,51 +141,6 @@ export async function chaosFaults(plan: FaultPlan): Promise<FaultReport> {
     await target.close();
     for (const load of loads) await load.close();
   }
-}
-
-/** The lines that a run ends with. */
-export function faultLines(report: FaultReport): string[] {
-  const line = (name: string, facts: string, holds: boolean) =>
-    `INVARIANT cluster.${name} ${facts} ${holds ? "OK" : "VIOLATED"}`;
-  const { created, present, indexed, running, growing, epochs, wentBack } = report;
-  const { inspections, doubled, longestGapMs } = report;
-  return [
-    line(
-      "none-forgotten",
-      `created=${created} present=${present} indexed=${indexed}`,
-      present === created && indexed === created,
-    ),
-    line(
-      "immortal-run-again",
-      `created=${created} running=${running} growing=${growing}`,
-      running === created && growing === created - report.syncs.length,
-    ),
-    line(
-      "idle-bounded",
-      `longest-idle-ms=${report.longestIdleMs} bound-ms=${report.idleMs}`,
-      report.longestIdleMs <= report.idleMs,
-    ),
-    line(
-      "old-writers-refused",
-      `old-writers=${report.oldWriters} refused=${report.refused}`,
-      report.refused === report.oldWriters,
-    ),
-    line("one-writer", `epochs=${epochs} went-back=${wentBack}`, wentBack === 0 && epochs > 0),
-    ...report.syncs.flatMap(({ writes, keys, different, writers, wentBack, fullSyncs }, n) => [
-      line(`sync-${n}.one-writer`, `epochs=${writers} went-back=${wentBack}`, wentBack === 0),
-      line(
-        `sync-${n}.exactly-once`,
-        `writes=${writes} keys=${keys} different=${different}`,
-        writes > 0 && keys > 0 && different === 0,
-      ),
-      line(`sync-${n}.resumed`, `full-syncs=${fullSyncs}`, fullSyncs === 1),
-    ]),
-    line(
-      "inspections-once",
-      `rounds=${inspections} doubled=${doubled} longest-gap-ms=${longestGapMs}`,
-      inspections > 0 && doubled === 0,
-    ),
-  ];
 }
 
 /** What a fault did. */

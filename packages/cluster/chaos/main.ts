@@ -1,5 +1,6 @@
 /** The full-size run: `npm run chaos -- cluster`. */
-import { chaosFaults, type Fault, faultLines } from "./faults.ts";
+import { faultLines } from "./fault-report.ts";
+import { chaosFaults, type Fault } from "./faults.ts";
 
 const KINDS: readonly Fault[] = [
   "kill-node",

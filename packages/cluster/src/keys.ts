@@ -55,6 +55,10 @@ export const keys = {
   /** JSON: what happened to a task, the newest 200. */
   event: (taskId: string, name: string): string => `/tasks/event/${taskId}/${name}`,
   events: (taskId: string): string => `/tasks/event/${taskId}/`,
+  /** Where these lists of all tasks begin: {taskId}/{name} follows. */
+  eventsOfAll: "/tasks/event/",
+  bigKeysOfAll: "/tasks/bigkey/",
+  discardedOfAll: "/tasks/discard/",
   /** JSON {taskId, body}: an idempotency key that was used. */
   request: (digest: string): string => `/tasks/request/${digest}`,
   requests: "/tasks/request/",

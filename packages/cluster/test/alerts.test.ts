@@ -1,7 +1,7 @@
 /** Alerts: told once, also when the first attempt fails; resolved when their cause is gone; bounded. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { connect, silentLogger } from "@ropeway/core";
+import { connect, type Logger, silentLogger } from "@ropeway/core";
 import { HttpDispatcher, MergeQueue } from "@ropeway/merge";
 import { eventually } from "@ropeway/testkit";
 import { expect, it } from "vitest";
@@ -95,6 +95,34 @@ it("sends an alert again until the sinks take it, and resolves it when the task 
   expect((await cluster.alerts.list({ all: true })).items).toMatchObject([{ subject: taskId }]);
   expect(taken).toEqual([taskId]);
   await inspector.close();
+  await stage.close();
+});
+
+it("logs once that an alert cannot be sent, and once that it was sent at last", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const lines: string[] = [];
+  const note = (level: string) => (_: unknown, message: string) => {
+    lines.push(`${level}: ${message}`);
+  };
+  const logger = { ...silentLogger, error: note("error"), info: note("info") } as Logger;
+  let [away, tries] = [true, 0];
+  const sink = async () => {
+    tries += 1;
+    if (away) throw new Error("the sink is away");
+  };
+  const alerts = new Alerts({ store, sinks: [sink], logger });
+  const sendOpen = async () => {
+    for (const alert of (await alerts.open()).values()) await alerts.send(alert);
+  };
+  await alerts.raise({ kind: "brake", cause: "c", text: "many nodes are gone", subject: "" });
+  for (let round = 0; round < 5; round++) await sendOpen();
+  expect(tries).toBe(6);
+  expect(lines).toEqual(["error: many nodes are gone", "error: an alert could not be sent yet"]);
+  away = false;
+  for (let round = 0; round < 3; round++) await sendOpen();
+  expect(tries).toBe(7);
+  expect(lines.slice(2)).toEqual(["info: an alert was sent at last"]);
   await stage.close();
 });
 

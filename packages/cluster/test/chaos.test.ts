@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { chaosFaults, faultLines } from "../chaos/faults.ts";
+import { faultLines } from "../chaos/fault-report.ts";
+import { chaosFaults } from "../chaos/faults.ts";
 
 it("keeps every task, with one writer, through the death of a node, a portal and etcd's leader", async () => {
   const report = await chaosFaults({

@@ -53,6 +53,37 @@ describe("what only the Redis store has", () => {
     await store.close();
   });
 
+  it("reads large values in parts, for watches and ranges, and every one once", async () => {
+    await using server = await startRedis();
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis);
+    const value = (n: number) => `${n}`.padEnd(300_000, "x");
+    const from = await store.put("/big/00", value(0));
+    for (let n = 1; n < 12; n++) {
+      const at = (part: string) => `/big/${String(n).padStart(2, "0")}${part}`;
+      // A revision of its own size: it comes as a whole.
+      await store.txn({
+        do: ["", ".a", ".b"].map((part) => ({ op: "put", key: at(part), value: value(n) })),
+      });
+    }
+    const { entries, more } = await store.range("/big/");
+    expect(more).toBe(false);
+    expect(entries).toHaveLength(34);
+    for (const { key, value: text } of entries) expect(text).toBe(value(Number(key.slice(5, 7))));
+    const stop = new AbortController();
+    const batches: number[][] = [];
+    for await (const events of store.watch({ prefix: "/big/", from, signal: stop.signal })) {
+      batches.push(events.map(({ entry }) => entry.modRevision));
+      if (batches.flat().length === 34) stop.abort();
+    }
+    expect(batches.length).toBeGreaterThan(5);
+    expect(batches.flat()).toEqual([...batches.flat()].sort((a, b) => a - b));
+    for (const [n, batch] of batches.entries()) {
+      expect(batches[n + 1]?.[0]).not.toBe(batch.at(-1)); // no revision is split
+    }
+    await store.close();
+  });
+
   it("says so when the data is lost, and never repeats a revision", async () => {
     await using server = await startRedis();
     await using redis = await connect(server.url);

@@ -229,6 +229,33 @@ describe("tasks", () => {
     expect(lost).toBe(1);
   });
 
+  it("finishes the removal of a task whose portal died half way, and leaves others alone", async () => {
+    let id = "";
+    const dying = faultyStore(await stage.open(), ({ do: operations }) =>
+      operations.some(({ op, key }) => op === "delete" && key.startsWith(keys.events(id)))
+        ? "lost"
+        : undefined,
+    );
+    const kept = await create();
+    // More tasks than a round looks at, so that the sweep goes on where it stopped.
+    const others = await Promise.all(Array.from({ length: 30 }, () => create()));
+    id = await create();
+    await store.put(keys.bigKey(id, "big"), "{}");
+    await store.put(keys.discarded(id, "0_a"), "{}");
+    await new Cluster(dying, { secrets }).tasks.remove(id);
+    await expect(cluster.tasks.get(id)).rejects.toMatchObject({ code: "UNKNOWN_TASK" });
+    const left = async (of: string) =>
+      (await rangeAll(store, "/tasks/")).entries.filter(({ key }) => key.includes(`/${of}/`));
+    expect(await left(id)).not.toEqual([]);
+    const sweeping = { id: "portal_sweeps", address: "", everyMs: 100 };
+    await using _inspector = await cluster.inspector(sweeping).start();
+    await eventually(async () => expect(await left(id)).toEqual([]), { withinMs: 15_000 });
+    for (const one of [kept, ...others]) {
+      expect(await cluster.tasks.records.events(one)).toHaveLength(1);
+      await cluster.tasks.remove(one);
+    }
+  });
+
   it("bounds the events of a task that no node runs", async () => {
     const id = await create();
     const old = Array.from({ length: 240 }, (_, n) => `0000_${n}`);

@@ -6,7 +6,8 @@
  *                '------- resolve -----'----> resolved: the same cause may be raised anew
  *
  * `sentAt` is set when every sink has taken the alert. Until then each inspection sends it again, so an
- * alert survives the death of the portal that raised it; sinks must bear to get the same one twice.
+ * alert survives the death of the portal that raised it; sinks must bear to get the same one twice. That
+ * it cannot be sent is logged once, and once more when it has been sent after all.
  */
 import { createHash } from "node:crypto";
 import { type Clock, type Logger, localClock, type Page } from "@ropeway/core";
@@ -58,6 +59,8 @@ export class Alerts {
   readonly #sinks: readonly AlertSink[];
   readonly #logger: Logger;
   readonly #clock: Clock;
+  /** Alerts that a sink has refused so far, by id and count. */
+  readonly #unsent = new Set<string>();
 
   constructor(plan: {
     readonly store: Store;
@@ -105,10 +108,16 @@ export class Alerts {
     const key = keys.alert(alert.id);
     const sending = await Promise.allSettled(this.#sinks.map(async (sink) => sink(alert)));
     const failed = sending.filter((one) => one.status === "rejected");
-    for (const { reason } of failed) {
-      this.#logger.error({ err: reasonOf(reason), alert: alert.id }, "an alert could not be sent");
+    const name = nameOf(alert);
+    if (failed.length > 0) {
+      const errors = failed.map(({ reason }) => reasonOf(reason)).join("; ");
+      const say = { err: errors, alert: alert.id };
+      if (!this.#unsent.has(name)) this.#logger.error(say, "an alert could not be sent yet");
+      this.#unsent.add(name);
+      return;
     }
-    if (failed.length > 0) return;
+    if (this.#unsent.delete(name))
+      this.#logger.info({ alert: alert.id }, "an alert was sent at last");
     await optimistically(this.#store, `alert ${alert.id}`, async () => {
       const entry = await this.#store.get(key);
       const now = recordOf<Alert>(entry);
@@ -121,12 +130,13 @@ export class Alerts {
   /** Every alert that is not resolved, by its cause. */
   async open(): Promise<Map<string, Alert>> {
     const { entries } = await rangeAll(this.#store, keys.alerts);
-    const alerts = entries.map((entry) => recordOf<Alert>(entry));
-    return new Map(
-      alerts.flatMap((alert) =>
-        alert === undefined || alert.resolvedAt !== null ? [] : [[alert.cause, alert]],
-      ),
-    );
+    const alerts = entries
+      .map((entry) => recordOf<Alert>(entry))
+      .filter((alert) => alert !== undefined)
+      .filter(({ resolvedAt }) => resolvedAt === null);
+    const names = new Set(alerts.map(nameOf));
+    for (const name of this.#unsent) if (!names.has(name)) this.#unsent.delete(name);
+    return new Map(alerts.map((alert) => [alert.cause, alert]));
   }
 
   /** The cause is gone. */
@@ -206,6 +216,11 @@ export interface AlertFilter {
   readonly groups?: readonly string[] | undefined;
   readonly cursor?: string | undefined;
   readonly limit?: number | undefined;
+}
+
+/** Tells the same alert raised anew from the one before. */
+function nameOf({ id, count }: Pick<Alert, "id" | "count">): string {
+  return `${id}-${count}`;
 }
 
 function idOf(cause: string): string {

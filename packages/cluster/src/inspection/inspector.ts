@@ -28,6 +28,7 @@ import { seedRdbVersions } from "../tasks/rdb-versions.ts";
 import type { Alerts } from "./alerts.ts";
 import { NodeWatch } from "./node-watch.ts";
 import { answers } from "./probe.ts";
+import { RecordSweep } from "./record-sweep.ts";
 import { RoundLock } from "./round-lock.ts";
 import { TaskInspection } from "./task-inspection.ts";
 
@@ -52,6 +53,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
   readonly #options: Required<InspectorOptions>;
   readonly #logger: NonNullable<InspectorOptions["logger"]>;
   readonly #watch: NodeWatch;
+  readonly #sweep: RecordSweep;
   readonly #loop: Loop;
   #registration: Registration | undefined;
   #last: { readonly modRevision: number; readonly at: number } | undefined;
@@ -71,6 +73,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
       this.#woken = true;
       this.#loop.wake();
     });
+    this.#sweep = new RecordSweep(plan.store);
     this.#loop = new Loop({
       tick: (signal) => this.#tick(signal),
       onError: (error) => {
@@ -173,6 +176,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     await inspection.drain();
     await inspection.alertBroken();
     await alerts.trim();
+    await this.#sweep.step();
     this.#forgotTo = await inspection.forgetRequests(this.#forgotTo);
   }
 

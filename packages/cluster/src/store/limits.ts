@@ -6,6 +6,8 @@ import type { Operation, RangeOptions, Transaction } from "./store.ts";
 export const MAX_OPERATIONS = 128;
 /** A little under etcd's default request limit of 1.5 MiB. */
 export const MAX_VALUE_BYTES = 1_000_000;
+/** What all keys and values of one transaction may have together, for the same reason. */
+export const MAX_TRANSACTION_BYTES = 1_400_000;
 export const MAX_KEY_BYTES = 1_024;
 export const MAX_RANGE = 1_000;
 
@@ -64,21 +66,31 @@ export function checkTransaction({
       throw new InvalidArgumentError(`transaction.${name}.length`, list.length, allowed);
     }
   }
-  checkOperations(operations);
-  checkOperations(otherwise);
+  const bytes = checkOperations(operations) + checkOperations(otherwise);
+  if (bytes > MAX_TRANSACTION_BYTES) {
+    const allowed = `at most ${MAX_TRANSACTION_BYTES} bytes of keys and values`;
+    throw new InvalidArgumentError("transaction.bytes", bytes, allowed);
+  }
 }
 
-function checkOperations(operations: readonly Operation[]): void {
+/** Their bytes. */
+function checkOperations(operations: readonly Operation[]): number {
   const changed = new Set<string>();
+  let bytes = 0;
   for (const operation of operations) {
     checkKey(operation.key);
-    if (operation.op === "put") checkValue(operation.value);
+    bytes += Buffer.byteLength(operation.key);
+    if (operation.op === "put") {
+      checkValue(operation.value);
+      bytes += Buffer.byteLength(operation.value);
+    }
     if (operation.op === "get") continue;
     if (changed.has(operation.key)) {
       throw new InvalidArgumentError("key", operation.key, "changed only once in a transaction");
     }
     changed.add(operation.key);
   }
+  return bytes;
 }
 
 /** The end of the range of all keys with a prefix: its last byte plus one. */

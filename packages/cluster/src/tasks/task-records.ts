@@ -90,7 +90,7 @@ export class TaskRecords {
     await this.#trimTo(keys.allDiscarded(taskId), KEPT.discarded);
   }
 
-  /** Removes everything, when the task is removed. */
+  /** Removes everything about a task that is removed; it may be more than fits into one transaction. */
   async removeAll(taskId: string): Promise<void> {
     for (const prefix of [keys.events(taskId), keys.bigKeys(taskId), keys.allDiscarded(taskId)]) {
       await this.#trimTo(prefix, 0);

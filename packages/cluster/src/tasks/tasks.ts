@@ -8,6 +8,7 @@ import {
   DuplicateTaskError,
   IdempotencyError,
   IllegalTransitionError,
+  StoreUnavailableError,
   UnknownNodeError,
   UnknownTaskError,
   UnknownTaskTypeError,
@@ -220,7 +221,10 @@ export class Tasks {
     });
   }
 
-  /** Removes a task that is not running, with everything known about it. */
+  /**
+   * Removes a task that is not running, with everything known about it. If the store goes away meanwhile,
+   * inspections remove the rest, see inspection/record-sweep.ts.
+   */
   async remove(taskId: string): Promise<void> {
     await optimistically(this.#store, `task ${taskId}`, async () => {
       const entry = await this.#entry(taskId);
@@ -235,7 +239,9 @@ export class Tasks {
         result: undefined,
       };
     });
-    await this.records.removeAll(taskId);
+    await this.records.removeAll(taskId).catch((error) => {
+      if (!(error instanceof StoreUnavailableError)) throw error;
+    });
   }
 
   /** The last offset that was stored for display. */

@@ -51,7 +51,9 @@ export interface RedisStoreOptions {
 }
 
 /** More than one revision can have, and little enough for a script. */
-const EVENTS_PER_READ = 500;
+const EVENTS_PER_READ = 250;
+/** About how much a script reads at once: a server that reads for one client serves no other. */
+const BYTES_PER_READ = 256 * 1_024;
 
 /**
  * Opens a store on a connected Redis, which stays open when the store is closed. It holds no timer and no
@@ -211,14 +213,21 @@ class RedisStore implements Store {
 
   async #read(paths: readonly string[]): Promise<(Entry | undefined)[]> {
     if (paths.length === 0) return [];
-    const keys = [this.#keys.meta, ...paths.map((path) => this.#keys.value(path))];
-    const found = await this.#guard(() => this.#redis.run(storeRead, keys, paths));
-    return paths.map((path, index) => foundEntry(path, found[index] ?? []));
+    const entries: (Entry | undefined)[] = [];
+    while (entries.length < paths.length) {
+      const rest = paths.slice(entries.length);
+      const keys = [this.#keys.meta, ...rest.map((path) => this.#keys.value(path))];
+      const found = await this.#guard(() =>
+        this.#redis.run(storeRead, keys, [BYTES_PER_READ, ...rest]),
+      );
+      entries.push(...found.map((one, index) => foundEntry(rest[index] ?? "", one)));
+    }
+    return entries;
   }
 
   async #events(prefix: string, { from, seen }: { from: number; seen: number }) {
     const { state, log } = this.#keys;
-    const args = [String(from), prefix, EVENTS_PER_READ, String(seen)];
+    const args = [String(from), prefix, EVENTS_PER_READ, String(seen), BYTES_PER_READ];
     const [id = "", revision, gone, next, ...rest] = await this.#guard(() =>
       this.#redis.run(storeEvents, [state, log], args),
     );
