@@ -11,6 +11,7 @@ import type { ErrorBudget } from "./error-budget.ts";
 import { FileSink } from "./file/file-sink.ts";
 import { fileEnd } from "./file/format.ts";
 import { refuseSameServer } from "./history-id.ts";
+import { refuseOtherInstallation } from "./installation-id.ts";
 import { checkpointKey, expiriesKey, laneKey } from "./keys.ts";
 import type { BigKeyRecord } from "./load/big-key-record.ts";
 import { sweep } from "./load/ghost-sweep.ts";
@@ -60,6 +61,7 @@ export async function assemble(context: AssemblyContext): Promise<Assembly> {
   try {
     const abilities = await sink.probe();
     await refuseSameServer(sources, abilities.historyId, context.options);
+    await refuseOtherInstallation(sources, abilities.installationId, context.options);
     const shards: ShardSync[] = [];
     const fence = openFence(context, { sources, shards, sink });
     sources.forEach((source, shard) => {

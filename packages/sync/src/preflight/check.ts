@@ -3,6 +3,7 @@
  * writes are those of the probe, on a key of our own.
  */
 import { RopewayError } from "@ropeway/core";
+import { INSTALLATION_ADVICE, INSTALLATION_QUERY, installationId } from "../installation-id.ts";
 import type { SyncOptions } from "../options.ts";
 import { ErrorReply } from "../resp/reply-reader.ts";
 import { checkFile } from "../source/file-source.ts";
@@ -45,6 +46,7 @@ export async function check(options: PreflightOptions): Promise<PreflightReport>
     const own: Finding[] = [];
     sourceFindings(facts, options, own);
     await permissionFindings(connection, own);
+    await installationFindings(connection, target, own);
     findings.push(...named(own, facts.where, source.clustered));
   }
   for (const { facts } of target.servers) {
@@ -92,10 +94,15 @@ function sourceFindings(facts: ServerFacts, options: PreflightOptions, findings:
   const rate = `${(facts.streamBytesPerS / MIB).toFixed(2)} MiB/s`;
   if (size > 0 && size < Math.max(needed, MIB + 1)) {
     const wanted = Math.max(64 * MIB, 2 ** Math.ceil(Math.log2(Math.max(1, needed))));
+    const outage = `an outage of ${Math.round(outageMs / 1_000)} s`;
+    const reason =
+      size < needed
+        ? `the source writes ${rate}: ${outage} needs a full synchronisation`
+        : `the source writes ${rate} now: ${outage} with more than ${Math.floor((size * 1_000) / outageMs)} bytes/s needs a full synchronisation`;
     findings.push(
       warning(
         "source backlog",
-        `repl-backlog-size is ${size} bytes and the source writes ${rate}: an outage of ${Math.round(outageMs / 1_000)} s may need a full synchronisation`,
+        `repl-backlog-size is ${size} bytes and ${reason}`,
         `CONFIG SET repl-backlog-size ${wanted}`,
       ),
     );
@@ -146,6 +153,19 @@ async function permissionFindings(connection: Connection, findings: Finding[]): 
       ),
     );
   }
+}
+
+/** Whether the copy would replace the accounts and tasks of another installation. */
+async function installationFindings(
+  connection: Connection,
+  { abilities }: Servers,
+  findings: Finding[],
+): Promise<void> {
+  const [reply] = await connection.exchange(encodeCommand(INSTALLATION_QUERY), 1);
+  const [own, other] = [installationId(reply), abilities?.installationId];
+  if (own === undefined || other === undefined || own === other) return;
+  const message = "source and target keep accounts and tasks of different Ropeway installations";
+  findings.push(problem("installations", message, `To copy the rest, ${INSTALLATION_ADVICE}.`));
 }
 
 function targetFindings(facts: ServerFacts, findings: Finding[]): void {

@@ -9,6 +9,7 @@ import { parseServerInfo } from "@ropeway/core/internal";
 import type { TargetServer } from "../command/target.ts";
 import { TargetRefusedError } from "../errors.ts";
 import { historyId } from "../history-id.ts";
+import { INSTALLATION_QUERY, installationId } from "../installation-id.ts";
 import { discardedKey } from "../keys.ts";
 import { ErrorReply, type Reply } from "../resp/reply-reader.ts";
 import { RespWriter } from "../resp/writer.ts";
@@ -32,6 +33,8 @@ export interface Abilities extends TargetServer {
   readonly databases: number;
   /** The id of its history, see history-id.ts; undefined if it does not say. */
   readonly historyId?: string | undefined;
+  /** The id of the Ropeway installation that it keeps, see installation-id.ts. */
+  readonly installationId?: string | undefined;
 }
 
 const FAR_MS = 4_102_444_800_000; // 2100-01-01
@@ -58,9 +61,11 @@ export async function probe(connection: Connection, task: string): Promise<Abili
     ["CONFIG", "GET", "databases"],
     ["INFO", "server"],
     ["INFO", "replication"],
+    INSTALLATION_QUERY,
     ["DEL", key],
   );
-  const [replace, absTtl, pxAt, expireTime, unlink, functions, databases, info, history] = replies;
+  const [replace, absTtl, pxAt, expireTime, unlink, functions, ...facts] = replies;
+  const [databases, info, history, installation] = facts;
   const listed = Array.isArray(databases) ? Number(databases[1]) : Number.NaN;
   const { family, version } = parseServerInfo(Buffer.isBuffer(info) ? info.toString() : "");
   const [major = 0, minor = 0] = version.split(".").map(Number);
@@ -81,5 +86,6 @@ export async function probe(connection: Connection, task: string): Promise<Abili
     functions: works(functions),
     databases: Number.isInteger(listed) ? listed : 16,
     historyId: historyId(history),
+    installationId: installationId(installation),
   };
 }
