@@ -1,13 +1,21 @@
 /** Where logs go: standard output belongs to results, so to a file or to standard error. */
 import type { Logger } from "@ropeway/core";
-import { destination, pino } from "pino";
+import { destination, type LoggerOptions, pino } from "pino";
+import { RepeatFilter } from "./repeat-filter.ts";
 import { RotatingFile } from "./rotating-file.ts";
 import type { LogLevel } from "./settings/table.ts";
 
 /** Logs JSON lines to a file that rotates, or to standard error if none is named. */
 export function openLogger(level: LogLevel, file?: string): Logger {
   const target = file === undefined ? standardError() : new RotatingFile(file);
-  return pino({ level, base: null }, target);
+  const filter = new RepeatFilter();
+  const hooks: LoggerOptions["hooks"] = {
+    logMethod(args, write) {
+      const [fields, message] = args as unknown[];
+      if (filter.passes(fields, message)) write.apply(this, args);
+    },
+  };
+  return pino({ level, base: null, hooks }, target);
 }
 
 function standardError(): ReturnType<typeof destination> {

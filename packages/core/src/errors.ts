@@ -107,7 +107,7 @@ export class ConnectionLostError extends RopewayError {
 export class NotConnectedError extends RopewayError {
   constructor(address: string, waitedMs: number, cause?: unknown) {
     const why = cause === undefined ? "" : `: ${reasonOf(cause)}`;
-    super("NOT_CONNECTED", `no connection to ${address} for ${waitedMs} ms${why}`, {
+    super("NOT_CONNECTED", `no connection to ${address} for ${Math.round(waitedMs)} ms${why}`, {
       cause,
       details: { address, waitedMs },
     });

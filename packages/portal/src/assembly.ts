@@ -15,6 +15,7 @@ import { sessionPart } from "./access/session-part.ts";
 import { AccessStore } from "./access/store.ts";
 import { Tokens } from "./access/tokens.ts";
 import { healthPart } from "./health/health-part.ts";
+import { Pulse } from "./health/pulse.ts";
 import { Readiness } from "./health/readiness.ts";
 import { homePart } from "./home/home-part.ts";
 import type { AppPlan } from "./http/app.ts";
@@ -95,6 +96,7 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
     routes,
     metrics,
     streams,
+    pulse: new Pulse({ redis, silenceMs: options.redisSilenceMs, logger }),
     logger,
     bodyLimit,
     requestTimeoutMs,

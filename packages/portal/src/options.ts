@@ -40,6 +40,8 @@ export interface PortalOptions {
   readonly trustProxy?: boolean | string;
   /** How long a readiness probe may take before it counts as failed. @default 1000 */
   readonly readyWithinMs?: number;
+  /** How long Redis may be silent before requests are answered with 503. @default 3000 */
+  readonly redisSilenceMs?: number;
   /** How long close() keeps serving with /readyz at 503, so that balancers notice. @default 0 */
   readonly closeDelayMs?: number;
   /** How long close() then waits for requests under way before it cuts them. @default 10000 */
@@ -87,6 +89,7 @@ const table: OptionTable<PortalOptions> = {
     ),
   },
   readyWithinMs: { default: 1_000, rule: milliseconds(1) },
+  redisSilenceMs: { default: 3_000, rule: integer(100) },
   closeDelayMs: { default: 0, rule: milliseconds() },
   closeWithinMs: { default: 10_000, rule: milliseconds() },
   sessionIdleMs: { default: 30 * 60_000, rule: integer(1_000) },

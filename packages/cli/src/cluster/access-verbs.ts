@@ -4,6 +4,7 @@ import { PasswordConflictError, UnknownAccountError } from "@ropeway/portal";
 import {
   AuditLog,
   BUILT_IN_ROLES,
+  builtInPolicy,
   PasswordHasher,
   passwordFault,
   Roles,
@@ -37,11 +38,11 @@ const wordsOf = (value: unknown) =>
 /** The grants of --permissions; undefined if it was not given. */
 function permissionsOf(value: unknown): string[] | undefined {
   const permissions = wordsOf(value);
-  const isGrant = (grant: string) => /^(\*|[a-z-]+):(\*|[a-z-]+)$/.test(grant);
-  if (permissions === undefined || (permissions.length > 0 && permissions.every(isGrant))) {
-    return permissions;
+  if (permissions?.length === 0) {
+    throw new UsageError("--permissions must be permissions such as task:operate,node:view");
   }
-  throw new UsageError("--permissions must be permissions such as task:operate,node:view");
+  builtInPolicy().checkGrants(permissions ?? []);
+  return permissions;
 }
 
 async function userList(context: Context): Promise<void> {

@@ -12,9 +12,10 @@ import { openCluster } from "./open-cluster.ts";
 type Verb = (context: Context) => Promise<void>;
 type View = ReturnType<typeof taskView>;
 
-async function create(context: Context): Promise<void> {
-  const { options, output } = context;
-  const { name, mode, group, type = "sync" } = options;
+/** The configuration that the options describe; undefined if none of them was given. */
+async function configOf(context: Context, type: string): Promise<Record<string, Json> | undefined> {
+  const { options } = context;
+  const { mode } = options;
   if (options.options === "-" && (options.from === "-" || options.to === "-")) {
     throw new UsageError("--options and an address cannot both be read from standard input");
   }
@@ -23,10 +24,21 @@ async function create(context: Context): Promise<void> {
   const ends = await addressesOf(context, ["from", "to"]);
   const fields = Object.entries({ ...ends, mode }).filter(([, value]) => value !== undefined);
   const config = { ...given, ...(Object.fromEntries(fields) as Record<string, string>) };
+  if (more === undefined && fields.length === 0) return undefined;
   for (const end of ["from", "to"]) {
     if (type === "sync" && !Object.hasOwn(config, end)) {
       throw new UsageError(`--${end} is missing: a sync task needs --from and --to`);
     }
+  }
+  return config;
+}
+
+async function create(context: Context): Promise<void> {
+  const { options, output } = context;
+  const { name, group, type = "sync" } = options;
+  const config = (await configOf(context, String(type))) ?? {};
+  if (type === "sync" && Object.keys(config).length === 0) {
+    throw new UsageError("--from is missing: a sync task needs --from and --to");
   }
   await using opened = await openCluster(context);
   const { task } = await opened.audited("task create", () =>
@@ -115,6 +127,31 @@ const move = changing("move", async ({ cluster }, id, context) =>
   taskView(await cluster.tasks.move(id, context.arguments[1] ?? "")),
 );
 
+async function edit(context: Context): Promise<void> {
+  const { options, output } = context;
+  const { name, group, immortal } = options;
+  await using opened = await openCluster(context);
+  const id = idOf(context);
+  const { type } = await opened.cluster.tasks.get(id);
+  const config = await configOf(context, type);
+  const changes = {
+    ...(name === undefined ? {} : { name: String(name) }),
+    ...(group === undefined ? {} : { group: String(group) }),
+    ...(typeof immortal === "boolean" ? { immortal } : {}),
+    ...(config === undefined ? {} : { config }),
+  };
+  if (Object.keys(changes).length === 0) {
+    throw new UsageError(
+      "pass what to change, such as --name, --group, --immortal or --from and --to",
+    );
+  }
+  const task = await opened.audited(`task edit ${id}`, () =>
+    opened.cluster.tasks.edit(id, changes),
+  );
+  const view = taskView(task);
+  output.result(view, () => output.line(`Changed ${view.id} (${view.name}, ${view.status}).`));
+}
+
 async function remove(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   const id = idOf(context);
@@ -177,5 +214,8 @@ function parseConfig(text: string): Record<string, Json> {
 
 /** By the name of the verb on the command line. */
 export const verbs: Readonly<
-  Record<"create" | "list" | "show" | "start" | "stop" | "remove" | "move" | "events", Verb>
-> = { create, list, show, start, stop, remove, move, events };
+  Record<
+    "create" | "list" | "show" | "start" | "stop" | "edit" | "remove" | "move" | "events",
+    Verb
+  >
+> = { create, list, show, start, stop, edit, remove, move, events };

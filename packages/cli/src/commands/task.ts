@@ -15,6 +15,7 @@ export function taskCommand(): CliCommand {
       "--no-wait",
       "do not wait until it has stopped",
     ),
+    editVerb(),
     oneTask("remove", "Remove a task that is not running"),
     oneTask("move", "Move a task to a node").argument("<node>", "the node's id"),
     oneTask("events", "Show what happened to a task").option("--follow", "and what happens next"),
@@ -50,6 +51,20 @@ function createVerb(): CliCommand {
     .option("--start", "start it at once")
     .explains(`${ADDRESS_HELP}
 \`--options\` can be \`@FILE\` or \`-\` too. Passwords are encrypted before they are stored.`);
+}
+
+function editVerb(): CliCommand {
+  return oneTask("edit", "Change a task that is not running")
+    .option("--name <name>", "its new name, unique in the cluster")
+    .option("--group <group>", "the group it belongs to")
+    .option("--from <url>", "the source of a sync task")
+    .option("--to <url>", "the target of a sync task")
+    .option("--mode <mode>", "total, stock or increment")
+    .option("--options <json>", "more of its configuration, as a JSON object, @file or -")
+    .option("--immortal", "run it on another node when its node is gone")
+    .option("--no-immortal", "do not")
+    .explains(`\`--from\`, \`--to\`, \`--mode\` and \`--options\` replace the whole configuration. \`--immortal\` can be changed
+while the task runs. ${ADDRESS_HELP}`);
 }
 
 function listVerb(): CliCommand {

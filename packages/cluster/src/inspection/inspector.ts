@@ -15,8 +15,9 @@
  * likely that we are cut off than that they all died. Then nothing is moved for a while, and an alert
  * says so.
  */
-import { type EventMap, silentLogger } from "@ropeway/core";
+import { type EventMap, RopewayError, silentLogger } from "@ropeway/core";
 import { BackgroundRole, Loop, type Opening, reasonOf } from "@ropeway/core/internal";
+import { NodeIdTakenError } from "../errors.ts";
 import { keys, lastPart } from "../keys.ts";
 import { completeNode, isOnline, nodeOf } from "../nodes/node-record.ts";
 import type { Placement } from "../nodes/placement.ts";
@@ -47,6 +48,9 @@ export interface InspectorPlan {
   readonly alerts: Alerts;
 }
 
+/** How soon it tries again after it has revoked its old lease. */
+const COME_BACK_MS = 100;
+
 /** Inspects until closed. */
 export class Inspector extends BackgroundRole<InspectorEvents> {
   readonly #plan: InspectorPlan;
@@ -58,6 +62,10 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
   #registration: Registration | undefined;
   #last: { readonly modRevision: number; readonly at: number } | undefined;
   #woken = false;
+  /** The code of the last failure, while inspections fail. */
+  #failing: string | undefined;
+  /** The lease of a former registration that was revoked. */
+  #revoked: string | undefined;
   #forgotTo: string | undefined;
   #braked = false;
 
@@ -78,7 +86,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
       tick: (signal) => this.#tick(signal),
       onError: (error) => {
         this.#watch.noteTrouble();
-        logger.warn({ err: reasonOf(error) }, "an inspection failed");
+        this.#noteFailure(error);
       },
       backoff: { baseMs: 250, maxMs: resolved.everyMs },
     });
@@ -114,13 +122,45 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     });
   }
 
+  /** Registers again; false if its old record was in the way, and is gone now. */
+  async #comeBack(): Promise<boolean> {
+    const { id, address, version, leaseMs } = this.#options;
+    const former = this.#registration?.session.lease;
+    await this.#registration?.close();
+    try {
+      await this.#register({ id, address, version, leaseMs });
+      this.#revoked = undefined;
+      return true;
+    } catch (error) {
+      // Our own record of before: the store was away when its lease was to be revoked.
+      if (!(error instanceof NodeIdTakenError) || former === this.#revoked) throw error;
+      if (former !== undefined) await this.#plan.store.revoke(former);
+      this.#revoked = former;
+      return false;
+    }
+  }
+
+  /** One line when inspections begin to fail, or fail for another reason, however long it lasts. */
+  #noteFailure(error: unknown): void {
+    const code = error instanceof RopewayError ? error.code : reasonOf(error);
+    const level = code === this.#failing ? "debug" : "warn";
+    this.#logger[level]({ err: reasonOf(error) }, "an inspection failed");
+    this.#failing = code;
+  }
+
   async #tick(signal: AbortSignal): Promise<number> {
-    const { everyMs, id, address, version, leaseMs } = this.#options;
+    const nextMs = await this.#turn(signal);
+    if (this.#failing !== undefined) this.#logger.info({}, "inspections go on");
+    this.#failing = undefined;
+    return nextMs;
+  }
+
+  async #turn(signal: AbortSignal): Promise<number> {
+    const { everyMs, id } = this.#options;
     // A portal whose lease was lost is not sure of anything: first it comes back.
     if (this.#registration?.session.alive !== true) {
       this.#watch.noteTrouble();
-      await this.#registration?.close();
-      await this.#register({ id, address, version, leaseMs });
+      if (!(await this.#comeBack())) return COME_BACK_MS;
     }
     const seen = await this.#plan.store.get(keys.lastInspection);
     const revision = seen?.modRevision ?? 0;

@@ -24,7 +24,7 @@ import type { AuditEntry, AuditLog } from "./audit-log.ts";
 import { randomPassword, usernameOf } from "./credentials.ts";
 import { callerOf, rightsOf } from "./guard.ts";
 import type { PasswordHasher } from "./hasher.ts";
-import { BUILT_IN_ROLES, needs, type Policy } from "./permission.ts";
+import { BUILT_IN_ROLES, needs, type PermissionSpecs, type Policy } from "./permission.ts";
 import { beyond, type Rights, type RightsFinder } from "./rights.ts";
 import type { Roles } from "./roles.ts";
 import type { TokenInfo, Tokens } from "./tokens.ts";
@@ -51,6 +51,17 @@ const AuditQuery = z.object({
   limit: z.coerce.number().int().min(1).max(500).default(50),
 });
 
+/** What its routes ask for. */
+export const accessPermissions: PermissionSpecs = {
+  "user:view": { least: "admin", means: "See the accounts." },
+  "user:edit": { least: "admin", means: "Create, change and remove accounts." },
+  "role:view": { least: "admin", means: "See the roles." },
+  "role:edit": { least: "admin", means: "Create and remove roles." },
+  "token:own": { least: "everyone", means: "Make, see and revoke your own API tokens." },
+  "token:edit": { least: "admin", means: "See and revoke the API tokens of others." },
+  "audit:view": { least: "admin", means: "Read the audit log." },
+};
+
 /** The part for who may do what. */
 export function accessPart(plan: AccessPartPlan): PortalPart {
   return {
@@ -59,15 +70,7 @@ export function accessPart(plan: AccessPartPlan): PortalPart {
       en: "Users, roles, API tokens and the audit log.",
       zh: "用户、角色、API 令牌与审计日志。",
     },
-    permissions: {
-      "user:view": { least: "admin", means: "See the accounts." },
-      "user:edit": { least: "admin", means: "Create, change and remove accounts." },
-      "role:view": { least: "admin", means: "See the roles." },
-      "role:edit": { least: "admin", means: "Create and remove roles." },
-      "token:own": { least: "everyone", means: "Make, see and revoke your own API tokens." },
-      "token:edit": { least: "admin", means: "See and revoke the API tokens of others." },
-      "audit:view": { least: "admin", means: "Read the audit log." },
-    },
+    permissions: accessPermissions,
     routes(app) {
       addUsers(app, plan);
       addRoles(app, plan);
@@ -170,13 +173,15 @@ function addRoles(app: PortalApp, { roles, policy, rights }: AccessPartPlan): vo
     },
     async (request, reply) => {
       const { name, permissions, groups = [] } = request.body;
+      policy().checkGrants(permissions);
       for (const grant of permissions) {
         if (
           policy()
             .coveredBy([grant])
             .every((one) => policy().isForEveryone(one))
         ) {
-          throw new InvalidArgumentError("permissions", grant, "permissions that exist");
+          const allowed = "a permission that not every account has anyway";
+          throw new InvalidArgumentError("permissions", grant, allowed);
         }
       }
       checkGrant(request, rights().granted({ permissions, groups }));
@@ -201,7 +206,7 @@ function addRoles(app: PortalApp, { roles, policy, rights }: AccessPartPlan): vo
   );
 }
 
-function addTokens(app: PortalApp, { tokens }: AccessPartPlan): void {
+function addTokens(app: PortalApp, { tokens, policy }: AccessPartPlan): void {
   app.get(
     "/api/tokens",
     {
@@ -228,6 +233,7 @@ function addTokens(app: PortalApp, { tokens }: AccessPartPlan): void {
       // A token that could make tokens would outlive its own limits.
       if (caller.token !== undefined) throw new ForbiddenError("an API token", "token:own");
       const { name, permissions = null, groups = null, expiresInDays } = request.body;
+      policy().checkGrants(permissions ?? []);
       const expiresAt = expiresInDays === undefined ? null : Date.now() + expiresInDays * DAY_MS;
       const { info, token } = await tokens.create({
         name,

@@ -11,6 +11,7 @@
  * Each part of the portal declares its permissions together with the least of the built-in roles that
  * has them; each built-in role has all that the ones before it have.
  */
+import { InvalidArgumentError } from "@ropeway/core";
 import { RoutePermissionError } from "../errors.ts";
 
 /** A resource and a verb. */
@@ -92,6 +93,22 @@ export class Policy {
   /** Whether every account has the permission, whatever its role. */
   isForEveryone(permission: Permission): boolean {
     return this.#specs.get(permission)?.least === "everyone";
+  }
+
+  /** Throws InvalidArgumentError for a grant that names what no part declares; a star stands for any half. */
+  checkGrants(grants: readonly string[]): void {
+    const known = [...this.#specs.keys()];
+    const fits = (given: string, half: string) => given === "*" || given === half;
+    for (const grant of grants) {
+      const [resource, verb] = split(grant);
+      const exists = known.some((permission) => {
+        const [ownResource, ownVerb] = split(permission);
+        return fits(resource, ownResource) && fits(verb, ownVerb);
+      });
+      if (exists) continue;
+      const allowed = `one of ${known.sort().join(", ")}, or one with a star such as task:* or *:view`;
+      throw new InvalidArgumentError("permissions", grant, allowed);
+    }
   }
 
   /** Everything that a list of grants covers, and what everyone may do. */

@@ -8,7 +8,7 @@ import type { EventStreams } from "../sse.ts";
 import type { Authenticator, Caller } from "./authenticator.ts";
 import { deviceCookie, newDevice } from "./device.ts";
 import { callerOf } from "./guard.ts";
-import { needs } from "./permission.ts";
+import { needs, type PermissionSpecs } from "./permission.ts";
 import { placeOf } from "./place.ts";
 import type { RightsFinder } from "./rights.ts";
 import { sessionCookie } from "./session-cookie.ts";
@@ -21,6 +21,12 @@ export interface SessionPartPlan {
   readonly streams: EventStreams;
   rights(): RightsFinder;
 }
+
+/** What its routes ask for. */
+export const sessionPermissions: PermissionSpecs = {
+  "session:view": { least: "everyone", means: "See who you are and what you may do." },
+  "session:edit": { least: "everyone", means: "End your session and change your password." },
+};
 
 /** The part for sessions. */
 export function sessionPart({ authenticator, streams, rights }: SessionPartPlan): PortalPart {
@@ -43,10 +49,7 @@ export function sessionPart({ authenticator, streams, rights }: SessionPartPlan)
       en: "Sign in and out, see what you may do, change your password.",
       zh: "登录、退出、查看自己的权限、修改密码。",
     },
-    permissions: {
-      "session:view": { least: "everyone", means: "See who you are and what you may do." },
-      "session:edit": { least: "everyone", means: "End your session and change your password." },
-    },
+    permissions: sessionPermissions,
     routes(app) {
       addLogin(app, authenticator, sessionOf);
       app.get(

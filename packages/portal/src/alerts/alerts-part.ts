@@ -3,7 +3,7 @@ import { type Alert, type Cluster, UnknownAlertError } from "@ropeway/cluster";
 import { Gauge } from "prom-client";
 import { z } from "zod";
 import { callerOf, rightsOf } from "../access/guard.ts";
-import { needs } from "../access/permission.ts";
+import { needs, type PermissionSpecs } from "../access/permission.ts";
 import type { PortalPart } from "../part.ts";
 import { AlertView } from "./alerts-contract.ts";
 
@@ -15,15 +15,18 @@ const AlertQuery = z.object({
   limit: z.coerce.number().int().min(1).max(500).default(50),
 });
 
+/** What its routes ask for. */
+export const alertsPermissions: PermissionSpecs = {
+  "alert:view": { least: "viewer", means: "See alerts." },
+  "alert:operate": { least: "operator", means: "Acknowledge alerts." },
+};
+
 /** The part for alerts. */
 export function alertsPart({ alerts }: Cluster): PortalPart {
   return {
     name: "alerts",
     about: { en: "What needs attention.", zh: "需要关注的告警。" },
-    permissions: {
-      "alert:view": { least: "viewer", means: "See alerts." },
-      "alert:operate": { least: "operator", means: "Acknowledge alerts." },
-    },
+    permissions: alertsPermissions,
     routes(app) {
       app.get(
         "/api/alerts",

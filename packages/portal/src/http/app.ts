@@ -5,11 +5,17 @@
  *   request id -> span -> headers, log and metrics -> guard (host, origin, caller, permission) -> body -> schema
  *   -> the route's handler -> answer; whatever throws on the way becomes a problem+json
  */
-import type { Logger } from "@ropeway/core";
-import fastify, { type FastifyReply, type FastifyRequest, LogController } from "fastify";
+import { ConnectionLostError, type Logger } from "@ropeway/core";
+import fastify, {
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+  type RouteOptions,
+} from "fastify";
 import { serializerCompiler, type ZodTypeProvider } from "fastify-type-provider-zod";
 import type { Guard } from "../access/guard.ts";
 import { InvalidUrlError, RouteNotFoundError } from "../errors.ts";
+import type { Pulse } from "../health/pulse.ts";
 import type { PortalMetrics } from "../metrics/portal-metrics.ts";
 import { describeApi } from "../openapi/description.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
@@ -35,6 +41,7 @@ export interface AppPlan {
   readonly routes: RouteTable;
   readonly metrics: PortalMetrics;
   readonly streams: EventStreams;
+  readonly pulse: Pulse;
   readonly logger: Logger;
   readonly bodyLimit: number;
   readonly requestTimeoutMs: number;
@@ -51,7 +58,14 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(serializerCompiler);
   app.removeContentTypeParser("text/plain"); // JSON only; a part may add a parser of its own
-  app.setErrorHandler((error, request, reply) => answer(translate(error, request), request, reply));
+  app.setErrorHandler((error, request, reply) => {
+    const translated = translate(error, request);
+    // The pulse has written one line about it, and the access log has the requests.
+    if (plan.pulse.silent && translated instanceof ConnectionLostError) {
+      return send(translated, request, reply);
+    }
+    return answer(translated, request, reply);
+  });
   app.setNotFoundHandler((request) => {
     throw new RouteNotFoundError(request.method, pathOf(request.url));
   });
@@ -59,10 +73,13 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   app.addHook("onRequest", async (request, reply) => {
     greet(request, reply);
     follow(request, reply, plan.metrics);
-    await plan.guard(request, reply);
+    await plan.pulse.bounded(plan.guard(request, reply), () => reply.sent);
   });
   await describeApi(app, plan.parts);
-  app.addHook("onRoute", (route) => plan.routes.add(route));
+  app.addHook("onRoute", (route) => {
+    plan.routes.add(route);
+    bound(route, plan.pulse);
+  });
   for (const part of plan.parts) await addPart(app, part);
   const noMoreParts = app.withTypeProvider<ZodTypeProvider>();
   plan.routes.refuseOtherMethods(noMoreParts);
@@ -92,6 +109,17 @@ function newApp({ logger, bodyLimit, trustProxy, requestTimeoutMs }: AppPlan): P
   }).withTypeProvider<ZodTypeProvider>();
 }
 
+/** Lets no request wait for a Redis that hangs. */
+function bound(route: RouteOptions, pulse: Pulse): void {
+  const { handler } = route;
+  route.handler = function (request, reply) {
+    const result: unknown = handler.call(this, request, reply);
+    // A reply is a thenable too, one that lasts as long as the response.
+    if (!(result instanceof Promise)) return result;
+    return pulse.bounded(result, () => reply.sent);
+  };
+}
+
 /** A part's hooks, parsers and decorators stay its own: Fastify encapsulates what is registered. */
 async function addPart(app: PortalApp, part: PortalPart): Promise<void> {
   await app.register(async (scope) => {
@@ -108,8 +136,13 @@ function greet(request: FastifyRequest, reply: FastifyReply): void {
 }
 
 function answer(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const { status, code } = problemOf(error, request).body;
+  if (status >= 500) request.log.error({ err: error, code }, "request failed");
+  return send(error, request, reply);
+}
+
+function send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const { body, headers } = problemOf(error, request);
-  if (body.status >= 500) request.log.error({ err: error, code: body.code }, "request failed");
   return reply
     .code(body.status)
     .headers(headers)

@@ -13,7 +13,7 @@ import {
 import { DEFAULT_PREFIX } from "@ropeway/jobs/internal";
 import { Gauge, type Registry } from "prom-client";
 import { z } from "zod";
-import { needs } from "../access/permission.ts";
+import { needs, type PermissionSpecs } from "../access/permission.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import { serveEvents } from "../sse.ts";
 import { addJobRoutes } from "./job-routes.ts";
@@ -40,6 +40,15 @@ const Drain = z.object({
 const Count = z.object({ jobs: z.int() });
 const NO_BODY = z.undefined().describe("Done.");
 
+/** What its routes ask for. */
+export const jobsPermissions: PermissionSpecs = {
+  "job:view": { least: "viewer", means: "See queues, jobs, workers and schedules." },
+  "job:operate": {
+    least: "operator",
+    means: "Add, change, retry, cancel and remove jobs; pause, limit, schedule and drain queues.",
+  },
+};
+
 /** The part for the task queues. */
 export function jobsPart(redis: Redis, options: JobsPartOptions = {}): PortalPart {
   requireRedis(redis);
@@ -50,14 +59,7 @@ export function jobsPart(redis: Redis, options: JobsPartOptions = {}): PortalPar
       en: "Task queues: waiting, running and failed jobs, and actions on them.",
       zh: "任务队列：等待中、运行中和失败的任务，以及对它们的操作。",
     },
-    permissions: {
-      "job:view": { least: "viewer", means: "See queues, jobs, workers and schedules." },
-      "job:operate": {
-        least: "operator",
-        means:
-          "Add, change, retry, cancel and remove jobs; pause, limit, schedule and drain queues.",
-      },
-    },
+    permissions: jobsPermissions,
     routes(app) {
       addQueues(app, queues);
       addOperations(app, queues);

@@ -7,7 +7,7 @@ import { Files } from "@ropeway/kit/files";
 import { LockInspector } from "@ropeway/kit/lock";
 import { SemaphoreInspector } from "@ropeway/kit/semaphore";
 import { z } from "zod";
-import { needs } from "../access/permission.ts";
+import { needs, type PermissionSpecs } from "../access/permission.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import { ChatRoomView, FileTransferView, HeldLockView, SemaphoreUseView } from "./kit-contract.ts";
 
@@ -42,6 +42,12 @@ function pageSchema<T>(
   return z.object({ items: z.array(item), cursor: z.string().nullable() });
 }
 
+/** What its routes ask for. */
+export const kitPermissions: PermissionSpecs = {
+  "kit:view": { least: "viewer", means: "See locks, semaphores, rooms and file transfers." },
+  "kit:operate": { least: "operator", means: "Break a lock." },
+};
+
 /** The part for locks, semaphores, rooms and transfers. */
 export function kitPart(redis: Redis, options: KitPartOptions = {}): PortalPart {
   requireRedis(redis);
@@ -52,10 +58,7 @@ export function kitPart(redis: Redis, options: KitPartOptions = {}): PortalPart 
       en: "Building blocks: locks held, semaphores, chat rooms and file transfers.",
       zh: "构建模块：持有的锁、信号量、聊天室和文件传输。",
     },
-    permissions: {
-      "kit:view": { least: "viewer", means: "See locks, semaphores, rooms and file transfers." },
-      "kit:operate": { least: "operator", means: "Break a lock." },
-    },
+    permissions: kitPermissions,
     routes(app) {
       addLocks(app, new LockInspector(redis, { prefix }));
       addRest(app, redis, prefix);

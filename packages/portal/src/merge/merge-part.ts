@@ -1,4 +1,5 @@
 /** The merge queue in the portal: keys, letters, endpoints, attempts, schedules, and the v3 paths themselves. */
+
 import {
   AddressGuard,
   Attempts,
@@ -9,6 +10,7 @@ import {
   type MergeQueue,
   Schedules,
 } from "@ropeway/merge";
+import type { PermissionSpecs } from "../access/permission.ts";
 import type { PortalPart } from "../part.ts";
 import { addAttempts } from "./attempt-routes.ts";
 import { addEndpoints } from "./endpoint-routes.ts";
@@ -25,6 +27,19 @@ export interface MergePartOptions {
   readonly allow?: readonly string[];
 }
 
+/** What its routes ask for. */
+export const mergePermissions: PermissionSpecs = {
+  "merge:view": {
+    least: "viewer",
+    means: "See keys, items, dead letters, endpoints and schedules.",
+  },
+  "merge:push": { least: "operator", means: "Push items and delete what is queued (v3)." },
+  "merge:operate": {
+    least: "operator",
+    means: "Send now, delete, replay, pause and schedule; limit and sign for endpoints.",
+  },
+};
+
 /** The part for a merge queue. */
 export function mergePart(queue: MergeQueue, options: MergePartOptions = {}): PortalPart {
   const inspector = new Inspector(queue);
@@ -36,17 +51,7 @@ export function mergePart(queue: MergeQueue, options: MergePartOptions = {}): Po
       en: "The timed merge queue: pending batches, dead letters, endpoints and attempts.",
       zh: "定时合并队列：待发批次、死信、端点与投递记录。",
     },
-    permissions: {
-      "merge:view": {
-        least: "viewer",
-        means: "See keys, items, dead letters, endpoints and schedules.",
-      },
-      "merge:push": { least: "operator", means: "Push items and delete what is queued (v3)." },
-      "merge:operate": {
-        least: "operator",
-        means: "Send now, delete, replay, pause and schedule; limit and sign for endpoints.",
-      },
-    },
+    permissions: mergePermissions,
     routes(app) {
       addKeys(app, inspector);
       addLetters(app, new DeadLetters(queue));

@@ -32,6 +32,7 @@ import { HostGuard } from "../access/host-guard.ts";
 import { placeOf } from "../access/place.ts";
 import { TokenGuard } from "../access/token-guard.ts";
 import { ListenFailedError, MethodNotAllowedError, RouteNotFoundError } from "../errors.ts";
+import { Pulse } from "../health/pulse.ts";
 import { translate } from "../http/framework-error.ts";
 import { boundConnections, portOptions, REQUEST_TIMEOUT_MS } from "../http/port-options.ts";
 import { pathOf, problemOf } from "../http/problems.ts";
@@ -48,6 +49,8 @@ export interface MergeServerOptions {
   readonly maxBodyBytes?: number;
   /** Names by which clients reach it, besides loopback names and IP addresses. @default [] */
   readonly hosts?: readonly string[];
+  /** How long Redis may be silent before requests are answered with 503. @default 3000 */
+  readonly redisSilenceMs?: number;
   /** How long a client may take to send a request, body included. @default 60000 */
   readonly requestTimeoutMs?: number;
   /** Bearer tokens; with any, requests need one of them. @default none */
@@ -62,6 +65,7 @@ const options: OptionTable<MergeServerOptions> = {
   port: { default: 23_334, rule: integer(0, 65_535) },
   maxBodyBytes: { default: 1_048_576, rule: integer(1, 33_554_432) },
   hosts: { default: [], rule: satisfying("a list of strings", isStrings) },
+  redisSilenceMs: { default: 3_000, rule: integer(100) },
   requestTimeoutMs: { default: REQUEST_TIMEOUT_MS, rule: integer(1, 86_400_000) },
   tokens: { default: [], rule: satisfying("a list of strings", () => true) }, // see checkTokens
   allow: { default: [], rule: satisfying("a list of strings", isStrings) },
@@ -91,6 +95,7 @@ export class MergeServer extends BackgroundRole {
   readonly #tokens: TokenGuard;
   readonly #logger: Logger;
   readonly #options: Required<MergeServerOptions>;
+  readonly #pulse: Pulse;
   #url = "";
 
   constructor(queue: MergeQueue, given?: MergeServerOptions) {
@@ -102,6 +107,11 @@ export class MergeServer extends BackgroundRole {
     this.#hosts = new HostGuard([...resolved.hosts, resolved.host]);
     this.#tokens = new TokenGuard(resolved.tokens);
     this.#logger = resolved.logger;
+    this.#pulse = new Pulse({
+      redis: queue.redis,
+      silenceMs: resolved.redisSilenceMs,
+      logger: resolved.logger,
+    });
     this.#options = resolved;
   }
 
@@ -143,12 +153,14 @@ export class MergeServer extends BackgroundRole {
     app.setNotFoundHandler((request, reply) => this.#refuse(notFound(request), request, reply));
     app.addHook("onRequest", (request, _reply, done) => done(this.#refusal(request)));
     const handler = this.#handler;
+    const within = <T>(work: Promise<T>, reply: FastifyReply) =>
+      this.#pulse.bounded(work, () => reply.sent);
     app.post(`${V3_PATH}*`, (request, reply) => {
       reply.code(202);
-      return handler.push(partsOf(request));
+      return within(handler.push(partsOf(request)), reply);
     });
-    app.delete(`${V3_PATH}*`, (request) => handler.remove(partsOf(request)));
-    app.get(`${V3_PATH}*`, (request) => handler.peek(partsOf(request)));
+    app.delete(`${V3_PATH}*`, (request, reply) => within(handler.remove(partsOf(request)), reply));
+    app.get(`${V3_PATH}*`, (request, reply) => within(handler.peek(partsOf(request)), reply));
     return app;
   }
 
@@ -163,7 +175,8 @@ export class MergeServer extends BackgroundRole {
 
   #refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
     const { body, headers } = problemOf(translate(error, request), request);
-    if (body.status >= 500) this.#logger.error({ err: error, code: body.code }, "a push failed");
+    if (body.status >= 500 && !this.#pulse.silent)
+      this.#logger.error({ err: error, code: body.code }, "a push failed");
     return reply
       .code(body.status)
       .headers(headers)

@@ -1,17 +1,20 @@
 /** /metrics: everything that is counted, in the Prometheus text format. */
 import { Registry } from "prom-client";
-import { needs } from "../access/permission.ts";
+import { needs, type PermissionSpecs } from "../access/permission.ts";
 import type { PortalPart } from "../part.ts";
 import { processMetrics } from "./process-metrics.ts";
+
+/** What its routes ask for. */
+export const metricsPermissions: PermissionSpecs = {
+  "metrics:view": { least: "viewer", means: "Read /metrics where it is not public." },
+};
 
 /** The part for metrics; `isPublic` lets a scraper in without an account. */
 export function metricsPart(registry: Registry, isPublic: boolean): PortalPart {
   return {
     name: "metrics",
     about: { en: "Counters and gauges for Prometheus.", zh: "供 Prometheus 采集的指标。" },
-    permissions: {
-      "metrics:view": { least: "viewer", means: "Read /metrics where it is not public." },
-    },
+    permissions: metricsPermissions,
     routes(app) {
       const all = Registry.merge([processMetrics(), registry]);
       const collect = oneAtATime(() => all.metrics());

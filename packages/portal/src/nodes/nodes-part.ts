@@ -2,25 +2,28 @@
 import type { Cluster, NodeView as ClusterNodeView } from "@ropeway/cluster";
 import { Gauge } from "prom-client";
 import { z } from "zod";
-import { needs } from "../access/permission.ts";
+import { needs, type PermissionSpecs } from "../access/permission.ts";
 import type { PortalPart } from "../part.ts";
 import { NodeView } from "./nodes-contract.ts";
 
 const NodePage = z.object({ items: z.array(NodeView), cursor: z.string().nullable() });
 const NodePath = z.object({ id: z.string().min(1).max(200) });
 
+/** What its routes ask for. */
+export const nodesPermissions: PermissionSpecs = {
+  "node:view": { least: "viewer", means: "See the nodes." },
+  "node:operate": {
+    least: "operator",
+    means: "Drain nodes, and remove offline nodes.",
+  },
+};
+
 /** The part for nodes. */
 export function nodesPart({ nodes }: Cluster): PortalPart {
   return {
     name: "nodes",
     about: { en: "See the nodes and drain them.", zh: "查看节点并排空任务。" },
-    permissions: {
-      "node:view": { least: "viewer", means: "See the nodes." },
-      "node:operate": {
-        least: "operator",
-        means: "Drain nodes, and remove offline nodes.",
-      },
-    },
+    permissions: nodesPermissions,
     routes(app) {
       app.get(
         "/api/nodes",

@@ -6,7 +6,7 @@ import { createClient, listNamespaces, type RpcClient, type ServiceInfo } from "
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Gauge, type Registry } from "prom-client";
 import { z } from "zod";
-import { needs } from "../access/permission.ts";
+import { needs, type PermissionSpecs } from "../access/permission.ts";
 import { UnknownResourceError } from "../errors.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import { Pool } from "../pool.ts";
@@ -32,6 +32,12 @@ const Name = z.string().regex(/^[^:/\s]{1,200}$/);
 const Namespace = z.object({ ns: z.string().min(1).max(200) });
 const Place = Namespace.extend({ service: Name });
 
+/** What its routes ask for. */
+export const rpcPermissions: PermissionSpecs = {
+  "rpc:view": { least: "viewer", means: "See services, methods, workers and queue lengths." },
+  "rpc:call": { least: "operator", means: "Call services through the gateway." },
+};
+
 /** The part for the services of a Redis. */
 export function rpcPart(redis: Redis, options: RpcPartOptions = {}): PortalPart {
   requireRedis(redis);
@@ -48,10 +54,7 @@ export function rpcPart(redis: Redis, options: RpcPartOptions = {}): PortalPart 
       en: "Calls: which services there are, who serves them, and a way to call them by HTTP.",
       zh: "远程调用：有哪些服务、由谁提供，以及通过 HTTP 调用它们的方式。",
     },
-    permissions: {
-      "rpc:view": { least: "viewer", means: "See services, methods, workers and queue lengths." },
-      "rpc:call": { least: "operator", means: "Call services through the gateway." },
-    },
+    permissions: rpcPermissions,
     async routes(app) {
       addRegistry(app, redis, clients);
       await addGateway(app, clients);

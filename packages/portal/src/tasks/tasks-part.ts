@@ -10,7 +10,7 @@ import type { FastifyRequest } from "fastify";
 import { Gauge, type Registry } from "prom-client";
 import { z } from "zod";
 import { rightsOf } from "../access/guard.ts";
-import { needs } from "../access/permission.ts";
+import { needs, type PermissionSpecs } from "../access/permission.ts";
 import { ForbiddenError } from "../errors.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import { serveEvents } from "../sse.ts";
@@ -51,16 +51,19 @@ const IdempotencyHeader = z.object({
 
 const view = { config: needs("task:view") };
 
+/** What its routes ask for. */
+export const tasksPermissions: PermissionSpecs = {
+  "task:view": { least: "viewer", means: "See tasks." },
+  "task:operate": { least: "operator", means: "Start, stop and move tasks." },
+  "task:edit": { least: "operator", means: "Create, change and remove tasks." },
+};
+
 /** The part for tasks. */
 export function tasksPart(cluster: Cluster): PortalPart {
   return {
     name: "tasks",
     about: { en: "Create, start, stop and follow tasks.", zh: "创建、启动、停止并跟踪任务。" },
-    permissions: {
-      "task:view": { least: "viewer", means: "See tasks." },
-      "task:operate": { least: "operator", means: "Start, stop and move tasks." },
-      "task:edit": { least: "operator", means: "Create, change and remove tasks." },
-    },
+    permissions: tasksPermissions,
     probes: { store: () => cluster.store.status() },
     routes(app) {
       addLists(app, cluster);

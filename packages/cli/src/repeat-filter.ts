@@ -1,0 +1,28 @@
+/**
+ * Keeps a log readable while Redis or the store is away. Everything that runs meets the same error again
+ * and again then; the first line says it, the rest would fill the disk of a machine whose Redis is away for a
+ * night. Lines about requests are not touched: they have an id that somebody may look for.
+ */
+
+/** Errors that last as long as something is away; a loss itself happens once and is always written. */
+const AWAY = new Set(["NOT_CONNECTED", "CONNECT_FAILED", "STORE_UNAVAILABLE"]);
+const QUIET_MS = 600_000;
+const MOST_KEYS = 200;
+
+/** Decides which lines are written. */
+export class RepeatFilter {
+  readonly #seen = new Map<string, number>();
+
+  /** Whether the line is new, or was not written for ten minutes. */
+  passes(fields: unknown, message: unknown, now: number = performance.now()): boolean {
+    const { err, requestId } = (fields ?? {}) as { err?: { code?: unknown }; requestId?: unknown };
+    const code = err?.code;
+    if (typeof code !== "string" || !AWAY.has(code) || requestId !== undefined) return true;
+    const key = `${code} ${String(message)}`;
+    const until = this.#seen.get(key);
+    if (until !== undefined && now < until) return false;
+    if (this.#seen.size >= MOST_KEYS) this.#seen.clear();
+    this.#seen.set(key, now + QUIET_MS);
+    return true;
+  }
+}

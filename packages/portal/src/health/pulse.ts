@@ -1,0 +1,127 @@
+/**
+ * Keeps requests from waiting for a Redis that does not answer. A server that hangs (stopped, swapping, a
+ * network that swallows packets) keeps its connections open, and core notices only after many seconds. So
+ * while requests are under way, a PING is:
+ *
+ *   answering ---- no answer to a PING for `silenceMs` ----> silent: requests under way get a 503,
+ *       ^                                                      |     new ones after a short grace
+ *       '------------------- a PING is answered ---------------'
+ *
+ * Each change of state is one line in the log. Work that does not need Redis (the cluster's store may be
+ * etcd) ends within the grace. Time counts by ticks, so that a process that was suspended itself does not
+ * blame Redis.
+ */
+import { ConnectionLostError, type Logger, type Redis } from "@ropeway/core";
+import { ping } from "./store.ts";
+
+/** What a pulse works with. */
+export interface PulsePlan {
+  readonly redis: Redis;
+  /** How long Redis may leave a PING unanswered. */
+  readonly silenceMs: number;
+  readonly logger: Logger;
+}
+
+/** Work that is waited for. */
+interface Waiter {
+  readonly sinceTick: number;
+  giveUp(): void;
+}
+
+const TICK_MS = 100;
+const GRACE_TICKS = 3;
+
+/** Watches one Redis, as long as somebody waits for it. */
+export class Pulse {
+  readonly #plan: PulsePlan;
+  readonly #waiters = new Set<Waiter>();
+  #timer: NodeJS.Timeout | undefined;
+  #ticks = 0;
+  /** The tick of the first PING that was not answered. */
+  #askedAt: number | undefined;
+  #asking = false;
+  #silent = false;
+
+  constructor(plan: PulsePlan) {
+    this.#plan = plan;
+  }
+
+  /** Whether Redis does not answer. */
+  get silent(): boolean {
+    return this.#silent;
+  }
+
+  /**
+   * What the work comes to, or ConnectionLostError if Redis falls silent first; then the work may or may
+   * not have its effect. Work whose response is under way, such as an event stream, is left alone.
+   */
+  bounded<T>(work: Promise<T>, isAnswered: () => boolean): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const giveUp = () => {
+        if (isAnswered()) return;
+        const silence = new Error(`no answer for ${this.#plan.silenceMs} ms`);
+        reject(new ConnectionLostError(this.#plan.redis.where, silence));
+      };
+      const waiter: Waiter = { sinceTick: this.#ticks, giveUp };
+      this.#waiters.add(waiter);
+      this.#timer ??= this.#start();
+      work.then(
+        (value) => {
+          this.#waiters.delete(waiter);
+          resolve(value);
+        },
+        (error) => {
+          this.#waiters.delete(waiter);
+          reject(error);
+        },
+      );
+    });
+  }
+
+  #start(): NodeJS.Timeout {
+    if (!this.#asking) this.#askedAt = undefined;
+    this.#ask();
+    return setInterval(() => this.#tick(), TICK_MS).unref();
+  }
+
+  #tick(): void {
+    this.#ticks += 1;
+    if (this.#waiters.size === 0 && !this.#silent) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+      return;
+    }
+    this.#ask();
+    const { silenceMs, logger, redis } = this.#plan;
+    if (this.#askedAt === undefined || (this.#ticks - this.#askedAt) * TICK_MS < silenceMs) return;
+    if (!this.#silent) {
+      this.#silent = true;
+      logger.error({ redis: redis.where, silenceMs }, "Redis does not answer; requests get a 503");
+    }
+    for (const waiter of this.#waiters) {
+      const old = this.#ticks - waiter.sinceTick >= GRACE_TICKS;
+      if (old) {
+        this.#waiters.delete(waiter);
+        waiter.giveUp();
+      }
+    }
+  }
+
+  #ask(): void {
+    if (this.#asking) return;
+    this.#asking = true;
+    this.#askedAt ??= this.#ticks;
+    ping(this.#plan.redis).then(
+      () => {
+        this.#asking = false;
+        this.#askedAt = undefined;
+        if (!this.#silent) return;
+        this.#silent = false;
+        this.#plan.logger.info({ redis: this.#plan.redis.where }, "Redis answers again");
+      },
+      () => {
+        this.#asking = false; // asked again at the next tick
+      },
+    );
+  }
+}
