@@ -12,6 +12,7 @@ import * as merge from "@ropeway/merge";
 import * as portal from "@ropeway/portal";
 import * as rpc from "@ropeway/rpc";
 import * as sync from "@ropeway/sync";
+import { startRedis } from "@ropeway/testkit";
 import { describe, expect, test } from "vitest";
 
 type Make = (...args: unknown[]) => unknown;
@@ -118,4 +119,33 @@ test("options that are no object are refused, with the options there are", async
   expect(task.message).toMatch(/^options is "old", but must be an object with from and to/);
   const options = await refusal(() => made(sync.RdbReader)("dump.rdb"));
   expect(options.message).toMatch(/^options is "dump.rdb", but must be an object with any of /);
+});
+
+test.each([5, true, () => "redis://127.0.0.1"])(
+  "connect(%s) says that it needs a URL",
+  async (url) => {
+    const connecting = (connect as Make)(url) as Promise<unknown>;
+    await expect(connecting).rejects.toMatchObject({
+      code: "INVALID_OPTION",
+      message: expect.stringContaining("but must be a URL such as redis://"),
+    });
+  },
+);
+
+test("connect() with an object of options says that it needs an address or a URL", async () => {
+  await expect((connect as Make)({ url: "redis://127.0.0.1" })).rejects.toMatchObject({
+    code: "INVALID_OPTION",
+    message: expect.stringContaining("pass a URL: connect(process.env.REDIS_URL)"),
+  });
+});
+
+test.each([undefined, null, "./handlers.js"])("handlers that are %s are refused", async (wrong) => {
+  await using server = await startRedis();
+  await using redis = await connect(server.url);
+  const worker = await refusal(() => made(jobs.Worker)(redis, "email", wrong));
+  expect(worker.message).toMatch(
+    /^handlers is .*, but must be a function, an object with a function/,
+  );
+  const service = await refusal(() => (rpc.serve as Make)(redis, "users", wrong));
+  expect(service.message).toMatch(/^handlers is .*, but must be an object with a function/);
 });

@@ -30,6 +30,7 @@ function placeOf(program: Command, argv: readonly string[]): Place {
     const word = argv[i] ?? "";
     if (word.startsWith("-")) {
       if (word === "--") break;
+      refuseMisplaced(command, word.replace(/=.*/s, ""));
       const takesValue = command.options.some(({ long, required }) => long === word && required);
       if (takesValue) i++;
       continue;
@@ -40,6 +41,18 @@ function placeOf(program: Command, argv: readonly string[]): Place {
     command = child;
   }
   return { command, stranger: undefined };
+}
+
+/** `ropeway sync --from ...`: the option belongs to a command of the group, which is missing. */
+function refuseMisplaced(group: Command, option: string): void {
+  const has = ({ options }: Command) => options.some(({ long }) => long === option);
+  if (has(group)) return;
+  const owners = group.commands.filter(has).map((child) => child.name());
+  if (owners.length === 0) return;
+  const some = [...owners.slice(0, 3), ...(owners.length > 3 ? ["..."] : [])].join(", ");
+  throw new UsageError(
+    `unknown option '${option}': write it after a command (${some}); ${seeHelp(group)}`,
+  );
 }
 
 const WRONG_OPTION =

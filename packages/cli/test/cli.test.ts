@@ -45,6 +45,18 @@ test("an unknown command or option is one sentence with the one that was meant",
   );
 });
 
+test("an option before the command that it belongs to is one sentence with the command", async () => {
+  expect(await speak(["sync", "--from", "file:dump.rdb"])).toEqual({
+    code: 2,
+    stdout: "",
+    stderr:
+      "ropeway: unknown option '--from': write it after a command (run, check, verify); see `ropeway sync --help`\n",
+  });
+  expect((await speak(["jobs", "--redis-url=redis://h", "list"])).stderr).toContain(
+    "unknown option '--redis-url': write it after a command (add, list, show, ...)",
+  );
+});
+
 test("help of a command that does not exist is no help", async () => {
   expect((await speak(["help", "merg"])).stderr).toContain("did you mean merge?");
   expect(await speak(["--config", "up", "nonsense", "--help"])).toEqual({

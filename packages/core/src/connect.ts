@@ -65,7 +65,8 @@ export async function connect(
   const endpoint = typeof target === "object" ? target : parseEndpoint(target ?? USUAL_PLACE);
   const resolved = resolveOptions(table, options);
   if (!Array.isArray(endpoint?.addresses) || endpoint.addresses.length === 0) {
-    throw new InvalidOptionError("addresses", endpoint?.addresses, "at least one address");
+    const allowed = "at least one address; or pass a URL: connect(process.env.REDIS_URL)";
+    throw new InvalidOptionError("addresses", endpoint?.addresses, allowed);
   }
   if (/\s/.test(resolved.name)) {
     throw new InvalidOptionError("name", resolved.name, "a string without spaces");
@@ -79,7 +80,11 @@ export async function connect(
   } catch (error) {
     // The usual cause is an environment variable that is not set in this terminal.
     if (target !== undefined || !(error instanceof ConnectFailedError)) throw error;
-    throw new ConnectFailedError(USUAL_PLACE.slice(8), error.cause, ", the default without a URL");
+    throw new ConnectFailedError(
+      USUAL_PLACE.slice(8),
+      error.cause,
+      ", the default if no URL is given (is REDIS_URL set?)",
+    );
   }
 }
 

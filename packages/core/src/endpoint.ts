@@ -47,6 +47,7 @@ const ALLOWED =
 
 /** Reads a Redis URL; a wrong one is an InvalidOptionError that does not repeat the password. */
 export function parseEndpoint(url: string, option: string = "url"): Endpoint {
+  if (typeof url !== "string") throw new InvalidOptionError(option, url, ALLOWED);
   const refuse = (why: string) =>
     new InvalidOptionError(option, withoutPassword(url), `${ALLOWED} (${why})`);
   const match = SCHEME.exec(url);

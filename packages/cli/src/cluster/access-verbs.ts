@@ -123,7 +123,10 @@ async function newPassword(username: string, context: Context) {
   if (context.options.generate === true) return { password: randomPassword(), shown: true };
   const password = await askPassword(username, context);
   const fault = passwordFault(password);
-  if (fault !== undefined) throw new UsageError(`the password is "***", but must be ${fault}`);
+  if (fault !== undefined) {
+    const found = password === "" ? "empty" : `${[...password].length} characters long`;
+    throw new UsageError(`the password is ${found}, but must be ${fault}`);
+  }
   return { password, shown: false };
 }
 

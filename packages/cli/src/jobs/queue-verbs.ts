@@ -12,6 +12,7 @@ import type { Context } from "../context.ts";
 import { durationOf, parseDuration } from "../duration.ts";
 import { UsageError } from "../errors.ts";
 import { paint } from "../terminal/colour.ts";
+import { plural } from "../terminal/plural.ts";
 import { isoTime } from "../terminal/time.ts";
 import { aborted } from "../wait.ts";
 import { wholeNumber } from "../whole-number.ts";
@@ -51,7 +52,7 @@ export async function drain(context: Context): Promise<void> {
   const olderThanMs = durationOf(options, "olderThan") ?? 0;
   await withQueue(context, async (queue) => {
     const jobs = await queue.drain(states as Exclude<JobState, "active">[], { olderThanMs });
-    output.outcome("drained", { queue: queue.name, jobs }, `${jobs} job(s) removed`);
+    output.outcome("drained", { queue: queue.name, jobs }, `${plural(jobs, "job")} removed`);
   });
 }
 
@@ -65,7 +66,7 @@ export async function obliterate(context: Context): Promise<void> {
     output.outcome(
       "obliterated",
       { queue: queue.name, jobs },
-      `${queue.name}: ${jobs} job(s) deleted`,
+      `${queue.name}: ${plural(jobs, "job")} deleted`,
     );
   });
 }

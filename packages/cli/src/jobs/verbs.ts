@@ -12,6 +12,7 @@ import { durationOf } from "../duration.ts";
 import { UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
 import { paint, stateCell } from "../terminal/colour.ts";
+import { plural } from "../terminal/plural.ts";
 import { isoTime } from "../terminal/time.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { jobText, parseData } from "./job-text.ts";
@@ -105,7 +106,7 @@ async function retry(context: Context): Promise<void> {
   await withQueue(context, async (queue) => {
     for (const id of ids) await queue.retry(id);
     const jobs = ids.length + (options.all === true ? await queue.retryAll() : 0);
-    output.outcome("retried", { jobs }, `${jobs} job(s) retried`);
+    output.outcome("retried", { jobs }, `${plural(jobs, "job")} retried`);
   });
 }
 

@@ -10,6 +10,7 @@ import { byteText } from "../rdb/byte-text.ts";
 import { progressBar } from "../rdb/progress-bar.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
 import { namingFlags } from "../refused-option.ts";
+import { plural } from "../terminal/plural.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { keyPrefix, pageOf } from "./key-prefix.ts";
 
@@ -54,7 +55,7 @@ async function send(context: Context): Promise<void> {
       sent.push(published);
       const { name, bytes, dropped } = published;
       const without =
-        dropped === 0 ? "" : `, without ${dropped} receiver(s) that were away too long`;
+        dropped === 0 ? "" : `, without ${plural(dropped, "receiver")} that stayed away too long`;
       output.note(`${name}: ${byteText(bytes)} sent${without}`);
     }
     if (options.end === true) await files.end();
@@ -80,7 +81,7 @@ async function receive(context: Context): Promise<void> {
     );
     const { files, missed } = received;
     const lost = missed.length === 0 ? "" : `; missed: ${missed.join(", ")}`;
-    output.result(received, () => output.line(`${files} file(s) received${lost}`));
+    output.result(received, () => output.line(`${plural(files, "file")} received${lost}`));
   });
 }
 

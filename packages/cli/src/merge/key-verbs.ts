@@ -6,6 +6,7 @@ import { durationOf, parseDuration } from "../duration.ts";
 import { UsageError } from "../errors.ts";
 import { stateCell } from "../terminal/colour.ts";
 import { readInput } from "../terminal/input.ts";
+import { plural } from "../terminal/plural.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { type OpenedMerge, pageOf, when, withMerge } from "./opened.ts";
 
@@ -66,7 +67,11 @@ export async function peek(context: Context): Promise<void> {
     output.result({ items, cursor: page.cursor ?? null }, () => {
       if (items.length === 0) output.note("nothing is queued for this merge key and URL");
       for (const { at, items: count, state, paused, oldest } of items) {
-        output.line(`${count} item(s), `, stateCell(paused ? "paused" : state), `, fires ${at}`);
+        output.line(
+          `${plural(count, "item")}, `,
+          stateCell(paused ? "paused" : state),
+          `, fires ${at}`,
+        );
         for (const { id, body } of oldest) output.line(`  ${id}  ${body}`);
       }
       if (page.cursor !== undefined) output.note(`more: repeat with --cursor '${page.cursor}'`);
@@ -77,7 +82,7 @@ export async function peek(context: Context): Promise<void> {
 export async function sendNow(context: Context): Promise<void> {
   await withMerge(context, async (opened) => {
     const items = await opened.at.sendNow(destinationOf(context, opened));
-    context.output.outcome("fired", { items }, `${items} item(s) fire now`);
+    context.output.outcome("fired", { items }, `${plural(items, "item")} will be delivered now`);
   });
 }
 
@@ -85,7 +90,7 @@ export async function remove(context: Context): Promise<void> {
   await withMerge(context, async (opened) => {
     const { deleted, sending } = await opened.at.remove(destinationOf(context, opened));
     const late = sending === 0 ? "" : `; ${sending} of them are being sent and cannot be stopped`;
-    const sentence = `${deleted} item(s) deleted${late}`;
+    const sentence = `${plural(deleted, "item")} deleted${late}`;
     context.output.outcome("deleted", { deleted, sending }, sentence);
   });
 }
@@ -99,7 +104,7 @@ export async function pause(context: Context): Promise<void> {
       return;
     }
     const keys = await opened.at.pause(destinationOf(context, opened));
-    output.outcome("paused", { keys }, `${keys} key(s) are paused; pushes are still accepted`);
+    output.outcome("paused", { keys }, `${plural(keys, "key")} paused; pushes are still accepted`);
   });
 }
 
@@ -112,7 +117,7 @@ export async function resume(context: Context): Promise<void> {
       return;
     }
     const keys = await opened.at.resume(destinationOf(context, opened));
-    const sentence = keys === 0 ? "it was not paused" : `${keys} key(s) are resumed`;
+    const sentence = keys === 0 ? "it was not paused" : `${plural(keys, "key")} resumed`;
     output.outcome("resumed", { keys }, sentence);
   });
 }
@@ -126,7 +131,7 @@ export async function stats(context: Context): Promise<void> {
       "oldest due": `${Math.round(found.oldestDueMs)} ms`,
       "dead letters": found.deadLetters,
       endpoints: found.endpoints,
-      paused: found.paused ? "everything" : `${found.pausedKeys} key(s)`,
+      paused: found.paused ? "everything" : plural(found.pausedKeys, "key"),
       broken: found.broken,
     });
   });

@@ -2,6 +2,7 @@
 import type { DeadLetters, LetterFilter } from "@ropeway/merge";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
+import { plural } from "../terminal/plural.ts";
 import { pageOf, when, withMerge } from "./opened.ts";
 
 export async function letters(context: Context): Promise<void> {
@@ -55,13 +56,13 @@ export async function letter(context: Context): Promise<void> {
 
 export async function replay(context: Context): Promise<void> {
   const { letters: count, items } = await act(context, "replay", "replayAll");
-  const sentence = `${count} dead letter(s) with ${items} item(s) are delivered again`;
+  const sentence = `${plural(count, "dead letter")} with ${plural(items, "item")} will be delivered again`;
   context.output.outcome("replayed", { letters: count, items }, sentence);
 }
 
 export async function discard(context: Context): Promise<void> {
   const { letters: count, items } = await act(context, "discard", "discardAll");
-  const sentence = `${count} dead letter(s) with ${items} item(s) are deleted`;
+  const sentence = `${plural(count, "dead letter")} with ${plural(items, "item")} deleted`;
   context.output.outcome("discarded", { letters: count, items }, sentence);
 }
 

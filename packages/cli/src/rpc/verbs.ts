@@ -57,9 +57,9 @@ async function describe(context: Context): Promise<void> {
     throw new NotFoundError("service", target, known);
   }
   context.output.result(found, ({ methods }) => {
-    for (const [method, { doc = "", args = [], kind = "unary", return: gives }] of Object.entries(
-      methods,
-    )) {
+    // Redis keeps them in no order.
+    const sorted = Object.entries(methods).sort(([a], [b]) => (a < b ? -1 : 1));
+    for (const [method, { doc = "", args = [], kind = "unary", return: gives }] of sorted) {
       const stream = kind === "unary" ? "" : ` (${kind})`;
       context.output.line(`${method}(${args.join(", ")}) -> ${gives ?? "any"}${stream}  ${doc}`);
     }

@@ -95,7 +95,11 @@ function placeOf(child: RedisChild, home: Home): RedisPlace {
 function noteMoved(context: Context, key: "portal.port" | "merge.port", url: string): void {
   const port = context.settings().values[key];
   if (port === 0 || url.endsWith(`:${port}`)) return;
-  context.output.note(`Port ${port} is in use by another program, so ${key} is another one now.`);
+  const part = key === "portal.port" ? "portal" : "merge queue";
+  const used = new URL(url).port;
+  context.output.note(
+    `Port ${port} is in use by another program, so the ${part} uses port ${used}.`,
+  );
 }
 
 function tries(portalUrl: string): readonly string[] {

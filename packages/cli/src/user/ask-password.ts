@@ -28,6 +28,7 @@ export async function askPassword(username: string, context: Context): Promise<s
     if (!terminal) return await answer();
     output.prompt(`New password for ${username}: `);
     const first = await answer();
+    if (first === "") return first; // refused anyway: nothing to confirm
     output.prompt("Once more: ");
     const second = await answer();
     if (first !== second) throw new UsageError("the two passwords are not the same");

@@ -98,7 +98,7 @@ test("one key or one endpoint is paused and resumed", async () => {
   await json("push", "k", URL, "1", "--ontime", "4000000000");
   expect(await json("pause", "k", URL)).toEqual({ outcome: "paused", keys: 1 });
   expect((await ropeway("list")).stdout).toContain("paused");
-  expect((await ropeway("peek", "k", URL)).stdout).toContain("1 item(s), paused, fires");
+  expect((await ropeway("peek", "k", URL)).stdout).toContain("1 item, paused, fires");
   expect((await json("list")).items).toMatchObject([{ paused: true, state: "waiting" }]);
   expect(await json("resume", "k", URL)).toEqual({ outcome: "resumed", keys: 1 });
   expect((await ropeway("resume", "k", URL)).stdout).toBe("it was not paused\n");

@@ -94,7 +94,9 @@ test("with a Redis and password of one's own, up starts no server and prints no 
   blocker.close();
   if (held) {
     expect(url).not.toBe("http://127.0.0.1:7480");
-    expect(script.log()).toContain("Port 7480 is in use by another program");
+    expect(script.log()).toContain(
+      "Port 7480 is in use by another program, so the portal uses port ",
+    );
   }
   expect(script.log()).toMatch(/login +admin, with the password you set/);
   expect(script.log()).toMatch(new RegExp(`redis +127.0.0.1:${redis.port}$`, "m"));

@@ -66,7 +66,8 @@ test("a random one is made on demand and printed once", async () => {
 test("what cannot be is refused in one sentence that shows no password, and changes nothing", async () => {
   const before = await server.command("HGETALL", "ropeway:{portal}:user:admin");
   for (const [args, stdin, code, said] of [
-    [["password", "admin"], Readable.from(["tiny\n"]), 2, 'the password is "***", but must be a'],
+    [["password", "admin"], Readable.from(["\n"]), 2, "the password is empty, but must be a"],
+    [["password", "admin"], Readable.from(["tiny\n"]), 2, "the password is 4 characters long, but"],
     [["password", "admin"], Readable.from([]), 2, "no password was given"],
     [["password", "admin"], typing("one of them", "another one"), 2, "are not the same"],
     [["password", "nobody"], Readable.from(["long enough\n"]), 4, 'account "nobody" not found'],

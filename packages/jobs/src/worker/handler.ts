@@ -1,6 +1,6 @@
 /** What a user gives a worker, and how it is called: schema, then trace, then middleware, then handler. */
 import { context, SpanKind, type Tracer, trace } from "@opentelemetry/api";
-import { InvalidOptionError } from "@ropeway/core";
+import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
 import { contextOf, inSpan, tracerOf } from "@ropeway/core/internal";
 import type {
   JobData,
@@ -59,6 +59,9 @@ export interface HandlerOptions {
   readonly jobs: JobDefinitions<unknown> | undefined;
 }
 
+const HANDLERS =
+  "a function, an object with a function for each job name, or the URL of a file: new URL(PATH, import.meta.url)";
+
 /** Calls handlers. */
 export class HandlerCaller {
   readonly batch: UntypedBatchHandler | undefined;
@@ -77,7 +80,10 @@ export class HandlerCaller {
       return;
     }
     if (batch > 0) throw new InvalidOptionError("batch", batch, "0 with a handler for each name");
-    const entries = Object.entries((handlers ?? {}) as Record<string, UntypedHandler>);
+    if (typeof handlers !== "object" || handlers === null) {
+      throw new InvalidArgumentError("handlers", handlers, HANDLERS);
+    }
+    const entries = Object.entries(handlers as Record<string, UntypedHandler>);
     for (const [name, handler] of entries) {
       if (typeof handler !== "function") throw new InvalidOptionError(name, handler, "a function");
     }

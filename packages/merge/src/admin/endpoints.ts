@@ -53,7 +53,7 @@ export class Endpoints {
   }
 
   /** Stops an endpoint from being called: batches that come due for it become dead letters. */
-  async disable(url: string, reason: string = "disabled by an operator"): Promise<void> {
+  async disable(url: string, reason: string = "by an operator"): Promise<void> {
     if (typeof reason !== "string" || reason === "" || reason.length > 200) {
       throw new InvalidArgumentError("reason", reason, "a string of 1 to 200 characters");
     }

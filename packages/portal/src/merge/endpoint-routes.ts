@@ -7,7 +7,7 @@ import { NO_BODY, operate, Paging, Url, view } from "./route-schemas.ts";
 import { endpointView } from "./views.ts";
 
 const Disabling = Url.extend({
-  reason: z.string().min(1).max(200).default("disabled by an operator"),
+  reason: z.string().min(1).max(200).default("by an operator"),
 });
 const Limiting = Url.extend({
   ratePerSecond: z.number().positive().max(1_000_000).optional(),

@@ -54,6 +54,13 @@ export function serveService(
   service: { readonly name: string; readonly methods: MethodTable } | string,
   handlers: AnyHandlers,
 ): ServedService {
+  if (typeof handlers !== "object" || handlers === null) {
+    throw new InvalidArgumentError(
+      "handlers",
+      handlers,
+      "an object with a function for each method",
+    );
+  }
   const { name, methods } =
     typeof service === "string" ? { name: service, methods: definedBy(handlers) } : service;
   checkName(name, "the name of the service");
