@@ -46,6 +46,8 @@ declare module "fastify" {
   interface FastifyContextConfig {
     /** Who may use the route; without it the portal does not start. */
     permission?: RouteAccess;
+    /** Set for a route that has a bound of its own, such as /readyz: it tells of a Redis that hangs. */
+    ownBound?: boolean;
   }
   interface FastifyRequest {
     /** Who asks; null on public routes. */

@@ -65,7 +65,12 @@ test("requests to a portal whose Redis hangs are answered with 503, and with 200
   }
   expect((await stage.ask("/test/free")).status).toBe(200);
   expect((await stage.ask("/healthz")).status).toBe(200);
-  expect((await stage.ask("/readyz")).status).toBe(503);
+  const readiness = await stage.ask("/readyz?verbose");
+  expect(readiness.status).toBe(503);
+  expect(await readiness.json()).toMatchObject({
+    ready: false,
+    probes: [{ name: "redis", ok: false, code: "TIMEOUT" }],
+  });
   expect(count("Redis does not answer")).toBe(1);
   expect(lines.filter(({ level }) => level === "error")).toHaveLength(1);
   stage.server.resume();

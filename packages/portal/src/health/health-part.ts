@@ -38,7 +38,7 @@ export function healthPart(redis: Redis, readiness: () => Readiness): PortalPart
       app.get(
         "/readyz",
         {
-          config: needs("public"),
+          config: { ...needs("public"), ownBound: true },
           schema: {
             summary: "The portal can do its work",
             description: "503 while Redis does not answer, or while the portal shuts down.",

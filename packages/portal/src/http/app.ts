@@ -111,6 +111,7 @@ function newApp({ logger, bodyLimit, trustProxy, requestTimeoutMs }: AppPlan): P
 
 /** Lets no request wait for a Redis that hangs. */
 function bound(route: RouteOptions, pulse: Pulse): void {
+  if (route.config?.ownBound === true) return;
   const { handler } = route;
   route.handler = function (request, reply) {
     const result: unknown = handler.call(this, request, reply);
