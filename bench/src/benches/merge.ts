@@ -316,7 +316,14 @@ const bars: Bar[] = [
     ratio: (results) =>
       results.ratio({ scenario: "merge.push.http", metric: "rate", of: OURS, to: BARE })?.median,
     op: ">=",
-    target: 0.5,
+    target: 0.7,
+  },
+  {
+    id: "merge.fire",
+    ratio: (results) =>
+      results.ratio({ scenario: "merge.fire", metric: "rate", of: OURS, to: SCRIPT })?.median,
+    op: ">=",
+    target: 0.75,
   },
   {
     id: "merge.fire.items-per-command",

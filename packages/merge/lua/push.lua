@@ -122,14 +122,14 @@ local function set(ms, given)
   due = ms
   score = given or string.format('%.3f', ms / 1000)
 end
-local moved = false
+local moved, began = false, not known[3]
 local maxItems, maxBytes, maxWaitMs = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 for i = begin, last, 5 do
   local given, always = ARGV[i], ARGV[i + 1] == 'always'
   local wanted = floor(given * 1000 + 0.5)
   if wanted <= 0 then wanted, given = now, nil end
   if fresh == 0 then -- the first of a new batch: from here on maxWaitMs runs
-    bound, bytes, moved = math.max(wanted, now + maxWaitMs), 0, true
+    bound, bytes, moved, began = math.max(wanted, now + maxWaitMs), 0, true, true
     set(wanted, given)
   elseif always or marked or not due then
     local capped = bound > 0 and wanted > bound
@@ -152,7 +152,7 @@ if behind then
     call('ZADD', timer, string.format('%.3f', (now + math.max(0, call('PTTL', locker))) / 1000), key)
   end
 else
-  call('HSET', state, 'bound', bound, 'bytes', bytes)
+  if began then call('HSET', state, 'bound', bound, 'bytes', bytes) else call('HSET', state, 'bytes', bytes) end
   if moved then call('ZADD', timer, score, key) end
 end
 redis.pcall('PUBLISH', ARGV[2], 'insert') -- a user without channels must not fail behind the writes

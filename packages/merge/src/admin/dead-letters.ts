@@ -90,7 +90,7 @@ export class DeadLetters {
       const found = await this.#store.item(letter, i);
       if (found === undefined) return { items };
       const size = found.body.length;
-      const [item] = readItems([found.head], [found.body.subarray(0, left)]);
+      const [item] = readItems([found.head.toString("latin1")], [found.body.subarray(0, left)]);
       if (item !== undefined) items.push({ ...item, size });
       left -= size;
     }

@@ -70,8 +70,10 @@ export class EndpointQueue {
   ): Promise<Pushed> {
     if (!isSingle(to.mergeKey)) checkJson(body);
     const { request, idempotencyKey } = options;
-    for (const url of [request?.callback, request?.failureCallback]) {
-      if (url !== undefined && URL.canParse(url)) this.#guard.checkLiteral(url);
+    if (request !== undefined) {
+      for (const url of [request.callback, request.failureCallback]) {
+        if (url !== undefined && URL.canParse(url)) this.#guard.checkLiteral(url);
+      }
     }
     const id = newItemId();
     const key = pushKeyOf(to, { id, idempotencyKey });

@@ -56,18 +56,41 @@ export function headRest(traceparent: string | undefined, contentType: string | 
 }
 
 /** Joins heads and bodies. */
-export function readItems(heads: readonly Buffer[], bodies: readonly Buffer[]): Item[] {
-  return bodies.map((body, i) => {
-    const [id = "", pushedMs = "0", ...rest] = String(heads[i] ?? "").split(" ");
-    // Heads of older versions have no size.
-    if (/^(?:\d+|-)$/.test(rest[0] ?? "") && rest.length > 1) rest.shift();
-    const [trace = "-", ...type] = rest;
-    return {
-      id,
-      body,
-      pushedAt: Number(pushedMs),
-      contentType: type.length === 0 ? undefined : type.join(" "),
-      traceparent: trace === "-" ? undefined : trace,
-    };
-  });
+export function readItems(heads: readonly string[], bodies: readonly Buffer[]): Item[] {
+  return bodies.map((body, i) => readItem(heads[i] ?? "", body));
+}
+
+/** A batch has hundreds of heads: they are cut where their spaces are, without a list of their words. */
+function readItem(head: string, body: Buffer): Item {
+  const idEnd = wordEnd(head, 0);
+  const timeEnd = wordEnd(head, idEnd + 1);
+  let from = timeEnd + 1;
+  const sizeEnd = wordEnd(head, from);
+  // Heads of older versions have no size.
+  if (sizeEnd < head.length && isSize(head, from, sizeEnd)) from = sizeEnd + 1;
+  const traceEnd = wordEnd(head, from);
+  const hasTrace = traceEnd > from && !(traceEnd === from + 1 && head[from] === "-");
+  return {
+    id: head.slice(0, idEnd),
+    body,
+    pushedAt: Number(head.slice(idEnd + 1, timeEnd)),
+    contentType: traceEnd < head.length ? head.slice(traceEnd + 1) : undefined,
+    traceparent: hasTrace ? head.slice(from, traceEnd) : undefined,
+  };
+}
+
+/** Where the word that begins at `from` ends. */
+function wordEnd(head: string, from: number): number {
+  const space = head.indexOf(" ", from);
+  return space < 0 ? head.length : space;
+}
+
+/** Whether the word is "-" or has digits only. */
+function isSize(head: string, from: number, to: number): boolean {
+  if (to === from + 1 && head[from] === "-") return true;
+  for (let i = from; i < to; i++) {
+    const code = head.charCodeAt(i);
+    if (code < 0x30 || code > 0x39) return false;
+  }
+  return to > from;
 }

@@ -1,5 +1,6 @@
 /** The scripts, with their replies parsed. Only the stores beside this file run them. */
 import { defineScript, type Reply, type Script } from "@ropeway/core";
+import { PackedReader } from "./packed.ts";
 
 const file = (name: string) => new URL(`../../lua/${name}.lua`, import.meta.url);
 
@@ -30,7 +31,7 @@ export type GetReply =
       readonly status: "ok";
       readonly delivery: string;
       readonly attempt: number;
-      readonly heads: readonly Buffer[];
+      readonly heads: readonly string[];
       readonly bodies: readonly Buffer[];
       /** How long the key had been due, in ms. */
       readonly lateMs: number;
@@ -44,17 +45,19 @@ export const get: Script<GetReply> = defineScript(file("get"), {
     const status = String((reply as readonly Reply[])[0]);
     if (status === "moved" || status === "empty") return { status };
     if (status === "locked") return { status, retryMs: Number((reply as readonly Reply[])[1]) };
-    const [, delivery, attempt, heads, bodies, lateMs, request] = reply as readonly [
+    const [, delivery, attempt, packed, lateMs, request] = reply as readonly [
       Buffer,
       Buffer,
       number,
-      readonly Buffer[],
-      readonly Buffer[],
+      Buffer,
       number,
       Buffer,
     ];
+    const lists = new PackedReader(packed);
     return {
-      ...{ status: "ok", attempt, heads, bodies, lateMs },
+      ...{ status: "ok", attempt, lateMs },
+      heads: lists.strings(),
+      bodies: lists.buffers(),
       delivery: String(delivery),
       request: String(request),
     };
@@ -139,7 +142,7 @@ export interface PeekReply {
   readonly lockMs: number;
   readonly state: Readonly<Record<string, string>>;
   readonly data: Readonly<Record<string, string>>;
-  readonly heads: readonly Buffer[];
+  readonly heads: readonly string[];
   readonly bodies: readonly Buffer[];
   readonly sizes: readonly number[];
   readonly paused: boolean;
@@ -161,7 +164,8 @@ export const peek: Script<PeekReply> = defineScript(file("peek"), {
       number,
     ];
     return {
-      ...{ items, lockMs, heads, bodies, sizes, paused: paused === 1 },
+      ...{ items, lockMs, bodies, sizes, paused: paused === 1 },
+      heads: heads.map((head) => head.toString("latin1")),
       score: score.length === 0 ? undefined : Number(score),
       state: fields(state),
       data: fields(data),

@@ -32,6 +32,8 @@ export interface GuardedRequest {
 /** The requests that one port serves. */
 export class HostGuard {
   readonly #hosts: ReadonlySet<string>;
+  /** The host that was served last: most clients of a port name it alike. */
+  #last = "";
 
   /** `hosts` are the names by which clients reach this port, besides loopback names and IP addresses. */
   constructor(hosts: readonly string[] = []) {
@@ -46,11 +48,13 @@ export class HostGuard {
   }
 
   #serves(host: string): boolean {
-    if (host === "") return true; // HTTP/1.0; every browser sends one
+    if (host === this.#last) return true; // also "": HTTP/1.0; every browser sends one
     const name = nameOf(host);
     if (name === undefined) return false;
-    if (isIP(name) !== 0 || name === "localhost" || name.endsWith(".localhost")) return true;
-    return this.#hosts.has("*") || this.#hosts.has(name);
+    const isLocal = isIP(name) !== 0 || name === "localhost" || name.endsWith(".localhost");
+    if (!isLocal && !this.#hosts.has("*") && !this.#hosts.has(name)) return false;
+    this.#last = host;
+    return true;
   }
 }
 
