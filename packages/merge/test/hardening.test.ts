@@ -180,3 +180,70 @@ test("waits and closes that are longer than a timer can hold are long, not short
   expect(signalled).toBe(false);
   await queue.close();
 });
+
+test("a foreign value in place of the timer is reported once, and work goes on when it is gone", async () => {
+  const queue = fresh();
+  const { timer } = queue.keys;
+  const inspector = new Inspector(queue);
+  const got: string[] = [];
+  await using dispatcher = new Dispatcher(queue, async ({ key }) => void got.push(key));
+  const errors: unknown[] = [];
+  dispatcher.on("error", (error) => errors.push(error));
+  await inspector.check();
+  await server.command("SET", timer, "of another program");
+  await dispatcher.start();
+  await eventually(() => expect(errors).toHaveLength(1));
+  expect(errors[0]).toMatchObject({ code: "WRONG_KEY_TYPE", details: { key: timer } });
+  const wrong = { code: "WRONG_KEY_TYPE", details: { key: timer } };
+  await expect(inspector.check()).rejects.toMatchObject(wrong);
+  await expect(queue.schedule()).rejects.toMatchObject(wrong);
+  await expect(queue.push("k", "1")).rejects.toMatchObject({ code: "SERVER_REPLY" });
+  for (let looks = 0; looks < 3; looks++) {
+    // A look more, to see that it is not reported again.
+    const before = await looked();
+    await eventually(async () => expect(await looked()).toBeGreaterThan(before), {
+      withinMs: 20_000,
+    });
+  }
+  expect(errors).toHaveLength(1);
+  await server.command("DEL", timer);
+  await queue.push("k", "1");
+  await eventually(() => expect(got).toEqual(["k"]), { withinMs: 20_000 });
+  await inspector.check();
+  await server.command("SET", timer, "again");
+  await eventually(() => expect(errors).toHaveLength(2), { withinMs: 20_000 });
+  await server.command("DEL", timer);
+  await queue.close();
+}, 60_000);
+
+/** How many sorted sets were asked for what is due, over all clients. */
+async function looked(): Promise<number> {
+  const stats = String(await server.command("INFO", "commandstats"));
+  return Number(/cmdstat_zrangebyscore:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+}
+
+test("a foreign value in place of the schedules is reported once, and runs go on when it is gone", async () => {
+  const queue = fresh();
+  const schedules = new Schedules(queue, new AddressGuard(["loopback"]));
+  const scheduler = new Scheduler(queue);
+  const errors: unknown[] = [];
+  const ran: string[] = [];
+  scheduler.on("error", (error) => errors.push(error)).on("ran", (id) => ran.push(id));
+  await server.command("SET", queue.keys.schedules, "of another program");
+  await scheduler.start();
+  await eventually(() => expect(errors).toHaveLength(1));
+  const wrong = { code: "WRONG_KEY_TYPE", details: { key: queue.keys.schedules } };
+  expect(errors[0]).toMatchObject(wrong);
+  await expect(new Inspector(queue).check()).rejects.toMatchObject(wrong);
+  const before = await looked();
+  await eventually(async () => expect(await looked()).toBeGreaterThan(before + 1), {
+    withinMs: 20_000,
+  });
+  expect(errors).toHaveLength(1);
+  await server.command("DEL", queue.keys.schedules);
+  const destination = { mergeKey: "m", method: "POST", url: "https://example.com/" };
+  await schedules.set("s", { destination, body: "1", everyMs: 3_600_000 });
+  await server.command("ZADD", queue.keys.schedules, "1", "s");
+  await eventually(() => expect(ran).toEqual(["s"]), { withinMs: 20_000 });
+  await scheduler.close();
+}, 60_000);

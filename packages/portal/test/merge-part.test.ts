@@ -9,7 +9,7 @@ const HOOK = "http://127.0.0.1:9/hook";
 const PATH = `/v3/queue/digest_1/POST/${encodeService(HOOK)}`;
 const KEY = `digest_1 ${HOOK} POST`;
 
-const { redis } = await redisForFile(); // the portal's own Redis is the stage's
+const { server, redis } = await redisForFile(); // the portal's own Redis is the stage's
 const queue = new MergeQueue(redis, { prefix: "{q}" });
 let stage: Stage;
 let admin: { authorization: string };
@@ -248,4 +248,19 @@ test("attempts are listed, and followed live from where a client left", async ()
   expect(text).not.toContain("event: retry");
   await dispatcher.close();
   await ask("/api/merge/letters/discard", { method: "POST", body: {} });
+});
+
+test("a foreign value in place of the timer makes the portal not ready, until it is gone", async () => {
+  const probe = async () => {
+    const { probes } = await ask("/readyz?verbose");
+    return probes.find(({ name }: { name: string }) => name === "merge");
+  };
+  expect(await probe()).toMatchObject({ ok: true });
+  await server.command("RENAME", queue.keys.timer, "{q}:kept").catch(() => undefined); // may be empty
+  await server.command("SET", queue.keys.timer, "of another program");
+  expect((await stage.ask("/readyz")).status).toBe(503);
+  expect(await probe()).toMatchObject({ ok: false, code: "WRONG_KEY_TYPE" });
+  await server.command("DEL", queue.keys.timer);
+  await server.command("RENAME", "{q}:kept", queue.keys.timer).catch(() => undefined);
+  expect((await stage.ask("/readyz")).status).toBe(200);
 });

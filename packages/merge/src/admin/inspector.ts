@@ -156,6 +156,14 @@ export class Inspector {
     return this.#store.now();
   }
 
+  /**
+   * Resolves if dispatchers can work. Throws WrongKeyTypeError if another program's value has taken the
+   * place of the timer, the schedules or the paused keys, and NotConnectedError while Redis is away.
+   */
+  check(): Promise<void> {
+    return this.#store.check();
+  }
+
   /** The queue in numbers. */
   stats(): Promise<MergeStats> {
     return this.#store.counts();

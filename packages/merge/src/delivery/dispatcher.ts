@@ -125,7 +125,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     defer(() => this.#drain());
     const look = new Loop({
       tick: (aborted) => this.#tick(signal, aborted),
-      onError: (error) => this.report(error),
+      onError: (error) => this.#lookFailed(error),
       backoff: { baseMs: 50, maxMs: 2_000 },
     });
     const trim = new Loop({
@@ -173,10 +173,8 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     const seen = signal.count;
     const { reserveMs } = this.#options;
     const found = await this.#store.due({ most: Math.min(free, MOST_KEYS), reserveMs });
-    if (found.wrong !== "" && found.wrong !== this.#wrong) {
-      this.report(new WrongKeyTypeError(found.wrong));
-    }
-    this.#wrong = found.wrong;
+    if (found.wrong === "") this.#wrong = "";
+    else this.#lookFailed(new WrongKeyTypeError(found.wrong));
     let launched = 0;
     for (const due of found.keys) {
       if (this.#admit({ ...due, reserved: found.reserved })) launched += 1;
@@ -187,6 +185,13 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     const next = found.nextMs < 0 ? LONGEST_SLEEP_MS : Math.min(found.nextMs, LONGEST_SLEEP_MS);
     await signal.wait(seen, next, aborted);
     return 0;
+  }
+
+  /** A foreign value is reported when it is found, and not at every look until it is gone. */
+  #lookFailed(error: unknown): void {
+    const wrong = error instanceof WrongKeyTypeError ? String(error.details.key) : "";
+    if (wrong === "" || wrong !== this.#wrong) this.report(error);
+    if (wrong !== "") this.#wrong = wrong;
   }
 
   /** Starts on a key if its origin has a free slot; if not, it queues or comes due again. */

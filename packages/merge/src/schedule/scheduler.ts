@@ -10,7 +10,7 @@
  * either pushed it or not. Runs that were missed while no scheduler ran are made up for by one.
  */
 
-import type { EventMap } from "@ropeway/core";
+import { type EventMap, WrongKeyTypeError } from "@ropeway/core";
 import { BackgroundRole, dueAfter, Loop, type Opening, reasonOf } from "@ropeway/core/internal";
 import { encodeRequest } from "../queue/delivery-request.ts";
 import { keyOf } from "../queue/destination.ts";
@@ -44,6 +44,8 @@ export class Scheduler extends BackgroundRole<SchedulerEvents> {
   readonly #store: ScheduleStore;
   readonly #pushes: QueueStore;
   #signal: PushSignal | undefined;
+  /** Whether a foreign value in place of the schedules was reported. */
+  #isWrong = false;
 
   constructor(queue: MergeQueue) {
     requireQueue(queue);
@@ -59,7 +61,7 @@ export class Scheduler extends BackgroundRole<SchedulerEvents> {
     defer(() => signal.close());
     const look = new Loop({
       tick: (aborted) => this.#tick(signal, aborted),
-      onError: (error) => this.report(error),
+      onError: (error) => this.#lookFailed(error),
       backoff: { baseMs: 50, maxMs: 2_000 },
     });
     defer(() => look.close());
@@ -77,9 +79,17 @@ export class Scheduler extends BackgroundRole<SchedulerEvents> {
     return 0;
   }
 
+  /** A foreign value is reported when it is found, and not at every look until it is gone. */
+  #lookFailed(error: unknown): void {
+    const isWrong = error instanceof WrongKeyTypeError;
+    if (!isWrong || !this.#isWrong) this.report(error);
+    if (isWrong) this.#isWrong = true;
+  }
+
   /** Pushes the runs that are due. Returns the ms until the next one. */
   async #runDue(aborted: AbortSignal): Promise<number> {
     const [now, planned] = await Promise.all([this.#store.now(), this.#store.planned(AT_ONCE)]);
+    this.#isWrong = false;
     let again = LONGEST_SLEEP_MS;
     for (const each of planned) {
       if (each.due > now) return Math.min(again, each.due - now);

@@ -1,5 +1,5 @@
 /** Every command of an operator on keys: lists, looks, deletion, pause, numbers. */
-import type { Redis, Reply } from "@ropeway/core";
+import { NotConnectedError, type Redis, type Reply, WrongKeyTypeError } from "@ropeway/core";
 import { TooManyPausedError } from "../errors.ts";
 import type { MergeKeys } from "../keys.ts";
 import { MOST_DATA_FIELDS } from "./queue-store.ts";
@@ -95,6 +95,23 @@ export class AdminStore {
   async now(): Promise<number> {
     const [seconds, micros] = await this.#send<readonly string[]>(["TIME"]);
     return Number(seconds) * 1_000 + Number(micros) / 1_000;
+  }
+
+  /** Throws if the keys that everything waits for cannot be read. */
+  async check(): Promise<void> {
+    if (!this.#redis.connected) throw new NotConnectedError(this.#redis.where, 0);
+    const { timer, schedules, pausedKeys } = this.#keys;
+    const wanted: readonly (readonly [string, string])[] = [
+      [timer, "zset"],
+      [schedules, "zset"],
+      [pausedKeys, "set"],
+    ];
+    await Promise.all(
+      wanted.map(async ([key, type]) => {
+        const found = await this.#send<string>(["TYPE", key]);
+        if (found !== type && found !== "none") throw new WrongKeyTypeError(key);
+      }),
+    );
   }
 
   async counts(): Promise<Counts> {

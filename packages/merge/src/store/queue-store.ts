@@ -8,6 +8,7 @@ import {
   LeaseLostError,
   OutOfMemoryError,
   type Redis,
+  WrongKeyTypeError,
 } from "@ropeway/core";
 import { IdempotencyMismatchError } from "../errors.ts";
 import { MergeKeys } from "../keys.ts";
@@ -183,10 +184,13 @@ export class QueueStore {
     await this.redis.run(scripts.bury, this.#burial(key, given.letterId), args);
   }
 
-  /** The keys that are due; with `reserveMs` they are reserved for this caller. */
-  due(given: { most: number; reserveMs: number }): Promise<scripts.DueReply> {
+  /** The keys that are due; with `reserveMs` they are reserved for this caller. Throws WrongKeyTypeError. */
+  async due(given: { most: number; reserveMs: number }): Promise<scripts.DueReply> {
     const { timer, paused, pausedKeys } = this.keys;
-    return this.redis.run(scripts.due, [timer, paused, pausedKeys], [given.most, given.reserveMs]);
+    const args = [given.most, given.reserveMs];
+    return this.redis.run(scripts.due, [timer, paused, pausedKeys], args).catch((error) => {
+      throw isReply(error, "WRONGTYPE") ? new WrongKeyTypeError(timer, error) : error;
+    });
   }
 
   start(key: string): Promise<scripts.StartReply> {

@@ -1,5 +1,12 @@
 /** Every command about schedules, but the push of a run: that is QueueStore's. */
-import { defineScript, isReply, OutOfMemoryError, type Redis, type Script } from "@ropeway/core";
+import {
+  defineScript,
+  isReply,
+  OutOfMemoryError,
+  type Redis,
+  type Script,
+  WrongKeyTypeError,
+} from "@ropeway/core";
 import { TooManySchedulesError } from "../errors.ts";
 import type { MergeKeys } from "../keys.ts";
 import { fields } from "./scripts.ts";
@@ -82,7 +89,10 @@ export class ScheduleStore {
   async planned(most: number): Promise<readonly Planned[]> {
     const limit = ["LIMIT", "0", String(most)];
     const words = ["ZRANGEBYSCORE", this.#keys.schedules, "-inf", "(inf", "WITHSCORES", ...limit];
-    const flat = await this.#send<readonly string[]>(words);
+    const flat = await this.#send<readonly string[]>(words).catch((error) => {
+      if (isReply(error, "WRONGTYPE")) throw new WrongKeyTypeError(this.#keys.schedules, error);
+      throw error;
+    });
     return flat.flatMap((id, i) => (i % 2 === 0 ? [{ id, due: Number(flat[i + 1]) }] : []));
   }
 

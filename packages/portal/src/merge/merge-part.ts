@@ -60,6 +60,7 @@ export function mergePart(queue: MergeQueue, options: MergePartOptions = {}): Po
       addSchedules(app, new Schedules(queue, guard));
       return addV3(app, handler);
     },
+    probes: { merge: () => inspector.check() },
     metrics: (registry) => addMetrics(registry, inspector, new Attempts(queue)),
   };
 }
