@@ -168,44 +168,51 @@ describe("while Redis is away", () => {
   test("a feed and a listener wait, and go on when Redis is back", async () => {
     await using own = await startRedis({ appendonly: true });
     await using away = await connect(own.url, { offlineWaitMs: 100 });
-    const mailbox = new Mailbox<number>(away, "m");
     const chat = new Chat<number>(away);
-    const room = await chat.create({ sender: "a", recipients: ["b"], message: 1 });
-    await mailbox.send(1);
+    const room = await chat.create({ sender: "a", recipients: ["b", "c"], message: 1 });
+    for (const name of ["b", "c"]) await new Mailbox<number>(away, name).send(1);
     const controller = new AbortController();
     const { signal } = controller;
-    const seen: number[] = [];
-    const received: number[] = [];
-    const feed = (async () => {
-      for await (const event of chat.feed("b", { signal })) {
-        if (event.type === "message") seen.push(event.message);
-      }
-    })();
-    const listener = (async () => {
-      for await (const delivery of mailbox.listen({ signal })) {
-        received.push(delivery.message);
-        await delivery.acknowledge();
-      }
-    })();
-    await eventually(() => expect([seen, received]).toEqual([[1], [1]]));
-    await eventually(async () => expect(await mailbox.counts()).toMatchObject({ taken: 0 }));
+    const open: Promise<void>[] = [];
+    /** Reads the room and a mailbox as `user`; returns what came. */
+    const follow = (user: string) => {
+      const seen: number[] = [];
+      const received: number[] = [];
+      const feeding = async () => {
+        for await (const event of chat.feed(user, { signal })) {
+          if (event.type === "message") seen.push(event.message);
+        }
+      };
+      const listening = async () => {
+        for await (const delivery of new Mailbox<number>(away, user).listen({ signal })) {
+          received.push(delivery.message);
+          await delivery.acknowledge();
+        }
+      };
+      open.push(feeding(), listening());
+      return [seen, received];
+    };
+    const before = follow("b");
+    await eventually(() => expect(before).toEqual([[1], [1]]));
+    const counts = () => new Mailbox(away, "b").counts();
+    await eventually(async () => expect(await counts()).toMatchObject({ taken: 0 }));
     await own.kill9();
+    const during = follow("c");
     // Longer away than a command waits: whoever does not wait by itself has failed by now.
     const ping = () => away.send(["PING"]).catch((error) => error);
     for (let i = 0; i < 3; i++) {
       await eventually(async () => expect(await ping()).toBeInstanceOf(NotConnectedError));
     }
     await own.start();
-    await eventually(() => mailbox.send(2));
+    for (const name of ["b", "c"]) await eventually(() => new Mailbox(away, name).send(2));
     await eventually(() => room.send("a", 2));
-    await eventually(() =>
-      expect([seen, received]).toEqual([
-        [1, 2],
-        [1, 2],
-      ]),
-    );
+    const all = [
+      [1, 2],
+      [1, 2],
+    ];
+    await eventually(() => expect([before, during]).toEqual([all, all]));
     controller.abort();
-    await Promise.all([feed, listener]);
+    await Promise.all(open);
   });
 
   test("the signal ends a feed", async () => {
