@@ -193,9 +193,13 @@ describe("a running job that is to be cancelled", () => {
   });
 });
 
-it("leaves no notes when it was put back and then completed", async () => {
+it.each([
+  null,
+  5, // with a limit, next.lua takes another path
+])("leaves no notes when it was put back and then completed (limit %j)", async (concurrency) => {
   const queue = one.queue();
   const store = storeOf(queue);
+  await queue.setLimits({ concurrency });
   let runs = 0;
   one.worker(queue, async (job: JobContext) => {
     runs += 1;
