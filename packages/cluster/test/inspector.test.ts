@@ -1,10 +1,11 @@
 /** When an inspector must not act: the brake, and being cut off. */
 import { connect, silentLogger } from "@ropeway/core";
-import { eventually, startProxy, startRedis } from "@ropeway/testkit";
+import { eventually, type FaultProxy, startEtcd, startProxy, startRedis } from "@ropeway/testkit";
 import { expect, it } from "vitest";
 import { Cluster } from "../src/cluster.ts";
 import { keys } from "../src/keys.ts";
 import { Registration } from "../src/nodes/registration.ts";
+import { openEtcdStore } from "../src/store/etcd/etcd-store.ts";
 import { openRedisStore } from "../src/store/redis/redis-store.ts";
 import type { Store } from "../src/store/store.ts";
 import { redisStage } from "./stage.fixture.ts";
@@ -57,41 +58,75 @@ it("moves nothing when most nodes vanish at once, says so, and goes on after the
   await stage.close();
 }, 60_000);
 
-it("stops inspecting while it is cut off from the store, and comes back", async () => {
-  await using server = await startRedis();
-  await using proxy = await startProxy(server);
-  const direct = await connect(server.url);
-  const cut = await connect(proxy.url, { offlineWaitMs: 200 });
-  const stores = [openRedisStore(direct), openRedisStore(cut)] as const;
-  const options = { address: "", everyMs: 200, leaseMs: 1_000 };
-  const far = new Cluster(stores[1]).inspector({ id: "portal_far", ...options });
-  let rounds = 0;
-  far.on("inspected", () => rounds++);
-  far.on("error", () => {});
-  await far.start();
-  await eventually(() => expect(rounds).toBeGreaterThan(1));
-  proxy.refuse();
-  proxy.cut();
-  const key = keys.node("portal", "portal_far");
-  await stores[0].grant(1_000); // leases end while somebody watches over them
-  await eventually(async () => expect(await stores[0].get(key)).toBeUndefined(), {
-    withinMs: 10_000,
-  });
-  const before = rounds;
-  const near = new Cluster(stores[0]).inspector({ id: "portal_near", ...options });
-  let others = 0;
-  near.on("inspected", () => others++);
-  await near.start();
-  await eventually(() => expect(others).toBeGreaterThan(2), { withinMs: 15_000 });
-  expect(rounds).toBe(before);
-  await proxy.heal();
-  await eventually(async () => expect(await stores[0].get(key)).toBeDefined(), {
-    withinMs: 15_000,
-  });
-  await near.close();
-  await eventually(() => expect(rounds).toBeGreaterThan(before), { withinMs: 15_000 });
-  await far.close();
-  for (const store of stores) await store.close();
-  await direct.close();
-  await cut.close();
-}, 90_000);
+/** A store seen twice: directly, and through a proxy that can be cut. */
+interface CutStage {
+  readonly direct: Store;
+  readonly cut: Store;
+  readonly proxy: FaultProxy;
+  close(): Promise<void>;
+}
+
+const cutStages: Record<string, () => Promise<CutStage>> = {
+  async redis() {
+    const server = await startRedis();
+    const proxy = await startProxy(server);
+    const near = await connect(server.url);
+    const far = await connect(proxy.url, { offlineWaitMs: 200 });
+    const [direct, cut] = [openRedisStore(near), openRedisStore(far)];
+    const open = [cut, direct, far, near, proxy, server];
+    const close = async () => {
+      for (const one of open) await one.close();
+    };
+    return { direct, cut, proxy, close };
+  },
+  async etcd() {
+    const etcd = await startEtcd();
+    const proxy = await startProxy(etcd.first);
+    const logger = silentLogger;
+    const direct = await openEtcdStore({ endpoints: etcd.urls, logger });
+    const endpoints = [`http://127.0.0.1:${proxy.port}`];
+    const cut = await openEtcdStore({ endpoints, logger, tryMs: 500, timeoutMs: 1_000 });
+    const open = [cut, direct, proxy, etcd];
+    const close = async () => {
+      for (const one of open) await one.close();
+    };
+    return { direct, cut, proxy, close };
+  },
+};
+
+it.each(Object.keys(cutStages))(
+  "stops inspecting while it is cut off from %s, and comes back",
+  async (kind) => {
+    const { direct, cut, proxy, close } = await (cutStages[kind] as () => Promise<CutStage>)();
+    const options = { address: "", everyMs: 200, leaseMs: 2_000 };
+    const far = new Cluster(cut).inspector({ id: "portal_far", ...options });
+    let rounds = 0;
+    far.on("inspected", () => rounds++);
+    far.on("error", () => {});
+    await far.start();
+    await eventually(() => expect(rounds).toBeGreaterThan(1));
+    proxy.refuse();
+    proxy.cut();
+    const key = keys.node("portal", "portal_far");
+    await direct.grant(1_000); // leases end while somebody watches over them
+    await eventually(async () => expect(await direct.get(key)).toBeUndefined(), {
+      withinMs: 20_000,
+    });
+    const before = rounds;
+    const near = new Cluster(direct).inspector({ id: "portal_near", ...options });
+    let others = 0;
+    near.on("inspected", () => others++);
+    await near.start();
+    await eventually(() => expect(others).toBeGreaterThan(2), { withinMs: 20_000 });
+    expect(rounds).toBe(before);
+    await proxy.heal();
+    await eventually(async () => expect(await direct.get(key)).toBeDefined(), {
+      withinMs: 20_000,
+    });
+    await near.close();
+    await eventually(() => expect(rounds).toBeGreaterThan(before), { withinMs: 20_000 });
+    await far.close();
+    await close();
+  },
+  120_000,
+);

@@ -1,7 +1,7 @@
 // A process of a cluster under test: a node or a portal, as args[0] says.
 //   member.fixture.ts node|portal STORE ID LEASE_MS
 // Prints `ready ID PORT`, then what happens: `run TASK EPOCH`, `end TASK EPOCH`, `lost`, `inspected MS`.
-// SIGUSR2 makes a node deaf (`deaf true`), and again lets it hear: while it is deaf its runs never notice
+// SKEW_MS sets its clock wrong. SIGUSR2 makes a node deaf (`deaf true`), and again lets it hear: while it is deaf its runs never notice
 // that they must stop, and write on until the target refuses them (`refused TASK EPOCH`).
 import { connect, LeaseLostError, silentLogger } from "@ropeway/core";
 import { Cluster } from "../src/cluster.ts";
@@ -13,6 +13,8 @@ import { scriptedRunner } from "../src/runners/scripted-runner.ts";
 import { syncRunner } from "../src/runners/sync-runner.ts";
 import { SecretBox } from "../src/secrets.ts";
 
+const { now } = Date;
+Date.now = () => now() + Number(process.env.SKEW_MS ?? 0);
 const [kind = "", url = "", id = "", lease = ""] = process.argv.slice(2);
 const say = (line: string) => process.stdout.write(`${line}\n`);
 const leaseMs = Number(lease);

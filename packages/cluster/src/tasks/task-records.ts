@@ -51,9 +51,11 @@ export class TaskRecords {
     return { op: "put", key, value: JSON.stringify(event) };
   }
 
+  /** In the order in which they happened: the store's, because the clocks of nodes and portals differ. */
   async events(taskId: string): Promise<TaskEvent[]> {
     const { entries } = await this.#store.range(keys.events(taskId));
-    return entries.map((entry) => recordOf<TaskEvent>(entry)).filter((one) => one !== undefined);
+    const inOrder = [...entries].sort((a, b) => a.createRevision - b.createRevision);
+    return inOrder.map((entry) => recordOf<TaskEvent>(entry)).filter((one) => one !== undefined);
   }
 
   /** The operation that notes a key, for a transaction of its run. The same big key replaces its record. */
