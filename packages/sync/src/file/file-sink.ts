@@ -41,6 +41,7 @@ const NEWEST: Abilities = {
   restoreReplace: true,
   restoreAbsTtl: true,
   setPxAt: true,
+  mset: false,
   unlink: true,
   pExpireTime: true,
   functions: true,

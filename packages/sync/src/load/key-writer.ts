@@ -1,7 +1,8 @@
 /**
  * Writes one key of a snapshot into a transaction, in the cheapest way that the target understands:
  *
- *   plain string        SET key value PXAT ms                    1.0 to 1.4 times as fast as RESTORE
+ *   plain string        MSET key value key value ...             several together, on one server
+ *   with an expiry      SET key value PXAT ms                    1.0 to 1.4 times as fast as RESTORE
  *   anything else       RESTORE key ms payload REPLACE ABSTTL     the raw bytes of the snapshot with a new footer
  *   type too new        the commands that build the value
  *
@@ -84,10 +85,13 @@ export class KeyWriter {
     const { bytes, rawStart } = source;
     const head = bytes[rawStart] as number;
     const at = inline ? expiresAtMs : -1;
+    const together = !expires && abilities.mset;
     // A plain string is copied from the snapshot as it stands; integers and compressed ones are decoded.
     if (head < FIRST_ENCODING) {
       const start = rawStart + (head < 0x40 ? 1 : head < 0x80 ? 2 : head === 0x80 ? 5 : 9);
-      into.set({ key: note.key, bytes, start, end: source.rawEnd }, at, note);
+      const value = { key: note.key, bytes, start, end: source.rawEnd };
+      if (together && into.pair !== undefined) into.pair(value, note);
+      else into.set(value, at, note);
     } else {
       const text = stringOf(source);
       into.set({ key: note.key, bytes: text, start: 0, end: text.length }, at, note);

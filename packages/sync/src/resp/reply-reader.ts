@@ -102,6 +102,11 @@ export class ReplyReader {
     const buffer = this.#buffer;
     const { bytes, pos, end } = buffer;
     if (pos === end) return undefined;
+    const frequent = frequentAt(bytes, pos, end);
+    if (frequent !== undefined) {
+      buffer.pos = pos + frequent.length + 3;
+      return frequent;
+    }
     const lineEnd = this.#lineEnd(pos + 1);
     if (lineEnd < 0) return undefined;
     const mark = bytes[pos] as number;
@@ -109,9 +114,6 @@ export class ReplyReader {
     buffer.pos = lineEnd + 2;
     switch (mark) {
       case PLUS:
-        // By far the most frequent replies of a transaction.
-        if (lineEnd - pos === 3 && bytes[pos + 1] === 0x4f && bytes[pos + 2] === 0x4b) return "OK";
-        if (lineEnd - pos === 7 && isQueued(bytes, pos + 1)) return "QUEUED";
         return bytes.toString("latin1", pos + 1, lineEnd);
       case MINUS:
         return new ErrorReply(bytes.toString("utf8", pos + 1, lineEnd));
@@ -239,13 +241,18 @@ const TILDE = 0x7e;
 const PIPE = 0x7c;
 const GREATER = 0x3e;
 
-function isQueued(bytes: Buffer, at: number): boolean {
-  return (
-    bytes[at] === 0x51 &&
-    bytes[at + 1] === 0x55 &&
-    bytes[at + 2] === 0x45 &&
-    bytes[at + 3] === 0x55 &&
-    bytes[at + 4] === 0x45 &&
-    bytes[at + 5] === 0x44
-  );
+/** By far the most frequent replies of a transaction, found without a search for the end of their line. */
+function frequentAt(bytes: Buffer, at: number, end: number): "OK" | "QUEUED" | undefined {
+  if (bytes[at] !== PLUS) return undefined;
+  if (isAt(OK_LINE, bytes, { at, end })) return "OK";
+  return isAt(QUEUED_LINE, bytes, { at, end }) ? "QUEUED" : undefined;
 }
+
+function isAt(line: Buffer, bytes: Buffer, { at, end }: { at: number; end: number }): boolean {
+  if (at + line.length > end) return false;
+  for (let i = 1; i < line.length; i++) if (bytes[at + i] !== line[i]) return false;
+  return true;
+}
+
+const OK_LINE = Buffer.from("+OK\r\n");
+const QUEUED_LINE = Buffer.from("+QUEUED\r\n");

@@ -23,6 +23,8 @@ export interface Abilities extends TargetServer {
   readonly restoreAbsTtl: boolean;
   /** SET takes PXAT (6.2). */
   readonly setPxAt: boolean;
+  /** MSET; an ACL may forbid it. */
+  readonly mset: boolean;
   /** UNLINK (4.0). */
   readonly unlink: boolean;
   /** PEXPIRETIME (7.0). */
@@ -62,10 +64,11 @@ export async function probe(connection: Connection, task: string): Promise<Abili
     ["INFO", "server"],
     ["INFO", "replication"],
     INSTALLATION_QUERY,
+    ["MSET", key, "1"],
     ["DEL", key],
   );
   const [replace, absTtl, pxAt, expireTime, unlink, functions, ...facts] = replies;
-  const [databases, info, history, installation] = facts;
+  const [databases, info, history, installation, mset] = facts;
   const listed = Array.isArray(databases) ? Number(databases[1]) : Number.NaN;
   const { family, version } = parseServerInfo(Buffer.isBuffer(info) ? info.toString() : "");
   const [major = 0, minor = 0] = version.split(".").map(Number);
@@ -81,6 +84,7 @@ export async function probe(connection: Connection, task: string): Promise<Abili
     restoreReplace: works(replace),
     restoreAbsTtl: works(absTtl),
     setPxAt: works(pxAt),
+    mset: works(mset),
     pExpireTime: works(expireTime),
     unlink: works(unlink),
     functions: works(functions),

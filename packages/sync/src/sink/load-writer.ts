@@ -9,7 +9,7 @@ import { type Deferred, deferred } from "@ropeway/core/internal";
 import { TargetRefusedError } from "../errors.ts";
 import type { Argument } from "../resp/writer.ts";
 import type { Lane } from "./lane.ts";
-import { type CommandBatch, Transaction } from "./transaction.ts";
+import { type CommandBatch, type PairGroup, Transaction } from "./transaction.ts";
 
 /** How keys are written. */
 export interface LoadWriterOptions<N> {
@@ -70,7 +70,7 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
   written(): Promise<void> | undefined {
     const { batchBytes, batchCommands } = this.#options;
     const current = this.#current;
-    if (current.bytes < batchBytes && current.commands < batchCommands) return undefined;
+    if (current.bytes < batchBytes && current.writes < batchCommands) return undefined;
     return this.flush();
   }
 
@@ -86,7 +86,7 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
     const transaction = this.#current;
     this.#options.complete?.(transaction);
     this.#current = new Transaction();
-    await this.#options.admit?.(transaction.commands, transaction.bytes);
+    await this.#options.admit?.(transaction.writes, transaction.bytes);
     const lane = await this.#lane();
     void this.#commit(lane, transaction);
   }
@@ -97,7 +97,7 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
 
   /** Applies a transaction by itself and waits for it; for the parts of one value, which have an order. */
   async commit(transaction: Transaction<N>): Promise<void> {
-    await this.#options.admit?.(transaction.commands, transaction.bytes);
+    await this.#options.admit?.(transaction.writes, transaction.bytes);
     await this.#commit(await this.#lane(), transaction);
     if (this.#failure !== undefined) throw this.#failure;
   }
@@ -119,7 +119,9 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
       if (!outcome.applied) throw new TargetRefusedError(this.#options.where, outcome.reply, 0);
       for (const { index, reply } of outcome.errors) {
         const note = transaction.notes[index];
-        if (note !== undefined) await this.#options.onFailure(note, reply);
+        const group = transaction.groups.get(index);
+        if (group !== undefined) await this.#oneByOne(group);
+        else if (note !== undefined) await this.#options.onFailure(note, reply);
       }
     } catch (error) {
       this.#failure ??= error;
@@ -127,6 +129,16 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
       this.#busy -= 1;
       this.#wake();
     }
+  }
+
+  /** An MSET failed: which of its strings is to blame is seen when each has a command of its own. */
+  async #oneByOne({ db, values, notes }: PairGroup<N>): Promise<void> {
+    const transaction = new Transaction<N>();
+    transaction.select(db);
+    values.forEach((value, index) => {
+      transaction.set(value, -1, notes[index] as N);
+    });
+    await this.commit(transaction);
   }
 
   async #lane(): Promise<Lane> {
