@@ -22,11 +22,12 @@ const OWN_PREFIXES = [OWN_PREFIX, TEMPORARY_PREFIX].map((prefix) => Buffer.from(
 
 /** Whether a key is one of ours. */
 export function isOwnKey(key: Buffer): boolean {
-  if (key[0] !== FIRST_BYTE) return false;
+  if (key[0] !== OWN_FIRST_BYTE) return false;
   return OWN_PREFIXES.some((own) => beginsWith(key, own));
 }
 
-const FIRST_BYTE = OWN_PREFIX.charCodeAt(0);
+/** What every key of ours begins with, for a quick look. */
+export const OWN_FIRST_BYTE: number = OWN_PREFIX.charCodeAt(0);
 
 /** Hash. */
 export function checkpointKey(task: string, shard: number): string {

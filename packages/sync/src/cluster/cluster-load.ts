@@ -39,7 +39,7 @@ export class ClusterLoad<N> implements SnapshotWriter<N> {
     this.#options = options;
   }
 
-  batchFor(key: Buffer): SlotBatch<N> {
+  batchFor({ key }: { readonly key: Buffer }): SlotBatch<N> {
     const slot = keySlot(key);
     const batch = this.#open.get(slot) ?? new SlotBatch<N>(slot);
     this.#open.set(slot, batch);

@@ -18,7 +18,7 @@ export class AofWriter<N> implements SnapshotWriter<N> {
     this.#options = options;
   }
 
-  batchFor(_key: Buffer): Transaction<N> {
+  batchFor(_note: { readonly key: Buffer }): Transaction<N> {
     return this.#current;
   }
 

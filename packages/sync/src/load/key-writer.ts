@@ -9,9 +9,10 @@
  * Value and expiry are in one command, or at least in one transaction.
  */
 
-import { dumpPayload, footerVersion } from "../dump/payload.ts";
+import { dumpPayload, FOOTER_BYTES, footerVersion, sealPayload } from "../dump/payload.ts";
 import type { KeyReason } from "../progress.ts";
 import type { RdbKey } from "../rdb/entry.ts";
+import type { RespWriter } from "../resp/writer.ts";
 import type { Abilities } from "../sink/abilities.ts";
 import type { CommandBatch } from "../sink/transaction.ts";
 import { BigKey } from "../value/big-key.ts";
@@ -30,6 +31,27 @@ export interface LoadNote {
   readonly path: KeyReason;
 }
 
+/** The note of a whole key. Its name becomes a Buffer only when somebody asks for it. */
+export class KeyNote implements LoadNote {
+  readonly source: RdbKey;
+  readonly db: number;
+  readonly expiresAtMs: number;
+  readonly path: KeyReason;
+  readonly renamed: Buffer | undefined;
+
+  constructor(fields: Omit<KeyNote, "key">) {
+    this.source = fields.source;
+    this.db = fields.db;
+    this.expiresAtMs = fields.expiresAtMs;
+    this.path = fields.path;
+    this.renamed = fields.renamed;
+  }
+
+  get key(): Buffer {
+    return this.renamed ?? this.source.key;
+  }
+}
+
 /** How keys are written. */
 export interface KeyWriterOptions {
   readonly abilities: Abilities;
@@ -40,6 +62,7 @@ export interface KeyWriterOptions {
 }
 
 const STRING = 0;
+const REPLACE_ABSTTL = Buffer.from("$7\r\nREPLACE\r\n$6\r\nABSTTL\r\n");
 /** From here on the first byte of a string says how it is encoded. */
 const FIRST_ENCODING = 0xc0;
 
@@ -63,7 +86,7 @@ export class KeyWriter {
   }
 
   /** Writes it; select the database before. */
-  write(note: LoadNote & { readonly source: RdbKey }, into: CommandBatch<LoadNote>): void {
+  write(note: KeyNote, into: CommandBatch<LoadNote>): void {
     if (note.path === "set") this.#set(note, into);
     else if (note.path === "restore") this.#restore(note, into);
     else this.#slow(note, into);
@@ -77,7 +100,7 @@ export class KeyWriter {
     return this.#footers.get(id);
   }
 
-  #set(note: LoadNote & { readonly source: RdbKey }, into: CommandBatch<LoadNote>): void {
+  #set(note: KeyNote, into: CommandBatch<LoadNote>): void {
     const { abilities } = this.#options;
     const { source, expiresAtMs } = note;
     const expires = expiresAtMs >= 0;
@@ -89,9 +112,10 @@ export class KeyWriter {
     // A plain string is copied from the snapshot as it stands; integers and compressed ones are decoded.
     if (head < FIRST_ENCODING) {
       const start = rawStart + (head < 0x40 ? 1 : head < 0x80 ? 2 : head === 0x80 ? 5 : 9);
-      const value = { key: note.key, bytes, start, end: source.rawEnd };
-      if (together && into.pair !== undefined) into.pair(value, note);
-      else into.set(value, at, note);
+      if (together && note.renamed === undefined && into.pair !== undefined) {
+        source.textStart = start;
+        into.pair(source, note);
+      } else into.set({ key: note.key, bytes, start, end: source.rawEnd }, at, note);
     } else {
       const text = stringOf(source);
       into.set({ key: note.key, bytes: text, start: 0, end: text.length }, at, note);
@@ -99,11 +123,17 @@ export class KeyWriter {
     if (expires && !inline) into.command(["PEXPIREAT", note.key, expiresAtMs], note);
   }
 
-  #restore(note: LoadNote & { readonly source: RdbKey }, into: CommandBatch<LoadNote>): void {
+  #restore(note: KeyNote, into: CommandBatch<LoadNote>): void {
     const { abilities, existing } = this.#options;
-    const { source, key, expiresAtMs } = note;
-    const payload = dumpPayload(source, this.#footer(source));
+    const { source, expiresAtMs } = note;
     const absolute = abilities.restoreAbsTtl;
+    const usual = absolute && existing === "replace" && abilities.restoreReplace;
+    if (usual && source.freq < 0 && source.idleS < 0 && into.writer !== undefined) {
+      this.#restoreInPlace(note, into.writer(note));
+      return;
+    }
+    const { key } = note;
+    const payload = dumpPayload(source, this.#footer(source));
     const ttl =
       expiresAtMs < 0
         ? 0
@@ -123,7 +153,24 @@ export class KeyWriter {
     into.command(argv, note);
   }
 
-  #slow(note: LoadNote & { readonly source: RdbKey }, into: CommandBatch<LoadNote>): void {
+  /** The same without a copy of the payload. */
+  #restoreInPlace({ source, renamed, expiresAtMs }: KeyNote, writer: RespWriter): void {
+    const { keyBytes, keyStart, keyEnd, bytes, rawStart, rawEnd } = source;
+    const version = this.#footer(source) as number;
+    writer.header(6);
+    writer.argument("RESTORE");
+    if (renamed === undefined) writer.range(keyBytes, keyStart, keyEnd);
+    else writer.argument(renamed);
+    writer.argument(expiresAtMs < 0 ? 0 : Math.max(1, expiresAtMs));
+    const length = 1 + rawEnd - rawStart + FOOTER_BYTES;
+    const at = writer.reserve(length);
+    writer.page[at] = source.type;
+    bytes.copy(writer.page, at + 1, rawStart, rawEnd);
+    sealPayload(writer.page, at, { length, version });
+    writer.raw(REPLACE_ABSTTL);
+  }
+
+  #slow(note: KeyNote, into: CommandBatch<LoadNote>): void {
     const { abilities, existing, token } = this.#options;
     const { source, key, expiresAtMs } = note;
     if (existing !== "replace") {

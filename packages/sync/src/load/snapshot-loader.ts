@@ -7,7 +7,7 @@ import type { Checkpoint } from "../checkpoint.ts";
 import { dumpPayload } from "../dump/payload.ts";
 import type { ErrorBudget } from "../error-budget.ts";
 import { KeyExistsError, NotExpressibleError } from "../errors.ts";
-import { expiriesKey, isOwnKey } from "../keys.ts";
+import { expiriesKey, isOwnKey, OWN_FIRST_BYTE } from "../keys.ts";
 import type { Mapping } from "../mapping.ts";
 import type { Counters } from "../progress.ts";
 import type { RdbBegin, RdbEntry, RdbKey, RdbKeyAttributes } from "../rdb/entry.ts";
@@ -20,7 +20,7 @@ import type { Snapshot } from "../source/feed.ts";
 import type { Transform, TransformResult } from "../transform.ts";
 import type { BigKeyRecord } from "./big-key-record.ts";
 import { BigValue } from "./big-value.ts";
-import { KeyWriter, type LoadNote } from "./key-writer.ts";
+import { KeyNote, KeyWriter, type LoadNote } from "./key-writer.ts";
 import type { SeenKeys } from "./seen-keys.ts";
 import { fenceFrom, HeldWriter } from "./ttl-fence.ts";
 
@@ -106,20 +106,20 @@ export class SnapshotLoader {
   #key(source: RdbKey): Promise<void> | undefined {
     const { counters, mapping, seen } = this.#options;
     const db = mapping.db(source.db);
-    const name = source.key;
-    if (db === undefined || !mapping.copies(name)) {
-      counters.count(isOwnKey(name) ? "own" : "filtered");
+    if (db === undefined || !this.#copies(source)) {
+      counters.count(isOwnKey(source.key) ? "own" : "filtered");
       return undefined;
     }
-    const key = mapping.key(name);
-    const expiresAtMs = this.#expiry(source, db, key);
+    const renamed = mapping.renames ? mapping.key(source.key) : undefined;
+    const expiresAtMs =
+      source.expiresAtMs < 0 ? -1 : this.#expiry(source, db, renamed ?? source.key);
     if (expiresAtMs === undefined) {
       counters.count("expired");
       return undefined;
     }
     const path = this.#keys.pathOf(source);
-    const note = { source, key, db, expiresAtMs, path };
-    const into = this.#writer.batchFor(key);
+    const note = new KeyNote({ source, renamed, db, expiresAtMs, path });
+    const into = this.#writer.batchFor(note);
     into.select(db);
     const instead = this.#transformed(note);
     if (instead === false) {
@@ -131,17 +131,25 @@ export class SnapshotLoader {
       else for (const argv of instead) into.command(argv, note);
     } catch (error) {
       if (!(error instanceof NotExpressibleError)) throw error;
-      this.#options.budget.spend([Buffer.from("RESTORE"), key], db, error.message);
+      this.#options.budget.spend([Buffer.from("RESTORE"), note.key], db, error.message);
       return undefined;
     }
     counters.keys += 1;
     counters.count(path);
-    seen?.add(db, key);
+    seen?.add(db, note.key);
     return this.#writer.written();
   }
 
+  /** Whether the key is copied; most are, and need no view of their name for that. */
+  #copies(source: RdbKey): boolean {
+    const { mapping } = this.#options;
+    const { keyBytes, keyStart, keyEnd } = source;
+    const plain = keyStart < keyEnd && keyBytes[keyStart] !== OWN_FIRST_BYTE;
+    return (mapping.identity && plain) || mapping.copies(source.key);
+  }
+
   /** What the user's function makes of a key: itself, nothing, or other commands. */
-  #transformed(note: LoadNote & { readonly source: RdbKey }): TransformResult {
+  #transformed(note: KeyNote): TransformResult {
     const { transform } = this.#options;
     if (transform === undefined) return true;
     const { key, db, source, expiresAtMs } = note;
@@ -267,17 +275,19 @@ export class SnapshotLoader {
   /** A command failed: write the key in another way, count it, or give up. */
   async #failed(note: LoadNote, reply: string): Promise<void> {
     const { existing, counters, budget } = this.#options;
-    const { source, key, db } = note;
+    const { key, db } = note;
     if (/BUSYKEY|name is busy/.test(reply)) {
       if (existing === "fail") throw new KeyExistsError(String(key), db);
       counters.count("kept");
       return;
     }
     const refused = /Bad data format|version or checksum/i.test(reply);
-    if (source !== undefined && refused && note.path === "restore") {
+    if (note instanceof KeyNote && refused && note.path === "restore") {
       const retry = this.#writer.separate(key);
       retry.select(db);
-      this.#keys.write({ ...note, source, path: "retried" }, retry);
+      const { source, renamed, expiresAtMs } = note;
+      const again = new KeyNote({ source, renamed, db, expiresAtMs, path: "retried" });
+      this.#keys.write(again, retry);
       counters.count("retried");
       await this.#writer.commit(retry);
       return;

@@ -144,6 +144,8 @@ export class RdbKey implements RdbKeyAttributes {
   bytes: Buffer = EMPTY;
   rawStart = 0;
   rawEnd = 0;
+  /** For the use of writers: where the text of a plain string begins. */
+  textStart = 0;
   /** The size of the value's strings after decompression. */
   decodedBytes = 0;
 

@@ -56,6 +56,21 @@ export class RespWriter {
     this.#crlf();
   }
 
+  /** Adds an argument that the caller fills in: `length` bytes of `page` from the offset that this gives. */
+  reserve(length: number): number {
+    this.#room(LONGEST_HEAD + length);
+    this.#head(DOLLAR, length);
+    const at = this.#at;
+    this.#at += length;
+    this.#crlf();
+    return at;
+  }
+
+  /** Where the last argument of `reserve` is. */
+  get page(): Buffer {
+    return this.#page;
+  }
+
   /** Adds bytes that are RESP already, such as `WireCommand.raw`. */
   raw(bytes: Buffer): void {
     if (bytes.length >= LARGE) {

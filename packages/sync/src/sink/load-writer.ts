@@ -30,7 +30,7 @@ export interface LoadWriterOptions<N> {
 /** Writes the keys of a snapshot, on whatever target. */
 export interface SnapshotWriter<N> {
   /** Where the commands of a key go. Call `written` after each key. */
-  batchFor(key: Buffer): CommandBatch<N>;
+  batchFor(note: { readonly key: Buffer }): CommandBatch<N>;
   /** A batch by itself, for `commit`. */
   separate(key: Buffer): CommandBatch<N>;
   /** Runs a command that has no key, on every server of the target. It must do no harm if it is run twice. */
@@ -62,7 +62,7 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
   }
 
   /** Where the commands of a key go. Call `written` after each key. */
-  batchFor(_key: Buffer): Transaction<N> {
+  batchFor(_note: { readonly key: Buffer }): Transaction<N> {
     return this.#current;
   }
 
@@ -132,11 +132,12 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
   }
 
   /** An MSET failed: which of its strings is to blame is seen when each has a command of its own. */
-  async #oneByOne({ db, values, notes }: PairGroup<N>): Promise<void> {
+  async #oneByOne({ db, pairs, notes }: PairGroup<N>): Promise<void> {
     const transaction = new Transaction<N>();
     transaction.select(db);
-    values.forEach((value, index) => {
-      transaction.set(value, -1, notes[index] as N);
+    pairs.forEach(({ keyBytes, keyStart, keyEnd, bytes, textStart, rawEnd }, index) => {
+      const key = keyBytes.subarray(keyStart, keyEnd);
+      transaction.set({ key, bytes, start: textStart, end: rawEnd }, -1, notes[index] as N);
     });
     await this.commit(transaction);
   }

@@ -15,13 +15,25 @@ export interface StringSlice {
   readonly end: number;
 }
 
+/** A key and its string, both inside larger buffers. RdbKey is one. */
+export interface StringPair {
+  readonly keyBytes: Buffer;
+  readonly keyStart: number;
+  readonly keyEnd: number;
+  readonly bytes: Buffer;
+  readonly textStart: number;
+  readonly rawEnd: number;
+}
+
 /** What commands can be added to: a transaction, or the batch of a slot. */
 export interface CommandBatch<N> {
   select(db: number): void;
   command(argv: readonly Argument[], note: N): void;
   set(value: StringSlice, expiresAtMs: number, note: N): void;
   /** SET without an expiry, perhaps together with others in one MSET; only where all keys are on one server. */
-  pair?(value: StringSlice, note: N): void;
+  pair?(pair: StringPair, note: N): void;
+  /** For hot paths: where the caller encodes a command by itself. */
+  writer?(note: N): RespWriter;
   readonly commands: number;
   readonly bytes: number;
   readonly empty: boolean;
@@ -30,7 +42,7 @@ export interface CommandBatch<N> {
 /** Strings that are written by one MSET. */
 export interface PairGroup<N> {
   readonly db: number;
-  readonly values: readonly StringSlice[];
+  readonly pairs: readonly StringPair[];
   readonly notes: readonly N[];
 }
 
@@ -47,9 +59,9 @@ export class Transaction<N> implements CommandBatch<N> {
   readonly notes: (N | undefined)[] = [];
   /** Commands that are an MSET, by their index. Their note is that of the first string. */
   readonly groups: Map<number, PairGroup<N>> = new Map();
-  #values: StringSlice[] = [];
-  #valueNotes: N[] = [];
-  #valueBytes = 0;
+  #pairs: StringPair[] = [];
+  #pairNotes: N[] = [];
+  #pairBytes = 0;
   #grouped = 0;
   readonly #writer = new RespWriter();
   #encoded: Buffer[] | undefined;
@@ -64,16 +76,16 @@ export class Transaction<N> implements CommandBatch<N> {
 
   /** How many commands there would be without MSET. */
   get writes(): number {
-    return this.notes.length + this.#grouped + this.#values.length;
+    return this.notes.length + this.#grouped + this.#pairs.length;
   }
 
   /** The size so far. */
   get bytes(): number {
-    return this.#encoded === undefined ? this.#writer.size + this.#valueBytes : this.#bytes;
+    return this.#encoded === undefined ? this.#writer.size + this.#pairBytes : this.#bytes;
   }
 
   get empty(): boolean {
-    return this.notes.length === 0 && this.#values.length === 0;
+    return this.notes.length === 0 && this.#pairs.length === 0;
   }
 
   /** The commands that follow are for this database. A transaction begins in database 0. */
@@ -115,33 +127,29 @@ export class Transaction<N> implements CommandBatch<N> {
   }
 
   /** Adds a string without an expiry. Its place among the other commands is not kept. */
-  pair(value: StringSlice, note: N): void {
-    this.#values.push(value);
-    this.#valueNotes.push(note);
-    this.#valueBytes += value.key.length + value.end - value.start + PAIR_OVERHEAD;
-    if (this.#values.length >= MOST_PAIRS || this.#valueBytes >= MOST_PAIR_BYTES) this.#group();
+  pair(pair: StringPair, note: N): void {
+    this.#pairs.push(pair);
+    this.#pairNotes.push(note);
+    const { keyStart, keyEnd, textStart, rawEnd } = pair;
+    this.#pairBytes += keyEnd - keyStart + rawEnd - textStart + PAIR_OVERHEAD;
+    if (this.#pairs.length >= MOST_PAIRS || this.#pairBytes >= MOST_PAIR_BYTES) this.#group();
   }
 
   /** Writes the strings that were collected. */
   #group(): void {
-    const [values, notes] = [this.#values, this.#valueNotes];
-    const [first] = values;
-    if (first === undefined) return;
-    this.#values = [];
-    this.#valueNotes = [];
-    this.#valueBytes = 0;
-    if (values.length === 1) {
-      this.set(first, -1, notes[0] as N);
-      return;
-    }
-    this.groups.set(this.notes.length, { db: this.#db, values, notes });
-    this.#grouped += values.length - 1;
+    const [pairs, notes] = [this.#pairs, this.#pairNotes];
+    if (pairs.length === 0) return;
+    this.#pairs = [];
+    this.#pairNotes = [];
+    this.#pairBytes = 0;
+    if (pairs.length > 1) this.groups.set(this.notes.length, { db: this.#db, pairs, notes });
+    this.#grouped += pairs.length - 1;
     const writer = this.writer(notes[0] as N);
-    writer.header(1 + 2 * values.length);
-    writer.argument("MSET");
-    for (const { key, bytes, start, end } of values) {
-      writer.range(key, 0, key.length);
-      writer.range(bytes, start, end);
+    writer.header(1 + 2 * pairs.length);
+    writer.argument(pairs.length > 1 ? "MSET" : "SET");
+    for (const { keyBytes, keyStart, keyEnd, bytes, textStart, rawEnd } of pairs) {
+      writer.range(keyBytes, keyStart, keyEnd);
+      writer.range(bytes, textStart, rawEnd);
     }
   }
 

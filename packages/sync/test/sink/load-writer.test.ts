@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { CommandReader } from "../../src/resp/command-reader.ts";
 import type { Lane } from "../../src/sink/lane.ts";
 import { LoadWriter } from "../../src/sink/load-writer.ts";
-import type { StringSlice, Transaction } from "../../src/sink/transaction.ts";
+import type { StringPair, Transaction } from "../../src/sink/transaction.ts";
 
 /** A lane that remembers commands, and fails those that the function names. */
 function recording(fails: (argv: string[]) => string | undefined): {
@@ -25,9 +25,10 @@ function recording(fails: (argv: string[]) => string | undefined): {
   return { lane: { commit } as unknown as Lane, commands };
 }
 
-function slice(key: string, value: string): StringSlice {
-  const bytes = Buffer.from(value);
-  return { key: Buffer.from(key), bytes, start: 0, end: bytes.length };
+function pairOf(key: string, value: string): StringPair {
+  const [keyBytes, bytes] = [Buffer.from(key), Buffer.from(value)];
+  const place = { keyBytes, keyStart: 0, keyEnd: keyBytes.length };
+  return { ...place, bytes, textStart: 0, rawEnd: bytes.length };
 }
 
 function writerOf(lane: Lane, failures: string[]): LoadWriter<string> {
@@ -42,13 +43,13 @@ function writerOf(lane: Lane, failures: string[]): LoadWriter<string> {
 test("strings of one database travel in one MSET, and those of another one in theirs", async () => {
   const { lane, commands } = recording(() => undefined);
   const writer = writerOf(lane, []);
-  const batch = writer.batchFor(Buffer.from("any"));
-  batch.pair(slice("a", "1"), "a");
+  const batch = writer.batchFor({ key: Buffer.from("any") });
+  batch.pair(pairOf("a", "1"), "a");
   batch.command(["RESTORE", "h", 0, "payload"], "h");
-  batch.pair(slice("b", "2"), "b");
+  batch.pair(pairOf("b", "2"), "b");
   expect(batch.writes).toBe(3);
   batch.select(4);
-  batch.pair(slice("c", "3"), "c");
+  batch.pair(pairOf("c", "3"), "c");
   await writer.drain();
   expect(commands).toEqual([
     ["RESTORE", "h", "0", "payload"],
@@ -65,7 +66,8 @@ test("an MSET that fails is written string by string, so that only the guilty on
   );
   const failures: string[] = [];
   const writer = writerOf(lane, failures);
-  for (const key of ["a", "b", "c"]) writer.batchFor(Buffer.from(key)).pair(slice(key, "1"), key);
+  for (const key of ["a", "b", "c"])
+    writer.batchFor({ key: Buffer.from(key) }).pair(pairOf(key, "1"), key);
   await writer.drain();
   expect(failures).toEqual(["b: ERR not this one"]);
   expect(commands).toEqual([
