@@ -1,4 +1,11 @@
-import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import {
+  appendFileSync,
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startRedis } from "@ropeway/testkit";
@@ -41,6 +48,50 @@ test("an AOF file has the data and the changes, and a second run continues it", 
   expect(Number(await target.command("PEXPIRETIME", "gone"))).toBe(99_999_999_999_999);
   await target.command("SELECT", "3");
   expect(await target.command("LLEN", "list")).toBe(2);
+});
+
+test("a Redis server starts from an AOF file of ours and has what the source has", async () => {
+  const debug = "enable-debug-command yes";
+  await using source = await startRedis({ config: [...quick.config, debug] });
+  await using server = await startRedis({ appendonly: true, config: [debug] });
+  await source.command("SET", "text", "x".repeat(40_000));
+  await source.command("SET", "until", "v", "PXAT", "99999999999999");
+  await source.command("RPUSH", "list", "a", "b", "c");
+  await source.command("ZADD", "zset", "1.5", "m");
+  await source.command("XADD", "stream", "1-1", "f", "v");
+  await source.command("XGROUP", "CREATE", "stream", "group", "0");
+  await run({ from: source.url, to: `file:${join(folder, "server.aof")}` });
+  await source.command("MULTI");
+  await source.command("INCR", "n");
+  await source.command("LPOP", "list");
+  await source.command("EXEC");
+  await source.command("XREADGROUP", "GROUP", "group", "me", "STREAMS", "stream", ">");
+  await source.command("SELECT", "3");
+  await source.command("HSET", "hash", "f", "v");
+  await run({ from: source.url, to: `file:${join(folder, "server.aof")}` });
+  await server.kill9();
+  const incremental = join(server.dir, "appendonlydir", "appendonly.aof.1.incr.aof");
+  expect(existsSync(incremental)).toBe(true);
+  copyFileSync(join(folder, "server.aof"), incremental);
+  await server.start();
+  for (const db of ["0", "3"]) {
+    await source.command("SELECT", db);
+    await server.command("SELECT", db);
+    const keys = ((await source.command("KEYS", "*")) as string[]).sort();
+    expect(((await server.command("KEYS", "*")) as string[]).sort()).toEqual(keys);
+    for (const key of keys) {
+      const digest = await source.command("DEBUG", "DIGEST-VALUE", key);
+      expect([key, await server.command("DEBUG", "DIGEST-VALUE", key)]).toEqual([key, digest]);
+    }
+  }
+  await server.command("SELECT", "0");
+  expect(await server.command("PEXPIRETIME", "until")).toBe(99_999_999_999_999);
+  expect(await server.command("XPENDING", "stream", "group")).toEqual([
+    1,
+    "1-1",
+    "1-1",
+    [["me", "1"]],
+  ]);
 });
 
 test("filters, renames and database maps apply to an AOF file", async () => {
