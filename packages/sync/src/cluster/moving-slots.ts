@@ -44,7 +44,8 @@ interface MovingSlot {
 
 /** Keys that were read; their values are those of the offset. */
 interface Reading {
-  readonly goals: ReadonlyMap<number, MovingSlot["goal"]>;
+  readonly slot: number;
+  readonly goal: MovingSlot["goal"];
   readonly keys: readonly Buffer[];
   offset: number;
   writes: readonly (readonly Buffer[])[];
@@ -158,23 +159,20 @@ export class MovingSlots {
     );
   }
 
-  /** The keys to be read next; the stream of the shard must not be taken any further until read() or failed(). */
+  /**
+   * The keys to be read next, all of one slot, because a transaction must not have more. The stream of the shard must
+   * not be taken any further until read() or failed().
+   */
   take(shard: number): readonly Buffer[] {
-    const keys: Buffer[] = [];
-    const goals = new Map<number, MovingSlot["goal"]>();
     for (const moving of this.#moving.values()) {
       const { goal, slot } = moving;
       if (goal?.owner !== shard || !this.#reached(goal.offsets)) continue;
-      if (keys.length >= READ_KEYS) break;
       moving.reading = true;
-      goals.set(slot, goal);
-      for (const { key } of moving.keys.values()) {
-        if (keys.push(key) >= READ_KEYS) break;
-      }
+      const keys = Array.from(moving.keys.values(), ({ key }) => key).slice(0, READ_KEYS);
+      this.#readings.set(shard, { slot, goal, keys, offset: Number.POSITIVE_INFINITY, writes: [] });
+      return keys;
     }
-    const none = { offset: Number.POSITIVE_INFINITY, writes: [] };
-    this.#readings.set(shard, { goals, keys, ...none });
-    return keys;
+    return [];
   }
 
   /** The commands that write the keys as they were at the offset. */
@@ -185,10 +183,8 @@ export class MovingSlots {
 
   /** The keys could not be read: their slots may have moved on. */
   failed(shard: number): void {
-    for (const slot of this.#readings.get(shard)?.goals.keys() ?? []) {
-      const moving = this.#moving.get(slot);
-      if (moving !== undefined) this.#restart(moving);
-    }
+    const moving = this.#moving.get(this.#readings.get(shard)?.slot ?? NOBODY);
+    if (moving !== undefined) this.#restart(moving);
     this.#readings.delete(shard);
   }
 
@@ -197,23 +193,20 @@ export class MovingSlots {
     const reading = this.#readings.get(shard);
     if (reading === undefined || begins < reading.offset) return;
     this.#readings.delete(shard);
-    const { keys, goals, writes } = reading;
+    const { slot, goal, keys, writes } = reading;
+    const moving = this.#moving.get(slot);
+    // The slot has moved on since: the values are those of a master of the past.
+    if (moving === undefined || moving.goal !== goal) return;
     for (const [index, key] of keys.entries()) {
-      const moving = this.#moving.get(keySlot(key));
-      // The slot has moved on since: the value is that of a master of the past.
-      if (moving?.goal === undefined || moving.goal !== goals.get(moving.slot)) continue;
       const left = moving.keys.get(nameOf(key));
       if (left === undefined) continue;
       moving.keys.delete(nameOf(key));
       for (const marked of left.marked) this.#written[marked]?.push({ key, shard, offset: ends });
       yield writes[index] as readonly Buffer[];
     }
-    for (const [slot, goal] of goals) {
-      const moving = this.#moving.get(slot);
-      if (moving?.goal !== goal || moving?.keys.size !== 0) continue;
-      this.#moving.delete(slot);
-      this.#owners[slot] = shard;
-    }
+    if (moving.keys.size > 0) return;
+    this.#moving.delete(slot);
+    this.#owners[slot] = shard;
   }
 
   /** Keys that the set of the shard gets, together with the checkpoint. */

@@ -197,6 +197,7 @@ export class ImaginedCluster {
   #read(shard: number): void {
     const keys = this.#slots.take(shard);
     const master = this.#masters[shard] as Master;
+    if (new Set(keys.map((key) => slotOf(String(key)))).size > 1) throw new Error("CROSSSLOT");
     // The answer of a master that has lost the slot since.
     if (keys.some((key) => this.#owners.get(slotOf(String(key))) !== shard)) {
       this.#slots.failed(shard);
