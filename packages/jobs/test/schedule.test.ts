@@ -200,6 +200,19 @@ describe("schedules", () => {
     expect(views[2]?.nextAt).toBeUndefined();
   });
 
+  it("fire once for a due time that two workers saw", async () => {
+    const queue = one.queue();
+    const { plan } = queueKeys("ropeway:jobs", queue.name);
+    const { store } = schedulerOf(queue.name);
+    await queue.setSchedule("s", { everyMs: 3_600_000, name: "n" });
+    await one.redis.send(["ZADD", plan, "5000", "s"]);
+    const next = Date.now() + 3_600_000;
+    const job = { job: "s@5000", where: "", record: ";0;0;\nn\n" };
+    const firing = { id: "s", due: 5_000, next, noOverlap: false, limit: undefined, ...job };
+    await Promise.all([store.fire(firing), store.fire(firing)]);
+    expect(await queue.counts()).toMatchObject({ waiting: 1 });
+  });
+
   it("count no run that was skipped towards their limit", async () => {
     const queue = one.queue();
     const { plan } = queueKeys("ropeway:jobs", queue.name);
