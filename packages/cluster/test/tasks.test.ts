@@ -7,7 +7,7 @@ import { ClusterNode } from "../src/nodes/cluster-node.ts";
 import { rangeAll } from "../src/record.ts";
 import { scriptedRunner } from "../src/runners/scripted-runner.ts";
 import { SecretBox } from "../src/secrets.ts";
-import type { Store } from "../src/store/store.ts";
+import type { Store, Transaction } from "../src/store/store.ts";
 import { deletes, faultyStore, type StoreFault } from "./faulty-store.fixture.ts";
 import { redisStage } from "./stage.fixture.ts";
 
@@ -187,6 +187,40 @@ describe("tasks", () => {
     },
     30_000,
   );
+
+  it("writes nothing about a task whose owner key is gone, and starts over with a later epoch", async () => {
+    const runs: number[] = [];
+    const node = await stage.open();
+    const id = await create({ immortal: true });
+    let refused = 0;
+    const watched = new Proxy(node, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name);
+        if (name !== "txn") return typeof value === "function" ? value.bind(target) : value;
+        return async (transaction: Transaction) => {
+          const result = await target.txn(transaction);
+          const guarded = transaction.if?.some(({ key }) => key === keys.owner(id)) ?? false;
+          if (guarded && runs.length === 1 && !result.succeeded) refused += 1;
+          return result;
+        };
+      },
+    });
+    await using one = await startNode(watched, "node_owner");
+    one.on("run", (_, epoch) => runs.push(epoch));
+    await cluster.tasks.start(id);
+    await becomes(id, { status: "COMMANDRUNNING" });
+    const before = await store.get(keys.task(id));
+    await store.delete(keys.owner(id));
+    // The first write of the run that follows is refused, although nobody has changed the task.
+    await eventually(() => expect(runs.length).toBeGreaterThan(1), { withinMs: 15_000 });
+    expect(refused).toBeGreaterThan(0);
+    expect(runs[1]).toBeGreaterThan(runs[0] ?? 0);
+    expect(before?.value).toContain(`"epoch":${runs[0]}`);
+    await becomes(id, { status: "COMMANDRUNNING", epoch: runs[1] });
+    await cluster.tasks.stop(id);
+    await becomes(id, { status: "STOP" });
+    await cluster.tasks.remove(id);
+  });
 
   it.each<StoreFault>(["lost", "unheard"])(
     "does not break a task because the store is away when its run begins: %s",

@@ -146,4 +146,11 @@ describe("every verb against every state", () => {
       expect(task?.afresh).toBe(verb === "restart"); // it ran before: a plain start resumes
     }
   });
+
+  it("does not remove a task that still has an owner, whatever its status says", async () => {
+    const id = await taskIn({ status: "STOP", desired: "stop", owned: true });
+    const before = await store.get(keys.task(id));
+    await expect(cluster.tasks.remove(id)).rejects.toMatchObject({ code: "CONFLICT" });
+    expect(await store.get(keys.task(id))).toEqual(before);
+  });
 });
