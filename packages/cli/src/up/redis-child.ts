@@ -12,7 +12,7 @@
  */
 import { writeFile } from "node:fs/promises";
 import { Backoff, type Deferred, deferred, reasonOf, sleep } from "@ropeway/core/internal";
-import { tellsOfFullDisk } from "../disk-full.ts";
+import { isDiskFull, isFullDisk, tellsOfFullDisk } from "../disk-full.ts";
 import { DiskFullError, PortInUseError, RedisStartError } from "../errors.ts";
 import { freePort, isFree } from "./free-port.ts";
 import { Guard } from "./guard.ts";
@@ -58,6 +58,9 @@ const RESTARTS = 5;
 const RESTART_PAUSE = { baseMs: 100, maxMs: 5_000 };
 /** A server that lived this long was well: its end starts a new count. */
 const WELL_AFTER_MS = 30_000;
+const SPACE_LOOK_MS = 500;
+/** What a server would say. */
+const FULL_DISK = "No space left on device";
 
 export class RedisChild implements AsyncDisposable {
   readonly #options: RedisChildOptions;
@@ -153,8 +156,13 @@ export class RedisChild implements AsyncDisposable {
     const { command, home, log, appendfsync, signal } = this.#options;
     this.#port = port;
     const config = redisConfig({ folder: home.redis, host: HOST, port, appendfsync });
-    await writeFile(configFile(home), config, { mode: 0o600 });
-    await writeRecord(home, { port });
+    try {
+      await writeFile(configFile(home), config, { mode: 0o600 });
+      await writeRecord(home, { port });
+    } catch (error) {
+      if (isDiskFull(error)) return FULL_DISK;
+      throw error;
+    }
     const logged = await logSize(log);
     let server: ServerProcess;
     try {
@@ -167,7 +175,11 @@ export class RedisChild implements AsyncDisposable {
     this.#server = server;
     void server.exited.then(() => this.#guard.forget());
     const birth = await birthOf(server.pid);
-    await writeRecord(home, { port, ...(birth === undefined ? {} : { process: birth }) });
+    await writeRecord(home, { port, ...(birth === undefined ? {} : { process: birth }) }).catch(
+      (error) => {
+        if (!isDiskFull(error)) throw error; // the next `up` finds the server by its port
+      },
+    );
     const ended = server.exited.then(() => undefined);
     while (server.running) {
       if ((await Promise.race([serverOf(home, port), ended])) !== undefined) return undefined;
@@ -194,7 +206,9 @@ export class RedisChild implements AsyncDisposable {
         const exit = await this.#server.exited;
         if (this.#stop.signal.aborted) return;
         if (performance.now() - since > WELL_AFTER_MS) backoff.reset();
-        const lastWords = await logSince(this.#options.log, 0);
+        // On a full disk a server cannot even write its last words.
+        const full = await isFullDisk(this.#options.home.redis);
+        const lastWords = full ? FULL_DISK : await logSince(this.#options.log, 0);
         const why = tellsOfFullDisk(lastWords) ? ", because its disk is full" : "";
         this.#options.onTrouble(`Redis ended by ${describeExit(exit)}${why}; starting it again`);
         await this.#revive(backoff, lastWords);
@@ -205,12 +219,20 @@ export class RedisChild implements AsyncDisposable {
   }
 
   async #revive(backoff: Backoff, lastWords: string): Promise<void> {
+    const { home, onTrouble } = this.#options;
     let trouble: string | undefined = lastWords;
+    let told = false;
     do {
-      if (backoff.attempt === RESTARTS) {
+      if (trouble === FULL_DISK) {
+        if (!told) onTrouble(`the disk that holds ${home.redis} is full; Redis waits for space`);
+        told = true;
+        do await sleep(SPACE_LOOK_MS, this.#stop.signal);
+        while (await isFullDisk(home.redis));
+      } else if (backoff.attempt === RESTARTS) {
         throw this.#failure("does not stay up", trouble);
+      } else {
+        await sleep(backoff.next(), this.#stop.signal);
       }
-      await sleep(backoff.next(), this.#stop.signal);
       trouble = await this.#launch(this.#port);
     } while (trouble !== undefined);
     this.#options.onTrouble(`Redis is back at ${this.url}`);
