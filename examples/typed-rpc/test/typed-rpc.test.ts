@@ -18,3 +18,16 @@ test("lends, indexes with progress, streams, talks both ways, and refuses what d
     "INVALID_PARAMS",
   ]);
 }, 60_000);
+
+test("refuses strangers, serves two versions, says what is left, and keeps a cart on one node", async () => {
+  await using server = await startRedis();
+  const shop = new URL("../src/shop.ts", import.meta.url);
+  const printed = await runScript(shop, { env: { REDIS_URL: server.url } });
+  expect(printed).toEqual([
+    "who are you?",
+    "old order of lamp",
+    "ann ordered 2 x lamp",
+    "only 3 left",
+    "lamp, chair",
+  ]);
+}, 60_000);
