@@ -251,9 +251,14 @@ function factoryOf({ RedisClient }: Library) {
   return RedisClient.factory<RedisModules, RedisFunctions, RedisScripts, 2>({ RESP: 2 });
 }
 
-async function createRawClient(options: LinkOptions): Promise<Client> {
+/** Loads the client library. connect() does so before its time runs: on a busy machine it takes seconds. */
+export async function loadLibrary(): Promise<void> {
   library ??= await import("@redis/client");
-  newClient ??= factoryOf(library);
+}
+
+async function createRawClient(options: LinkOptions): Promise<Client> {
+  await loadLibrary();
+  newClient ??= factoryOf(library as Library);
   const { address, username, password, db, tls } = options;
   const settings: RedisClientOptions<RedisModules, RedisFunctions, RedisScripts, 2> = {
     RESP: 2,

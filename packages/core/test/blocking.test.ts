@@ -1,11 +1,16 @@
+import { execFileSync } from "node:child_process";
 import { eventually, startRedis, startReplicaPair } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { connect } from "../src/index.ts";
 
 const { server, redis } = await redisForFile({ connect: { deadAfterMs: 300 } });
 
 const forOneMinute = { blockMs: 60_000 };
+
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 /** Resolves when a client of ours really waits inside a command. */
 const blocked = () =>
@@ -55,6 +60,24 @@ test("a server that fell silent is noticed although nothing can be asked", async
   await expect(popped).rejects.toMatchObject({ code: "CONNECTION_LOST" });
   silent.resume();
   await waiting.close();
+});
+
+test("an element that came while this process was stopped is delivered", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  await using waiting = await redis.blocking("test", "list");
+  let losses = 0;
+  waiting.onLost(() => {
+    losses += 1;
+  });
+  const popped = waiting.send(["BLPOP", "list", "60"], forOneMinute);
+  await blocked();
+  // Nothing runs here meanwhile. Afterwards the wait is long overdue, and its answer lies in the socket.
+  const push = `require("net").connect(${server.port}, "127.0.0.1").end("RPUSH list late\\r\\n")`;
+  execFileSync(process.execPath, ["-e", push]);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
+  vi.advanceTimersByTime(120_000);
+  expect(await popped).toEqual(["list", "late"]);
+  expect(losses).toBe(0);
 });
 
 test("a server that fell silent is noticed also by what was sent while nobody waited", async () => {

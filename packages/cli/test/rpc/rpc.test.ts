@@ -106,3 +106,23 @@ test("services are listed, described and counted", async () => {
     perSecond: expect.any(Number),
   });
 });
+
+test("a demo whose Redis goes away says so in one line, and in another that it is back", async () => {
+  await using away = await startRedis();
+  const end = new AbortController();
+  const env = { REDIS_URL: away.url };
+  const demo = speak(["rpc", "serve-demo", "--ns", "away"], { env, signal: end.signal });
+  const call = () => speak(["rpc", "call", "away/demo.add", "[1,2]"], { env });
+  expect(await call()).toMatchObject({ code: 0, stdout: "3\n" });
+  await away.kill9();
+  await new Promise((resolve) => setTimeout(resolve, 1_000)); // it tries again and again meanwhile
+  await away.start();
+  await eventually(async () => expect(await call()).toMatchObject({ code: 0, stdout: "3\n" }));
+  end.abort("SIGINT");
+  const { code, stderr } = await demo;
+  expect(code).toBe(0);
+  const [lost, back, ...more] = stderr.trim().split("\n");
+  expect(lost).toMatch(/; reconnecting$/);
+  expect(back).toMatch(/^connected to .* again$/);
+  expect(more).toEqual([]);
+});
