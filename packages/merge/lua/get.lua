@@ -5,8 +5,7 @@
 --       7 "1": a batch that failed is handed out again as it was
 --       8 "1": if locked, the timer is moved to the lock's end instead of staying due
 --       9 "" or the score under which the key was reserved  10 "" or the score it was due at
--- Returns {"ok", batch id, attempt, heads and bodies as two MessagePack arrays of strings, age of the
---       batch's time in ms, how to deliver or ""}; a reply of one string is read in a fraction of the time
+-- Returns {"ok", batch id, attempt, heads, bodies, age of the batch's time in ms, how to deliver or ""}
 --       | {"locked", ms of the lock or -1} | {"moved"} | {"empty"}
 local timer, queue, items, data, locker, overwrite, start, state, singles, replay, replayItems = unpack(KEYS)
 local call = redis.call
@@ -114,5 +113,4 @@ call('HDEL', state, 'starts', 'ghost')
 call('DEL', start)
 call('SET', overwrite, '1')
 call('ZADD', timer, score(now + leaseMs), key)
-local late = math.floor(now - due * 1000 + 0.5)
-return { 'ok', delivery, attempt, cmsgpack.pack(heads, bodies), late, known[6] or '' }
+return { 'ok', delivery, attempt, heads, bodies, math.floor(now - due * 1000 + 0.5), known[6] or '' }

@@ -1,6 +1,5 @@
 /** The scripts, with their replies parsed. Only the stores beside this file run them. */
 import { defineScript, type Reply, type Script } from "@ropeway/core";
-import { PackedReader } from "./packed.ts";
 
 const file = (name: string) => new URL(`../../lua/${name}.lua`, import.meta.url);
 
@@ -45,19 +44,18 @@ export const get: Script<GetReply> = defineScript(file("get"), {
     const status = String((reply as readonly Reply[])[0]);
     if (status === "moved" || status === "empty") return { status };
     if (status === "locked") return { status, retryMs: Number((reply as readonly Reply[])[1]) };
-    const [, delivery, attempt, packed, lateMs, request] = reply as readonly [
+    const [, delivery, attempt, heads, bodies, lateMs, request] = reply as readonly [
       Buffer,
       Buffer,
       number,
-      Buffer,
+      readonly Buffer[],
+      readonly Buffer[],
       number,
       Buffer,
     ];
-    const lists = new PackedReader(packed);
     return {
-      ...{ status: "ok", attempt, lateMs },
-      heads: lists.strings(),
-      bodies: lists.buffers(),
+      ...{ status: "ok", attempt, bodies, lateMs },
+      heads: heads.map((head) => head.toString("latin1")),
       delivery: String(delivery),
       request: String(request),
     };

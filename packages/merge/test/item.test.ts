@@ -1,0 +1,28 @@
+// Heads are cut by hand: they must read as their words say.
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { readItems } from "../src/queue/item.ts";
+
+/** How heads are read, in the plainest words. */
+function plainly(head: string) {
+  const [id = "", pushedMs = "0", ...rest] = head.split(" ");
+  if (/^(?:\d+|-)$/.test(rest[0] ?? "") && rest.length > 1) rest.shift();
+  const [trace = "-", ...type] = rest;
+  return {
+    id,
+    pushedAt: Number(pushedMs),
+    contentType: type.length === 0 ? undefined : type.join(" "),
+    traceparent: trace === "-" || trace === "" ? undefined : trace,
+  };
+}
+
+test("heads are read word by word, also those of older versions and of other programs", () => {
+  const word = fc.constantFrom("", "-", "id", "12", "0", "00-aa-bb-01", "text/plain;", "x=1");
+  fc.assert(
+    fc.property(fc.array(word, { maxLength: 7 }), (words) => {
+      const head = words.join(" ");
+      const body = Buffer.from("b");
+      expect(readItems([head], [body])).toEqual([{ ...plainly(head), body }]);
+    }),
+  );
+});
