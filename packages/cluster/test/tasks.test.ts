@@ -222,6 +222,19 @@ describe("tasks", () => {
     await cluster.tasks.remove(id);
   });
 
+  it("starts no task on a node that has just left", async () => {
+    const id = await create();
+    {
+      await using leaving = await startNode(await stage.open(), "node_leaving");
+      const seen = await create({ start: true }); // the nodes are known from now on, for a moment
+      await becomes(seen, { status: "COMMANDRUNNING", nodeId: leaving.id });
+    }
+    const waits = await cluster.tasks.start(id);
+    expect(waits).toMatchObject({ nodeId: "", status: "CREATED" });
+    await cluster.tasks.stop(id);
+    await cluster.tasks.remove(id);
+  });
+
   it.each<StoreFault>(["lost", "unheard"])(
     "does not break a task because the store is away when its run begins: %s",
     async (kind) => {

@@ -17,7 +17,7 @@ import type { ClusterIds } from "../ids.ts";
 import { keys } from "../keys.ts";
 import { checkId, checkTaskName } from "../names.ts";
 import { isOnline } from "../nodes/node-record.ts";
-import type { Placement } from "../nodes/placement.ts";
+import { type Placement, stillThere } from "../nodes/placement.ts";
 import { absent, optimistically, rangeAll, recordOf, unchanged } from "../record.ts";
 import type { Runner } from "../runner.ts";
 import type { Json, SecretBox } from "../secrets.ts";
@@ -49,6 +49,9 @@ export interface TaskEdit {
   readonly config?: Json | undefined;
   readonly immortal?: boolean | undefined;
 }
+
+/** What becomes of a task; `fresh` after a conflict: what was known of the nodes may be why. */
+type Decision = (task: Task, fresh: boolean) => Promise<Task>;
 
 /** What the tasks work with. */
 export interface TasksPlan {
@@ -158,13 +161,13 @@ export class Tasks {
 
   /** Starts a task that is at rest. Without a node that takes it, it waits as CREATED. */
   start(taskId: string, options: { readonly afresh?: boolean | undefined } = {}): Promise<Task> {
-    return this.#change(taskId, "started", async (task) => {
+    return this.#change(taskId, "started", async (task, fresh) => {
       const waiting = isPending(task.status) && task.desired === "run";
       if (waiting || isRunning(task.status)) {
         throw new IllegalTransitionError(taskId, task.status, "STARTING");
       }
       const afresh = options.afresh ?? task.epoch === 0;
-      return this.#placed({ ...task, desired: "run", afresh, reason: "", refusedBy: [] });
+      return this.#placed({ ...task, desired: "run", afresh, reason: "", refusedBy: [] }, fresh);
     });
   }
 
@@ -181,11 +184,9 @@ export class Tasks {
 
   /** Moves a task to a node. A running one is handed over: it never runs on both. */
   async move(taskId: string, nodeId: string): Promise<Task> {
-    const target = await this.#store.get(
-      keys.node("redissyncer", checkId("the node's id", nodeId)),
-    );
-    if (!isOnline(target)) throw new UnknownNodeError(nodeId);
+    const node = keys.node("redissyncer", checkId("the node's id", nodeId));
     return this.#change(taskId, `moved to ${nodeId}`, async (task) => {
+      if (!isOnline(await this.#store.get(node))) throw new UnknownNodeError(nodeId);
       const status = task.desired === "run" && isPending(task.status) ? "CREATING" : task.status;
       return { ...task, nodeId, status, reason: "", refusedBy: [] };
     });
@@ -193,9 +194,9 @@ export class Tasks {
 
   /** Takes a task away from a node that is drained. */
   async leave(taskId: string, nodeId: string): Promise<Task> {
-    return this.#change(taskId, `leaves ${nodeId}`, async (task) => {
+    return this.#change(taskId, `leaves ${nodeId}`, async (task, fresh) => {
       if (task.nodeId !== nodeId || task.desired !== "run") return task;
-      const next = await this.#plan.placement.choose({ type: task.type, except: [nodeId] });
+      const next = await this.#plan.placement.choose({ type: task.type, except: [nodeId], fresh });
       return next.nodeId === undefined ? task : { ...task, nodeId: next.nodeId };
     });
   }
@@ -263,23 +264,20 @@ export class Tasks {
       : { ...task, nodeId: found.nodeId, status: "CREATING", reason: "" };
   }
 
-  async #change(
-    taskId: string,
-    event: string,
-    decide: (task: Task) => Promise<Task>,
-  ): Promise<Task> {
+  async #change(taskId: string, event: string, decide: Decision): Promise<Task> {
     const changed = await this.#decide(taskId, event, decide);
     // Runs trim when they end; a task that no node runs is trimmed here.
     if (changed.generation % TRIM_EVERY === 0) await this.records.trim(taskId);
     return changed;
   }
 
-  #decide(taskId: string, event: string, decide: (task: Task) => Promise<Task>): Promise<Task> {
+  #decide(taskId: string, event: string, decide: Decision): Promise<Task> {
+    let tries = 0;
     return optimistically(this.#store, `task ${taskId}`, async () => {
       const entry = await this.#entry(taskId);
       const task = taskOf(entry);
       if (task === undefined) throw new UnknownTaskError(taskId);
-      const decided = await decide(task);
+      const decided = await decide(task, tries++ > 0);
       if (decided === task) return { do: [], result: task };
       const next: Task = { ...decided, generation: task.generation + 1, updateTime: this.#now() };
       if (next.status !== task.status) checkTransition(taskId, task.status, next.status);
@@ -288,6 +286,7 @@ export class Tasks {
         if: [
           unchanged(keys.task(taskId), entry),
           ...this.#unique(task, next),
+          ...(isGiven(task, next) ? [stillThere(next.nodeId)] : []),
           // A node that claims it at this moment would run a task that is at rest.
           ...(next.status === "STOP" ? [absent(keys.owner(taskId))] : []),
         ],
@@ -350,4 +349,10 @@ export class Tasks {
   #now(): number {
     return Math.floor(this.#clock.now());
   }
+}
+
+/** Whether a node gets the task: it must be there when that is written. */
+function isGiven(before: Task, after: Task): boolean {
+  const begins = before.desired !== "run" && after.desired === "run";
+  return after.nodeId !== "" && (begins || after.nodeId !== before.nodeId);
 }
