@@ -5,14 +5,14 @@
 -- KEYS  1 state, 2 index, 3 meta, 4 log, 5 leases, 6 held, then the values' keys
 -- ARGV  1 how many changes the log keeps, 2 the lease, 3 "due": only if it has ended, "now": in any case
 --       then the paths, in the order of the values' keys (at most 200)
--- Returns 0 if the lease has not ended or is gone, 1 if it is gone now, 2 if more paths are held
+-- Returns 0 if the lease has not ended, 1 if it is gone, 2 if more paths are held
 local STATE, INDEX, META, LOG, LEASES, HELD = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local TYPES = { "hash", "zset", "hash", "stream", "zset", "zset" }
 local lease, mode = ARGV[2], ARGV[3]
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local ends = redis.call("ZSCORE", LEASES, lease)
-if not ends or (mode == "due" and tonumber(ends) > now) then return 0 end
+if ends and mode == "due" and tonumber(ends) > now then return 0 end
 
 for n = 1, 6 do
   local found = redis.call("TYPE", KEYS[n]).ok

@@ -174,7 +174,7 @@ export class AlreadyExistsError extends RopewayError {
   }
 }
 
-/** It cannot be removed or changed: a built-in role, the last admin, a role in use. */
+/** It cannot be removed or changed: a built-in role, the last admin, a role in use, a node that is online, a move to a drained node. */
 export class ProtectedError extends RopewayError {
   constructor(what: string, reason: string) {
     super("PROTECTED", `${what} cannot be changed: ${reason}`, { details: { what, reason } });

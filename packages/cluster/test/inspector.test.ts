@@ -58,6 +58,50 @@ it("moves nothing when most nodes vanish at once, says so, and goes on after the
   await stage.close();
 }, 60_000);
 
+it("keeps the brake of other portals when a portal starts later", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const cluster = new Cluster(store);
+  const nodes = await Promise.all(["a", "b", "d"].map((id) => register(store, `node_${id}`)));
+  const ids: string[] = [];
+  for (let n = 0; n < 6; n++) {
+    const wish = { name: `t${n}`, type: "scripted", config: {}, start: true };
+    ids.push((await cluster.tasks.create(wish)).task.taskId);
+  }
+  const placed = async () =>
+    Promise.all(ids.map(async (id) => (await cluster.tasks.get(id)).nodeId));
+  const before = await placed();
+  const options = { address: "", everyMs: 200, probeEveryMs: 10, leaseMs: 1_000 };
+  const brakes = async () =>
+    (await cluster.alerts.list()).items.filter(({ kind }) => kind === "brake");
+  {
+    await using _first = await cluster.inspector({ id: "portal_1", ...options }).start();
+    await eventually(async () => expect(await store.get(keys.lastInspection)).toBeDefined());
+    await Promise.all(nodes.slice(0, 2).map((node) => node.session.close()));
+    await eventually(async () => expect(await brakes()).toHaveLength(1));
+  }
+  let rounds = 0;
+  const later = new Cluster(await stage.open()).inspector({ id: "portal_2", ...options });
+  later.on("inspected", () => rounds++);
+  await later.start();
+  await eventually(() => expect(rounds).toBeGreaterThan(8), { withinMs: 20_000 });
+  expect(await placed()).toEqual(before);
+  expect(await brakes()).toHaveLength(1);
+  await later.close();
+  // After its time, also for a portal that has seen nothing but the alert.
+  const short = new Cluster(await stage.open()).inspector({
+    ...{ id: "portal_3", ...options, brakeMs: 1_000 },
+  });
+  await short.start();
+  await eventually(async () => expect(new Set(await placed())).toEqual(new Set(["node_d"])), {
+    withinMs: 20_000,
+  });
+  await eventually(async () => expect(await brakes()).toEqual([]));
+  await short.close();
+  await Promise.all(nodes.map((node) => node.close()));
+  await stage.close();
+}, 60_000);
+
 /** A store seen twice: directly, and through a proxy that can be cut. */
 interface CutStage {
   readonly direct: Store;

@@ -185,6 +185,46 @@ describe("what only the Redis store has", () => {
     await store.close();
   });
 
+  it("ends leases that the server no longer knows, with their keys", async () => {
+    await using server = await startRedis();
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis);
+    const { id } = await store.grant(60_000);
+    for (let n = 0; n < 5; n++) await store.put(`/a/${n}`, "1", id);
+    await server.command("DEL", "ropeway:store:@leases"); // evicted, or deleted by hand
+    expect(await store.keepAlive(id)).toBe(0);
+    await eventually(async () => expect((await store.range("/a/")).entries).toEqual([]));
+    expect(await server.command("ZCARD", "ropeway:store:@held")).toBe(0);
+    const revoked = await store.grant(60_000);
+    await store.put("/a/b", "1", revoked.id);
+    await server.command("DEL", "ropeway:store:@leases");
+    await store.revoke(revoked.id);
+    expect(await store.get("/a/b")).toBeUndefined();
+    await store.close();
+  });
+
+  it("ends a lease in time although the server's clock was set back", async () => {
+    await using server = await startRedis();
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis);
+    const short = await store.grant(1_000);
+    const long = await store.grant(60_000);
+    await store.put("/a/short", "1", short.id);
+    await store.put("/a/long", "1", long.id);
+    // What a clock that goes back by an hour leaves: ends that are an hour too late.
+    for (const { id } of [short, long]) {
+      await server.command("ZINCRBY", "ropeway:store:@leases", "3600000", id);
+    }
+    await eventually(async () => expect(await store.get("/a/short")).toBeUndefined(), {
+      withinMs: 10_000,
+    });
+    expect(await store.get("/a/long")).toBeDefined();
+    const [seconds = "0"] = (await server.command("TIME")) as string[];
+    const ends = Number(await server.command("ZSCORE", "ropeway:store:@leases", long.id));
+    expect(ends - Number(seconds) * 1_000).toBeLessThan(70_000);
+    await store.close();
+  });
+
   it("keeps all keys on one slot of a cluster", async () => {
     await using cluster = await startCluster();
     await using redis = await connect(cluster.url);

@@ -303,6 +303,57 @@ describe("tasks", () => {
     }
   });
 
+  it("pages through records of keys with any name", async () => {
+    const id = await create();
+    const names = [
+      "user:{1}",
+      "a/b c",
+      "\u{1F600}~%!*'()",
+      "\u4f60\u597d",
+      "plain",
+      '"quoted"',
+      "a\u0000b",
+    ];
+    const at = Date.now();
+    const put = (kind: "bigKeys" | "discarded", key: string) =>
+      cluster.tasks.records.keyOperation(kind, id, { key, command: "split", type: "hash", at });
+    for (const kind of ["bigKeys", "discarded"] as const) {
+      await store.txn({ do: names.map((key) => put(kind, key)) });
+      const seen: string[] = [];
+      for (let cursor: string | undefined; ; ) {
+        const page = await cluster.tasks.records.page(kind, id, { cursor, limit: 1 });
+        seen.push(...page.items.map(({ key }) => key));
+        cursor = page.cursor;
+        if (cursor === undefined) break;
+      }
+      expect(seen.sort()).toEqual([...names].sort());
+    }
+    await store.put("/tasks/taskid/not ours {~}", "foreign");
+    for (let cursor: string | undefined; ; ) {
+      ({ cursor } = await cluster.tasks.list({ cursor, limit: 1 }));
+      if (cursor === undefined) break;
+    }
+    await store.delete("/tasks/taskid/not ours {~}");
+    for (const cursor of ["a", "L2E", "AGE", "a".repeat(5_000), "{}"]) {
+      await expect(cluster.tasks.list({ cursor })).rejects.toMatchObject({
+        code: "INVALID_ARGUMENT",
+      });
+    }
+    await cluster.tasks.remove(id);
+  });
+
+  it("moves no task to a node that is drained", async () => {
+    await using _node = await startNode(await stage.open(), "node_drained");
+    await cluster.nodes.drain("node_drained");
+    const id = await create();
+    await expect(cluster.tasks.move(id, "node_drained")).rejects.toMatchObject({
+      code: "PROTECTED",
+    });
+    await cluster.nodes.undrain("node_drained");
+    expect(await cluster.tasks.move(id, "node_drained")).toMatchObject({ nodeId: "node_drained" });
+    await cluster.tasks.remove(id);
+  });
+
   it("bounds the events of a task that no node runs", async () => {
     const id = await create();
     const old = Array.from({ length: 240 }, (_, n) => `0000_${n}`);

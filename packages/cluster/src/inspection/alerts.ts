@@ -139,6 +139,12 @@ export class Alerts {
     return new Map(alerts.map((alert) => [alert.cause, alert]));
   }
 
+  /** Whether the cause has an alert that is not resolved. */
+  async isOpen(cause: string): Promise<boolean> {
+    const alert = recordOf<Alert>(await this.#store.get(keys.alert(idOf(cause))));
+    return alert !== undefined && alert.resolvedAt === null;
+  }
+
   /** The cause is gone. */
   async resolve(cause: string): Promise<void> {
     const key = keys.alert(idOf(cause));

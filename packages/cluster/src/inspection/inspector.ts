@@ -67,6 +67,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
   /** The lease of a former registration that was revoked. */
   #revoked: string | undefined;
   #forgotTo: string | undefined;
+  #placedTo: string | undefined;
   #braked = false;
 
   /** @internal Made by Cluster. */
@@ -209,12 +210,13 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     );
     const inspection = new TaskInspection({ store, alerts, placement, guard: lock.guard });
     const moving = offline.filter((nodeId) => (assigned.get(nodeId)?.length ?? 0) > 0);
+    if (moving.length === 0) await this.#releaseBrake();
     if (moving.length === 0 || !(await this.#mustBrake())) {
       for (const nodeId of moving) await inspection.leave(nodeId, assigned.get(nodeId) ?? []);
-      await inspection.placeWaiting();
+      this.#placedTo = await inspection.placeWaiting(this.#placedTo);
     }
     await inspection.drain();
-    await inspection.alertBroken();
+    await inspection.alertBroken(suspects);
     await alerts.trim();
     await this.#sweep.step();
     this.#forgotTo = await inspection.forgetRequests(this.#forgotTo);
@@ -226,7 +228,9 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     const byNode = new Map<string, string[]>();
     for (const { key } of entries) {
       const [nodeId = "", taskId = ""] = key.slice(keys.tasksOfNodes.length).split("/");
-      byNode.set(nodeId, [...(byNode.get(nodeId) ?? []), taskId]);
+      const taskIds = byNode.get(nodeId);
+      if (taskIds === undefined) byNode.set(nodeId, [taskId]);
+      else taskIds.push(taskId);
     }
     return byNode;
   }
@@ -272,6 +276,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     });
     if (!declared.succeeded) return; // it is back, or the round is over
     this.emit("offline", nodeId);
+    await alerts.resolve(`node-unreachable:${nodeId}`);
     const cause = `node-offline:${nodeId}`;
     await alerts.raise({
       kind: "node-offline",
@@ -289,14 +294,21 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     const together = this.#watch.goneWithin(leaseMs * 2);
     const all = this.#watch.onlineCount + gone;
     const isMost = (count: number) => count >= 2 && count > all / 2;
-    const masses = isMost(gone) && (this.#braked || isMost(together));
+    const seen = isMost(gone) && (this.#braked || isMost(together));
+    // A portal that started after the nodes went has not seen it: it keeps the brake of the others.
+    const masses = seen || (this.#watch.ageMs < brakeMs && (await alerts.isOpen("brake")));
     const unsettled = this.#watch.calmMs < leaseMs;
+    if (!masses) await this.#releaseBrake();
     this.#braked = masses;
-    if (!masses) await alerts.resolve("brake");
-    if (masses) {
+    if (seen) {
       const text = `${gone} of ${all} nodes went offline at about the same time. Their tasks are not moved for ${brakeMs} ms.`;
       await alerts.raise({ kind: "brake", cause: "brake", text, subject: "" });
     }
     return masses || unsettled;
+  }
+
+  async #releaseBrake(): Promise<void> {
+    this.#braked = false;
+    await this.#plan.alerts.resolve("brake");
   }
 }

@@ -29,6 +29,7 @@ export class NodeWatch {
   readonly #loop: Loop;
   readonly #onGone: () => void;
   #trouble = Number.NEGATIVE_INFINITY;
+  #startedAt = Number.POSITIVE_INFINITY;
 
   constructor(store: Store, logger: Logger, onGone: () => void) {
     this.#store = store;
@@ -43,6 +44,7 @@ export class NodeWatch {
   }
 
   start(): void {
+    this.#startedAt = performance.now();
     this.#loop.start();
   }
 
@@ -68,6 +70,11 @@ export class NodeWatch {
   /** The store could not be reached: for a while, silence of nodes proves nothing. */
   noteTrouble(): void {
     this.#trouble = performance.now();
+  }
+
+  /** How long this portal has watched the nodes. */
+  get ageMs(): number {
+    return performance.now() - this.#startedAt;
   }
 
   /** How long the store has been reachable. */

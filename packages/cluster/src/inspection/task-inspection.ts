@@ -1,6 +1,6 @@
 /** What a round does about tasks. Every change is guarded by the round's lock and by the task itself. */
 import { keys, lastPart } from "../keys.ts";
-import type { Placement } from "../nodes/placement.ts";
+import { type Placement, stillUsable } from "../nodes/placement.ts";
 import { absent, getMany, rangeAll, recordOf, unchanged } from "../record.ts";
 import type { Compare, Entry, Store } from "../store/store.ts";
 import { taskOperations } from "../tasks/indexes.ts";
@@ -37,13 +37,14 @@ export class TaskInspection {
     for (const { task, entry } of await this.#load(taskIds)) {
       if (task.nodeId !== nodeId) continue;
       if (isRunning(task.status)) await this.#leaveRunning(task, entry);
-      else if (isPending(task.status) && task.desired === "run") await this.#replace(task, entry);
+      else if (isPending(task.status)) await this.#leavePending(task, entry);
     }
   }
 
-  /** Places tasks that wait for a node. */
-  async placeWaiting(): Promise<void> {
-    const { entries } = await this.#plan.store.range(keys.tasksOfStatus("CREATED"), {
+  /** Places tasks that wait for a node, a page per round; returns where the next round goes on. */
+  async placeWaiting(after: string | undefined): Promise<string | undefined> {
+    const { entries, more } = await this.#plan.store.range(keys.tasksOfStatus("CREATED"), {
+      after,
       limit: MOST_PER_ROUND,
     });
     for (const { task, entry } of await this.#load(entries.map(({ key }) => lastPart(key)))) {
@@ -51,6 +52,7 @@ export class TaskInspection {
       // Those that refused it may have room by now.
       await this.#replace({ ...task, refusedBy: [] }, entry);
     }
+    return more ? entries.at(-1)?.key : undefined;
   }
 
   /** Takes running tasks away from drained nodes. */
@@ -69,9 +71,10 @@ export class TaskInspection {
 
   /**
    * Raises an alert for every task that is BROKEN, once for each time it broke, and resolves those of
-   * tasks that are not any more. Alerts that were not sent are sent again.
+   * tasks that are not any more, and of nodes that are not known any more. Alerts that were not sent are
+   * sent again.
    */
-  async alertBroken(): Promise<void> {
+  async alertBroken(nodes: ReadonlySet<string>): Promise<void> {
     const { store, alerts } = this.#plan;
     const { entries } = await rangeAll(store, keys.tasksOfStatus("BROKEN"));
     const broken = new Set(entries.map(({ key }) => lastPart(key)));
@@ -89,8 +92,10 @@ export class TaskInspection {
     }
     for (const alert of open.values()) {
       const { kind, subject, cause } = alert;
-      const over = !broken.has(subject) || (current.get(subject) ?? cause) !== cause;
-      if (kind === "task-broken" && over) await alerts.resolve(cause);
+      const mended = !broken.has(subject) || (current.get(subject) ?? cause) !== cause;
+      const ofNode = kind === "node-offline" || kind === "node-unreachable";
+      const over = kind === "task-broken" ? mended : ofNode && !nodes.has(subject);
+      if (over) await alerts.resolve(cause);
       else await alerts.send(alert);
     }
   }
@@ -113,7 +118,14 @@ export class TaskInspection {
     else await this.#change(task, entry, { status: "BROKEN", desired: "stop", reason });
   }
 
-  /** Gives a task that nobody runs to another node. */
+  /** A task that a node should have begun, or had begun without a word. */
+  async #leavePending(task: Task, entry: Entry): Promise<void> {
+    const isNew = task.status === "CREATED"; // nobody has started it yet
+    if (task.desired === "run") await this.#replace(task, entry);
+    else if (!isNew) await this.#change(task, entry, { status: "STOP", reason: "" });
+  }
+
+  /** Gives a task that nobody runs to another node; without one it waits as CREATED. */
   async #replace(task: Task, entry: Entry): Promise<void> {
     const { type, nodeId } = task;
     const except = [...task.refusedBy, ...(nodeId === "" ? [] : [nodeId])];
@@ -121,8 +133,8 @@ export class TaskInspection {
     if (found.nodeId !== undefined) {
       const reason = nodeId === "" ? "" : `moved here because node ${nodeId} is offline`;
       await this.#change(task, entry, { nodeId: found.nodeId, status: "CREATING", reason });
-    } else if (task.reason !== found.reason) {
-      await this.#change(task, entry, { reason: found.reason });
+    } else if (nodeId !== "" || task.reason !== found.reason) {
+      await this.#change(task, entry, { nodeId: "", status: "CREATED", reason: found.reason });
     }
   }
 
@@ -146,10 +158,12 @@ export class TaskInspection {
     const at = Date.now();
     const next: Task = { ...task, ...changed, generation: task.generation + 1, updateTime: at };
     const event = { at, event: next.status, detail: next.reason, nodeId: next.nodeId, epoch };
+    const given = next.nodeId !== "" && next.nodeId !== task.nodeId;
     await store.txn({
       if: [
         guard,
         unchanged(keys.task(taskId), entry),
+        ...(given ? stillUsable(next.nodeId) : []),
         // While the owner key is there, its node may still be writing.
         ...(whileRunning ? [] : [absent(keys.owner(taskId))]),
       ],

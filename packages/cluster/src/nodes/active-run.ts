@@ -47,6 +47,9 @@ export type StopReason = "stopped" | "moved" | "lost" | "closing";
 /** The maximum number of records of keys that wait to be stored; the runner counts the rest. */
 const MOST_WAITING = 500;
 const KEYS_PER_WRITE = 100;
+/** What a record has room for, in characters: a longer reason is cut, more progress is not taken. */
+const MOST_REASON = 2_000;
+const MOST_PROGRESS = 64 * 1_024;
 const MOST_CONFLICTS = 20;
 const FINISH_TRIES = 5;
 const FINISH_PAUSE_MS = 100;
@@ -69,6 +72,7 @@ export class ActiveRun {
   #timer: NodeJS.Timeout | undefined;
   #stopped: StopReason | undefined;
   #begun = false;
+  #refused = false;
   #known: KnownTask;
 
   constructor(plan: ActiveRunPlan) {
@@ -174,7 +178,9 @@ export class ActiveRun {
         this.#flushSoon();
       },
       progress: (progress) => {
-        this.#progress = { ...this.#progress, ...progress };
+        const next = { ...this.#progress, ...progress };
+        if (JSON.stringify(next).length > MOST_PROGRESS) return this.#refuseProgress();
+        this.#progress = next;
         changed();
       },
       offset: (offset) => {
@@ -186,17 +192,29 @@ export class ActiveRun {
     };
   }
 
+  /** Keeps the last progress that can be stored, and says once that a later one cannot. */
+  #refuseProgress(): void {
+    const { taskId, logger } = this.#plan;
+    const allowed = `at most ${MOST_PROGRESS} characters of JSON can be stored`;
+    logger[this.#refused ? "debug" : "warn"]({ taskId }, `a run reports too much: ${allowed}`);
+    this.#refused = true;
+  }
+
   #flushSoon(): void {
     if (!this.#dirty || this.#flushing !== undefined || this.#abort.signal.aborted) return;
-    this.#flushing = this.#flush()
-      .catch((error) => {
-        this.#dirty = true; // the next one tries again
-        this.#plan.logger.debug({ err: reasonOf(error) }, "progress was not stored");
-      })
-      .finally(() => {
+    const phase = this.#phase;
+    this.#flushing = this.#flush().then(
+      () => {
         this.#flushing = undefined;
-        if (this.#dirty && this.#phase !== "COMMANDRUNNING") setImmediate(() => this.#flushSoon());
-      });
+        // A phase that came meanwhile is stored at once; progress waits for its interval.
+        if (this.#phase !== phase) this.#flushSoon();
+      },
+      (error) => {
+        this.#flushing = undefined;
+        this.#dirty = true; // the next interval tries again
+        this.#plan.logger.debug({ err: reasonOf(error) }, "progress was not stored");
+      },
+    );
   }
 
   async #flush(): Promise<void> {
@@ -246,7 +264,8 @@ export class ActiveRun {
       }
       if (stopped !== undefined) return { ...task, status: "STOP", reason: "" };
       if (failure === undefined) return { ...task, status: "FINISH", desired: "stop", reason: "" };
-      return { ...task, status: "BROKEN", desired: "stop", reason: reasonOf(failure) };
+      const reason = reasonOf(failure).slice(0, MOST_REASON);
+      return { ...task, status: "BROKEN", desired: "stop", reason };
     };
     const release: Operation = { op: "delete", key: keys.owner(taskId) };
     if (this.#waiting.length > 0) await this.#storeKeys();

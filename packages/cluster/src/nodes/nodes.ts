@@ -1,9 +1,9 @@
 /** The nodes of a cluster, as operators see them. */
 import type { Page } from "@ropeway/core";
-import { ProtectedError, UnknownNodeError } from "../errors.ts";
+import { ProtectedError, UnknownNodeError, UnknownTaskError } from "../errors.ts";
 import { keys, lastPart, type NodeType } from "../keys.ts";
 import { checkId } from "../names.ts";
-import { rangeAll } from "../record.ts";
+import { optimistically, rangeAll, unchanged } from "../record.ts";
 import type { Store } from "../store/store.ts";
 import type { Tasks } from "../tasks/tasks.ts";
 import { isOnline, type NodeRecord, nodeOf } from "./node-record.ts";
@@ -54,7 +54,9 @@ export class Nodes {
     await this.get(nodeId);
     await this.#store.put(keys.drain(nodeId), JSON.stringify({ nodeId, at: Date.now() }));
     const { entries } = await rangeAll(this.#store, keys.tasksOfNode(nodeId));
-    for (const { key } of entries) await this.#tasks.leave(lastPart(key), nodeId);
+    for (const { key } of entries) {
+      await this.#tasks.leave(lastPart(key), nodeId).catch(unlessRemoved);
+    }
     return this.get(nodeId);
   }
 
@@ -64,11 +66,33 @@ export class Nodes {
     return this.get(nodeId);
   }
 
-  /** Forgets a node that is offline, also that it was draining. Throws ProtectedError if it is online. */
+  /**
+   * Forgets a node that is offline, also that it was draining, and that tasks at rest were placed on it.
+   * Throws ProtectedError if it is online.
+   */
   async forget(nodeId: string): Promise<void> {
-    const node = await this.get(nodeId);
-    if (node.online) throw new ProtectedError(`node ${nodeId}`, "it is online");
-    await this.#store.delete(keys.node("redissyncer", nodeId));
-    await this.#store.delete(keys.drain(nodeId));
+    const key = keys.node("redissyncer", checkId("the node's id", nodeId));
+    await optimistically(this.#store, `node ${nodeId}`, async () => {
+      const entry = await this.#store.get(key);
+      if (nodeOf(entry) === undefined) throw new UnknownNodeError(nodeId);
+      if (isOnline(entry)) throw new ProtectedError(`node ${nodeId}`, "it is online");
+      return {
+        if: [unchanged(key, entry)],
+        do: [
+          { op: "delete", key },
+          { op: "delete", key: keys.drain(nodeId) },
+        ],
+        result: undefined,
+      };
+    });
+    const { entries } = await rangeAll(this.#store, keys.tasksOfNode(nodeId));
+    for (const one of entries) {
+      await this.#tasks.unplace(lastPart(one.key), nodeId).catch(unlessRemoved);
+    }
   }
+}
+
+/** A task that was removed meanwhile needs nothing. */
+function unlessRemoved(error: unknown): void {
+  if (!(error instanceof UnknownTaskError)) throw error;
 }

@@ -35,14 +35,10 @@ interface View {
   readonly readAt: number;
 }
 
-/** The condition under which a node that was chosen, or named, can run the task. */
-export function stillThere(nodeId: string): Compare {
-  return { key: keys.node("redissyncer", nodeId), target: "create", is: ">", than: 0 };
-}
-
-/** The conditions under which a node that was chosen may still get the task. */
+/** The conditions under which a node that was chosen, or named, may still get the task. */
 export function stillUsable(nodeId: string): Compare[] {
-  return [stillThere(nodeId), absent(keys.drain(nodeId))];
+  const node = keys.node("redissyncer", nodeId);
+  return [{ key: node, target: "create", is: ">", than: 0 }, absent(keys.drain(nodeId))];
 }
 
 /** Chooses nodes; one per process. */

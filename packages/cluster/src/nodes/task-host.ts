@@ -232,8 +232,12 @@ export class TaskHost {
   async #release(task: Task | undefined, entry: Entry | undefined, owner: Entry): Promise<void> {
     const { store } = this.#plan;
     const taskId = lastPart(owner.key);
-    const ended = task !== undefined && entry !== undefined && isRunning(task.status);
     const status = task?.desired === "run" ? "CREATING" : "STOP";
+    // One that should run and has not begun is as it should be.
+    const ended =
+      task !== undefined &&
+      entry !== undefined &&
+      (isRunning(task.status) || (isPending(task.status) && status === "STOP"));
     const { succeeded } = await store.txn({
       if: [unchanged(keys.task(taskId), entry), createdAt(owner.key, owner.createRevision)],
       do: [

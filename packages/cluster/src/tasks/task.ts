@@ -54,7 +54,7 @@ export function taskOf(entry: Entry | undefined): Task | undefined {
   const task = recordOf<Task>(entry);
   if (entry === undefined || task === undefined) return undefined;
   if (task.taskId !== lastPart(entry.key) || !TASK_STATUSES.includes(task.status)) return undefined;
-  if (TEXTS.some((name) => typeof task[name] !== "string")) return undefined;
+  if (TEXTS.some((name) => !isPathPart(task[name]))) return undefined;
   const count = (value: unknown) => (Number.isSafeInteger(value) ? (value as number) : 0);
   return {
     ...task,
@@ -71,6 +71,11 @@ export function taskOf(entry: Entry | undefined): Task | undefined {
     createTime: count(task.createTime),
     updateTime: count(task.updateTime),
   };
+}
+
+/** Whether an index can have it in its path; one that cannot would stop every change of the task. */
+function isPathPart(value: unknown): boolean {
+  return typeof value === "string" && value.length <= 400 && !/\p{C}/u.test(value);
 }
 
 function isRecord(value: unknown): boolean {

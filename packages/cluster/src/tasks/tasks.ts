@@ -8,6 +8,7 @@ import {
   DuplicateTaskError,
   IdempotencyError,
   IllegalTransitionError,
+  ProtectedError,
   StoreUnavailableError,
   UnknownNodeError,
   UnknownTaskError,
@@ -17,7 +18,7 @@ import type { ClusterIds } from "../ids.ts";
 import { keys } from "../keys.ts";
 import { checkId, checkTaskName } from "../names.ts";
 import { isOnline } from "../nodes/node-record.ts";
-import { type Placement, stillThere } from "../nodes/placement.ts";
+import { type Placement, stillUsable } from "../nodes/placement.ts";
 import { absent, optimistically, rangeAll, recordOf, unchanged } from "../record.ts";
 import type { Runner } from "../runner.ts";
 import type { Json, SecretBox } from "../secrets.ts";
@@ -187,6 +188,9 @@ export class Tasks {
     const node = keys.node("redissyncer", checkId("the node's id", nodeId));
     return this.#change(taskId, `moved to ${nodeId}`, async (task) => {
       if (!isOnline(await this.#store.get(node))) throw new UnknownNodeError(nodeId);
+      if ((await this.#store.get(keys.drain(nodeId))) !== undefined) {
+        throw new ProtectedError(`task ${taskId}`, `node ${nodeId} is drained`);
+      }
       const status = task.desired === "run" && isPending(task.status) ? "CREATING" : task.status;
       return { ...task, nodeId, status, reason: "", refusedBy: [] };
     });
@@ -198,6 +202,14 @@ export class Tasks {
       if (task.nodeId !== nodeId || task.desired !== "run") return task;
       const next = await this.#plan.placement.choose({ type: task.type, except: [nodeId], fresh });
       return next.nodeId === undefined ? task : { ...task, nodeId: next.nodeId };
+    });
+  }
+
+  /** Takes a task that is at rest off a node that is forgotten. */
+  unplace(taskId: string, nodeId: string): Promise<Task> {
+    return this.#change(taskId, `leaves ${nodeId}`, async (task) => {
+      const idle = isAtRest(task.status) || (task.status === "CREATED" && task.desired === "stop");
+      return idle && task.nodeId === nodeId ? { ...task, nodeId: "" } : task;
     });
   }
 
@@ -286,7 +298,7 @@ export class Tasks {
         if: [
           unchanged(keys.task(taskId), entry),
           ...this.#unique(task, next),
-          ...(isGiven(task, next) ? [stillThere(next.nodeId)] : []),
+          ...(isGiven(task, next) ? stillUsable(next.nodeId) : []),
           // A node that claims it at this moment would run a task that is at rest.
           ...(next.status === "STOP" ? [absent(keys.owner(taskId))] : []),
         ],

@@ -44,7 +44,7 @@ export class LeaseReaper {
   /** Ends what is due; returns how long nothing will be. */
   async tick(): Promise<number> {
     const { redis, keys } = this.#plan;
-    const [next, ...due] = await redis.run(storeDue, [keys.leases], [LEASES_PER_ROUND]);
+    const [next, ...due] = await redis.run(storeDue, [keys.leases, keys.held], [LEASES_PER_ROUND]);
     for (const lease of due) await this.end(String(lease), "due");
     if (due.length > 0) return 0;
     const waitMs = Number(next) < 0 ? LONGEST_PAUSE_MS : Number(next);

@@ -1,0 +1,135 @@
+/** Runs whose runner says too much, and runs that the store does not hear. */
+import { eventually } from "@ropeway/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Cluster } from "../src/cluster.ts";
+import { keys } from "../src/keys.ts";
+import { ClusterNode } from "../src/nodes/cluster-node.ts";
+import type { Run, Runner } from "../src/runner.ts";
+import { SecretBox } from "../src/secrets.ts";
+import type { Store } from "../src/store/store.ts";
+import { faultyStore } from "./faulty-store.fixture.ts";
+import { redisStage } from "./stage.fixture.ts";
+
+const secrets = new SecretBox("00".repeat(32));
+
+/** Runs tasks of the type "own" with a function of the test. */
+function ownRunner(run: (run: Run) => Promise<void>): Runner {
+  return { type: "own", validate: (config) => config, run };
+}
+
+const untilStopped = (run: Run) =>
+  new Promise<void>((resolve) => {
+    run.signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+
+describe("a run", () => {
+  let stage: Awaited<ReturnType<typeof redisStage>>;
+  let store: Store;
+  let cluster: Cluster;
+  beforeAll(async () => {
+    stage = await redisStage();
+    store = await stage.open();
+    cluster = new Cluster(store, { secrets, runners: [ownRunner(async () => {})] });
+  });
+  afterAll(() => stage?.close());
+
+  let names = 0;
+  const create = async (start = true) => {
+    const wish = { name: `r${++names}`, type: "own", config: {}, start };
+    return (await cluster.tasks.create(wish)).task.taskId;
+  };
+  const startNode = (on: Store, id: string, run: (run: Run) => Promise<void>) =>
+    new ClusterNode(on, {
+      ...{ id, address: "", runners: [ownRunner(run)], secrets },
+      ...{ leaseMs: 5_000, reportMs: 200, progressMs: 60_000 },
+    }).start();
+  const becomes = (taskId: string, expected: object) =>
+    eventually(async () => expect(await cluster.tasks.get(taskId)).toMatchObject(expected), {
+      withinMs: 15_000,
+    });
+
+  it.each([
+    [
+      "fails with a message that is too long to be stored",
+      () => Promise.reject(new Error(`refused: ${"x".repeat(2_000_000)}`)),
+    ],
+    [
+      "reports progress that is too long to be stored",
+      (run: Run) => {
+        run.progress({ note: "x".repeat(2_000_000) });
+        return Promise.reject(new Error("refused: later"));
+      },
+    ],
+  ])("ends once when it %s", async (_, fail) => {
+    let runs = 0;
+    await using _node = await startNode(await stage.open(), "node_long", (run) => {
+      runs += 1;
+      return fail(run);
+    });
+    const id = await create();
+    await becomes(id, { status: "BROKEN", reason: expect.stringMatching(/^refused: /) });
+    expect((await cluster.tasks.get(id)).reason.length).toBeLessThan(5_000);
+    expect(runs).toBe(1);
+    await cluster.tasks.remove(id);
+  });
+
+  it("does not ask a store that refuses its phase again and again", async () => {
+    let id = "";
+    let refused = 0;
+    const refusing = faultyStore(await stage.open(), ({ do: operations }) => {
+      const phase = operations.some(({ key }) => key === keys.ofStatus("RDBRUNNING", id));
+      if (phase) refused += 1;
+      return phase ? "lost" : undefined;
+    });
+    await using _node = await startNode(refusing, "node_refused", async (run) => {
+      run.phase("RDBRUNNING");
+      await untilStopped(run);
+    });
+    id = await create(false);
+    await cluster.tasks.start(id);
+    await eventually(() => expect(refused).toBeGreaterThan(0));
+    const turns = 20_000; // a write for each of them would be a busy loop
+    for (let n = 0; n < turns; n++) await new Promise((resolve) => setImmediate(resolve));
+    expect(refused).toBeLessThan(100);
+    await cluster.tasks.stop(id);
+    await becomes(id, { status: "STOP" });
+    await cluster.tasks.remove(id);
+  });
+
+  it("ends a task that is stopped while the response to its claim is lost", async () => {
+    let id = "";
+    let stopping: Promise<unknown> | undefined;
+    const claims = faultyStore(await stage.open(), ({ do: operations }) => {
+      const claim = operations.some(({ op, key }) => op === "put" && key === keys.owner(id));
+      if (!claim || stopping !== undefined) return undefined;
+      const owned = () =>
+        eventually(async () => expect(await store.get(keys.owner(id))).toBeDefined());
+      stopping = owned().then(() => cluster.tasks.stop(id));
+      return "unheard";
+    });
+    const held = new Proxy(claims, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name);
+        if (name !== "txn") return value;
+        return async (...args: Parameters<Store["txn"]>) => {
+          try {
+            return await target.txn(...args);
+          } finally {
+            await stopping; // the node goes on when the task has been stopped
+          }
+        };
+      },
+    });
+    let runs = 0;
+    await using _node = await startNode(held, "node_unheard", async (run) => {
+      runs += 1;
+      await untilStopped(run);
+    });
+    id = await create(false);
+    await cluster.tasks.start(id);
+    await becomes(id, { status: "STOP", desired: "stop" });
+    await eventually(async () => expect(await store.get(keys.owner(id))).toBeUndefined());
+    expect(runs).toBe(0);
+    await cluster.tasks.remove(id);
+  });
+});

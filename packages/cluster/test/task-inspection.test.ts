@@ -1,0 +1,180 @@
+/** What a round does about tasks and nodes that are in an unusual state. */
+import { silentLogger } from "@ropeway/core";
+import { eventually } from "@ropeway/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Cluster } from "../src/cluster.ts";
+import { keys } from "../src/keys.ts";
+import { Registration } from "../src/nodes/registration.ts";
+import { putRecord } from "../src/record.ts";
+import type { Store } from "../src/store/store.ts";
+import { taskOperations } from "../src/tasks/indexes.ts";
+import type { Task } from "../src/tasks/task.ts";
+import { redisStage } from "./stage.fixture.ts";
+
+describe("an inspection", () => {
+  let stage: Awaited<ReturnType<typeof redisStage>>;
+  let store: Store;
+  let cluster: Cluster;
+  beforeAll(async () => {
+    stage = await redisStage();
+    store = await stage.open();
+    cluster = new Cluster(store);
+  });
+  afterAll(() => stage?.close());
+
+  let names = 0;
+  const create = async (options: object = {}) => {
+    const wish = { name: `t${++names}`, type: "scripted", config: {}, ...options };
+    return (await cluster.tasks.create(wish)).task;
+  };
+  /** A task in a state that nobody has brought about. */
+  const taskIn = async (state: Partial<Task>): Promise<string> => {
+    const task = await create();
+    await store.txn({ do: taskOperations(task, { ...task, epoch: 1, ...state }) });
+    return task.taskId;
+  };
+  const register = (id: string) =>
+    Registration.open({
+      store,
+      ...{ type: "redissyncer", id, address: "", version: "", types: ["scripted"] },
+      ...{ leaseMs: 60_000, reportMs: 60_000, maxTasks: 5_000 },
+      ...{ logger: silentLogger, tasks: () => 0 },
+    } as const);
+  const inspect = (id: string, options: object = {}) =>
+    cluster
+      .inspector({ id, address: "", everyMs: 100, probeEveryMs: 10, leaseMs: 1_000, ...options })
+      .start();
+  const becomes = (taskId: string, expected: object) =>
+    eventually(async () => expect(await cluster.tasks.get(taskId)).toMatchObject(expected), {
+      withinMs: 15_000,
+    });
+  const remove = (...ids: string[]) => Promise.all(ids.map((id) => cluster.tasks.remove(id)));
+
+  it.each([
+    ["COMMANDRUNNING", "run", { status: "CREATED", nodeId: "", desired: "run" }],
+    ["CREATING", "run", { status: "CREATED", nodeId: "", desired: "run" }],
+    ["CREATING", "stop", { status: "STOP", desired: "stop" }],
+    ["RDBRUNNING", "stop", { status: "STOP", desired: "stop" }],
+  ] as const)(
+    "does not leave a task as %s that should %s when its node is gone and there is no other",
+    async (status, desired, expected) => {
+      const nodeId = "node_gone";
+      const id = await taskIn({ status, desired, nodeId, immortal: true });
+      await using _inspector = await inspect("portal_none");
+      await becomes(id, expected);
+      if (desired === "run") {
+        expect((await cluster.tasks.get(id)).reason).toMatch(/^no node is (registered|online)$/);
+        const node = await register("node_late");
+        await becomes(id, { status: "CREATING", nodeId: "node_late", reason: "" });
+        await cluster.tasks.stop(id);
+        await node.close();
+      }
+      await remove(id);
+      await cluster.nodes.forget(nodeId);
+    },
+    30_000,
+  );
+
+  it("places a task that waits behind a thousand that nobody has started", async () => {
+    const idle = await Promise.all(Array.from({ length: 1_010 }, () => create()));
+    const waiting = await create({ start: true });
+    expect(waiting).toMatchObject({ status: "CREATED", nodeId: "" });
+    const node = await register("node_room");
+    await using _inspector = await inspect("portal_room");
+    await becomes(waiting.taskId, { status: "CREATING", nodeId: "node_room" });
+    await cluster.tasks.stop(waiting.taskId);
+    await remove(waiting.taskId);
+    await node.close();
+    for (let at = 0; at < idle.length; at += 50) {
+      await remove(...idle.slice(at, at + 50).map(({ taskId }) => taskId));
+    }
+  }, 120_000);
+
+  it.each([
+    ["a name with a control character", { taskName: "a\u0000b" }],
+    ["a name that is too long for a path", { taskName: "n".repeat(2_000) }],
+    ["a group that is too long for a path", { groupId: "g".repeat(2_000) }],
+    ["a type that is too long for a path", { type: "t".repeat(2_000) }],
+    ["a digest that is too long for a path", { md5: "m".repeat(2_000) }],
+    ["a reason that fills the record", { reason: "r".repeat(900_000) }],
+  ])("goes on when a task of another program has %s", async (_, strange) => {
+    const gone = { nodeId: "node_dead", status: "COMMANDRUNNING", desired: "run" } as const;
+    const task = await create();
+    const record = { ...task, ...gone, immortal: true, ...strange };
+    await store.txn({
+      do: [
+        putRecord(keys.task(task.taskId), record),
+        putRecord(keys.ofNode("node_dead", task.taskId), {}),
+      ],
+    });
+    const id = await taskIn(gone);
+    const node = await register("node_heir");
+    await using _inspector = await inspect("portal_strange");
+    await becomes(id, { status: "BROKEN" });
+    await remove(id);
+    for (const nodeId of ["node_dead", "node_heir"]) {
+      await store.delete(keys.ofNode(nodeId, task.taskId));
+    }
+    await store.delete(keys.task(task.taskId));
+    await node.close();
+    await cluster.nodes.forget("node_dead");
+  });
+
+  it("drains a node although one of its tasks cannot be read, or was removed at that moment", async () => {
+    const nodes = await Promise.all(["node_d1", "node_d2"].map(register));
+    const id = await taskIn({ status: "CREATING", desired: "run", nodeId: "node_d1" });
+    await store.put(keys.ofNode("node_d1", "task_0"), "{}");
+    await store.put(keys.task("task_0"), "foreign");
+    expect(await cluster.nodes.drain("node_d1")).toMatchObject({ draining: true });
+    expect(await cluster.tasks.get(id)).toMatchObject({ nodeId: "node_d2" });
+    await store.delete(keys.ofNode("node_d1", "task_0"));
+    await store.delete(keys.task("task_0"));
+    await cluster.nodes.undrain("node_d1");
+    await cluster.tasks.stop(id);
+    await remove(id);
+    for (const node of nodes) await node.close();
+  });
+
+  it("resolves the alerts of a node that was forgotten, and does not bring the node back", async () => {
+    const stopped = await taskIn({ status: "STOP", nodeId: "node_left" });
+    const waits = await taskIn({ status: "COMMANDRUNNING", desired: "run", nodeId: "node_left" });
+    await using _inspector = await inspect("portal_forgets");
+    await becomes(waits, { status: "BROKEN" });
+    const offline = async () =>
+      (await cluster.alerts.list({ limit: 500 })).items.filter(
+        ({ subject }) => subject === "node_left",
+      );
+    await eventually(async () => expect(await offline()).toHaveLength(1));
+    await cluster.nodes.forget("node_left");
+    let rounds = 0;
+    _inspector.on("inspected", () => rounds++);
+    await eventually(() => expect(rounds).toBeGreaterThan(3));
+    await eventually(async () => expect(await offline()).toEqual([]));
+    await expect(cluster.nodes.get("node_left")).rejects.toMatchObject({ code: "UNKNOWN_NODE" });
+    expect(await cluster.tasks.get(stopped)).toMatchObject({ status: "STOP" });
+    await remove(stopped, waits);
+  });
+
+  it("does not forget a node that comes back at that moment", async () => {
+    const key = keys.node("redissyncer", "node_back");
+    await store.put(key, JSON.stringify({ nodeid: "node_back", online: false }));
+    let node: Registration | undefined;
+    const racing = new Proxy(store, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name);
+        if (name !== "delete" && name !== "txn") {
+          return typeof value === "function" ? value.bind(target) : value;
+        }
+        return async (...args: never[]) => {
+          node ??= await register("node_back");
+          return (value as (...given: never[]) => Promise<unknown>).apply(target, args);
+        };
+      },
+    });
+    await expect(new Cluster(racing).nodes.forget("node_back")).rejects.toMatchObject({
+      code: "PROTECTED",
+    });
+    expect((await store.get(key))?.lease).toBe(node?.session.lease);
+    await node?.close();
+  });
+});
