@@ -31,6 +31,7 @@ import { CallSender } from "./call-sender.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Guard } from "./guard.ts";
 import { type CallRequest, type Interceptor, intercept } from "./interceptor.ts";
+import type { ResultReader } from "./pending-call.ts";
 import type { Placement } from "./placement.ts";
 import type { Route } from "./route.ts";
 import type { Router } from "./router.ts";
@@ -40,6 +41,12 @@ import { newTicket } from "./ticket.ts";
 export interface Gate {
   /** Why not; undefined if they may. */
   refusal: (() => Error) | undefined;
+}
+
+/** The way to a method whose results are read. */
+export interface TypedRoute {
+  readonly route: Route;
+  readonly reader: ResultReader;
 }
 
 /** What a path is given. */
@@ -89,11 +96,28 @@ export class CallPath {
   call(route: Route, params: unknown, options?: CallOptions): Promise<unknown> {
     const { refusal } = this.#gate;
     if (refusal !== undefined) return Promise.reject(refusal());
-    const traced = trace.getActiveSpan() !== undefined;
-    if (options === undefined && !traced && !this.#special && this.#interceptors.length === 0) {
-      return this.#sender.sendPlain(route, params);
-    }
+    if (this.#isPlain(options)) return this.#sender.sendPlain(route, params);
     return this.#call(route, params, options ?? {});
+  }
+
+  /** The same for a typed method, whose reader sees the result after all else. */
+  callTyped(
+    { route, reader }: TypedRoute,
+    params: unknown,
+    options?: CallOptions,
+  ): Promise<unknown> {
+    const { refusal } = this.#gate;
+    if (refusal !== undefined) return Promise.reject(refusal());
+    if (this.#isPlain(options)) return this.#sender.sendPlain(route, params, reader);
+    return this.#call(route, params, options ?? {}).then(reader.value, (error) => {
+      throw reader.reason(error);
+    });
+  }
+
+  /** Whether a call needs nothing but the sender. */
+  #isPlain(options: CallOptions | undefined): boolean {
+    if (options !== undefined || this.#special || this.#interceptors.length > 0) return false;
+    return trace.getActiveSpan() === undefined;
   }
 
   async #call(route: Route, params: unknown, options: CallOptions): Promise<unknown> {

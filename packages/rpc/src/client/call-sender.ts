@@ -6,7 +6,7 @@ import { writeHead } from "../wire/head.ts";
 import { checkSize, paramsJson } from "../wire/params.ts";
 import { whenAborted } from "./cancellation.ts";
 import type { Exchange } from "./exchange.ts";
-import { PendingCall } from "./pending-call.ts";
+import { PendingCall, type ResultReader } from "./pending-call.ts";
 import type { Outgoing, Placement } from "./placement.ts";
 import type { Route } from "./route.ts";
 
@@ -21,6 +21,7 @@ export interface SendOptions {
   readonly repeatable?: boolean | undefined;
   /** Cancels the call. */
   readonly signal?: AbortSignal | undefined;
+  readonly reader?: ResultReader | undefined;
 }
 
 /** The sending of unary calls. */
@@ -34,15 +35,16 @@ export class CallSender {
   }
 
   /** The short way, for calls by the hundred thousand: default timeout, no options, no session. */
-  sendPlain(route: Route, params: unknown): Promise<unknown> {
+  sendPlain(route: Route, params: unknown, reader?: ResultReader): Promise<unknown> {
     const exchange = this.#exchange;
     const { plainMiddle } = route;
     const { timeoutMs, whenDown } = exchange.options;
-    if (plainMiddle === undefined || !exchange.usesReplyList(route.service)) {
-      return this.send(route, params, { timeoutMs, whenDown });
+    const at = performance.now();
+    if (plainMiddle === undefined || !exchange.usesReplyList(route.service, at)) {
+      return this.send(route, params, { timeoutMs, whenDown, reader });
     }
     return new Promise((resolve, reject) => {
-      const pending = new PendingCall(exchange, route, exchange.nextId(true));
+      const pending = new PendingCall(exchange, route, { id: exchange.nextId(true), at, reader });
       pending.number = exchange.lastNumber;
       pending.settles(resolve, reject);
       pending.timeoutMs = timeoutMs;
@@ -61,8 +63,10 @@ export class CallSender {
       const { signal } = options;
       if (signal?.aborted) throw new CancelledError(`the call of ${route.name}`, signal.reason);
       const exchange = this.#exchange;
-      const shared = exchange.usesReplyList(route.service);
-      const pending = new PendingCall(exchange, route, exchange.nextId(shared));
+      const at = performance.now();
+      const shared = exchange.usesReplyList(route.service, at);
+      const id = exchange.nextId(shared);
+      const pending = new PendingCall(exchange, route, { id, at, reader: options.reader });
       pending.settles(resolve, reject);
       pending.timeoutMs = options.timeoutMs;
       const message = this.#write(pending, params, { ...options, shared });

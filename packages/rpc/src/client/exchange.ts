@@ -107,11 +107,11 @@ export class Exchange implements PendingHost {
     return this.#pending.ids.last;
   }
 
-  /** Whether responses of this service come in the reply list. */
-  usesReplyList(service: string): boolean {
+  /** Whether responses of this service come in the reply list; `at` is now, for callers that know it already. */
+  usesReplyList(service: string, at?: number): boolean {
     const { replies } = this.options;
     if (replies !== "auto") return replies === "list";
-    return this.dialect.replyLists && this.directory.allUseReplyLists(service);
+    return this.dialect.replyLists && this.directory.allUseReplyLists(service, at);
   }
 
   /** A new id; a short one if only workers of ours will see it. */

@@ -38,6 +38,14 @@ export interface PendingHost {
   ): void;
 }
 
+/** Turns what came in for a typed call into what its caller gets. */
+export interface ResultReader {
+  /** The value of the call's promise, or a promise of it. What this throws, the call is rejected with. */
+  value(result: unknown): unknown;
+  /** The reason of the call's rejection. */
+  reason(error: unknown): unknown;
+}
+
 /** What only some calls have. */
 export interface PendingExtras {
   /** Its push is made again if the outcome is unknown: an unknown outcome is a failure. */
@@ -49,6 +57,14 @@ export interface PendingExtras {
   onSettled?: () => void;
 }
 
+/** How a call begins to wait. */
+export interface PendingCallOptions {
+  readonly id: string;
+  /** Now, by performance.now(). */
+  readonly at: number;
+  readonly reader?: ResultReader | undefined;
+}
+
 /** Shared by all calls without any extras, and therefore never written to. */
 const PLAIN: PendingExtras = Object.freeze({});
 const IGNORE = (): void => {};
@@ -58,19 +74,22 @@ export class PendingCall extends WheelEntry implements Receiver {
   readonly id: string;
   number = 0;
   readonly route: Route;
-  readonly sentAt: number = performance.now();
+  readonly sentAt: number;
   timeoutMs = 0;
   nextPollAt = 0;
   extras: PendingExtras = PLAIN;
   readonly #host: PendingHost;
+  readonly #reader: ResultReader | undefined;
   #resolve: (value: unknown) => void = IGNORE;
   #reject: (reason: unknown) => void = IGNORE;
 
-  constructor(host: PendingHost, route: Route, id: string) {
+  constructor(host: PendingHost, route: Route, call: PendingCallOptions) {
     super();
     this.#host = host;
     this.route = route;
-    this.id = id;
+    this.id = call.id;
+    this.sentAt = call.at;
+    this.#reader = call.reader;
   }
 
   get polled(): boolean {
@@ -95,15 +114,32 @@ export class PendingCall extends WheelEntry implements Receiver {
     this.#host.answered(this);
     const failed = response.error !== undefined;
     this.route.record(at - this.sentAt, failed, at);
-    if (failed) this.#reject(this.#host.failure(response.error));
-    else this.#resolve(response.result);
+    if (failed) this.#refuse(this.#host.failure(response.error));
+    else this.#succeed(response.result);
   }
 
   fail(error: unknown): void {
     this.#host.answered(this);
     const at = performance.now();
     this.route.record(at - this.sentAt, true, at);
-    this.#reject(error);
+    this.#refuse(error);
+  }
+
+  /** Read here and not in a promise behind the call's own, which would cost every call another one. */
+  #succeed(result: unknown): void {
+    if (this.#reader === undefined) {
+      this.#resolve(result);
+      return;
+    }
+    try {
+      this.#resolve(this.#reader.value(result));
+    } catch (error) {
+      this.#reject(error);
+    }
+  }
+
+  #refuse(error: unknown): void {
+    this.#reject(this.#reader === undefined ? error : this.#reader.reason(error));
   }
 
   onUnsure(error: unknown): void {

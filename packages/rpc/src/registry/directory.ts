@@ -45,6 +45,8 @@ export interface GroupNode {
 
 interface Known {
   workers: readonly WorkerInfo[];
+  /** Whether there are some, and all of them respond into reply lists. */
+  allUseReplyLists: boolean;
   readAt: number;
   reading: Promise<readonly WorkerInfo[]> | undefined;
   /** Until when a worker that responded under a documented key counts as alive. */
@@ -75,16 +77,14 @@ export class Directory {
   }
 
   /** Whether every live worker of the service responds into reply lists; refreshed in the background. */
-  allUseReplyLists(service: string): boolean {
+  allUseReplyLists(service: string, now: number = performance.now()): boolean {
     const known = this.#of(service);
-    const now = performance.now();
     if (now - known.readAt > REFRESH_MS && known.reading === undefined) {
       this.workers(service).catch((error) =>
         this.#redis.logger.debug({ err: error, service }, "cannot list the workers yet"),
       );
     }
-    if (now < known.plainUntil || known.workers.length === 0) return false;
-    return known.workers.every((worker) => worker.caps.includes("rt"));
+    return known.allUseReplyLists && now >= known.plainUntil;
   }
 
   /** Records that a response of this service came under a documented key. */
@@ -144,7 +144,9 @@ export class Directory {
         return nodes.map((node) => ({ service: name, node, key: keys.works(name, node) }));
       }),
     );
-    known.workers = await this.#describe(names.flat());
+    const workers = await this.#describe(names.flat());
+    known.workers = workers;
+    known.allUseReplyLists = workers.length > 0 && workers.every(({ caps }) => caps.includes("rt"));
     known.readAt = performance.now();
     return known.workers;
   }
@@ -183,6 +185,7 @@ export class Directory {
   #of(service: string): Known {
     return this.#known.obtain(service, () => ({
       workers: [],
+      allUseReplyLists: false,
       readAt: NEVER,
       reading: undefined,
       plainUntil: NEVER,

@@ -81,11 +81,13 @@ export class CallIntake {
     this.#gotAt = popped.at;
     const now = this.#options.now();
     const outdated = now - this.#options.clockErrorMs();
-    const until = performance.now() + TURN_MS;
+    const { runner } = this.#options;
+    runner.now = performance.now();
+    const until = runner.now + TURN_MS;
     let next = first;
     while (next < texts.length) {
       this.#acceptOne(source, texts[next++] as string, { now, outdated });
-      if (this.#options.runner.startedLast > until) break;
+      if (runner.now > until) break;
     }
     return next;
   }

@@ -13,7 +13,7 @@
  * own queue, workers and description.
  */
 
-import { type InputOf, InvalidNameError, type OutputOf } from "@ropeway/core";
+import { type InputOf, InvalidNameError, type OutputOf, type Validated } from "@ropeway/core";
 import { issuesText } from "@ropeway/core/internal";
 import { InvalidParamsError, InvalidResultError } from "../errors.ts";
 import { checkName } from "../keys.ts";
@@ -154,13 +154,17 @@ export function validate(
 ): unknown {
   if (schema === undefined) return value;
   const outcome = schema["~standard"].validate(value);
-  const settle = (validated: Awaited<typeof outcome>) => {
-    if (validated.issues !== undefined) {
-      throw fail(issuesText(validated.issues), portable(validated.issues));
-    }
-    return validated.value;
-  };
-  return outcome instanceof Promise ? outcome.then(settle) : settle(outcome);
+  return outcome instanceof Promise
+    ? outcome.then((validated) => validValue(validated, fail))
+    : validValue(outcome, fail);
+}
+
+function validValue(
+  validated: Validated<unknown>,
+  fail: (why: string, issues: unknown) => Error,
+): unknown {
+  if (validated.issues === undefined) return validated.value;
+  throw fail(issuesText(validated.issues), portable(validated.issues));
 }
 
 /**
@@ -173,8 +177,9 @@ export function readInput(
 ): unknown {
   const { input, name, args } = method;
   if (input === undefined) return params;
-  const readings = readingsOf(params, args);
   const fail = (why: string, issues: unknown) => new InvalidParamsError(name, why, issues);
+  if (!Array.isArray(params)) return validate(input, params, fail);
+  const readings = readingsOf(params, args);
   const attempt = (at: number): unknown => {
     if (at === readings.length - 1) return validate(input, readings[at], fail);
     const outcome = input["~standard"].validate(readings[at]);
@@ -186,8 +191,7 @@ export function readInput(
 }
 
 /** The possible readings of `params`, most likely first. */
-function readingsOf(params: unknown, args: readonly string[]): readonly unknown[] {
-  if (!Array.isArray(params)) return [params];
+function readingsOf(params: readonly unknown[], args: readonly string[]): readonly unknown[] {
   if (params.length === 0) return [params, undefined];
   if (params.length === 1 && typeof params[0] === "object") return [params, params[0]];
   if (args.length >= params.length) {

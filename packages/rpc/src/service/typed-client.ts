@@ -1,8 +1,8 @@
 /** A service as an object of functions: types, validation and retries from its definition. */
 
 import type { InputOf } from "@ropeway/core";
-import type { CallPath } from "../client/call-path.ts";
-import type { Route } from "../client/route.ts";
+import type { CallPath, TypedRoute } from "../client/call-path.ts";
+import type { ResultReader } from "../client/pending-call.ts";
 import { InvalidParamsError } from "../errors.ts";
 import { type CallOptions, checkOptions, type StreamOptions, streamTable } from "../options.ts";
 import { AbortableStream } from "../stream/abortable-stream.ts";
@@ -60,9 +60,10 @@ class TypedMethod {
   readonly #name: string;
   readonly #definition: MethodDefinition;
   readonly #refuse: (why: string, issues: unknown) => Error;
+  readonly #reader: ResultReader;
   readonly #open: () => Promise<CallPath>;
   #path: CallPath | undefined;
-  #route: Route | undefined;
+  #route: TypedRoute | undefined;
 
   constructor(
     service: Service<MethodTable, ServiceErrors>,
@@ -76,6 +77,11 @@ class TypedMethod {
     this.#name = name;
     this.#definition = more.definition;
     this.#refuse = (why, issues) => new InvalidParamsError(name, why, issues);
+    const { output } = more.definition;
+    this.#reader = {
+      value: (result) => readOutput(name, output, result),
+      reason: (error) => reviveServiceError(service.errors, error),
+    };
     const { path } = more;
     if (typeof path !== "function") this.#bind(path);
     this.#open = async () => (typeof path === "function" ? path() : path);
@@ -97,22 +103,16 @@ class TypedMethod {
 
   /** Without a promise of its own as long as the schemas are synchronous. */
   #call(input: unknown, options: CallOptions | undefined): Promise<unknown> {
-    const { output } = this.#definition;
-    let sent: Promise<unknown>;
     try {
       const checked = validate(this.#definition.input, input, this.#refuse);
       const path = this.#path;
-      sent =
-        checked instanceof Promise || path === undefined
-          ? this.#callLater(checked, input, options)
-          : path.call(this.#route as Route, toParams(input), options);
+      if (checked instanceof Promise || path === undefined) {
+        return this.#callLater(checked, input, options);
+      }
+      return path.callTyped(this.#route as TypedRoute, toParams(input), options);
     } catch (error) {
       return Promise.reject(error);
     }
-    return sent.then(
-      output === undefined ? undefined : (result) => readOutput(this.#name, output, result),
-      this.#throw,
-    );
   }
 
   async #callLater(
@@ -122,7 +122,7 @@ class TypedMethod {
   ): Promise<unknown> {
     await checked;
     const path = this.#path ?? this.#bind(await this.#open());
-    return path.call(this.#route as Route, toParams(input), options);
+    return path.callTyped(this.#route as TypedRoute, toParams(input), options);
   }
 
   /** Starts at the first `next()`; leaving the loop cancels the stream. */
@@ -137,21 +137,19 @@ class TypedMethod {
     await validate(this.#definition.input, input, this.#refuse);
     const path = this.#path ?? this.#bind(await this.#open());
     try {
-      for await (const item of path.stream(this.#route as Route, toParams(input), more)) {
+      const { route } = this.#route as TypedRoute;
+      for await (const item of path.stream(route, toParams(input), more)) {
         yield await readOutput(this.#name, this.#definition.output, item);
       }
     } catch (error) {
-      this.#throw(error);
+      throw this.#reader.reason(error);
     }
   }
 
-  readonly #throw = (error: unknown): never => {
-    throw reviveServiceError(this.#service.errors, error);
-  };
-
   #bind(path: CallPath): CallPath {
     this.#path = path;
-    this.#route = path.router.routeOf({ service: this.#service.name, method: this.#name });
+    const route = path.router.routeOf({ service: this.#service.name, method: this.#name });
+    this.#route = { route, reader: this.#reader };
     return path;
   }
 }
