@@ -59,14 +59,19 @@ export function beside(main: string, { head, family, name }: KeyParts): string {
   return hashTag(main) === undefined ? `${head}${family}:{${main}}` : `${head}${family}:${name}`;
 }
 
-/** Refuses a name that is no usable key. */
-export function checkName(what: string, name: unknown): asserts name is string {
-  const usable =
+/** Whether a name is a usable key. */
+export function isName(name: unknown): name is string {
+  return (
     typeof name === "string" &&
     name.length > 0 &&
     isWellFormed(name) &&
-    Buffer.byteLength(name) <= MAX_NAME_BYTES;
-  if (!usable) {
+    Buffer.byteLength(name) <= MAX_NAME_BYTES
+  );
+}
+
+/** Refuses a name that is no usable key. */
+export function checkName(what: string, name: unknown): asserts name is string {
+  if (!isName(name)) {
     throw new InvalidNameError(what, name, `a Unicode string of 1 to ${MAX_NAME_BYTES} bytes`);
   }
 }

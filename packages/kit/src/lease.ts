@@ -90,6 +90,12 @@ export class Lease {
   async extend(ttlMs: number | null = this.#ttlMs): Promise<void> {
     if (!this.held) throw this.#lostError();
     const sentAt = performance.now();
+    const { margin = safetyOf } = this.#plan;
+    const until = ttlMs === null ? Number.POSITIVE_INFINITY : sentAt + ttlMs - margin(ttlMs);
+    if (until < this.#safeUntil) {
+      this.#safeUntil = until; // Redis may let go earlier from now on, also if its reply is late
+      timer.reschedule();
+    }
     const ours = await this.#plan.extend(ttlMs);
     if (this.#state !== "holding") throw this.#lostError();
     if (!ours) {
@@ -97,8 +103,7 @@ export class Lease {
       throw this.#lostError();
     }
     this.#ttlMs = ttlMs;
-    const { margin = safetyOf } = this.#plan;
-    this.#safeUntil = ttlMs === null ? Number.POSITIVE_INFINITY : sentAt + ttlMs - margin(ttlMs);
+    this.#safeUntil = until;
     this.#renewAt = this.#nextRenewal(performance.now());
     timer.reschedule();
   }

@@ -8,6 +8,7 @@ import {
   RoomExistsError,
   RoomNotFoundError,
 } from "../src/chat/index.ts";
+import { lockKeys } from "../src/lock/keys.ts";
 import { twoConnections } from "./two-connections.ts";
 
 const { server, redis, other, fresh } = await twoConnections("u");
@@ -172,6 +173,28 @@ describe("rooms", () => {
     );
     expect((await chat.unread(a)).items).toEqual([{ room: room.id, unread: 1 }]);
   });
+});
+
+test("a message is sent also if the lock of the room was lost before it", async () => {
+  const chat = new Chat<string>(redis);
+  const room = await chat.create({ sender: "a", recipients: ["b"], message: "first" });
+  const { lock, queue, waiters } = lockKeys("", `chat:${room.id}`);
+  await server.command("SET", lock, "theirs");
+  const sending = room.send("a", "second");
+  let token = "";
+  await eventually(async () => {
+    [token = ""] = (await server.command("ZRANGE", queue, "0", "0")) as string[];
+    expect(token).not.toBe("");
+  });
+  // It is woken as the holder, and is not any more.
+  const place = String(await server.command("HGET", waiters, token));
+  await server.command("RPUSH", place.split(" ")[2] as string, `${token} 1`);
+  await eventually(async () =>
+    expect(await server.command("ZRANGE", queue, "0", "-1")).not.toContain(token),
+  );
+  await server.command("DEL", lock);
+  expect(await sending).toBe(2);
+  expect((await room.pending("b")).map(({ message }) => message)).toEqual(["first", "second"]);
 });
 
 test("a room is not made for a message that cannot be sent", async () => {

@@ -3,13 +3,14 @@ import {
   connect,
   InvalidArgumentError,
   InvalidOptionError,
+  LeaseLostError,
   NotConnectedError,
   TimeoutError,
 } from "@ropeway/core";
 import { eventually, startProxy, startRedis } from "@ropeway/testkit";
 import { describe, expect, test } from "vitest";
 import { Chat } from "../src/chat/index.ts";
-import { Lock, NotAcquiredError, ReadWriteLock } from "../src/lock/index.ts";
+import { Lock, MultiLock, NotAcquiredError, ReadWriteLock } from "../src/lock/index.ts";
 import { lockKeys } from "../src/lock/keys.ts";
 import { Mailbox } from "../src/mailbox/index.ts";
 import { Semaphore } from "../src/semaphore/index.ts";
@@ -51,7 +52,32 @@ describe("times per call", () => {
   );
 });
 
+test("an extension to less time counts from the moment it is sent, however late its reply is", async () => {
+  await using proxy = await startProxy(server);
+  await using slow = await connect(proxy.url);
+  const name = fresh();
+  const held = await new Lock(slow, name).acquire({ ttlMs: 60_000, renew: false });
+  proxy.delay(300);
+  const extending = held.extend(50);
+  extending.catch(() => {}); // looked at below
+  const next = await eventually(async () => {
+    const got = await new Lock(other, name).tryAcquire();
+    if (got === undefined) throw new Error("not free yet");
+    return got;
+  });
+  expect(held.signal.aborted).toBe(true);
+  await expect(extending).rejects.toThrow(LeaseLostError);
+  await next.release();
+});
+
 describe("a process that was paused", () => {
+  test("finds that several locks are lost as soon as it runs again", async () => {
+    const held = await new MultiLock(redis, [fresh(), fresh()], { ttlMs: 100 }).acquire();
+    pauseProcess(200);
+    expect(held.signal.aborted).toBe(true);
+    await held.release();
+  });
+
   test("goes on waiting for a lock that was handed to it meanwhile", {
     timeout: 40_000,
   }, async () => {

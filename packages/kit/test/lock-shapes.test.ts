@@ -47,6 +47,28 @@ describe("shapes", () => {
     expect(await inner.release()).toBe(true);
   });
 
+  test("an entry with a shorter time does not shorten that of the holder", async () => {
+    const name = fresh();
+    const { lock, entries } = lockKeys("", name);
+    const left = async (key: string) => Number(await server.command("PTTL", key));
+    const short = { ttlMs: 50, renew: false };
+    const outer = await new Lock(redis, name).acquire({ ttlMs: 60_000, renew: false });
+    const inner = await new Lock(other, name).acquire({ ...short, token: outer.token });
+    await inner.extend(50);
+    for (const key of [lock, entries]) expect(await left(key)).toBeGreaterThan(30_000);
+    expect(await inner.release()).toBe(true); // the holder still has the lock
+    expect(await left(lock)).toBeGreaterThan(30_000);
+    expect(await new Lock(other, name).tryAcquire()).toBeUndefined();
+    expect(await outer.release()).toBe(true);
+
+    const endless = await new Lock(redis, name).acquire({ ttlMs: null });
+    const bounded = await new Lock(other, name).acquire({ ...short, token: endless.token });
+    expect(await left(lock)).toBe(-1);
+    expect(await bounded.release()).toBe(true);
+    expect(await endless.release()).toBe(true);
+    expect(await server.command("EXISTS", lock, entries)).toBe(0);
+  });
+
   test("a lock is shared as long as the reader that stays longest", async () => {
     const name = fresh();
     const { read } = new ReadWriteLock(redis, name);
@@ -95,6 +117,23 @@ describe("shapes", () => {
     const writing = lock.write.acquire({ waitMs: 5_000 });
     await kept.release();
     expect(await (await writing).release()).toBe(true);
+  });
+
+  test("the last live reader hands the lock over, whatever readers died before it", async () => {
+    const name = fresh();
+    const lock = new ReadWriteLock(redis, name);
+    const { lock: key, queue, readers } = lockKeys("", name);
+    const dead = await lock.read.acquire({ ttlMs: 60_000, renew: false });
+    const kept = await lock.read.acquire({ ttlMs: 60_000 });
+    const writing = new ReadWriteLock(other, name).write.acquire({ waitMs: 20_000 });
+    await sized(queue, 1);
+    await server.command("ZADD", readers, "1", dead.token); // its time is over
+    expect(await kept.release()).toBe(true);
+    expect(await server.command("GET", key)).not.toBeNull();
+    const writer = await writing;
+    expect(await server.command("GET", key)).toBe(writer.token);
+    expect(await writer.release()).toBe(true);
+    expect(await dead.release()).toBe(false);
   });
 
   test("several locks in any order cannot block each other", async () => {

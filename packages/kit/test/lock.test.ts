@@ -287,6 +287,22 @@ describe("loss", () => {
     }
   });
 
+  test.each([true, false])(
+    "an acquire that is sent again is next in the queue, fair: %s",
+    async (fair) => {
+      const name = fresh();
+      const store = new LockStore(redis, name, { prefix: "", mode: "write", fair });
+      const request = { token: "rw1:twice:x", ttlMs: 30_000, wait: true };
+      await server.command("SET", store.keys.lock, "theirs");
+      expect((await store.acquire(request)).fence).toBeUndefined();
+      await server.command("DEL", store.keys.lock);
+      expect((await store.acquire(request)).fence).toBeGreaterThan(0);
+      expect(await server.command("EXISTS", store.keys.queue, store.keys.waiters)).toBe(0);
+      expect(await store.leave(request.token, "0")).toBe(true);
+      expect(await server.command("EXISTS", store.keys.lock)).toBe(0);
+    },
+  );
+
   test("an acquire whose reply was lost holds the lock, or leaves nothing", async () => {
     await using proxy = await startProxy(server);
     await using cut = await connect(proxy.url);

@@ -9,6 +9,7 @@ import { eventually, startProxy } from "@ropeway/testkit";
 import { describe, expect, test, vi } from "vitest";
 import { NotAcquiredError, Semaphore, SemaphoreInspector } from "../src/semaphore/index.ts";
 import { semaphoreKeys } from "../src/semaphore/keys.ts";
+import { SemaphoreStore } from "../src/semaphore/store.ts";
 import { twoConnections } from "./two-connections.ts";
 
 const { server, redis, other, fresh, sized } = await twoConnections("sem");
@@ -112,6 +113,19 @@ describe("permits", () => {
     await (await next).release();
     proxy.heal();
     expect(await lost.release()).toBe(false);
+  });
+
+  test("an acquire that is sent again is next in the queue", async () => {
+    const name = fresh();
+    const store = new SemaphoreStore(redis, name, { prefix: "", limit: 1, ttlMs: 30_000 });
+    expect(await store.acquire("first", false)).toMatchObject({ acquired: true });
+    expect(await store.acquire("twice", true)).toMatchObject({ acquired: false });
+    for (const key of [store.keys.times, store.keys.leases])
+      await server.command("ZREM", key, "first");
+    expect(await store.acquire("twice", true)).toMatchObject({ acquired: true });
+    expect(await server.command("EXISTS", store.keys.queue, store.keys.waiters)).toBe(0);
+    expect(await store.leave("twice")).toBe(true);
+    expect(await server.command("EXISTS", store.keys.times)).toBe(0);
   });
 
   test("timeouts, aborts and wrong options", async () => {

@@ -54,12 +54,33 @@ describe("a key of another type is an error that changes nothing", () => {
     },
   );
 
-  test("a limit that is no number leaves the limit to the processes", async () => {
-    const name = fresh();
-    await server.command("SET", semaphoreKeys("", name).limit, "many");
-    await (await new Semaphore(redis, name, { limit: 1 }).acquire()).release();
-    await server.command("FLUSHALL");
-  });
+  test.each(["many", "nan", "inf", "-5", "0", "0x10", "1e400"])(
+    "a limit of %s leaves the limit to the processes",
+    async (limit) => {
+      const name = fresh();
+      await server.command("SET", semaphoreKeys("", name).limit, limit);
+      const semaphore = new Semaphore(redis, name, { limit: 1 });
+      const permit = await semaphore.acquire();
+      expect(await semaphore.tryAcquire()).toBeUndefined();
+      expect(await semaphore.inspect()).toMatchObject({ limit: 1, held: 1 });
+      await permit.release();
+      await server.command("FLUSHALL");
+    },
+  );
+
+  test.each(["x", "nan", "inf", "-1", "9e18", "9007199254740993"])(
+    "a fence of %s is none: fences rise",
+    async (fence) => {
+      const lock = new Lock(redis, fresh());
+      await server.command("SET", lockKeys("", lock.name).fence, fence);
+      const first = await lock.acquire();
+      await first.release();
+      const second = await lock.acquire();
+      await second.release();
+      expect(second.fence).toBeGreaterThan(first.fence);
+      await server.command("FLUSHALL");
+    },
+  );
 
   test.each(["box", "leases", "taken", "tries", "dead", "waiters"] as const)(
     "%s of a mailbox",

@@ -39,7 +39,8 @@ local micros = time[1] * 1000000 + time[2]
 local now = floor(micros / 1000)
 local text = function(number) return string.format('%.0f', number) end
 
-local lastFence = tonumber(call('GET', FENCE) or 0) or 0
+local lastFence = tonumber(string.match(call('GET', FENCE) or '', '^%d+$') or 0)
+if lastFence >= 2 ^ 53 then lastFence = 0 end -- no fence of ours: adding one would not change it
 local waiting = quiet and 0 or call('ZCARD', QUEUE)
 if not quiet then -- a wrong type fails here, before anything is written
   call('HLEN', WAITERS)
@@ -65,6 +66,10 @@ local function reads(reader)
   return value == SHARED and tonumber(call('ZSCORE', READERS, reader) or 0) > now
 end
 
+local function holds(holder)
+  return value == holder or reads(holder)
+end
+
 -- The marker lives as long as the reader that stays longest.
 local function keepShared()
   local longest = call('ZRANGE', READERS, -1, -1, 'WITHSCORES')[2]
@@ -72,8 +77,13 @@ local function keepShared()
   call('PEXPIREAT', READERS, longest)
 end
 
--- More time for somebody who holds it. Begins with PEXPIRE, which is allowed without memory.
+-- More time for somebody who holds it. Begins with PEXPIRE, which is allowed without memory. Every entry of
+-- a holder counts on the time that it asked for, so one entry does not shorten the time of the others.
 local function prolong(holder, ttl)
+  if value ~= SHARED and call('EXISTS', ENTRIES) == 1 then
+    local left = call('PTTL', LOCK)
+    ttl = (left == -1 or ttl == 0) and 0 or math.max(ttl, left)
+  end
   if value == SHARED then
     call('PEXPIRE', READERS, ttl)
     call('ZADD', READERS, now + ttl, holder)
@@ -140,13 +150,15 @@ end
 
 if verb == 'acquire' then
   local mode, ttl, list, lives, fair = ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1'
-  if value == token or reads(token) then -- the first reply was lost
+  if waiting > 0 and fair and not holds(token) then grant(false) end
+  if holds(token) then -- the first reply was lost, and the token held it or was next
     prolong(token, ttl)
     return reply(newFence(), true)
   end
-  if waiting > 0 and fair then grant(false) end
   if fits(mode) and (not fair or quiet or call('ZCARD', QUEUE) == 0) then
-    return reply(take(token, mode, ttl), true)
+    local fence = take(token, mode, ttl)
+    if waiting > 0 then forget(token) end -- of a first run whose reply was lost
+    return reply(fence, true)
   end
   if list ~= '' then
     local last = call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')[2]
@@ -166,7 +178,7 @@ if verb == 'ask' then
   call('PEXPIRE', WAITERS, lives * 4)
   for i = 5, #ARGV do
     local waiter = ARGV[i]
-    if value == waiter or reads(waiter) then -- the wake-up was lost
+    if holds(waiter) then -- the wake-up was lost
       prolong(waiter, lives)
       granted[#granted + 1] = waiter
       granted[#granted + 1] = newFence()
@@ -190,7 +202,7 @@ if verb == 'enter' then
 end
 
 if verb == 'extend' then
-  if value ~= token and not reads(token) then return reply(0) end
+  if not holds(token) then return reply(0) end
   prolong(token, tonumber(ARGV[3]))
   return reply(1, true)
 end
@@ -208,6 +220,7 @@ elseif value == token then
   value, left = false, 1
 elseif call('ZREM', READERS, token) == 1 then
   left = value == SHARED and 1 or 0
+  call('ZREMRANGEBYSCORE', READERS, '-inf', now) -- readers that died do not hold the others
   if call('ZCARD', READERS) == 0 then
     if value == SHARED then call('DEL', LOCK) end
     value = value ~= SHARED and value or false

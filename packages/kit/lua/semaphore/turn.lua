@@ -25,7 +25,7 @@ local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
 local seconds = string.format('%d.%06d', time[1], time[2])
 
-local limit = tonumber(call('GET', LIMIT) or '') or tonumber(ARGV[2])
+local limit = tonumber(string.match(call('GET', LIMIT) or '', '^[1-9]%d*$') or ARGV[2])
 local locked = call('EXISTS', DOCLOCK) == 1
 local waiting, noted = call('ZCARD', QUEUE), call('HLEN', OTHERS)
 for _, key in ipairs({ TIMES, OWNER, LEASES }) do call('ZCARD', key) end -- a wrong type fails here, before
@@ -133,8 +133,8 @@ local function reply(result)
 end
 
 if verb == 'acquire' then
-  if holds(token) then return reply(prolong(token, ttl)) end -- the first reply was lost
-  if waiting > 0 then grant() end
+  if waiting > 0 and not holds(token) then grant() end
+  if holds(token) then return reply(prolong(token, ttl)) end -- the first reply was lost, and it held one or was next
   if not locked and all < limit and call('ZCARD', QUEUE) == 0 then return reply(take(token, ttl)) end
   if ARGV[6] ~= '' then place(token, ARGV[6]) end
   return reply('')

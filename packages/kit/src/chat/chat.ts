@@ -10,7 +10,7 @@
 import type { Page, Redis } from "@ropeway/core";
 import { requireRedis } from "@ropeway/core/internal";
 import { checkName } from "../keyspace.ts";
-import { type ListOptions, scanNames } from "../store/scan.ts";
+import { type ListOptions, scanNames, viewsOf } from "../store/scan.ts";
 import { RoomExistsError } from "./errors.ts";
 import { type ChatEvent, feedOf } from "./feed.ts";
 import { membersHead } from "./keys.ts";
@@ -23,7 +23,7 @@ import {
   resolveFeedOptions,
   resolveHistoryOptions,
 } from "./options.ts";
-import { Room, type RoomView } from "./room.ts";
+import { NO_ROOM, Room, type RoomView } from "./room.ts";
 import { ChatStore } from "./store.ts";
 
 /** A room to be made. */
@@ -135,6 +135,7 @@ export class Chat<Message = unknown> {
   async rooms(options: ListOptions = {}): Promise<Page<RoomView>> {
     const before = membersHead(this.#prefix);
     const { items, ...rest } = await scanNames(this.#redis, { ...options, before, type: "zset" });
-    return { items: await Promise.all(items.map((id) => this.room(id).inspect())), ...rest };
+    const rooms = items.filter((id) => id !== NO_ROOM);
+    return { items: await viewsOf(rooms, (id) => this.room(id).inspect()), ...rest };
   }
 }

@@ -13,6 +13,9 @@ import {
 } from "./options.ts";
 import { ChatStore } from "./store.ts";
 
+/** `ids:` and this name are the key that counts rooms. */
+export const NO_ROOM = "chat:";
+
 const TYPING_MS = 5_000;
 const PRESENT_MS = 30_000;
 
@@ -40,8 +43,7 @@ export class Room<Message = unknown> {
   constructor(redis: Redis, id: string, options?: ChatOptions) {
     requireRedis(redis);
     checkName("the id of a room", id);
-    // `ids:` and this name would be the key that counts rooms.
-    if (id === "chat:") throw new InvalidArgumentError("id", id, 'another string than "chat:"');
+    if (id === NO_ROOM) throw new InvalidArgumentError("id", id, `another string than "${id}"`);
     this.id = id;
     this.#store = new ChatStore(redis, resolveChatOptions(options));
   }

@@ -5,6 +5,7 @@ import { checkName, checkSlots } from "../keyspace.ts";
 import { Lock } from "../lock/lock.ts";
 import { type SendNumber, sendSlots } from "../send-slots.ts";
 import { refused } from "../store/refused.ts";
+import { storedInteger } from "../store/stored-integer.ts";
 import { NotAMemberError, RoomExistsError, RoomNotFoundError } from "./errors.ts";
 import { type RoomKeys, roomCounterKey, roomKeys, seenKey } from "./keys.ts";
 import { type RoomMessage, readMessage } from "./message.ts";
@@ -86,11 +87,14 @@ export class ChatStore {
   append(room: string, sender: string, json: string): Promise<number> {
     const message = { sender: JSON.stringify(sender), json };
     return sendSlots.run(async (number) => {
-      const id = await this.#append(room, { ...message, ...number, token: "" });
-      if (id > 0) return id;
       const { prefix, lockWaitMs } = this.options;
       const lock = new Lock(this.redis, `chat:${room}`, { prefix, waitMs: lockWaitMs });
-      return lock.run(({ token }) => this.#append(room, { ...message, ...number, token }));
+      let id = await this.#append(room, { ...message, ...number, token: "" });
+      // Again if our lock was lost before the message was sent.
+      while (id === 0) {
+        id = await lock.run(({ token }) => this.#append(room, { ...message, ...number, token }));
+      }
+      return id;
     });
   }
 
@@ -233,7 +237,7 @@ export class ChatStore {
       this.#ask<number>("ZCARD", keys.msgs),
       this.#ask<string | null>("GET", keys.ids),
     ]);
-    return { members, messages, newest: Number(newest ?? 0) };
+    return { members, messages, newest: storedInteger(newest) ?? 0 };
   }
 
   /** Blocks until something happens in one of the streams, or for `blockMs`. */

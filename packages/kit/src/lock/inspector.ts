@@ -2,7 +2,7 @@
 import type { Page, Redis } from "@ropeway/core";
 import { type OptionTable, requireRedis, resolveOptions } from "@ropeway/core/internal";
 import { prefixSpec } from "../keyspace.ts";
-import { type ListOptions, scanNames } from "../store/scan.ts";
+import { type ListOptions, scanNames, viewsOf } from "../store/scan.ts";
 import { lockHead } from "./keys.ts";
 import { LockStore } from "./store.ts";
 
@@ -45,8 +45,7 @@ export class LockInspector {
   async list(options: ListOptions = {}): Promise<Page<LockView>> {
     const before = lockHead(this.#prefix);
     const { items, ...rest } = await scanNames(this.#redis, { ...options, before, type: "string" });
-    const views = await Promise.all(items.map((name) => this.get(name)));
-    return { items: views.filter((view) => view !== undefined), ...rest };
+    return { items: await viewsOf(items, (name) => this.get(name)), ...rest };
   }
 
   /** One lock, or undefined if nobody holds it. */

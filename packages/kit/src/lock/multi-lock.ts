@@ -12,12 +12,17 @@ import { type AcquireOptions, type LockOptions, resolveLockOptions } from "./opt
 /** Locks of several names, held together. */
 export class HeldLocks implements AsyncDisposable {
   readonly locks: readonly HeldLock[];
-  /** Aborts when any of the locks is lost. */
-  readonly signal: AbortSignal;
+  readonly #signal: AbortSignal;
 
   constructor(locks: readonly HeldLock[]) {
     this.locks = locks;
-    this.signal = AbortSignal.any(locks.map((lock) => lock.signal));
+    this.#signal = AbortSignal.any(locks.map((lock) => lock.signal));
+  }
+
+  /** Aborts when any of the locks is lost. */
+  get signal(): AbortSignal {
+    for (const lock of this.locks) void lock.held; // the timer may be late after a pause of the process
+    return this.#signal;
   }
 
   /** The fence of each lock, by name. */

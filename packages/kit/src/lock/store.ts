@@ -3,6 +3,7 @@ import type { Redis, Reply } from "@ropeway/core";
 import { checkName, checkSlots } from "../keyspace.ts";
 import { type Asked, WAITER_LEASE_MS } from "../line.ts";
 import { refused } from "../store/refused.ts";
+import { storedInteger } from "../store/stored-integer.ts";
 import { type WakeList, wakeListOf } from "../store/wake-list.ts";
 import type { LockView } from "./inspector.ts";
 import { type LockKeys, lockKeys } from "./keys.ts";
@@ -124,7 +125,7 @@ export class LockStore {
       mode: token === READERS ? "read" : ours ? "write" : "foreign",
       owner: token === READERS ? "" : ours ? token.split(":").slice(2).join(":") : token,
       token,
-      fence: newest === null ? undefined : Number(newest),
+      fence: storedInteger(newest),
       leftMs: leftMs < 0 ? null : leftMs,
       readers: reading,
       waiting,

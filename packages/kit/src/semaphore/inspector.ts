@@ -2,7 +2,7 @@
 import type { Page, Redis } from "@ropeway/core";
 import { type OptionTable, requireRedis, resolveOptions } from "@ropeway/core/internal";
 import { headOf, prefixSpec } from "../keyspace.ts";
-import { type ListOptions, scanNames } from "../store/scan.ts";
+import { type ListOptions, scanNames, viewsOf } from "../store/scan.ts";
 import { SemaphoreStore, type SemaphoreUse } from "./store.ts";
 
 /** Which semaphores. */
@@ -29,7 +29,7 @@ export class SemaphoreInspector {
     const between = { before: headOf(this.#prefix), after: ":leases", type: "zset" as const };
     const { items, ...rest } = await scanNames(this.#redis, { ...options, ...between });
     const shape = { prefix: this.#prefix, limit: 1, ttlMs: 10_000 };
-    const views = items.map((name) => new SemaphoreStore(this.#redis, name, shape).use());
-    return { items: await Promise.all(views), ...rest };
+    const use = (name: string) => new SemaphoreStore(this.#redis, name, shape).use();
+    return { items: await viewsOf(items, use), ...rest };
   }
 }

@@ -3,6 +3,7 @@ import type { Redis, Reply } from "@ropeway/core";
 import { checkName, checkSlots } from "../keyspace.ts";
 import { type Asked, WAITER_LEASE_MS } from "../line.ts";
 import { refused } from "../store/refused.ts";
+import { storedInteger } from "../store/stored-integer.ts";
 import { type WakeList, wakeListOf } from "../store/wake-list.ts";
 import { type SemaphoreKeys, semaphoreKeys } from "./keys.ts";
 import { type Turn, turnScript } from "./scripts.ts";
@@ -95,7 +96,7 @@ export class SemaphoreStore {
       ask<number>("ZCARD", queue),
       ask<string | null>("GET", limitKey),
     ]);
-    return { name: this.#name, limit: limit === null ? undefined : Number(limit), held, waiting };
+    return { name: this.#name, limit: storedInteger(limit) || undefined, held, waiting };
   }
 
   /** The same, without permits that are over. */

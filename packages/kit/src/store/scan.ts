@@ -2,8 +2,15 @@
  * Pages of keys, for operators. SCAN needs no index that every acquisition would have to keep. Each page
  * looks at a bounded number of keys, so a page may be short, or empty, and still have a cursor.
  */
-import { InvalidArgumentError, InvalidOptionError, type Page, type Redis } from "@ropeway/core";
+import {
+  InvalidArgumentError,
+  InvalidOptionError,
+  isReply,
+  type Page,
+  type Redis,
+} from "@ropeway/core";
 import { hashTag } from "@ropeway/core/internal";
+import { isName } from "../keyspace.ts";
 
 const STEP = 1_000;
 const MOST_STEPS = 20;
@@ -25,7 +32,7 @@ export interface ScanRequest extends ListOptions {
   readonly type: "string" | "zset" | "list" | "hash";
 }
 
-/** The names between `before` and `after` in the keys that exist. */
+/** The names between `before` and `after` in the keys that exist, without those that are no names here. */
 export async function scanNames(redis: Redis, request: ScanRequest): Promise<Page<string>> {
   const { before, after = "", type, search = "", limit = 50 } = request;
   if (redis.topology === "cluster" && hashTag(before) === undefined) {
@@ -50,12 +57,31 @@ export async function scanNames(redis: Redis, request: ScanRequest): Promise<Pag
       repeatable: true,
       key: before,
     });
-    for (const key of keys) items.add(key.slice(before.length, key.length - after.length));
+    for (const key of keys) {
+      const name = key.slice(before.length, key.length - after.length);
+      if (isName(name)) items.add(name);
+    }
     cursor = next;
     if (cursor === "0") break;
   }
   const page = { items: [...items].sort() };
   return cursor === "0" ? page : { ...page, cursor };
+}
+
+/** What is known of each name. A key of another program that only looks like one of ours is left out. */
+export async function viewsOf<T>(
+  names: readonly string[],
+  view: (name: string) => Promise<T | undefined>,
+): Promise<T[]> {
+  const views = await Promise.all(
+    names.map((name) =>
+      view(name).catch((error) => {
+        if (isReply(error, "WRONGTYPE")) return undefined;
+        throw error;
+      }),
+    ),
+  );
+  return views.filter((one) => one !== undefined);
 }
 
 function escaped(literal: string): string {
