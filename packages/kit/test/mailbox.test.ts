@@ -163,3 +163,52 @@ test("receive without a wait finds a message behind many that expired", async ()
   await new Promise((resolve) => setTimeout(resolve, 20));
   expect((await mailbox.receive()).map(({ message }) => message)).toEqual([1_000]);
 });
+
+test("messages of a receiver that died come back in order, also one by one and when they are many", async () => {
+  const name = fresh();
+  const mailbox = new Mailbox<number>(redis, name);
+  const all = Array.from({ length: 250 }, (_, n) => n);
+  for (const n of all) await mailbox.send(n, n % 50 === 7 ? { ttlMs: 60_000 } : {});
+  await mailbox.receive({ max: 250 });
+  const { leases, taken } = mailboxKeys("", name);
+  const ids = (await server.command("ZRANGE", leases, "0", "-1")) as string[];
+  for (const [n, id] of ids.entries()) await server.command("ZADD", leases, String(n + 1), id);
+  const over = String(await server.command("HGET", taken, ids[7] as string));
+  await server.command(
+    "HSET",
+    taken,
+    ids[7] as string,
+    over.replace(/"expires":\d+/, '"expires":1'),
+  );
+  const seen: number[] = [];
+  for (const max of [1, 1, 100, 1, 150]) {
+    const got = await mailbox.receive({ max });
+    seen.push(...got.map(({ message }) => message));
+    await mailbox.acknowledge(got);
+  }
+  expect(seen).toEqual(all.filter((n) => n !== 7));
+});
+
+test("equal messages of other programs are received one by one, and none is lost", async () => {
+  const name = fresh();
+  const ticks = Array.from({ length: 250 }, () => '"tick"');
+  await server.command("RPUSH", `mailbox:${name}`, ...ticks);
+  const mailbox = new Mailbox<string>(redis, name, { attempts: 2 });
+  const { taken, tries } = mailboxKeys("", name);
+  await server.command("CONFIG", "RESETSTAT");
+  const got = await mailbox.receive({ max: 100 });
+  const stats = String(await server.command("INFO", "commandstats"));
+  const looks = Number(/cmdstat_zscore:calls=(\d+)/.exec(stats)?.[1]);
+  expect(looks).toBeLessThanOrEqual(100); // the cost of a message does not depend on the others
+  for (let i = 100; i < 250; i++) got.push(...(await mailbox.receive()));
+  expect(await mailbox.counts()).toEqual({ waiting: 0, taken: 250, dead: 0 });
+  expect(await server.command("HLEN", taken)).toBe(250);
+  expect(new Set(got.map(({ id }) => id)).size).toBe(250);
+  for (const delivery of got.splice(0, 2)) expect(await delivery.release()).toBe(true);
+  const again = await mailbox.receive({ max: 2 });
+  expect(again.map(({ attempt }) => attempt)).toEqual([2, 2]);
+  for (const delivery of again) expect(await delivery.release()).toBe(true); // the last attempt
+  expect(await mailbox.acknowledge(got)).toEqual(got.map(() => true));
+  expect(await mailbox.counts()).toEqual({ waiting: 0, taken: 0, dead: 2 });
+  expect(await server.command("EXISTS", taken, tries)).toBe(0);
+});

@@ -14,6 +14,11 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for _, check in ipairs({ { 'LLEN', BOX }, { 'LLEN', DEAD }, { 'HLEN', TAKEN }, { 'HLEN', TRIES }, { 'ZCARD', LEASES } }) do
   call(check[1], check[2])
 end
+-- What attempts are counted by, as in take.lua.
+local function nameOf(body)
+  return string.match(body, '^{"id":"([^"]*)","ts":') or 'x' .. redis.sha1hex(body)
+end
+
 local out = {}
 for i = 5, #ARGV, 2 do
   local id, attempt = ARGV[i], ARGV[i + 1]
@@ -26,15 +31,16 @@ for i = 5, #ARGV, 2 do
     call('ZREM', LEASES, id)
     call('HDEL', TAKEN, id)
     local message = string.sub(body, #attempt + 2)
+    local name = nameOf(message)
     if verb == 'undo' then
       call('LPUSH', BOX, message)
-      if attempt == '1' then call('HDEL', TRIES, id) else call('HSET', TRIES, id, attempt - 1) end
+      if attempt == '1' then call('HDEL', TRIES, name) else call('HSET', TRIES, name, attempt - 1) end
     elseif verb == 'back' and tonumber(attempt) < attempts then
       call('LPUSH', BOX, message)
-      call('HSET', TRIES, id, attempt)
+      call('HSET', TRIES, name, attempt)
       call('PEXPIRE', TRIES, KEEP_TRIES_MS)
     else
-      call('HDEL', TRIES, id)
+      call('HDEL', TRIES, name)
       if verb ~= 'done' then
         call('LPUSH', DEAD, message)
         call('LTRIM', DEAD, 0, ARGV[4] - 1)

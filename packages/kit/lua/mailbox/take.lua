@@ -16,43 +16,51 @@ for _, check in ipairs({ { 'LLEN', BOX }, { 'LLEN', DEAD }, { 'HLEN', TAKEN }, {
   call(check[1], check[2])
 end
 
--- Back to the front, the latest first, so that the oldest ends in front.
-local ended = call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, AT_ONCE)
-for i = #ended, 1, -1 do
-  local id = ended[i]
+-- What attempts are counted by. A message of another program has no id of ours; a digest stands for it.
+local function nameOf(body)
+  return string.match(body, '^{"id":"([^"]*)","ts":') or 'x' .. redis.sha1hex(body)
+end
+
+local function isOver(body)
+  local expires = string.match(body, '^{"id":"[^"]*","ts":[%d.]+,"expires":(%d+),')
+  return expires and tonumber(expires) <= now
+end
+
+-- No more come back than are handed out now: those that come back later would be put in front of them.
+local back = {}
+for _ = 1, want + AT_ONCE do
+  local id = #back < want and call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, 1)[1]
+  if not id then break end
   local attempt, body = string.match(call('HGET', TAKEN, id) or '', '^(%d+) (.*)$')
   call('ZREM', LEASES, id)
   call('HDEL', TAKEN, id)
-  if body then
-    if tonumber(attempt) >= attempts then
-      call('HDEL', TRIES, id)
-      call('LPUSH', DEAD, body)
-      call('LTRIM', DEAD, 0, ARGV[6] - 1)
-    else
-      call('LPUSH', BOX, body)
-      call('HSET', TRIES, id, attempt)
-      call('PEXPIRE', TRIES, KEEP_TRIES_MS)
-    end
+  if body and tonumber(attempt) >= attempts then
+    call('HDEL', TRIES, nameOf(body))
+    call('LPUSH', DEAD, body)
+    call('LTRIM', DEAD, 0, ARGV[6] - 1)
+  elseif body and not isOver(body) then
+    back[#back + 1] = body
+    call('HSET', TRIES, nameOf(body), attempt)
+    call('PEXPIRE', TRIES, KEEP_TRIES_MS)
+  elseif body then
+    call('HDEL', TRIES, nameOf(body))
   end
 end
+for i = #back, 1, -1 do call('LPUSH', BOX, back[i]) end -- the oldest ends in front
 
 local out = { -1 }
 for _ = 1, want + AT_ONCE do
   if #out > want * 3 - 2 then break end
   local body = call('LPOP', BOX)
   if not body then break end
-  local id = string.match(body, '^{"id":"([^"]*)","ts":')
-  local expires = id and string.match(body, '^{"id":"[^"]*","ts":[%d.]+,"expires":(%d+),')
-  if expires and tonumber(expires) <= now then
-    call('HDEL', TRIES, id)
+  local name = nameOf(body)
+  if isOver(body) then
+    call('HDEL', TRIES, name)
   else
-    -- A message of another program has no id of ours; a digest stands for it.
-    if not id then id = 'x' .. redis.sha1hex(body) end
-    for _ = 1, want + AT_ONCE do
-      if not call('ZSCORE', LEASES, id) then break end
-      id = id .. '+'
-    end
-    local attempt = (call('HGET', TRIES, id) or 0) + 1
+    -- Equal messages of other programs have one name. The time tells their leases apart.
+    local id = name
+    if call('ZSCORE', LEASES, id) then id = name .. '+' .. time[1] .. '.' .. time[2] .. '.' .. #out end
+    local attempt = (call('HGET', TRIES, name) or 0) + 1
     call('HSET', TAKEN, id, attempt .. ' ' .. body)
     call('ZADD', LEASES, now + lease + #out / 8192, id) -- the fraction keeps the order
     out[#out + 1] = id

@@ -9,7 +9,7 @@ export interface MailboxKeys {
   readonly leases: string;
   /** hash: id -> attempt SPACE message; only messages that are handed out. */
   readonly taken: string;
-  /** hash: id -> attempts; only messages that came back. */
+  /** hash: id, or `x` and the SHA-1 of a message of another program -> attempts; only messages that came back. */
   readonly tries: string;
   /** list: messages that came back too often, newest first. */
   readonly dead: string;
