@@ -95,6 +95,21 @@ describe("group members", () => {
     expect(await server.command("KEYS", "*fold*")).toEqual([]);
   });
 
+  test("a sigma is a sigma at the end of a word, of a prefix and within a name", async () => {
+    const names = ["ΚΩΣΤΑΣ", "Κως", "κωσταλα"];
+    for (const fold of ["case", "accents"] as const) {
+      const plain = new GroupMembers(redis, `${fold}-plain`, { fold });
+      const ranked = new GroupMembers(redis, `${fold}-ranked`, { fold, ranked: true });
+      const contacts = new RecentContacts(redis, `${fold}-user`, { fold });
+      for (const parts of [plain, ranked, contacts]) {
+        for (const name of names) await parts.add(name);
+        for (const start of ["ΚΩΣ", "κως", "κωσ"])
+          expect([...(await parts.search(start))].sort()).toEqual([...names].sort());
+        for (const name of names) expect(await parts.remove(name)).toBe(true);
+      }
+    }
+  });
+
   test("ranked: the most used first, for short and long prefixes, and removed from every list", async () => {
     const members = new GroupMembers(redis, "rank", { ranked: true, fold: "case" });
     for (const [name, uses] of [

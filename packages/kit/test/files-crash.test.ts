@@ -137,6 +137,12 @@ describe("a transfer that is gone", () => {
 });
 
 describe("names", () => {
+  test("a transfer whose data was lost is not noted as announced", async () => {
+    const channel = fresh();
+    await new FilesStore(redis, channel, resolveFilesOptions()).announced("lost");
+    expect(await server.command("EXISTS", `file-meta:${channel}:lost`)).toBe(0);
+  });
+
   test("the documented wire refuses names that mean something else on it", async () => {
     const files = new Files(redis, fresh());
     for (const name of [":done", "a:done"]) {

@@ -181,6 +181,63 @@ describe("chunks", () => {
     await expectNothingLeft();
   });
 
+  test("a resumed transfer keeps its chunk size, whatever its sender is given now", async () => {
+    const channel = fresh();
+    const { path, content } = await file("five.bin", 1_000 * KIB);
+    const options = { chunkBytes: 128 * KIB, limitBytes: 256 * KIB };
+    const controller = new AbortController();
+    const first = new Files(redis, channel, options).publish(path, {
+      receivers: ["r"],
+      id: "resized",
+      signal: controller.signal,
+      onProgress: ({ bytes }) => bytes >= 256 * KIB && controller.abort(),
+    });
+    await expect(first).rejects.toMatchObject({ code: "ABORTED" });
+    const receiving = new Files(other, channel).receive(
+      "r",
+      async (incoming) => expect((await collect(incoming)).equals(content)).toBe(true),
+      { files: 1 },
+    );
+    const larger = new Files(redis, channel, { chunkBytes: 1_024 * KIB });
+    const sent = await larger.publish(path, { receivers: ["r"], id: "resized" });
+    expect(sent).toMatchObject({ bytes: content.length, dropped: 0 });
+    expect(await receiving).toEqual({ files: 1, missed: [] });
+    await larger.end();
+    await new Files(redis, channel).receive("r", () => expect.unreachable());
+    await expectNothingLeft();
+  });
+
+  test("an id that is used again is another file, also for a receiver that has had the first", async () => {
+    const channel = fresh();
+    const files = new Files(redis, channel);
+    const got: string[] = [];
+    const receiving = new Files(other, channel).receive("r", async (incoming) => {
+      got.push(String(await collect(incoming)));
+    });
+    const of = async function* (text: string) {
+      yield Buffer.from(text);
+    };
+    for (const text of ["monday", "tuesday"]) {
+      const sent = await files.publish(of(text), { receivers: ["r"], id: "daily" });
+      expect(sent).toMatchObject({ dropped: 0 });
+      await server.command("DEL", `file-meta:${channel}:daily`); // expires after a minute
+    }
+    await files.end();
+    expect(await receiving).toEqual({ files: 2, missed: [] });
+    expect(got).toEqual(["monday", "tuesday"]);
+    await expectNothingLeft();
+  });
+
+  test("a line may go over many chunks, and a character over two", async () => {
+    const whole = Buffer.from(`${"ä".repeat(50)}\r\n\n${"b".repeat(70)}\nend`);
+    const pieces = async function* () {
+      for (let at = 0; at < whole.length; at += 7) yield whole.subarray(at, at + 7);
+    };
+    const got: string[] = [];
+    for await (const line of lines(pieces())) got.push(line);
+    expect(got).toEqual(["ä".repeat(50), "", "b".repeat(70), "end"]);
+  });
+
   test("streams, empty files, lines and gzip", async () => {
     const channel = fresh();
     const files = new Files(redis, channel);

@@ -2,13 +2,16 @@
 --
 -- KEYS  1 meta  2 acks  3 leases
 -- ARGV  1 name  2 chunk bytes  3 lease ms  4 ms the keys are kept  5... receivers
--- Returns {next chunk, 1 if all chunks were sent before else 0, 1 if it was announced else 0}
+-- Returns {next chunk, 1 if all chunks were sent before else 0, 1 if it was announced else 0, chunk bytes of
+--          the transfer: a sender that resumes may have been given others}
 local META, ACKS, LEASES = unpack(KEYS)
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local known = call('HMGET', META, 'next', 'chunks', 'done', 'announced')
-if known[1] then return { tonumber(known[1]), (known[2] or known[3]) and 1 or 0, known[4] and 1 or 0 } end
+local known = call('HMGET', META, 'next', 'chunks', 'done', 'announced', 'chunkBytes')
+if known[1] then
+  return { tonumber(known[1]), (known[2] or known[3]) and 1 or 0, known[4] and 1 or 0, tonumber(known[5]) }
+end
 call('ZCARD', ACKS)
 call('ZCARD', LEASES) -- a wrong type fails here, before anything is written
 call('HSET', META, 'name', ARGV[1], 'chunkBytes', ARGV[2], 'next', 0, 'low', 0, 'since', now)
@@ -17,4 +20,4 @@ for i = 5, #ARGV do
   call('ZADD', LEASES, now + ARGV[3], ARGV[i])
 end
 for i = 1, #KEYS do call('PEXPIRE', KEYS[i], ARGV[4]) end
-return { 0, 0, 0 }
+return { 0, 0, 0, tonumber(ARGV[2]) }

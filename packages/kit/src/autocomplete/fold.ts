@@ -6,8 +6,13 @@ export type Fold = "none" | "case" | "accents";
 /** A name as it is compared. */
 export function folded(name: string, fold: Fold): string {
   if (fold === "none") return name;
-  if (fold === "case") return name.normalize("NFC").toLowerCase();
-  return name.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase().normalize("NFC");
+  if (fold === "case") return lowered(name.normalize("NFC"));
+  return lowered(name.normalize("NFD").replace(/\p{M}/gu, "")).normalize("NFC");
+}
+
+/** A sigma at the end of a word has a form of its own, and the end of a prefix is not that of the name. */
+function lowered(name: string): string {
+  return name.toLowerCase().replaceAll("ς", "σ");
 }
 
 /** The first 1, 2, ... `most` characters of a name. */

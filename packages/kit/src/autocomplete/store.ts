@@ -25,7 +25,8 @@ export class ContactsStore {
   }
 
   async remember(contact: string, max: number): Promise<void> {
-    await this.#redis.run(rememberScript, [this.#key], [contact, max]);
+    const running = this.#redis.run(rememberScript, [this.#key], [contact, max]);
+    await refused({ what: "a contact", key: this.#key }, running);
   }
 
   async forget(contact: string): Promise<boolean> {

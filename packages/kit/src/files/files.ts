@@ -16,7 +16,7 @@ import type { Room } from "../chat/room.ts";
 import { ChatStore } from "../chat/store.ts";
 import { checkName } from "../keyspace.ts";
 import { Lock } from "../lock/lock.ts";
-import { scanNames } from "../store/scan.ts";
+import { scanNames, viewsOf } from "../store/scan.ts";
 import { announcementOf, END, readAnnouncement } from "./announcement.ts";
 import { readDocumented, sendDocumented } from "./documented.ts";
 import { TransferGoneError } from "./errors.ts";
@@ -133,18 +133,18 @@ export class Files {
     const own = new AbortController();
     const either = signal === undefined ? own.signal : AbortSignal.any([signal, own.signal]);
     const missed: string[] = [];
-    let last = ""; // a sender that died may have announced a file twice
+    let last = ""; // a sender that died may have announced a file twice: it is not missed then
     let files = 0;
     const receiving = { receiver, leaseMs: this.#options.leaseMs, onProgress, signal };
     for await (const event of this.#chat.feed(receiver, { signal: either })) {
       if (event.type !== "message" || event.room !== this.channel) continue;
       const announced = readAnnouncement(event.message);
-      if (announced.kind === "chunks" && announced.id !== last) {
-        last = announced.id;
+      if (announced.kind === "chunks") {
         const about = { ...announced, message: event.id };
         const got = await this.#receiveChunks(about, receiving, handler);
         if (got) files += 1;
-        else missed.push(announced.name);
+        else if (announced.id !== last) missed.push(announced.name);
+        last = announced.id;
       } else if (announced.kind === "documented") {
         await this.#receiveDocumented(
           { name: announced.name, message: event.id },
@@ -186,14 +186,12 @@ export class Files {
     const resolved = resolveFilesOptions(prefix === undefined ? {} : { prefix });
     const before = transferHead(resolved.prefix);
     const { items, ...rest } = await scanNames(redis, { ...page, before, type: "hash" });
-    const views = await Promise.all(
-      items.map((name) => {
-        const colon = name.lastIndexOf(":");
-        const store = new FilesStore(redis, name.slice(0, colon), resolved);
-        return store.view(name.slice(colon + 1));
-      }),
-    );
-    return { items: views.filter((view) => view !== undefined), ...rest };
+    const view = async (name: string) => {
+      const colon = name.lastIndexOf(":");
+      if (colon < 1) return undefined;
+      return new FilesStore(redis, name.slice(0, colon), resolved).view(name.slice(colon + 1));
+    };
+    return { items: await viewsOf(items, view), ...rest };
   }
 
   /** Makes the room, or adds the receivers to it. */
@@ -215,13 +213,14 @@ export class Files {
   /** One sender per transfer: a second one waits, and then finds it done. */
   #chunked(file: Sending): Promise<Sent> {
     const { id, name, receivers, total, content, readAgain, onProgress } = file;
-    const { prefix, chunkBytes } = this.#options;
+    const { prefix } = this.#options;
     const lock = new Lock(this.#redis, `file:${this.channel}:${id}`, { prefix, waitMs: null });
     return lock.run(
       async (held) => {
         const signal = file.signal ? AbortSignal.any([file.signal, held.signal]) : held.signal;
         for (;;) {
-          const { next, sent, announced } = await this.#store.begin(id, { name, receivers });
+          const begun = await this.#store.begin(id, { name, receivers });
+          const { next, sent, announced, chunkBytes } = begun;
           if (!announced) {
             await this.#announce(announcementOf({ id, name, chunkBytes, size: total }));
             await this.#store.announced(id);
@@ -229,7 +228,7 @@ export class Files {
           const from = { next: sent ? Number.POSITIVE_INFINITY : next };
           const outgoing = { id, name, source: content(), total, onProgress, signal, ...from };
           try {
-            return await sendFile(this.#store, outgoing, this.#options);
+            return await sendFile(this.#store, outgoing, { ...this.#options, chunkBytes });
           } catch (error) {
             if (!(error instanceof ChunksLostError)) throw error;
             if (!readAgain) throw new TransferGoneError(id);

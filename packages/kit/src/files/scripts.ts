@@ -5,6 +5,9 @@ import { lua } from "../scripts.ts";
 export const beginScript: Script<readonly number[]> = defineScript(lua("files/begin"), {
   idempotent: true,
 });
+export const announcedScript: Script<number> = defineScript(lua("files/announced"), {
+  idempotent: true,
+});
 // A chunk has its index: a second run after a lost reply changes nothing.
 export const putScript: Script<readonly Reply[]> = defineScript(lua("files/put"), {
   idempotent: true,

@@ -3,10 +3,18 @@ import { isReply, type Redis, type Reply } from "@ropeway/core";
 import { roomKeys, seenKey } from "../chat/keys.ts";
 import { checkName, checkSlots } from "../keyspace.ts";
 import { refused } from "../store/refused.ts";
+import { storedInteger } from "../store/stored-integer.ts";
 import { type WakeList, wakeListOf } from "../store/wake-list.ts";
 import { contentKey, doneKey, type TransferKeys, transferKeys } from "./keys.ts";
 import type { FilesOptions } from "./options.ts";
-import { beginScript, doneScript, finishScript, putScript, takeScript } from "./scripts.ts";
+import {
+  announcedScript,
+  beginScript,
+  doneScript,
+  finishScript,
+  putScript,
+  takeScript,
+} from "./scripts.ts";
 
 /** What a sender's step did. */
 export interface Put {
@@ -66,19 +74,21 @@ export class FilesStore {
   async begin(
     id: string,
     { name, receivers }: { name: string; receivers: readonly string[] },
-  ): Promise<{ next: number; sent: boolean; announced: boolean }> {
+  ): Promise<{ next: number; sent: boolean; announced: boolean; chunkBytes: number }> {
     const { meta, acks, leases } = this.#keys(id);
-    const { chunkBytes, leaseMs, keepMs } = this.#options;
-    const args = [name, chunkBytes, leaseMs, keepMs, ...receivers];
+    const { leaseMs, keepMs } = this.#options;
+    const args = [name, this.#options.chunkBytes, leaseMs, keepMs, ...receivers];
     const running = this.redis.run(beginScript, [meta, acks, leases], args);
-    const [next = 0, sent, announced] = await refused({ what: "a transfer", key: meta }, running);
-    return { next, sent: sent === 1, announced: announced === 1 };
+    const reply = await refused({ what: "a transfer", key: meta }, running);
+    const [next = 0, sent, announced, chunkBytes = this.#options.chunkBytes] = reply;
+    return { next, sent: sent === 1, announced: announced === 1, chunkBytes };
   }
 
-  /** Remembers that the room was told. */
+  /** Remembers that the room was told, unless the data of the transfer is gone. */
   async announced(id: string): Promise<void> {
     const { meta } = this.#keys(id);
-    await refused({ what: "a transfer", key: meta }, this.#ask("HSET", meta, "announced", "1"));
+    const running = this.redis.run(announcedScript, [meta], []);
+    await refused({ what: "a transfer", key: meta }, running);
   }
 
   /** Adds a chunk, unless there is no room for it, also when Redis itself has none. */
@@ -158,6 +168,8 @@ export class FilesStore {
     ]);
     const [name, next, size, chunkBytes, dropped, since, done] = fields;
     if (typeof name !== "string" || typeof done === "string") return undefined;
+    const [sent, bytes, began] = [next, chunkBytes, since].map(storedInteger);
+    if (sent === undefined || bytes === undefined || began === undefined) return undefined;
     const receivers: { receiver: string; chunks: number }[] = [];
     for (let i = 0; i + 1 < flat.length; i += 2) {
       receivers.push({ receiver: flat[i] as string, chunks: Number(flat[i + 1]) });
@@ -166,12 +178,12 @@ export class FilesStore {
       id,
       channel: this.#channel,
       name,
-      sent: Number(next),
-      size: size === null || size === undefined ? undefined : Number(size),
-      chunkBytes: Number(chunkBytes),
+      sent,
+      size: storedInteger(size),
+      chunkBytes: bytes,
       receivers,
-      dropped: Number(dropped ?? 0),
-      since: Number(since),
+      dropped: storedInteger(dropped) ?? 0,
+      since: began,
     };
   }
 

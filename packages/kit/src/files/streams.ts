@@ -2,16 +2,26 @@
 import { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 
-/** The lines of a UTF-8 file, without their line ends. A last line without one counts too. */
+/**
+ * The lines of a UTF-8 file, without their line ends. A last line without one counts too. Memory holds one
+ * line and one chunk.
+ */
 export async function* lines(source: AsyncIterable<Buffer>): AsyncGenerator<string, void> {
   const decoder = new TextDecoder();
-  let rest = "";
+  let begun: string[] = []; // joined once: a line may go over very many chunks
   for await (const chunk of source) {
-    const whole = (rest + decoder.decode(chunk, { stream: true })).split("\n");
-    rest = whole.pop() ?? "";
-    for (const line of whole) yield line.endsWith("\r") ? line.slice(0, -1) : line;
+    const pieces = decoder.decode(chunk, { stream: true }).split("\n");
+    const last = pieces.pop() ?? "";
+    for (const piece of pieces) {
+      begun.push(piece);
+      const line = begun.join("");
+      begun = [];
+      yield line.endsWith("\r") ? line.slice(0, -1) : line;
+    }
+    begun.push(last);
   }
-  rest += decoder.decode();
+  begun.push(decoder.decode());
+  const rest = begun.join("");
   if (rest !== "") yield rest;
 }
 
