@@ -24,3 +24,23 @@ test("trimming keeps the newest entries, over any number of pages, and none belo
   await log.trim(120);
   expect((await log.list({ limit: 500 })).items).toHaveLength(120);
 }, 30_000);
+
+test("who adds many entries pushes out their own, and failed logins under many names only each other", async () => {
+  await using store = openRedisStore(redis, { prefix: "fair:store" });
+  const log = new AuditLog(store);
+  const about = { from: "127.0.0.1", action: "a", path: "/", requestId: "r", status: 0 };
+  const add = (actor: string, via: string, outcome: "done" | "refused") =>
+    log.begin({ ...about, actor, via, outcome });
+  for (let n = 0; n < 10; n++) await add("admin", "cookie", "done");
+  for (let n = 0; n < 5; n++) await add("admin", "-", "done"); // signed in
+  for (let n = 0; n < 60; n++) await add("noisy", "bearer", "done");
+  for (let n = 0; n < 60; n++) await add(`guess${n}`, "-", "refused");
+  const newest = (await log.list({ actor: "noisy", limit: 500 })).items;
+  await log.trim(55);
+  const { items } = await log.list({ limit: 500 });
+  const of = (actor: string) => items.filter((entry) => entry.actor === actor);
+  expect(items).toHaveLength(55);
+  expect(of("admin")).toHaveLength(15);
+  expect(of("noisy")).toEqual(newest.slice(0, 20));
+  expect(items.filter(({ actor }) => actor.startsWith("guess"))).toHaveLength(20);
+}, 30_000);

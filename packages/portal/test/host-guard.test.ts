@@ -93,3 +93,10 @@ test("configured hosts are served by name, whatever the port, and * serves all",
   expect(new HostGuard(["other.example"]).refusal(asked)?.code).toBe("UNKNOWN_HOST");
   expect(new HostGuard(["*"]).refusal(asked)).toBeUndefined();
 });
+
+test("a request without a host is served, whatever host was named before", () => {
+  const guard = new HostGuard();
+  for (const host of ["", "127.0.0.1:7480", "", "localhost", ""]) {
+    expect(guard.refusal({ method: "GET", headers: {}, host })).toBeUndefined();
+  }
+});

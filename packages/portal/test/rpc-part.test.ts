@@ -1,3 +1,6 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { Agent, request as httpRequest, type IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import { RpcServer } from "@ropeway/rpc";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
@@ -210,3 +213,42 @@ test("reads of many namespaces close no client in use, create nothing, and are 4
   stop.abort();
   await hanging;
 });
+
+test("a connection that carries many calls and a large batch keeps no listener of any", async () => {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const sockets = new Set<unknown>();
+  const listeners: number[] = [];
+  const count = (socket: Socket) => {
+    sockets.add(socket);
+    listeners.push(socket.listenerCount("close"));
+  };
+  const onRequest = (message: unknown) =>
+    count((message as { request: IncomingMessage }).request.socket);
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => warnings.push(warning);
+  subscribe("http.server.request.start", onRequest);
+  process.on("warning", onWarning);
+  try {
+    const batch = Array.from({ length: 50 }, (_, id) => request("subtract", [id, 1], id));
+    for (let sent = 0; sent < 30; sent++) {
+      await sendOn(agent, sent % 10 === 0 ? batch : request("subtract", [2, 1]));
+    }
+    expect(sockets.size).toBe(1);
+    expect(Math.max(...listeners)).toBeLessThanOrEqual((listeners[0] ?? 0) + 2);
+    expect(warnings).toEqual([]);
+  } finally {
+    unsubscribe("http.server.request.start", onRequest);
+    process.off("warning", onWarning);
+    agent.destroy();
+  }
+});
+
+/** Calls the gateway on the agent's connection; resolves when the response was read. */
+function sendOn(agent: Agent, body: unknown): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const headers = { ...admin, "content-type": "application/json" };
+    const sent = httpRequest(`${stage.url}/rpc/shop/demo`, { method: "POST", agent, headers });
+    sent.on("response", (response) => response.resume().on("end", resolve)).on("error", reject);
+    sent.end(JSON.stringify(body));
+  });
+}

@@ -227,3 +227,36 @@ test("a task's life is a stream that goes on where it was left", async () => {
   await post(`/api/tasks/${id}/stop`);
   await becomes(id, "STOP");
 });
+
+test("a stream of a task ends when the task leaves the groups that its reader may see", async () => {
+  await post("/api/roles", { name: "team-s", permissions: ["task:view"], groups: ["s"] });
+  await stage.addAccount("sara", "team-s");
+  const sara = await stage.bearer("sara");
+  const { id } = (await (await post("/api/tasks", task({ group: "s" }))).json()) as View;
+  const answer = await fetch(`${stage.url}/api/tasks/${id}/events`, { headers: sara });
+  expect(answer.status).toBe(200);
+  const edit = { group: "elsewhere", name: "a name for others" };
+  const edited = await stage.ask(`/api/tasks/${id}`, {
+    method: "PATCH",
+    headers: admin,
+    body: edit,
+  });
+  expect(edited.status).toBe(200);
+  const seen = await answer.text(); // ends by itself
+  expect(seen).toContain("event: removed");
+  expect(seen).not.toContain(edit.name);
+  expect((await stage.ask(`/api/tasks/${id}`, { headers: sara })).status).toBe(404);
+});
+
+test("a token whose groups are none of its owner's sees no task at all", async () => {
+  await post("/api/roles", { name: "team-o", permissions: ["task:view"], groups: ["o"] });
+  await stage.addAccount("olga", "team-o");
+  const { id } = (await (await post("/api/tasks", task({ group: "o" }))).json()) as View;
+  const olga = await stage.bearer("olga");
+  const made = await post("/api/tokens", { name: "elsewhere", groups: ["p"] }, olga);
+  const { token } = (await made.json()) as { token: string };
+  const headers = { authorization: `Bearer ${token}` };
+  expect((await get<{ items: View[] }>("/api/tasks", olga)).items).toHaveLength(1);
+  expect((await get<{ items: View[] }>("/api/tasks", headers)).items).toEqual([]);
+  expect((await stage.ask(`/api/tasks/${id}`, { headers })).status).toBe(404);
+});

@@ -254,9 +254,12 @@ function addTokens(app: PortalApp, { tokens, policy }: AccessPartPlan): void {
     async (request, reply) => {
       const { id } = request.params;
       const { username } = await tokens.get(id);
-      const mine = username === callerOf(request).account.username;
+      const { account, token } = callerOf(request);
+      // A token with limits is for one purpose: of its owner's tokens it can end itself only.
+      const isLimited = token !== undefined && token.permissions !== null;
+      const mine = username === account.username && (!isLimited || token.id === id);
       if (!mine && !rightsOf(request).permissions.includes("token:edit")) {
-        throw new ForbiddenError(callerOf(request).account.role, "token:edit");
+        throw new ForbiddenError(isLimited ? "an API token" : account.role, "token:edit");
       }
       await tokens.revoke(id);
       return reply.code(204).send();

@@ -45,7 +45,7 @@ export interface AuditFilter {
 }
 
 const END_OF_TIME = 9_999_999_999_999;
-/** More than this are removed, oldest first. */
+/** More than this are removed: the oldest of those who have the most. */
 export const AUDIT_KEPT = 50_000;
 
 /** The audit log of one installation. */
@@ -93,19 +93,49 @@ export class AuditLog {
     return after === undefined ? { items } : { items, cursor: encodeCursor(after) };
   }
 
-  /** Removes the oldest entries beyond the bound. */
+  /**
+   * Removes the oldest entries beyond the bound, of those who have the most: nobody can push the entries
+   * of others out by adding many.
+   */
   async trim(kept: number = AUDIT_KEPT): Promise<void> {
-    let after: string | undefined;
-    for (let seen = 0; ; ) {
-      const { entries, more } = await this.#store.range(keys.audits, { after });
-      const excess = entries.slice(Math.max(0, kept - seen));
-      for (let at = 0; at < excess.length; at += 100) {
-        const part = excess.slice(at, at + 100);
-        await this.#store.txn({ do: part.map(({ key }) => ({ op: "delete", key })) });
-      }
-      seen += entries.length;
-      after = entries.at(-1)?.key;
-      if (!more || after === undefined) return;
+    const found = await this.#keysByActor();
+    const share = shareOf(
+      [...found.values()].map(({ length }) => length),
+      kept,
+    );
+    const excess = [...found.values()].flatMap((ofOne) => ofOne.slice(share));
+    for (let at = 0; at < excess.length; at += 100) {
+      const part = excess.slice(at, at + 100);
+      await this.#store.txn({ do: part.map((key) => ({ op: "delete", key })) });
     }
   }
+
+  /** The keys of all entries, newest first. Logins that failed may name anybody: they count as one actor. */
+  async #keysByActor(): Promise<Map<string, string[]>> {
+    const found = new Map<string, string[]>();
+    let after: string | undefined;
+    do {
+      const { entries, more } = await this.#store.range(keys.audits, { after });
+      for (const entry of entries) {
+        const { actor = "-", via, outcome } = recordOf<Partial<AuditEntry>>(entry) ?? {};
+        const owner = via === "-" && outcome !== "done" ? "-" : actor;
+        const ofOne = found.get(owner);
+        if (ofOne === undefined) found.set(owner, [entry.key]);
+        else ofOne.push(entry.key);
+      }
+      after = more ? entries.at(-1)?.key : undefined;
+    } while (after !== undefined);
+    return found;
+  }
+}
+
+/** The most that each may keep so that all together keep no more than `kept`. */
+function shareOf(counts: readonly number[], kept: number): number {
+  let [room, sharers] = [kept, counts.length];
+  for (const count of [...counts].sort((a, b) => a - b)) {
+    if (count * sharers > room) return Math.floor(room / sharers);
+    room -= count;
+    sharers -= 1;
+  }
+  return Number.POSITIVE_INFINITY;
 }

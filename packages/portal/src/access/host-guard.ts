@@ -48,7 +48,7 @@ export class HostGuard {
   }
 
   #serves(host: string): boolean {
-    if (host === this.#last) return true; // also "": HTTP/1.0; every browser sends one
+    if (host === this.#last || host === "") return true; // "" is HTTP/1.0; every browser sends one
     const name = nameOf(host);
     if (name === undefined) return false;
     const isLocal = isIP(name) !== 0 || name === "localhost" || name.endsWith(".localhost");

@@ -3,7 +3,7 @@
 import type { Redis } from "@ropeway/core";
 import { requireRedis } from "@ropeway/core/internal";
 import { createClient, listNamespaces, type RpcClient, type ServiceInfo } from "@ropeway/rpc";
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyReply } from "fastify";
 import { Gauge, type Registry } from "prom-client";
 import { z } from "zod";
 import { needs, type PermissionSpecs } from "../access/permission.ts";
@@ -116,12 +116,10 @@ async function addGateway(app: PortalApp, clients: Clients): Promise<void> {
         if (/\btext\/event-stream\b/.test(request.headers.accept ?? "")) {
           return answerByEvents(reply, { clients, ns, text, service });
         }
+        const signal = whileConnected(reply);
         const answer = await clients.use(ns, (client) =>
           answerMessage(text, {
-            call: (method, params) =>
-              client.call(`${service}.${method}`, params, {
-                signal: whileConnected(request, reply),
-              }),
+            call: (method, params) => client.call(`${service}.${method}`, params, { signal }),
             notify: (method, params) => client.notify(`${service}.${method}`, params),
             onError: (error) =>
               request.log.error({ err: error }, "a call through the gateway failed"),
@@ -180,10 +178,13 @@ function parse(text: string): ReturnType<typeof readRequest> {
   }
 }
 
-/** Aborts when the one who asked has gone away without an answer. */
-function whileConnected(request: FastifyRequest, reply: FastifyReply): AbortSignal {
+/**
+ * Aborts when the one who asked has gone away without an answer. Listens to the response and not to the
+ * connection, which outlives it and would keep a listener for every request that it ever carried.
+ */
+function whileConnected(reply: FastifyReply): AbortSignal {
   const abort = new AbortController();
-  request.raw.socket.once("close", () => {
+  reply.raw.once("close", () => {
     if (!reply.raw.writableFinished) abort.abort(new Error("the client went away"));
   });
   return abort.signal;

@@ -3,18 +3,29 @@
  * the task at every change. Ids are revisions of the store, the same on every portal: whoever comes back
  * with Last-Event-ID misses nothing, or is told by `reset` that history is gone and gets the present.
  */
-import { type Cluster, CompactedError } from "@ropeway/cluster";
+import { type Cluster, CompactedError, type Entry, type Task } from "@ropeway/cluster";
 import { keys, taskOf } from "@ropeway/cluster/internal";
 import type { EventStream } from "../sse.ts";
 import { taskView } from "./task-view.ts";
 
-/** Sends until the client goes or the task is removed. */
+/** What is followed, and by whom. */
+export interface FollowedTask {
+  readonly taskId: string;
+  /** The groups that the client may see; undefined for all. */
+  readonly groups: readonly string[] | undefined;
+}
+
+/** Sends until the client goes, or the task is removed or leaves the groups that the client may see. */
 export async function sendTaskEvents(
   cluster: Cluster,
-  taskId: string,
+  { taskId, groups }: FollowedTask,
   stream: EventStream,
 ): Promise<void> {
   const { store } = cluster;
+  const visibleTask = (entry: Entry | undefined): Task | undefined => {
+    const task = taskOf(entry);
+    return task && (groups?.includes(task.groupId) ?? true) ? task : undefined;
+  };
   const key = keys.task(taskId);
   let from = revisionOf(stream.lastEventId);
   if (from === undefined) {
@@ -28,7 +39,7 @@ export async function sendTaskEvents(
   for (;;) {
     if (from === undefined) {
       const entry = await store.get(key);
-      const task = taskOf(entry);
+      const task = visibleTask(entry);
       if (task === undefined || entry === undefined) {
         await stream.send({ event: "removed", data: { id: taskId } });
         return;
@@ -41,7 +52,7 @@ export async function sendTaskEvents(
       for await (const events of store.watch(options)) {
         for (const { type, entry } of events) {
           from = entry.modRevision;
-          const task = taskOf(entry);
+          const task = visibleTask(entry);
           if (type === "delete" || task === undefined) {
             await stream.send({ id: String(from), event: "removed", data: { id: taskId } });
             return;

@@ -231,7 +231,8 @@ function addDetails(app: PortalApp, cluster: Cluster): void {
     },
     async (request, reply) => {
       const { taskId } = await visible(request, tasks.get(request.params.id));
-      return serveEvents(reply, (stream) => sendTaskEvents(cluster, taskId, stream));
+      const { groups } = rightsOf(request);
+      return serveEvents(reply, (stream) => sendTaskEvents(cluster, { taskId, groups }, stream));
     },
   );
   app.get(
