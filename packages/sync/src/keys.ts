@@ -18,12 +18,21 @@ import { TEMPORARY_PREFIX } from "./value/big-key.ts";
 /** What the keys of a task begin with. */
 export const OWN_PREFIX = "ropeway:sync:";
 
+const TASK_PREFIX = Buffer.from(OWN_PREFIX);
 const OWN_PREFIXES = [OWN_PREFIX, TEMPORARY_PREFIX].map((prefix) => Buffer.from(prefix));
 
 /** Whether a key is one of ours. */
 export function isOwnKey(key: Buffer): boolean {
   if (key[0] !== OWN_FIRST_BYTE) return false;
   return OWN_PREFIXES.some((own) => beginsWith(key, own));
+}
+
+/**
+ * Whether a key is one that a task keeps for itself. A value under construction (`ropeway:tmp:`) is not: a task that
+ * copies this server further must copy the parts, because the last command only renames them.
+ */
+export function isTaskKey(key: Buffer): boolean {
+  return key[0] === OWN_FIRST_BYTE && beginsWith(key, TASK_PREFIX);
 }
 
 /** What every key of ours begins with, for a quick look. */

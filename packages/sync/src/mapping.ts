@@ -3,7 +3,7 @@
  * snapshots, streams and verification.
  */
 import { beginsWith, KeyFilter, type KeyFilterOptions } from "./key-filter.ts";
-import { isOwnKey } from "./keys.ts";
+import { isTaskKey } from "./keys.ts";
 import type { SyncOptions } from "./options.ts";
 
 /** Which keys and commands are copied. */
@@ -79,13 +79,20 @@ export class Mapping {
 
   /** Whether a key of the target may have come from this task. */
   mayHaveWritten(key: Buffer): boolean {
-    if (!this.renames) return this.copies(key);
-    return this.#prefixes.some(([, to]) => beginsWith(key, to));
+    return this.origins(key).length > 0;
+  }
+
+  /** The keys of the source that are copied under this name. */
+  origins(key: Buffer): readonly Buffer[] {
+    const names = this.#prefixes.flatMap(([from, to]) =>
+      beginsWith(key, to) ? [Buffer.concat([from, key.subarray(to.length)])] : [],
+    );
+    return [key, ...names].filter((name) => this.copies(name) && this.key(name).equals(key));
   }
 
   /** Whether a key of a snapshot is copied. */
   copies(key: Buffer): boolean {
-    return !isOwnKey(key) && this.keys.accepts(key);
+    return !isTaskKey(key) && this.keys.accepts(key);
   }
 }
 

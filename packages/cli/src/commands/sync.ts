@@ -59,6 +59,10 @@ function verifyVerb(): CliCommand {
   return verbOf("verify", "Compare both ends key by key, also while a task is running")
     .option("--name <task>", "the task that copies; derived from both ends by default")
     .option("--repair", "write keys that differ as the source has them")
+    .option(
+      "--options <file>",
+      "the JSON file of the task: its filter, rename and dbMap say which keys are compared",
+    )
     .explains(
       `Exits 0 if both are equal, and 1 if they differ; lists every differing key with why.
 ${ADDRESS_HELP}`,

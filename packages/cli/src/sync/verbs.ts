@@ -75,10 +75,11 @@ async function examine(context: Context): Promise<number> {
 
 async function compare(context: Context): Promise<number> {
   const { options, output, signal } = context;
-  const name = options.name === undefined ? {} : { name: String(options.name) };
-  const both = await ends(context);
+  const { name, dbMap, filter, rename } = await optionsOf(context);
+  const keys = { ...(dbMap && { dbMap }), ...(filter && { filter }), ...(rename && { rename }) };
+  const both = { ...(await ends(context)), ...(name === undefined ? {} : { name }) };
   const report = await namingFlags(FLAGS, () =>
-    verify({ ...both, ...name, repair: options.repair === true, signal }),
+    verify({ ...both, ...keys, repair: options.repair === true, signal }),
   );
   output.result(report, () => {
     for (const { key, db, reason, source, target, repaired } of report.differences) {

@@ -1,3 +1,6 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { eventually, startRedis } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import { speak } from "../spoken.ts";
@@ -66,6 +69,22 @@ test("verify exits 1 and names each key that differs, and repairs on demand", as
   expect(await speak(["sync", "verify", ...ends(source.url, target.url)])).toMatchObject({
     code: 0,
   });
+}, 60_000);
+
+test("verify compares what a task with options copies", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis();
+  await source.command("MSET", "v1:a", "1", "skip:b", "2");
+  const folder = await mkdtemp(join(tmpdir(), "ropeway-sync-"));
+  const file = join(folder, "options.json");
+  const filter = { refuse: { prefixes: ["skip:"] } };
+  await writeFile(file, JSON.stringify({ filter, rename: { "v1:": "v2:" }, lanes: 1, name: "n" }));
+  const words = [...ends(source.url, target.url), "--options", file];
+  expect(await speak(["sync", "run", ...words, "--once"])).toMatchObject({ code: 0 });
+  expect(await speak(["sync", "verify", ...words])).toMatchObject({ code: 0 });
+  await target.command("SET", "v2:a", "other");
+  expect(await speak(["sync", "verify", ...words])).toMatchObject({ code: 1 });
+  await rm(folder, { recursive: true });
 }, 60_000);
 
 test("check exits 1 for a target that would evict keys, and says what to do", async () => {

@@ -9,10 +9,10 @@
  */
 import { keysOf } from "../command/keys.ts";
 import { pickKeys, renameKeys } from "../command/pick.ts";
-import { rewriteFor } from "../command/rewrite.ts";
+import { isRewrittenAlways, rewriteFor } from "../command/rewrite.ts";
 import { supports } from "../command/target.ts";
 import { CommandRefusedError } from "../errors.ts";
-import { isOwnKey } from "../keys.ts";
+import { isOwnKey, isTaskKey } from "../keys.ts";
 import { HeldWriter } from "../load/ttl-fence.ts";
 import type { Mapping } from "../mapping.ts";
 import type { WireCommand } from "../resp/command-reader.ts";
@@ -62,6 +62,7 @@ const POLICY: Readonly<Record<string, keyof Policies>> = {
   SPUBLISH: "publish",
 };
 const CARRIES_EXPIRY = new Set(["RENAME", "RENAMENX", "COPY", "MOVE"]);
+const RESTORES = new Set(["RESTORE", "RESTORE-ASKING"]);
 const NAMES = new Map<string, string>();
 
 /** Translates commands of the source into commands of the target. */
@@ -95,8 +96,8 @@ export class Translator implements Translate {
       this.#special(policy, name, { argv, db, into });
       return;
     }
-    if (argv[1] !== undefined && isOwnKey(argv[1])) return;
-    if (this.#plain && name !== "RESTORE" && name !== "RESTORE-ASKING") {
+    if (argv[1] !== undefined && isTaskKey(argv[1])) return;
+    if (this.#plain && !RESTORES.has(name) && !isRewrittenAlways(name, argv)) {
       into.select(db);
       into.raw(command.raw, { argv, db });
     } else this.#mapped(name, { argv, db, into });
@@ -106,8 +107,11 @@ export class Translator implements Translate {
   #mapped(name: string, write: Write): void {
     const { mapping, onFiltered, onUnwritable } = this.#options;
     const db = mapping.db(write.db);
+    const other = otherDb(name, write.argv);
+    const toDb = other === undefined ? db : mapping.db(other.db);
     if (db === undefined) {
-      onFiltered();
+      if (toDb === undefined) onFiltered();
+      else onUnwritable(write.argv, toDb, "its key is in a database that is not copied");
       return;
     }
     const byName = mapping.command(name);
@@ -133,7 +137,25 @@ export class Translator implements Translate {
       onUnwritable(kept, db, "its keys are not known, so they cannot be renamed");
       return;
     }
-    this.#rewritten(name, { argv, db, into: write.into });
+    const { into } = write;
+    if (other === undefined || toDb === other.db) this.#rewritten(name, { argv, db, into });
+    else this.#between(name, { argv, db, into }, { at: other.at, db: toDb });
+  }
+
+  /** MOVE or COPY to a database that has another number at the target, or is not copied. */
+  #between(
+    name: string,
+    { argv, db, into }: Write,
+    to: { readonly at: number; readonly db: number | undefined },
+  ): void {
+    const moves = name === "MOVE";
+    if (to.db === undefined && moves) {
+      this.#rewritten("DEL", { argv: [DEL, argv[1] as Buffer], db, into });
+    } else if (to.db === undefined || (moves && to.db === db)) this.#options.onFiltered();
+    else {
+      const mapped = argv.map((word, at) => (at === to.at ? toBuffer(String(to.db)) : word));
+      this.#rewritten(name, { argv: mapped, db, into });
+    }
   }
 
   #picked(argv: readonly Buffer[]): ReturnType<typeof pickKeys> {
@@ -143,7 +165,7 @@ export class Translator implements Translate {
 
   #rewritten(name: string, { argv, db, into }: Write): void {
     const { abilities, onUnwritable } = this.#options;
-    const restores = name === "RESTORE" || name === "RESTORE-ASKING";
+    const restores = RESTORES.has(name);
     const commands = restores
       ? restoreFor(abilities, name === "RESTORE" ? argv : replacing(argv))
       : rewriteFor(abilities, argv, () => Date.now());
@@ -261,9 +283,9 @@ export class Translator implements Translate {
     const [, from, to] = argv;
     if (from === undefined || to === undefined) return;
     const place = mapping.db(db) ?? db;
-    const option = argv.findIndex((word, at) => at > 2 && nameOf(word) === "DB");
-    const given = name === "MOVE" ? to : option > 0 ? argv[option + 1] : undefined;
-    const toDb = given === undefined ? place : (mapping.db(Number(given)) ?? Number(given));
+    const given = otherDb(name, argv)?.db;
+    const toDb = given === undefined ? place : mapping.db(given);
+    if (toDb === undefined) return;
     const held = new HeldWriter(0);
     const toKey = mapping.key(name === "MOVE" ? from : to);
     held.alias({ db: place, key: mapping.key(from), toDb, toKey });
@@ -278,6 +300,14 @@ interface Write {
   readonly into: Transaction<StreamNote>;
 }
 
+/** The database that MOVE and COPY name, and where; undefined: the same one. */
+function otherDb(name: string, argv: readonly Buffer[]): { at: number; db: number } | undefined {
+  if (name === "MOVE") return { at: 2, db: Number(argv[2]) };
+  if (name !== "COPY") return undefined;
+  const option = argv.findIndex((word, at) => at > 2 && nameOf(word) === "DB");
+  return option < 0 ? undefined : { at: option + 1, db: Number(argv[option + 1]) };
+}
+
 /** A key that moved within a source cluster may be at the target already, from its old master. */
 function replacing(argv: readonly Buffer[]): readonly Buffer[] {
   const replaces = argv.some((word, at) => at > 3 && nameOf(word) === "REPLACE");
@@ -285,6 +315,7 @@ function replacing(argv: readonly Buffer[]): readonly Buffer[] {
 }
 
 const FLUSHDB = Buffer.from("FLUSHDB");
+const DEL = Buffer.from("DEL");
 
 function toBuffer(word: Argument): Buffer {
   return Buffer.isBuffer(word) ? word : Buffer.from(String(word));

@@ -13,9 +13,16 @@
  *   XGROUP CREATECONSUMER     < 6.2    nothing: the consumer appears with its first claim
  *   FLUSHALL SYNC             < 6.2    FLUSHALL
  *   RESTORE ... ABSTTL        < 5.0    a relative expiry, without IDLETIME and FREQ
+ *   XADD k NOMKSTREAM         < 6.2    XADD k: the stream was there
  *
- * What no older command can express (ZADD GT, COPY, HPEXPIREAT, ...) is undefined: the caller then copies
- * the keys themselves.
+ * Two kinds are rewritten for every target, because a stream holds them in a form that only replicas take:
+ *
+ *   XADD, XTRIM ... = n LIMIT m        without LIMIT: the source has made n exact, and clients may not have both
+ *   PEXPIREAT k t NX|XX|GT|LT          without the condition, which was true. At the target it may not be: while a
+ *                                      snapshot is loaded, expiries are held back
+ *
+ * What no older command can express (ZADD GT, COPY, HPEXPIREAT, ...) is undefined: the caller counts it as an
+ * error.
  */
 import type { Argument } from "../resp/writer.ts";
 import { isWord, wordAt } from "./keys.ts";
@@ -46,6 +53,14 @@ export function rewriteFor(
   return Object.hasOwn(REWRITERS, name) ? REWRITERS[name]?.(argv, target) : [argv];
 }
 
+/** Whether a command, by its name in upper case, is rewritten for every target. */
+export function isRewrittenAlways(name: string, argv: readonly Buffer[]): boolean {
+  if (name === "XADD" || name === "XTRIM") return trimOf(argv).limit > 0;
+  return argv.length > 3 && CONDITIONAL.has(name);
+}
+
+const CONDITIONAL: ReadonlySet<string> = new Set(["PEXPIREAT", "EXPIREAT", "PEXPIRE", "EXPIRE"]);
+
 /** Commands that older servers do not have and that nothing replaces. */
 const NEEDED: Readonly<Record<string, Feature>> = {
   copy: "commands62",
@@ -54,9 +69,7 @@ const NEEDED: Readonly<Record<string, Feature>> = {
   geosearchstore: "commands62",
   swapdb: "swapdb",
   function: "functions",
-  xadd: "streams",
   xdel: "streams",
-  xtrim: "streams",
   xack: "streams",
   xclaim: "streams",
   hpexpireat: "fieldExpiry",
@@ -83,6 +96,12 @@ const REWRITERS: Readonly<Record<string, Rewriter>> = {
     if (supports(target, "commands62")) return [argv];
     return zaddFlags(argv).some((flag) => flag === "gt" || flag === "lt") ? undefined : [argv];
   },
+  xadd: rewriteTrim,
+  xtrim: rewriteTrim,
+  pexpireat: (argv) => [argv.slice(0, 3)],
+  expireat: (argv) => [argv.slice(0, 3)],
+  pexpire: (argv) => [argv.slice(0, 3)],
+  expire: (argv) => [argv.slice(0, 3)],
   xgroup: rewriteXgroup,
   xsetid: (argv, target) => {
     if (!supports(target, "streams")) return undefined;
@@ -143,6 +162,38 @@ function rewriteHsetex(argv: readonly Buffer[], target: TargetServer): Rewritten
   if (!supports(target, "fieldExpiry")) return undefined;
   const names = pairs.filter((_, i) => i % 2 === 0);
   return [set, ["HPEXPIREAT", key, options[1] as Buffer, "FIELDS", names.length, ...names]];
+}
+
+/** Options of XADD before the id, and of XTRIM, by the number of words that belong to each. */
+const TRIM_OPTIONS: Readonly<Record<string, number>> = {
+  ...{ nomkstream: 1, keepref: 1, delref: 1, acked: 1, limit: 2, idmpauto: 2, idmp: 3 },
+  ...{ maxlen: 2, minid: 2 },
+};
+
+/** Where the options are that not every server takes; -1: they are not there. */
+function trimOf(argv: readonly Buffer[]): { limit: number; nomkstream: number; minid: number } {
+  const found: Record<string, number> = {};
+  for (let at = 2; at < argv.length; ) {
+    const word = (argv[at] as Buffer).toString("latin1").toLowerCase();
+    const words = Object.hasOwn(TRIM_OPTIONS, word) ? (TRIM_OPTIONS[word] as number) : 0;
+    if (words === 0) break;
+    found[word] = at;
+    const trims = word === "maxlen" || word === "minid";
+    const sign = trims ? String(argv[at + 1]) : "";
+    if (sign === "~") found.about = at;
+    at += words + (sign === "~" || sign === "=" ? 1 : 0);
+  }
+  const { limit = -1, nomkstream = -1, minid = -1, about } = found;
+  return { limit: about === undefined ? limit : -1, nomkstream, minid };
+}
+
+function rewriteTrim(argv: readonly Buffer[], target: TargetServer): Rewritten {
+  if (!supports(target, "streams")) return undefined;
+  const { limit, nomkstream, minid } = trimOf(argv);
+  const old = !supports(target, "commands62");
+  if (old && minid > 0) return undefined;
+  const dropped = new Set([...(limit > 0 ? [limit, limit + 1] : []), ...(old ? [nomkstream] : [])]);
+  return [argv.filter((_, at) => !dropped.has(at))];
 }
 
 function rewriteXgroup(argv: readonly Buffer[], target: TargetServer): Rewritten {

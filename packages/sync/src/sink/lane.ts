@@ -171,9 +171,10 @@ export class Lane {
   }
 }
 
-/** The reply that explains why a transaction was not applied. */
+/** The reply that explains why a transaction was not applied; one that asks to wait comes before others. */
 function refusal(outcome: { reply: string; errors: readonly CommandFailure[] }): string {
-  return outcome.errors[0]?.reply ?? outcome.reply;
+  const replies = outcome.errors.map(({ reply }) => reply);
+  return replies.find((reply) => FOR_NOW.test(reply)) ?? replies[0] ?? outcome.reply;
 }
 
 /** Whether a connection that failed with this error may succeed later. */

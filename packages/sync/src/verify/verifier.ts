@@ -98,8 +98,7 @@ export class Verifier {
     for (const db of await source.dbs()) {
       if (mapping.db(db) !== undefined) await this.#sourceDb(db);
     }
-    // Names cannot be traced back when they were changed on the way.
-    if (!mapping.renames) for (const db of await target.dbs()) await this.#targetDb(db);
+    for (const db of await target.dbs()) await this.#targetDb(db);
     return {
       keys: this.#keys,
       equal: this.#equal,
@@ -138,14 +137,17 @@ export class Verifier {
     if (froms.length === 0) return;
     for await (const { keys } of target.scan(targetDb, LARGEST_PAGE)) {
       signal.throwIfAborted();
-      const covered = keys.filter((key) => mapping.mayHaveWritten(key));
-      const found = covered.map(() => false);
+      // Renames may give keys of several names the same one.
+      const origins = keys.map((key) => mapping.origins(key)).filter(({ length }) => length > 0);
+      const names = origins.flat();
+      const found = new Set<Buffer>();
       for (const db of froms) {
-        (await source.exist(db, covered)).forEach((exists, at) => {
-          found[at] ||= exists;
+        (await source.exist(db, names)).forEach((exists, at) => {
+          if (exists) found.add(names[at] as Buffer);
         });
       }
-      const extra = covered.filter((_, at) => !found[at]);
+      const missing = origins.filter((some) => !some.some((name) => found.has(name)));
+      const extra = missing.map(([name]) => name as Buffer);
       if (extra.length > 0) await this.#examine(froms[0] as number, extra);
     }
   }
