@@ -32,19 +32,20 @@ test("an expiry that is renewed on a condition while the snapshot is loaded is t
   await using source = await startRedis(SOURCE);
   await using target = await startRedis();
   await using proxy = await startProxy(target);
-  for (let i = 0; i < 300; i++) await source.command("SET", `k${i}`, "x".repeat(500), "EX", "60");
-  proxy.throttle(30_000);
+  const keys = Array.from({ length: 300 }, (_, i) => `k${i}`);
+  await Promise.all(keys.map((key) => source.command("SET", key, "x".repeat(500), "EX", "60")));
+  proxy.throttle(10_000);
   await using task = new SyncTask({ from: source.url, to: proxy.url, batchCommands: 20 });
   await task.start();
   await eventually(() => expect(task.status).toBe("RDBRUNNING"));
-  for (let i = 0; i < 300; i++) await source.command("EXPIRE", `k${i}`, "6000", "GT");
+  await Promise.all(keys.map((key) => source.command("EXPIRE", key, "6000", "GT")));
   expect(task.status).toBe("RDBRUNNING");
   await source.command("SET", "end", "1");
   proxy.heal();
   await eventually(() => expect(task.progress().lagBytes).toBe(0), { withinMs: 20_000 });
   await eventually(async () => {
-    for (let i = 0; i < 300; i++) {
-      const ttl = Number(await target.command("TTL", `k${i}`));
+    for (const key of keys) {
+      const ttl = Number(await target.command("TTL", key));
       expect(ttl).toBeGreaterThan(1_000);
       expect(ttl).toBeLessThanOrEqual(6_000);
     }
