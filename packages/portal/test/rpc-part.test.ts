@@ -135,6 +135,38 @@ test("errors have JSON-RPC's codes and the request's id", async () => {
   }
 });
 
+const askOf = (service: string, body: unknown, headers: Record<string, string> = {}) =>
+  stage.ask(`/rpc/load/${service}`, {
+    method: "POST",
+    headers: { ...admin, "content-type": "application/json", ...headers },
+    body: JSON.stringify(body),
+  });
+
+test("a method with a dot is none: it would be one of another service", async () => {
+  const neighbour = new RpcServer(redis, { ns: "load" }).add("demo.other", {
+    deep: () => "reached",
+  });
+  await neighbour.start();
+  const called = await (await askOf("demo", request("other.deep"))).json();
+  expect(called).toMatchObject({ id: 1, error: { code: -32601 } });
+  const events = await askOf("demo", request("other.deep"), { accept: "text/event-stream" });
+  expect(await events.text()).toContain("-32601");
+  await neighbour.close();
+});
+
+test("a call that its worker refuses because of load has a code of its own", async () => {
+  const options = { ns: "load", loadShedding: { maxQueueLength: 0 }, concurrency: 1 };
+  const busy = new RpcServer(redis, { ...options, closeWithinMs: 0 });
+  await busy.add("busy", { hang: handlers.hang }).start();
+  const batch = [1, 2, 3].map((id) => request("hang", [], id));
+  const answers = askOf("busy", batch).then((response) => response.json());
+  await eventually(() => expect(busy.stats().shed).toBe(2));
+  await busy.close();
+  const errors = (await answers) as { error: { code: number } }[];
+  const codes = errors.map(({ error }) => error.code).sort((a, b) => b - a);
+  expect(codes).toEqual([-32004, -32004, -32009]);
+}, 30_000);
+
 test("a notification is never answered, not even with an error", async () => {
   const sent = await post({ jsonrpc: "2.0", method: "note", params: [7] });
   expect(sent.status).toBe(204);

@@ -4,8 +4,8 @@
 -- KEYS: the session's map entry, its epoch, the group's epoch, then for each candidate its group key and
 --       its request list
 -- ARGV: ttl of the map entry in ms, the call up to its epoch and from there on (both empty: no call),
---       ttl of the request list in ms, then for each candidate its map value ("group:node") and "1" if it
---       serves the service, best first
+--       ttl of the request list in ms, a map value that names no node (empty: none), then for each
+--       candidate its map value ("group:node") and "1" if it serves the service, best first
 -- Returns: {the map value, its epoch}; {the map value} if that node is not among the candidates;
 --          {} if no candidate lives. Only in the first case was the call pushed.
 local ttl, before, after, listTtl = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -19,19 +19,25 @@ for i = 1, 3 do
   end
 end
 
-local function member(i) return ARGV[3 + 2 * i] end
+local function member(i) return ARGV[4 + 2 * i] end
 -- A list of another type is as good as none: the call cannot be pushed there.
 local function usable(i)
   local kind = redis.call('TYPE', KEYS[3 + 2 * i]).ok
   if before ~= '' and kind ~= 'none' and kind ~= 'list' then return false end
-  return ARGV[4 + 2 * i] == '1' and redis.call('EXISTS', KEYS[2 + 2 * i]) == 1
+  return ARGV[5 + 2 * i] == '1' and redis.call('EXISTS', KEYS[2 + 2 * i]) == 1
+end
+
+-- Another program may have written anything under an epoch: only what grow() writes counts.
+local function epochOf(key)
+  local epoch = redis.call('GET', key)
+  return epoch and #epoch <= 15 and string.match(epoch, '^%d+$')
 end
 
 -- A fencing token only grows, also when Redis has lost its data: never less than the clock.
 local function grow()
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local last = tonumber(redis.call('GET', KEYS[3]) or 0) or 0
+  local last = tonumber(epochOf(KEYS[3]) or 0)
   local epoch = string.format('%.0f', math.max(last + 1, now))
   redis.call('SET', KEYS[3], epoch)
   redis.call('SET', KEYS[2], epoch, 'PX', ttl)
@@ -48,13 +54,13 @@ local function go(i, epoch)
 end
 
 local mapped = redis.call('GET', KEYS[1])
-if mapped then
+if mapped and mapped ~= ARGV[5] then
   local known = false
   for i = 1, candidates do
     if member(i) == mapped then
       known = true
       if usable(i) then
-        local epoch = redis.call('GET', KEYS[2]) or grow()
+        local epoch = epochOf(KEYS[2]) or grow()
         redis.call('PEXPIRE', KEYS[1], ttl)
         redis.call('PEXPIRE', KEYS[2], ttl)
         return go(i, epoch)

@@ -70,3 +70,42 @@ test("a call waits while Redis has not enough replicas", async () => {
   await config("min-replicas-to-write", "0");
   await expect(call).resolves.toBe(2);
 });
+
+test("a session call waits while Redis has not enough replicas", async () => {
+  await stage.serve({ echo: ([value]: unknown[]) => value }, { node: "n1", group: "g" });
+  const session = (await stage.client()).session("g", "c1");
+  await session.call("demo.echo", [1]);
+  await config("min-replicas-to-write", "1");
+  const call = session.call("demo.echo", [2], { whenDown: "fail" });
+  const submitted = session.submit("demo.echo", [3]);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  await config("min-replicas-to-write", "0");
+  await expect(call).resolves.toBe(2);
+  await expect(submitted).resolves.toMatch(/^demo.echo/);
+});
+
+test("a call that is cancelled while Redis refuses writes is never sent", async () => {
+  const client = await stage.client();
+  const runs: unknown[] = [];
+  const run = ([value]: unknown[]) => void runs.push(value);
+  for (const served of [false, true]) {
+    if (served) await stage.serve({ run });
+    await config("min-replicas-to-write", "1");
+    const abort = new AbortController();
+    const { signal } = abort;
+    const cancelled = client.call("demo.run", ["cancelled"], { signal });
+    const stream = client.stream("demo.run", ["stream"], { signal }).next();
+    const kept = client.notify("demo.run", [served]);
+    const outcomes = Promise.allSettled([cancelled, stream]);
+    await new Promise((resolve) => setTimeout(resolve, 150)); // refused by now
+    abort.abort();
+    expect(await outcomes).toMatchObject([
+      { reason: { code: "CANCELLED" } },
+      { reason: { code: "CANCELLED" } },
+    ]);
+    await config("min-replicas-to-write", "0");
+    await kept;
+  }
+  await client.call("demo.run", ["last"]);
+  expect(runs).toEqual([false, true, "last"]);
+});

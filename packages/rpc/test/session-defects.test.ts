@@ -70,6 +70,36 @@ test("the epoch grows for ever: after idling past the session's life, and after 
   await eventually(async () => expect((await call()).isNew).toBe(false));
 });
 
+test.each(["xxn9", "garbage", "h:n1", "g:", "", "g:a:b", "g:n9"])(
+  "a session that another program mapped to %j, which is no live node, is mapped again",
+  async (value) => {
+    await serveNode("n1");
+    await stage.server.command("SET", "/api/t/sess_map/g:c1", value);
+    const session = (await stage.client({ timeoutMs: 5_000 })).session("g", "c1");
+    await expect(session.call("demo.whoami")).resolves.toMatchObject({ node: "n1", isNew: true });
+    expect(await stage.server.command("GET", "/api/t/sess_map/g:c1")).toBe("g:n1");
+  },
+);
+
+test.each(["abc", "inf", "nan", "1e300", "-5", '1,"x":2', "9".repeat(30), ""])(
+  "an epoch that another program set to %j is replaced by one that grows",
+  async (value) => {
+    await serveNode("n1");
+    const session = (await stage.client({ timeoutMs: 5_000 })).session("g", "c1");
+    const call = async () => (await session.call("demo.whoami")) as { epoch: number };
+    const first = await call();
+    await stage.server.command("SET", "/api/t/sess_epoch/g:c1", value);
+    const second = await call();
+    expect(second.epoch).toBeGreaterThan(first.epoch);
+    await stage.server.command("SET", "/api/t/sess_epoch/g", value);
+    expect(await call()).toMatchObject({ epoch: second.epoch });
+    await stage.server.command("DEL", "/api/t/sess_map/g:c1");
+    const third = await call();
+    expect(third.epoch).toBeGreaterThan(second.epoch);
+    expect(third.epoch).toBeLessThan(second.epoch + 3_600_000);
+  },
+);
+
 test("each call prolongs the life of its session", async () => {
   await serveNode("n1");
   const session = (await stage.client()).session("g", "c1");

@@ -96,6 +96,67 @@ test("credit is a total: granted twice, it counts once", async () => {
   expect(granted).toEqual(['"upto":6,"ack":1', '"upto":8,"ack":1']);
 });
 
+test("an acknowledgement of more than was sent ends nothing but the memory of it", async () => {
+  const posted: string[] = [];
+  const post = (text: string) => void posted.push(text);
+  const sender = new StreamSender({ id: "i", upto: 10, maxMessageBytes: 1e6, post });
+  void sender.send(1);
+  sender.flush();
+  sender.control(JSON.parse('{"ack":-1e999,"again":1}'));
+  expect(posted).toHaveLength(2);
+  sender.control(JSON.parse('{"ack":1e999,"upto":1e999}'));
+  sender.control({ again: 1 });
+  expect(posted).toHaveLength(2);
+  void sender.send(2);
+  sender.flush();
+  expect(posted.at(-1)).toContain('"seq":2,"items":[2]');
+});
+
+test("a stream that is cancelled before its call has left is not run", async () => {
+  const client = await stage.client();
+  const abort = new AbortController();
+  const cancelled = client.stream("demo.run", ["cancelled"], { signal: abort.signal });
+  const left = client.stream("demo.run", ["left"]);
+  abort.abort();
+  await left.return?.();
+  await expect(cancelled.next()).rejects.toMatchObject({ code: "CANCELLED" });
+  const list = "/api/t/request/demo";
+  await client.notify("demo.run", ["last"]);
+  await eventually(async () => expect(await stage.server.command("LLEN", list)).toBe(1));
+  const runs: unknown[] = [];
+  await stage.serve({ run: ([name]: [string]) => void runs.push(name) });
+  await eventually(() => expect(runs).toEqual(["last"]));
+});
+
+test("a client that is closed gives the slots of its streams back", async () => {
+  const server = await stage.serve({
+    async *silent(_: unknown, { signal }: CallContext) {
+      yield 1;
+      await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+    },
+    async *echo(_: unknown, { incoming }: CallContext) {
+      for await (const item of incoming) yield item;
+    },
+  });
+  const client = new RpcClient(stage.redis, { ns: "t" });
+  await client.start();
+  async function* input() {
+    yield 1;
+    await new Promise(() => {});
+  }
+  const streams = [
+    client.stream("demo.silent"),
+    client.duplex("demo.echo", [], { outgoing: input() }),
+  ];
+  for (const stream of streams) expect(await stream.next()).toMatchObject({ value: 1 });
+  expect(server.stats().running).toBe(2);
+  await client.close();
+  for (const stream of streams) {
+    await expect(stream.next()).rejects.toMatchObject({ code: "CLOSED" });
+  }
+  await eventually(() => expect(server.stats().running).toBe(0));
+});
+
 test("a receiver that learns that it has missed a message asks for it, once per sign of life", () => {
   const asked: string[] = [];
   const receiver = new StreamReceiver({

@@ -7,6 +7,7 @@
  *   no id                         sent as a notification, never answered, not even with an error
  *   everything else               result or error with the request's own id
  */
+import { OverloadedError } from "@ropeway/core";
 import { RPC_CODES, RpcError } from "@ropeway/rpc";
 
 /** How a request reaches the service behind. */
@@ -66,9 +67,17 @@ export function readRequest(value: unknown): GatewayRequest | undefined {
   return { method, params: params ?? [], id };
 }
 
+/** "rpc.*" is reserved, and any other dot would make the method one of another service. */
+export function isCallable(method: string): boolean {
+  return method !== "" && !method.includes(".");
+}
+
 /** An error as callers may see it: our own faults are only named. */
 export function errorOf(error: unknown): NonNullable<GatewayResponse["error"]> {
   if (error instanceof RpcError) return error.toWire();
+  if (error instanceof OverloadedError) {
+    return { code: RPC_CODES.OVERLOADED, message: error.message, data: error.details };
+  }
   return { code: RPC_CODES.INTERNAL, message: "Internal error" };
 }
 
@@ -79,16 +88,16 @@ async function answerOne(
   const request = readRequest(value);
   if (request === undefined) return failure(null, RPC_CODES.INVALID_REQUEST, "Invalid Request");
   const { method, params, id } = request;
-  const reserved = method === "" || method.startsWith("rpc.");
   try {
     if (id === undefined) {
-      if (!reserved) await target.notify(method, params);
+      if (isCallable(method)) await target.notify(method, params);
       return undefined;
     }
-    if (reserved) return failure(id, RPC_CODES.METHOD_NOT_FOUND, "Method not found");
+    if (!isCallable(method)) return failure(id, RPC_CODES.METHOD_NOT_FOUND, "Method not found");
     return { jsonrpc: "2.0", id, result: (await target.call(method, params)) ?? null };
   } catch (error) {
-    if (!(error instanceof RpcError)) target.onError(error);
+    const told = error instanceof RpcError || error instanceof OverloadedError;
+    if (!told) target.onError(error);
     return id === undefined ? undefined : { jsonrpc: "2.0", id, error: errorOf(error) };
   }
 }

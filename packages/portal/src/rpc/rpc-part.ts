@@ -11,7 +11,7 @@ import { UnknownResourceError } from "../errors.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import { Pool } from "../pool.ts";
 import { type EventStream, serveEvents } from "../sse.ts";
-import { answerMessage, errorOf, readRequest } from "./gateway.ts";
+import { answerMessage, errorOf, isCallable, readRequest } from "./gateway.ts";
 import { RpcNamespaces, type RpcService, RpcServices } from "./rpc-contract.ts";
 
 /** What the part is given. */
@@ -154,6 +154,10 @@ async function sendEvents(stream: EventStream, client: RpcClient, asked: Asked):
     return;
   }
   const { method, params } = request;
+  if (!isCallable(method)) {
+    await stream.send({ event: "error", data: { code: -32601, message: "Method not found" } });
+    return;
+  }
   let reports = Promise.resolve();
   const items = client.stream(`${asked.service}.${method}`, params, {
     signal: stream.signal,

@@ -77,6 +77,7 @@ export class Exchange implements PendingHost {
       push: dialect.push,
       repeatable: false,
       isPassing: (error) => isPassing(error) && !isOutOfMemory(error),
+      isUnwanted: (text) => this.#pending.isOver(readHead(text)?.id),
       insistMs: INSIST_MS,
       expiresAtOnce: () => dialect.expiresWithPush,
       isSwept: (list) => dialect.keys.isRequest(list),

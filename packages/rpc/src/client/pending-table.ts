@@ -37,6 +37,12 @@ export class PendingTable implements Iterable<Receiver> {
     return this.#waiting.get(this.ids.numberOf(id));
   }
 
+  /** Whether the id is that of a call of this client which nobody waits for any more. */
+  isOver(id: unknown): boolean {
+    const number = this.ids.numberOf(id);
+    return !Number.isNaN(number) && !this.#waiting.has(number);
+  }
+
   has(receiver: Receiver): boolean {
     return this.#waiting.get(receiver.number) === receiver;
   }

@@ -38,8 +38,11 @@ export class RequestPlacement implements Placement {
     this.#exchange = exchange;
   }
 
-  place({ list, text, timeoutMs }: Outgoing): Promise<void> {
-    return this.#exchange.deliver(list, text, timeoutMs);
+  async place(message: Outgoing): Promise<void> {
+    const { list, text, timeoutMs } = message;
+    await this.#exchange.deliver(list, text, timeoutMs);
+    // It was cancelled while it was being pushed.
+    if (!message.wanted) await this.#exchange.withdrawals.cancel(message);
   }
 
   release(): void {}

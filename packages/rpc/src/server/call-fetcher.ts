@@ -50,6 +50,8 @@ export class CallFetcher {
   readonly #loop: Loop;
   /** Only the control list is popped. */
   #held = false;
+  /** Whether calls are being popped, or were and have not all been started. */
+  taking = false;
 
   constructor(options: CallFetcherOptions) {
     this.#options = options;
@@ -86,9 +88,14 @@ export class CallFetcher {
     const { slots, replies } = this.#options;
     const { free } = slots;
     if (free === 0 && !this.#held) return this.#whileBusy();
-    const popped = await this.#pop(free);
-    if (popped === null) return 0;
-    await this.#handle(popped, free);
+    this.taking = !this.#held;
+    try {
+      const popped = await this.#pop(free);
+      if (popped === null) return 0;
+      await this.#handle(popped, free);
+    } finally {
+      this.taking = false;
+    }
     await leaves(replies.pushes); // the responses that are there already
     return 0;
   }

@@ -93,10 +93,15 @@ export class CallPipeline {
     const controlList = dialect.keys.control(worker);
     const blocking = await redis.blocking("rpc-calls", controlList);
     defer(() => blocking.close());
-    defer(() => host.nested.close());
-    defer(() => store.delete(controlList));
     const pipeline = new CallPipeline(host, { clock, dialect, store, blocking, controlList });
-    defer(() => pipeline.#heartbeat.close());
+    // Together: while Redis is away each of them waits for it, and close() has to end soon all the same.
+    defer(() =>
+      Promise.all([
+        pipeline.#heartbeat.close(),
+        store.delete(controlList),
+        host.nested.close(),
+      ]).then(() => {}),
+    );
     defer(() => pipeline.#replies.drained());
     defer(() => pipeline.#drain());
     await pipeline.#start();
@@ -144,7 +149,8 @@ export class CallPipeline {
     this.#fetcher.hold();
     await Promise.all(this.#durables.map((durable) => durable.stop()));
     const until = performance.now() + options.closeWithinMs;
-    while (slots.taken > 0) {
+    // A call that was popped while close() was called runs like the others.
+    while (slots.taken > 0 || this.#fetcher.taking) {
       const left = until - performance.now();
       if (left <= 0) break;
       await slots.freed(Math.min(DRAIN_CHECK_MS, left), true);

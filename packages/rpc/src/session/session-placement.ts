@@ -4,6 +4,7 @@ import type { Outgoing, Placement } from "../client/placement.ts";
 import { CancelledError, DeadlineExceededError, UnavailableError } from "../errors.ts";
 import { checkName, checkSession, type SessionKeys } from "../keys.ts";
 import type { GroupNode } from "../registry/directory.ts";
+import { isPassing } from "../store/refusal.ts";
 import {
   type Candidate,
   type Mapping,
@@ -67,14 +68,16 @@ export class SessionPlacement implements Placement {
     if (this.#check.after === undefined) this.#exchange.wheel.set(this.#check, CHECK_EVERY_MS);
     try {
       while (outgoing.wanted) {
-        const mapping = await this.#stick(message);
-        if (mapping !== undefined) {
+        const mapping = await this.#stick(message).catch(whenRefused);
+        if (mapping !== undefined && mapping !== REFUSED) {
           this.#sentTo(outgoing, placed, mapping);
           // It was cancelled while it was being pushed.
           if (!outgoing.wanted) await this.#exchange.withdrawals.cancel(outgoing);
           return;
         }
-        if (outgoing.whenDown === "fail") throw new UnavailableError(this.#name.group);
+        if (mapping !== REFUSED && outgoing.whenDown === "fail") {
+          throw new UnavailableError(this.#name.group);
+        }
         if (performance.now() > outgoing.until) throw new DeadlineExceededError("finding a node");
         await new Promise((resolve) => setTimeout(resolve, NO_NODE_PAUSE_MS));
       }
@@ -187,6 +190,14 @@ export class SessionPlacement implements Placement {
       this.#waiting.delete(outgoing); // started by the node that is gone
     }
   }
+}
+
+/** The server takes no writes for the moment; nothing was written. */
+const REFUSED = Symbol("refused");
+
+function whenRefused(error: unknown): typeof REFUSED {
+  if (isPassing(error)) return REFUSED; // not if there is no memory: that is a typed error by now
+  throw error;
 }
 
 function serves({ services }: GroupNode, service: string): boolean {

@@ -40,6 +40,8 @@ export interface PushBufferOptions {
   readonly sweeper?: RequestSweeper;
   /** Whether a push that failed so is made again. Only refusals: nothing may have been written. */
   isPassing(error: unknown): boolean;
+  /** Whether a refused message is dropped instead of being pushed again. @default none */
+  isUnwanted?(text: string): boolean;
   /** How long a refused push is repeated. */
   readonly insistMs: number;
   /** Called with a failed push and the elements that were in it. */
@@ -218,8 +220,19 @@ export class PushBuffer {
     const now = performance.now();
     parcel.until ??= now + insistMs;
     if (now > parcel.until || this.#closing) return false;
-    setTimeout(() => this.#send(list, parcel), REFUSED_PAUSE_MS);
+    setTimeout(() => this.#sendWanted(list, parcel), REFUSED_PAUSE_MS);
     return true;
+  }
+
+  #sendWanted(list: string, parcel: Parcel): void {
+    const wanted = elementsOf(parcel).filter((text) => this.#options.isUnwanted?.(text) !== true);
+    parcel.command.splice(2, Number.POSITIVE_INFINITY, ...wanted);
+    if (wanted.length > 0) {
+      this.#send(list, parcel);
+      return;
+    }
+    parcel.sent?.resolve();
+    this.#done(list, parcel);
   }
 
   #expireSoon(list: string, seconds: number): void {

@@ -1,6 +1,6 @@
 /** The commands of sessions: mapping one to a node, and moving its calls when the node has died. */
 import type { Redis } from "@ropeway/core";
-import type { SessionKeys } from "../keys.ts";
+import { isName, type SessionKeys } from "../keys.ts";
 import { explain } from "./refusal.ts";
 import { move, stick } from "./scripts.ts";
 
@@ -53,18 +53,22 @@ export class SessionStore {
     const { message, ttlMs } = call;
     const map = this.#keys.sessionMap(group, client);
     const keys = [map, this.#keys.sessionEpoch(group, client), this.#keys.groupEpoch(group)];
-    const args: (string | number)[] = [Math.ceil(ttlMs)];
-    args.push(message?.before ?? "", message?.after ?? "", Math.ceil(message?.ttlMs ?? 0));
+    const head = [Math.ceil(ttlMs), message?.before ?? "", message?.after ?? ""];
+    head.push(Math.ceil(message?.ttlMs ?? 0));
+    const args: string[] = [];
     for (const { node, serves } of candidates) {
       keys.push(this.#keys.group(group, node));
       keys.push(message === undefined ? map : this.list(group, node, message.service));
       args.push(`${group}:${node}`, serves ? "1" : "0");
     }
-    try {
-      const [member, epoch] = await this.#redis.run(stick, keys, args);
-      return member === undefined ? undefined : { node: member.slice(group.length + 1), epoch };
-    } catch (error) {
-      throw explain(error, map);
+    let foreign = "";
+    for (;;) {
+      const reply = this.#redis.run(stick, keys, [...head, foreign, ...args]);
+      const [member, epoch] = await reply.catch((error) => Promise.reject(explain(error, map)));
+      if (member === undefined) return undefined;
+      const node = member.slice(group.length + 1);
+      if (member === `${group}:${node}` && isName(node)) return { node, epoch };
+      foreign = member; // what another program wrote there names no node
     }
   }
 

@@ -7,7 +7,7 @@
  * the documented keys responds with one result, which becomes the only item.
  */
 import { context, type Span, SpanStatusCode, trace } from "@opentelemetry/api";
-import { ConnectionLostError } from "@ropeway/core";
+import { ClosedError, ConnectionLostError } from "@ropeway/core";
 import { currentTraceparent, reasonOf } from "@ropeway/core/internal";
 import { whenAborted } from "../client/cancellation.ts";
 import { cancelText } from "../client/control.ts";
@@ -133,6 +133,7 @@ export class StreamCall extends WheelEntry implements Receiver {
   onUnsure(): void {}
 
   fail(error: unknown): void {
+    if (error instanceof ClosedError) this.#cancel(); // the client closes, and its worker need not go on
     this.#results.fail(error);
     this.#finish(error);
   }

@@ -103,9 +103,8 @@ export class StreamSender {
   control(message: StreamControl): void {
     const { upto, ack, again } = message;
     if (typeof ack === "number") {
-      while ((this.#unacknowledged[0]?.seq ?? Number.POSITIVE_INFINITY) <= ack) {
-        this.#unacknowledged.shift();
-      }
+      const missing = this.#unacknowledged.findIndex(({ seq }) => !(seq <= ack));
+      this.#unacknowledged.splice(0, missing < 0 ? this.#unacknowledged.length : missing);
     }
     if (typeof again === "number") {
       for (const { seq, text } of this.#unacknowledged) if (seq >= again) this.#options.post(text);
