@@ -264,3 +264,33 @@ test("a foreign value in place of the timer makes the portal not ready, until it
   await server.command("RENAME", "{q}:kept", queue.keys.timer).catch(() => undefined);
   expect((await stage.ask("/readyz")).status).toBe(200);
 });
+
+test("a misspelt filter or limit is refused, and values of other programs break no list", async () => {
+  const dead = { kind: "dead", reason: "lost" } as const;
+  const dispatcher = await new Dispatcher(queue, async () => dead).start();
+  await queue.push("typo", "a");
+  const listed = async () => (await ask("/api/merge/letters?key=typo")).items;
+  await eventually(async () => expect(await listed()).toHaveLength(1));
+  await dispatcher.close();
+  for (const verb of ["discard", "replay"]) {
+    const init = { method: "POST", headers: admin, body: { urll: HOOK } };
+    expect((await stage.ask(`/api/merge/letters/${verb}`, init)).status).toBe(400);
+  }
+  expect(await listed()).toHaveLength(1);
+  const limit = { method: "POST", headers: admin, body: { url: HOOK, rate: 7 } };
+  expect((await stage.ask("/api/merge/endpoints/limit", limit)).status).toBe(400);
+
+  await server.command("XADD", queue.keys.attempts, "*", "attempt", '{"key":1}');
+  await server.command("ZADD", queue.keys.endpoints, "1", "no url");
+  await server.command("ZADD", queue.keys.dead, "1", "odd");
+  await server.command("HSET", `${queue.keys.dead}:odd`, "key", "k", "at", "1e300", "items", "x");
+  await server.command("ZADD", queue.keys.schedules, "inf", "odd");
+  await server.command("HSET", queue.keys.schedule("odd"), "runs", "x", "last", "x");
+  await queue.push("odd", "1", { at: 4_000_000_000_000 });
+  await server.command("LSET", `${queue.keys.queue("odd")}:items`, "0", "id 1e300 - -");
+  await server.command("HSET", `${queue.keys.queue("odd")}:state`, "attempts", "x");
+  for (const path of ["attempts", "endpoints", "letters", "schedules", "keys", "key?key=odd"]) {
+    const answer = await stage.ask(`/api/merge/${path}`, { headers: admin });
+    expect({ path, status: answer.status }).toEqual({ path, status: 200 });
+  }
+});

@@ -10,7 +10,7 @@ const Disabling = Url.extend({
   reason: z.string().min(1).max(200).default("by an operator"),
 });
 const Limiting = Url.extend({
-  ratePerSecond: z.number().positive().max(1_000_000).optional(),
+  ratePerSecond: z.number().min(0.000_001).max(1_000_000).optional(),
   concurrency: z.int().min(1).max(1_000_000).optional(),
 });
 const Rotating = Url.extend({
@@ -53,7 +53,7 @@ export function addEndpoints(app: PortalApp, endpoints: Endpoints): void {
     change: ({ url, reason }) => endpoints.disable(url, reason),
   });
   addChange(app, "limit", {
-    ...{ summary: "Limit the rate and concurrency of an endpoint", body: Limiting },
+    ...{ summary: "Limit the rate and concurrency of an endpoint", body: Limiting.strict() },
     description: "A limit that is left out is removed.",
     change: ({ url, ...limits }) => endpoints.limit(url, limits),
   });

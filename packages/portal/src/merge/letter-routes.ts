@@ -42,7 +42,7 @@ export function addLetters(app: PortalApp, letters: DeadLetters): void {
       ...operate,
       schema: {
         summary: "Replay every dead letter that matches, oldest first",
-        body: Filter,
+        body: Filter.strict(),
         response: { 200: Totals },
       },
     },
@@ -54,7 +54,7 @@ export function addLetters(app: PortalApp, letters: DeadLetters): void {
       ...operate,
       schema: {
         summary: "Delete every dead letter that matches",
-        body: Filter,
+        body: Filter.strict(),
         response: { 200: Totals },
       },
     },

@@ -20,6 +20,9 @@ import type {
   MergeScheduleView,
 } from "./merge-contract.ts";
 
+/** Stands for a time that another program wrote and no calendar has. */
+const EPOCH = new Date(0).toISOString();
+
 export function keyView(pending: PendingKey): MergeKey {
   const { key, items, state, paused, attempts, error } = pending;
   return {
@@ -35,14 +38,14 @@ export function itemView(item: PeekedItem): MergeItem {
   const encoding = isUtf8(body) ? "utf8" : "base64";
   return {
     ...{ id, contentType, encoding, size, truncated: size > body.length },
-    pushedAt: new Date(pushedAt).toISOString(),
+    pushedAt: iso(pushedAt) ?? EPOCH,
     body: body.toString(encoding),
   };
 }
 
 export function letterView({ destination, at, ...letter }: DeadLetter): DeadLetterView {
   const view = { ...letter, destination: destinationView(destination) };
-  return { ...view, at: new Date(at).toISOString() };
+  return { ...view, at: iso(at) ?? EPOCH };
 }
 
 export function endpointView(endpoint: Endpoint): EndpointView {
