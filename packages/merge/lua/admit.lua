@@ -43,12 +43,14 @@ if most > 0 then
   end
 end
 if rate > 0 then -- the generic cell rate algorithm, with a burst of 100 ms
+  if tat - now > 101 + 1000 / rate then tat = 0 end -- never so far ahead, unless the clock was set back
   if tat - now > 100 then return { 'hold', math.ceil(tat - now - 100), 'the endpoint has its maximum rate' } end
   call('HSET', KEYS[1], 'tat', string.format('%.3f', math.max(tat, now) + 1000 / rate))
 end
 if most > 0 then
   call('ZADD', KEYS[3], now + ARGV[5], ARGV[4])
-  call('PEXPIRE', KEYS[3], ARGV[5])
+  -- Another dispatcher's calls may take longer than ours.
+  if call('PTTL', KEYS[3]) < tonumber(ARGV[5]) then call('PEXPIRE', KEYS[3], ARGV[5]) end
 end
 if open > 0 then
   call('HSET', KEYS[2], 'probe', now + ARGV[1])

@@ -20,7 +20,7 @@ if type(paused) == 'table' then
   if not string.find(paused.err, 'WRONGTYPE', 1, true) then return paused end
   paused, wrong = 0, KEYS[3]
 end
-local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'WITHSCORES', 'LIMIT', 0, most + paused)
+local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'WITHSCORES', 'LIMIT', 0, most + math.min(paused, 1000))
 if paused > 0 then
   local passed = {}
   for i = 1, #found, 2 do

@@ -4,7 +4,10 @@
 -- ARGV  1 URL  2 ms to remember an endpoint that has neither limits nor secrets  3 origin
 -- Returns 1, or 0 if nothing is known of the endpoint
 local call = redis.call
-if call('EXISTS', KEYS[1], KEYS[2]) == 0 then return 0 end
+if call('EXISTS', KEYS[1], KEYS[2]) == 0 then
+  call('ZREM', KEYS[3], ARGV[1])
+  return 0
+end
 call('HDEL', KEYS[1], 'disabled', 'paused', 'held')
 call('DEL', KEYS[2])
 call('ZREM', KEYS[4], ARGV[3])

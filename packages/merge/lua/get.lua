@@ -1,12 +1,12 @@
 -- Takes the lock of one key and hands out its oldest items.
 --
--- KEYS  1-11 the unit
+-- KEYS  1-11 the unit; 12 paused, 13 paused keys: only to look whether the key was paused meanwhile
 -- ARGV  1 key  2 maximum of items  3 lease ms  4 token  5 id for a new batch  6 maximum of bytes
 --       7 "1": a batch that failed is handed out again as it was
 --       8 "1": if locked, the timer is moved to the lock's end instead of staying due
 --       9 "" or the score under which the key was reserved  10 "" or the score it was due at
 -- Returns {"ok", batch id, attempt, heads, bodies, age of the batch's time in ms, how to deliver or ""}
---       | {"locked", ms of the lock or -1} | {"moved"} | {"empty"}
+--       | {"locked", ms of the lock or -1} | {"moved"} its time has not come, or it is paused | {"empty"}
 local timer, queue, items, data, locker, overwrite, start, state, singles, replay, replayItems = unpack(KEYS)
 local call = redis.call
 local key, number, leaseMs, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
@@ -21,9 +21,15 @@ local current = tonumber(call('ZSCORE', timer, key) or nil)
 if ARGV[9] ~= '' and current and current ~= tonumber(ARGV[9]) and current * 1000 > now then
   return { 'moved' } -- a push postponed it between reservation and now
 end
+if KEYS[12] and (call('EXISTS', KEYS[12]) == 1 or redis.pcall('SISMEMBER', KEYS[13], key) == 1) then
+  call('ZREM', timer, '') -- opens the way as below
+  call('ZADD', timer, 'XX', ARGV[10], key) -- it is passed over where it stood before the reservation
+  return { 'moved' }
+end
 local length, headed = call('LLEN', queue), call('LLEN', items)
 local known = call('HMGET', state, 'batch', 'delivery', 'attempts', 'next', 'replayed', 'request', 'bytes',
   'unsized', 'ghost')
+local replayed = known[5] and call('LLEN', replay) or 0
 
 -- The first write needs no memory: then Redis lets the others of the script pass even when it has
 -- none left, and what is queued can still go out.
@@ -41,12 +47,20 @@ if not call('SET', locker, token, 'NX', 'PX', leaseMs) then
   call('PEXPIRE', locker, leaseMs)
 end
 
-local replayed = tonumber(known[5] or 0)
 if length == 0 and replayed == 0 then -- a timer entry without items would be due for ever
   call('UNLINK', locker, items, data, overwrite, start, state, replay, replayItems)
   call('ZREM', timer, key)
   call('ZREM', singles, key)
   return { 'empty' }
+end
+local out = math.min(tonumber(known[1] or 0), length)
+local fresh = tonumber(known[4] or 0)
+if ARGV[8] == '1' and out == 0 and replayed == 0 and (known[5] or known[9]) and fresh * 1000 > now then
+  -- What the key was due for is gone: deleted during a delivery whose holder died. The rest has its own time.
+  call('DEL', locker)
+  call('HDEL', state, 'ghost', 'replayed', 'next')
+  call('ZADD', timer, known[4], key)
+  return { 'moved' }
 end
 
 -- How many of the first items of a list fit into maxBytes, but at least one. Sizes stand in the heads;
@@ -61,7 +75,6 @@ local function fitting(list, heads, most)
   return most
 end
 
-local out = math.min(tonumber(known[1] or 0), length)
 local resumed = ARGV[7] == '1' and out > 0
 local fromReplay = out == 0 and replayed > 0
 if resumed then number = out end

@@ -2,18 +2,27 @@
 --
 -- KEYS  1-11 the unit  12 paused keys
 -- ARGV  1 key  2 first position  3 maximum of items, 0 none  4 maximum of bytes of all bodies
---       5 maximum of data fields
--- Returns {score or "", items, ms of the lock or -2, flat state, flat data, heads, bodies (the last may
+--       5 maximum of data fields  6 maximum of bytes of the data; fields beyond it are left out
+-- Returns {score or "", items, ms of the lock or -2, flat state, flat data (none without items), heads, bodies (the last may
 --          be cut), sizes, 1 if it is paused}
 local timer, queue, items, data, locker, _, _, state, _, replay, replayItems = unpack(KEYS)
 local call = redis.call
 local from, most, bytes = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local length, waiting = call('LLEN', queue), call('LLEN', replay)
-local fields = {}
-if call('HLEN', data) <= tonumber(ARGV[5]) then
-  fields = call('HGETALL', data)
-else
-  fields = call('HSCAN', data, '0', 'COUNT', 100)[2]
+local fields, room, names = {}, tonumber(ARGV[6]), {}
+if most > 0 then
+  names = call('HLEN', data) <= tonumber(ARGV[5]) and call('HKEYS', data) or call('HRANDFIELD', data, 100)
+end
+for i = 1, #names do
+  local size = #names[i] + call('HSTRLEN', data, names[i])
+  if size <= room then
+    fields[#fields + 1], fields[#fields + 2] = names[i], call('HGET', data, names[i])
+    room = room - size
+  end
+end
+local known, flat = call('HMGET', state, 'batch', 'attempts', 'error'), {}
+for i, name in ipairs({ 'batch', 'attempts', 'error' }) do
+  if known[i] then flat[#flat + 1], flat[#flat + 2] = name, string.sub(known[i], 1, 1000) end
 end
 
 local heads, bodies, sizes = {}, {}, {}
@@ -31,4 +40,4 @@ for i = from, math.min(from + most, last) - 1 do
   bytes = bytes - #body
 end
 return { call('ZSCORE', timer, ARGV[1]) or '', length + waiting, call('PTTL', locker),
-  call('HGETALL', state), fields, heads, bodies, sizes, call('SISMEMBER', KEYS[12], ARGV[1]) }
+  flat, fields, heads, bodies, sizes, call('SISMEMBER', KEYS[12], ARGV[1]) }

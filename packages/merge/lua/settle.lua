@@ -12,7 +12,8 @@ if call('GET', locker) ~= ARGV[3] then return -1 end
 local batch = tonumber(call('HGET', state, 'batch') or 0)
 if batch == 0 then return -2 end
 
-local failed = 0
+local positions, failed = {}, 0
+for i = 7, #ARGV do positions[i - 6] = ARGV[i] + 1 end -- a word that is no number fails here
 local lists = { queue, items }
 local all = { call('LRANGE', queue, 0, batch - 1), call('LRANGE', items, 0, batch - 1) }
 local time = call('TIME')
@@ -20,8 +21,8 @@ call('DEL', locker)
 for l = 1, 2 do
   call('LTRIM', lists[l], batch, -1)
   failed = 0
-  for i = #ARGV, 7, -1 do
-    local item = all[l][tonumber(ARGV[i]) + 1]
+  for i = #positions, 1, -1 do
+    local item = all[l][positions[i]]
     if item then
       call('LPUSH', lists[l], item)
       failed = failed + 1

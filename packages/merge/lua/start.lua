@@ -26,6 +26,12 @@ end
 if call('EXISTS', locker) == 1 then return { 'busy' } end
 
 call('HDEL', state, '') -- opens the way as in get.lua
+local known = call('HMGET', state, 'batch', 'next', 'ghost')
+if known[3] and not known[1] and waiting == 0 and tonumber(known[2] or 0) * 1000 > now then
+  call('HDEL', state, 'ghost', 'next') -- as in get.lua: the fresh items have their own time
+  call('ZADD', timer, known[2], ARGV[1])
+  return { 'gone' }
+end
 local began = call('GET', start)
 if began then
   if now - tonumber(began) * 1000 < tonumber(ARGV[2]) then return { 'again' } end

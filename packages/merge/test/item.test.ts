@@ -10,7 +10,7 @@ function plainly(head: string) {
   const [trace = "-", ...type] = rest;
   return {
     id,
-    pushedAt: Number(pushedMs),
+    pushedAt: Number(pushedMs) || 0, // a word that is no number is no time
     contentType: type.length === 0 ? undefined : type.join(" "),
     traceparent: trace === "-" || trace === "" ? undefined : trace,
   };

@@ -1,3 +1,4 @@
+import { connect } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { expect, test } from "vitest";
@@ -127,4 +128,56 @@ test("a foreign value in the place of the paused keys is reported once, and stop
   const details = { key: queue.keys.pausedKeys };
   expect(errors).toMatchObject([{ code: "WRONG_KEY_TYPE", details }]);
   expect(await server.command("GET", queue.keys.pausedKeys)).toBe("foreign");
+});
+
+test.each(["the dispatcher", "everything", "each key"])(
+  "what is queued for a busy origin waits too when %s is paused, and goes out afterwards",
+  async (what) => {
+    const { queue, inspector } = fresh();
+    await using receiver = await Receiver.start();
+    const held: (() => void)[] = [];
+    receiver.answer = (_, response) => held.push(() => response.end());
+    const options = { allow: ["loopback"], perOrigin: 1, reserveMs: 60_000 };
+    const dispatcher = await new HttpDispatcher(queue, options).start();
+    const keys = ["a", "b", "c"].map((mergeKey) =>
+      keyOf({ mergeKey, method: "POST", url: receiver.url() }, ""),
+    );
+    for (const key of keys) await queue.push(key, "1", { at: 1_000 });
+    // One is at the endpoint, the others have been reserved and stand in line.
+    await eventually(async () => expect((await inspector.stats()).due).toBe(0));
+    await eventually(() => expect(held).toHaveLength(1));
+    if (what === "the dispatcher") await dispatcher.pause();
+    else if (what === "everything") await inspector.pause();
+    else for (const key of keys) await inspector.pause(key);
+    held[0]?.();
+    await eventually(async () => expect((await inspector.stats()).keys).toBe(2));
+    if (what === "the dispatcher") {
+      await eventually(() => expect(dispatcher.active).toBe(0));
+    } else {
+      // They are due where they stood, so that they fire at once when they are resumed.
+      await eventually(async () => expect((await inspector.stats()).due).toBe(2));
+    }
+    expect(receiver.requests).toHaveLength(1);
+    receiver.answer = (_, response) => response.end();
+    if (what === "everything") await inspector.resume();
+    else for (const key of keys) await inspector.resume(key);
+    if (what !== "the dispatcher")
+      await eventually(() => expect(receiver.requests).toHaveLength(3));
+    await dispatcher.close();
+  },
+);
+
+test("a user of Redis who may not use channels can end a pause", async () => {
+  const { queue, inspector } = fresh();
+  const rights = ["on", ">pw", "~*", "+@all", "resetchannels"];
+  await server.command("ACL", "SETUSER", "quiet", ...rights);
+  const url = new URL(server.url);
+  Object.assign(url, { username: "quiet", password: "pw" });
+  await using quiet = await connect(url.href);
+  const theirs = new Inspector(new MergeQueue(quiet, { prefix: queue.options.prefix }));
+  await theirs.pause();
+  await theirs.pause("k");
+  expect(await theirs.resume()).toBe(true);
+  expect(await theirs.resume("k")).toBe(true);
+  expect(await inspector.stats()).toMatchObject({ paused: false, pausedKeys: 0 });
 });

@@ -127,8 +127,7 @@ function matcher({ key, url, result }: AttemptFilter): (attempt: Attempt) => boo
 function attemptOf({ entry, json }: StoredAttempt): Attempt | undefined {
   try {
     const attempt: unknown = JSON.parse(json);
-    if (typeof attempt !== "object" || attempt === null || !("key" in attempt)) return undefined;
-    return { ...(attempt as LoggedAttempt), entry };
+    return isAttempt(attempt) ? { ...attempt, entry } : undefined;
   } catch {
     return undefined;
   }
@@ -137,4 +136,23 @@ function attemptOf({ entry, json }: StoredAttempt): Attempt | undefined {
 function checkEntry(name: string, entry: string): void {
   if (/^\d{1,15}-\d{1,15}$/.test(entry)) return;
   throw new InvalidArgumentError(name, entry, "the entry of an attempt, such as 1700000000000-0");
+}
+
+const RESULTS: readonly string[] = ["delivered", "partial", "invalid", "retry", "dead"];
+
+function isAttempt(value: unknown): value is LoggedAttempt {
+  if (typeof value !== "object" || value === null) return false;
+  const given = value as Readonly<Record<string, unknown>>;
+  const isText = (name: string) => typeof given[name] === "string";
+  const isCount = (name: string) => Number.isSafeInteger(given[name]);
+  const isOptional = (name: string, type: string) =>
+    given[name] === undefined || typeof given[name] === type;
+  return (
+    ["key", "batch"].every(isText) &&
+    ["attempt", "items", "bytes", "ms", "at"].every(isCount) &&
+    Math.abs(Number(given.at)) <= 8.64e15 &&
+    RESULTS.includes(String(given.result)) &&
+    ["reason", "response"].every((name) => isOptional(name, "string")) &&
+    isOptional("status", "number")
+  );
 }

@@ -8,7 +8,7 @@ import { type MergeQueue, timeOf } from "../queue/queue.ts";
 import { requireQueue } from "../queue/require-queue.ts";
 import { LetterStore, type StoredLetter } from "../store/letter-store.ts";
 import type { PeekedItem, PeekOptions } from "./inspector.ts";
-import { nextPage, type PageOptions, pageOf } from "./paging.ts";
+import { checkMaxBytes, checkNames, nextPage, type PageOptions, pageOf } from "./paging.ts";
 
 /** A batch that was given up. */
 export interface DeadLetter {
@@ -51,6 +51,7 @@ export interface LetterTotals {
   readonly items: number;
 }
 
+const FILTER_NAMES = ["key", "url", "reason", "since", "until"];
 const CHUNK = 100;
 const MAX_BYTES = 262_144;
 
@@ -84,7 +85,7 @@ export class DeadLetters {
   async items(id: string, options: PeekOptions = {}): Promise<Page<PeekedItem>> {
     const letter = await this.get(id);
     const { from, limit } = pageOf(options);
-    let left = options.maxBytes ?? MAX_BYTES;
+    let left = checkMaxBytes(options.maxBytes ?? MAX_BYTES);
     const items: PeekedItem[] = [];
     for (let i = from; i < from + limit && left > 0; i++) {
       const found = await this.#store.item(letter, i);
@@ -136,6 +137,7 @@ export class DeadLetters {
     filter: LetterFilter,
     act: (letter: DeadLetter) => Promise<number>,
   ): Promise<LetterTotals> {
+    checkNames(filter, FILTER_NAMES); // a misspelt condition would match every letter
     const matches = matcher(filter);
     // A letter whose replay fails at once dies anew, and must not be met again.
     const until = String(await this.#store.now());

@@ -6,7 +6,7 @@ import { checkUrl } from "../queue/destination.ts";
 import type { MergeQueue } from "../queue/queue.ts";
 import { requireQueue } from "../queue/require-queue.ts";
 import { type Endpoint, EndpointStore, secretsText } from "../store/endpoint-store.ts";
-import { nextPage, type PageOptions, pageOf } from "./paging.ts";
+import { checkNames, nextPage, type PageOptions, pageOf } from "./paging.ts";
 
 /** Flow control of one endpoint, over all dispatchers. */
 export interface EndpointLimits {
@@ -66,9 +66,15 @@ export class Endpoints {
   }
 
   /** Limits the deliveries to an endpoint; what is left out has no limit. */
-  async limit(url: string, { ratePerSecond, concurrency }: EndpointLimits): Promise<void> {
-    const rateFits = ratePerSecond === undefined || (ratePerSecond > 0 && ratePerSecond <= 1e6);
-    if (!rateFits) throw new InvalidArgumentError("ratePerSecond", ratePerSecond, "0 to 1000000");
+  async limit(url: string, limits: EndpointLimits): Promise<void> {
+    checkNames(limits, ["ratePerSecond", "concurrency"]); // a misspelt limit would remove the others
+    const { ratePerSecond, concurrency } = limits;
+    const rateFits =
+      ratePerSecond === undefined ||
+      (typeof ratePerSecond === "number" && ratePerSecond >= 1e-6 && ratePerSecond <= 1e6);
+    if (!rateFits) {
+      throw new InvalidArgumentError("ratePerSecond", ratePerSecond, "0.000001 to 1000000");
+    }
     if (concurrency !== undefined && !(Number.isSafeInteger(concurrency) && concurrency >= 1)) {
       throw new InvalidArgumentError("concurrency", concurrency, "a whole number of at least 1");
     }

@@ -9,8 +9,8 @@ import type { MergeQueue } from "../queue/queue.ts";
 import { requireQueue } from "../queue/require-queue.ts";
 import { AdminStore } from "../store/admin-store.ts";
 import { msOf } from "../store/queue-store.ts";
-import type { PeekReply } from "../store/scripts.ts";
-import { checkLimit, nextPage, type PageOptions, pageOf } from "./paging.ts";
+import { countOf, type PeekReply } from "../store/scripts.ts";
+import { checkLimit, checkMaxBytes, nextPage, type PageOptions, pageOf } from "./paging.ts";
 
 /** A key with items. */
 export interface PendingKey {
@@ -112,10 +112,7 @@ export class Inspector {
   async peek(key: string, options: PeekOptions = {}): Promise<PeekedKey> {
     checkKey(key);
     const { from, limit } = pageOf(options);
-    const { maxBytes = MAX_BYTES } = options;
-    if (!Number.isSafeInteger(maxBytes) || maxBytes < 1 || maxBytes > 16_777_216) {
-      throw new InvalidArgumentError("maxBytes", maxBytes, "a whole number from 1 to 16777216");
-    }
+    const maxBytes = checkMaxBytes(options.maxBytes ?? MAX_BYTES);
     const seen = await this.#store.peek(key, { from, most: limit, maxBytes });
     const oldest = readItems(seen.heads, seen.bodies).map((item, i) => ({
       ...item,
@@ -213,7 +210,7 @@ function pendingOf(key: string, { score, items, lockMs, state, paused }: PeekRep
     items,
     state: lockMs !== -2 ? "sending" : isOut ? "retrying" : "waiting",
     paused,
-    attempts: Number(state.attempts ?? 0),
+    attempts: countOf(state.attempts),
     error: state.error,
   };
 }

@@ -28,3 +28,17 @@ export function checkLimit(limit: number): void {
 export function nextPage(cursor: string | number | undefined): { cursor?: string } {
   return cursor === undefined ? {} : { cursor: String(cursor) };
 }
+
+/** Throws InvalidArgumentError if an object has a name that is not known: a misspelt one would be ignored. */
+export function checkNames(given: object, known: readonly string[]): void {
+  for (const [name, value] of Object.entries(given)) {
+    if (known.includes(name)) continue;
+    throw new InvalidArgumentError(name, value, `one of ${known.join(", ")}`);
+  }
+}
+
+/** The maximum of bytes of a page, checked. */
+export function checkMaxBytes(maxBytes: number): number {
+  if (Number.isSafeInteger(maxBytes) && maxBytes >= 1 && maxBytes <= 16_777_216) return maxBytes;
+  throw new InvalidArgumentError("maxBytes", maxBytes, "a whole number from 1 to 16777216");
+}

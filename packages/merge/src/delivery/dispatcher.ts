@@ -41,7 +41,7 @@ import { QueueStore } from "../store/queue-store.ts";
 import { BatchEnd } from "./batch-end.ts";
 import { type DispatcherOptions, dispatcherOptions } from "./dispatcher-options.ts";
 import { OriginSlots, type Slot, type Ticket } from "./origin-slots.ts";
-import { DELIVERED, type Verdict } from "./verdict.ts";
+import { checkVerdict, type Verdict } from "./verdict.ts";
 
 /** What a handler receives besides the batch. */
 export interface Handling {
@@ -76,6 +76,8 @@ const LONGEST_SLEEP_MS = 5_000;
 /** What the end of a batch may need of its lease: a quarter, at most a second. */
 const SETTLE_MS = 1_000;
 const TRIM_MS = 60_000;
+/** How long close() waits for handlers that it has interrupted. */
+const INTERRUPT_MS = 5_000;
 
 /** Takes due batches to a handler, until it is closed. */
 export class Dispatcher extends BackgroundRole<DispatcherEvents> {
@@ -143,16 +145,18 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     this.#signal?.ring();
   }
 
-  /** Lets the running batches end (bounded), then gives the others back. */
+  /**
+   * Lets the running batches end (bounded), then interrupts the others. A handler that goes on all the same
+   * is left behind: its batch comes again after the lease.
+   */
   async #drain(): Promise<void> {
-    const bound = setTimeout(
-      () => {
-        for (const running of this.#running) running.abort(new ClosedError("the dispatcher"));
-      },
-      Math.min(this.#options.closeWithinMs, LONGEST_TIMER_MS),
-    );
-    await Promise.all(this.#active);
-    clearTimeout(bound);
+    const ended = Promise.all(this.#active).then(() => true as const);
+    const { closeWithinMs } = this.#options;
+    if (await within(ended, Math.min(closeWithinMs, LONGEST_TIMER_MS))) return;
+    for (const running of this.#running) running.abort(new ClosedError("the dispatcher"));
+    if (await within(ended, INTERRUPT_MS)) return;
+    const left = this.#active.size;
+    this.#queue.redis.logger.warn({ batches: left }, "handlers ignore that the dispatcher closes");
   }
 
   async #trim(): Promise<number> {
@@ -210,17 +214,26 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     return false;
   }
 
-  #launch(ticket: Ticket, slot: Slot | undefined): void {
+  /** `waited`: it was queued, and an operator may have paused it meanwhile. */
+  #launch(ticket: Ticket & { waited?: boolean }, slot: Slot | undefined): void {
     const tracked = this.#fire(ticket)
       .catch((error) => this.#failed(ticket.key, error))
       .finally(() => {
         const wasFull = this.#active.size >= this.#options.concurrency;
         this.#active.delete(tracked);
-        const next = slot && this.#slots.leave(slot, performance.now());
-        if (next !== undefined && !this.closing.aborted) this.#launch(next.ticket, next.slot);
-        else if (wasFull) this.#signal?.ring();
+        if (!(slot && this.#launchNext(slot)) && wasFull) this.#signal?.ring();
       });
     this.#active.add(tracked);
+  }
+
+  /** Gives a slot to the next queued key; paused or closing, to none: they come due again by themselves. */
+  #launchNext(slot: Slot): boolean {
+    let next = this.#slots.leave(slot, performance.now());
+    while (next !== undefined && (this.held || this.closing.aborted)) {
+      next = this.#slots.leave(next.slot, performance.now());
+    }
+    if (next !== undefined) this.#launch({ ...next.ticket, waited: true }, next.slot);
+    return next !== undefined;
   }
 
   /** Whatever it was, the lease ends by itself and the batch comes again. */
@@ -231,7 +244,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     await this.#store.setAside(key).catch((failure) => this.report(failure));
   }
 
-  async #fire(ticket: Ticket): Promise<void> {
+  async #fire(ticket: Ticket & { waited?: boolean }): Promise<void> {
     const began = performance.now();
     const batch = await this.#claim(ticket);
     if (batch === undefined) return;
@@ -251,14 +264,19 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     await this.#end.settle(batch, verdict, attempts);
   }
 
-  async #claim({ key, score, reserved }: Ticket): Promise<Batch | undefined> {
+  async #claim({
+    key,
+    score,
+    reserved,
+    waited,
+  }: Ticket & { waited?: boolean }): Promise<Batch | undefined> {
     const { maxItems, maxBytes } = this.#queue.options;
     const token = newToken();
     const got = await this.#store.get({
       ...{ key, token, batchId: newBatchId(), resume: true, maxBytes },
       maxItems: isSingle(key) ? 1 : maxItems,
       leaseMs: this.#options.leaseMs,
-      reservation: { reserved, score },
+      reservation: { reserved, score, waited },
     });
     return got.status === "ok" ? batchOf({ key, token }, got) : undefined;
   }
@@ -268,15 +286,41 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     const running = new AbortController();
     const { signal } = running;
     const lease = setTimeout(() => running.abort(new TimeoutError(batch.key, leftMs)), leftMs);
+    signal.addEventListener("abort", () => clearTimeout(lease), { once: true });
     this.#running.add(running);
     try {
-      const work = () => this.#handler(batch, { leftMs, signal }) as Promise<Verdict | undefined>;
-      return (await inSpan(deliverySpan(batch), work)) ?? DELIVERED;
+      const work = () => this.#handler(batch, { leftMs, signal }) as Promise<unknown>;
+      const returned = await inSpan(deliverySpan(batch), work);
+      return this.#verdictOf(returned, batch);
     } catch (error) {
       return { kind: "retry", reason: reasonOf(error) };
     } finally {
       clearTimeout(lease);
       this.#running.delete(running);
     }
+  }
+
+  /** A return value that is no verdict is a failed attempt, and a mistake that somebody should see. */
+  #verdictOf(returned: unknown, batch: Batch): Verdict {
+    try {
+      return checkVerdict(returned, batch.items.length);
+    } catch (error) {
+      this.report(error);
+      throw error;
+    }
+  }
+}
+
+/** Whether the promise resolves within `ms`. */
+async function within(ended: Promise<true>, ms: number): Promise<boolean> {
+  const enough = new AbortController();
+  const late = sleep(ms, enough.signal).then(
+    () => false,
+    () => false, // it ended sooner
+  );
+  try {
+    return await Promise.race([ended, late]);
+  } finally {
+    enough.abort();
   }
 }

@@ -44,6 +44,8 @@ export interface HttpHandlerOptions {
 /** A longer list of ids would make a header that common servers refuse. */
 const LONGEST_ITEMS_HEADER = 7_500;
 const LONGEST_LOGGED = 256;
+/** What a header can carry. Another program may have written anything into the head of an item. */
+const VISIBLE = /^[\x20-\x7e]*$/;
 const CALLBACK_RETRY_MS = 50;
 
 type Admission = Extract<Admitted, { readonly secrets: unknown }>;
@@ -110,13 +112,13 @@ export class HttpHandler {
     const { timeoutMs, sender } = this.#options;
     const headers: Record<string, string> = {
       ...batch.request.headers,
-      "content-type": (single && batch.items[0]?.contentType) || "application/json",
+      "content-type": (single && typeOf(batch.items[0])) || "application/json",
       "user-agent": "ropeway",
       "webhook-id": batch.id,
       "webhook-timestamp": String(timestamp),
     };
     const ids = batch.items.map(({ id }) => id).join(",");
-    if (ids.length <= LONGEST_ITEMS_HEADER) headers["webhook-items"] = ids;
+    if (ids.length <= LONGEST_ITEMS_HEADER && VISIBLE.test(ids)) headers["webhook-items"] = ids;
     const traceparent = currentTraceparent();
     if (traceparent !== undefined) headers.traceparent = traceparent;
     const keys = this.#keysFor(admission, now);
@@ -172,14 +174,14 @@ export class HttpHandler {
     const { aborted, reason } = handling.signal;
     const interrupted = aborted && !(reason instanceof TimeoutError);
     const code = (error as NodeJS.ErrnoException).code ?? "ERROR";
-    if (blocked === undefined && !interrupted) {
+    const isOurs = code === "UND_ERR_INVALID_ARG"; // no such request can be sent, to whomever
+    if (blocked === undefined && !interrupted && !isOurs) {
       await health.report(url, { outcome: "down", status: code, token });
       return { kind: "retry", reason: reasonOf(error) };
     }
     if (token !== undefined) await health.report(url, { outcome: "refused", status: code, token });
-    return blocked === undefined
-      ? { kind: "hold", reason: "interrupted", ms: 0 }
-      : dead(blocked.message);
+    if (blocked !== undefined) return dead(blocked.message);
+    return isOurs ? dead(reasonOf(error)) : { kind: "hold", reason: "interrupted", ms: 0 };
   }
 
   /**
@@ -228,6 +230,14 @@ export class HttpHandler {
     const failure = verdict.kind === "delivered" ? undefined : (given.failure ?? refused);
     this.#options.log.add(attempt, { lateMs: batch.lateMs, failure });
   }
+}
+
+/** The content type of a single item, if it can be sent. */
+function typeOf(item: Item | undefined): string | undefined {
+  const { contentType } = item ?? {};
+  return contentType === undefined || VISIBLE.test(contentType)
+    ? contentType
+    : "application/octet-stream";
 }
 
 /** Redis is away: nothing was tried, so nothing failed. */

@@ -73,7 +73,7 @@ function readItem(head: string, body: Buffer): Item {
   return {
     id: head.slice(0, idEnd),
     body,
-    pushedAt: Number(head.slice(idEnd + 1, timeEnd)),
+    pushedAt: Number(head.slice(idEnd + 1, timeEnd)) || 0, // another program may have written anything
     contentType: traceEnd < head.length ? head.slice(traceEnd + 1) : undefined,
     traceparent: hasTrace ? head.slice(from, traceEnd) : undefined,
   };

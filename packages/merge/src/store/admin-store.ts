@@ -1,5 +1,11 @@
 /** Every command of an operator on keys: lists, looks, deletion, pause, numbers. */
-import { NotConnectedError, type Redis, type Reply, WrongKeyTypeError } from "@ropeway/core";
+import {
+  isReply,
+  NotConnectedError,
+  type Redis,
+  type Reply,
+  WrongKeyTypeError,
+} from "@ropeway/core";
 import { TooManyPausedError } from "../errors.ts";
 import type { MergeKeys } from "../keys.ts";
 import { MOST_DATA_FIELDS } from "./queue-store.ts";
@@ -18,6 +24,8 @@ export interface Counts {
   readonly oldestDueMs: number;
 }
 
+/** What a look at a key shows of its data. */
+const MOST_DATA_BYTES = 262_144;
 /** Every look for due keys passes all paused ones. */
 const MOST_PAUSED = 1_000;
 
@@ -57,7 +65,7 @@ export class AdminStore {
     given: { from: number; most: number; maxBytes: number },
   ): Promise<scripts.PeekReply> {
     const keys = [...this.#keys.unit(key), this.#keys.pausedKeys];
-    const args = [key, given.from, given.most, given.maxBytes, MOST_DATA_FIELDS];
+    const args = [key, given.from, given.most, given.maxBytes, MOST_DATA_FIELDS, MOST_DATA_BYTES];
     return this.#redis.run(scripts.peek, keys, args);
   }
 
@@ -87,7 +95,9 @@ export class AdminStore {
     const ended = await this.#send<number>(
       key === undefined ? ["DEL", paused] : ["SREM", pausedKeys, key],
     );
-    await this.#send(["PUBLISH", channel, "insert"]);
+    await this.#send(["PUBLISH", channel, "insert"]).catch((error) => {
+      if (!isReply(error, "NOPERM")) throw error; // without channels it is only noticed later
+    });
     return ended === 1;
   }
 

@@ -1,7 +1,7 @@
 /** The attempt log: a bounded stream that all dispatchers write and operators read. */
 import { defineScript, type Redis, type Script } from "@ropeway/core";
 import type { MergeKeys } from "../keys.ts";
-import { fields } from "./scripts.ts";
+import { fields, numberOf } from "./scripts.ts";
 
 /** One entry of the stream. */
 export interface StoredAttempt {
@@ -38,7 +38,7 @@ export class AttemptStore {
     const words = ["HGETALL", this.#keys.totals];
     const options = { key: this.#keys.timer, repeatable: true };
     const counted = fields(await this.#redis.send<readonly string[]>(words, options));
-    return Object.fromEntries(Object.entries(counted).map(([name, n]) => [name, Number(n)]));
+    return Object.fromEntries(Object.entries(counted).map(([name, n]) => [name, numberOf(n)]));
   }
 
   /** Entries before one, newest first. */

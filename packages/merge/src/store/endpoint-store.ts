@@ -1,8 +1,8 @@
 /** Every command about endpoints: admission, health, and what an operator decided. */
-import { defineScript, type Redis, type Script } from "@ropeway/core";
+import { defineScript, isReply, type Redis, type Script } from "@ropeway/core";
 import { TooManyEndpointsError, UnknownEndpointError } from "../errors.ts";
 import type { MergeKeys } from "../keys.ts";
-import { fields } from "./scripts.ts";
+import { countOf, fields, numberOf } from "./scripts.ts";
 
 /** Whether an endpoint may be called. */
 export type Admission =
@@ -144,7 +144,7 @@ export class EndpointStore {
     const words = Object.entries(given.set ?? {}).flat();
     const { secrets } = given;
     const seen = secrets === undefined ? "" : `=${secretsText(secrets)}`;
-    const args = [url, MOST_MARKED, (given.unset ?? []).join(" "), seen, ...words];
+    const args = [url, MOST_MARKED, (given.unset ?? []).join(" "), seen, REMEMBER_MS, ...words];
     const done = await this.#redis.run(mark, keys, args);
     if (done === 0) throw new TooManyEndpointsError(url, MOST_MARKED);
     return done === 1;
@@ -165,31 +165,32 @@ export class EndpointStore {
     return this.#send(["ZREVRANGE", this.#keys.endpoints, ...range]);
   }
 
-  /** One endpoint; undefined if nothing is known of it. */
+  /** One endpoint; undefined if nothing is known of it, or another program wrote something else there. */
   async read(url: string): Promise<Endpoint | undefined> {
+    if (!URL.canParse(url)) return undefined;
     const [flat, flatBreaker, time] = await Promise.all([
-      this.#send<readonly string[]>(["HGETALL", this.#keys.endpoint(url)]),
-      this.#send<readonly string[]>(["HGETALL", this.#breaker(url)]),
+      this.#hash(this.#keys.endpoint(url)),
+      this.#hash(this.#breaker(url)),
       this.#send<readonly string[]>(["TIME"]),
     ]);
     const known = fields(flat);
     if (Object.keys(known).length === 0) return undefined;
     const now = Number(time[0]) * 1_000 + Number(time[1]) / 1_000;
-    const held = Number(known.held ?? 0);
-    const open = Number(fields(flatBreaker).until ?? 0);
+    const held = numberOf(known.held);
+    const open = numberOf(fields(flatBreaker).until);
     return {
       url,
-      delivered: Number(known.delivered ?? 0),
-      failed: Number(known.failed ?? 0),
+      delivered: countOf(known.delivered),
+      failed: countOf(known.failed),
       status: known.status ?? "",
-      at: Number(known.at ?? 0),
+      at: numberOf(known.at),
       heldUntil: held > now ? held : undefined,
       disabled: known.disabled,
       paused: known.paused !== undefined,
       breaker: open === 0 ? "closed" : open > now ? "open" : "half-open",
       openUntil: open > now ? open : undefined,
-      ratePerSecond: known.rate === undefined ? undefined : Number(known.rate),
-      concurrency: known.concurrency === undefined ? undefined : Number(known.concurrency),
+      ratePerSecond: numberOf(known.rate) || undefined,
+      concurrency: countOf(known.concurrency) || undefined,
       secrets: secretsOf(known.secrets ?? "").length,
     };
   }
@@ -203,6 +204,13 @@ export class EndpointStore {
   async now(): Promise<number> {
     const [seconds, micros] = await this.#send<readonly string[]>(["TIME"]);
     return Math.floor(Number(seconds) * 1_000 + Number(micros) / 1_000);
+  }
+
+  async #hash(key: string): Promise<readonly string[]> {
+    return this.#send<readonly string[]>(["HGETALL", key]).catch((error) => {
+      if (isReply(error, "WRONGTYPE")) return [];
+      throw error;
+    });
   }
 
   #breaker(url: string): string {

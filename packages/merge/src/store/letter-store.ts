@@ -68,9 +68,9 @@ export class LetterStore {
     if (key === undefined) return undefined;
     return {
       ...{ id, key, reason: found.reason ?? "", delivery: found.delivery ?? "" },
-      attempts: Number(found.attempts ?? 0),
-      items: Number(found.items ?? 0),
-      at: Number(found.at ?? 0),
+      attempts: scripts.countOf(found.attempts),
+      items: scripts.countOf(found.items),
+      at: scripts.numberOf(found.at),
     };
   }
 

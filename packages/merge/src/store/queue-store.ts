@@ -60,7 +60,14 @@ export interface GetArguments {
   /** Hands a batch that failed out again as it was. */
   readonly resume: boolean;
   /** Given by a dispatcher: moves the timer of a locked key to the lock's end. */
-  readonly reservation?: { readonly reserved: string; readonly score: string } | undefined;
+  readonly reservation?:
+    | {
+        readonly reserved: string;
+        readonly score: string;
+        /** Looks whether an operator has paused the key since it was reserved. */
+        readonly waited?: boolean | undefined;
+      }
+    | undefined;
 }
 
 /** A key and the token of its lock. */
@@ -115,7 +122,9 @@ export class QueueStore {
 
   get(given: GetArguments): Promise<scripts.GetReply> {
     const { key, maxItems, maxBytes, leaseMs, token, batchId, resume, reservation } = given;
-    return this.redis.run(scripts.get, this.keys.unit(key), [
+    const keys = this.keys.unit(key);
+    if (reservation?.waited === true) keys.push(this.keys.paused, this.keys.pausedKeys);
+    return this.redis.run(scripts.get, keys, [
       ...[key, maxItems, leaseMs, token, batchId, maxBytes, resume ? 1 : 0],
       ...[reservation === undefined ? 0 : 1, reservation?.reserved ?? "", reservation?.score ?? ""],
     ]);

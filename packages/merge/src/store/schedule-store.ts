@@ -9,7 +9,7 @@ import {
 } from "@ropeway/core";
 import { TooManySchedulesError } from "../errors.ts";
 import type { MergeKeys } from "../keys.ts";
-import { fields } from "./scripts.ts";
+import { countOf, fields, numberOf } from "./scripts.ts";
 
 /** A schedule as it is stored. */
 export interface StoredSchedule {
@@ -111,13 +111,13 @@ export class ScheduleStore {
       }),
     ]);
     if (score === null) return undefined;
-    const { schedule = "", revision = "", state, runs = "0", last, error } = fields(flat);
+    const { schedule = "", revision = "", state, runs, last, error } = fields(flat);
     const next = Number(score);
     return {
-      ...{ id, schedule, revision, runs: Number(runs), error },
+      ...{ id, schedule, revision, runs: countOf(runs), error },
       state: state === "paused" || state === "ended" ? state : "active",
       nextAt: Number.isFinite(next) ? next : undefined,
-      lastAt: last === undefined ? undefined : Number(last),
+      lastAt: last === undefined ? undefined : numberOf(last),
     };
   }
 

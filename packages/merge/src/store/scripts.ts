@@ -177,3 +177,14 @@ export function fields(flat: readonly (Buffer | string)[]): Record<string, strin
   for (let i = 0; i < flat.length; i += 2) record[String(flat[i])] = String(flat[i + 1]);
   return record;
 }
+
+/** A stored number; 0 if it is missing, or if another program wrote something else. */
+export function numberOf(text: string | undefined): number {
+  const number = Number(text ?? 0);
+  return Number.isFinite(number) ? number : 0;
+}
+
+/** A stored whole number of at least 0; 0 if another program wrote something else. */
+export function countOf(text: string | undefined): number {
+  return Math.max(0, Math.trunc(numberOf(text)));
+}
