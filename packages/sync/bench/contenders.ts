@@ -24,7 +24,10 @@ export function startWorker(order: WorkerOrder): ChildProcess {
   return worker;
 }
 
-/** Native replication: how many milliseconds until the replica is in step. */
+/**
+ * Native replication: how many milliseconds until the replica is in step. A server that was a replica keeps a
+ * replication backlog and copies every later write into it; the target is left without one, as it was found.
+ */
 export async function replicaOf(source: RedisServer, target: RedisServer): Promise<number> {
   const began = performance.now();
   await target.command("REPLICAOF", source.host, String(source.port));
@@ -34,7 +37,11 @@ export async function replicaOf(source: RedisServer, target: RedisServer): Promi
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
   const ms = performance.now() - began;
+  await target.command("CONFIG", "SET", "repl-backlog-ttl", "1");
   await target.command("REPLICAOF", "NO", "ONE");
+  while (/repl_backlog_active:1/.test(String(await target.command("INFO", "replication")))) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
   return ms;
 }
 

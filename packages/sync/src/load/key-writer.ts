@@ -62,7 +62,10 @@ export interface KeyWriterOptions {
 }
 
 const STRING = 0;
-const REPLACE_ABSTTL = Buffer.from("$7\r\nREPLACE\r\n$6\r\nABSTTL\r\n");
+const RESTORE_5 = Buffer.from("*5\r\n$7\r\nRESTORE\r\n");
+const RESTORE_6 = Buffer.from("*6\r\n$7\r\nRESTORE\r\n");
+const REPLACE = Buffer.from("$7\r\nREPLACE\r\n");
+const ABSTTL = Buffer.from("$6\r\nABSTTL\r\n");
 /** From here on the first byte of a string says how it is encoded. */
 const FIRST_ENCODING = 0xc0;
 
@@ -153,21 +156,22 @@ export class KeyWriter {
     into.command(argv, note);
   }
 
-  /** The same without a copy of the payload. */
+  /** The same without a copy of the payload, and with no more arguments than it takes. */
   #restoreInPlace({ source, renamed, expiresAtMs }: KeyNote, writer: RespWriter): void {
-    const { keyBytes, keyStart, keyEnd, bytes, rawStart, rawEnd } = source;
+    const { keyBytes, keyStart, keyEnd, rawStart, rawEnd } = source;
     const version = this.#footer(source) as number;
-    writer.header(6);
-    writer.argument("RESTORE");
+    const expires = expiresAtMs >= 0;
+    writer.raw(expires ? RESTORE_6 : RESTORE_5);
     if (renamed === undefined) writer.range(keyBytes, keyStart, keyEnd);
     else writer.argument(renamed);
-    writer.argument(expiresAtMs < 0 ? 0 : Math.max(1, expiresAtMs));
+    writer.argument(expires ? Math.max(1, expiresAtMs) : "0");
     const length = 1 + rawEnd - rawStart + FOOTER_BYTES;
     const at = writer.reserve(length);
     writer.page[at] = source.type;
-    bytes.copy(writer.page, at + 1, rawStart, rawEnd);
+    writer.place(source, at + 1);
     sealPayload(writer.page, at, { length, version });
-    writer.raw(REPLACE_ABSTTL);
+    writer.raw(REPLACE);
+    if (expires) writer.raw(ABSTTL);
   }
 
   #slow(note: KeyNote, into: CommandBatch<LoadNote>): void {

@@ -6,6 +6,13 @@
 /** What an argument may be. Numbers are written in decimal. */
 export type Argument = Buffer | string | number | bigint;
 
+/** A raw value inside a larger buffer. RdbKey is one. */
+export interface RawSlice {
+  readonly bytes: Buffer;
+  readonly rawStart: number;
+  readonly rawEnd: number;
+}
+
 const PAGE = 64 * 1024;
 /** From this size on an argument is not copied. */
 const LARGE = 16 * 1024;
@@ -66,6 +73,17 @@ export class RespWriter {
     return at;
   }
 
+  /** Copies a raw value of a snapshot to an offset inside the last argument of `reserve`. */
+  place({ bytes, rawStart, rawEnd }: RawSlice, at: number): void {
+    if (rawEnd - rawStart > SHORT) {
+      bytes.copy(this.#page, at, rawStart, rawEnd);
+      return;
+    }
+    const page = this.#page;
+    let to = at;
+    for (let i = rawStart; i < rawEnd; i++) page[to++] = bytes[i] as number;
+  }
+
   /** Where the last argument of `reserve` is. */
   get page(): Buffer {
     return this.#page;
@@ -78,7 +96,8 @@ export class RespWriter {
       return;
     }
     this.#room(bytes.length);
-    this.#at += bytes.copy(this.#page, this.#at);
+    if (bytes.length <= SHORT) this.#short(bytes, 0, bytes.length);
+    else this.#at += bytes.copy(this.#page, this.#at);
   }
 
   /** All bytes since the last call, for one write. Empty if there are none. */
