@@ -55,6 +55,18 @@ test("nothing stays in the folder, and the spilled bytes are counted", async () 
   expect(spool.bytes).toBe(0);
 });
 
+test("a block that changed on its way to the disk and back is an error", async () => {
+  const segment = await Segment.create(dir);
+  await segment.write(Buffer.from("a whole block"));
+  const block = Buffer.from("a block that is damaged");
+  const writing = segment.write(block);
+  block[3] = 0; // after its checksum was computed
+  await writing;
+  expect(String(await segment.read())).toBe("a whole block");
+  await expect(segment.read()).rejects.toThrow(/damaged/);
+  await segment.close();
+});
+
 test("at its bound the spool makes the writer wait for the reader", async () => {
   const spool = new Spool({ ...SMALL, diskBytes: 128 });
   let written = 0;

@@ -1,0 +1,49 @@
+import { startRedis } from "@ropeway/testkit";
+import { expect, test } from "vitest";
+import { SyncTask } from "../src/task.ts";
+import { verify } from "../src/verify/verify.ts";
+
+const SOURCE = { config: ["repl-diskless-sync-delay 0"] };
+
+test("every kind of difference is named and repaired, and the task goes on", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis();
+  for (const key of ["value", "type", "missing", "later", "same"]) {
+    await source.command("SET", key, "v", "EX", "1000");
+  }
+  await source.command("MSET", "forever", "v", "expires", "v");
+  await source.command("EXPIRE", "expires", "1000");
+  await source.command("HSET", "fields", "a", "1", "b", "2");
+  const ends = { from: source.url, to: target.url, name: "differences" };
+  const once = async () => {
+    await using task = new SyncTask({ ...ends, once: true });
+    await task.start();
+    await task.finished;
+  };
+  await once();
+  await target.command("SET", "value", "other", "KEEPTTL");
+  await target.command("DEL", "type", "missing");
+  await target.command("RPUSH", "type", "v");
+  await target.command("EXPIRE", "later", "1010");
+  await target.command("EXPIRE", "forever", "1000");
+  await target.command("PERSIST", "expires");
+  await target.command("HSET", "fields", "b", "3");
+  await target.command("SET", "extra", "v");
+  const found = await verify({ ...ends, repair: true });
+  const reasons = found.differences.map(({ key, reason }) => `${key}: ${reason}`).sort();
+  expect(reasons).toEqual([
+    "expires: ttl",
+    "extra: extra",
+    "fields: value",
+    "forever: ttl",
+    "later: ttl",
+    "missing: missing",
+    "type: type",
+    "value: value",
+  ]);
+  expect(found).toMatchObject({ keys: 8, equal: 1, different: 8, repaired: 8, undecided: 0 });
+  await source.command("INCR", "after");
+  await once();
+  expect(await verify(ends)).toMatchObject({ keys: 9, different: 0, undecided: 0 });
+  expect(Number(await target.command("TTL", "later"))).toBeLessThanOrEqual(1000);
+});
