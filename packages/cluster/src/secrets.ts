@@ -30,7 +30,8 @@ export interface SplitConfig {
 }
 
 const KEY_ALLOWED = "one or more keys of 32 random bytes in base64 or hex, separated by commas";
-const SECRET_NAME = /passw(or)?d|secret|token|privatekey/i;
+const SECRET_NAME =
+  /passw(or)?d|passphrase|secret|token|private_?key|api_?key|credential|^(pass|pwd|auth)$/i;
 /** sentinelPassword, and what signs the URL of a dump in an object store (X-Amz-Signature, sig). */
 const SECRET_PARAMETER =
   /([?&][^=&#]*(?:passw|auth|token|secret|sig|credential|key)[^=&#]*=)[^&#]*/gi;
@@ -110,8 +111,12 @@ export function splitSecrets(config: Json): SplitConfig {
     if (pointer.split("/").length > MAX_DEPTH) {
       throw new InvalidOptionError("config", pointer, `nested at most ${MAX_DEPTH} levels deep`);
     }
+    const isSecret = SECRET_NAME.test(name);
+    if (isSecret && typeof value === "number") {
+      throw new InvalidOptionError(`config${pointer.replaceAll("/", ".")}`, "***", "a string");
+    }
     if (typeof value === "string") {
-      const clean = SECRET_NAME.test(name) ? "" : withoutPassword(value);
+      const clean = isSecret ? "" : withoutPassword(value);
       if (clean !== value) secrets[pointer] = value;
       return clean;
     }
@@ -121,7 +126,8 @@ export function splitSecrets(config: Json): SplitConfig {
     if (typeof value === "object" && value !== null) {
       const walked = Object.entries(value).map(([key, item]) => [
         key,
-        walk(item as Json, `${pointer}/${escapePart(key)}`, key),
+        // Everything below a name that says so is secret.
+        walk(item as Json, `${pointer}/${escapePart(key)}`, isSecret ? name : key),
       ]);
       return Object.fromEntries(walked);
     }
@@ -138,7 +144,7 @@ function withoutPassword(text: string): string {
   if (unencoded.test(text)) return text.replace(unencoded, "$1$2@");
   // Not `new URL`: addresses may be lists (redis://:p@a:1,b:2), and a bad one must not leak either.
   return text
-    .replace(/^([a-z][a-z0-9+.-]*:\/\/)([^/?#]*)@/i, (_, scheme: string, user: string) => {
+    .replace(/([a-z][a-z0-9+.-]*:\/\/)([^/?#]*)@/gi, (_, scheme: string, user: string) => {
       const name = user.split(":", 1)[0] ?? "";
       if (!user.includes(":")) return `${scheme}${user}@`;
       return name === "" ? scheme : `${scheme}${name}@`;

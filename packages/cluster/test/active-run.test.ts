@@ -1,4 +1,5 @@
 /** Runs whose runner says too much, and runs that the store does not hear. */
+import { deferred } from "@ropeway/core/internal";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Cluster } from "../src/cluster.ts";
@@ -70,6 +71,40 @@ describe("a run", () => {
     await becomes(id, { status: "BROKEN", reason: expect.stringMatching(/^refused: /) });
     expect((await cluster.tasks.get(id)).reason.length).toBeLessThan(5_000);
     expect(runs).toBe(1);
+    await cluster.tasks.remove(id);
+  });
+
+  it("stores the newest 1,000 big keys, and none after its owner key is gone", async () => {
+    const gate = deferred<void>();
+    let aborted = false;
+    await using _node = await startNode(await stage.open(), "node_keys", async (run) => {
+      run.signal.addEventListener("abort", () => {
+        aborted = true;
+      });
+      await gate.promise;
+      run.bigKey({ key: "late", command: "split", type: "hash" });
+    });
+    const id = await create();
+    await becomes(id, { status: "STARTING" });
+    const record = (n: number) => {
+      const key = `k${String(n % 2 === 0 ? 5_000 - n : n).padStart(4, "0")}`;
+      return cluster.tasks.records.keyOperation("bigKeys", id, {
+        ...{ key, command: "split", type: "hash", at: n },
+      });
+    };
+    for (let n = 0; n < 1_250; n += 125) {
+      await store.txn({ do: Array.from({ length: 125 }, (_, i) => record(n + i)) });
+    }
+    await cluster.tasks.records.trim(id);
+    const { entries } = await store.range(keys.bigKeys(id));
+    expect(entries).toHaveLength(1_000);
+    const oldest = entries.map(({ value }) => (JSON.parse(value) as { at: number }).at);
+    expect(Math.min(...oldest)).toBeGreaterThanOrEqual(250);
+    await store.delete(keys.owner(id)); // another may own it by now
+    gate.resolve(undefined);
+    await becomes(id, { status: "BROKEN" });
+    expect(await store.get(keys.bigKey(id, "late"))).toBeUndefined();
+    expect(aborted).toBe(true);
     await cluster.tasks.remove(id);
   });
 

@@ -98,6 +98,38 @@ it("sends an alert again until the sinks take it, and resolves it when the task 
   await stage.close();
 });
 
+it("raises one alert when two portals notice a cause at once, and a new one each time a task breaks", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const told: string[] = [];
+  const sink = async (alert: Alert) => {
+    told.push(`${alert.cause} ${alert.count}`);
+  };
+  const plan = { store, sinks: [sink], logger: silentLogger };
+  const portals = [new Alerts(plan), new Alerts(plan), new Alerts(plan)];
+  const draft = { kind: "brake", cause: "c", text: "gone", subject: "" } as const;
+  const raised = await Promise.all(portals.map((alerts) => alerts.raise(draft)));
+  expect(raised.filter(Boolean)).toHaveLength(1);
+  expect(told).toEqual(["c 1"]);
+  const cluster = new Cluster(store, { alertSinks: [sink] });
+  const id = await brokenTask(cluster, store, "breaks");
+  await using inspector = await cluster.inspector(INSPECT).start();
+  await eventually(() => expect(told).toContain(`task-broken:${id}:0 1`));
+  const task = await cluster.tasks.get(id);
+  await store.put(keys.task(id), JSON.stringify({ ...task, epoch: 7, reason: "again" }));
+  await eventually(() => expect(told).toContain(`task-broken:${id}:7 1`));
+  const open = async () =>
+    (await cluster.alerts.list()).items.filter(({ subject }) => subject === id);
+  await eventually(
+    async () => expect(await open()).toMatchObject([{ text: expect.stringMatching(/again$/) }]),
+    {
+      withinMs: 5_000,
+    },
+  );
+  await inspector.close();
+  await stage.close();
+});
+
 it("logs once that an alert cannot be sent, and once that it was sent at last", async () => {
   const stage = await redisStage();
   const store = await stage.open();

@@ -138,6 +138,40 @@ const cutStages: Record<string, () => Promise<CutStage>> = {
   },
 };
 
+it("moves nothing in the first moments after the store was away", async () => {
+  const { direct, cut, proxy, close } = await (cutStages.redis as () => Promise<CutStage>)();
+  const cluster = new Cluster(direct);
+  const ids = ["node_a", "node_b", "node_d"];
+  const nodes = await Promise.all(ids.map((id) => register(direct, id)));
+  const wish = { name: "t", type: "scripted", config: {}, start: true };
+  const { task } = await cluster.tasks.create(wish);
+  const options = { id: "portal_cut", address: "", everyMs: 200, leaseMs: 8_000 };
+  let failures = 0;
+  const logger = { ...silentLogger, warn: () => void failures++ };
+  await using inspector = new Cluster(cut).inspector({ ...options, probeEveryMs: 10, logger });
+  const placed: Promise<string>[] = [];
+  inspector.on("inspected", () => {
+    placed.push(cluster.tasks.get(task.taskId).then(({ nodeId }) => nodeId));
+  });
+  inspector.on("error", () => {});
+  await inspector.start();
+  await eventually(() => expect(placed.length).toBeGreaterThan(1));
+  proxy.refuse();
+  proxy.cut();
+  const before = placed.length;
+  // Its node dies where the portal does not see it.
+  await nodes[ids.indexOf(task.nodeId)]?.session.close();
+  await eventually(() => expect(failures).toBeGreaterThan(0), { withinMs: 20_000 });
+  await proxy.heal();
+  await eventually(() => expect(placed.length).toBeGreaterThan(before + 1), { withinMs: 20_000 });
+  expect(await placed[before + 1]).toBe(task.nodeId);
+  const moved = async () => (await cluster.tasks.get(task.taskId)).nodeId !== task.nodeId;
+  await eventually(async () => expect(await moved()).toBe(true), { withinMs: 30_000 });
+  await inspector.close();
+  await Promise.all(nodes.map((node) => node.close()));
+  await close();
+}, 60_000);
+
 it.each(Object.keys(cutStages))(
   "stops inspecting while it is cut off from %s, and comes back",
   async (kind) => {

@@ -41,6 +41,8 @@ it("gives back what was sealed, only for the same task and field, with the same 
   expect(JSON.stringify(sealed)).not.toMatch(/secret@|:v@/);
   expect(box.open(sealed, "task_1")).toEqual(config);
   expect(() => box.open(sealed, "task_2")).toThrow(/cannot be decrypted/);
+  const moved = { config, secrets: { "/list/0": sealed.secrets["/from"] ?? "" } };
+  expect(() => box.open(moved, "task_1")).toThrow(/cannot be decrypted/);
   expect(() => new SecretBox("55".repeat(32)).open(sealed, "task_1")).toThrow(
     /cannot be decrypted/,
   );
@@ -49,6 +51,29 @@ it("gives back what was sealed, only for the same task and field, with the same 
   expect(() => new SecretBox(undefined).seal(config, "task_1")).toThrow(/ROPEWAY_SECRET_KEY/);
   expect(() => new SecretBox("short")).toThrow(/32 random bytes/);
   expect(new SecretBox("").seal({ from: "redis://h:1" }, "task_1").secrets).toEqual({});
+});
+
+it("takes out every password of a list of URLs, and everything below a telling name", () => {
+  const config: Json = {
+    from: "redis://:hidden1@a:1,redis://u:hidden2@b:2",
+    backup: "https://h/x?to=redis://u:hidden3@c:3",
+    auth: "hidden4",
+    pass: "hidden5",
+    apiKey: "hidden6",
+    credentials: { user: "hidden7", list: ["hidden8"] },
+    author: "shown",
+    compass: "shown",
+  };
+  const sealed = box.seal(config, "task_1");
+  expect(JSON.stringify(sealed)).not.toContain("hidden");
+  expect(sealed.config).toMatchObject({
+    from: "redis://a:1,redis://u@b:2",
+    author: "shown",
+    compass: "shown",
+  });
+  expect(box.open(sealed, "task_1")).toEqual(config);
+  expect(() => splitSecrets({ a: { password: 12345 } })).toThrow(/config\.a\.password/);
+  expect(() => splitSecrets({ password: 12345 })).not.toThrow(/12345/);
 });
 
 it("refuses a configuration that is nested too deeply to be searched for secrets", () => {

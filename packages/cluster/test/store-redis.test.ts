@@ -1,5 +1,5 @@
 import { connect, type Redis } from "@ropeway/core";
-import { eventually, startCluster, startRedis } from "@ropeway/testkit";
+import { eventually, startCluster, startProxy, startRedis } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import { openRedisStore } from "../src/store/redis/redis-store.ts";
 import type { Store } from "../src/store/store.ts";
@@ -222,6 +222,54 @@ describe("what only the Redis store has", () => {
     const [seconds = "0"] = (await server.command("TIME")) as string[];
     const ends = Number(await server.command("ZSCORE", "ropeway:store:@leases", long.id));
     expect(ends - Number(seconds) * 1_000).toBeLessThan(70_000);
+    await store.close();
+  });
+
+  it("neither renews nor uses a lease that has ended and is not removed yet", async () => {
+    await using server = await startRedis();
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis); // ends no leases: it has none and watches nothing
+    await server.command("ZADD", "ropeway:store:@leases", "1", "60000-ended");
+    expect(await store.keepAlive("60000-ended")).toBe(0);
+    await expect(store.put("/a/b", "1", "60000-ended")).rejects.toMatchObject({
+      code: "STORE_REFUSED",
+    });
+    expect(await store.get("/a/b")).toBeUndefined();
+    await store.close();
+  });
+
+  it("says that history is gone when the log has lost the beginning of a revision", async () => {
+    await using server = await startRedis();
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis);
+    await store.put("/a/0", "1");
+    const { revision } = await store.txn({
+      do: ["/a/1", "/a/2", "/a/3"].map((key) => ({ op: "put", key, value: "1" })),
+    });
+    await server.command("XTRIM", "ropeway:store:@log", "MINID", `${revision}-1`);
+    const watch = collect(store, "/a/", revision);
+    await expect(watch.done).rejects.toMatchObject({ code: "COMPACTED" });
+    await store.close();
+  });
+
+  it("says that a write may have been made when the connection was lost meanwhile", async () => {
+    await using server = await startRedis();
+    await using proxy = await startProxy(server);
+    await using redis = await connect(proxy.url);
+    const store = openRedisStore(redis);
+    await store.put("/a/b", "1");
+    await server.command("CLIENT", "PAUSE", "60000", "WRITE"); // it arrives, and no response comes
+    const writing = store.put("/a/b", "2");
+    const refused = expect(writing).rejects.toMatchObject({
+      code: "STORE_UNAVAILABLE",
+      maybeApplied: true,
+    });
+    const waits = async () =>
+      expect(await server.command("INFO", "clients")).toMatch(/blocked_clients:1/);
+    await eventually(waits);
+    proxy.cut();
+    await refused;
+    await server.command("CLIENT", "UNPAUSE");
     await store.close();
   });
 

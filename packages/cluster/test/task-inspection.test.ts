@@ -1,9 +1,15 @@
 /** What a round does about tasks and nodes that are in an unusual state. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { silentLogger } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Cluster } from "../src/cluster.ts";
+import { RoundLock } from "../src/inspection/round-lock.ts";
+import { TaskInspection } from "../src/inspection/task-inspection.ts";
 import { keys } from "../src/keys.ts";
+import { HealthServer } from "../src/nodes/health-server.ts";
+import { Placement } from "../src/nodes/placement.ts";
 import { Registration } from "../src/nodes/registration.ts";
 import { putRecord } from "../src/record.ts";
 import type { Store } from "../src/store/store.ts";
@@ -33,10 +39,10 @@ describe("an inspection", () => {
     await store.txn({ do: taskOperations(task, { ...task, epoch: 1, ...state }) });
     return task.taskId;
   };
-  const register = (id: string) =>
+  const register = (id: string, address = "") =>
     Registration.open({
       store,
-      ...{ type: "redissyncer", id, address: "", version: "", types: ["scripted"] },
+      ...{ type: "redissyncer", id, address, version: "", types: ["scripted"] },
       ...{ leaseMs: 60_000, reportMs: 60_000, maxTasks: 5_000 },
       ...{ logger: silentLogger, tasks: () => 0 },
     } as const);
@@ -120,8 +126,112 @@ describe("an inspection", () => {
     await cluster.nodes.forget("node_dead");
   });
 
+  it("changes nothing about a task whose owner key is still there, or after its round was lost", async () => {
+    const state = { status: "COMMANDRUNNING", desired: "run", nodeId: "node_cut" } as const;
+    const [owned, other] = [await taskIn(state), await taskIn(state)];
+    const { id: lease } = await store.grant(60_000);
+    await store.put(keys.owner(owned), "{}", lease);
+    const placement = new Placement(store);
+    const { alerts } = cluster;
+    const lockOf = async () => {
+      const seen = await store.get(keys.lastInspection);
+      return RoundLock.take(store, "portal_r", { seen, logger: silentLogger });
+    };
+    const lost = await lockOf();
+    if (lost === undefined) throw new Error("no round");
+    await lost.abandon();
+    const late = new TaskInspection({ store, alerts, placement, guard: lost.guard });
+    await late.leave("node_cut", [owned, other]);
+    for (const id of [owned, other]) expect(await cluster.tasks.get(id)).toMatchObject(state);
+    const lock = await lockOf();
+    if (lock === undefined) throw new Error("no round");
+    const { guard } = lock;
+    await new TaskInspection({ store, alerts, placement, guard }).leave("node_cut", [owned, other]);
+    expect(await cluster.tasks.get(owned)).toMatchObject(state);
+    expect(await cluster.tasks.get(other)).toMatchObject({ status: "BROKEN" });
+    expect(await lock.finish(Date.now())).toBe(true);
+    await store.revoke(lease);
+    await cluster.tasks.stop(owned);
+    await remove(owned, other);
+  });
+
+  it("gives no round to a portal that looked before the last one ended", async () => {
+    const seen = await store.get(keys.lastInspection);
+    const options = { seen, logger: silentLogger };
+    const first = await RoundLock.take(store, "portal_1", options);
+    expect(await RoundLock.take(store, "portal_2", options)).toBeUndefined();
+    expect(await first?.finish(Date.now())).toBe(true);
+    expect(await RoundLock.take(store, "portal_2", options)).toBeUndefined();
+    const next = { ...options, seen: await store.get(keys.lastInspection) };
+    const second = await RoundLock.take(store, "portal_2", next);
+    expect(second).toBeDefined();
+    await second?.abandon();
+    expect(await second?.finish(Date.now())).toBe(false);
+  });
+
+  it("raises an alert, and moves nothing, when a node with a lease neither reports nor answers", async () => {
+    const impostor = createServer((_, response) => response.end('{"nodeId":"node_other"}'));
+    await new Promise<void>((resolve) => impostor.listen(0, "127.0.0.1", resolve));
+    const address = `http://127.0.0.1:${(impostor.address() as AddressInfo).port}`;
+    const node = await register("node_mute", address);
+    const state = { status: "COMMANDRUNNING", desired: "run", nodeId: "node_mute" } as const;
+    const id = await taskIn(state);
+    await using _inspector = await inspect("portal_mute", { staleMs: 500 });
+    const unreachable = async () =>
+      (await cluster.alerts.list({ limit: 500 })).items.filter(
+        ({ kind, subject }) => kind === "node-unreachable" && subject === "node_mute",
+      );
+    await eventually(async () => expect(await unreachable()).toHaveLength(1));
+    expect(await cluster.tasks.get(id)).toMatchObject(state);
+    await eventually(async () => {
+      await node.report();
+      expect(await unreachable()).toEqual([]);
+    });
+    await cluster.tasks.stop(id);
+    await remove(id);
+    await node.close();
+    await new Promise((resolve) => impostor.close(resolve));
+  });
+
+  it("waits for a node that lost its lease and answers, and moves its tasks when it is silent", async () => {
+    const health = await HealthServer.listen({ host: "127.0.0.1", port: 0 });
+    health.serve({ id: "node_well", registered: false, running: 0 });
+    const well = await register("node_well", `http://127.0.0.1:${health.port}`);
+    const heir = await register("node_heir");
+    const state = { status: "COMMANDRUNNING", desired: "run", nodeId: "node_well" } as const;
+    const id = await taskIn({ ...state, immortal: true });
+    await using inspector = await inspect("portal_waits", { leaseMs: 60_000 });
+    let rounds = 0;
+    inspector.on("inspected", () => rounds++);
+    await eventually(() => expect(rounds).toBeGreaterThan(1));
+    await well.close();
+    const closed = rounds;
+    await eventually(() => expect(rounds).toBeGreaterThan(closed + 4));
+    expect(await cluster.tasks.get(id)).toMatchObject(state);
+    await health[Symbol.asyncDispose]();
+    await becomes(id, { status: "CREATING", nodeId: "node_heir" });
+    await cluster.tasks.stop(id);
+    await remove(id);
+    await heir.close();
+    await cluster.nodes.forget("node_well");
+  });
+
+  it("spreads a burst of tasks over the nodes before they report", async () => {
+    const nodes = await Promise.all(["node_s1", "node_s2", "node_s3"].map((id) => register(id)));
+    const placement = new Placement(store);
+    const chosen: (string | undefined)[] = [];
+    for (let n = 0; n < 9; n++) {
+      chosen.push((await placement.choose({ type: "scripted", except: [] })).nodeId);
+    }
+    for (const { session } of nodes) expect(session.alive).toBe(true);
+    for (const id of ["node_s1", "node_s2", "node_s3"]) {
+      expect(chosen.filter((one) => one === id)).toHaveLength(3);
+    }
+    for (const node of nodes) await node.close();
+  });
+
   it("drains a node although one of its tasks cannot be read, or was removed at that moment", async () => {
-    const nodes = await Promise.all(["node_d1", "node_d2"].map(register));
+    const nodes = await Promise.all(["node_d1", "node_d2"].map((id) => register(id)));
     const id = await taskIn({ status: "CREATING", desired: "run", nodeId: "node_d1" });
     await store.put(keys.ofNode("node_d1", "task_0"), "{}");
     await store.put(keys.task("task_0"), "foreign");

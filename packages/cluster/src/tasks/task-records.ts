@@ -5,8 +5,9 @@
 import { createHash } from "node:crypto";
 import type { Page } from "@ropeway/core";
 import { keys, lastPart } from "../keys.ts";
-import { putRecord, recordOf } from "../record.ts";
+import { putRecord, rangeAll, recordOf } from "../record.ts";
 import type { KeyRecord } from "../runner.ts";
+import { MAX_OPERATIONS } from "../store/limits.ts";
 import type { Operation, Store } from "../store/store.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
 
@@ -100,13 +101,13 @@ export class TaskRecords {
   }
 
   async #trimTo(prefix: string, most: number): Promise<void> {
-    for (;;) {
-      const { entries, more } = await this.#store.range(prefix);
-      if (!more && entries.length <= most) return;
-      // Big keys are named after the key, so age is what the store knows.
-      const oldest = [...entries].sort((a, b) => a.modRevision - b.modRevision);
-      const excess = oldest.slice(0, Math.min(100, more ? 100 : entries.length - most));
-      await this.#store.txn({ do: excess.map(({ key }) => ({ op: "delete", key })) });
+    const { entries } = await rangeAll(this.#store, prefix);
+    // Big keys are named after the key, so age is what the store knows.
+    const oldest = [...entries].sort((a, b) => a.modRevision - b.modRevision);
+    const excess = oldest.slice(0, Math.max(0, entries.length - most));
+    for (let at = 0; at < excess.length; at += MAX_OPERATIONS) {
+      const part = excess.slice(at, at + MAX_OPERATIONS);
+      await this.#store.txn({ do: part.map(({ key }) => ({ op: "delete", key })) });
     }
   }
 
