@@ -1,4 +1,5 @@
 import { InvalidOptionError, LeaseLostError } from "@ropeway/core";
+import { eventually } from "@ropeway/testkit";
 import { describe, expect, test } from "vitest";
 import {
   Lock,
@@ -8,9 +9,14 @@ import {
   ReadWriteLock,
 } from "../src/lock/index.ts";
 import { lockKeys } from "../src/lock/keys.ts";
+import { LockStore } from "../src/lock/store.ts";
 import { twoConnections } from "./two-connections.ts";
 
 const { server, redis, other, fresh, sized } = await twoConnections("n");
+
+function pauseProcess(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
 
 describe("shapes", () => {
   test("re-entrant by token: free when every entry was released", async () => {
@@ -51,10 +57,10 @@ describe("shapes", () => {
     const name = fresh();
     const { lock, entries } = lockKeys("", name);
     const left = async (key: string) => Number(await server.command("PTTL", key));
-    const short = { ttlMs: 50, renew: false };
+    const short = { ttlMs: 5_000, renew: false };
     const outer = await new Lock(redis, name).acquire({ ttlMs: 60_000, renew: false });
     const inner = await new Lock(other, name).acquire({ ...short, token: outer.token });
-    await inner.extend(50);
+    await inner.extend(4_000);
     for (const key of [lock, entries]) expect(await left(key)).toBeGreaterThan(30_000);
     expect(await inner.release()).toBe(true); // the holder still has the lock
     expect(await left(lock)).toBeGreaterThan(30_000);
@@ -67,6 +73,24 @@ describe("shapes", () => {
     expect(await bounded.release()).toBe(true);
     expect(await endless.release()).toBe(true);
     expect(await server.command("EXISTS", lock, entries)).toBe(0);
+  });
+
+  test("an entry that fails, or was never made, does not keep and not release the lock", async () => {
+    const name = fresh();
+    const { lock, entries } = lockKeys("", name);
+    const outer = await new Lock(redis, name).acquire();
+    const entering = new Lock(other, name).acquire({ token: outer.token, ttlMs: 10 });
+    pauseProcess(50); // longer than the entry lives
+    await expect(entering).rejects.toThrow(LeaseLostError);
+    await eventually(async () => expect(await server.command("SCARD", entries)).toBe(1));
+    const store = new LockStore(redis, name, { prefix: "", mode: "write", fair: true });
+    expect(await store.leave(outer.token, "unknown")).toBe(true);
+    expect(await server.command("GET", lock)).toBe(outer.token);
+    expect(await outer.release()).toBe(true);
+    expect(await server.command("EXISTS", lock, entries)).toBe(0);
+    const plain = await new Lock(redis, name).acquire();
+    expect(await store.leave(plain.token, "unknown")).toBe(true);
+    expect(await plain.release()).toBe(true);
   });
 
   test("a lock is shared as long as the reader that stays longest", async () => {
@@ -107,6 +131,32 @@ describe("shapes", () => {
       ),
     ).toBe(0);
     expect(() => new ReadWriteLock(redis, name, { ttlMs: null })).toThrow(InvalidOptionError);
+  });
+
+  test("a writer hands the lock to all readers that wait in front, at once", async () => {
+    const name = fresh();
+    const far = new ReadWriteLock(other, name);
+    const writer = await new ReadWriteLock(redis, name).write.acquire();
+    const reading = Array.from({ length: 3 }, () => far.read.acquire());
+    const { queue, readers } = lockKeys("", name);
+    await sized(queue, 3);
+    expect(await writer.release()).toBe(true);
+    expect(await server.command("ZCARD", readers)).toBe(3);
+    for (const reader of await Promise.all(reading)) expect(await reader.release()).toBe(true);
+  });
+
+  test("what a process that dies at any moment leaves behind expires", async () => {
+    const name = fresh();
+    const store = new LockStore(redis, name, { prefix: "", mode: "write", fair: true });
+    const holder = { token: "rw1:dies:x", ttlMs: 30_000, wait: false };
+    expect((await store.acquire(holder)).fence).toBeGreaterThan(0);
+    await store.enter(holder.token, "entry");
+    await store.acquire({ token: "rw1:waits:x", ttlMs: 30_000, wait: true });
+    const { lock, fence, queue, waiters, entries } = store.keys;
+    for (const key of [lock, fence, queue, waiters, entries])
+      expect(Number(await server.command("PTTL", key))).toBeGreaterThan(0);
+    await store.leave("rw1:waits:x", "0");
+    for (const entry of ["entry", "0"]) expect(await store.leave(holder.token, entry)).toBe(true);
   });
 
   test("a reader that dies does not hold the others", async () => {
@@ -156,11 +206,12 @@ describe("shapes", () => {
         }),
       ),
     );
-    const one = await new Lock(redis, c).acquire();
+    const [first, last] = [a, c].sort() as [string, string]; // the order in which they are acquired
+    const one = await new Lock(redis, last).acquire();
     await expect(new MultiLock(redis, [a, c]).acquire({ waitMs: 30 })).rejects.toThrow(
       NotAcquiredError,
     );
-    await (await new Lock(redis, a).acquire({ waitMs: 0 })).release();
+    await (await new Lock(redis, first).acquire({ waitMs: 0 })).release();
     await one.release();
   });
 

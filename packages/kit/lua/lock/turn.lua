@@ -28,7 +28,7 @@ local value = call('GET', LOCK)
 
 -- Most locks are free when asked for and have no waiters when released: three commands for the release,
 -- two for the question whether an acquire is of that kind.
-if verb == 'leave' and value == token and call('EXISTS', QUEUE, ENTRIES) == 0 then
+if verb == 'leave' and value == token and ARGV[3] == '0' and call('EXISTS', QUEUE, ENTRIES) == 0 then
   call('DEL', LOCK)
   return { 1, -2, '0', {} }
 end
@@ -214,6 +214,8 @@ if verb == 'break' then
   call('DEL', LOCK, READERS, ENTRIES)
   value = false
 elseif value == token then
+  -- An entry that was never made, or is released already, does not release the others.
+  if ARGV[3] ~= '0' and call('SISMEMBER', ENTRIES, ARGV[3]) == 0 then return reply(1) end
   call('SREM', ENTRIES, ARGV[3])
   if call('SCARD', ENTRIES) > 0 then return reply(1) end
   call('DEL', LOCK, ENTRIES)

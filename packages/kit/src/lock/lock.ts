@@ -147,20 +147,27 @@ export class ModalLock implements Lockable {
   async #enter(token: string, how: Required<AcquireOptions>): Promise<HeldLock> {
     const entry = newToken();
     const sentAt = performance.now();
-    const fence = await this.#store.enter(token, entry);
-    if (fence === undefined) throw new LeaseLostError(this.#what);
-    const held = this.#hold(
-      { name: this.name, token, entry, fence },
-      { safeUntil: sentAt + (how.ttlMs ?? Number.POSITIVE_INFINITY) },
-      how,
-    );
-    await held.extend(how.ttlMs);
-    return held;
+    const entering = this.#store.enter(token, entry);
+    try {
+      const fence = await entering;
+      if (fence === undefined) throw new LeaseLostError(this.#what);
+      const held = this.#hold(
+        { name: this.name, token, entry, fence },
+        { safeUntil: sentAt + (how.ttlMs ?? Number.POSITIVE_INFINITY) },
+        how,
+      );
+      await held.extend(how.ttlMs);
+      return held;
+    } catch (error) {
+      // An entry that nobody knows of would keep the lock when its holder has released it.
+      this.#giveUp(token, entering, entry);
+      throw error;
+    }
   }
 
   /** Once the command that acquires is over: one that nobody waits for may still be on its way. */
-  #giveUp(token: string, asking: Promise<unknown>): void {
-    const leave = () => this.#store.leave(token, "0");
+  #giveUp(token: string, asking: Promise<unknown>, entry: string = "0"): void {
+    const leave = () => this.#store.leave(token, entry);
     asking.then(leave, leave).catch((error) => {
       this.#store.redis.logger.warn({ err: error, lock: this.name }, "cannot give up a lock");
     });
