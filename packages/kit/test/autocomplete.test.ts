@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { InvalidArgumentError, InvalidNameError, InvalidOptionError } from "@ropeway/core";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -233,4 +234,13 @@ test("a prefix whose most used members were removed still finds the others", asy
   for (const [i, name] of names.entries()) await members.use(name, 30 - i);
   for (const name of names.slice(0, 15)) await members.remove(name);
   expect(await members.search("an", { limit: 5 })).toEqual(names.slice(15, 20));
+});
+
+test("markers of documented searches take no place among the results of a ranked search", async () => {
+  const { members } = groupKeys("", "marked");
+  const names = Array.from({ length: 10 }, (_, i) => `abca${i}`);
+  const markers = Array.from({ length: 3 }, () => `abc\`{${randomUUID()}`);
+  for (const name of [...names, ...markers]) await server.command("ZADD", members, "0", name);
+  const ranked = new GroupMembers(redis, "marked", { ranked: true });
+  expect(await ranked.search("abc", { limit: 10 })).toEqual(names);
 });

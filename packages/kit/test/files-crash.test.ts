@@ -7,6 +7,7 @@ import { eventually } from "@ropeway/testkit";
 import { afterAll, describe, expect, test } from "vitest";
 import { Chat, type Room } from "../src/chat/index.ts";
 import { Files, type ReceivedFile, saveTo, TransferGoneError } from "../src/files/index.ts";
+import { transferKeys } from "../src/files/keys.ts";
 import { resolveFilesOptions } from "../src/files/options.ts";
 import { FilesStore } from "../src/files/store.ts";
 import { twoConnections } from "./two-connections.ts";
@@ -141,6 +142,15 @@ describe("names", () => {
     const channel = fresh();
     await new FilesStore(redis, channel, resolveFilesOptions()).announced("lost");
     expect(await server.command("EXISTS", `file-meta:${channel}:lost`)).toBe(0);
+  });
+
+  test("what a sender that dies before its first chunk leaves behind expires", async () => {
+    const channel = fresh();
+    const store = new FilesStore(redis, channel, resolveFilesOptions());
+    await store.begin("begun", { name: "f", receivers: ["r"] });
+    const { meta, acks, leases } = transferKeys("", channel, "begun");
+    for (const key of [meta, acks, leases])
+      expect(Number(await server.command("PTTL", key))).toBeGreaterThan(0);
   });
 
   test("the documented wire refuses names that mean something else on it", async () => {

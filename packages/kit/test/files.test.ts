@@ -220,7 +220,11 @@ describe("chunks", () => {
     for (const text of ["monday", "tuesday"]) {
       const sent = await files.publish(of(text), { receivers: ["r"], id: "daily" });
       expect(sent).toMatchObject({ dropped: 0 });
-      await server.command("DEL", `file-meta:${channel}:daily`); // expires after a minute
+      const meta = `file-meta:${channel}:daily`; // expires after a minute
+      const left = Number(await server.command("PTTL", meta));
+      expect(left).toBeGreaterThan(0);
+      expect(left).toBeLessThanOrEqual(60_000);
+      await server.command("DEL", meta);
     }
     await files.end();
     expect(await receiving).toEqual({ files: 2, missed: [] });

@@ -274,6 +274,21 @@ describe("loss", () => {
     await (await new Lock(other, name).acquire()).release();
   });
 
+  test("a lease is not renewed after maxHoldMs", async () => {
+    const ttlMs = 1_500;
+    let renewals = 0;
+    const lease = new Lease({
+      ...{ what: "a lease", kind: "lock", ttlMs, renew: true, maxHoldMs: 1 },
+      safeUntil: performance.now() + ttlMs,
+      extend: async () => {
+        renewals += 1;
+        return true;
+      },
+    });
+    await eventually(() => expect(lease.signal.aborted).toBe(true));
+    expect(renewals).toBe(0);
+  });
+
   test("an acquire that is sent again finds what the first one did", async () => {
     const name = fresh();
     for (const mode of ["write", "read"] as const) {
@@ -319,3 +334,17 @@ describe("loss", () => {
     expect(await server.command("EXISTS", `lock:${name}`)).toBe(0);
   });
 });
+
+test("a process that does not wait any more gives up the connection on which it waited", async () => {
+  const lock = new Lock(redis, fresh());
+  const first = await lock.acquire();
+  const second = lock.acquire();
+  await eventually(async () =>
+    expect(await server.command("CLIENT", "LIST")).toContain("cmd=blpop"),
+  );
+  await first.release();
+  await (await second).release();
+  await eventually(async () =>
+    expect(await server.command("CLIENT", "LIST")).not.toContain("cmd=blpop"),
+  );
+}, 40_000);

@@ -212,3 +212,16 @@ test("equal messages of other programs are received one by one, and none is lost
   expect(await mailbox.counts()).toEqual({ waiting: 0, taken: 0, dead: 2 });
   expect(await server.command("EXISTS", taken, tries)).toBe(0);
 });
+
+test("a message wakes a receiver that still waits, not one that died", async () => {
+  const name = fresh();
+  const { waiters } = mailboxKeys("", name);
+  await server.command("ZADD", waiters, "1", `${name}-dead token`);
+  await server.command("ZADD", waiters, String(Date.now() + 3_600_000), `${name}-alive token`);
+  await new Mailbox<number>(redis, name).send(1);
+  expect(await server.command("EXISTS", waiters)).toBe(0);
+  await eventually(async () =>
+    expect(await server.command("LRANGE", `${name}-alive`, "0", "-1")).toEqual(["token"]),
+  );
+  expect(await server.command("EXISTS", `${name}-dead`)).toBe(0);
+});

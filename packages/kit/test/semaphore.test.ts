@@ -128,6 +128,31 @@ describe("permits", () => {
     expect(await server.command("EXISTS", store.keys.times)).toBe(0);
   });
 
+  test("a refresh also moves the time that documented programs look at", async () => {
+    const name = fresh();
+    const store = new SemaphoreStore(redis, name, { prefix: "", limit: 1, ttlMs: 30_000 });
+    await store.acquire("token", false);
+    await server.command("ZADD", store.keys.times, "1", "token");
+    expect(await store.extend("token")).toBe(true);
+    expect(Number(await server.command("ZSCORE", store.keys.times, "token"))).toBeGreaterThan(1e9);
+    expect(await store.leave("token")).toBe(true);
+  });
+
+  test("a waiter that died is passed over, and one that gives up leaves nothing", async () => {
+    const name = fresh();
+    const store = new SemaphoreStore(redis, name, { prefix: "", limit: 1, ttlMs: 30_000 });
+    const { times, queue, waiters } = store.keys;
+    await store.acquire("holder", false);
+    for (const token of ["dead", "alive"]) await store.acquire(token, true);
+    await server.command("HSET", waiters, "dead", "1 list"); // its place ended
+    expect(await store.leave("holder")).toBe(true);
+    expect(await server.command("ZRANGE", times, "0", "-1")).toEqual(["alive"]);
+    await store.acquire("impatient", true);
+    expect(await store.leave("impatient")).toBe(false);
+    expect(await server.command("EXISTS", queue, waiters)).toBe(0);
+    expect(await store.leave("alive")).toBe(true);
+  });
+
   test("timeouts, aborts and wrong options", async () => {
     const name = fresh();
     const semaphore = new Semaphore(redis, name);
