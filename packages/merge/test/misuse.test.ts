@@ -13,6 +13,7 @@ import {
   MergeQueue,
 } from "../src/index.ts";
 import { EndpointStore } from "../src/store/endpoint-store.ts";
+import { QueueStore } from "../src/store/queue-store.ts";
 import { Receiver } from "./receiver.ts";
 
 const { server, redis } = await redisForFile();
@@ -109,6 +110,39 @@ test("a key that was fetched meanwhile has all its starts again", async () => {
   expect(await starts()).toBeNull();
   await queue.release("k", "t", { at: 1 });
   await queue.close();
+});
+
+test("a key that was fetched meanwhile is not buried as one that nobody fetches", async () => {
+  const queue = fresh();
+  await queue.push("k", "a");
+  await queue.schedule();
+  const given = { start: "1.000", letterId: "l", reason: "no" }; // an earlier start
+  await new QueueStore(redis, queue.options).buryUnfetched("k", given);
+  expect((await new Inspector(queue).peek("k")).items).toBe(1);
+  expect((await new DeadLetters(queue).list()).items).toEqual([]);
+  await queue.close();
+});
+
+test("what is pushed behind a deleted delivery outlives its lock", async () => {
+  const queue = fresh();
+  await queue.push("k", "gone");
+  await queue.get("k", { leaseMs: 600_000, token: "t" });
+  await new Inspector(queue).remove("k");
+  const state = `${queue.keys.queue("k")}:state`;
+  expect(await server.command("PTTL", state)).toBeGreaterThan(0);
+  await queue.push("k", "new", { request: { attempts: 3 } });
+  expect(await server.command("PTTL", state)).toBe(-1);
+});
+
+test("items behind a batch that died have no attempts yet", async () => {
+  const queue = fresh();
+  const store = new QueueStore(redis, queue.options);
+  await queue.push("k", "a");
+  await queue.get("k", { leaseMs: 600_000, token: "t" });
+  await queue.push("k", "b", { at: LATER });
+  await store.bury({ key: "k", token: "t" }, { letterId: "l", reason: "no" });
+  const left = await new Inspector(queue).peek("k");
+  expect(left).toMatchObject({ items: 1, attempts: 0, at: LATER, state: "waiting" });
 });
 
 test("close ends although a handler never does", async () => {
@@ -234,6 +268,12 @@ test("a dispatcher with a short lease does not forget the calls of one with a lo
   await store.admit(url, { token: "long", forgetMs: 600_000 });
   await store.admit(url, { token: "short", forgetMs: 1_000 });
   expect(await server.command("PTTL", queue.keys.active(url))).toBeGreaterThan(1_000);
+  // Both places are taken until they are given back, also a moment later.
+  const now = () => new Inspector(queue).now();
+  const before = await now();
+  await eventually(async () => expect(await now()).toBeGreaterThan(before + 2));
+  const third = await store.admit(url, { token: "third", forgetMs: 1_000 });
+  expect(third).toMatchObject({ verdict: "hold" });
 });
 
 test("a clock that is set back does not stop an endpoint with a rate", async () => {
