@@ -43,4 +43,9 @@ test("who adds many entries pushes out their own, and failed logins under many n
   expect(of("admin")).toHaveLength(15);
   expect(of("noisy")).toEqual(newest.slice(0, 20));
   expect(items.filter(({ actor }) => actor.startsWith("guess"))).toHaveLength(20);
+  await log.trim(30);
+  const rest = (await log.list({ limit: 500 })).items.map(({ actor }) => actor.slice(0, 5));
+  expect(
+    ["admin", "noisy", "guess"].map((who) => rest.filter((one) => one === who).length),
+  ).toEqual([10, 10, 10]);
 }, 30_000);

@@ -1,6 +1,6 @@
 import { deferred } from "@ropeway/core/internal";
 import { eventually } from "@ropeway/testkit";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { Pool } from "../src/pool.ts";
 
 function setUp(most: number, idleMs?: number) {
@@ -17,6 +17,8 @@ function setUp(most: number, idleMs?: number) {
   });
   return { pool, log };
 }
+
+afterEach(() => void vi.useRealTimers());
 
 const nothing = async () => {};
 
@@ -78,4 +80,18 @@ test("a hundred thousand names leave no more than the bound", async () => {
   await pool.close();
   expect(log.filter((line) => line.startsWith("open"))).toHaveLength(100_000);
   expect(log.filter((line) => line.startsWith("close"))).toHaveLength(100_000);
+});
+
+test("an object that is taken again while idle stays open for as long as it is used", async () => {
+  vi.useFakeTimers();
+  const { pool, log } = setUp(2, 1_000);
+  await pool.use("a", nothing);
+  const end = deferred<void>();
+  const using = pool.use("a", () => end.promise);
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(log).toEqual(["open a"]);
+  end.resolve();
+  await using;
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(log).toEqual(["open a", "close a"]);
 });

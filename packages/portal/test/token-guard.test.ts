@@ -1,5 +1,7 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { TokenGuard } from "../src/access/token-guard.ts";
+
+afterEach(() => void vi.useRealTimers());
 
 const bearer = (token: string) => `Bearer ${token}`;
 
@@ -34,4 +36,18 @@ test("requests without a token are no guesses, and addresses are remembered up t
   expect(guard.refusal(bearer("right"), "a")).toBeUndefined();
   for (let i = 0; i < 20_000; i++) guard.refusal(bearer("guess"), `place${i}`);
   expect(guard.size).toBe(10_000);
+});
+
+test("the wait ends, grows with each further guess, and is forgotten after an hour without one", () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const guard = new TokenGuard(["right"]);
+  const guess = () => guard.refusal(bearer("guess"), "a");
+  for (let i = 0; i < 20; i++) guess();
+  expect(guess()).toMatchObject({ code: "TOO_MANY_LOGINS", retryAfterMs: 1_000 });
+  vi.advanceTimersByTime(1_000);
+  expect(guess()?.code).toBe("UNAUTHENTICATED");
+  expect(guess()).toMatchObject({ code: "TOO_MANY_LOGINS", retryAfterMs: 2_000 });
+  vi.advanceTimersByTime(3_600_001);
+  for (let i = 0; i < 20; i++) expect(guess()?.code).toBe("UNAUTHENTICATED");
+  expect(guess()).toMatchObject({ code: "TOO_MANY_LOGINS", retryAfterMs: 1_000 });
 });

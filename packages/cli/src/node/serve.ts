@@ -1,12 +1,7 @@
 /** A node as a process: registers, serves its health check, runs tasks until Ctrl-C. */
-import {
-  builtInRunners,
-  ClusterNode,
-  HealthServer,
-  NodeIdTakenError,
-  type Store,
-} from "@ropeway/cluster";
+import { builtInRunners, ClusterNode, HealthServer, type Store } from "@ropeway/cluster";
 import type { Logger } from "@ropeway/core";
+import { startAfterFormer } from "../cluster/former-process.ts";
 import { openSettingsStore, secretBoxOf } from "../cluster/open-cluster.ts";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
@@ -53,16 +48,8 @@ export async function serveNode(context: Context): Promise<void> {
  * The node of `ropeway up`. After a crash its own record may still be there until its lease has ended:
  * it waits for that once.
  */
-export async function startLocalNode(plan: NodePlan): Promise<StartedNode> {
-  const until = performance.now() + plan.settings.values["node.leaseMs"] * 1.5 + 1_000;
-  for (;;) {
-    try {
-      return await startNode(plan);
-    } catch (error) {
-      if (!(error instanceof NodeIdTakenError) || performance.now() > until) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 250));
-    }
-  }
+export function startLocalNode(plan: NodePlan): Promise<StartedNode> {
+  return startAfterFormer(plan.settings.values["node.leaseMs"], () => startNode(plan));
 }
 
 /** Starts a node; closing it stops its tasks and gives the id back. */

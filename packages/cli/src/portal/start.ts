@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import type { Inspector } from "@ropeway/cluster";
 import { createPortal, type PortalOptions, type PortalStart } from "@ropeway/portal";
 import { resolvePortalOptions } from "@ropeway/portal/internal";
+import { startAfterFormer } from "../cluster/former-process.ts";
 import { listenOn } from "../listen.ts";
 import { namingSettings } from "../refused-option.ts";
 import { secretOf } from "../secret.ts";
@@ -13,6 +14,9 @@ import { type PartPlan, portalParts } from "./parts.ts";
 
 /** A portal that listens. */
 export interface StartedPortal extends PortalStart, AsyncDisposable {}
+
+/** How long the cluster remembers a portal that crashed. */
+const LEASE_MS = 8_000;
 
 const OPTIONS: Readonly<Record<string, SettingKey>> = {
   host: "portal.host",
@@ -58,11 +62,15 @@ async function startAt(port: number, plan: PartPlan): Promise<StartedPortal> {
   }
 }
 
-/** Registers the portal in the cluster, under its address, and inspects the nodes. */
-async function startInspector(
-  { cluster, settings, logger }: PartPlan,
-  url: string,
-): Promise<Inspector> {
+/**
+ * Registers the portal in the cluster, under its address, and inspects the nodes. The portal has the port,
+ * so a record with its id is that of a process that crashed.
+ */
+function startInspector(plan: PartPlan, url: string): Promise<Inspector> {
+  return startAfterFormer(LEASE_MS, () => openInspector(plan, url).start());
+}
+
+function openInspector({ cluster, settings, logger }: PartPlan, url: string): Inspector {
   const { values } = settings;
   const { port } = new URL(url);
   const inspector = cluster.inspector({
@@ -70,12 +78,13 @@ async function startInspector(
     address: url,
     everyMs: values["inspect.everyMs"],
     probes: values["inspect.probes"],
+    leaseMs: LEASE_MS,
     version,
     logger,
   });
   inspector.on("offline", (nodeId) => logger.error({ nodeId }, "a node is offline"));
   inspector.on("error", (error) => logger.warn({ err: error }, "the inspector has a problem"));
-  return inspector.start();
+  return inspector;
 }
 
 function portalOptions(settings: LoadedSettings): PortalOptions {

@@ -1,6 +1,10 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { hostname } from "node:os";
+import { openRedisStore } from "@ropeway/cluster";
+import { keys } from "@ropeway/cluster/internal";
+import { connect } from "@ropeway/core";
 import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { speak } from "../spoken.ts";
@@ -71,4 +75,33 @@ test("with merge.serve it takes pushes on a port of its own and delivers them wh
   } finally {
     receiver.close();
   }
+});
+
+test("a portal that crashed starts again at its port while the cluster still has its record", async () => {
+  const taken = createServer().listen(0, "127.0.0.1");
+  await once(taken, "listening");
+  const { port } = taken.address() as AddressInfo;
+  taken.close();
+  await once(taken, "close");
+  await using redis = await connect(server.url);
+  await using store = openRedisStore(redis);
+  // What kill -9 leaves behind. It is there until the new portal listens, and a lease longer.
+  const id = `portal_${hostname().replace(/[^\w.-]/g, "_")}_${port}`;
+  const key = keys.node("portal", id);
+  const { id: lease } = await store.grant(3_000);
+  const former = { nodetype: "portal", nodeid: id, nodeaddr: "127.0.0.1", nodeport: port };
+  const record = { ...former, online: true, lastreporttime: Date.now() };
+  await store.put(key, JSON.stringify(record), lease);
+  const listens = eventually(
+    async () => {
+      await store.keepAlive(lease);
+      expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
+    },
+    { withinMs: PATIENCE_MS / 2 },
+  );
+  await whileServing({ ROPEWAY_PORT: String(port) }, async ({ url }) => {
+    await listens;
+    expect(url).toBe(`http://127.0.0.1:${port}`);
+    expect((await store.get(key))?.lease).not.toBe(lease);
+  });
 });
