@@ -4,7 +4,7 @@ import { afterEach, expect, test, vi } from "vitest";
 import { Breaker, type Permit } from "../src/client/breaker.ts";
 import { Guard } from "../src/client/guard.ts";
 import type { Route } from "../src/client/route.ts";
-import { ApplicationError, type CallContext } from "../src/index.ts";
+import { ApplicationError, type CallContext, StreamBrokenError } from "../src/index.ts";
 import { clientTable } from "../src/options.ts";
 import { Stage } from "./stage.ts";
 
@@ -47,6 +47,26 @@ test("a probe that never ends does not keep the breaker half-open for ever", () 
   expect(breaker.state).toBe("closed");
   breaker.leave(lost, "failed"); // it belongs to an earlier period
   expect(breaker.state).toBe("closed");
+});
+
+test("a probe that finds no place in the bulkhead does not keep the next probe away", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  const given = { breaker: { ...options, minCalls: 1 }, bulkhead: { running: 1, waiting: 1 } };
+  const guard = new Guard(resolveOptions(clientTable, given), () => {});
+  const route = { service: "s" } as Route;
+  const enter = (timeoutMs: number) =>
+    guard.enter(route, { timeoutMs, idempotent: false, signal: undefined });
+  const leaveFirst = await enter(10_000);
+  const second = enter(10_000);
+  leaveFirst(new StreamBrokenError("m", "test")); // opens the breaker, and hands its place over
+  const leaveSecond = await second;
+  await expect(enter(10_000)).rejects.toMatchObject({ code: "OVERLOADED" });
+  vi.advanceTimersByTime(options.halfOpenAfterMs);
+  await expect(enter(1)).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
+  leaveSecond(undefined);
+  const leaveProbe = await enter(10_000);
+  leaveProbe(undefined);
+  (await enter(10_000))(undefined); // it is closed again
 });
 
 test("calls that began before the breaker opened do not count for what comes after", () => {

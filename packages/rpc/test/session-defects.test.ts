@@ -100,6 +100,17 @@ test.each(["abc", "inf", "nan", "1e300", "-5", '1,"x":2', "9".repeat(30), ""])(
   },
 );
 
+test("an epoch is larger than the largest of its group, whatever the clock of Redis says", async () => {
+  await serveNode("n1");
+  const ahead = Date.now() + 3_600_000; // the clock was set back since
+  await stage.server.command("SET", "/api/t/sess_epoch/g", String(ahead));
+  const client = await stage.client();
+  for (const [i, name] of ["c1", "c2"].entries()) {
+    const { epoch } = (await client.session("g", name).call("demo.whoami")) as { epoch: number };
+    expect(epoch).toBe(ahead + 1 + i);
+  }
+});
+
 test("each call prolongs the life of its session", async () => {
   await serveNode("n1");
   const session = (await stage.client()).session("g", "c1");
