@@ -84,6 +84,13 @@ local function replace(id, how, rest)
   end
 end
 
+-- Whoever gets the handle of a job that is there already may await its end, too.
+local function await(id)
+  if redis.call("HEXISTS", JOBS, id) == 1 and not redis.call("ZSCORE", COMPLETED, id) and not redis.call("ZSCORE", FAILED, id) then
+    redis.call("SADD", AWAITED, id)
+  end
+end
+
 -- Takes the dedupe key for `id`, or says which job has it and what became of the new one.
 local function claim(id, how, rest)
   local key, ttl, mode = how.k[1], how.k[2], how.k[3]
@@ -124,7 +131,10 @@ local function add(index, id, how, rest)
     end
     local holder, outcome
     if how.k then holder, outcome = claim(id, how, rest) end
-    if holder then return refuse(index, holder, outcome) end
+    if holder then
+      if how.w then await(holder) end
+      return refuse(index, holder, outcome)
+    end
     redis.call("HSET", JOBS, id, now .. rest) -- at once: the next one may want to replace it
     if how.w then redis.call("SADD", AWAITED, id) end
     place(id, how)
@@ -141,19 +151,28 @@ end
 
 local function addMany()
   if ARGV[4] == "1" then
+    local left = {} -- by an earlier life of the flow
     for first = 0, total - 1, CHUNK do
       local ids, there = existing(first, math.min(first + CHUNK, total) - 1)
       for n, id in ipairs(ids) do
-        if there[n] then refuse(first + n - 1, id, "exists") end
+        local i = first + n - 1
+        if there[n] and isEarlierLife(id, there[n], ARGV[FIRST + 2 + i * 3]) then
+          left[#left + 1] = id
+        elseif there[n] then
+          refuse(i, id, "exists")
+        end
       end
     end
     if #other > 0 then return end
+    for _, id in ipairs(left) do forgetEnded(id) end
   end
   for first = 0, total - 1, CHUNK do
     local ids, there = existing(first, math.min(first + CHUNK, total) - 1)
     for n, id in ipairs(ids) do
       local i = first + n - 1
       if there[n] or seen[id] then
+        local where = ARGV[FIRST + 1 + i * 3]
+        if where ~= "" and cjson.decode(where).w then await(id) end
         refuse(i, id, "exists")
       else
         seen[id] = true

@@ -18,12 +18,17 @@ local options = opts == "" and {} or cjson.decode(opts)
 if count(options.n, before + added, 10000) then return 1 end -- its reply was lost
 listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
 
-local hows = {}
+local hows, left = {}, {} -- left by an earlier life of the parent
 for i = 0, added - 1 do
   local id, where = ARGV[FIRST + i * 3], ARGV[FIRST + 1 + i * 3]
   hows[i] = where == "" and {} or cjson.decode(where)
-  if not hows[i].o and redis.call("HEXISTS", JOBS, id) == 1 then return id end
+  local there = not hows[i].o and redis.call("HGET", JOBS, id)
+  if there then
+    if not isEarlierLife(id, there, ARGV[FIRST + 2 + i * 3]) then return id end
+    left[#left + 1] = id
+  end
 end
+for _, id in ipairs(left) do forgetEnded(id) end
 
 options.n, options.y = before + added, flow
 redis.call("HSET", JOBS, parent, created .. ";" .. attempts .. ";" .. stalls .. ";" .. cjson.encode(options) .. rest)

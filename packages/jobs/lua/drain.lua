@@ -1,7 +1,7 @@
 -- Forgets jobs that wait or have ended, a bounded number per call. Running jobs stay.
 --
 -- KEYS  the queue's, up to OUTBOX
--- ARGV  1 "waiting" | "delayed" | "blocked" | "completed" | "failed", 2 how many to look at,
+-- ARGV  1 "waiting" | "delayed" | "blocked" | "completed" | "failed", 2 how many to look at at most,
 --       3 only jobs that were added (ended, if they have) at least so many ms ago,
 --       4 how many jobs to pass over, which were looked at before
 -- Returns {how many were forgotten, how many were looked at}.
@@ -14,14 +14,23 @@ listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
 
 local function old(record)
   if age == 0 then return true end
-  local created = parse(record)
+  local created = string.match(record, HEAD)
   return not created or tonumber(created) <= now - age
 end
 
-local dropped, looked = 0, 0
+local dropped, looked, bytes = 0, 0, 0
 local function drop(id, record)
   discard(id, optionsIn(record), ended)
   dropped = dropped + 1
+end
+
+-- The record of the next job; false if this call has done enough.
+local function look(id)
+  if bytes >= MOST_BYTES or forgotten >= MOST_OUTCOMES then return false end
+  local record = redis.call("HGET", JOBS, id) or ""
+  bytes = bytes + #record
+  looked = looked + 1
+  return record
 end
 
 -- Jobs in a sorted set.
@@ -33,13 +42,13 @@ local function drainSet(set)
     ids = redis.call("ZRANGE", set, skip, skip + limit - 1)
   end
   for _, id in ipairs(ids) do
-    local record = redis.call("HGET", JOBS, id)
+    local record = look(id)
+    if not record then return end
     if ended or old(record) then
       redis.call("ZREM", set, id)
       drop(id, record)
     end
   end
-  looked = #ids
 end
 
 -- The waiting list: what is old at its head is cut off; further in, entries are blanked and removed
@@ -48,7 +57,8 @@ local function drainList()
   local ids = redis.call("LRANGE", WAIT, skip, skip + limit - 1)
   local blanked, head = 0, skip == 0 and 0 or -1
   for i, id in ipairs(ids) do
-    local record = redis.call("HGET", JOBS, id)
+    local record = look(id)
+    if not record then break end
     if old(record) then
       if head == i - 1 then
         head = i
@@ -61,7 +71,6 @@ local function drainList()
   end
   if blanked > 0 then redis.call("LREM", WAIT, blanked, "") end
   if head > 0 then redis.call("LTRIM", WAIT, head, -1) end
-  looked = #ids
 end
 
 local function drainGrouped()
@@ -69,7 +78,8 @@ local function drainGrouped()
   for _, member in ipairs(members) do
     local nul = string.find(member, "\0", 1, true)
     local group, id = string.sub(member, 1, nul - 1), string.sub(member, nul + 20)
-    local record = redis.call("HGET", JOBS, id)
+    local record = look(id)
+    if not record then return end
     if old(record) then
       redis.call("ZREM", GROUPED, member)
       redis.call("HDEL", PLACES, id)
@@ -80,7 +90,6 @@ local function drainGrouped()
       drop(id, record)
     end
   end
-  looked = #members
 end
 
 if state == "waiting" then

@@ -6,24 +6,28 @@
 -- Returns {jobs moved, jobs whose lease had run out, ms until the next is due or -1, messages in the outbox}.
 local LIMIT = tonumber(ARGV[1])
 local MINUTE, DAY_OF_MINUTES = 60000, 1440
+local FEW = 50 -- records read at once
+local SWEEP_MS = 10 -- between two pages
 
 local problem = wrongType(1, #KEYS)
 if problem then return problem end
 
 -- Removing something first lets this script work while Redis is out of memory.
 redis.call("ZREMRANGEBYSCORE", IDLE, "-inf", now)
-local set = redis.call("HMGET", META, "listen", "minute", "completed", "failed", "retried", "stalled")
+local set = redis.call("HMGET", META, "listen", "minute", "completed", "failed", "retried", "stalled", "scanadds")
 listening = tonumber(set[1] or 0) > now
 
 -- Lost leases. The stall is counted in the record: a job that takes its worker down every time must end.
-local stalled, returned = 0, 0
-local lost = redis.call("ZRANGEBYSCORE", LEASE, "-inf", now, "LIMIT", 0, LIMIT)
-for _, id in ipairs(lost) do
+local stalled, returned, lost, bytes = 0, 0, 0, 0
+for _, id in ipairs(redis.call("ZRANGEBYSCORE", LEASE, "-inf", now, "LIMIT", 0, LIMIT)) do
+  if bytes >= MOST_BYTES then break end
+  lost = lost + 1
   local token = redis.call("HGET", ACTIVE, id)
   redis.call("ZREM", LEASE, id)
   redis.call("HDEL", ACTIVE, id)
   local record = redis.call("HGET", JOBS, id)
   if record then
+    bytes = bytes + #record
     local created, attempts, stalls, opts, rest = parse(record)
     local o = optionsOf(opts)
     local fence, holder = string.match(token or "", "^(%d+)(@[^@]*@%d+)")
@@ -48,30 +52,28 @@ end
 if stalled > 0 then redis.call("HINCRBY", META, "stalled", stalled) end
 
 -- Delays that are over.
-local ready = redis.call("ZRANGEBYSCORE", DELAYED, "-inf", now, "LIMIT", 0, LIMIT)
-if #ready > 0 then
-  local tail = {}
-  for first = 1, #ready, CHUNK do
-    local ids = {}
-    for i = first, math.min(first + CHUNK - 1, #ready) do ids[#ids + 1] = ready[i] end
-    local records = redis.call("HMGET", JOBS, unpack(ids))
-    for i, id in ipairs(ids) do
-      if records[i] then
-        local o = optionsIn(records[i])
-        if o.g or o.p then placeOrdered(id, o, false) else tail[#tail + 1] = id end
-      end
+local ready, moved = redis.call("ZRANGEBYSCORE", DELAYED, "-inf", now, "LIMIT", 0, LIMIT), returned
+for first = 1, #ready, FEW do
+  if bytes >= MOST_BYTES then break end
+  local ids, tail = {}, {}
+  for i = first, math.min(first + FEW - 1, #ready) do ids[#ids + 1] = ready[i] end
+  for i, record in ipairs(redis.call("HMGET", JOBS, unpack(ids))) do
+    if record then
+      bytes = bytes + #record
+      local o = optionsIn(record)
+      if o.g or o.p then placeOrdered(ids[i], o, false) else tail[#tail + 1] = ids[i] end
     end
-    if #tail > 0 then redis.call("RPUSH", WAIT, unpack(tail)) end
-    redis.call("ZREM", DELAYED, unpack(ids))
-    tail = {}
   end
+  if #tail > 0 then redis.call("RPUSH", WAIT, unpack(tail)) end
+  redis.call("ZREM", DELAYED, unpack(ids))
+  moved = moved + #ids
 end
-local moved = #ready + returned
 if moved > 0 then redis.call("ZADD", WAKE, 0, "0") end
 
 -- Timers: "j" an ended job need not be kept any longer, "d" a dedupe key is free, "g" a group may go on,
 -- "t" a group's bucket is full. A timer that an earlier life of its name left behind changes nothing.
 for _, timer in ipairs(redis.call("ZRANGEBYSCORE", TIMERS, "-inf", now, "LIMIT", 0, LIMIT)) do
+  if forgotten >= MOST_OUTCOMES then break end
   local kind, name = string.sub(timer, 1, 1), string.sub(timer, 2)
   redis.call("ZREM", TIMERS, timer)
   if kind == "j" then
@@ -92,7 +94,7 @@ for _, timer in ipairs(redis.call("ZRANGEBYSCORE", TIMERS, "-inf", now, "LIMIT",
   end
 end
 
--- Removes fields whose value carries an old time, some per call.
+-- Removes fields whose value carries an old time, some per call. Returns whether it has seen all of them.
 local function sweep(key, cursor, pattern, age)
   local page = redis.call("HSCAN", key, redis.call("HGET", META, cursor) or "0", "COUNT", 200)
   redis.call("HSET", META, cursor, page[1])
@@ -100,6 +102,7 @@ local function sweep(key, cursor, pattern, age)
     local seen = tonumber(string.match(page[2][i + 1], pattern))
     if not seen or now - seen > age then redis.call("HDEL", key, page[2][i]) end
   end
+  return page[1] == "0"
 end
 
 -- A lease that ends later than its worker could have asked for was written before the clock was set back. It
@@ -119,9 +122,22 @@ local function shortenLeases()
   return shortened
 end
 
+-- A group that was held back at a time that is still to come met its limit before the clock was set back, and
+-- its timer would ring that much too late.
+local function freeGroups()
+  local groups = redis.call("ZREVRANGEBYSCORE", CAPPED, "+inf", now + 1000, "LIMIT", 0, LIMIT)
+  for _, group in ipairs(groups) do
+    redis.call("ZREM", CAPPED, group)
+    redis.call("ZREM", TIMERS, "g" .. group)
+    if hasWaiting(group) then joinRound(group) end
+  end
+  if #groups > 0 then redis.call("ZADD", WAKE, 0, "0") end
+  return #groups
+end
+
 -- Once a minute: the numbers for charts, and what others left behind.
 local minute = math.floor(now / MINUTE)
-if tonumber(set[2] or 0) ~= minute and shortenLeases() < LIMIT then -- with more to shorten the next call goes on
+if tonumber(set[2] or 0) ~= minute and shortenLeases() + freeGroups() < LIMIT then -- else the next call goes on
   redis.call("HSET", META, "minute", minute)
   local waiting = redis.call("LLEN", WAIT) + redis.call("ZCARD", PRIO) + redis.call("ZCARD", GROUPED)
   local totals = { minute * MINUTE, set[3] or 0, set[4] or 0, set[5] or 0, set[6] or 0, waiting, redis.call("ZCARD", DELAYED), redis.call("HLEN", ACTIVE) }
@@ -129,11 +145,16 @@ if tonumber(set[2] or 0) ~= minute and shortenLeases() < LIMIT then -- with more
   redis.call("LTRIM", HISTORY, -DAY_OF_MINUTES, -1)
   if not listening then redis.call("UNLINK", EVENTS) end
   sweep(WORKERS, "scanworkers", "^(%d+)", 86400000)
-  if redis.call("HLEN", ADDS) > 1000 then sweep(ADDS, "scanadds", "@(%d+)", 3600000) end
+  if redis.call("HLEN", ADDS) > 1000 then set[7] = "1" end
+end
+-- Every producer has a field in ADDS, and every child that came from another queue: what is old goes at the
+-- pace at which it comes, a page per call until the end.
+if set[7] then
+  if sweep(ADDS, "scanadds", "@(%d+)", 3600000) then redis.call("HDEL", META, "scanadds") else bringForward(SWEEP_MS) end
 end
 
 for _, key in ipairs({ DELAYED, LEASE, TIMERS }) do
   local head = redis.call("ZRANGE", key, 0, 0, "WITHSCORES")
   if head[2] then bringForward(math.ceil(head[2] - now)) end
 end
-return { moved, #lost, due, redis.call("HLEN", OUTBOX) }
+return { moved, lost, due, redis.call("HLEN", OUTBOX) }

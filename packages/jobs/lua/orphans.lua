@@ -4,7 +4,7 @@
 -- KEYS  the queue's, up to OUTBOX
 -- ARGV  1 cursor, "0" at first
 -- Returns {next cursor or "0", message JSON ...}, each message as in the outbox.
-local page = redis.call("HSCAN", JOBS, ARGV[1], "COUNT", 500)
+local page = redis.call("HSCAN", JOBS, ARGV[1], "COUNT", 100)
 local found = { page[1] }
 for i = 1, #page[2], 2 do
   local id, o = page[2][i], optionsIn(page[2][i + 1])

@@ -37,20 +37,26 @@ for _, list in ipairs(lists[state]) do
 end
 if #ids == 0 then return { -1 } end
 
-local found = { -1 }
-local records = redis.call("HMGET", JOBS, unpack(ids))
+local found, bytes = { -1 }, 0
 for i, id in ipairs(ids) do
-  local record = records[i]
+  if bytes >= MOST_BYTES then
+    found[1] = first + i - 1
+    return found
+  end
+  local record = redis.call("HGET", JOBS, id)
   if record then
-    local opts, called, data = string.match(record, "^%d+;%d+;%d+;([^\n]*)\n([^\n]*)\n(.*)$")
+    bytes = bytes + #record
+    local opts, called, data = string.match(record, "^%d+;%d+;%d+;([^\n]*)\n([^\n]*)\n()")
     local o = group ~= "" and optionsOf(opts)
     if (name == "" or called == name)
-      and (text == "" or id == text or string.find(data or record, text, 1, true))
+      and (text == "" or id == text or string.find(record, text, data or 1, true))
       and (group == "" or o.g == group)
       and (not last or tonumber(redis.call("ZSCORE", ends[state], id) or 0) <= last)
     then
       local at = state == "delayed" and redis.call("ZSCORE", DELAYED, id)
-      found[#found + 1] = { id, record, redis.call("HGET", NOTES, id), redis.call("HGET", ACTIVE, id), at }
+      local notes = redis.call("HGET", NOTES, id)
+      bytes = bytes + #(notes or "")
+      found[#found + 1] = { id, record, notes, redis.call("HGET", ACTIVE, id), at }
       if #found > most then
         if i < #ids or more then found[1] = first + i end
         return found

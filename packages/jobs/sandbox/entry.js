@@ -4,11 +4,14 @@
  * own. The messages are those of src/sandbox/protocol.ts. It ends with the process that started it.
  */
 import process from "node:process";
-import { parentPort, workerData } from "node:worker_threads";
+import { parentPort, Worker as Thread, workerData } from "node:worker_threads";
 
 const file = parentPort === null ? process.argv[2] : workerData;
-const send = (message) =>
-  parentPort === null ? process.send?.(message) : parentPort.postMessage(message);
+/** The mark tells our messages from those that a handler sends on the same channel. */
+const send = (content) => {
+  const message = { ...content, ropeway: "jobs" };
+  return parentPort === null ? process.send?.(message) : parentPort.postMessage(message);
+};
 
 /** Thrown by delay() and waitForChildren(). */
 class PutBack {
@@ -107,6 +110,14 @@ function errorOf({ message, stack, ...rest }) {
 
 /** A thrown value as a failure: see failureOf() in src/errors.ts. */
 function failureOf(thrown) {
+  try {
+    return describe(thrown);
+  } catch {
+    return { name: "Error", message: "the handler threw a value that cannot be read" };
+  }
+}
+
+function describe(thrown) {
   if (!(thrown instanceof Error)) return { name: "NonError", message: String(thrown) };
   const { name, message, stack, code, details } = thrown;
   const isOurs = typeof code === "string" && typeof details === "object" && details !== null;
@@ -149,6 +160,15 @@ function sendEnd(end) {
   }
 }
 
+/** A process whose handler blocks it cannot see that its worker was killed: a thread looks. */
+const WATCHDOG = `
+  const { workerData: parent } = require("node:worker_threads");
+  setInterval(() => {
+    if (process.ppid !== parent) process.kill(process.pid, "SIGKILL");
+  }, 1000);
+`;
+const parent = process.ppid;
+
 let current;
 
 async function receive(message, handlerOf) {
@@ -169,6 +189,9 @@ try {
   if (parentPort !== null) parentPort.on("message", listener);
   else process.on("message", listener).on("disconnect", () => process.exit());
   send({ kind: "ready" });
+  if (parentPort === null) {
+    new Thread(WATCHDOG, { eval: true, execArgv: [], workerData: parent }).unref();
+  }
 } catch (error) {
   send({ kind: "broken", why: String(error?.message ?? error) });
 }

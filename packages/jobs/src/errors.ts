@@ -230,15 +230,32 @@ export function thrownOf(failure: JobFailure): Error {
 }
 
 const LONGEST_STACK = 4_000;
+const LONGEST_MESSAGE = 10_000;
 const LONGEST_DETAILS = 2_000;
+
+/** The thrown value itself, or an error in place of one that throws when it is looked at. */
+export function readable(thrown: unknown): unknown {
+  try {
+    describe(thrown);
+    return thrown;
+  } catch (cause) {
+    return new Error("the handler threw a value that cannot be read", { cause });
+  }
+}
 
 /** Any thrown value as the failure that is kept of it. */
 export function failureOf(thrown: unknown): JobFailure {
-  if (!(thrown instanceof Error)) return { name: "NonError", message: show(thrown) };
+  return describe(readable(thrown));
+}
+
+function describe(thrown: unknown): JobFailure {
+  if (!(thrown instanceof Error)) {
+    return { name: "NonError", message: show(thrown).slice(0, LONGEST_MESSAGE) };
+  }
   const { code } = thrown as { code?: unknown };
   return {
     name: String(thrown.name),
-    message: String(thrown.message),
+    message: String(thrown.message).slice(0, LONGEST_MESSAGE),
     ...(typeof code === "string" ? { code } : {}),
     ...(thrown instanceof RopewayError ? detailsOf(thrown) : {}),
     ...(typeof thrown.stack === "string" ? { stack: thrown.stack.slice(0, LONGEST_STACK) } : {}),

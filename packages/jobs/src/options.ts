@@ -71,7 +71,7 @@ export interface JobOptions {
   readonly dedupe?: string | DedupePlan;
   /** How long the job stays after it ended. @default completed: not at all, failed: 10000 jobs for 90 days */
   readonly keep?: { readonly completed?: Retention; readonly failed?: Retention };
-  /** Keep the outcome for a minute for result(). @default false */
+  /** Keep the outcome for a minute for result(), also that of a job that is there already. @default false */
   readonly awaited?: boolean;
 }
 

@@ -11,7 +11,7 @@ function queueScript<T = Reply>(name: string, options: ScriptOptions<T> = {}): S
 }
 
 /** Some scripts have their most frequent case in front of it all. */
-const ADD = { prelude: [lua("lib/plain"), ...PARTS.slice(0, 3)] };
+const ADD = { prelude: [lua("lib/plain"), ...PARTS] };
 
 export const addScript: Script = defineScript(lua("add"), ADD);
 /** The same, once more after a lost reply: the script finds out whether it was applied. */

@@ -1,7 +1,14 @@
+import { connect } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import { Relay } from "../src/flow/relay.ts";
-import { ChildFailedError, type FlowJob, InvalidFlowError, type JobContext } from "../src/index.ts";
+import {
+  ChildFailedError,
+  type FlowJob,
+  InvalidFlowError,
+  type JobContext,
+  Queue,
+} from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
@@ -133,6 +140,32 @@ describe("flows", () => {
       }),
     );
     for (const root of roots) expect(await root.result(bounds)).toHaveLength(1);
+  });
+
+  it("have at most 100 levels", async () => {
+    const queue = one.queue();
+    const chain = (levels: number): FlowJob =>
+      levels === 1 ? { name: "n" } : { name: "n", children: [chain(levels - 1)] };
+    await expect(queue.addFlow(chain(101))).rejects.toThrow(InvalidFlowError);
+    const wide = { name: "n", children: [chain(99), chain(99)] };
+    const root = await queue.addFlow(wide);
+    expect(await queue.counts()).toMatchObject({ blocked: 197, waiting: 2 });
+    one.worker(queue, () => {
+      throw new Error("bad");
+    });
+    await eventually(async () => expect(await root.view()).toMatchObject({ state: "failed" }));
+  });
+
+  it("are added even if their messages for other queues must wait", async () => {
+    const [a, b] = [one.queue(), one.queue()];
+    await one.server.command("ACL", "SETUSER", "bea", "on", ">pw", "~*", "&*", "+@all", "-hscan");
+    const redis = await connect(one.server.url.replace("redis://", "redis://bea:pw@"));
+    const producer = one.keep(new Queue(redis, a.name));
+    const root = await producer.addFlow({ name: "p", children: [{ name: "c", queue: b.name }] });
+    expect(await root.view()).toMatchObject({ state: "blocked" });
+    await redis.close();
+    one.worker(a, () => 1);
+    await eventually(async () => expect(await b.counts()).toMatchObject({ waiting: 1 }));
   });
 
   it("are added as a whole or not at all", async () => {
@@ -274,6 +307,66 @@ describe("an id that is used again", () => {
     await queue.remove("p/1"); // of the first flow
     expect(await queue.get("p")).toMatchObject({ state: "blocked" });
     expect(await queue.children("p")).toEqual([{ id: "p/0", state: "pending" }]);
+  });
+
+  it("is free although its children are kept, in whichever queue", async () => {
+    const [a, b] = [one.queue(), one.queue()];
+    const handlers = {
+      bad: () => {
+        throw new Error("bad");
+      },
+      good: () => "good",
+      parent: (job: JobContext) => job.children(),
+      adding: async (job: JobContext) => {
+        if ((await job.children()).length > 0) return job.children();
+        await job.addChildren([{ name: "bad", onFailure: "ignore" }]);
+        return job.waitForChildren();
+      },
+    };
+    one.worker(a, handlers);
+    one.worker(b, handlers);
+    const keep = { completed: true };
+    const flow = {
+      name: "parent",
+      options: { id: "nightly", awaited: true },
+      onChildFailure: "ignore" as const,
+      children: [
+        { name: "bad" },
+        { name: "good", options: { keep }, children: [{ name: "good", options: { keep } }] },
+        { name: "bad", queue: b.name },
+      ],
+    };
+    for (let night = 0; night < 2; night++) {
+      const root = await a.addFlow(flow);
+      expect(root.deduplicated).toBeUndefined();
+      expect(await root.result(bounds)).toMatchObject([
+        { state: "failed", failure: { message: "bad" } },
+        { state: "completed" },
+        { state: "failed", failure: { message: "bad" } },
+      ]);
+      expect(await a.run("adding", 0, { id: "adding", ...bounds })).toMatchObject([
+        { state: "failed", failure: { message: "bad" } },
+      ]);
+      await a.remove("nightly");
+      await a.remove("adding");
+    }
+    expect(await a.counts()).toMatchObject({ failed: 2, completed: 2 });
+    expect(await b.counts()).toMatchObject({ failed: 1 });
+  }, 60_000);
+
+  it("is not free for a flow while a child of its earlier life or another job has a child's id", async () => {
+    const queue = one.queue();
+    const flow = { name: "p", options: { id: "p" }, children: [{ name: "c" }] };
+    await queue.addFlow(flow);
+    await queue.remove("p");
+    await expect(queue.addFlow(flow)).rejects.toThrow(InvalidFlowError);
+    await queue.remove("p/0");
+    const worker = one.worker(queue, () => "kept");
+    const other = await queue.add("other", 1, { id: "p/0", keep: { completed: true } });
+    await eventually(async () => expect(await other.view()).toMatchObject({ state: "completed" }));
+    await worker.close();
+    await expect(queue.addFlow(flow)).rejects.toThrow(InvalidFlowError);
+    expect(await other.view()).toMatchObject({ state: "completed", name: "other" });
   });
 
   it("is not touched by an outcome that was on its way to its earlier life", async () => {

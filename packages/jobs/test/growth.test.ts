@@ -86,6 +86,24 @@ describe("what is left behind", () => {
     expect(await one.redis.send<number>(["HLEN", adds])).toBeLessThanOrEqual(1_000);
   });
 
+  it("of producers, and of children from other queues, goes as fast as it comes", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const { adds } = store.keys;
+    const now = await store.now();
+    for (let first = 0; first < 20_000; first += 1_000) {
+      const fields = Array.from({ length: 1_000 }, (_, i) => [
+        `old queue#flow:p/${first + i}`,
+        `1@${now - 2 * 3_600_000}`,
+      ]);
+      await one.redis.send(["HSET", adds, ...fields.flat()]);
+    }
+    await one.redis.send(["HSET", adds, "new producer.0", `7@${now}`]);
+    one.worker(queue, () => 1);
+    await eventually(async () => expect(await one.redis.send(["HLEN", adds])).toBe(1), soon);
+    expect(await one.redis.send(["HGET", adds, "new producer.0"])).toBe(`7@${now}`);
+  }, 60_000);
+
   it("of a trimmed job is nothing, and the rest stays", async () => {
     const queue = one.queue();
     const { jobs, notes, timers } = queueKeys("ropeway:jobs", queue.name);
@@ -173,7 +191,67 @@ describe("no script takes long", () => {
   }, 180_000);
 });
 
+describe("scripts stay short", () => {
+  it("with 100 MB of large jobs", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const data = "d".repeat(100_000);
+    const options = { delayMs: 1 };
+    for (let i = 0; i < 20; i++) {
+      await queue.addBulk(Array.from({ length: 50 }, () => ({ name: "n", data, options })));
+    }
+    const found: number[] = [];
+    const longest = await costliest([
+      () => queue.search({ state: "delayed", text: "nowhere" }),
+      () => eventually(async () => expect((await store.move(500)).moved).toBe(0), soon),
+      async () => found.push((await queue.search({ state: "waiting", limit: 1_000 })).items.length),
+      () => queue.search({ state: "waiting", text: "nowhere" }),
+      async () => found.push(await queue.drain(["waiting"], { olderThanMs: 3_600_000 })),
+      async () => found.push(await queue.drain(["waiting"])),
+    ]);
+    expect(found).toEqual([1_000, 0, 1_000]);
+    expect(longest).toBeLessThan(50);
+  }, 120_000);
+
+  it("with parents of many children", async () => {
+    const queue = one.queue();
+    const children = Array.from({ length: 1_000 }, () => ({ name: "c" }));
+    for (let i = 0; i < 100; i++) await queue.addFlow({ name: "p", children });
+    const { blocked, delayed, failed, jobs, timers } = queueKeys("ropeway:jobs", queue.name);
+    let dropped = 0;
+    const drain = async () => {
+      dropped = await queue.drain(["blocked"]);
+    };
+    expect(await costliest([drain])).toBeLessThan(50);
+    expect(dropped).toBe(100);
+    expect(await one.redis.send(["EXISTS", blocked, delayed, failed, timers])).toBe(0);
+    expect(await one.redis.send(["HLEN", jobs])).toBe(100_000);
+    await queue.obliterate();
+  }, 120_000);
+});
+
 describe("a clock that was set back", () => {
+  it("does not keep groups from running that met their rate before", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const { timers, capped, usage, meta } = store.keys;
+    const hour = 3_600_000;
+    await queue.setLimits({ groupRate: { max: 1, perMs: 500 } });
+    const options = { group: "g" };
+    await queue.addBulk([1, 2].map((data) => ({ name: "n", data, options })));
+    const call = { worker: "w", leaseMs: hour, done: [], undone: [] };
+    expect((await store.next({ ...call, want: 1 })).jobs).toHaveLength(2);
+    expect((await store.next({ ...call, want: 1 })).jobs).toHaveLength(0);
+    const now = await store.now();
+    await one.redis.send(["ZADD", timers, String(now + hour), "gg", String(now + hour), "tg"]);
+    await one.redis.send(["ZADD", capped, String(now + hour), "g"]);
+    await one.redis.send(["HSET", usage, "tg", String(now + hour)]);
+    await one.redis.send(["HSET", meta, "minute", String(Math.floor((now + hour) / 60_000))]);
+    const seen: unknown[] = [];
+    one.worker(queue, (job: JobContext) => void seen.push(job.data));
+    await eventually(() => expect(seen).toEqual([2]), soon);
+  });
+
   it("does not keep the jobs of dead workers", async () => {
     const queue = one.queue();
     const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);

@@ -27,6 +27,14 @@ describe("options of a job", () => {
       { dedupe: 5 },
       { keep: { completed: { ageMs: Number.NaN } } },
       { keep: { completed: Number.MAX_SAFE_INTEGER } },
+      { keep: { completed: "100" } },
+      { keep: { completed: null } },
+      { keep: { completed: { age: 5 } } },
+      { keep: { complete: 5 } },
+      { keep: 5 },
+      { keep: null },
+      { runAt: null },
+      { runAt: "tomorrow" },
       { backoff: { kind: "exponental" } },
       { backoff: { kind: "mine" } },
       { backoff: { kind: "custom" } },
@@ -45,6 +53,16 @@ describe("options of a job", () => {
     }
     expect(await queue.counts()).toMatchObject({ waiting: 0, delayed: 0 });
     expect(() => one.queue({ defaults: { attempts: -1 } })).toThrow(InvalidOptionError);
+  });
+
+  it("survive a change of the job, also as many attempts as there are numbers", async () => {
+    const queue = one.queue();
+    const options = { attempts: Number.MAX_SAFE_INTEGER, priority: 1, keep: { failed: true } };
+    const job = await queue.add("n", 1, options);
+    const before = await job.view();
+    await job.update({ priority: 2 });
+    expect(await job.view()).toEqual({ ...before, priority: 2 });
+    expect(before?.maxAttempts).toBeGreaterThan(1e9);
   });
 
   it("say how long to wait between attempts, and a fixed delay is what was asked for", () => {

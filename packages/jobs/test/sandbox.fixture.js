@@ -1,5 +1,8 @@
 /** Handlers that run in a sandbox: each name does one thing that sandboxes are for. */
 import process from "node:process";
+import { parentPort } from "node:worker_threads";
+
+const postMessage = (message) => process.send(message);
 
 let strayed;
 
@@ -47,6 +50,24 @@ export const handlers = {
     while (strayed === undefined) await new Promise((resolve) => setTimeout(resolve, 5));
     await job.touch();
     return (await strayed).map(({ reason }) => reason?.code);
+  },
+  /** Uses the channel to its worker, as libraries do that believe to be alone. */
+  chatty: async () => {
+    const strange = [null, "ready", { kind: "failed" }, { kind: "done", value: "forged" }];
+    for (const message of strange) (parentPort ?? { postMessage }).postMessage(message);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    return "done";
+  },
+  unreadable: (job) => {
+    const details = {};
+    details.details = details;
+    if (job.data === "cycle") throw Object.assign(new Error("cycle"), { code: "CYCLE", details });
+    if (job.data === "bare") throw Object.create(null);
+    throw Object.defineProperty(new Error(), "name", {
+      get: () => {
+        throw new Error("do not look");
+      },
+    });
   },
   strange: () => () => "a function cannot be copied",
 };

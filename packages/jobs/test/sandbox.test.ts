@@ -1,4 +1,6 @@
 /** Handlers that run in processes or threads of their own, and what becomes of those that misbehave. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
@@ -34,6 +36,8 @@ interface SandboxedJobs {
   hog: { data: undefined; result: number };
   flow: { data: undefined; result: unknown };
   strange: { data: undefined; result: unknown };
+  chatty: { data: undefined; result: string };
+  unreadable: { data: "cycle" | "getter" | "bare"; result: never };
   stray: { data: undefined; result: undefined };
   next: { data: string; result: string[] };
 }
@@ -138,6 +142,16 @@ describe.each(["process", "thread"] as const)("a handler in a %s", { timeout: 12
     await expect(queue.run("hog", undefined, bounds)).rejects.toThrow(SandboxCrashedError);
   });
 
+  it("may send messages of its own, and throw what cannot be read or copied", async () => {
+    const { queue } = sandboxed();
+    expect(await queue.run("chatty", undefined, bounds)).toBe("done");
+    const { pid } = await queue.run("square", 1, bounds);
+    for (const what of ["cycle", "getter", "bare"] as const) {
+      await expect(queue.run("unreadable", what, bounds)).rejects.toThrow(JobFailedError);
+    }
+    expect((await queue.run("square", 1, bounds)).pid).toBe(pid); // it has not crashed
+  });
+
   it("ends with its worker", async () => {
     const { queue, worker } = sandboxed({}, { closeWithinMs: 50 });
     const job = await queue.add("block");
@@ -159,3 +173,20 @@ describe.each(["process", "thread"] as const)("a handler in a %s", { timeout: 12
     await expect(queue.run("a", 0, bounds)).rejects.toThrow(/cannot load the handler/);
   });
 });
+
+it("a process whose handler blocks it ends when its worker was killed", async () => {
+  const entry = new URL("../sandbox/entry.js", import.meta.url);
+  const program = `
+    import { fork } from "node:child_process";
+    const inside = fork(new URL(${JSON.stringify(entry.href)}), [${JSON.stringify(FILE.href)}], { execArgv: [] });
+    inside.on("message", () => {
+      inside.send({ kind: "run", job: { id: "1", name: "block" } });
+      console.log(inside.pid);
+    });
+  `;
+  const worker = spawn(process.execPath, ["--input-type=module", "-e", program]);
+  const pid = Number(String((await once(worker.stdout, "data"))[0]));
+  expect(() => process.kill(pid, 0)).not.toThrow();
+  worker.kill("SIGKILL");
+  await eventually(() => expect(() => process.kill(pid, 0)).toThrow("ESRCH"), soon);
+}, 90_000);

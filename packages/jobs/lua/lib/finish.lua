@@ -3,6 +3,8 @@
 local RESULT_MS = 60000 -- how long an awaited outcome stays when the job itself is not kept
 local TRIM = 100 -- old jobs that one ended job may push out
 local FAILURES = 10 -- errors of earlier attempts that are kept
+local MOST_OUTCOMES = 5000 -- of children that one call forgets, and those of a last parent
+local forgotten = 0 -- of them
 
 local function note(id, name, value)
   local ok, doc = pcall(cjson.decode, redis.call("HGET", NOTES, id) or "{}")
@@ -24,6 +26,7 @@ local function forget(id, o)
   redis.call("HDEL", NOTES, id)
   redis.call("ZREM", TIMERS, "j" .. id)
   if o.n then
+    forgotten = forgotten + o.n
     local family = familyOf(o.y, id)
     redis.call("HDEL", CHILDREN, "n" .. family, "x" .. family)
     for first = 0, o.n - 1, CHUNK do
@@ -32,6 +35,23 @@ local function forget(id, o)
       redis.call("HDEL", CHILDREN, unpack(fields))
     end
   end
+end
+
+-- Whether the job is what the same child of a flow's earlier life left behind: it has ended and is only kept.
+-- Its place in the flow is free. `tail` is the record of the new child without its first field.
+local function isEarlierLife(id, record, tail)
+  local old, new = optionsIn(record), optionsIn("0" .. tail)
+  return new.f
+    and new.f == old.f
+    and new.q == old.q
+    and (redis.call("ZSCORE", COMPLETED, id) or redis.call("ZSCORE", FAILED, id))
+end
+
+local function forgetEnded(id)
+  redis.call("HINCRBY", META, "outbox", 0) -- refused while Redis is out of memory: nothing is added then
+  redis.call("ZREM", COMPLETED, id)
+  redis.call("ZREM", FAILED, id)
+  forget(id, optionsIn(redis.call("HGET", JOBS, id)))
 end
 
 local function releaseKey(id, o)
@@ -59,7 +79,7 @@ local function keep(id, o, set, count, age)
   if over > 0 then
     over = math.min(over, TRIM)
     for _, old in ipairs(redis.call("ZRANGE", set, 0, over)) do -- one more, for it may be this job
-      if old ~= id and over > 0 then
+      if old ~= id and over > 0 and forgotten < MOST_OUTCOMES then
         redis.call("ZREM", set, old)
         forget(old, optionsIn(redis.call("HGET", JOBS, old)))
         over = over - 1

@@ -3,6 +3,7 @@
 local META, JOBS, WAIT, PRIO, GROUPS, GROUPED, USAGE, DELAYED, ACTIVE, LEASE, NOTES, COMPLETED, FAILED, CHILDREN, BLOCKED, DEDUPE, TIMERS, AWAITED, WAKE, EVENTS, IDLE, PLACES, CAPPED, OUTBOX, ADDS, HISTORY, WORKERS, SCHEDULES, PLAN =
   unpack(KEYS)
 local CHUNK = 500 -- Lua unpacks only so many values at once
+local MOST_BYTES = 4194304 -- of records that one call reads, and a last one; the next call goes on
 
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -18,10 +19,13 @@ local function bringForward(ms)
   if due < 0 or ms < due then due = math.max(0, ms) end
 end
 
+-- A pattern must not match the data too: it goes through it one character at a time.
+local HEAD = "^(%d+);(%d+);(%d+);([^\n]*)()"
+
 local function parse(record)
-  local created, attempts, stalls, opts, rest = string.match(record or "", "^(%d+);(%d+);(%d+);([^\n]*)(.*)$")
+  local created, attempts, stalls, opts, ends = string.match(record or "", HEAD)
   if not created then return nil end
-  return created, tonumber(attempts), tonumber(stalls), opts, rest
+  return created, tonumber(attempts), tonumber(stalls), opts, string.sub(record, ends)
 end
 
 local function count(value, least, most)
@@ -57,7 +61,7 @@ local function familyOf(flow, id)
 end
 
 local function optionsIn(record)
-  local _, _, _, opts = parse(record)
+  local _, _, _, opts = string.match(record or "", HEAD)
   return optionsOf(opts)
 end
 

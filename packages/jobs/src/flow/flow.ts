@@ -73,6 +73,8 @@ export interface AddMessage {
 
 /** All jobs of a flow are added by one script call, which must stay short. */
 const MOST_JOBS = 10_000;
+/** A failed child fails its parent, and that one its own, by one script call. */
+const MOST_LEVELS = 100;
 const POLICIES = { fail: 0, ignore: 1, remove: 2 } as const;
 
 /** What a flow's jobs share. */
@@ -90,6 +92,7 @@ export class FlowPlanner {
   readonly #context: FlowContext;
   readonly #flow: string;
   #planned = 0;
+  #level = 0;
 
   constructor(context: FlowContext) {
     this.#context = context;
@@ -117,12 +120,16 @@ export class FlowPlanner {
   #tree(job: FlowJob, id: string, at: Place): NewJob[] {
     this.#planned += 1;
     if (this.#planned > MOST_JOBS) throw new InvalidFlowError(`it has more than ${MOST_JOBS} jobs`);
+    this.#level += 1;
+    if (this.#level > MOST_LEVELS)
+      throw new InvalidFlowError(`it has more than ${MOST_LEVELS} levels`);
     const jobs = [this.#one(job, id, at)];
     job.children?.forEach((child, place) => {
       const policy = child.onFailure ?? job.onChildFailure;
       const spot = { parent: id, place, queue: at.queue, ...(policy ? { policy } : {}) };
       jobs.push(...this.#child(child, spot));
     });
+    this.#level -= 1;
     return jobs;
   }
 
@@ -134,9 +141,9 @@ export class FlowPlanner {
     }
     const { parent, place, queue: home } = spot;
     const policy = child.onFailure ?? spot.policy ?? "fail";
-    const code = POLICIES[policy];
-    if (code === undefined)
+    if (!Object.hasOwn(POLICIES, policy))
       throw new InvalidFlowError(`${policy} is not a policy for failed children`);
+    const code = POLICIES[policy];
     const queue = child.queue === undefined ? home : checkQueueName(child.queue);
     const id = `${parent}/${place}`;
     const above = { parent, ...(code === 0 ? {} : { policy: code }) };

@@ -54,6 +54,8 @@ const TIME = between(0, 1e13);
 const LONGEST_TIMER_MS = 2_147_483_647;
 /** More is never reached: -1 and `true` keep any number. */
 const MOST_KEPT = 1e12;
+/** More is never reached; Lua writes larger numbers with fewer digits than they have. */
+const MOST_ATTEMPTS = 1e12;
 const KEPT_FAILED: readonly [number, number] = [10_000, 7_776_000_000];
 const KNOWN = new Set([
   "id",
@@ -89,7 +91,7 @@ export function planJob(options: JobOptions | undefined): JobPlan {
   if (options.group !== undefined) record.g = placement.g = checkName("group", options.group);
   if (check("awaited", options.awaited, flag) && options.awaited) placement.w = 1;
   if (check("attempts", options.attempts, integer(1)) && options.attempts > 1) {
-    record.a = options.attempts;
+    record.a = Math.min(options.attempts, MOST_ATTEMPTS);
   }
   if (options.backoff !== undefined) record.b = planBackoff(options.backoff);
   if (check("timeoutMs", options.timeoutMs, between(1, LONGEST_TIMER_MS)))
@@ -105,7 +107,7 @@ export function planJob(options: JobOptions | undefined): JobPlan {
 
 function planTime(options: JobOptions, placement: Placement): void {
   if (options.runAt !== undefined) {
-    const at = Number(options.runAt);
+    const at = options.runAt instanceof Date ? options.runAt.getTime() : options.runAt;
     if (!TIME.accepts(at) || options.delayMs !== undefined) {
       const allowed = "a time in ms before the year 2286, and not together with delayMs";
       throw new InvalidOptionError("runAt", options.runAt, allowed);
@@ -140,7 +142,11 @@ function planBackoff(backoff: number | BackoffPlan): [string, number, number, nu
   return [kind === "custom" ? `custom:${name}` : kind, delayMs, maxMs, jitter];
 }
 
+const KEEP_OPTIONS = new Set(["completed", "failed"]);
+const RETENTION_OPTIONS = new Set(["count", "ageMs"]);
+
 function planKeep(keep: NonNullable<JobOptions["keep"]>): [number, number, number, number] {
+  checkNames("keep", keep, KEEP_OPTIONS);
   const completed = retention("keep.completed", keep.completed) ?? [0, 0];
   const failed = retention("keep.failed", keep.failed) ?? KEPT_FAILED;
   return [completed[0], completed[1], failed[0], failed[1]];
@@ -151,6 +157,7 @@ function retention(name: string, value: Retention | undefined): [number, number]
   if (value === undefined) return undefined;
   if (value === true) return [-1, 0];
   if (value === false) return [0, 0];
+  if (typeof value !== "number") checkNames(name, value, RETENTION_OPTIONS);
   const { count = -1, ageMs = 0 } = typeof value === "number" ? { count: value } : value;
   check(`${name}.count`, count, integer(-1, MOST_KEPT));
   check(`${name}.ageMs`, ageMs, DURATION);
@@ -172,7 +179,7 @@ function planDedupe(dedupe: string | DedupePlan): NonNullable<Placement["k"]> {
 }
 
 /** Refuses an option that does not exist: a typing error must not be a silent default. */
-function checkNames(where: string, given: object, known: ReadonlySet<string>): void {
+export function checkNames(where: string, given: object, known: ReadonlySet<string>): void {
   if (typeof given !== "object" || given === null) {
     throw new InvalidOptionError(where, given, "an object");
   }

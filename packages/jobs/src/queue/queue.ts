@@ -127,9 +127,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     this.#admin = new Admin(this.#adminStore, this.#store);
     this.#results = new Results(this.#store);
     this.#scheduler = new Scheduler(new ScheduleStore(this.#store), this.#defaults);
-    this.#relay = new Relay(this.#store, (error) =>
-      redis.logger.warn({ err: error, queue: name }, "cannot deliver a message to another queue"),
-    );
+    this.#relay = new Relay(this.#store, (error) => this.#undelivered(error));
   }
 
   /** The names of all queues under a prefix, in alphabetical order. */
@@ -190,7 +188,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     if (index !== undefined && index > 0) {
       throw new InvalidFlowError(`queue ${this.name} has a job ${instead?.id} already`);
     }
-    if (jobs.some((job) => job.record === "")) await this.#relay.deliver();
+    if (jobs.some((job) => job.record === "")) await this.#deliver();
     addedJobs(this.name, other.size === 0 ? jobs.length : 0);
     return new Job(this, instead?.id ?? id, { name: flow.name as F["name"], why: instead?.why });
   }
@@ -393,6 +391,20 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
       where: placementText(plan.placement),
       record: encodeRecord(name, data, recordOptions),
     };
+  }
+
+  /** The flow is added: what cannot be delivered now, a worker of the queue delivers. */
+  async #deliver(): Promise<void> {
+    try {
+      await this.#relay.deliver();
+    } catch (error) {
+      this.#undelivered(error);
+    }
+  }
+
+  #undelivered(error: unknown): void {
+    const { logger } = this.#redis;
+    logger.warn({ err: error, queue: this.name }, "cannot deliver a message to another queue");
   }
 
   #checkOpen(): void {

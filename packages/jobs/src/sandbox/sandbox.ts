@@ -45,7 +45,9 @@ export class Sandbox {
     this.#inside =
       options.kind === "thread" ? startThread(file, options) : startProcess(file, options);
     this.#ready.promise.catch(() => {}); // told to the job that waits for it
-    this.#inside.on("message", (message: FromSandbox) => this.#receive(message));
+    this.#inside.on("message", (message: unknown) => {
+      if (isOurs(message)) this.#receive(message); // a handler may send what it likes
+    });
     this.#inside.on("error", (error) => this.#end(reasonOf(error)));
     this.#inside.on("exit", (code, signal?: string) => this.#end(exitText(code, signal)));
   }
@@ -146,6 +148,11 @@ export class Sandbox {
     this.#run?.end.reject(error);
     this.#ended.resolve();
   }
+}
+
+/** Whether the program inside sent it. */
+function isOurs(message: unknown): message is FromSandbox {
+  return (message as { ropeway?: unknown } | null | undefined)?.ropeway === "jobs";
 }
 
 /** Ends a run as the sandbox says. */

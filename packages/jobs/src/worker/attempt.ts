@@ -43,7 +43,7 @@ export interface JobContext<Data = unknown, Name extends string = string, Input 
   readonly signal: AbortSignal;
   /** Stores any JSON value that says how far the job is. */
   progress(value: unknown): Promise<void>;
-  /** Adds a line to the job's log. */
+  /** Adds a line to the job's log. It is cut after 4,000 characters. */
   log(line: string): Promise<void>;
   /** Starts `timeoutMs` anew. Throws LeaseLostError if the job was lost. */
   touch(): Promise<void>;
@@ -179,7 +179,7 @@ export class Attempt implements JobContext {
   }
 
   async log(line: string): Promise<void> {
-    await this.#note("log", String(line));
+    await this.#note("log", String(line).slice(0, LONGEST_LINE));
   }
 
   async touch(): Promise<void> {
@@ -295,6 +295,8 @@ export class Attempt implements JobContext {
 }
 
 const DELAY = between(0, LONGEST_MS);
+/** Redis reads and writes the whole log with each line. */
+const LONGEST_LINE = 4_000;
 
 /** What taking a job gave. */
 export interface Lease extends HeldJob {

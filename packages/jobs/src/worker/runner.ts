@@ -1,6 +1,6 @@
 /** Runs handlers and turns how they end into what is reported to Redis. */
 import { LeaseLostError } from "@ropeway/core";
-import { failureOf, JobStalledError, MalformedJobError } from "../errors.ts";
+import { failureOf, JobStalledError, MalformedJobError, readable } from "../errors.ts";
 import { endedJob } from "../metrics.ts";
 import type { WorkerOptions } from "../options.ts";
 import { encodeData } from "../record.ts";
@@ -51,19 +51,13 @@ export class Runner {
   /** Runs one job. */
   start({ source, attempt }: Fetched): void {
     if (!this.#begin(source, attempt)) return;
-    let result: unknown;
+    const fail = (error: unknown) => attempt.settle({ ok: false, error });
     try {
-      result = this.#caller.call(attempt);
+      const result = this.#caller.call(attempt);
+      if (!isPromise(result)) attempt.settle({ ok: true, value: result });
+      else result.then((value) => attempt.settle({ ok: true, value }), fail);
     } catch (error) {
-      attempt.settle({ ok: false, error });
-      return;
-    }
-    if (!isPromise(result)) attempt.settle({ ok: true, value: result });
-    else {
-      result.then(
-        (value) => attempt.settle({ ok: true, value }),
-        (error) => attempt.settle({ ok: false, error }),
-      );
+      fail(error); // also of a `then` that throws
     }
   }
 
@@ -118,7 +112,7 @@ export class Runner {
   #ended(source: Source, attempt: Attempt, settlement: Settlement): void {
     this.running.delete(attempt);
     if (settlement.ok) this.#done(source, attempt, settlement.value);
-    else this.#undone(source, attempt, settlement.error);
+    else this.#undone(source, attempt, readable(settlement.error));
     this.#onEnded(attempt);
   }
 

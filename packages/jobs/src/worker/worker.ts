@@ -100,8 +100,8 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
     this.#redis = redis;
     this.#options = resolved;
     this.queues = [queues].flat();
-    if (this.queues.length === 0) {
-      throw new InvalidOptionError("queues", queues, "at least one name");
+    if (this.queues.length === 0 || new Set(this.queues).size < this.queues.length) {
+      throw new InvalidOptionError("queues", queues, "at least one name, each of them once");
     }
     const description = JSON.stringify({
       name: resolved.name || `${hostname()}:${process.pid}`,
