@@ -1,0 +1,106 @@
+/** Counts, tokens and marks are given back once, and meet nobody but their owner. */
+import { eventually } from "@ropeway/testkit";
+import { describe, expect, it } from "vitest";
+import type { Queue } from "../src/index.ts";
+import { QueueStore } from "../src/internal.ts";
+import { OneRedis } from "./one-redis.ts";
+
+const one = new OneRedis();
+const HOUR = 3_600_000;
+const call = { worker: "w", leaseMs: HOUR, want: 0, done: [], undone: [] };
+
+const storeOf = (queue: Queue) => new QueueStore(one.redis, "ropeway:jobs", queue.name);
+
+/** Takes one job. */
+async function take(store: QueueStore): Promise<{ id: string; fence: number }> {
+  const { jobs, firstFence } = await store.next({ ...call, want: 1 });
+  expect(jobs).toHaveLength(2);
+  return { id: jobs[0] as string, fence: firstFence + 1 };
+}
+
+describe("a child", () => {
+  it("that ends a second time, because it was retried, frees its parent only once", async () => {
+    const queue = one.queue();
+    const store = storeOf(queue);
+    const options = { keep: { completed: true } };
+    const children = [{ name: "a", options }, { name: "b" }];
+    await queue.addFlow({ name: "p", options: { id: "p" }, children });
+    for (let run = 0; run < 2; run++) {
+      const job = await take(store);
+      expect(job.id).toBe("p/0");
+      await store.next({ ...call, done: [{ ...job, how: "s", json: '"a"' }] });
+      expect(await queue.get("p")).toMatchObject({ state: "blocked" });
+      if (run > 0) break;
+      await queue.update("p/1", { delayMs: HOUR }); // so that the other one comes first again
+      await queue.retry("p/0");
+      await store.move(10);
+    }
+    await queue.remove("p/1");
+    await store.move(10);
+    expect(await queue.get("p")).toMatchObject({ state: "waiting" });
+  });
+});
+
+describe("a job that was cancelled before its worker knew", () => {
+  it.each(["5", "delay 5", "children", "hold 1", "back"])(
+    "ends, though its attempt ended with %s",
+    async (how) => {
+      const queue = one.queue();
+      const store = storeOf(queue);
+      await queue.add("a", 1, { attempts: 5 });
+      const job = await take(store);
+      expect(await queue.cancel(job.id, "enough")).toBe("signalled");
+      await store.next({
+        ...call,
+        undone: [{ ...job, how, json: '{"name":"Error","message":"m"}' }],
+      });
+      expect(await queue.get(job.id)).toMatchObject({
+        state: "failed",
+        failure: { code: "JOB_CANCELLED" },
+      });
+    },
+  );
+});
+
+describe("a dedupe key", () => {
+  it("is not freed by a timer of an earlier holder", async () => {
+    const queue = one.queue();
+    const store = storeOf(queue);
+    const { timers } = store.keys;
+    const first = await queue.add("a", 1, { dedupe: "lives" });
+    const second = await queue.add("a", 1, { dedupe: { key: "long", ttlMs: HOUR } });
+    await one.redis.send(["ZADD", timers, "1", "dlives", "1", "dlong"]);
+    await store.move(10);
+    expect((await queue.add("a", 2, { dedupe: "lives" })).id).toBe(first.id);
+    expect((await queue.add("a", 2, { dedupe: "long" })).id).toBe(second.id);
+  });
+});
+
+describe("a group", () => {
+  it("is not held back any more once it was released", async () => {
+    const queue = one.queue();
+    const store = storeOf(queue);
+    const { capped, groups, usage } = store.keys;
+    await queue.setLimits({ groupConcurrency: 1 });
+    await queue.addBulk([1, 2].map((data) => ({ name: "a", data, options: { group: "g" } })));
+    for (let run = 0; run < 2; run++) {
+      const job = await take(store);
+      expect((await store.next({ ...call, want: 1 })).jobs).toEqual([]);
+      await store.next({ ...call, done: [{ ...job, how: "s", json: "" }] });
+      expect(await one.redis.send(["ZSCORE", capped, "g"])).toBeNull();
+    }
+    expect(await one.redis.send(["EXISTS", capped, groups, usage])).toBe(0);
+  });
+
+  it("has its token back when its job is handed back", async () => {
+    const queue = one.queue();
+    const store = storeOf(queue);
+    await queue.setLimits({ groupRate: { max: 20, perMs: HOUR } });
+    await queue.add("a", 1, { group: "g" });
+    for (let run = 0; run < 3; run++) {
+      const job = await take(store);
+      await store.next({ ...call, undone: [{ ...job, how: "back", json: "" }] });
+    }
+    await eventually(async () => expect(await queue.counts()).toMatchObject({ waiting: 1 }));
+  });
+});
