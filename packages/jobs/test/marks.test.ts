@@ -39,6 +39,26 @@ describe("a child", () => {
     await store.move(10);
     expect(await queue.get("p")).toMatchObject({ state: "waiting" });
   });
+
+  it("that fails while its parent runs fails it when it begins to wait", async () => {
+    const queue = one.queue();
+    const store = storeOf(queue);
+    await queue.add("p", 1, { id: "p" });
+    const parent = await take(store);
+    const record = ';0;0;{"f":"p","y":"token"}\nc\n';
+    const children = [{ id: "p/0", where: "", record }];
+    const add = { flow: "token", before: 0, children };
+    expect(await store.addChildren(parent, add)).toEqual({ lost: false });
+    const child = await take(store);
+    const json = '{"name":"Error","message":"m"}';
+    await store.next({ ...call, undone: [{ ...child, how: "dead", json }] });
+    expect(await queue.get("p")).toMatchObject({ state: "active" });
+    await store.next({ ...call, undone: [{ ...parent, how: "children", json: "" }] });
+    expect(await queue.get("p")).toMatchObject({
+      state: "failed",
+      failure: { code: "CHILD_FAILED" },
+    });
+  });
 });
 
 describe("a job that was cancelled before its worker knew", () => {
