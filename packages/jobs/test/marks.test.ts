@@ -82,6 +82,22 @@ describe("a job that was cancelled before its worker knew", () => {
   );
 });
 
+describe("an add that is repeated", () => {
+  it("is applied unless this very call was", async () => {
+    const queue = one.queue();
+    const store = storeOf(queue);
+    const job = (id: string) => [{ id, where: "", record: ";0;0;\na\n1" }];
+    await store.add({ producer: "p.0", number: 1, jobs: job("first") });
+    // The slot was used before, but this call never arrived.
+    const second = { producer: "p.0", number: 2, repeated: true };
+    await store.add({ ...second, jobs: job("second") });
+    expect(await queue.get("second")).toMatchObject({ state: "waiting" });
+    await queue.drain();
+    await store.add({ ...second, jobs: job("second") });
+    expect(await queue.get("second")).toBeUndefined();
+  });
+});
+
 describe("a dedupe key", () => {
   it("is not freed by a timer of an earlier holder", async () => {
     const queue = one.queue();

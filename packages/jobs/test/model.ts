@@ -74,7 +74,12 @@ export class Model {
   /** A parent with its children, or nothing. */
   addFlow(id: string, policies: readonly number[]): boolean {
     const ids = [id, ...policies.map((_, i) => `${id}/${i}`)];
-    if (ids.some((one) => this.jobs.has(one))) return false;
+    const there = ids.flatMap((one) => this.jobs.get(one) ?? []);
+    // Children of an earlier flow that have ended and are only kept make room.
+    const kept = ({ state, parent }: ModelJob) =>
+      parent?.id === id && (state === "completed" || state === "failed");
+    if (!there.every(kept)) return false;
+    for (const job of there) this.jobs.delete(job.id);
     const plain = { priority: 0, group: "", delayed: false, key: "", replace: false };
     const parent = this.#make(id, plain);
     parent.state = "blocked";
