@@ -76,8 +76,7 @@ export class Model {
     const ids = [id, ...policies.map((_, i) => `${id}/${i}`)];
     const there = ids.flatMap((one) => this.jobs.get(one) ?? []);
     // Children of an earlier flow that have ended and are only kept make room.
-    const kept = ({ state, parent }: ModelJob) =>
-      parent?.id === id && (state === "completed" || state === "failed");
+    const kept = ({ state, parent }: ModelJob) => parent?.id === id && state === "failed";
     if (!there.every(kept)) return false;
     for (const job of there) this.jobs.delete(job.id);
     const plain = { priority: 0, group: "", delayed: false, key: "", replace: false };
