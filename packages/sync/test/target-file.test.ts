@@ -15,6 +15,7 @@ test("an older run of a task is refused by its file when a newer one has begun",
   const first = await older.claim(undefined);
   await older.enter({ ...first, phase: "stream", offset: 1 });
   await older.append([Buffer.from("old")], { ...first, phase: "stream", offset: 2 });
+  await older.append([Buffer.from("written behind the checkpoint")]);
   const second = await newer.claim(undefined);
   expect(second).toMatchObject({ epoch: 2, offset: 2, phase: "stream" });
   const late = older.append([Buffer.from("late")], { ...first, phase: "stream", offset: 3 });
