@@ -40,6 +40,26 @@ test("stars and known permissions are taken", async () => {
   });
 });
 
+test("an empty list of groups is refused: it would not say whether it means all groups or none", async () => {
+  await ropeway("user", "add", "ann", "--generate");
+  for (const groups of ["", " ", ",", " , "]) {
+    for (const what of [
+      ["role", "add", "some", "--permissions", "task:view"],
+      ["token", "add", "t", "--user", "ann"],
+    ]) {
+      const { code, stderr } = await ropeway(...what, "--groups", groups);
+      expect([code, stderr]).toEqual([2, expect.stringContaining("--groups must be names")]);
+    }
+  }
+  const limited = ["--permissions", "task:view", "--groups", "shop, billing"];
+  expect(await json("role", "add", "some", ...limited)).toMatchObject({
+    groups: ["shop", "billing"],
+  });
+  expect(await json("role", "add", "wide", "--permissions", "task:view")).toMatchObject({
+    groups: null,
+  });
+});
+
 test("a token expires after a duration, or never", async () => {
   await ropeway("user", "add", "ann", "--generate");
   const add = (...more: string[]) => ropeway("token", "add", "t", "--user", "ann", ...more);

@@ -30,6 +30,11 @@ export class PortalKeys {
     return `${this.#unit}:session:${digest}`;
   }
 
+  /** Sorted set with a TTL: the session keys of one account, by when the sessions began. */
+  sessionsOf(name: string): string {
+    return `${this.#unit}:sessions:${name}`;
+  }
+
   /** Hash with a TTL: failed logins of one user, with one password, from one place: count, until. */
   loginsOfUser(name: string, generation: number | string, place: string): string {
     return `${this.#unit}:logins:user:${name}:${generation}:${place}`;

@@ -36,6 +36,7 @@ export const beginLogin: Script<number> = read("begin-login", { parse: Number, i
 
 // Taking a count back twice would be a hole, so it is not repeated: the count lapses by itself.
 export const endLogin: Script<void> = read("end-login", { parse: () => undefined });
+export const cancelLogin: Script<void> = read("cancel-login", { parse: () => undefined });
 
 function isOne(reply: Reply): boolean {
   return reply === 1;

@@ -4,7 +4,9 @@ import { eventually } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { AuditLog } from "../src/access/audit-log.ts";
 import { REFUSED_PER_HOUR } from "../src/access/auditor.ts";
+import { Roles } from "../src/access/roles.ts";
 import { MAX_TOKENS, Tokens } from "../src/access/tokens.ts";
+import type { Account } from "../src/access/users.ts";
 import { kitPart } from "../src/index.ts";
 import { PASSWORD, Stage } from "./stage.fixture.ts";
 
@@ -76,6 +78,22 @@ test("whoever manages accounts and roles hands out no more than they have", asyn
   expect((await send("POST /api/users", { ...user, role: "admin" }, limited)).status).toBe(403);
 });
 
+test("whoever manages accounts in some groups hands out nothing in others", async () => {
+  const permissions = ["user:edit", "role:edit", "kit:view"];
+  await send("POST /api/roles", { name: "foreman", permissions, groups: ["a", "b"] });
+  await send("POST /api/roles", { name: "kit-all", permissions: ["kit:view"] });
+  await stage.addAccount("fay", "foreman");
+  const fay = await stage.bearer("fay");
+  const make = async (name: string, groups?: string[]) =>
+    (await send("POST /api/roles", { name, permissions: ["kit:view"], groups }, fay)).status;
+  expect([await make("r1"), await make("r2", ["a", "c"]), await make("r3", ["a"])]).toEqual([
+    403, 403, 201,
+  ]);
+  const hire = async (username: string, role: string) =>
+    (await send("POST /api/users", { username, role, password: PASSWORD }, fay)).status;
+  expect([await hire("u1", "kit-all"), await hire("u2", "r3")]).toEqual([403, 201]);
+});
+
 test("a token says when it was used, and an account has a bounded number of them", async () => {
   await stage.addAccount("many", "viewer");
   const many = await stage.bearer("many");
@@ -118,6 +136,44 @@ test("cursors that no list returned are refused", async () => {
       expect([path, await statusOf(admin, path)]).toEqual([path, 400]);
     }
   }
+});
+
+test("an empty list of permissions or groups is refused, and a stored one allows nothing", async () => {
+  const role = { permissions: ["kit:view"] };
+  for (const limits of [{ groups: [] }, { permissions: [] }, { permissions: [], groups: [] }]) {
+    expect((await send("POST /api/tokens", { name: "none", ...limits })).status).toBe(400);
+    const refused = await send("POST /api/roles", { name: "none", ...role, ...limits });
+    expect(refused.status).toBe(400);
+  }
+  const account = (await stage.users.get("admin")) as Account;
+  const { token } = await new Tokens(openRedisStore(stage.redis)).create({
+    name: "stored",
+    account,
+    permissions: [],
+    groups: [],
+    expiresAt: null,
+  });
+  const { body } = await send("GET /api/session", undefined, { authorization: `Bearer ${token}` });
+  expect(body).toMatchObject({ groups: [] });
+  expect(body.permissions).not.toContain("user:view");
+});
+
+test("a role without groups is one of all groups, and is shown with null", async () => {
+  await send("POST /api/roles", { name: "wide", permissions: ["kit:view"] });
+  const { body } = await send("GET /api/roles");
+  const groupsOf = (name: string) =>
+    body.items.find((role: { name: string }) => role.name === name).groups;
+  expect([groupsOf("wide"), groupsOf("admin")]).toEqual([null, null]);
+  // As roles were stored before there was null.
+  await new Roles(openRedisStore(stage.redis)).create({
+    name: "former",
+    permissions: ["kit:view"],
+    groups: [],
+  });
+  await stage.addAccount("fred", "former");
+  expect((await send("GET /api/session", undefined, await stage.bearer("fred"))).body.groups).toBe(
+    null,
+  );
 });
 
 test("a token with limits revokes itself, and no other token of its owner", async () => {

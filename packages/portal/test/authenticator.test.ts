@@ -133,6 +133,54 @@ test("right passwords do not count against their place, and counts lapse after a
   }
 });
 
+test("a right password lifts the wait that its own try had begun for its whole place", async () => {
+  await server.command("HSET", keys.loginsFrom("office"), "count", "60");
+  await right("office");
+  expect(await server.command("HGET", keys.loginsFrom("office"), "count")).toBe("60");
+  await right("office");
+});
+
+test("a token that outlived its account is not one of a new account with that name", async () => {
+  const account = (await store.account("admin")) as Account;
+  const tokens = new Tokens(openRedisStore(redis));
+  const limits = { name: "t", permissions: null, groups: null, expiresAt: null };
+  const callerOf = async ({ token }: { token: string }) =>
+    authenticator.identify(`Bearer ${token}`, undefined, "j");
+  const former = { ...account, id: account.id - 1 };
+  const left = await tokens.create({ ...limits, account: former });
+  await expect(callerOf(left)).rejects.toMatchObject({ code: "UNAUTHENTICATED" });
+  const caller = await callerOf(await tokens.create({ ...limits, account }));
+  expect(caller && (await authenticator.refreshed(caller))).toMatchObject({ via: "token" });
+  const ofFormer = caller && { ...caller, account: former };
+  expect(ofFormer && (await authenticator.refreshed(ofFormer))).toBeUndefined();
+});
+
+test("a login that the hasher had no room for counts as no failure, anywhere", async () => {
+  const device = newDevice((await store.account("admin")) as Account);
+  const busy = (known?: string) =>
+    authenticator.checkPassword({
+      username: "admin",
+      password: PASSWORD,
+      place: "busy",
+      device: known,
+    });
+  await expect(wrong("busy")).rejects.toMatchObject({ code: "LOGIN_FAILED" });
+  const counts = () => server.command("HGET", keys.loginsFrom("busy"), "count");
+  expect(await counts()).toBe("1");
+  // Two checks of seconds run, 32 wait behind them, and there is no room for more.
+  const slow = (await new PasswordHasher().hash("x")).replace("t=3", "t=16");
+  const quick = await hasher.hash("x");
+  const hashing = Array.from({ length: 34 }, (_, i) => hasher.verify(i < 2 ? slow : quick, "x"));
+  for (let i = 0; i < 5; i++) {
+    await expect(busy()).rejects.toMatchObject({ code: "OVERLOADED" });
+    await expect(busy(device)).rejects.toMatchObject({ code: "OVERLOADED" });
+  }
+  await Promise.all(hashing);
+  expect(await counts()).toBe("1");
+  await busy();
+  await busy(device);
+});
+
 test("every try is told to whoever counts them", async () => {
   outcomes.length = 0;
   await right("g");

@@ -124,12 +124,15 @@ test("docs/reference/wire/portal.md lists every key", () => {
     keys.users(),
     keys.user("{name}"),
     keys.session("{digest}"),
+    keys.sessionsOf("{name}"),
     keys.loginsOfUser("{name}", "{generation}", "{place}"),
     keys.loginsOfAccount("{name}", "{generation}"),
     keys.loginsOnDevice("{device}"),
     keys.loginsFrom("{place}"),
   ].map((key) => key.replace("p:{portal}:", ""));
-  const documented = [...read("wire/portal.md").matchAll(/^\| `([\w:{}]+)` \| (?:set|hash)/gm)];
+  const documented = [
+    ...read("wire/portal.md").matchAll(/^\| `([\w:{}]+)` \| (?:set|hash|sorted set)/gm),
+  ];
   expect(documented.map((row) => row[1])).toEqual(spelled);
   const methods = Object.getOwnPropertyNames(PortalKeys.prototype);
   expect(methods.filter((name) => name !== "constructor")).toHaveLength(spelled.length);

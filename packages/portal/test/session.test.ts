@@ -1,5 +1,7 @@
 import { expectNoKeys } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { AccessStore, MAX_SESSIONS } from "../src/access/store.ts";
+import type { Account } from "../src/access/users.ts";
 import { basic, cookieOf, PASSWORD, problemOf, Stage } from "./stage.fixture.ts";
 
 let stage: Stage;
@@ -171,6 +173,32 @@ test("an account that is gone or has another role is noticed by the next request
   expect((await stage.ask("/api/session", { headers })).status).toBe(401);
 });
 
+test("an account has a bounded number of sessions: the oldest end, those that are over take no room", async () => {
+  await stage.addAccount("many", "viewer");
+  const account = (await stage.users.get("many")) as Account;
+  const store = new AccessStore(stage.redis, stage.keys);
+  const life = { idleMs: 60_000, maxMs: 60_000 };
+  const open = (name: string) => store.openSession(name, account, life);
+  const lives = async (name: string) => (await store.session(name)) !== undefined;
+  for (let i = 0; i < MAX_SESSIONS; i++) await open(`s${i}`);
+  expect(await lives("s0")).toBe(true);
+  await store.dropSession("s7");
+  await open("in the place of s7");
+  expect(await lives("s0")).toBe(true);
+  await open("one more");
+  expect([await lives("s0"), await lives("s1"), await lives("one more")]).toEqual([
+    false,
+    true,
+    true,
+  ]);
+  const index = stage.keys.sessionsOf("many");
+  expect(await stage.server.command("ZCARD", index)).toBe(MAX_SESSIONS);
+  expect(await stage.server.command("PTTL", index)).toBeGreaterThan(0);
+  // Sessions of others are not among them.
+  expect((await stage.login({}, elsewhere())).status).toBe(201);
+  expect(await stage.server.command("ZCARD", index)).toBe(MAX_SESSIONS);
+});
+
 test("an idle session ends, a used one lives on, but not beyond its end", async () => {
   await using short = await Stage.open({ sessionIdleMs: 60_000, sessionMaxMs: 3_600_000 });
   const headers = await short.bearer();
@@ -186,5 +214,5 @@ test("an idle session ends, a used one lives on, but not beyond its end", async 
   expect(await short.server.command("PTTL", key)).toBeLessThanOrEqual(30_000);
   await short.server.command("PEXPIRE", key, 0);
   expect((await short.ask("/api/session", { headers })).status).toBe(401);
-  await expectNoKeys(short.server, "ropeway:{portal}:session");
+  await expectNoKeys(short.server, "ropeway:{portal}:session:");
 });

@@ -71,6 +71,8 @@ test("a new password ends the streams of all other sessions", async () => {
   const change = { current: PASSWORD, next: "another horse battery" };
   await stage.ask("/api/session/password", { method: "PUT", headers: own, body: change });
   await ended.ended;
+  const still = await Promise.race([kept.ended.then(() => "ended"), eventually(() => "open")]);
+  expect(still).toBe("open");
   kept.leave();
 });
 

@@ -45,6 +45,17 @@ function permissionsOf(value: unknown): string[] | undefined {
   return permissions;
 }
 
+/** The names of --groups; null for all if it was not given. An empty list would not say which. */
+function groupsOf(value: unknown): string[] | null {
+  const groups = wordsOf(value) ?? null;
+  if (groups?.length === 0) {
+    throw new UsageError(
+      "--groups must be names such as shop,billing; leave it out for all groups",
+    );
+  }
+  return groups;
+}
+
 async function userList(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   const items = (await new Users(opened.store).list()).map((account) => ({
@@ -136,7 +147,7 @@ async function roleList(context: Context): Promise<void> {
   const builtIn = BUILT_IN_ROLES.map((name) => ({
     name,
     permissions: [] as string[],
-    groups: [] as string[],
+    groups: null,
   }));
   context.output.list(
     {
@@ -150,7 +161,7 @@ async function roleList(context: Context): Promise<void> {
         NAME: ({ name }) => name,
         PERMISSIONS: ({ permissions, builtIn: fixed }) =>
           fixed ? "(built in)" : permissions.join(" "),
-        GROUPS: ({ groups }) => groups.join(" ") || "all",
+        GROUPS: ({ groups }) => groups?.join(" ") ?? "all",
       },
       empty: "no roles",
     },
@@ -162,7 +173,7 @@ async function roleAdd(context: Context): Promise<void> {
   const permissions = permissionsOf(context.options.permissions) ?? [];
   if (usernameOf(name) === undefined)
     throw new InvalidArgumentError("the role's name", name, USERNAME_ALLOWED);
-  const groups = wordsOf(context.options.groups) ?? [];
+  const groups = groupsOf(context.options.groups);
   await using opened = await openCluster(context);
   const role = await opened.audited(`role add ${name}`, () =>
     new Roles(opened.store).create({ name, permissions, groups }),
@@ -215,7 +226,7 @@ async function tokenAdd(context: Context): Promise<void> {
       name,
       account,
       permissions: permissionsOf(options.permissions) ?? null,
-      groups: wordsOf(options.groups) ?? null,
+      groups: groupsOf(options.groups),
       expiresAt: lifeMs === undefined ? null : Date.now() + lifeMs,
     }),
   );

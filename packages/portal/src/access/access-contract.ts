@@ -6,11 +6,13 @@ const name = z
   .string()
   .regex(/^[a-z0-9][a-z0-9._@-]{0,63}$/i)
   .describe("1 to 64 letters, digits or ._@- that start with a letter or digit.");
+// An empty list is refused: to some it says "nothing", to others "no limit".
 const grants = z
   .array(z.string().regex(/^(\*|[a-z-]+):(\*|[a-z-]+)$/))
+  .min(1)
   .max(100)
   .describe("Permissions such as task:operate; a star stands for any: task:*, *:view.");
-const groups = z.array(z.string().min(1).max(128)).max(100);
+const groups = z.array(z.string().min(1).max(128)).min(1).max(100);
 
 /** An account. */
 export interface User {
@@ -74,13 +76,16 @@ export const UserEdit: z.ZodType<UserEdit> = z.strictObject({
 export interface Role {
   readonly name: string;
   readonly permissions: readonly string[];
-  readonly groups: readonly string[];
+  readonly groups: readonly string[] | null;
   readonly builtIn: boolean;
 }
 export const Role: z.ZodType<Role> = z.object({
   name: z.string(),
   permissions: z.array(z.string()),
-  groups: z.array(z.string()).describe("Only tasks and alerts of these groups; empty for all."),
+  groups: z
+    .array(z.string())
+    .nullable()
+    .describe("Only tasks and alerts of these groups; null for all."),
   builtIn: z.boolean(),
 });
 
@@ -102,7 +107,7 @@ export interface NewRole {
 }
 export const NewRole: z.ZodType<NewRole> = z.strictObject({
   name,
-  permissions: grants.min(1),
+  permissions: grants,
   groups: groups.optional().describe("Only tasks and alerts of these groups; all if left out."),
 });
 
@@ -122,7 +127,10 @@ const token = {
   name: z.string(),
   username: z.string(),
   permissions: z.array(z.string()).nullable().describe("What it is limited to; null for all."),
-  groups: z.array(z.string()).nullable(),
+  groups: z
+    .array(z.string())
+    .nullable()
+    .describe("Only tasks and alerts of these groups; null for all of its owner's."),
   createdAt: time,
   expiresAt: time.nullable(),
   lastUsedAt: time.nullable().describe("To the minute; null if it was never used."),
@@ -158,7 +166,9 @@ export interface NewToken {
 export const NewToken: z.ZodType<NewToken> = z.strictObject({
   name: z.string().min(1).max(100),
   permissions: grants.optional().describe("Limits what it can do; all that you can if left out."),
-  groups: groups.optional(),
+  groups: groups
+    .optional()
+    .describe("Only tasks and alerts of these groups; all of yours if left out."),
   expiresInDays: z.number().positive().max(3_650).optional().describe("Never expires if left out."),
 });
 

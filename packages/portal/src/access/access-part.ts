@@ -158,7 +158,7 @@ function addRoles(app: PortalApp, { roles, policy, rights }: AccessPartPlan): vo
       const builtIn = BUILT_IN_ROLES.map((name) => ({
         name,
         permissions: policy().allowedTo(name),
-        groups: [],
+        groups: null,
         builtIn: true,
       }));
       const custom = (await roles.list()).map((role) => ({ ...role, builtIn: false }));
@@ -172,7 +172,7 @@ function addRoles(app: PortalApp, { roles, policy, rights }: AccessPartPlan): vo
       schema: { summary: "Create a role", body: NewRole, response: { 201: Role } },
     },
     async (request, reply) => {
-      const { name, permissions, groups = [] } = request.body;
+      const { name, permissions, groups = null } = request.body;
       policy().checkGrants(permissions);
       for (const grant of permissions) {
         if (

@@ -107,10 +107,14 @@ export class Authenticator {
       onLogin("throttled");
       throw new TooManyLoginsError(waitMs);
     }
-    const right =
+    const checked =
       account === undefined
-        ? await hasher.verifyNobody(password)
-        : await hasher.verify(account.passwordHash, password);
+        ? hasher.verifyNobody(password)
+        : hasher.verify(account.passwordHash, password);
+    const right = await checked.catch(async (error: unknown) => {
+      await store.cancelLogin(attempt); // the hasher had no room: that is no failure
+      throw error;
+    });
     if (account === undefined || !right) {
       onLogin("failed");
       throw new LoginFailedError();

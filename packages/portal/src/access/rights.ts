@@ -48,10 +48,7 @@ export class RightsFinder {
         : ofRole.permissions.filter(
             (one) => this.#policy.isForEveryone(one) || covers(limits, one),
           );
-    const scopes = [ofRole.groups ?? [], token.groups ?? []].filter((groups) => groups.length > 0);
-    const [first, second] = scopes;
-    const groups = second === undefined ? first : first?.filter((group) => second.includes(group));
-    return { permissions, groups };
+    return { permissions, groups: common(ofRole.groups, token.groups ?? undefined) };
   }
 
   /** What an account with this role may do; nothing but what everyone may if there is no such role. */
@@ -59,15 +56,24 @@ export class RightsFinder {
     if ((BUILT_IN_ROLES as readonly string[]).includes(role)) {
       return { permissions: this.#policy.allowedTo(role), groups: undefined };
     }
-    const { permissions = [], groups = [] } = (await this.#roles.get(role)) ?? {};
+    const { permissions = [], groups = null } = (await this.#roles.get(role)) ?? {};
     return this.granted({ permissions, groups });
   }
 
-  /** What grants, limited to groups, allow; no groups are all groups. */
+  /** What grants, limited to groups, allow; null is all groups. */
   granted(role: Pick<CustomRole, "permissions" | "groups">): Rights {
     return {
       permissions: this.#policy.coveredBy(role.permissions),
-      groups: role.groups.length === 0 ? undefined : role.groups,
+      groups: role.groups ?? undefined,
     };
   }
+}
+
+/** The groups in both; undefined is all groups, and an empty list is none. */
+function common(
+  one: readonly string[] | undefined,
+  other: readonly string[] | undefined,
+): readonly string[] | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return one.filter((group) => other.includes(group));
 }

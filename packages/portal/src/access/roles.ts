@@ -16,8 +16,8 @@ export interface CustomRole {
   readonly name: string;
   /** Grants such as task:operate, task:* or *:view. */
   readonly permissions: readonly string[];
-  /** Only tasks and alerts of these groups; empty for all. */
-  readonly groups: readonly string[];
+  /** Only tasks and alerts of these groups; null for all. */
+  readonly groups: readonly string[] | null;
 }
 
 /** The roles of one installation. */
@@ -29,12 +29,16 @@ export class Roles {
   }
 
   async get(name: string): Promise<CustomRole | undefined> {
-    return recordOf<CustomRole>(await this.#store.get(keys.role(name)));
+    const role = recordOf<CustomRole>(await this.#store.get(keys.role(name)));
+    return role && roleOf(role);
   }
 
   async list(): Promise<CustomRole[]> {
     const { entries } = await rangeAll(this.#store, keys.roles);
-    return entries.map((entry) => recordOf<CustomRole>(entry)).filter((role) => role !== undefined);
+    return entries
+      .map((entry) => recordOf<CustomRole>(entry))
+      .filter((role) => role !== undefined)
+      .map(roleOf);
   }
 
   async create(role: CustomRole): Promise<CustomRole> {
@@ -64,6 +68,11 @@ export class Roles {
     if (isBuiltIn(name) || (await this.get(name)) !== undefined) return;
     throw new UnknownRoleError(name);
   }
+}
+
+/** Roles of all groups were once stored with an empty list, and no role was ever one of no group. */
+function roleOf(stored: CustomRole): CustomRole {
+  return { ...stored, groups: stored.groups?.length ? stored.groups : null };
 }
 
 function isBuiltIn(name: string): boolean {

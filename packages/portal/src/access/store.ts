@@ -8,6 +8,7 @@ import type { Redis } from "@ropeway/core";
 import type { PortalKeys } from "../keys.ts";
 import {
   beginLogin,
+  cancelLogin,
   endLogin,
   keepSession,
   openSession,
@@ -37,6 +38,9 @@ export const THROTTLES = {
   /** Of one user from all places: slows a spread attack down, and keeps nobody out for long. */
   ofAccount: { free: 100, longestWaitMs: 60_000 },
 } as const;
+
+/** An account has no more sessions than this at a time. */
+export const MAX_SESSIONS = 100;
 
 /** A login that is to be tried. */
 export interface LoginAttempt {
@@ -120,11 +124,15 @@ export class AccessStore {
     if (names.length > 0) await this.#redis.send(["DEL", all], { key: all, repeatable: true });
   }
 
-  /** Opens the session that `token` names; returns when it ends at the latest. */
+  /**
+   * Opens the session that `token` names; returns when it ends at the latest. The oldest session of an
+   * account with too many ends.
+   */
   openSession(token: string, account: Account, life: SessionLife): Promise<number> {
-    const key = this.#keys.session(digestOf(token));
     const { username, generation } = account;
-    return this.#redis.run(openSession, [key], [username, generation, life.idleMs, life.maxMs]);
+    const keys = [this.#keys.session(digestOf(token)), this.#keys.sessionsOf(username)];
+    const { idleMs, maxMs } = life;
+    return this.#redis.run(openSession, keys, [username, generation, idleMs, maxMs, MAX_SESSIONS]);
   }
 
   /** Reads the session and keeps it from being idle. */
@@ -159,6 +167,12 @@ export class AccessStore {
   endLogin(attempt: LoginAttempt): Promise<void> {
     const keys = this.#throttles(attempt).map(({ key }) => key);
     return this.#redis.run(endLogin, keys, []);
+  }
+
+  /** The login that was counted was not tried: nobody looked at its password. */
+  cancelLogin(attempt: LoginAttempt): Promise<void> {
+    const keys = this.#throttles(attempt).map(({ key }) => key);
+    return this.#redis.run(cancelLogin, keys, []);
   }
 
   #throttles({ username, generation, place, device }: LoginAttempt): Throttle[] {
