@@ -9,7 +9,7 @@ import { AbortedError, type ConnectionLostError } from "./errors.ts";
 import { explainReply, type Link } from "./link.ts";
 import type { Reply } from "./reply.ts";
 import type { ServerInfo } from "./server-info.ts";
-import { LONGEST_TIMER_MS, sleep } from "./wait.ts";
+import { LONGEST_TIMER_MS, requireSignal, sleep } from "./wait.ts";
 
 /** How a blocking command is to be treated. */
 export interface BlockingOptions {
@@ -72,6 +72,7 @@ export class BlockingConnection implements AsyncDisposable {
   ): Promise<T | null> {
     const wait = new Wait(args, options);
     const { signal } = options;
+    requireSignal(signal);
     wait.ended = signal?.aborted === true || this.#closed !== undefined;
     if (signal === undefined) return this.#begin<T>(wait);
     const onAbort = () => this.#end(wait);

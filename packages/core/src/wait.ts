@@ -1,12 +1,22 @@
 /** Waiting, always with a bound or an AbortSignal, and never with a timer or listener left behind. */
-import { AbortedError, TimeoutError } from "./errors.ts";
+import { AbortedError, InvalidArgumentError, TimeoutError } from "./errors.ts";
 
 /** The longest wait a timer of Node can hold, 24.8 days: asked for more, it fires at once. */
 export const LONGEST_TIMER_MS: number = 2 ** 31 - 1;
 
+/**
+ * Throws InvalidArgumentError unless it is an AbortSignal or undefined. Every function that takes a signal
+ * from a user calls it before it begins: later, the error would meet nobody who waits for it.
+ */
+export function requireSignal(signal: unknown): asserts signal is AbortSignal | undefined {
+  if (signal === undefined || signal instanceof AbortSignal) return;
+  throw new InvalidArgumentError("signal", signal, "an AbortSignal");
+}
+
 /** Resolves after `ms`; rejects with AbortedError as soon as the signal aborts. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
+    requireSignal(signal);
     if (signal?.aborted) {
       reject(new AbortedError("a wait", signal.reason));
       return;
@@ -38,6 +48,8 @@ export interface WaitBounds {
 export function within<T>(promise: Promise<T>, bounds: WaitBounds): Promise<T> {
   const { timeoutMs, signal, what = "a wait" } = bounds;
   return new Promise<T>((resolve, reject) => {
+    promise.catch(() => {}); // also if the signal is refused
+    requireSignal(signal);
     const onAbort = () => settle(() => reject(new AbortedError(what, signal?.reason)));
     const timer =
       timeoutMs === undefined

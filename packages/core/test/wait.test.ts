@@ -22,3 +22,14 @@ test("whichever comes first decides: the outcome, the time or the signal", async
   abort.abort();
   await expect(aborted).rejects.toMatchObject({ code: "ABORTED" });
 });
+
+test("what is no AbortSignal is refused, and the outcome that comes later meets nobody", async () => {
+  const late = deferred<number>();
+  for (const signal of [null, {}, 5, { aborted: false }, new AbortController()]) {
+    const given = { signal: signal as AbortSignal };
+    await expect(within(late.promise, given)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+    await expect(sleep(1, given.signal)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+  }
+  late.reject(new Error("nobody waits any more")); // unhandled, it would fail the run
+  await sleep(1);
+});

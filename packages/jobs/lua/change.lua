@@ -116,6 +116,7 @@ elseif verb == "retry" then
   leave()
   redis.call("ZREM", TIMERS, "j" .. id)
   if created then redis.call("HSET", JOBS, id, created .. ";0;0;" .. opts .. rest) end
+  if o.n then redis.call("HDEL", CHILDREN, "x" .. familyOf(o.y, id)) end -- what failed it before does not again
   if o.d then redis.call("HSETNX", DEDUPE, o.d, "0:" .. id) end -- it holds its key again, if that is free
   runAt(now)
   return "done"

@@ -54,15 +54,9 @@ export type {
   SandboxOptions,
   WorkerOptions,
 } from "./options.ts";
+export type { AddArguments, BulkJob, OptionalData, RunOptions } from "./queue/arguments.ts";
 export { Job } from "./queue/job.ts";
-export {
-  type AddArguments,
-  type BulkJob,
-  type JobOf,
-  type OptionalData,
-  Queue,
-  type RunOptions,
-} from "./queue/queue.ts";
+export { type JobOf, Queue } from "./queue/queue.ts";
 export {
   type CompletedEvent,
   type EventHead,

@@ -12,6 +12,12 @@ export function checkName(what: string, value: unknown): string {
   return value;
 }
 
+/** The id of what may exist: any string. */
+export function checkId(value: unknown, what: string = "job id"): string {
+  if (typeof value === "string") return value;
+  throw new InvalidNameError(what, value, "a string");
+}
+
 /** The name of a queue: any string that is not empty, for keys escape what they must. */
 export function checkQueueName(value: unknown): string {
   if (typeof value === "string" && value !== "") return value;

@@ -4,14 +4,14 @@ import { defineScript, type Reply, type Script, type ScriptOptions } from "@rope
 const lua = (name: string) => new URL(`../lua/${name}.lua`, import.meta.url);
 
 /** What stands in front of the scripts of a queue: each part builds on the ones before. */
-const PARTS = ["lib/queue", "lib/types", "lib/place", "lib/finish"].map(lua);
+const PARTS = ["lib/queue", "lib/types", "lib/place", "lib/forget", "lib/finish"].map(lua);
 
 function queueScript<T = Reply>(name: string, options: ScriptOptions<T> = {}): Script<T> {
   return defineScript(lua(name), { ...options, prelude: PARTS });
 }
 
 /** Some scripts have their most frequent case in front of it all. */
-const ADD = { prelude: [lua("lib/plain"), ...PARTS] };
+const ADD = { prelude: [lua("lib/plain"), ...PARTS.slice(0, 4)] };
 
 export const addScript: Script = defineScript(lua("add"), ADD);
 /** The same, once more after a lost reply: the script finds out whether it was applied. */

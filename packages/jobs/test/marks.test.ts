@@ -1,12 +1,15 @@
 /** Counts, tokens and marks are given back once, and meet nobody but their owner. */
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
+import { Relay } from "../src/flow/relay.ts";
 import type { Queue } from "../src/index.ts";
 import { QueueStore } from "../src/internal.ts";
+import type { ChildReport } from "../src/store/queue-store.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
 const HOUR = 3_600_000;
+const FAILURE = '{"name":"Error","message":"m"}';
 const call = { worker: "w", leaseMs: HOUR, want: 0, done: [], undone: [] };
 
 const storeOf = (queue: Queue) => new QueueStore(one.redis, "ropeway:jobs", queue.name);
@@ -58,6 +61,75 @@ describe("a child", () => {
       state: "failed",
       failure: { code: "CHILD_FAILED" },
     });
+    await queue.retry("p"); // by somebody who takes the failure as it is
+    await store.move(10);
+    const again = await take(store);
+    await store.next({ ...call, undone: [{ ...again, how: "children", json: "" }] });
+    expect(await queue.get("p")).toMatchObject({ state: "delayed" });
+  });
+
+  it.each(["fail", "ignore", "remove"] as const)(
+    "that is retried and completes is completed to a parent with the policy %s",
+    async (onChildFailure) => {
+      const queue = one.queue();
+      const store = storeOf(queue);
+      const children = [{ name: "a" }, { name: "b", options: { delayMs: HOUR } }];
+      await queue.addFlow({ name: "p", options: { id: "p" }, onChildFailure, children });
+      const job = await take(store);
+      await store.next({ ...call, undone: [{ ...job, how: "dead", json: FAILURE }] });
+      const failed = onChildFailure === "remove" ? "removed" : "failed";
+      expect(await queue.children("p")).toMatchObject([{ state: failed }, { state: "pending" }]);
+      const before = await queue.get("p");
+      await queue.retry(job.id);
+      await store.move(10);
+      await store.next({ ...call, done: [{ ...(await take(store)), how: "s", json: '"good"' }] });
+      const good = { state: "completed", result: "good" };
+      expect(await queue.children("p")).toMatchObject([good, { state: "pending" }]);
+      expect(await queue.get("p")).toEqual(before); // it is neither freed nor counted twice
+    },
+  );
+
+  it("in another queue that was retried and completed stays so, in whatever order the messages come", async () => {
+    const [home, away] = [one.queue(), one.queue()];
+    const children = [{ name: "a", queue: away.name }, { name: "b" }];
+    await home.addFlow({ name: "p", options: { id: "p" }, onChildFailure: "ignore", children });
+    const store = storeOf(away);
+    const relay = new Relay(store, (error) => expect.fail(String(error)));
+    const job = await take(store);
+    await store.next({ ...call, undone: [{ ...job, how: "dead", json: FAILURE }] });
+    const { messages } = await store.outbox("0");
+    const late = JSON.parse([...messages.values()][0] ?? "") as ChildReport;
+    await relay.deliver();
+    expect(await home.children("p")).toMatchObject([{ state: "failed" }, { state: "pending" }]);
+    await away.retry(job.id);
+    await store.move(10);
+    await store.next({ ...call, done: [{ ...(await take(store)), how: "s", json: '"good"' }] });
+    await relay.deliver();
+    await storeOf(home).recordChild(late);
+    const good = { state: "completed", result: "good" };
+    expect(await home.children("p")).toMatchObject([good, { state: "pending" }]);
+    expect(await home.get("p")).toMatchObject({ state: "blocked" });
+  });
+});
+
+describe("a job that is retried", () => {
+  it("holds its dedupe key again, unless another job has it", async () => {
+    const queue = one.queue();
+    const store = storeOf(queue);
+    const first = await queue.add("a", 1, { dedupe: "key" });
+    await store.next({ ...call, undone: [{ ...(await take(store)), how: "dead", json: FAILURE }] });
+    await first.retry();
+    expect(await queue.add("a", 2, { dedupe: "key" })).toMatchObject({
+      id: first.id,
+      deduplicated: "kept",
+    });
+    await store.move(10);
+    await store.next({ ...call, undone: [{ ...(await take(store)), how: "dead", json: FAILURE }] });
+    const second = await queue.add("a", 3, { dedupe: "key" });
+    expect(second.deduplicated).toBeUndefined();
+    await first.retry();
+    await first.remove(); // which does not free the other one's key
+    expect(await queue.add("a", 4, { dedupe: "key" })).toMatchObject({ id: second.id });
   });
 });
 

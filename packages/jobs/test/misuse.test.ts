@@ -1,8 +1,16 @@
 /** What handlers and callers do that nobody expects. */
-import { InvalidOptionError } from "@ropeway/core";
+import { InvalidOptionError, RopewayError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
-import { type JobContext, Worker } from "../src/index.ts";
+import {
+  InvalidFlowError,
+  type JobContext,
+  Queue,
+  QueueEvents,
+  SeedQueue,
+  SeedWorker,
+  Worker,
+} from "../src/index.ts";
 import { queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
@@ -91,4 +99,103 @@ describe("results", () => {
 
 it("a worker refuses a queue that is named twice", () => {
   expect(() => new Worker(one.redis, ["a", "b", "a"], () => 1)).toThrow(InvalidOptionError);
+});
+
+describe("wrong arguments", () => {
+  const wrong = [null, 5, Number.NaN, {}, [], [null], () => 1, Symbol("s"), true, { nmae: "a" }];
+  // biome-ignore lint/suspicious/noExplicitAny: that is the point
+  type Loose = any;
+
+  /** The methods that must refuse everything in `wrong`. */
+  const calls: Record<string, (queue: Loose, value: Loose) => unknown> = {
+    get: (queue, value) => queue.get(value),
+    result: (queue, value) => queue.result(value, { timeoutMs: 1 }),
+    "result's signal": (queue, value) => queue.result("a", { signal: value }),
+    "run's signal": (queue, value) => queue.run("a", 0, { signal: value }),
+    children: (queue, value) => queue.children(value),
+    cancel: (queue, value) => queue.cancel(value),
+    remove: (queue, value) => queue.remove(value),
+    promote: (queue, value) => queue.promote(value),
+    retry: (queue, value) => queue.retry(value),
+    update: (queue, value) => queue.update(value, { priority: 1 }),
+    removeSchedule: (queue, value) => queue.removeSchedule(value),
+    removeDedupeKey: (queue, value) => queue.removeDedupeKey(value),
+    "a job of addBulk": (queue, value) => queue.addBulk([value]),
+    addFlow: (queue, value) => queue.addFlow(value),
+    "a child": (queue, value) => queue.addFlow({ name: "a", children: [value] }),
+    "a policy": (queue, onChildFailure) => queue.addFlow({ name: "a", onChildFailure }),
+    "search's name": (queue, value) => queue.search({ name: value }),
+    "search's text": (queue, value) => queue.search({ text: value }),
+    "retryAll's group": (queue, value) => queue.retryAll({ group: value }),
+    setSchedule: (queue, value) => queue.setSchedule("s", value),
+    "the name of QueueEvents": (_, value) => new QueueEvents(one.redis, value),
+    SeedWorker: (_, value) => new SeedWorker(one.redis, value),
+    "SeedQueue's length": (_, value) => new SeedQueue(one.redis).length(value),
+  };
+  it.each(Object.entries(calls))("of %s are refused by a typed error", async (_, call) => {
+    const queue = one.queue();
+    for (const value of wrong) {
+      await expect((async () => call(queue, value))(), String(value)).rejects.toThrow(RopewayError);
+    }
+    expect(await queue.counts()).toMatchObject({ waiting: 0, blocked: 0 });
+  });
+
+  it("never delete or retry more than was meant", async () => {
+    const queue = one.queue() as Loose;
+    await queue.add("a", 0, { id: "a" });
+    const calls = [
+      () => queue.drain(["waiting"], 5),
+      () => queue.drain(["waiting"], null),
+      () => queue.drain(["waiting"], { olderThan: 5 }),
+      () => queue.drain("waiting"),
+      () => queue.drain({}),
+      () => queue.obliterate(5),
+      () => queue.obliterate({ forced: false }),
+      () => queue.retryAll("a"),
+      () => queue.retryAll({ nmae: "a" }),
+      () => queue.search({ nmae: "a" }),
+      () => queue.update("a", { attempts: 5 }),
+      () => queue.update("a", null),
+      () => queue.setLimits(null),
+      () => queue.result("a", { timeoutMs: Number.NaN }),
+      () => queue.result("a", { timeout: 5 }),
+      () => queue.run("a", 0, 5),
+      () => queue.addBulk("a"),
+      () => queue.addBulk([{ name: "a", opts: { delayMs: 5 } }]),
+      () => queue.addFlow({ name: "a", children: {} }),
+      () => queue.addFlow({ name: "a", options: 5 }),
+      () => new Queue(one.redis, queue.name, { defaults: { attempts: 2 } }).add("a", 0, 5 as Loose),
+    ];
+    for (const call of calls) await expect(call(), String(call)).rejects.toThrow(RopewayError);
+    expect(await queue.counts()).toMatchObject({ waiting: 1, blocked: 0 });
+  });
+});
+
+describe("flows", () => {
+  it("that contain themselves are refused", async () => {
+    const endless = { name: "a", children: [] as unknown[] };
+    endless.children.push(endless);
+    await expect(one.queue().addFlow(endless as never)).rejects.toThrow(InvalidFlowError);
+  });
+
+  it("have at most 100 levels, also those that grow while they run", async () => {
+    const queue = one.queue();
+    let deepest = "";
+    one.worker(
+      queue,
+      async (job: JobContext) => {
+        if ((await job.children()).length > 0) return;
+        deepest = job.id;
+        await job.addChildren([{ name: "a" }]);
+        job.waitForChildren();
+      },
+      { concurrency: 4 },
+    );
+    const root = await queue.add("a", 0, { id: "root" });
+    await eventually(async () => expect(await root.view()).toMatchObject({ state: "failed" }), {
+      withinMs: 60_000,
+    });
+    expect(deepest.split("/")).toHaveLength(100);
+    expect(await queue.get(deepest)).toMatchObject({ failure: { code: "JOB_FLOW_INVALID" } });
+  }, 90_000);
 });

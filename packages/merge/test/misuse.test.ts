@@ -308,3 +308,14 @@ async function letterOf(queue: MergeQueue, key: string): Promise<void> {
   await eventually(async () => expect((await new DeadLetters(queue).list()).items).toHaveLength(1));
   await eventually(async () => expect((await new Inspector(queue).peek(key)).items).toBe(0));
 }
+
+test("what is no AbortSignal is refused before a wait begins", async () => {
+  const queue = fresh();
+  for (const wrong of [null, {}, 5, new AbortController()]) {
+    const options = { signal: wrong as AbortSignal };
+    await expect(queue.wait(5, options)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+    const following = new Attempts(queue).follow(options);
+    await expect(following.next()).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+  }
+  await queue.close();
+});

@@ -3,8 +3,6 @@
 local RESULT_MS = 60000 -- how long an awaited outcome stays when the job itself is not kept
 local TRIM = 100 -- old jobs that one ended job may push out
 local FAILURES = 10 -- errors of earlier attempts that are kept
-local MOST_OUTCOMES = 5000 -- of children that one call forgets, and those of a last parent
-local forgotten = 0 -- of them
 
 local function note(id, name, value)
   local ok, doc = pcall(cjson.decode, redis.call("HGET", NOTES, id) or "{}")
@@ -18,40 +16,6 @@ local function note(id, name, value)
   end
   doc.t = now
   redis.call("HSET", NOTES, id, cjson.encode(doc))
-end
-
--- Nothing of the job stays.
-local function forget(id, o)
-  redis.call("HDEL", JOBS, id)
-  redis.call("HDEL", NOTES, id)
-  redis.call("ZREM", TIMERS, "j" .. id)
-  if o.n then
-    forgotten = forgotten + o.n
-    local family = familyOf(o.y, id)
-    redis.call("HDEL", CHILDREN, "n" .. family, "x" .. family)
-    for first = 0, o.n - 1, CHUNK do
-      local fields = {}
-      for i = first, math.min(first + CHUNK, o.n) - 1 do fields[#fields + 1] = "c" .. family .. "/" .. i end
-      redis.call("HDEL", CHILDREN, unpack(fields))
-    end
-  end
-end
-
--- Whether the job is what the same child of a flow's earlier life left behind: it has ended and is only kept.
--- Its place in the flow is free. `tail` is the record of the new child without its first field.
-local function isEarlierLife(id, record, tail)
-  local old, new = optionsIn(record), optionsIn("0" .. tail)
-  return new.f
-    and new.f == old.f
-    and new.q == old.q
-    and (redis.call("ZSCORE", COMPLETED, id) or redis.call("ZSCORE", FAILED, id))
-end
-
-local function forgetEnded(id)
-  redis.call("HINCRBY", META, "outbox", 0) -- refused while Redis is out of memory: nothing is added then
-  redis.call("ZREM", COMPLETED, id)
-  redis.call("ZREM", FAILED, id)
-  forget(id, optionsIn(redis.call("HGET", JOBS, id)))
 end
 
 local function releaseKey(id, o)
@@ -129,7 +93,14 @@ local function recordChild(parent, child, flow, policy, outcome, text)
   local family = familyOf(flow, parent)
   if redis.call("HEXISTS", CHILDREN, "n" .. family) == 0 then return end -- the parent is gone
   if outcome == "f" and policy == 2 then outcome, text = "r", "" end
-  if redis.call("HSETNX", CHILDREN, "c" .. familyOf(flow, child), outcome .. text) == 0 then return end
+  local field = "c" .. familyOf(flow, child)
+  if redis.call("HSETNX", CHILDREN, field, outcome .. text) == 0 then
+    -- It was counted when it failed. Now it was retried and has completed; a late failure changes nothing.
+    if outcome == "c" and string.sub(redis.call("HGET", CHILDREN, field), 1, 1) ~= "c" then
+      redis.call("HSET", CHILDREN, field, outcome .. text)
+    end
+    return
+  end
   local left = redis.call("HINCRBY", CHILDREN, "n" .. family, -1)
   if outcome == "f" and not policy then
     local details = { child = child }

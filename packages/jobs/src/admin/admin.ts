@@ -1,10 +1,10 @@
 /** Inspecting the jobs of a queue, and changing them by hand. */
 import { InvalidArgumentError, type Page } from "@ropeway/core";
-import { between, flag, integer, oneOf, type Rule, text } from "@ropeway/core/internal";
+import { between, flag, integer, oneOf, type Rule, satisfying, text } from "@ropeway/core/internal";
 import { JobNotFoundError, JobStateError, QueueActiveError } from "../errors.ts";
-import { checkName } from "../name.ts";
+import { checkId, checkName } from "../name.ts";
 import { LONGEST_MS } from "../options.ts";
-import { planJob } from "../queue/job-plan.ts";
+import { checkNames, planJob } from "../queue/job-plan.ts";
 import { encodeData } from "../record.ts";
 import type { AdminStore, JobUpdate } from "../store/admin-store.ts";
 import type { QueueStore } from "../store/queue-store.ts";
@@ -76,6 +76,9 @@ export interface MinuteRates {
 const PLACES = 1_000; // looked at per script call: a few ms of Redis
 const DRAIN = 500;
 const DAY_OF_MINUTES = 1_440;
+const RETRY_QUERY = new Set(["name", "text", "group"]);
+const QUERY = new Set([...RETRY_QUERY, "state", "limit", "cursor", "scan"]);
+const words = satisfying<string>("a string", (value) => typeof value === "string");
 const DRAINED_STATES = JOB_STATES.filter((state) => state !== "active");
 
 /** The operator's view of one queue. */
@@ -89,7 +92,7 @@ export class Admin {
   }
 
   async get(id: string): Promise<JobView | undefined> {
-    const raw = await this.#jobs.inspect(id);
+    const raw = await this.#jobs.inspect(checkId(id));
     return raw === undefined ? undefined : viewOf(raw);
   }
 
@@ -111,7 +114,11 @@ export class Admin {
   }
 
   async #search(query: SearchQuery, endedUntil?: number): Promise<Page<JobView>> {
+    checkNames("query", query, QUERY);
     const { name = "", text: part = "", group = "", limit = 50, scan = 200_000 } = query;
+    for (const [argument, value] of Object.entries({ name, text: part, group })) {
+      check(argument, value, words);
+    }
     check("limit", limit, integer(1, 100_000));
     check("scan", scan, integer(1));
     const states = query.state === undefined ? JOB_STATES : [query.state].flat();
@@ -162,22 +169,22 @@ export class Admin {
   }
 
   async remove(id: string): Promise<void> {
-    this.#expectDone(id, "remove", await this.#store.remove(id));
+    this.#expectDone(id, "remove", await this.#store.remove(checkId(id)));
   }
 
   async cancel(id: string, reason: string = ""): Promise<"removed" | "signalled"> {
-    const outcome = await this.#store.cancel(id, String(reason));
+    const outcome = await this.#store.cancel(checkId(id), String(reason));
     if (outcome === "signalled") return "signalled";
     this.#expectDone(id, "cancel", outcome);
     return "removed";
   }
 
   async promote(id: string): Promise<void> {
-    this.#expectDone(id, "promote", await this.#store.promote(id));
+    this.#expectDone(id, "promote", await this.#store.promote(checkId(id)));
   }
 
   async retry(id: string): Promise<void> {
-    this.#expectDone(id, "retry", await this.#store.retry(id));
+    this.#expectDone(id, "retry", await this.#store.retry(checkId(id)));
   }
 
   async update(id: string, changes: JobChanges): Promise<void> {
@@ -192,11 +199,12 @@ export class Admin {
       ...("data" in changes ? { j: 1 as const } : {}),
     };
     const json = "data" in changes ? encodeData(data, id) : "";
-    this.#expectDone(id, "update", await this.#store.update(id, how, json));
+    this.#expectDone(id, "update", await this.#store.update(checkId(id), how, json));
   }
 
   /** Retries the jobs that have failed until now and match; returns how many. */
   async retryAll(query: RetryQuery = {}): Promise<number> {
+    checkNames("query", query, RETRY_QUERY);
     const until = await this.#store.now();
     const ids: string[] = [];
     let cursor: string | undefined;
@@ -217,6 +225,8 @@ export class Admin {
 
   /** Forgets the jobs of the states that are there now; returns how many. */
   async drain(states: readonly JobState[], olderThanMs: number = 0): Promise<number> {
+    if (!Array.isArray(states as unknown))
+      throw new InvalidArgumentError("states", states, "an array");
     for (const state of states) check("state", state, oneOf(...DRAINED_STATES));
     check("olderThanMs", olderThanMs, between(0, LONGEST_MS));
     const counts = await this.counts();

@@ -1,5 +1,5 @@
 /** A queue's limits, as numbers in `meta`: conc; max, per; gconc; gmax, gper. */
-import { InvalidOptionError } from "@ropeway/core";
+import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
 import { between, integer, type Rule } from "@ropeway/core/internal";
 import { LONGEST_MS, type QueueLimits, type Rate } from "../options.ts";
 import type { AdminStore } from "../store/admin-store.ts";
@@ -11,6 +11,9 @@ const KNOWN = ["concurrency", "rate", "groupConcurrency", "groupRate"];
 
 /** Writes the limits that are given; a limit that is null is removed. */
 export async function writeLimits(store: AdminStore, limits: QueueLimits): Promise<void> {
+  if (typeof limits !== "object" || limits === null) {
+    throw new InvalidArgumentError("limits", limits, "an object");
+  }
   const set: [string, string][] = [];
   const remove: string[] = [];
   for (const name of Object.keys(limits)) {

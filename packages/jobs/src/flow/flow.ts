@@ -16,11 +16,19 @@
  * are still about; they have another token and do not count.
  */
 import { randomBytes } from "node:crypto";
+import { show } from "@ropeway/core/internal";
 import type { AnyJobs, JobInput, JobName, JobTypes } from "../definition.ts";
 import { InvalidFlowError, type JobFailure } from "../errors.ts";
 import { checkName, checkQueueName } from "../name.ts";
 import type { JobOptions } from "../options.ts";
-import { type JobPlan, type Placement, placementText, planJob } from "../queue/job-plan.ts";
+import {
+  checkNames,
+  type JobPlan,
+  type Placement,
+  placementText,
+  planJob,
+  withDefaults,
+} from "../queue/job-plan.ts";
 import { encodeRecord } from "../record.ts";
 import type { NewJob } from "../store/queue-store.ts";
 
@@ -76,6 +84,15 @@ const MOST_JOBS = 10_000;
 /** A failed child fails its parent, and that one its own, by one script call. */
 const MOST_LEVELS = 100;
 const POLICIES = { fail: 0, ignore: 1, remove: 2 } as const;
+const KNOWN = new Set([
+  "name",
+  "data",
+  "options",
+  "queue",
+  "children",
+  "onFailure",
+  "onChildFailure",
+]);
 
 /** What a flow's jobs share. */
 export interface FlowContext {
@@ -91,8 +108,6 @@ export interface FlowContext {
 export class FlowPlanner {
   readonly #context: FlowContext;
   readonly #flow: string;
-  #planned = 0;
-  #level = 0;
 
   constructor(context: FlowContext) {
     this.#context = context;
@@ -118,18 +133,12 @@ export class FlowPlanner {
   }
 
   #tree(job: FlowJob, id: string, at: Place): NewJob[] {
-    this.#planned += 1;
-    if (this.#planned > MOST_JOBS) throw new InvalidFlowError(`it has more than ${MOST_JOBS} jobs`);
-    this.#level += 1;
-    if (this.#level > MOST_LEVELS)
-      throw new InvalidFlowError(`it has more than ${MOST_LEVELS} levels`);
     const jobs = [this.#one(job, id, at)];
     job.children?.forEach((child, place) => {
       const policy = child.onFailure ?? job.onChildFailure;
       const spot = { parent: id, place, queue: at.queue, ...(policy ? { policy } : {}) };
       jobs.push(...this.#child(child, spot));
     });
-    this.#level -= 1;
     return jobs;
   }
 
@@ -141,8 +150,6 @@ export class FlowPlanner {
     }
     const { parent, place, queue: home } = spot;
     const policy = child.onFailure ?? spot.policy ?? "fail";
-    if (!Object.hasOwn(POLICIES, policy))
-      throw new InvalidFlowError(`${policy} is not a policy for failed children`);
     const code = POLICIES[policy];
     const queue = child.queue === undefined ? home : checkQueueName(child.queue);
     const id = `${parent}/${place}`;
@@ -156,7 +163,7 @@ export class FlowPlanner {
 
   #one(job: FlowJob, id: string, at: Place): NewJob {
     const { defaults, traceparent } = this.#context;
-    const { id: _, ...wishes } = { ...defaults, ...job.options };
+    const { id: _, ...wishes } = withDefaults(defaults, job.options) ?? {};
     if (at.parent !== undefined) delete (wishes as { dedupe?: unknown }).dedupe; // a default of the queue
     const { placement, options }: JobPlan = planJob(wishes);
     const children = job.children?.length ?? 0;
@@ -179,6 +186,45 @@ export class FlowPlanner {
   #blocked(placement: Placement | undefined, children: number): Placement {
     return { ...placement, b: 1, n: children, y: this.#flow };
   }
+}
+
+/**
+ * Refuses what is no tree of jobs, or too large a one, before anything is made of it. `level` is that of the
+ * given jobs: 1 is a root. Returns how many jobs there are, with the `before` ones.
+ */
+export function checkTrees(trees: unknown, level: number = 1, before: number = 0): number {
+  if (!Array.isArray(trees)) {
+    throw new InvalidFlowError(`its jobs are ${show(trees)}, but must be an array`);
+  }
+  if (trees.length > 0 && level > MOST_LEVELS) {
+    throw new InvalidFlowError(`it has more than ${MOST_LEVELS} levels`);
+  }
+  let jobs = before;
+  for (const job of trees as (FlowJob | null | undefined)[]) {
+    jobs += 1;
+    if (jobs > MOST_JOBS) throw new InvalidFlowError(`it has more than ${MOST_JOBS} jobs`);
+    if (typeof job !== "object" || job === null) {
+      throw new InvalidFlowError(`a job is ${show(job)}, but must be an object`);
+    }
+    checkNames("", job, KNOWN);
+    for (const policy of [job.onFailure, job.onChildFailure]) {
+      if (policy === undefined || Object.hasOwn(POLICIES, policy)) continue;
+      throw new InvalidFlowError(`${show(policy)} is not a policy for failed children`);
+    }
+    if (job.children !== undefined) jobs = checkTrees(job.children, level + 1, jobs);
+  }
+  return jobs;
+}
+
+/** The level of a job in its flow, by its id: the places that it ends with, and the root. */
+export function levelOf(id: string): number {
+  let level = 1;
+  for (let rest = id; level <= MOST_LEVELS; level++) {
+    const slash = rest.lastIndexOf("/");
+    if (slash < 0 || !/^\d+$/.test(rest.slice(slash + 1))) break;
+    rest = rest.slice(0, slash);
+  }
+  return level;
 }
 
 /** A token for a flow, or for the children that a job adds. */

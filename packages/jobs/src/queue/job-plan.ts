@@ -77,6 +77,16 @@ export function placementText(placement: Placement | undefined): string {
   return placement === undefined ? "" : JSON.stringify(placement);
 }
 
+/** The options of a job with the queue's defaults. */
+export function withDefaults(
+  defaults: JobOptions | undefined,
+  options: JobOptions | undefined,
+): JobOptions | undefined {
+  if (options === undefined) return defaults;
+  checkObject("options", options);
+  return defaults === undefined ? options : { ...defaults, ...options };
+}
+
 /** Checks and reads the options of one job. */
 export function planJob(options: JobOptions | undefined): JobPlan {
   if (options === undefined) return PLAIN;
@@ -178,11 +188,15 @@ function planDedupe(dedupe: string | DedupePlan): NonNullable<Placement["k"]> {
   return [checkName("dedupe key", plan.key), Math.ceil(ttlMs), mode, Math.ceil(maxWaitMs)];
 }
 
+/** Refuses what is no object. */
+export function checkObject(name: string, value: unknown): void {
+  if (typeof value === "object" && value !== null) return;
+  throw new InvalidOptionError(name, value, "an object");
+}
+
 /** Refuses an option that does not exist: a typing error must not be a silent default. */
 export function checkNames(where: string, given: object, known: ReadonlySet<string>): void {
-  if (typeof given !== "object" || given === null) {
-    throw new InvalidOptionError(where, given, "an object");
-  }
+  checkObject(where === "" ? "options" : where, given);
   for (const name in given) {
     if (known.has(name)) continue;
     const near = closest(name, [...known]);

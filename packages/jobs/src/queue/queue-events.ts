@@ -12,6 +12,7 @@ import {
 } from "@ropeway/core/internal";
 import type { AnyJobs, JobName, JobResult, JobTypes } from "../definition.ts";
 import { type JobFailure, MalformedJobError } from "../errors.ts";
+import { checkQueueName } from "../name.ts";
 import { type QueueOptions, resolveQueueOptions } from "../options.ts";
 import { decodeData } from "../record.ts";
 import { EventStore, type StreamEntry } from "../store/event-store.ts";
@@ -72,6 +73,7 @@ export class QueueEvents<Jobs extends JobTypes<Jobs> = AnyJobs>
 
   constructor(redis: Redis, queue: string, options?: Pick<QueueOptions, "prefix">) {
     requireRedis(redis);
+    checkQueueName(queue);
     super(`the events of queue ${queue}`, redis.logger);
     const { prefix } = resolveQueueOptions(options);
     this.queue = queue;

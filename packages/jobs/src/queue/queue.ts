@@ -31,6 +31,7 @@ import type {
 import { InvalidFlowError, JobNotFoundError } from "../errors.ts";
 import {
   type ChildOutcome,
+  checkTrees,
   childIds,
   type FlowJob,
   FlowPlanner,
@@ -40,7 +41,7 @@ import {
 } from "../flow/flow.ts";
 import { Relay } from "../flow/relay.ts";
 import { addedJobs } from "../metrics.ts";
-import { checkName } from "../name.ts";
+import { checkId, checkName } from "../name.ts";
 import {
   type JobOptions,
   type QueueLimits,
@@ -48,35 +49,28 @@ import {
   resolveQueueOptions,
 } from "../options.ts";
 import { decodeRecord, encodeRecord, type RecordOptions } from "../record.ts";
-import type { Schedule, ScheduleView } from "../schedule/schedule.ts";
+import { checkSchedule, type Schedule, type ScheduleView } from "../schedule/schedule.ts";
 import { Scheduler } from "../schedule/scheduler.ts";
 import { AdminStore } from "../store/admin-store.ts";
 import { type NewJob, QueueStore } from "../store/queue-store.ts";
 import { isRegistered, registeredQueues } from "../store/registry.ts";
 import { ScheduleStore } from "../store/schedule-store.ts";
 import { Adder } from "./adder.ts";
+import {
+  type AddArguments,
+  type BulkJob,
+  checkBounds,
+  checkBulk,
+  checkChanges,
+  checkObject,
+  checkOptions,
+  type RunOptions,
+} from "./arguments.ts";
 import { Job } from "./job.ts";
-import { placementText, planJob } from "./job-plan.ts";
+import { placementText, planJob, withDefaults } from "./job-plan.ts";
 import { Producer } from "./producer.ts";
 import { QueueEvents } from "./queue-events.ts";
 import { Results } from "./results.ts";
-
-/** One of many jobs for addBulk(). */
-export type BulkJob<Jobs extends JobTypes<Jobs> = AnyJobs> = {
-  readonly [N in JobName<Jobs>]: { readonly name: N; readonly options?: JobOptions } & OptionalData<
-    JobInput<Jobs, N>
-  >;
-}[JobName<Jobs>];
-
-/** `data` may be left out if it may be undefined. */
-export type OptionalData<Data> = undefined extends Data
-  ? { readonly data?: Data }
-  : { readonly data: Data };
-
-/** The arguments after a job's name. */
-export type AddArguments<Data> = undefined extends Data
-  ? [data?: Data, options?: JobOptions]
-  : [data: Data, options?: JobOptions];
 
 /** The handle on a job by its name. */
 export type JobOf<Jobs extends JobTypes<Jobs>, N extends JobName<Jobs>> = Job<
@@ -84,9 +78,6 @@ export type JobOf<Jobs extends JobTypes<Jobs>, N extends JobName<Jobs>> = Job<
   N,
   JobInput<Jobs, N>
 >;
-
-/** How run() adds a job and how long it waits. `timeoutMs` bounds the wait, not the handler. */
-export interface RunOptions extends Omit<JobOptions, "timeoutMs" | "awaited">, WaitBounds {}
 
 /**
  * A task queue: add jobs, inspect them, change them. A Worker runs them. `Jobs` says which jobs there are
@@ -158,6 +149,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
   async addBulk<const B extends readonly BulkJob<Jobs>[]>(
     jobs: B,
   ): Promise<JobOf<Jobs, B[number]["name"]>[]> {
+    checkBulk(jobs);
     for (const job of jobs) await this.#definitions?.checkInput(job.name, job.data);
     const planned = jobs.map((job) => this.#plan(job.name, job.data, job.options));
     const other = await this.#adder.addMany(planned);
@@ -175,6 +167,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
    */
   async addFlow<const F extends FlowRoot<Jobs>>(flow: F): Promise<JobOf<Jobs, F["name"]>> {
     this.#checkOpen();
+    checkTrees([flow]);
     await this.#definitions?.checkFlow(jobsIn(this.name, [flow as FlowJob]));
     const id = flow.options?.id ?? this.#ids.next();
     const planner = new FlowPlanner({
@@ -200,16 +193,18 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
       ? [data?: JobInput<Jobs, N>, options?: RunOptions]
       : [data: JobInput<Jobs, N>, options?: RunOptions]
   ): Promise<JobResult<Jobs, N>> {
+    if (options !== undefined) checkObject("options", options);
     const { timeoutMs, signal, what, ...jobOptions } = options ?? {};
+    const bounds = checkBounds({ timeoutMs, signal, ...(what === undefined ? {} : { what }) });
     const rest = [data, { ...jobOptions, awaited: true }] as AddArguments<JobInput<Jobs, N>>;
     const job = await this.add(name, ...rest);
-    return job.result({ timeoutMs, signal, ...(what === undefined ? {} : { what }) });
+    return job.result(bounds);
   }
 
   /** The result of a job by its id. See Job.result(). */
   async result(id: string, bounds?: WaitBounds): Promise<unknown> {
     this.#checkOpen();
-    return this.#results.of(id, bounds);
+    return this.#results.of(checkId(id), checkBounds(bounds));
   }
 
   /** Everything that is known of a job; undefined if it does not exist. */
@@ -279,6 +274,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
 
   /** Changes the data, priority or delay of a job that has not started. */
   async update(id: string, changes: JobChanges): Promise<void> {
+    checkChanges(changes);
     if (this.#definitions !== undefined && "data" in changes) {
       const { name } = (await this.#admin.get(id)) ?? {};
       if (name !== undefined) await this.#definitions.checkInput(name, changes.data);
@@ -290,10 +286,11 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
    * Forgets the jobs in the given states, "waiting" and "delayed" if none are given; running jobs stay.
    * `olderThanMs` spares jobs that were added (or ended, if they have) more recently.
    */
-  drain(
+  async drain(
     states: readonly Exclude<JobState, "active">[] = ["waiting", "delayed"],
     options: { readonly olderThanMs?: number } = {},
   ): Promise<number> {
+    checkOptions(options, "olderThanMs");
     return this.#admin.drain(states, options.olderThanMs);
   }
 
@@ -307,6 +304,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
    * callers of result(), its jobs were removed. Throws QueueActiveError if jobs run, unless `force` is true.
    */
   async obliterate(options: { readonly force?: boolean } = {}): Promise<number> {
+    checkOptions(options, "force");
     const { force = false } = options;
     await this.#admin.checkObliterate(force);
     await this.#relay.tellParents();
@@ -338,6 +336,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
   /** Writes or replaces a recurring job. */
   async setSchedule(id: string, schedule: Schedule<Jobs>): Promise<void> {
     this.#checkOpen();
+    checkSchedule(schedule as Schedule);
     await this.#definitions?.checkInput(schedule.name, schedule.data);
     await this.#store.register();
     await this.#scheduler.set(id, schedule as Schedule);
@@ -381,7 +380,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
 
   #plan(name: string, data: unknown, options: JobOptions | undefined): NewJob {
     this.#checkOpen();
-    const wishes = this.#defaults === undefined ? options : { ...this.#defaults, ...options };
+    const wishes = withDefaults(this.#defaults, options);
     const plan = planJob(wishes);
     const traceparent = currentTraceparent();
     const recordOptions: RecordOptions =

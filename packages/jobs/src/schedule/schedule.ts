@@ -1,5 +1,5 @@
 /** Recurring jobs: what a schedule is. When it is due, core's recurrence.ts computes. */
-import { InvalidOptionError } from "@ropeway/core";
+import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
 import { between, flag, integer, type Rule, recurrenceProblem } from "@ropeway/core/internal";
 import type { AnyJobs, JobInput, JobName, JobTypes } from "../definition.ts";
 import { type JobOptions, LONGEST_MS } from "../options.ts";
@@ -71,6 +71,9 @@ const RULES: Readonly<Record<string, Rule<unknown>>> = {
 
 /** Refuses a schedule that can never be due. */
 export function checkSchedule(schedule: Schedule): void {
+  if (typeof schedule !== "object" || schedule === null) {
+    throw new InvalidArgumentError("schedule", schedule, "an object");
+  }
   const given = schedule as unknown as Record<string, unknown>;
   for (const name of Object.keys(given)) {
     if (!KNOWN.has(name)) {

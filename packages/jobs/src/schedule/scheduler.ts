@@ -1,9 +1,9 @@
 /** The recurring jobs of a queue: written, listed, and fired once per due time by the first who looks. */
 import { dueAfter, firstDue } from "@ropeway/core/internal";
 import { MalformedJobError } from "../errors.ts";
-import { checkName } from "../name.ts";
+import { checkId, checkName } from "../name.ts";
 import type { JobOptions } from "../options.ts";
-import { placementText, planJob } from "../queue/job-plan.ts";
+import { placementText, planJob, withDefaults } from "../queue/job-plan.ts";
 import { encodeRecord } from "../record.ts";
 import type { ScheduleStore } from "../store/schedule-store.ts";
 import { checkSchedule, type Schedule, type ScheduleView } from "./schedule.ts";
@@ -28,7 +28,8 @@ export class Scheduler {
     checkName("schedule id", id);
     checkSchedule(schedule);
     const { id: _, delayMs, runAt, dedupe, ...defaults } = this.#defaults ?? {};
-    const whole: Schedule = { ...schedule, options: { ...defaults, ...schedule.options } };
+    const options = withDefaults(defaults, schedule.options) ?? {};
+    const whole: Schedule = { ...schedule, options };
     jobOf(id, whole); // refuses what could not be added later
     const now = await this.#store.now();
     const due = firstDue(whole, now);
@@ -37,8 +38,8 @@ export class Scheduler {
     else await this.#store.set(id, JSON.stringify(whole), { due, regular });
   }
 
-  remove(id: string): Promise<boolean> {
-    return this.#store.remove(id);
+  async remove(id: string): Promise<boolean> {
+    return this.#store.remove(checkId(id, "schedule id"));
   }
 
   async list(): Promise<ScheduleView[]> {

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { InvalidArgumentError, InvalidOptionError, type Redis } from "@ropeway/core";
-import { between, requireRedis, text } from "@ropeway/core/internal";
+import { between, integer, requireRedis, text } from "@ropeway/core/internal";
 import { InvalidDataError } from "../errors.ts";
 import { LONGEST_MS } from "../options.ts";
 import { encodeData } from "../record.ts";
@@ -69,7 +69,8 @@ export class SeedQueue {
   }
 
   /** How many items wait in a list. */
-  length(queue: string): Promise<number> {
+  async length(queue: string): Promise<number> {
+    if (!text.accepts(queue)) throw new InvalidArgumentError("queue", queue, text.allowed);
     return this.#store.length(queue);
   }
 
@@ -78,6 +79,8 @@ export class SeedQueue {
    * moved and the ms until the next is due, or -1.
    */
   async moveDue(limit: number = 100): Promise<{ moved: number; nextMs: number }> {
+    const rule = integer(1, 10_000);
+    if (!rule.accepts(limit)) throw new InvalidArgumentError("limit", limit, rule.allowed);
     const now = await this.#store.now();
     const items = await this.#store.delayed(limit);
     let moved = 0;

@@ -4,7 +4,7 @@
  * renewed; if a worker dies, another one puts its items back. An item that cannot be read, or whose
  * callback throws, goes to {queue:email}:bad.
  */
-import type { Logger, Redis } from "@ropeway/core";
+import { InvalidArgumentError, type Logger, type Redis } from "@ropeway/core";
 import {
   BackgroundRole,
   type BlockingConnection,
@@ -18,6 +18,7 @@ import {
   requireRedis,
   resolveOptions,
   satisfying,
+  text,
 } from "@ropeway/core/internal";
 import { SeedStore, seedListKey, type TakenItem } from "../store/seed-store.ts";
 import { readSeedItem, SeedQueue } from "./seed-queue.ts";
@@ -71,6 +72,7 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
 
   constructor(redis: Redis, plan: SeedWorkerPlan, options?: SeedWorkerOptions) {
     requireRedis(redis);
+    checkPlan(plan);
     const resolved = resolveOptions(table, options);
     super("the worker", resolved.logger ?? redis.logger);
     this.#options = resolved;
@@ -172,4 +174,16 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
     if (moved > 0) return 0;
     return nextMs < 0 ? this.#options.idleMs : Math.max(1, Math.min(nextMs, this.#options.idleMs));
   }
+}
+
+/** Refuses a plan that names no list, or something else than functions. */
+function checkPlan(plan: SeedWorkerPlan): void {
+  const { queues, callbacks } = (plan ?? {}) as Partial<SeedWorkerPlan>;
+  const names = [queues].flat();
+  if (names.length === 0 || !names.every(text.accepts)) {
+    throw new InvalidArgumentError("queues", queues, "the name of a list, or an array of names");
+  }
+  const functions = anObject(callbacks) ? Object.values(callbacks as object) : [undefined];
+  if (functions.every((callback) => typeof callback === "function")) return;
+  throw new InvalidArgumentError("callbacks", callbacks, "an object with a function for each name");
 }

@@ -12,10 +12,12 @@ import type { JobDefinitions } from "../definition.ts";
 import { InvalidFlowError, JobTimeoutError } from "../errors.ts";
 import {
   type ChildOutcome,
+  checkTrees,
   childIds,
   type FlowJob,
   FlowPlanner,
   jobsIn,
+  levelOf,
   newFlow,
   readOutcome,
 } from "../flow/flow.ts";
@@ -216,6 +218,7 @@ export class Attempt implements JobContext {
 
   async #addChildren(given: readonly FlowJob[]): Promise<string[]> {
     const { store, definitions } = this.#home;
+    checkTrees(given, this.record.options.f === undefined ? 2 : levelOf(this.id) + 1);
     await definitions?.checkFlow(jobsIn(store.name, given));
     const flow = this.#flow ?? newFlow();
     const before = this.#children;

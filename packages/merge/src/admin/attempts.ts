@@ -2,7 +2,7 @@
 
 import type { Page } from "@ropeway/core";
 import { InvalidArgumentError } from "@ropeway/core";
-import { sleep } from "@ropeway/core/internal";
+import { requireSignal, sleep } from "@ropeway/core/internal";
 import type { LoggedAttempt } from "../delivery/attempt-log.ts";
 import { checkUrl, destinationOf } from "../queue/destination.ts";
 import type { MergeQueue } from "../queue/queue.ts";
@@ -99,6 +99,7 @@ export class Attempts {
     options: AttemptFilter & { after?: string | undefined; signal?: AbortSignal | undefined } = {},
   ): AsyncGenerator<Attempt, void, undefined> {
     const { after, signal } = options;
+    requireSignal(signal);
     if (after !== undefined) checkEntry("after", after);
     const matches = matcher(options);
     let last = after ?? (await this.#store.before(undefined, 1))[0]?.entry ?? "0-0";

@@ -19,6 +19,7 @@ import {
   LONGEST_TIMER_MS,
   newToken,
   requireRedis,
+  requireSignal,
   resolveOptions,
 } from "@ropeway/core/internal";
 import { LockedError } from "../errors.ts";
@@ -258,6 +259,7 @@ export class MergeQueue implements AsyncDisposable {
   /** Waits for a push since the last schedule(), at most `timeoutMs`. */
   async wait(timeoutMs: number, options: WaitOptions = {}): Promise<"push" | "timeout"> {
     if (!(timeoutMs >= 0)) throw new InvalidArgumentError("timeoutMs", timeoutMs, "at least 0");
+    requireSignal(options.signal);
     const signal = await this.#listening();
     return signal.wait(this.#seen, Math.min(timeoutMs, LONGEST_TIMER_MS), options.signal);
   }

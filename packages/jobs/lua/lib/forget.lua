@@ -1,0 +1,37 @@
+-- Forgetting a job, also one that an earlier life of a flow left behind.
+local MOST_OUTCOMES = 5000 -- of children that one call forgets, and those of a last parent
+local forgotten = 0 -- of them
+
+-- Nothing of the job stays.
+local function forget(id, o)
+  redis.call("HDEL", JOBS, id)
+  redis.call("HDEL", NOTES, id)
+  redis.call("ZREM", TIMERS, "j" .. id)
+  if o.n then
+    forgotten = forgotten + o.n
+    local family = familyOf(o.y, id)
+    redis.call("HDEL", CHILDREN, "n" .. family, "x" .. family)
+    for first = 0, o.n - 1, CHUNK do
+      local fields = {}
+      for i = first, math.min(first + CHUNK, o.n) - 1 do fields[#fields + 1] = "c" .. family .. "/" .. i end
+      redis.call("HDEL", CHILDREN, unpack(fields))
+    end
+  end
+end
+
+-- Whether the job is what the same child of a flow's earlier life left behind: it has ended and is only kept.
+-- Its place in the flow is free. `tail` is the record of the new child without its first field.
+local function isEarlierLife(id, record, tail)
+  local old, new = optionsIn(record), optionsIn("0" .. tail)
+  return new.f
+    and new.f == old.f
+    and new.q == old.q
+    and (redis.call("ZSCORE", COMPLETED, id) or redis.call("ZSCORE", FAILED, id))
+end
+
+local function forgetEnded(id)
+  redis.call("HINCRBY", META, "outbox", 0) -- refused while Redis is out of memory: nothing is added then
+  redis.call("ZREM", COMPLETED, id)
+  redis.call("ZREM", FAILED, id)
+  forget(id, optionsIn(redis.call("HGET", JOBS, id)))
+end
