@@ -8,18 +8,20 @@
 --       4 most chunks in Redis, or size in bytes  5 ms the keys are kept  6 "list token" of the sender
 -- Returns {status, receivers that are left, receivers dropped, lowest chunk that is needed,
 --          {list, message ...} to wake}
---   status: 0 taken, 1 no room, 2 no receiver is left, 3 unknown transfer, 4 chunks before it, or the end, are lost
+--   status: 0 taken, 1 no room, 2 no receiver is left, 3 unknown transfer, 4 chunks before it, or the end, are lost,
+--           5 the transfer is one of another file
 local META, CHUNKS, ACKS, LEASES, WAITERS = unpack(KEYS)
 local call = redis.call
 local AT_ONCE, KEEP_RESULT_MS = 1000, 60000
 local verb, index, keep = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local known = call('HMGET', META, 'next', 'low', 'done', 'dropped', 'chunks')
+local known = call('HMGET', META, 'next', 'low', 'done', 'dropped', 'chunks', 'sha256')
 if not known[1] then return { 3, 0, 0, 0, {} } end
 local nextChunk, low, dropped = tonumber(known[1]), tonumber(known[2]), tonumber(known[4] or 0)
 call('HLEN', CHUNKS)
 call('HLEN', WAITERS) -- a wrong type fails here, before anything is written
+if verb == 'end' and known[6] and known[6] ~= ARGV[3] then return { 5, 0, dropped, low, {} } end
 if known[3] then return { 2, call('ZCARD', ACKS), dropped, low, {} } end
 local lost = (verb == 'chunk' or verb == 'end') and index > nextChunk or verb == 'await' and not known[5]
 if lost then return { 4, call('ZCARD', ACKS), dropped, low, {} } end

@@ -5,6 +5,7 @@
  *   {"file": "9f..", "name": "access.log", "chunkBytes": 262144, "size": 1073741824}
  */
 import type { Announced } from "./incoming-file.ts";
+import { isChunkSize } from "./options.ts";
 
 /** What one message of the room means. */
 export type Announcement =
@@ -26,9 +27,8 @@ export function readAnnouncement(message: unknown): Announcement {
   if (typeof message === "string" && message !== "") return { kind: "documented", name: message };
   if (typeof message !== "object" || message === null) return { kind: "nothing" };
   const { file, name, chunkBytes, size } = message as Record<string, unknown>;
-  if (typeof file !== "string" || typeof name !== "string" || !Number.isSafeInteger(chunkBytes)) {
-    return { kind: "nothing" };
-  }
+  const usable = typeof file === "string" && typeof name === "string" && isChunkSize(chunkBytes);
+  if (!usable) return { kind: "nothing" };
   const known = typeof size === "number" ? size : undefined;
-  return { kind: "chunks", id: file, name, chunkBytes: chunkBytes as number, size: known };
+  return { kind: "chunks", id: file, name, chunkBytes, size: known };
 }

@@ -5,6 +5,7 @@
  */
 import { AbortedError, InvalidArgumentError } from "@ropeway/core";
 import { Bell } from "../bell.ts";
+import { TransferGoneError } from "./errors.ts";
 import type { FilesOptions, Progress } from "./options.ts";
 import type { Sent } from "./sender.ts";
 import { chunksOf } from "./sender.ts";
@@ -49,6 +50,7 @@ export async function sendDocumented(
       await store.append(name, block);
       file.onProgress?.({ name, bytes, total });
     }
+    if (bytes === 0) await store.append(name, Buffer.alloc(0)); // no key means that the file was removed
     await file.announce();
     const dropped = await countDown(store, file, leaseMs);
     return { bytes, sha256: "", dropped };
@@ -90,11 +92,11 @@ export async function* readDocumented(
     signal,
   }: Pick<DocumentedFile, "onProgress"> & { readonly signal: AbortSignal | undefined },
 ): AsyncGenerator<Buffer, void> {
-  const total = await store.contentLength(name);
+  const total = (await store.contentLength(name)) ?? 0;
   for (let first = 0; first < total; ) {
     if (signal?.aborted) throw new AbortedError(`receiving ${name}`, signal.reason);
     const block = await store.contentRange(name, first, first + BLOCK_BYTES - 1);
-    if (block.length === 0) return;
+    if (block.length === 0) throw new TransferGoneError(name); // what came is not all of it
     first += block.length;
     onProgress?.({ name, bytes: first, total });
     yield block;

@@ -27,12 +27,12 @@ export class TransferGoneError extends RopewayError {
   }
 }
 
-/** The source of a resumed transfer is not the file that was being sent. */
+/** The source of a transfer is not the file that was sent under its id before. */
 export class SourceChangedError extends RopewayError {
   constructor(id: string) {
     super(
       "SOURCE_CHANGED",
-      `the source of transfer ${JSON.stringify(id)} is shorter than what was sent before`,
+      `the source of transfer ${JSON.stringify(id)} is not what was sent before: give another file another id`,
       {
         details: { id },
       },

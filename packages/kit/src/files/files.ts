@@ -29,12 +29,10 @@ import {
   resolveFilesOptions,
   resolvePublishOptions,
   resolveReceiveOptions,
+  SENDER,
 } from "./options.ts";
 import { ChunksLostError, type Sent, sendFile } from "./sender.ts";
 import { FilesStore, type TransferView } from "./store.ts";
-
-/** The member of the room that sends, as documented. */
-const SENDER = "source";
 
 /** What a handler gets: iterate over its chunks. */
 export interface ReceivedFile extends AsyncIterable<Buffer> {
@@ -146,12 +144,9 @@ export class Files {
         else if (announced.id !== last) missed.push(announced.name);
         last = announced.id;
       } else if (announced.kind === "documented") {
-        await this.#receiveDocumented(
-          { name: announced.name, message: event.id },
-          receiving,
-          handler,
-        );
-        files += 1;
+        const about = { name: announced.name, message: event.id };
+        if (await this.#receiveDocumented(about, receiving, handler)) files += 1;
+        else missed.push(announced.name);
       } else if (announced.kind === "end") {
         await this.#room.leave(receiver);
         return { files, missed };
@@ -294,11 +289,18 @@ export class Files {
     { name, message }: { name: string; message: number },
     { receiver, onProgress, signal }: { receiver: string } & Pick<Sending, "onProgress" | "signal">,
     handler: (file: ReceivedFile) => unknown,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const size = await this.#store.contentLength(name);
+    if (size === undefined) return false; // removed before this receiver came
     const content = () => readDocumented(this.#store, name, { onProgress, signal });
-    await handler({ name, size, offset: 0, sha256: undefined, [Symbol.asyncIterator]: content });
+    try {
+      await handler({ name, size, offset: 0, sha256: undefined, [Symbol.asyncIterator]: content });
+    } catch (error) {
+      if (error instanceof TransferGoneError) return false;
+      throw error;
+    }
     await this.#store.done(name, receiver, message);
+    return true;
   }
 }
 

@@ -10,6 +10,9 @@ import {
 } from "@ropeway/core/internal";
 import { prefixSpec } from "../keyspace.ts";
 
+/** The member of the room that sends, as documented. */
+export const SENDER = "source";
+
 /** How files are distributed. */
 export interface FilesOptions {
   /** In front of every key; on Cluster it needs a hash tag, as in "{shop}". @default "" */
@@ -35,7 +38,7 @@ export interface Progress {
 
 /** How one file is published. */
 export interface PublishOptions {
-  /** Who gets the file. */
+  /** Who gets the file. `source` is the name of the sender, and no receiver. */
   readonly receivers: readonly string[];
   /** @default the name of the file, or the id */
   readonly name?: string | undefined;
@@ -62,10 +65,16 @@ const callback = optional(
   satisfying<(progress: Progress) => void>("a function", (value) => typeof value === "function"),
 );
 const MOST_RECEIVERS = 1_000;
+const chunkSize = integer(131_072, 1_048_576);
+
+/** Whether a chunk can be as large. Announcements come from outside. */
+export function isChunkSize(bytes: unknown): bytes is number {
+  return chunkSize.accepts(bytes);
+}
 
 const table: OptionTable<FilesOptions> = {
   prefix: prefixSpec,
-  chunkBytes: { default: 262_144, rule: integer(131_072, 1_048_576) },
+  chunkBytes: { default: 262_144, rule: chunkSize },
   limitBytes: { default: 16_777_216, rule: integer(131_072) },
   leaseMs: { default: 60_000, rule: integer(50, 604_800_000) },
   keepMs: { default: 86_400_000, rule: integer(1_000) },
@@ -74,15 +83,18 @@ const table: OptionTable<FilesOptions> = {
 const publishTable: OptionTable<PublishOptions> = {
   receivers: {
     default: [],
-    rule: satisfying(`an array of 1 to ${MOST_RECEIVERS} different names`, (value) => {
-      return (
-        Array.isArray(value) &&
-        value.length > 0 &&
-        value.length <= MOST_RECEIVERS &&
-        value.every((one) => typeof one === "string" && one !== "") &&
-        new Set(value).size === value.length
-      );
-    }),
+    rule: satisfying(
+      `an array of 1 to ${MOST_RECEIVERS} different names other than "${SENDER}"`,
+      (value) => {
+        return (
+          Array.isArray(value) &&
+          value.length > 0 &&
+          value.length <= MOST_RECEIVERS &&
+          value.every((one) => typeof one === "string" && one !== "" && one !== SENDER) &&
+          new Set(value).size === value.length
+        );
+      },
+    ),
   },
   name: { default: undefined, rule: optional(text) },
   id: { default: undefined, rule: optional(text) },

@@ -64,6 +64,7 @@ export async function sendFile(
       const put = await step();
       if (put.status === "unknown") throw new TransferGoneError(id);
       if (put.status === "lost") throw new ChunksLostError();
+      if (put.status === "changed") throw new SourceChangedError(id);
       if (until.includes(put.status)) return put;
       await bell.wait(LOOK_MS);
     }

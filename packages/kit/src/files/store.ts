@@ -1,5 +1,5 @@
 /** All Redis traffic of file distribution. */
-import { isReply, type Redis, type Reply } from "@ropeway/core";
+import { InvalidArgumentError, isReply, type Redis, type Reply } from "@ropeway/core";
 import { roomKeys, seenKey } from "../chat/keys.ts";
 import { checkName, checkSlots } from "../keyspace.ts";
 import { refused } from "../store/refused.ts";
@@ -18,7 +18,7 @@ import {
 
 /** What a sender's step did. */
 export interface Put {
-  readonly status: "taken" | "full" | "finished" | "unknown" | "lost";
+  readonly status: "taken" | "full" | "finished" | "unknown" | "lost" | "changed";
   readonly left: number;
   readonly dropped: number;
 }
@@ -52,7 +52,7 @@ export interface TransferView {
   readonly since: number;
 }
 
-const PUT = ["taken", "full", "finished", "unknown", "lost"] as const;
+const PUT = ["taken", "full", "finished", "unknown", "lost", "changed"] as const;
 
 /** One channel in Redis. */
 export class FilesStore {
@@ -70,7 +70,7 @@ export class FilesStore {
     checkSlots(redis, [...this.#keys("x").all, seenKey(options.prefix, "x")]);
   }
 
-  /** Starts or finds a transfer. */
+  /** Starts or finds a transfer. Throws InvalidArgumentError if the one that it finds has other receivers. */
   async begin(
     id: string,
     { name, receivers }: { name: string; receivers: readonly string[] },
@@ -80,6 +80,10 @@ export class FilesStore {
     const args = [name, this.#options.chunkBytes, leaseMs, keepMs, ...receivers];
     const running = this.redis.run(beginScript, [meta, acks, leases], args);
     const reply = await refused({ what: "a transfer", key: meta }, running);
+    if (reply.length === 0) {
+      const allowed = `those that transfer ${JSON.stringify(id)} was begun with`;
+      throw new InvalidArgumentError("receivers", receivers, allowed);
+    }
     const [next = 0, sent, announced, chunkBytes = this.#options.chunkBytes] = reply;
     return { next, sent: sent === 1, announced: announced === 1, chunkBytes };
   }
@@ -209,8 +213,14 @@ export class FilesStore {
     );
   }
 
-  async contentLength(name: string): Promise<number> {
-    return this.#ask<number>("STRLEN", contentKey(this.#options.prefix, this.#channel, name));
+  /** How large a file of the documented wire is; undefined if it was removed. An empty one has a key. */
+  async contentLength(name: string): Promise<number | undefined> {
+    const key = contentKey(this.#options.prefix, this.#channel, name);
+    const [length, exists] = await Promise.all([
+      this.#ask<number>("STRLEN", key),
+      this.#ask<number>("EXISTS", key),
+    ]);
+    return length > 0 || exists === 1 ? length : undefined;
   }
 
   async contentRange(name: string, first: number, last: number): Promise<Buffer> {

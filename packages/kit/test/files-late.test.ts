@@ -1,0 +1,162 @@
+/** Files that a receiver, or a second sender, comes too late for. */
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
+import { eventually } from "@ropeway/testkit";
+import { afterAll, describe, expect, test } from "vitest";
+import { Chat } from "../src/chat/index.ts";
+import { Files, type ReceivedFile, SourceChangedError, saveTo } from "../src/files/index.ts";
+import { twoConnections } from "./two-connections.ts";
+
+const { server, redis, other, fresh: name } = await twoConnections("late");
+const folder = await mkdtemp(join(tmpdir(), "ropeway-late-"));
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+const fresh = () => `${name()}:`;
+/** In no other room: a feed looks for new rooms more often while it has none. */
+const somebody = () => `r-${name()}`;
+
+async function* of(text: string): AsyncGenerator<Buffer, void> {
+  yield Buffer.from(text);
+}
+
+describe("an id that was used", () => {
+  const ended = async () => {
+    const [channel, r] = [fresh(), somebody()];
+    const files = new Files(redis, channel);
+    const receiving = new Files(other, channel).receive(r, saveTo(folder), { files: 1 });
+    const first = await files.publish(of("monday"), { receivers: [r], id: "daily", name: "m" });
+    expect(await receiving).toEqual({ files: 1, missed: [] });
+    return { files, first, r };
+  };
+
+  test("refuses another file as long as Redis knows it, instead of saying that it was sent", async () => {
+    const { files, first, r } = await ended();
+    const again = { receivers: [r], id: "daily" };
+    await expect(files.publish(of("tuesday"), again)).rejects.toThrow(SourceChangedError);
+    expect((await files.publish(of("monday"), again)).sha256).toBe(first.sha256);
+  });
+
+  test("refuses another file while its receivers have not finished", async () => {
+    const [channel, r] = [fresh(), somebody()];
+    const files = new Files(redis, channel);
+    const stop = new AbortController();
+    const options = { receivers: [r], id: "x", name: "x" };
+    const first = files.publish(of("one"), { ...options, signal: stop.signal });
+    first.catch(() => {});
+    const meta = `file-meta:${channel}:x`;
+    await eventually(async () => expect(await server.command("HGET", meta, "chunks")).toBe("1"));
+    stop.abort();
+    await expect(first).rejects.toThrow();
+    await expect(files.publish(of("two"), options)).rejects.toThrow(SourceChangedError);
+    const received = new Files(other, channel).receive(r, saveTo(folder), { files: 1 });
+    await files.publish(of("one"), options);
+    expect(await received).toEqual({ files: 1, missed: [] });
+    expect(await readFile(join(folder, "x"), "utf8")).toBe("one");
+  });
+
+  test("refuses other receivers, who would not get it, and takes the same in another order", async () => {
+    const { files, r: mine } = await ended();
+    const publishing = files.publish(of("monday"), { receivers: [mine, "s"], id: "daily" });
+    await expect(publishing).rejects.toThrow(InvalidArgumentError);
+
+    const channel = fresh();
+    const both = new Files(redis, channel);
+    const [r, s] = [somebody(), somebody()];
+    const receiving = [r, s].map((receiver) =>
+      new Files(other, channel).receive(receiver, () => {}, { files: 1 }),
+    );
+    await both.publish(of("a"), { receivers: [r, s], id: "i" });
+    expect((await Promise.all(receiving)).map(({ files: got }) => got)).toEqual([1, 1]);
+    await both.publish(of("a"), { receivers: [s, r], id: "i" });
+  });
+});
+
+test("the name of the sender is no name of a receiver: it would never be told of a file", async () => {
+  const publishing = new Files(redis, fresh()).publish(of("a"), { receivers: ["r", "source"] });
+  await expect(publishing).rejects.toThrow(InvalidOptionError);
+});
+
+describe("the documented wire", () => {
+  test("a receiver that comes after the file was removed misses it, and keeps what it had saved", async () => {
+    const [channel, r] = [fresh(), somebody()];
+    const files = new Files(redis, channel, { leaseMs: 50 });
+    const options = { receivers: [r], name: "log", wire: "documented" } as const;
+    expect(await files.publish(of("lines"), options)).toMatchObject({ dropped: 1 });
+    await writeFile(join(folder, "log"), "of yesterday");
+    const receive = () => new Files(other, channel).receive(r, saveTo(folder));
+    const receiving = receive();
+    await files.end();
+    expect(await receiving).toEqual({ files: 0, missed: ["log"] });
+    expect(await readFile(join(folder, "log"), "utf8")).toBe("of yesterday");
+
+    // An empty file is one that is there.
+    const next = receive();
+    const empty = new Files(redis, channel).publish(of(""), options);
+    await eventually(async () => expect((await empty).dropped).toBe(0));
+    await files.end();
+    expect(await next).toEqual({ files: 1, missed: [] });
+    expect(await readFile(join(folder, "log"), "utf8")).toBe("");
+  });
+
+  test("a file that its sender gave up is missed", async () => {
+    const [channel, r] = [fresh(), somebody()];
+    const stop = new AbortController();
+    const publishing = new Files(redis, channel).publish(of("lines"), {
+      receivers: [r],
+      name: "log",
+      wire: "documented",
+      signal: stop.signal,
+    });
+    publishing.catch(() => {});
+    const room = new Chat(other).room(channel);
+    await eventually(async () =>
+      expect((await room.pending(r)).map(({ message }) => message)).toEqual(["", "log"]),
+    );
+    stop.abort();
+    await expect(publishing).rejects.toThrow("aborted");
+    const receiving = new Files(other, channel).receive(r, saveTo(folder));
+    await new Files(redis, channel).end();
+    expect(await receiving).toEqual({ files: 0, missed: ["log"] });
+  });
+
+  test("a file that is removed while it is read is missed, and not saved in part", async () => {
+    const [channel, r] = [fresh(), somebody()];
+    const stop = new AbortController();
+    const publishing = new Files(redis, channel).publish(of("x".repeat(300_000)), {
+      receivers: [r],
+      name: "half",
+      wire: "documented",
+      signal: stop.signal,
+    });
+    publishing.catch(() => {});
+    const handler = async (file: ReceivedFile) => {
+      for await (const _block of file) {
+        stop.abort();
+        await publishing.catch(() => {});
+      }
+    };
+    const receiving = new Files(other, channel).receive(r, handler);
+    await expect(publishing).rejects.toThrow("aborted");
+    await new Files(redis, channel).end();
+    expect(await receiving).toEqual({ files: 0, missed: ["half"] });
+  });
+});
+
+test("an announcement with an impossible chunk size is none", async () => {
+  for (const chunkBytes of [-5, 0, 1, 1e15]) {
+    const [channel, r] = [fresh(), somebody()];
+    const room = await new Chat(redis).create({
+      ...{ sender: "source", recipients: [r], message: "", id: channel },
+    });
+    await server.command("HSET", `file-meta:${channel}:t`, "next", "3", "low", "0");
+    await server.command("ZADD", `file-acks:${channel}:t`, "2", r);
+    await room.send("source", { file: "t", name: "f", chunkBytes });
+    await new Files(redis, channel).end();
+    const offsets: number[] = [];
+    const receiving = new Files(other, channel).receive(r, (file) => offsets.push(file.offset));
+    expect(await receiving).toEqual({ files: 0, missed: [] });
+    expect(offsets).toEqual([]);
+  }
+});
