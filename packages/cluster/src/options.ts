@@ -48,7 +48,7 @@ export interface InspectorOptions {
   readonly everyMs?: number;
   /** How many health checks must fail before a node counts as down. @default 3 */
   readonly probes?: number;
-  /** The pause between health checks. @default 500 */
+  /** How long after one health check the next begins. @default 500 */
   readonly probeEveryMs?: number;
   /** How long a health check may take. @default 1000 */
   readonly probeTimeoutMs?: number;

@@ -8,7 +8,7 @@ import { ClusterNode } from "../src/nodes/cluster-node.ts";
 import type { Run, Runner } from "../src/runner.ts";
 import { SecretBox } from "../src/secrets.ts";
 import type { Store } from "../src/store/store.ts";
-import { faultyStore } from "./faulty-store.fixture.ts";
+import { deletes, faultyStore } from "./faulty-store.fixture.ts";
 import { redisStage } from "./stage.fixture.ts";
 
 const secrets = new SecretBox("00".repeat(32));
@@ -128,6 +128,55 @@ describe("a run", () => {
     expect(refused).toBeLessThan(100);
     await cluster.tasks.stop(id);
     await becomes(id, { status: "STOP" });
+    await cluster.tasks.remove(id);
+  });
+
+  it.each([
+    ["done", { status: "FINISH" }],
+    ["failed", { status: "BROKEN", reason: "failed" }],
+  ])("is not repeated when it is %s while the store takes no writes", async (how, expected) => {
+    let id = "";
+    let refused = 0;
+    const refusing = faultyStore(await stage.open(), (transaction) => {
+      const end = deletes(transaction, keys.owner(id)) && refused < 6;
+      if (end) refused += 1;
+      return end ? "lost" : undefined;
+    });
+    let runs = 0;
+    await using _node = await startNode(refusing, `node_${how}`, async () => {
+      runs += 1;
+      if (how === "failed") throw new Error("failed");
+    });
+    id = await create(false);
+    await cluster.tasks.start(id);
+    await becomes(id, { ...expected, desired: "stop" });
+    expect(refused).toBe(6);
+    expect(runs).toBe(1);
+    await cluster.tasks.remove(id);
+  });
+
+  it("is done also when it is moved before that could be stored", async () => {
+    let id = "";
+    let moving: Promise<unknown> | undefined;
+    const refusing = faultyStore(await stage.open(), (transaction) => {
+      if (!deletes(transaction, keys.owner(id)) || moving !== undefined) return undefined;
+      moving = cluster.tasks.move(id, "node_other");
+      return "lost";
+    });
+    const runs: string[] = [];
+    const note = (nodeId: string) => async () => {
+      runs.push(nodeId);
+    };
+    await using other = await startNode(await stage.open(), "node_other", note("node_other"));
+    await other.pause();
+    await using _node = await startNode(refusing, "node_moved", note("node_moved"));
+    id = await create(false);
+    await cluster.tasks.move(id, "node_moved");
+    await cluster.tasks.start(id);
+    await becomes(id, { status: "FINISH", nodeId: "node_other", desired: "stop" });
+    await moving;
+    other.resume();
+    expect(runs).toEqual(["node_moved"]);
     await cluster.tasks.remove(id);
   });
 

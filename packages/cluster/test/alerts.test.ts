@@ -182,6 +182,10 @@ it("keeps a bounded number of resolved alerts", async () => {
   }
   expect(kept).toBe(1_000);
   expect((await alerts.open()).size).toBe(1);
+  // The open one is on the first page, behind however many that are resolved.
+  const { items, cursor } = await alerts.list();
+  expect(items.map(({ cause }) => cause)).toEqual(["open"]);
+  expect(cursor).toBeUndefined();
   await stage.close();
 }, 30_000);
 

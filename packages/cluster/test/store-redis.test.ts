@@ -1,7 +1,9 @@
 import { connect, type Redis } from "@ropeway/core";
 import { eventually, startCluster, startProxy, startRedis } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
+import { RedisStoreKeys } from "../src/store/redis/keys.ts";
 import { openRedisStore } from "../src/store/redis/redis-store.ts";
+import { storeRevoke } from "../src/store/redis/scripts.ts";
 import type { Store } from "../src/store/store.ts";
 import { collect, storeConformance } from "./store.conformance.ts";
 
@@ -50,6 +52,31 @@ describe("what only the Redis store has", () => {
       withinMs: 8_000,
     });
     await watch.stop();
+    await store.close();
+  });
+
+  it("ends a lease without the keys that another took over while it was being ended", async () => {
+    await using server = await startRedis();
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis);
+    const [old, next] = [await store.grant(60_000), await store.grant(60_000)];
+    const paths = ["/a/kept", "/a/plain", "/a/gone"];
+    for (const path of paths) await store.put(path, "old", old.id);
+    // Whoever ends the old lease has read these paths, and then two of them changed hands.
+    await store.put("/a/kept", "new", next.id);
+    await store.put("/a/plain", "free");
+    const at = new RedisStoreKeys("ropeway:store", redis.topology);
+    const fixed = [at.state, at.index, at.meta, at.log, at.leases, at.held];
+    const values = paths.map((path) => at.value(path));
+    const args = [1_000, old.id, "now", ...paths];
+    expect(await redis.run(storeRevoke, [...fixed, ...values], args)).toBe(1);
+    const { entries } = await store.range("/a/");
+    expect(entries.map(({ key, value, lease }) => [key, value, lease])).toEqual([
+      ["/a/kept", "new", next.id],
+      ["/a/plain", "free", undefined],
+    ]);
+    await store.revoke(next.id);
+    expect((await store.range("/a/")).entries.map(({ key }) => key)).toEqual(["/a/plain"]);
     await store.close();
   });
 

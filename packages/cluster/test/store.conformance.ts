@@ -303,6 +303,17 @@ export function storeConformance(name: string, make: () => Promise<StoreStage>):
         await now.stop();
       });
 
+      it("refuses to wait for a revision that is far away: the store went back", async () => {
+        const prefix = `${fresh()}/`;
+        const revision = await store.put(`${prefix}a`, "1");
+        const ahead = collect(store, prefix, revision + 1_000_000);
+        await expect(ahead.done).rejects.toMatchObject({ code: "COMPACTED" });
+        const next = collect(store, prefix, revision + 1);
+        await store.put(`${prefix}a`, "2");
+        await eventually(() => expect(next.seen()).toEqual([`put ${prefix}a 2`]));
+        await next.stop();
+      });
+
       it("replays a long history completely", async () => {
         const root = fresh();
         const from = (await store.put(`${root}/start`, "")) + 1;

@@ -15,6 +15,7 @@ import { reasonOf } from "@ropeway/core/internal";
 import { UnknownAlertError } from "../errors.ts";
 import { keys, lastPart } from "../keys.ts";
 import { optimistically, putRecord, rangeAll, recordOf, unchanged } from "../record.ts";
+import { MAX_RANGE } from "../store/limits.ts";
 import type { Store } from "../store/store.ts";
 import { decodeCursor, encodeCursor } from "../tasks/cursor.ts";
 
@@ -177,25 +178,27 @@ export class Alerts {
     return alert;
   }
 
-  /** A page of alerts; all that are not resolved, or all. */
+  /** A page of alerts; all that are not resolved, or all. Only the last page has room left. */
   async list(options: AlertFilter = {}): Promise<Page<Alert>> {
-    const { limit = 50, all = false } = options;
-    const after = decodeCursor(options.cursor);
-    const found = await this.#store.range(keys.alerts, {
-      limit,
-      after: after === undefined ? undefined : keys.alert(after),
-    });
-    const items = found.entries
-      .map((entry) => recordOf<Alert>(entry))
-      .filter((alert) => alert !== undefined)
-      .filter(({ resolvedAt, group }) => {
-        const visible = options.groups === undefined || options.groups.includes(group);
-        return visible && (all || resolvedAt === null);
+    const { limit = 50, all = false, groups } = options;
+    const items: Alert[] = [];
+    for (let after = decodeCursor(options.cursor); ; ) {
+      const { entries, more } = await this.#store.range(keys.alerts, {
+        limit: MAX_RANGE,
+        after: after === undefined ? undefined : keys.alert(after),
       });
-    const last = found.entries.at(-1);
-    return found.more && last !== undefined
-      ? { items, cursor: encodeCursor(lastPart(last.key)) }
-      : { items };
+      for (const [n, entry] of entries.entries()) {
+        after = lastPart(entry.key);
+        const alert = recordOf<Alert>(entry);
+        const visible = alert && (groups === undefined || groups.includes(alert.group));
+        if (!visible || (!all && alert.resolvedAt !== null)) continue;
+        items.push(alert);
+        const last = n === entries.length - 1 && !more;
+        if (items.length === limit)
+          return last ? { items } : { items, cursor: encodeCursor(after) };
+      }
+      if (!more || entries.length === 0) return { items };
+    }
   }
 
   /** Removes old alerts that are resolved. */

@@ -13,14 +13,28 @@ export interface ProbePlan {
   readonly signal: AbortSignal;
 }
 
-/** Whether one of several probes succeeds; they are spaced, so that a short pause is no death. */
+/**
+ * Whether one of several probes succeeds. They are spaced, so that a short pause is no death, and none
+ * waits for the one before it: a node that hangs costs one timeout and not one for each probe.
+ */
 export async function answers(plan: ProbePlan): Promise<boolean> {
   if (plan.url === "") return false;
-  for (let count = 0; count < plan.probes; count++) {
-    if (count > 0) await sleep(plan.probeEveryMs, plan.signal);
-    if (await probe(plan)) return true;
+  const { probes, probeEveryMs } = plan;
+  const decided = new AbortController();
+  const signal = AbortSignal.any([plan.signal, decided.signal]);
+  const probing = Array.from({ length: probes }, async (_, n) => {
+    if (n > 0) await sleep(n * probeEveryMs, signal);
+    if (!(await probe({ ...plan, signal }))) throw new Error(`no response to probe ${n + 1}`);
+  });
+  try {
+    await Promise.any(probing);
+    return true;
+  } catch (error) {
+    if (plan.signal.aborted) throw error; // the round is over: it says nothing about the node
+    return false;
+  } finally {
+    decided.abort();
   }
-  return false;
 }
 
 function probe({ url, nodeId, probeTimeoutMs, signal }: ProbePlan): Promise<boolean> {

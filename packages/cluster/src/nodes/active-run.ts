@@ -44,6 +44,12 @@ interface KnownTask {
 /** Why a run was told to stop. */
 export type StopReason = "stopped" | "moved" | "lost" | "closing";
 
+/** How the runner ended: by itself, well or badly, or because it was told to. */
+interface Outcome {
+  readonly failure: unknown;
+  readonly stopped: StopReason | undefined;
+}
+
 /** The maximum number of records of keys that wait to be stored; the runner counts the rest. */
 const MOST_WAITING = 500;
 const KEYS_PER_WRITE = 100;
@@ -51,8 +57,9 @@ const KEYS_PER_WRITE = 100;
 const MOST_REASON = 2_000;
 const MOST_PROGRESS = 64 * 1_024;
 const MOST_CONFLICTS = 20;
+/** How often a node that closes tries to store the end of a run. */
 const FINISH_TRIES = 5;
-const FINISH_PAUSE_MS = 100;
+const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 2_000;
 
 /** A run under way. */
@@ -71,6 +78,7 @@ export class ActiveRun {
   #flushing: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #stopped: StopReason | undefined;
+  #closing = false;
   #begun = false;
   #refused = false;
   #known: KnownTask;
@@ -89,6 +97,7 @@ export class ActiveRun {
   /** Tells the run to stop; the first reason counts, except that a loss overrides. */
   stop(reason: StopReason): void {
     if (this.#stopped === undefined || reason === "lost") this.#stopped = reason;
+    if (reason === "closing") this.#closing = true;
     if (reason === "lost") this.#lost.resolve(undefined);
     if (!this.#abort.signal.aborted) this.#abort.abort(new LeaseLostError(this.#plan.taskId));
   }
@@ -96,19 +105,22 @@ export class ActiveRun {
   /**
    * Runs the task and writes how it ended. Never rejects. A run that is lost ends with its runner: it does
    * not wait for a store that may be away, because its node comes back only after all its runs have ended.
+   * As long as the node holds its lease, the run lasts until its end is stored: a task whose end nobody
+   * knows would be run again.
    */
   async run(): Promise<void> {
     const { logger, taskId } = this.#plan;
-    const outcome = await this.#execute();
+    const { failure } = await this.#execute();
+    const stopped = this.#stopped; // what comes later does not change how it ended
     for (let tries = 1; this.#stopped !== "lost"; tries++) {
       try {
-        return await this.#unlessLost(this.#finish(outcome));
+        return await this.#unlessLost(this.#finish({ failure, stopped }));
       } catch (error) {
-        // After the last try the host releases the task when the store is back, or its lease ends.
         const err = reasonOf(error);
-        logger.warn({ err, taskId, tries }, "the end of a run could not be stored");
-        if (tries === FINISH_TRIES) return;
-        await this.#unlessLost(sleep(FINISH_PAUSE_MS * 2 ** tries));
+        const level = tries === 1 ? "warn" : "debug";
+        logger[level]({ err, taskId, tries }, "the end of a run could not be stored yet");
+        if (this.#closing && tries >= FINISH_TRIES) return; // the lease ends with the node
+        await this.#unlessLost(sleep(pauseMs(tries)));
       }
     }
   }
@@ -144,8 +156,7 @@ export class ActiveRun {
         return await this.#unlessLost(writing);
       } catch (error) {
         logger.warn({ err: reasonOf(error), taskId, tries }, "a run could not be announced yet");
-        const pauseMs = Math.min(FINISH_PAUSE_MS * 2 ** tries, LONGEST_PAUSE_MS);
-        await sleep(pauseMs, this.#abort.signal).catch(() => {}); // the loop looks at the signal
+        await sleep(pauseMs(tries), this.#abort.signal).catch(() => {}); // the loop looks at the signal
       }
     }
     return undefined;
@@ -251,10 +262,8 @@ export class ActiveRun {
     }
   }
 
-  async #finish({ failure }: { readonly failure?: unknown }): Promise<void> {
+  async #finish({ failure, stopped }: Outcome): Promise<void> {
     const { taskId, nodeId } = this.#plan;
-    const stopped = this.#stopped;
-    if (stopped === "lost") return;
     const ended = (task: Task): Task => {
       const mine = task.nodeId === nodeId;
       if (stopped !== undefined && task.desired === "run") {
@@ -336,4 +345,8 @@ export class ActiveRun {
   #now(): number {
     return Math.floor(this.#clock.now());
   }
+}
+
+function pauseMs(tries: number): number {
+  return Math.min(FIRST_PAUSE_MS * 2 ** (tries - 1), LONGEST_PAUSE_MS);
 }

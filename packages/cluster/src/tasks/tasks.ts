@@ -235,7 +235,8 @@ export class Tasks {
   }
 
   /**
-   * Removes a task that is not running, with everything known about it. If the store goes away meanwhile,
+   * Removes a task that is not running, with everything known about it. Throws ConflictError while its
+   * node still lets go of it. If the store goes away meanwhile,
    * inspections remove the rest, see inspection/record-sweep.ts.
    */
   async remove(taskId: string): Promise<void> {
@@ -245,6 +246,10 @@ export class Tasks {
       if (task === undefined) throw new UnknownTaskError(taskId);
       if (isRunning(task.status) || (isPending(task.status) && task.desired === "run")) {
         throw new IllegalTransitionError(taskId, task.status, "removed");
+      }
+      // Its node has been told to stop it, and lets go in a moment.
+      if ((await this.#store.get(keys.owner(taskId))) !== undefined) {
+        throw new ConflictError(`task ${taskId}`);
       }
       return {
         if: [unchanged(keys.task(taskId), entry), absent(keys.owner(taskId))],

@@ -68,10 +68,10 @@ export function alertsPart({ alerts }: Cluster): PortalPart {
         labelNames: ["kind"],
         registers: [registry],
         async collect() {
-          const found = await alerts.list({ limit: 1_000 }).catch(() => undefined);
+          const found = await alerts.open().catch(() => undefined);
           if (found === undefined) return; // a store that is away leaves them as they were
           this.reset();
-          for (const { kind } of found.items) this.inc({ kind });
+          for (const { kind } of found.values()) this.inc({ kind });
         },
       });
     },

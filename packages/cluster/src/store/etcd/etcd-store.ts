@@ -207,7 +207,9 @@ class EtcdStore implements Store {
   watch(options: WatchOptions): AsyncIterable<readonly WatchEvent[]> {
     checkKey(options.prefix);
     const signal = AbortSignal.any([options.signal, this.#closing.signal]);
-    return watchEtcd({ ...options, signal, transport: this.#transport, logger: this.#logger });
+    const [transport, logger, key] = [this.#transport, this.#logger, options.prefix];
+    const revision = async () => revisionOf(await transport.call(range, { key }));
+    return watchEtcd({ ...options, signal, transport, logger, revision });
   }
 
   async status(): Promise<StoreStatus> {

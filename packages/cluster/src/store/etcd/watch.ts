@@ -8,6 +8,10 @@
  *
  * `next` never comes from the header of a "created" response or of a batch of events: while etcd replays
  * history it stamps batches with the present revision, and resuming there would skip the rest.
+ *
+ * etcd takes a watch from a revision that is still to come, and is silent until it comes. After a restore
+ * from a backup that would be for long, so it counts as history that is gone. A member that lags behind the
+ * others is told apart by asking all of them.
  */
 import type { Logger } from "@ropeway/core";
 import { Backoff, reasonOf } from "@ropeway/core/internal";
@@ -22,6 +26,8 @@ import type { Transport } from "./transport.ts";
 
 /** What a watch needs. */
 export interface EtcdWatchPlan extends WatchOptions {
+  /** The newest revision of the whole etcd, not of one member. */
+  revision(): Promise<number>;
   readonly transport: Transport;
   readonly logger: Logger;
 }
@@ -44,13 +50,17 @@ export async function* watchEtcd(plan: EtcdWatchPlan): AsyncGenerator<readonly W
         }
         if (response.canceled) throw canceled(transport, response.cancelReason);
         backoff.reset();
+        if (response.created && revisionOf(response) + 1 < next) {
+          const newest = await plan.revision();
+          if (newest + 1 < next) throw new CompactedError(next, newest + 1);
+        }
         const events = response.events.map(eventOf);
         const last = events.at(-1);
         if (last !== undefined) {
           yield events;
           next = last.entry.modRevision + 1;
         } else if (!response.created) {
-          next = Math.max(next, Number(response.header?.revision ?? 0n) + 1);
+          next = Math.max(next, revisionOf(response) + 1);
         }
       }
     } catch (error) {
@@ -63,6 +73,10 @@ export async function* watchEtcd(plan: EtcdWatchPlan): AsyncGenerator<readonly W
       inbox.close();
     }
   }
+}
+
+function revisionOf({ header }: WatchResponse): number {
+  return Number(header?.revision ?? 0n);
 }
 
 function createRequest(prefix: string, from: number): Buffer {

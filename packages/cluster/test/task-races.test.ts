@@ -1,0 +1,118 @@
+/** Two that want the same at the same moment, held at the point where both believe to be the first. */
+import { eventually } from "@ropeway/testkit";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Cluster } from "../src/cluster.ts";
+import { keys } from "../src/keys.ts";
+import { ClusterNode } from "../src/nodes/cluster-node.ts";
+import { scriptedRunner } from "../src/runners/scripted-runner.ts";
+import { SecretBox } from "../src/secrets.ts";
+import type { Store, Transaction } from "../src/store/store.ts";
+import { md5Of } from "../src/tasks/task.ts";
+import { redisStage } from "./stage.fixture.ts";
+
+const secrets = new SecretBox("00".repeat(32));
+
+/** The same store; `before` is awaited before each transaction. */
+function gatedStore(store: Store, before: (transaction: Transaction) => Promise<void>): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== "function") return value;
+      if (name !== "txn") return value.bind(target);
+      return async (transaction: Transaction) => {
+        await before(transaction);
+        return target.txn(transaction);
+      };
+    },
+  });
+}
+
+describe("tasks that two want to change", () => {
+  let stage: Awaited<ReturnType<typeof redisStage>>;
+  let store: Store;
+  let cluster: Cluster;
+  beforeAll(async () => {
+    stage = await redisStage();
+    store = await stage.open();
+    cluster = new Cluster(store, { secrets });
+  });
+  afterAll(() => stage?.close());
+
+  const becomes = (taskId: string, expected: object) =>
+    eventually(async () => expect(await cluster.tasks.get(taskId)).toMatchObject(expected), {
+      withinMs: 15_000,
+    });
+
+  it("gives one idempotency key to one of two different requests that come at once", async () => {
+    // Both have read that the key is new before one of them writes.
+    let arrived = 0;
+    let bothAreHere = () => {};
+    const together = new Promise<void>((resolve) => {
+      bothAreHere = resolve;
+    });
+    const gated = gatedStore(store, async (transaction) => {
+      if (!transaction.do.some(({ key }) => key.startsWith(keys.requests))) return;
+      if (++arrived === 2) bothAreHere();
+      await together;
+    });
+    const both = new Cluster(gated, { secrets }).tasks;
+    const names = ["first", "second"];
+    const creating = names.map((name) =>
+      both.create({ name, type: "scripted", config: {}, idempotencyKey: "shared" }),
+    );
+    const results = await Promise.allSettled(creating);
+    expect(arrived).toBe(2);
+    const refused = results.filter((one) => one.status === "rejected");
+    expect(refused).toMatchObject([{ reason: { code: "IDEMPOTENCY_KEY_REUSED" } }]);
+    const ids = await Promise.all(names.map((name) => cluster.tasks.idOfName(name)));
+    expect(ids.filter((id) => id !== undefined)).toHaveLength(1);
+  });
+
+  it("does not claim a task whose owner key another has created at that moment", async () => {
+    const wish = { name: "contested", type: "scripted", config: {} };
+    const id = (await cluster.tasks.create(wish)).task.taskId;
+    const lease = await store.grant(60_000);
+    let foreign: number | undefined;
+    let claims = 0;
+    const contested = gatedStore(await stage.open(), async (transaction) => {
+      if (!transaction.do.some(({ op, key }) => op === "put" && key === keys.owner(id))) return;
+      if (claims++ === 0) foreign = await store.put(keys.owner(id), "{}", lease.id);
+    });
+    const runs: number[] = [];
+    await using node = new ClusterNode(contested, {
+      ...{ id: "node_late", address: "", runners: [scriptedRunner()], secrets },
+      ...{ leaseMs: 5_000, reportMs: 200, progressMs: 100 },
+    });
+    node.on("run", (_, epoch) => runs.push(epoch));
+    await node.start();
+    await cluster.tasks.move(id, "node_late");
+    await cluster.tasks.start(id);
+    await eventually(() => expect(foreign).toBeDefined());
+    await store.revoke(lease.id);
+    await becomes(id, { status: "COMMANDRUNNING" });
+    expect(claims).toBeGreaterThan(1);
+    expect(runs).toHaveLength(1);
+    expect(runs[0]).toBeGreaterThan(foreign ?? 0);
+    await cluster.tasks.stop(id);
+    await becomes(id, { status: "STOP" });
+  });
+
+  it("edits no task into one that is known already under its md5", async () => {
+    const wish = { name: "edited", type: "scripted", config: {} };
+    const id = (await cluster.tasks.create(wish)).task.taskId;
+    const config = { everyMs: 100, runMs: 5 };
+    const holder = keys.ofMd5(md5Of("scripted", "edited", config));
+    await store.put(holder, JSON.stringify({ taskId: "task_other" }));
+    const duplicate = { code: "DUPLICATE_TASK", details: { field: "md5" } };
+    await expect(cluster.tasks.edit(id, { config })).rejects.toMatchObject(duplicate);
+    // The holder comes after the edit has looked for one.
+    await store.delete(holder);
+    const gated = gatedStore(store, async ({ do: operations }) => {
+      const edit = operations.some(({ op, key }) => op === "put" && key === keys.task(id));
+      if (edit) await store.put(holder, JSON.stringify({ taskId: "task_other" }));
+    });
+    const late = new Cluster(gated, { secrets }).tasks.edit(id, { config });
+    await expect(late).rejects.toMatchObject(duplicate);
+    expect(await store.get(holder)).toMatchObject({ value: expect.stringContaining("task_other") });
+  });
+});
