@@ -10,7 +10,7 @@ export class IdSource {
   readonly #prefix: string;
   #count = 0;
 
-  constructor(prefix: string = randomBytes(9).toString("base64url")) {
+  constructor(prefix: string = withoutDash(randomBytes(9).toString("base64url"))) {
     this.#prefix = prefix;
   }
 
@@ -23,4 +23,9 @@ export class IdSource {
 /** 128 random bits that nobody can guess, for locks and leases. */
 export function newToken(): string {
   return randomBytes(16).toString("base64url");
+}
+
+/** The id with another first character if it begins with "-", which a command line would take for an option. */
+export function withoutDash(id: string): string {
+  return id.startsWith("-") ? `A${id.slice(1)}` : id;
 }

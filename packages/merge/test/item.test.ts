@@ -1,7 +1,7 @@
 // Heads are cut by hand: they must read as their words say.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readItems } from "../src/queue/item.ts";
+import { newItemId, readItems } from "../src/queue/item.ts";
 
 /** How heads are read, in the plainest words. */
 function plainly(head: string) {
@@ -25,4 +25,10 @@ test("heads are read word by word, also those of older versions and of other pro
       expect(readItems([head], [body])).toEqual([{ ...plainly(head), body }]);
     }),
   );
+});
+
+test("the id of an item or a dead letter is never taken for an option of a command line", () => {
+  const ids = Array.from({ length: 2_000 }, newItemId);
+  expect(ids.filter((id) => id.startsWith("-"))).toEqual([]);
+  expect(new Set(ids).size).toBe(2_000);
 });

@@ -6,6 +6,7 @@
  *                                                    the content type is left out when it is JSON
  */
 import { randomFillSync } from "node:crypto";
+import { withoutDash } from "@ropeway/core/internal";
 
 /** An item as it is handed out. */
 export interface Item {
@@ -33,7 +34,7 @@ export function newItemId(): string {
     spent = 0;
   }
   spent += ID_BYTES;
-  return pool.toString("base64url", spent - ID_BYTES, spent);
+  return withoutDash(pool.toString("base64url", spent - ID_BYTES, spent));
 }
 
 /** A name for a batch, fit to be a webhook-id: no dots. */
