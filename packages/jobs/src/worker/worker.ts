@@ -68,23 +68,24 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
   readonly #pool: SandboxPool | undefined;
   #watcher: WakeWatcher | undefined;
 
+  /** Runs the `handlers` that the file exports, in processes or threads of their own. */
+  constructor(
+    redis: Redis,
+    queues: string | readonly string[],
+    file: URL,
+    options?: WorkerOptions<Jobs> & { readonly batch?: 0 },
+  );
   constructor(
     redis: Redis,
     queues: string | readonly string[],
     handler: BatchHandler<Jobs>,
     options: WorkerOptions<Jobs> & { readonly batch: number },
   );
+  // The last one: of several signatures, the compiler explains a mistake by the last.
   constructor(
     redis: Redis,
     queues: string | readonly string[],
     handlers: Handlers<Jobs>,
-    options?: WorkerOptions<Jobs> & { readonly batch?: 0 },
-  );
-  /** Runs the `handlers` that the file exports, in processes or threads of their own. */
-  constructor(
-    redis: Redis,
-    queues: string | readonly string[],
-    file: URL,
     options?: WorkerOptions<Jobs> & { readonly batch?: 0 },
   );
   // biome-ignore lint/complexity/useMaxParams: the shape every user of a queue library knows
