@@ -17,7 +17,7 @@ import { fileText } from "./file-text.ts";
 import { readInput } from "./terminal/input.ts";
 
 /** What help says about such an option. */
-export const ADDRESS_HELP = `Everybody on a machine can read command lines, so keep passwords out of them: an address can also be
+export const ADDRESS_HELP = `Every user of the machine can read command lines, so keep passwords out of them: an address can also be
 \`env:NAME\` (an environment variable), \`@FILE\` (the first line of a file) or \`-\` (a line of standard input).`;
 
 const SECRET =

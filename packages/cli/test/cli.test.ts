@@ -167,7 +167,7 @@ Arguments:
   name  the account's name
 
 Options:
-  --generate  make a random password and print it once
+  --generate  generate a random password and print it once
 
 Settings:
   --home, --redis-url, --redis-password-file, --redis-ca-file,

@@ -3,15 +3,13 @@ import { clusterKeys } from "../settings/table.ts";
 
 /** `ropeway alerts ...`: what needs attention. */
 export function alertsCommand(): CliCommand {
-  const alerts = defineCommand("alerts", "See and acknowledge alerts");
+  const alerts = defineCommand("alerts", "List and acknowledge alerts");
   alerts.addCommand(
     verbOf("list", "List the alerts")
       .option("--all", "include resolved alerts")
-      .option("--cursor <cursor>", "the next page"),
+      .option("--cursor <cursor>", "the cursor of the previous page"),
   );
-  alerts.addCommand(
-    verbOf("ack", "Say that somebody takes care of an alert").argument("<id>", "the alert's id"),
-  );
+  alerts.addCommand(verbOf("ack", "Acknowledge an alert").argument("<id>", "the alert's id"));
   return alerts;
 }
 

@@ -7,8 +7,8 @@ export function auditCommand(): CliCommand {
   audit.addCommand(
     accessVerb("audit", "list", "List changes, newest first")
       .option("--actor <name>", "only changes by this account")
-      .option("--cursor <cursor>", "the next page")
-      .option("--limit <number>", "how many"),
+      .option("--cursor <cursor>", "the cursor of the previous page")
+      .option("--limit <number>", "the maximum number of entries"),
   );
   return audit;
 }

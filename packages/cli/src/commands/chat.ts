@@ -9,26 +9,26 @@ export function chatCommand(): CliCommand {
     verbOf(name, summary).argument("<room>", "the room's id");
   chat.addCommand(
     verbOf("rooms", "List the rooms")
-      .option("--search <text>", "only ids that contain this text")
-      .option("--limit <number>", "how many at most, about", "50")
-      .option("--cursor <cursor>", "the next page"),
+      .option("--search <text>", "only ids that contain this string")
+      .option("--limit <number>", "the approximate maximum number of entries", "50")
+      .option("--cursor <cursor>", "the cursor of the previous page"),
   );
   chat.addCommand(
     verbOf("create", "Create a room and send its first message")
       .argument("<sender>", "who creates it")
       .argument("<recipients>", "the other members, separated by commas")
-      .argument("<message>", "JSON, or any text")
+      .argument("<message>", "JSON, or any string")
       .option("--id <id>", "the room's id; the next number if it is left out"),
   );
   chat.addCommand(
     room("send", "Send a message")
       .argument("<sender>", "who sends it")
-      .argument("<message>", "JSON, or any text"),
+      .argument("<message>", "JSON, or any string"),
   );
   chat.addCommand(
     room("read", "Print the newest messages of a room")
-      .option("--limit <number>", "how many at most", "50")
-      .option("--cursor <cursor>", "the next page"),
+      .option("--limit <number>", "the maximum number of messages", "50")
+      .option("--cursor <cursor>", "the cursor of the previous page"),
   );
   chat.addCommand(
     verbOf("watch", "Print what a user has not read and everything that follows, until Ctrl-C")
@@ -41,6 +41,6 @@ export function chatCommand(): CliCommand {
 function verbOf(name: ChatVerb, summary: string): CliCommand {
   return defineCommand(name, summary)
     .uses(...redisKeys)
-    .option("--key-prefix <prefix>", "what the keys begin with")
+    .option("--key-prefix <prefix>", "the prefix of the keys")
     .runs(async (context) => (await import("../kit/chat-verbs.ts")).verbs[name](context));
 }

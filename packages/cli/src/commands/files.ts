@@ -9,7 +9,7 @@ export function filesCommand(): CliCommand {
     verbOf("send", "Send files and wait until every receiver has them")
       .argument("<channel>", "the channel's name")
       .argument("<paths...>", "the files")
-      .requiredOption("--receivers <names>", "who gets them, separated by commas")
+      .requiredOption("--receivers <names>", "the receivers, separated by commas")
       .option("--limit <bytes>", "how much of a file may be in Redis at a time")
       .option("--lease <time>", "how long a receiver may be away, such as 10m")
       .option("--end", "end the channel afterwards: receivers then return"),
@@ -17,14 +17,14 @@ export function filesCommand(): CliCommand {
   files.addCommand(
     verbOf("receive", "Receive files into a folder until the channel ends")
       .argument("<channel>", "the channel's name")
-      .argument("<receiver>", "which receiver this is")
+      .argument("<receiver>", "the name of this receiver")
       .argument("[folder]", "where the files go; the current folder if it is left out")
       .option("--files <number>", "stop after this number of files"),
   );
   files.addCommand(
     verbOf("list", "List the transfers under way")
-      .option("--limit <number>", "how many at most, about", "50")
-      .option("--cursor <cursor>", "the next page"),
+      .option("--limit <number>", "the approximate maximum number of entries", "50")
+      .option("--cursor <cursor>", "the cursor of the previous page"),
   );
   return files;
 }
@@ -32,6 +32,6 @@ export function filesCommand(): CliCommand {
 function verbOf(name: FilesVerb, summary: string): CliCommand {
   return defineCommand(name, summary)
     .uses(...redisKeys)
-    .option("--key-prefix <prefix>", "what the keys begin with")
+    .option("--key-prefix <prefix>", "the prefix of the keys")
     .runs(async (context) => (await import("../kit/files-verbs.ts")).verbs[name](context));
 }

@@ -9,19 +9,19 @@ export function jobsCommand(): CliCommand {
   for (const verb of [
     addVerb(),
     listVerb(),
-    oneJob("show", "Show everything that is known of a job"),
+    oneJob("show", "Show all details of a job"),
     retryVerb(),
     updateVerb(),
-    oneJob("promote", "End a job's delay"),
+    oneJob("promote", "Run a delayed job now"),
     oneJob("cancel", "Take a job out of the queue, or ask its handler to stop"),
-    oneJob("remove", "Forget a job that is not running"),
-    oneQueue("pause", "Take no jobs from a queue until resumed"),
-    oneQueue("resume", "End a pause"),
+    oneJob("remove", "Remove a job that is not running"),
+    oneQueue("pause", "Pause a queue: workers take no jobs until it is resumed"),
+    oneQueue("resume", "Resume after a pause"),
     drainVerb(),
     obliterateVerb(),
     oneQueue("free-key", "Free a dedupe key").argument("<key>", "the dedupe key"),
     oneQueue("workers", "List the workers of a queue"),
-    oneQueue("rates", "Show what ended in each of the last minutes").option(
+    oneQueue("rates", "Show how many jobs ended in each of the last minutes").option(
       "--minutes <number>",
       "the number of minutes, at most 1440",
       "60",
@@ -82,14 +82,14 @@ function listVerb(): CliCommand {
     )
     .option("--name <name>", "only jobs of this name")
     .option("--search <text>", "only the job with this id, or jobs with this string in their data")
-    .option("--limit <number>", "the largest number of jobs to print", "50")
-    .option("--cursor <cursor>", "the cursor of the page before");
+    .option("--limit <number>", "the maximum number of jobs to print", "50")
+    .option("--cursor <cursor>", "the cursor of the previous page");
 }
 
 const STATES = ["waiting", "delayed", "blocked", "completed", "failed"];
 
 function drainVerb(): CliCommand {
-  return oneQueue("drain", "Forget the jobs of a queue by state; running jobs stay")
+  return oneQueue("drain", "Remove the jobs of a queue by state; running jobs stay")
     .addOption(
       new Option("--state <states...>", "the states; waiting and delayed if none is given").choices(
         STATES,
@@ -104,7 +104,7 @@ function drainVerb(): CliCommand {
 function obliterateVerb(): CliCommand {
   return oneQueue("obliterate", "Delete a queue with all its jobs")
     .option("--yes", "confirm it")
-    .option("--force", "also while jobs are running");
+    .option("--force", "delete it even while jobs are running");
 }
 
 function limitsVerb(): CliCommand {
@@ -124,7 +124,7 @@ function scheduleVerb(): CliCommand {
     .option("--time-zone <name>", "the time zone of the pattern; UTC if it is left out")
     .option("--every <time>", "the interval instead of a pattern, such as 15m")
     .option("--limit <number>", "the number of runs")
-    .option("--immediately", "run once at once")
+    .option("--immediately", "add a first run immediately")
     .option("--no-overlap", "skip a run while the one before has not ended");
 }
 
@@ -143,7 +143,7 @@ function retryVerb(): CliCommand {
 }
 
 function workDemoVerb(): CliCommand {
-  return verbOf("work-demo", "Work on a queue with handlers for trying things, until Ctrl-C")
+  return verbOf("work-demo", "Run a demo worker on a queue, until Ctrl-C")
     .requiredOption("--queue <name>", "the queue's name")
     .option("--concurrency <number>", "jobs at the same time", "4")
     .explains(

@@ -14,10 +14,12 @@ export function mergeCommand(): CliCommand {
     destinationVerb("send-now", "Deliver what is queued for a merge key and URL now"),
     destinationVerb("delete", "Delete what is queued for a merge key and URL"),
     pauseVerb("pause", "Pause everything, or what is queued for a merge key and URL"),
-    pauseVerb("resume", "End a pause"),
-    verbOf("stats", "Show the queue in numbers"),
+    pauseVerb("resume", "Resume after a pause"),
+    verbOf("stats", "Show statistics of the queue"),
     letterFilter(paged(verbOf("letters", "List dead letters, newest first"))),
-    paged(verbOf("letter", "Show a dead letter and its items").argument("<id>", "its id")),
+    paged(
+      verbOf("letter", "Show a dead letter and its items").argument("<id>", "the dead letter's id"),
+    ),
     letterFilter(manyLetters("replay", "Deliver dead letters again, before newer items")),
     letterFilter(manyLetters("discard", "Delete dead letters for good")),
     endpointsVerb(),
@@ -27,7 +29,7 @@ export function mergeCommand(): CliCommand {
     scheduleVerb(),
     oneSchedule("unschedule", "Delete a recurring push; items that it has pushed stay"),
     oneSchedule("pause-schedule", "Stop the runs of a recurring push until it is resumed"),
-    oneSchedule("resume-schedule", "Let a recurring push run again, from its next time on"),
+    oneSchedule("resume-schedule", "Resume a paused recurring push at its next time"),
     attemptFilter(verbOf("watch", "Print attempts to deliver as they happen")),
   ]) {
     merge.addCommand(verb);
@@ -68,7 +70,7 @@ ropeway merge push --ontime +10m -- -job URL '{"n":1}'`,
 /** How a batch is delivered. */
 function delivery(command: CliCommand): CliCommand {
   return command
-    .option("--attempts <number>", "how often delivery is tried")
+    .option("--attempts <number>", "the maximum number of delivery attempts")
     .option("--timeout-ms <time>", "how long one attempt may take, such as 15s")
     .option("--header <line...>", 'a header to send along, such as "x-tenant: 7"')
     .option("--callback <url>", "a URL that gets the result")
@@ -87,13 +89,13 @@ function scheduleVerb(): CliCommand {
     .option("--every <time>", "the interval instead of a pattern, at least 1s")
     .option("--limit <number>", "the number of runs")
     .option("--max-late-ms <time>", "skip a run that is later than this, such as 5m")
-    .option("--immediately", "run once at once")
+    .option("--immediately", "add a first run immediately")
     .addOption(
       new Option("--update <rule>", "whether the time of waiting items is moved")
         .choices(["once", "always"])
         .default("once"),
     )
-    .explains("With the times that it has already it goes on as before.");
+    .explains("If the times do not change, the schedule continues as before.");
 }
 
 function oneSchedule(name: VerbName, summary: string): CliCommand {
@@ -125,14 +127,16 @@ function listVerb(): CliCommand {
 }
 
 function manyLetters(name: "replay" | "discard", summary: string): CliCommand {
-  return verbOf(name, summary).argument("[id...]", "their ids").option("--all", "all of them");
+  return verbOf(name, summary)
+    .argument("[id...]", "the ids of the dead letters")
+    .option("--all", "all dead letters");
 }
 
 function endpointsVerb(): CliCommand {
   return paged(verbOf("endpoints", "List endpoints and their health, last used first"))
-    .option("--enable <url>", "call this one again")
-    .option("--disable <url>", "disable this one; what comes due for it becomes a dead letter")
-    .option("--pause <url>", "let what comes due for this one wait until it is enabled");
+    .option("--enable <url>", "deliver to this endpoint again")
+    .option("--disable <url>", "disable this endpoint; batches that come due become dead letters")
+    .option("--pause <url>", "hold batches for this endpoint until it is enabled");
 }
 
 function endpointVerb(): CliCommand {
@@ -140,9 +144,9 @@ function endpointVerb(): CliCommand {
     .argument("<action>", "show, enable, disable, pause, limit, rotate-secret or remove-secrets")
     .argument("<url>", "the endpoint")
     .option("--reason <string>", "why it is disabled")
-    .option("--rate <number>", "limit: the maximum of deliveries per second")
-    .option("--concurrency <number>", "limit: the maximum of deliveries at a time")
-    .option("--grace-ms <time>", "rotate-secret: how long the secret before still signs")
+    .option("--rate <number>", "limit: the maximum number of deliveries per second")
+    .option("--concurrency <number>", "limit: the maximum number of deliveries at a time")
+    .option("--grace-ms <time>", "rotate-secret: how long the previous secret keeps signing")
     .explains("A limit that is left out is removed.");
 }
 
@@ -150,7 +154,7 @@ function letterFilter(command: CliCommand): CliCommand {
   return command
     .option("--key <key>", "only of this key, as `merge letters` shows it")
     .option("--url <url>", "only of this endpoint")
-    .option("--reason <string>", "only with this in their reason");
+    .option("--reason <string>", "only dead letters whose reason contains this string");
 }
 
 function attemptFilter(command: CliCommand): CliCommand {
@@ -162,9 +166,9 @@ function attemptFilter(command: CliCommand): CliCommand {
 }
 
 function paged(command: CliCommand): CliCommand {
-  return cursor(command.option("--limit <number>", "the maximum of entries", "50"));
+  return cursor(command.option("--limit <number>", "the maximum number of entries", "50"));
 }
 
 function cursor(command: CliCommand): CliCommand {
-  return command.option("--cursor <cursor>", "go on where the page before ended");
+  return command.option("--cursor <cursor>", "the cursor of the previous page");
 }

@@ -3,11 +3,11 @@ import { clusterKeys } from "../settings/table.ts";
 
 /** `ropeway nodes ...`: the nodes of the cluster. */
 export function nodesCommand(): CliCommand {
-  const nodes = defineCommand("nodes", "See the nodes of the cluster and drain them");
+  const nodes = defineCommand("nodes", "List the nodes of the cluster and drain them");
   nodes.addCommand(verbOf("list", "List nodes and portals"));
   for (const [verb, summary] of [
-    ["drain", "Take no new tasks on a node, and move the running ones away"],
-    ["undrain", "Take tasks on a node again"],
+    ["drain", "Stop placing tasks on a node, and move its running tasks to other nodes"],
+    ["undrain", "Allow tasks on a node again"],
   ] as const) {
     nodes.addCommand(verbOf(verb, summary).argument("<id>", "the node's id"));
   }

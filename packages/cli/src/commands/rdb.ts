@@ -13,7 +13,7 @@ function inspectVerb(): CliCommand {
   return defineCommand("inspect", "Print what an RDB file contains and what takes the most memory")
     .argument("<file>", "the RDB file, such as dump.rdb")
     .option("--top <number>", "how many keys and prefixes are listed", "20")
-    .option("--delimiter <text>", "what ends a prefix of a key", ":")
+    .option("--delimiter <text>", "the string that ends a prefix of a key", ":")
     .option("--depth <number>", "how many delimiters a prefix contains", "1")
     .explains(
       "Sizes are estimates of the memory that a server needs. The file may be of any size: the command itself needs little memory.",

@@ -6,7 +6,7 @@ type Verbs = typeof import("../rpc/verbs.ts");
 
 /** `ropeway rpc ...`: services found, described and called, and a demo to try it with. */
 export function rpcCommand(): CliCommand {
-  const rpc = defineCommand("rpc", "Find services, call them, and see how they fare");
+  const rpc = defineCommand("rpc", "List services, call them, and show their statistics");
   for (const verb of [listVerb(), describeVerb(), callVerb(), statsVerb(), serveDemoVerb()]) {
     rpc.addCommand(verb);
   }
@@ -45,7 +45,7 @@ function describeVerb(): CliCommand {
 
 function callVerb(): CliCommand {
   return wire(verbOf("call", "Call a method and print its result as JSON"))
-    .argument("<target>", "as namespace/service.method; in the kw wire the function's name")
+    .argument("<target>", "as namespace/service.method; for the kw wire, the name of the function")
     .argument("[params]", "a JSON array or object", "[]")
     .option("--timeout <time>", "how long to wait", "10s")
     .option("--stream", "print the items of a stream, one line each")
@@ -63,7 +63,7 @@ function statsVerb(): CliCommand {
 }
 
 function serveDemoVerb(): CliCommand {
-  return wire(verbOf("serve-demo", "Serve a service `demo` to try things with"))
+  return wire(verbOf("serve-demo", "Serve the demo service `demo`"))
     .option("--ns <ns>", "the namespace of the jsonrpc wire", "default")
     .option("--node <id>", "the name of this node")
     .option("--group <group>", "take part in this session group")

@@ -35,7 +35,7 @@ function runVerb(): CliCommand {
     )
     .option("--name <task>", "the name of the checkpoint; derived from both ends by default")
     .option("--once", "exit when the target has everything the source had")
-    .option("--restart", "begin anew instead of resuming")
+    .option("--restart", "start from the beginning instead of resuming")
     .option("--scan", "read with SCAN and DUMP, for servers that refuse PSYNC (mode stock)")
     .option(
       "--options <file>",
@@ -49,7 +49,7 @@ ${ADDRESS_HELP}`,
 }
 
 function checkVerb(): CliCommand {
-  return verbOf("check", "Look at both ends before anything is written").explains(
+  return verbOf("check", "Check both ends before anything is written").explains(
     `Exits 0 if everything is fine, and 1 if there are problems; each comes with what to do.
 ${ADDRESS_HELP}`,
   );

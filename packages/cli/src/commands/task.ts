@@ -10,7 +10,10 @@ export function taskCommand(): CliCommand {
     createVerb(),
     listVerb(),
     oneTask("show", "Show a task"),
-    oneTask("start", "Start a task").option("--afresh", "begin anew instead of resuming"),
+    oneTask("start", "Start a task").option(
+      "--afresh",
+      "start from the beginning instead of resuming",
+    ),
     oneTask("stop", "Stop a task, and wait until it has stopped").option(
       "--no-wait",
       "do not wait until it has stopped",
@@ -18,7 +21,7 @@ export function taskCommand(): CliCommand {
     editVerb(),
     oneTask("remove", "Remove a task that is not running"),
     oneTask("move", "Move a task to a node").argument("<node>", "the node's id"),
-    oneTask("events", "Show what happened to a task").option("--follow", "and what happens next"),
+    oneTask("events", "Show the events of a task").option("--follow", "keep printing new events"),
   ]) {
     task.addCommand(verb);
   }
@@ -62,7 +65,7 @@ function editVerb(): CliCommand {
     .option("--mode <mode>", "total, stock or increment")
     .option("--options <json>", "more of its configuration, as a JSON object, @file or -")
     .option("--immortal", "run it on another node when its node is gone")
-    .option("--no-immortal", "do not")
+    .option("--no-immortal", "do not run it on another node")
     .explains(`\`--from\`, \`--to\`, \`--mode\` and \`--options\` replace the whole configuration. \`--immortal\` can be changed
 while the task runs. ${ADDRESS_HELP}`);
 }
@@ -74,6 +77,6 @@ function listVerb(): CliCommand {
     .option("--group <group>", "only tasks of this group")
     .option("--name <name>", "only the task with this name")
     .option("--type <type>", "only tasks of this type")
-    .option("--cursor <cursor>", "the next page")
-    .option("--limit <number>", "how many, up to 500");
+    .option("--cursor <cursor>", "the cursor of the previous page")
+    .option("--limit <number>", "the maximum number of entries, up to 500");
 }

@@ -6,7 +6,7 @@ export function tokenCommand(): CliCommand {
   const token = defineCommand("token", "Manage API tokens");
   token.addCommand(accessVerb("token", "list", "List the tokens, without their secrets"));
   token.addCommand(
-    accessVerb("token", "add", "Make a token and print it once")
+    accessVerb("token", "add", "Create a token and print it once")
       .argument("<name>", "what it is for")
       .option("--user <name>", "the account it acts for", "admin")
       .option("--permissions <list>", "limit it to these, such as task:view")
@@ -15,7 +15,7 @@ export function tokenCommand(): CliCommand {
       .option("--expires-in-days <days>", "the same in days"),
   );
   token.addCommand(
-    accessVerb("token", "revoke", "End a token at once").argument("<id>", "the token's id"),
+    accessVerb("token", "revoke", "Revoke a token immediately").argument("<id>", "the token's id"),
   );
   return token;
 }

@@ -11,7 +11,7 @@ export function upCommand(): CliCommand {
 in the home. Prints the URLs and the login, then the line \`ropeway ready URL\`. With --json, prints one object
 {"ready", "url", "redis", "merge", "firstAdmin"} instead.
 
-Ctrl-C stops everything and keeps the data. A second Ctrl-C stops at once.`,
+Ctrl-C stops everything and keeps the data. A second Ctrl-C stops immediately.`,
     )
     .runs(async (context) => (await import("../up/up.ts")).up(context));
 }

@@ -20,7 +20,7 @@ function addVerb(): CliCommand {
   return accessVerb("user", "add", "Add an account")
     .argument("<name>", "the account's name")
     .option("--role <role>", "viewer, operator, admin or a role of your own", "viewer")
-    .option("--generate", "make a random password and print it once")
+    .option("--generate", "generate a random password and print it once")
     .explains(
       "Asks for the password without showing it. In a pipe, reads it from the first line of standard input.",
     );
@@ -29,7 +29,7 @@ function addVerb(): CliCommand {
 function passwordVerb(): CliCommand {
   return accessVerb("user", "password", "Set the password of an account, and end its sessions")
     .argument("<name>", "the account's name")
-    .option("--generate", "make a random password and print it once")
+    .option("--generate", "generate a random password and print it once")
     .explains(
       `Asks for the new password without showing it. In a pipe, reads it from the first line of standard input.
 The old password is not needed, only access to the store. Use it when the password of \`admin\` is lost.`,

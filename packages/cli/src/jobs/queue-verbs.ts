@@ -41,7 +41,7 @@ export async function watch(context: Context): Promise<void> {
     events.on("event", (event: QueueEvent) => {
       output.result(event, () => output.block(eventText(event)));
     });
-    output.note(`watching ${queue.name}; Ctrl-C ends it`);
+    output.note(`watching ${queue.name}; Ctrl-C stops it`);
     await aborted(context.signal);
   });
 }

@@ -53,6 +53,6 @@ export async function workDemo(context: Context): Promise<void> {
     tell("failed", job, error instanceof Error ? error.message : error),
   );
   await worker.start();
-  output.note(`working on ${queue}: echo, sleep, fail; Ctrl-C ends it`);
+  output.note(`working on ${queue}: echo, sleep, fail; Ctrl-C stops it`);
   await aborted(signal);
 }

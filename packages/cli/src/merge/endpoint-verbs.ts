@@ -34,7 +34,7 @@ export async function endpoints(context: Context): Promise<void> {
 /** What can be done to one endpoint. */
 const CHANGES: Readonly<Record<string, string>> = {
   show: "",
-  enable: "is called again",
+  enable: "is enabled: batches are delivered to it again",
   disable: "is disabled: batches that come due for it become dead letters",
   pause: "is paused: batches that come due for it wait",
   limit: "has new limits",

@@ -129,7 +129,7 @@ async function serveDemo(context: Context): Promise<void> {
   try {
     const where = options.dialect === "kw" ? options.prefix : options.ns;
     output.result({ ready: true, service: "demo", where, node: server.node }, (ready) => {
-      output.line(`serving ${where}/demo as ${ready.node}; Ctrl-C stops`);
+      output.line(`serving ${where}/demo as ${ready.node}; Ctrl-C stops it`);
     });
     if (!signal.aborted) await once(signal, "abort");
   } finally {

@@ -29,7 +29,7 @@ afterAll(async () => {
   stop.abort("SIGINT");
   for (const { code, stdout } of await Promise.all(serving)) {
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^serving .*\/demo as n\d; Ctrl-C stops\n$/);
+    expect(stdout).toMatch(/^serving .*\/demo as n\d; Ctrl-C stops it\n$/);
   }
   await server.close();
 });
