@@ -25,6 +25,8 @@ export interface PulsePlan {
 /** Work that is waited for. */
 interface Waiter {
   readonly sinceTick: number;
+  /** Its place in the list; -1 when it has left. */
+  place: number;
   giveUp(): void;
 }
 
@@ -34,7 +36,11 @@ const GRACE_TICKS = 3;
 /** Watches one Redis, as long as somebody waits for it. */
 export class Pulse {
   readonly #plan: PulsePlan;
-  readonly #waiters = new Set<Waiter>();
+  /**
+   * In no order. Not a Set: under load a Set is copied again and again as it fills with deleted entries, each
+   * copy keeps the requests of its time reachable for the next one, and the garbage collector moves them all.
+   */
+  readonly #waiters: Waiter[] = [];
   #timer: NodeJS.Timeout | undefined;
   #ticks = 0;
   /** The tick of the first PING that was not answered. */
@@ -62,16 +68,16 @@ export class Pulse {
         const silence = new Error(`no answer for ${this.#plan.silenceMs} ms`);
         reject(new ConnectionLostError(this.#plan.redis.where, silence));
       };
-      const waiter: Waiter = { sinceTick: this.#ticks, giveUp };
-      this.#waiters.add(waiter);
+      const waiter: Waiter = { sinceTick: this.#ticks, place: this.#waiters.length, giveUp };
+      this.#waiters.push(waiter);
       this.#timer ??= this.#start();
       work.then(
         (value) => {
-          this.#waiters.delete(waiter);
+          this.#leave(waiter);
           resolve(value);
         },
         (error) => {
-          this.#waiters.delete(waiter);
+          this.#leave(waiter);
           reject(error);
         },
       );
@@ -86,7 +92,7 @@ export class Pulse {
 
   #tick(): void {
     this.#ticks += 1;
-    if (this.#waiters.size === 0 && !this.#silent) {
+    if (this.#waiters.length === 0 && !this.#silent) {
       clearInterval(this.#timer);
       this.#timer = undefined;
       return;
@@ -98,13 +104,22 @@ export class Pulse {
       this.#silent = true;
       logger.error({ redis: redis.where, silenceMs }, "Redis does not answer; requests get a 503");
     }
-    for (const waiter of this.#waiters) {
-      const old = this.#ticks - waiter.sinceTick >= GRACE_TICKS;
-      if (old) {
-        this.#waiters.delete(waiter);
-        waiter.giveUp();
-      }
+    const old = this.#waiters.filter((waiter) => this.#ticks - waiter.sinceTick >= GRACE_TICKS);
+    for (const waiter of old) {
+      this.#leave(waiter);
+      waiter.giveUp();
     }
+  }
+
+  /** The last one takes its place. */
+  #leave(waiter: Waiter): void {
+    const { place } = waiter;
+    if (place < 0) return;
+    waiter.place = -1;
+    const last = this.#waiters.pop() as Waiter;
+    if (last === waiter) return;
+    last.place = place;
+    this.#waiters[place] = last;
   }
 
   #ask(): void {
