@@ -187,11 +187,16 @@ export class MergeKeys {
 
   /** KEYS 1-6 of push.lua, or 1-8 when it also needs the data and the singles. */
   pushed(key: string, whole: boolean): string[] {
-    const queue = this.queue(key);
-    const keys = [this.timer, queue, `${queue}:items`, `${queue}:locker`];
-    keys.push(`${queue}:overwrite`, `${queue}:state`);
-    if (whole) keys.push(`${queue}:data`, this.singles);
+    const keys = [this.timer];
+    this.addPushed(keys, key);
+    if (whole) keys.push(`${this.queue(key)}:data`, this.singles);
     return keys;
+  }
+
+  /** Appends the five keys of one of several pushes. */
+  addPushed(keys: string[], key: string): void {
+    const queue = this.queue(key);
+    keys.push(queue, `${queue}:items`, `${queue}:locker`, `${queue}:overwrite`, `${queue}:state`);
   }
 
   /** The six keys of one dead letter; behind the unit in KEYS. */

@@ -30,6 +30,7 @@ import { type DeliveryRequest, decodeRequest, encodeRequest } from "./delivery-r
 import { headRest, type Item, newBatchId, newItemId, readItems } from "./item.ts";
 import { type MergeQueueOptions, queueOptions, type ResolvedQueueOptions } from "./options.ts";
 import { PushSignal } from "./push-signal.ts";
+import { Pusher } from "./pusher.ts";
 
 /** How one push is stored. */
 export interface PushOptions {
@@ -129,6 +130,7 @@ export class MergeQueue implements AsyncDisposable {
   readonly redis: Redis;
   readonly options: ResolvedQueueOptions;
   readonly #store: QueueStore;
+  readonly #pusher: Pusher;
   #signal: Promise<PushSignal> | undefined;
   #seen = 0;
 
@@ -137,6 +139,7 @@ export class MergeQueue implements AsyncDisposable {
     this.redis = redis;
     this.options = resolveOptions(queueOptions, options);
     this.#store = new QueueStore(redis, this.options);
+    this.#pusher = new Pusher(this.#store, this.options.maxWaitMs);
     if (redis.topology === "cluster" && !this.keys.tagged) {
       throw new InvalidOptionError(
         "prefix",
@@ -165,6 +168,11 @@ export class MergeQueue implements AsyncDisposable {
       idempotency = { key: idempotencyKey, digest: digestOf(body, contentType, request) };
     }
     if (data !== undefined) checkData(data);
+    const plain = data === undefined && request === undefined && idempotency === undefined;
+    if (plain && maxWaitMs === this.options.maxWaitMs && !key.startsWith("-")) {
+      return this.#pusher.add(key, words);
+    }
+    this.#pusher.flush(); // a key's items are stored in the order of their pushes
     return this.#store.push({ key, data, maxWaitMs, request, idempotency, words });
   }
 
@@ -189,6 +197,7 @@ export class MergeQueue implements AsyncDisposable {
       bytes += item.body.length;
       addItem(calls.at(-1) ?? [], item.body, item);
     }
+    this.#pusher.flush();
     let pushed: Pushed | undefined;
     for (const words of calls) {
       pushed = await this.#store.push({ key, data, maxWaitMs, request, words });
@@ -264,8 +273,9 @@ export class MergeQueue implements AsyncDisposable {
     return signal.wait(this.#seen, Math.min(timeoutMs, LONGEST_TIMER_MS), options.signal);
   }
 
-  /** Stops listening. The Redis connection belongs to the caller and stays open. */
+  /** Waits for the pushes under way and stops listening. The Redis connection belongs to the caller and stays open. */
   async close(): Promise<void> {
+    await this.#pusher.settled();
     const signal = this.#signal;
     this.#signal = undefined;
     await (await signal)?.close();

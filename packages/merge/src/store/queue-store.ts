@@ -8,6 +8,7 @@ import {
   LeaseLostError,
   OutOfMemoryError,
   type Redis,
+  ServerReplyError,
   WrongKeyTypeError,
 } from "@ropeway/core";
 import { IdempotencyMismatchError } from "../errors.ts";
@@ -27,6 +28,13 @@ export interface PushArguments {
   readonly words: readonly (string | Buffer)[];
   /** Stores an item of a "-" key even if Redis has no memory left. */
   readonly evenFull?: boolean;
+}
+
+/** A push of one item that needs nothing else stored: the kind that can travel with others. */
+export interface PlainPush {
+  readonly key: string;
+  /** Time, always|once, id, rest of its head, body. */
+  readonly words: readonly (string | Buffer)[];
 }
 
 /** The run of a schedule. */
@@ -85,12 +93,15 @@ export class QueueStore {
   readonly keys: MergeKeys;
   readonly #options: ResolvedQueueOptions;
   readonly #pushHead: readonly string[];
+  readonly #groupHead: readonly string[];
 
   constructor(redis: Redis, options: ResolvedQueueOptions) {
     this.redis = redis;
     this.keys = new MergeKeys(options.prefix);
     this.#options = options;
     this.#pushHead = [this.keys.channel, String(options.maxItems), String(options.maxBytes)];
+    const maxWait = String(Math.round(options.maxWaitMs));
+    this.#groupHead = [...this.#pushHead, maxWait, "0", "0", "", "", "0", "0"];
   }
 
   async push(given: PushArguments): Promise<StoredPush> {
@@ -109,6 +120,30 @@ export class QueueStore {
     if (stored === "mismatch") throw new IdempotencyMismatchError(idempotency?.key ?? "");
     const allowed = `at most ${MOST_DATA_FIELDS} fields per key`;
     throw new InvalidArgumentError("data", words.length / 2, allowed);
+  }
+
+  /**
+   * Stores several plain pushes, in their order, with the queue's maxWaitMs. What comes back for each: what
+   * was stored, its error, or undefined if nothing of it was stored and it is to be sent alone.
+   */
+  async pushGroup(
+    group: readonly PlainPush[],
+  ): Promise<readonly (StoredPush | ServerReplyError | undefined)[]> {
+    const keys = [this.keys.timer];
+    const args: (string | Buffer)[] = [String(group.length), ...this.#groupHead];
+    for (const { key, words } of group) {
+      this.keys.addPushed(keys, key);
+      args.push(key);
+      for (const word of words) args.push(word);
+    }
+    const replies = await this.redis.run(scripts.pushGroup, keys, args);
+    return replies.map((reply, i) => {
+      if (reply.failed === undefined) {
+        return { at: msOf(reply.score), items: reply.items, id: String(group[i]?.words[2]) };
+      }
+      if (reply.failed === "") return undefined;
+      return new ServerReplyError(scripts.push.name, new Error(reply.failed));
+    });
   }
 
   /** Pushes the run of a schedule and moves the schedule on; undefined if another caller did. */
@@ -232,8 +267,9 @@ export class QueueStore {
     const { keys, memory, words } = more;
     const single = key.startsWith("-") ? (evenFull ? "2" : "1") : "0";
     const args = [
-      ...[key, ...this.#pushHead, String(Math.round(maxWaitMs)), single],
-      ...[...memory, request, String(MOST_DATA_FIELDS), String(words.length), ...words, ...items],
+      ...["1", ...this.#pushHead, String(Math.round(maxWaitMs)), single],
+      ...[...memory, request, String(MOST_DATA_FIELDS), String(words.length), ...words],
+      ...[key, ...items],
     ];
     const stored = await this.redis.run(scripts.push, keys, args).catch((error) => {
       throw isReply(error, "OOM") ? new OutOfMemoryError(`an item of ${key}`, error) : error;

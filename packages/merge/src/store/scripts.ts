@@ -22,6 +22,25 @@ export const push: Script<PushReply> = defineScript(file("push"), {
   },
 });
 
+/** What became of one of several pushes: `failed` is an error, or "" if nothing of it was stored. */
+export type GroupedReply =
+  | { readonly score: string; readonly items: number; readonly failed?: undefined }
+  | { readonly failed: string };
+
+/** The same script with several pushes. */
+export const pushGroup: Script<readonly GroupedReply[]> = defineScript(file("push"), {
+  parse: (reply) => {
+    const flat = reply as readonly (string | number)[];
+    const replies: GroupedReply[] = [];
+    for (let i = 0; i < flat.length; i += 2) {
+      const score = flat[i] as string;
+      const items = flat[i + 1] as number;
+      replies.push(items > 0 ? { score, items } : { failed: score });
+    }
+    return replies;
+  },
+});
+
 /** The reply of get.lua. */
 export type GetReply =
   | { readonly status: "moved" | "empty" }
