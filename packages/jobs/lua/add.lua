@@ -5,9 +5,10 @@
 --       4  "1" to add all jobs or none
 --       then for each job
 --       +0 id
---       +1 where it goes: "" for the end of the waiting list, else JSON
+--       +1 where it goes: "" for the end of the waiting list, "o" and a message for the outbox instead of a
+--          job, else JSON
 --          {d delay ms | at due ms, p priority, g group, l 1 = in front, b 1 = waits for its children,
---           n number of children, y token of the flow, w 1 = its end is awaited, o message for the outbox instead of a job,
+--           n number of children, y token of the flow, w 1 = its end is awaited,
 --           k [dedupe key, ttl ms or 0, "keep"|"replace", longest wait ms or 0]}
 --       +2 the record without its first field
 -- Returns the number of jobs when all were added; else a list of: index (from 0), id that is there
@@ -27,7 +28,8 @@ end
 if problem then return problem end
 
 local fields, tail, other = {}, {}, {} -- new records; ids for the end of the list; jobs not added
-local seen, born, earlier = {}, 0, false
+local messages = {} -- for other queues
+local seen, born, earlier = {}, 0, false -- seen: id -> "added", or "other" if another job is there instead
 listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
 
 if ARGV[3] == "1" then
@@ -86,7 +88,9 @@ end
 
 -- Whoever gets the handle of a job that is there already may await its end, too.
 local function await(id)
-  if redis.call("HEXISTS", JOBS, id) == 1 and not redis.call("ZSCORE", COMPLETED, id) and not redis.call("ZSCORE", FAILED, id) then
+  if seen[id] == "added" then -- by this call: its record may not be written yet
+    redis.call("SADD", AWAITED, id)
+  elseif redis.call("HEXISTS", JOBS, id) == 1 and not redis.call("ZSCORE", COMPLETED, id) and not redis.call("ZSCORE", FAILED, id) then
     redis.call("SADD", AWAITED, id)
   end
 end
@@ -123,19 +127,25 @@ local function add(index, id, how, rest)
     fields[#fields + 1] = now .. rest
     tail[#tail + 1] = id
   else
-    how = cjson.decode(how)
-    if how.o then
-      redis.call("HSET", OUTBOX, redis.call("HINCRBY", META, "outbox", 1), how.o)
-      bringForward(0)
+    local message = messageIn(how)
+    if message then
+      messages[#messages + 1] = message
       return
     end
+    how = cjson.decode(how)
     local holder, outcome
     if how.k then holder, outcome = claim(id, how, rest) end
     if holder then
+      seen[id] = "other"
       if how.w then await(holder) end
       return refuse(index, holder, outcome)
     end
-    redis.call("HSET", JOBS, id, now .. rest) -- at once: the next one may want to replace it
+    if how.k then
+      redis.call("HSET", JOBS, id, now .. rest) -- at once: the next one may want to replace it
+    else
+      fields[#fields + 1] = id
+      fields[#fields + 1] = now .. rest
+    end
     if how.w then redis.call("SADD", AWAITED, id) end
     place(id, how)
   end
@@ -143,17 +153,18 @@ local function add(index, id, how, rest)
   if listening then emit("added", id, string.match(rest, "^[^\n]*\n([^\n]*)\n")) end
 end
 
-local function existing(first, last)
+local function idsOf(first, last)
   local ids = {}
   for i = first, last do ids[#ids + 1] = ARGV[FIRST + i * 3] end
-  return ids, redis.call("HMGET", JOBS, unpack(ids))
+  return ids
 end
 
 local function addMany()
   if ARGV[4] == "1" then
     local left = {} -- by an earlier life of the flow
     for first = 0, total - 1, CHUNK do
-      local ids, there = existing(first, math.min(first + CHUNK, total) - 1)
+      local ids = idsOf(first, math.min(first + CHUNK, total) - 1)
+      local there = redis.call("HMGET", JOBS, unpack(ids))
       for n, id in ipairs(ids) do
         local i = first + n - 1
         if there[n] and isEarlierLife(id, there[n], ARGV[FIRST + 2 + i * 3]) then
@@ -167,7 +178,9 @@ local function addMany()
     for _, id in ipairs(left) do forgetEnded(id) end
   end
   for first = 0, total - 1, CHUNK do
-    local ids, there = existing(first, math.min(first + CHUNK, total) - 1)
+    local last = math.min(first + CHUNK, total) - 1
+    local ids, there = idsOf(first, last), NONE
+    if ARGV[4] ~= "1" then there = redis.call("HMGET", JOBS, unpack(ids)) end -- else none of them is there
     for n, id in ipairs(ids) do
       local i = first + n - 1
       if there[n] or seen[id] then
@@ -175,7 +188,7 @@ local function addMany()
         if where ~= "" and cjson.decode(where).w then await(id) end
         refuse(i, id, "exists")
       else
-        seen[id] = true
+        seen[id] = "added"
         add(i, id, ARGV[FIRST + 1 + i * 3], ARGV[FIRST + 2 + i * 3])
       end
     end
@@ -183,6 +196,7 @@ local function addMany()
     if #tail > 0 then redis.call("RPUSH", WAIT, unpack(tail)) end
     fields, tail = {}, {}
   end
+  if #messages > 0 then post(messages) end
 end
 
 addMany()

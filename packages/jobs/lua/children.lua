@@ -18,11 +18,16 @@ local options = opts == "" and {} or cjson.decode(opts)
 if count(options.n, before + added, 10000) then return 1 end -- its reply was lost
 listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
 
-local hows, left = {}, {} -- left by an earlier life of the parent
+local hows, messages, left = {}, {}, {} -- left by an earlier life of the parent
 for i = 0, added - 1 do
   local id, where = ARGV[FIRST + i * 3], ARGV[FIRST + 1 + i * 3]
-  hows[i] = where == "" and {} or cjson.decode(where)
-  local there = not hows[i].o and redis.call("HGET", JOBS, id)
+  local message = messageIn(where)
+  if message then
+    messages[#messages + 1] = message
+  else
+    hows[i] = where == "" and NONE or cjson.decode(where)
+  end
+  local there = not message and redis.call("HGET", JOBS, id)
   if there then
     if not isEarlierLife(id, there, ARGV[FIRST + 2 + i * 3]) then return id end
     left[#left + 1] = id
@@ -33,24 +38,34 @@ for _, id in ipairs(left) do forgetEnded(id) end
 options.n, options.y = before + added, flow
 redis.call("HSET", JOBS, parent, created .. ";" .. attempts .. ";" .. stalls .. ";" .. cjson.encode(options) .. rest)
 redis.call("HINCRBY", CHILDREN, "n" .. familyOf(flow, parent), added)
+if #messages > 0 then post(messages) end
+local fields, tail = {}, {} -- new records; ids for the end of the list
+local function flush()
+  if #fields > 0 then redis.call("HSET", JOBS, unpack(fields)) end
+  if #tail > 0 then redis.call("RPUSH", WAIT, unpack(tail)) end
+  fields, tail = {}, {}
+end
 for i = 0, added - 1 do
   local id, how = ARGV[FIRST + i * 3], hows[i]
-  if how.o then
-    redis.call("HSET", OUTBOX, redis.call("HINCRBY", META, "outbox", 1), how.o)
-  else
-    redis.call("HSET", JOBS, id, now .. ARGV[FIRST + 2 + i * 3])
+  if how then
+    fields[#fields + 1] = id
+    fields[#fields + 1] = now .. ARGV[FIRST + 2 + i * 3]
     if how.w then redis.call("SADD", AWAITED, id) end
     local at = how.at or (how.d and now + how.d) or 0
     if at > now then
       redis.call("ZADD", DELAYED, at, id)
     elseif how.g or how.p then
       placeOrdered(id, how, false)
+    elseif how.l then
+      redis.call("LPUSH", WAIT, id)
     else
-      redis.call(how.l and "LPUSH" or "RPUSH", WAIT, id)
+      tail[#tail + 1] = id
     end
-    emit("added", id)
+    if listening then emit("added", id, string.match(ARGV[FIRST + 2 + i * 3], "^[^\n]*\n([^\n]*)\n")) end
+    if #fields >= CHUNK then flush() end
   end
 end
+flush()
 redis.call("ZADD", WAKE, 0, "0")
 publish("control", "due")
 return 1

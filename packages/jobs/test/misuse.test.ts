@@ -93,8 +93,32 @@ describe("results", () => {
     const results = await Promise.all(handles.map((job) => job.result({ timeoutMs: 5_000 })));
     expect(results).toEqual([10, 10, 20]);
     await queue.add("a", 3, { id: "same", awaited: true }); // has ended: nothing to wait for
+    await queue.addBulk([
+      { name: "a", options: { dedupe: "b" } },
+      { name: "a", options: { id: "not there", dedupe: "b" } },
+      { name: "a", options: { id: "not there", awaited: true, dedupe: "b" } },
+    ]);
+    await eventually(async () =>
+      expect(await queue.counts()).toMatchObject({ waiting: 0, active: 0 }),
+    );
     expect(await one.redis.send(["EXISTS", awaited])).toBe(0);
   });
+
+  it.each([{}, { priority: 1 }, { group: "g" }, { delayMs: 1 }])(
+    "of a job that was added in the same call are kept, too: %j",
+    async (options) => {
+      const queue = one.queue();
+      const { awaited } = queueKeys("ropeway:jobs", queue.name);
+      const [, job] = await queue.addBulk([
+        { name: "a", data: 1, options: { id: "same", ...options } },
+        { name: "a", data: 2, options: { id: "same", awaited: true } },
+      ]);
+      expect(await one.redis.send(["SMEMBERS", awaited])).toEqual(["same"]);
+      one.worker(queue, (job: JobContext<number>) => job.data * 10);
+      await eventually(async () => expect(await queue.counts()).toMatchObject({ completed: 1 }));
+      expect(await job?.result({ timeoutMs: 5_000 })).toBe(10);
+    },
+  );
 });
 
 it("a worker refuses a queue that is named twice", () => {

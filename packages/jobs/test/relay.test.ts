@@ -122,7 +122,7 @@ describe("flows across queues", () => {
     const message = (number: number, queue: string) => {
       const flow = { name: "p", children: [{ name: "c", queue }] };
       const { where } = new FlowPlanner(context).plan(flow, `p${number}`)[1] as { where: string };
-      return [String(number), JSON.parse(where).o as string];
+      return [String(number), where.slice(1)];
     };
     const stuck = Array.from({ length: 600 }, (_, number) => message(number, broken.name));
     const others = [message(600, b.name), ["601", "no message"]];

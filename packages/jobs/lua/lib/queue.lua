@@ -65,6 +65,25 @@ local function optionsIn(record)
   return optionsOf(opts)
 end
 
+-- The message for the outbox that a child of a flow goes to another queue with.
+local function messageIn(where)
+  return string.sub(where, 1, 1) == "o" and string.sub(where, 2)
+end
+
+-- Puts messages for other queues into the outbox, many at once.
+local function post(messages)
+  local number = redis.call("HINCRBY", META, "outbox", #messages) - #messages
+  for first = 1, #messages, CHUNK do
+    local fields = {}
+    for i = first, math.min(first + CHUNK - 1, #messages) do
+      fields[#fields + 1] = number + i
+      fields[#fields + 1] = messages[i]
+    end
+    redis.call("HSET", OUTBOX, unpack(fields))
+  end
+  bringForward(0)
+end
+
 -- Writes an event while somebody listens. A long value is left out: the stream is bounded in bytes too.
 local function emit(event, id, name, field, value)
   if not listening then return end

@@ -158,7 +158,7 @@ export class FlowPlanner {
     const jobs = this.#tree(child, `${home}:${id}`, { queue, ...above, home });
     const flow = this.#flow;
     const message: AddMessage = { kind: "add", queue, parent, child: id, flow, policy: code, jobs };
-    return [{ id, where: JSON.stringify({ o: JSON.stringify(message) }), record: "" }];
+    return [{ id, where: `o${JSON.stringify(message)}`, record: "" }];
   }
 
   #one(job: FlowJob, id: string, at: Place): NewJob {
