@@ -35,7 +35,11 @@ export class RotatingFile {
   }
 
   #rotate(): void {
-    renameSync(this.#path, `${this.#path}.1`);
+    try {
+      renameSync(this.#path, `${this.#path}.1`);
+    } catch {
+      // Somebody removed it or moved it away: a new one is begun all the same.
+    }
     const next = openSync(this.#path, "a", 0o600);
     closeSync(this.#file);
     this.#file = next;

@@ -1,5 +1,13 @@
 /** Tasks, tokens, roles and the audit log over HTTP. */
-import { Cluster, ClusterNode, openRedisStore, SecretBox, scriptedRunner } from "@ropeway/cluster";
+import {
+  Alerts,
+  Cluster,
+  ClusterNode,
+  openRedisStore,
+  SecretBox,
+  scriptedRunner,
+} from "@ropeway/cluster";
+import { silentLogger } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { alertsPart, nodesPart, tasksPart } from "../src/index.ts";
@@ -246,6 +254,28 @@ test("a stream of a task ends when the task leaves the groups that its reader ma
   expect(seen).toContain("event: removed");
   expect(seen).not.toContain(edit.name);
   expect((await stage.ask(`/api/tasks/${id}`, { headers: sara })).status).toBe(404);
+});
+
+test("a token with groups sees and acknowledges only the alerts of its groups", async () => {
+  const store = openRedisStore(stage.redis);
+  const alerts = new Alerts({ store, sinks: [], logger: silentLogger });
+  for (const group of ["q", "r", ""]) {
+    const cause = `of group ${group}`;
+    await alerts.raise({ kind: "task-broken", cause, text: cause, subject: "task", group });
+  }
+  const { items: all } = await alerts.list();
+  const made = await post("/api/tokens", { name: "group q", groups: ["q"] });
+  const { token } = (await made.json()) as { token: string };
+  const limited = { authorization: `Bearer ${token}` };
+  const { items } = await get<{ items: View[] }>("/api/alerts", limited);
+  expect(items.map(({ id }) => all.find((alert) => alert.id === id)?.group)).toEqual(["q"]);
+  for (const { id, group } of all) {
+    const { status } = await post(`/api/alerts/${id}/ack`, undefined, limited);
+    expect([group, status]).toEqual([group, group === "q" ? 200 : 404]);
+    expect((await alerts.get(id)).acknowledgedAt === null).toBe(group !== "q");
+    await alerts.resolve(`of group ${group}`);
+  }
+  await store.close();
 });
 
 test("a token whose groups are none of its owner's sees no task at all", async () => {

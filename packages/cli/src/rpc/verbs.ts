@@ -27,7 +27,7 @@ interface Found extends ServiceInfo {
 async function list(context: Context): Promise<void> {
   await using redis = await openRedis(await findRedis(context));
   const services = await discover(redis, context);
-  const rows = services.map(({ ns, name, methods, workers, ...lengths }) => ({
+  const items = services.map(({ ns, name, methods, workers, ...lengths }) => ({
     service: `${ns}/${name}`,
     methods: Object.keys(methods).sort(),
     workers: workers.map(({ node }) => node).sort(),
@@ -36,14 +36,18 @@ async function list(context: Context): Promise<void> {
     inFlight: lengths.inFlight,
     dead: lengths.dead,
   }));
-  context.output.result(rows, (all) => {
-    context.output.table(
-      ["SERVICE", "WORKERS", "WAITING", "METHODS"],
-      all.map(({ service, workers, waiting, methods }) => {
-        return [service, String(workers.length), String(waiting), methods.join(" ")];
-      }),
-    );
-  });
+  context.output.list(
+    { items },
+    {
+      columns: {
+        SERVICE: ({ service }) => service,
+        WORKERS: ({ workers }) => String(workers.length),
+        WAITING: ({ waiting }) => String(waiting),
+        METHODS: ({ methods }) => methods.join(" "),
+      },
+      empty: "no services: start one with `ropeway rpc serve-demo`",
+    },
+  );
 }
 
 async function describe(context: Context): Promise<void> {
@@ -97,21 +101,28 @@ async function call(context: Context): Promise<void> {
 async function stats(context: Context): Promise<void> {
   await using redis = await openRedis(await findRedis(context));
   const services = await discover(redis, context);
-  const rows = services.flatMap(({ ns, name, workers }) =>
+  const items = services.flatMap(({ ns, name, workers }) =>
     workers.flatMap(({ node, running = 0, methods = {} }) =>
       Object.entries(methods).map(([method, figures]) => {
         return { method: `${ns}/${name}.${method}`, node, running, ...figures };
       }),
     ),
   );
-  context.output.result(rows, (all) => {
-    context.output.table(
-      ["METHOD", "NODE", "CALLS", "PER S", "ERRORS", "P50 MS", "P99 MS"],
-      all.map(({ method, node, calls, perSecond, errors, p50Ms, p99Ms }) =>
-        [method, node, calls, perSecond ?? 0, errors, p50Ms, p99Ms].map(String),
-      ),
-    );
-  });
+  context.output.list(
+    { items },
+    {
+      columns: {
+        METHOD: ({ method }) => method,
+        NODE: ({ node }) => node,
+        CALLS: ({ calls }) => String(calls),
+        "PER S": ({ perSecond }) => String(perSecond ?? 0),
+        ERRORS: ({ errors }) => String(errors),
+        "P50 MS": ({ p50Ms }) => String(p50Ms),
+        "P99 MS": ({ p99Ms }) => String(p99Ms),
+      },
+      empty: "no methods have been called",
+    },
+  );
 }
 
 async function serveDemo(context: Context): Promise<void> {

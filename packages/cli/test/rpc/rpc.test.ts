@@ -95,16 +95,18 @@ test("what nobody serves is told as that and exits with 1, in both wires", async
 });
 
 test("services are listed, described and counted", async () => {
-  const [listed] = JSON.parse(await printed("list", "--json"));
-  expect(listed).toMatchObject({ service: "shop/demo", workers: ["n1"], waiting: 0, inFlight: 0 });
+  const listed = { service: "shop/demo", workers: ["n1"], waiting: 0, inFlight: 0 };
+  expect(JSON.parse(await printed("list", "--json"))).toMatchObject({
+    items: [listed],
+    cursor: null,
+  });
   expect(await printed("list", "--ns", "shop")).toContain("shop/demo");
   expect(await printed("describe", "shop/demo")).toContain(
     "count(n) -> any (stream)  A stream of the numbers from 1 to n.",
   );
-  expect(JSON.parse(await printed("stats", "--json"))[0]).toMatchObject({
-    node: "n1",
-    perSecond: expect.any(Number),
-  });
+  const counted = JSON.parse(await printed("stats", "--json"));
+  expect(counted).toMatchObject({ cursor: null });
+  expect(counted.items[0]).toMatchObject({ node: "n1", perSecond: expect.any(Number) });
 });
 
 test("a demo whose Redis goes away says so in one line, and in another that it is back", async () => {

@@ -67,6 +67,18 @@ test("a claim in another container holds as long as its process listens, whateve
   await using _ = await HomeClaim.take(home);
 });
 
+test("a home that somebody else is asking for is not taken, until they withdraw", async () => {
+  await using place = await makeHome();
+  const home = await openHome(place.path);
+  const kernel = await kernelId();
+  const path = await writeClaim(home, "feed", { kernel, socket: true, state: "asking" });
+  const socket = await PresenceSocket.open(join(home.claims, "feed.sock"));
+  await expect(HomeClaim.take(home)).rejects.toMatchObject({ code: "ALREADY_RUNNING" });
+  await rm(path);
+  await socket?.close();
+  await using _ = await HomeClaim.take(home);
+});
+
 test("a claim of another host holds as long as its file is touched", async () => {
   await using place = await makeHome();
   const home = await openHome(place.path);
