@@ -81,6 +81,11 @@ export class Lease {
     return this.#state === "holding";
   }
 
+  /** Whether nobody else can have it yet, also after end(). */
+  get certain(): boolean {
+    return this.#state !== "lost" && performance.now() < this.#safeUntil;
+  }
+
   /** When the timer has something to do here. */
   get dueAt(): number {
     return Math.min(this.#renewAt, this.#safeUntil);

@@ -244,3 +244,15 @@ test("markers of documented searches take no place among the results of a ranked
   const ranked = new GroupMembers(redis, "marked", { ranked: true });
   expect(await ranked.search("abc", { limit: 10 })).toEqual(names);
 });
+
+test.each([{ ranked: false }, { ranked: true }])(
+  "members are found behind many markers of searches that died (ranked: $ranked)",
+  async ({ ranked }) => {
+    const group = `dead-searches-${ranked}`;
+    const markers = Array.from({ length: 100 }, () => ["0", `abb{${randomUUID()}`]).flat();
+    await server.command("ZADD", `members:${group}`, ...markers, "0", "abcx", "0", "abcy");
+    const members = new GroupMembers(redis, group, { ranked });
+    expect(await members.search("ab")).toEqual(["abcx", "abcy"]);
+    expect(await members.search("ab", { limit: 1 })).toEqual(["abcx"]);
+  },
+);

@@ -2,7 +2,7 @@ import { connect } from "@ropeway/core";
 import { eventually, startProxy } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import { Chat } from "../src/chat/index.ts";
-import { Mailbox } from "../src/mailbox/index.ts";
+import { type Delivery, Mailbox } from "../src/mailbox/index.ts";
 import { twoConnections } from "./two-connections.ts";
 
 const { server, redis, fresh } = await twoConnections("r");
@@ -56,4 +56,30 @@ test("a reply that is lost for certain: the message was stored, and is found whe
   await proxy.heal();
   await sending;
   expect(await reader.counts()).toEqual({ waiting: 0, taken: 0, dead: 0 });
+});
+
+test("an acknowledgement whose reply was lost is one, also when it is sent again", async () => {
+  const verbs = {
+    acknowledge: (_box: Mailbox<number>, [one]: Delivery<number>[]) => one?.acknowledge(),
+    "acknowledge several": async (box: Mailbox<number>, all: Delivery<number>[]) =>
+      (await box.acknowledge(all))[0],
+    release: (_box: Mailbox<number>, [one]: Delivery<number>[]) => one?.release(),
+  };
+  for (const [verb, settle] of Object.entries(verbs)) {
+    await using proxy = await startProxy(server);
+    await using cut = await connect(proxy.url);
+    const name = fresh();
+    const box = new Mailbox<number>(cut, name);
+    await box.send(1);
+    const deliveries = await box.receive();
+    proxy.delay(1_500); // the request arrives; the reply is still on its way when the connection ends
+    const settling = settle(box, deliveries);
+    const reader = new Mailbox<number>(redis, name);
+    await eventually(async () => expect((await reader.counts()).taken).toBe(0));
+    proxy.cut();
+    await proxy.heal();
+    expect([verb, await settling]).toEqual([verb, true]);
+    expect(await deliveries[0]?.acknowledge()).toBe(false); // the second one changes nothing
+    expect((await reader.counts()).waiting).toBe(verb === "release" ? 1 : 0);
+  }
 });

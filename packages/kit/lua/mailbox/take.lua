@@ -62,7 +62,8 @@ for _ = 1, want + AT_ONCE do
     if call('ZSCORE', LEASES, id) then id = name .. '+' .. time[1] .. '.' .. time[2] .. '.' .. #out end
     local attempt = (call('HGET', TRIES, name) or 0) + 1
     call('HSET', TAKEN, id, attempt .. ' ' .. body)
-    call('ZADD', LEASES, now + lease + #out / 8192, id) -- the fraction keeps the order
+    -- The fraction keeps the order. It is never rounded to 0, so that all of them end in the same millisecond.
+    call('ZADD', LEASES, now + lease + (#out + 1) / 8192, id)
     out[#out + 1] = id
     out[#out + 1] = tostring(attempt)
     out[#out + 1] = body

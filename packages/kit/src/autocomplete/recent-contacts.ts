@@ -27,7 +27,8 @@ export class RecentContacts {
   }
 
   /** Forgets a contact. False if it was not there. */
-  remove(contact: string): Promise<boolean> {
+  async remove(contact: string): Promise<boolean> {
+    checkName("the contact", contact);
     return this.#store.forget(contact);
   }
 

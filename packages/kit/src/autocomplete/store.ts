@@ -9,8 +9,10 @@ import { changeScript, rankScript, rememberScript } from "./scripts.ts";
 
 /** Members that one search of a ranked group looks at when its prefix has no top list. */
 const LOOK_AT = 1_000;
-/** Room for the markers that documented programs leave in the set while they search. */
+/** Room for the markers that documented programs leave in the set while they search. See also rank.lua. */
 const MARKERS = 20;
+/** How many markers in front of the members of a prefix a search looks behind. */
+const MOST_SKIPPED = 10_000;
 const MARKER = /\{[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** One list of recent contacts. */
@@ -76,7 +78,7 @@ export class MembersStore {
     const { ranked, fold, topPrefixes, topLength } = this.#options;
     const plain = folded(start, fold);
     const characters = [...plain].length;
-    if (!ranked) return cleaned(await this.#inOrder(plain, limit + MARKERS), limit);
+    if (!ranked) return this.#inOrder(plain, limit);
     const { members, folded: index, scores, top } = this.#keys;
     if (characters === 0) {
       const command = ["ZREVRANGE", scores, "0", String(limit - 1)];
@@ -85,7 +87,7 @@ export class MembersStore {
     const listed = characters <= topPrefixes && limit <= topLength;
     const keys = [fold === "none" ? members : index, scores, top(listed ? plain : "")];
     const args = [...rangeOf(plain), LOOK_AT, limit, fold === "none" ? "0" : "1"];
-    return cleaned(await this.#redis.run(rankScript, keys, [...args, listed ? "1" : "0"]), limit);
+    return this.#redis.run(rankScript, keys, [...args, listed ? "1" : "0"]);
   }
 
   /** Some members as they are stored, to index them anew. The markers of a search are none. */
@@ -102,13 +104,22 @@ export class MembersStore {
     return this.#redis.send(["ZCARD", members], { repeatable: true, key: members });
   }
 
+  /** One command, and more of them only behind markers of searches that died, which nobody removes. */
   async #inOrder(plain: string, limit: number): Promise<readonly string[]> {
     const { members, folded: index } = this.#keys;
     const byName = this.#options.fold === "none";
     const key = byName ? members : index;
-    const command = ["ZRANGEBYLEX", key, ...rangeOf(plain), "LIMIT", "0", String(limit)];
-    const found = await this.#redis.send<readonly string[]>(command, { repeatable: true, key });
-    return byName ? found : found.map((entry) => entry.slice(entry.indexOf("\0") + 1));
+    const most = limit + MARKERS;
+    const all: string[] = [];
+    for (let first = 0; first <= MOST_SKIPPED; first += most) {
+      const page = ["LIMIT", String(first), String(most)];
+      const command = ["ZRANGEBYLEX", key, ...rangeOf(plain), ...page];
+      const found = await this.#redis.send<readonly string[]>(command, { repeatable: true, key });
+      all.push(...found.filter((entry) => !MARKER.test(entry)));
+      if (all.length >= limit || found.length < most) break;
+    }
+    const names = byName ? all : all.map((entry) => entry.slice(entry.indexOf("\0") + 1));
+    return names.slice(0, limit);
   }
 }
 
@@ -117,8 +128,4 @@ function rangeOf(start: string): [string | Buffer, string | Buffer] {
   if (start === "") return ["-", "+"];
   const from = Buffer.from(`[${start}`);
   return [from, Buffer.concat([from, Buffer.from([0xff])])];
-}
-
-function cleaned(members: readonly string[], limit: number): readonly string[] {
-  return members.filter((member) => !MARKER.test(member)).slice(0, limit);
 }

@@ -7,7 +7,7 @@
  * member that stays away does not keep messages for ever.
  */
 
-import type { Page, Redis } from "@ropeway/core";
+import { InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
 import { requireRedis } from "@ropeway/core/internal";
 import { checkName } from "../keyspace.ts";
 import { type ListOptions, scanNames, viewsOf } from "../store/scan.ts";
@@ -65,6 +65,9 @@ export class Chat<Message = unknown> {
 
   /** Makes a room and sends its first message. Throws RoomExistsError. */
   async create({ sender, recipients, message, id }: NewRoom<Message>): Promise<Room<Message>> {
+    if (!Array.isArray(recipients)) {
+      throw new InvalidArgumentError("recipients", recipients, "an array of users");
+    }
     const users = [...new Set([...recipients, sender])];
     for (const user of users) checkName("a user", user);
     messageJson(message, this.#store.options.maxMessageBytes); // before anything is made

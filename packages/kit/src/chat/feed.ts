@@ -96,7 +96,9 @@ export async function* feedOf<M>(
           yield { type: "message", ...message };
         }
       }
-      if (quiet && notes.length === 0) await bell.wait(everyMs);
+      const leftMs =
+        roomsAt + (rooms.size === 0 ? FIRST_ROOM_MS : ROOMS_EVERY_MS) - performance.now();
+      if (quiet && notes.length === 0) await bell.wait(Math.max(1, leftMs));
     }
   } catch (error) {
     if (!(signal.aborted && error instanceof AbortedError)) throw error;

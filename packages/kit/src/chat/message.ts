@@ -4,6 +4,7 @@
  *   {"id": 7, "ts": 1795600000.123456, "sender": "anna", "message": ...}
  */
 import { InvalidArgumentError } from "@ropeway/core";
+import { jsonOf } from "../json-of.ts";
 
 /** One message of a room. */
 export interface RoomMessage<Message> {
@@ -18,8 +19,7 @@ export interface RoomMessage<Message> {
 
 /** A message as JSON. Throws InvalidArgumentError if it is none, or larger than a room takes. */
 export function messageJson(message: unknown, maxBytes: number): string {
-  const json = JSON.stringify(message);
-  if (json === undefined) throw new InvalidArgumentError("message", message, "a JSON value");
+  const json = jsonOf(message);
   if (Buffer.byteLength(json) > maxBytes) {
     throw new InvalidArgumentError("message", json, `at most ${maxBytes} bytes as JSON`);
   }

@@ -52,7 +52,10 @@ const historyTable: OptionTable<HistoryOptions> = {
   cursor: {
     default: undefined,
     rule: optional(
-      satisfying("a cursor of an earlier page", (value) => /^\d{1,15}$/.test(String(value))),
+      satisfying(
+        "a cursor of an earlier page",
+        (value) => typeof value === "string" && /^\d{1,15}$/.test(value),
+      ),
     ),
   },
   limit: { default: 50, rule: integer(1, 1_000) },

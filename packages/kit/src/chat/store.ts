@@ -143,6 +143,7 @@ export class ChatStore {
     user: string,
     note: { kind: "typing" | "present"; ttlMs: number },
   ): Promise<void> {
+    checkName("a user", user);
     const keys = this.keys(room);
     const touched = [keys.members, keys[note.kind], keys.live];
     const running = this.redis.run(noteScript, touched, [user, note.kind, note.ttlMs]);
@@ -214,6 +215,7 @@ export class ChatStore {
 
   /** A member's cursor. Throws NotAMemberError. */
   async cursor(room: string, user: string): Promise<number> {
+    checkName("a user", user);
     const score = await this.#ask<string | null>("ZSCORE", this.keys(room).members, user);
     if (score === null) throw new NotAMemberError(room, user);
     return Number(score);

@@ -1,5 +1,5 @@
 /** What an operator sees and does: the locks that are held, who holds them, and breaking one. */
-import type { Page, Redis } from "@ropeway/core";
+import { InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
 import { type OptionTable, requireRedis, resolveOptions } from "@ropeway/core/internal";
 import { prefixSpec } from "../keyspace.ts";
 import { type ListOptions, scanNames, viewsOf } from "../store/scan.ts";
@@ -57,7 +57,10 @@ export class LockInspector {
    * Takes the lock from its holder and hands it to the next waiter. With `token`, only from that holder.
    * The holder learns of it with its next renewal. Returns false if nobody, or another token, holds it.
    */
-  break(name: string, token?: string): Promise<boolean> {
+  async break(name: string, token?: string): Promise<boolean> {
+    if (token !== undefined && (typeof token !== "string" || token === "")) {
+      throw new InvalidArgumentError("token", token, "the token of a holder");
+    }
     return this.#store(name).break(token);
   }
 

@@ -65,8 +65,10 @@ export class LeasedDelivery<Message> implements Delivery<Message> {
       ttlMs: leaseMs,
       renew: false,
       safeUntil,
-      extend: async (ttlMs) =>
-        this.#settled(await store.settle("extend", [this.raw], { leaseMs: ttlMs ?? 0 })),
+      extend: async (ttlMs) => {
+        const [ours] = await store.settle("extend", [this.raw], { leaseMs: ttlMs ?? 0 });
+        return ours === true;
+      },
     });
   }
 
@@ -82,15 +84,15 @@ export class LeasedDelivery<Message> implements Delivery<Message> {
   }
 
   async acknowledge(): Promise<boolean> {
-    this.end();
-    return this.#settled(await this.#store.settle("done", [this.raw]));
+    const wasHeld = this.end();
+    const [ours] = await this.#store.settle("done", [this.raw]);
+    return wasHeld(ours === true);
   }
 
   async release(): Promise<boolean> {
-    this.end();
-    return this.#settled(
-      await this.#store.settle("back", [this.raw], { attempts: this.#attempts }),
-    );
+    const wasHeld = this.end();
+    const [ours] = await this.#store.settle("back", [this.raw], { attempts: this.#attempts });
+    return wasHeld(ours === true);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -102,13 +104,14 @@ export class LeasedDelivery<Message> implements Delivery<Message> {
     return { id: this.id, attempt: String(this.attempt) };
   }
 
-  /** Stops the lease here; somebody settles it for several deliveries at once. */
-  end(): void {
+  /**
+   * Stops the lease here; the caller settles it. Returns what to make of the reply: a command whose reply was
+   * lost runs twice, and then says that the lease is gone. As long as nobody else can have had the message,
+   * that was the first run.
+   */
+  end(): (ours: boolean) => boolean {
     this.#settling = true;
-    this.#lease.end();
-  }
-
-  #settled([ours]: readonly boolean[]): boolean {
-    return ours === true;
+    const held = this.#lease.end();
+    return (ours) => ours || (held && this.#lease.certain);
   }
 }

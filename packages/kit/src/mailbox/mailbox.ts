@@ -19,6 +19,7 @@ import { IdSource, newToken, requireRedis } from "@ropeway/core/internal";
 import { AWAY_MS, isAway } from "../away.ts";
 import { Bell } from "../bell.ts";
 import { bounded } from "../bounded.ts";
+import { jsonOf } from "../json-of.ts";
 import { safetyOf } from "../lease.ts";
 import { kitMetrics } from "../metrics.ts";
 import { type Delivery, LeasedDelivery } from "./delivery.ts";
@@ -62,8 +63,7 @@ export class Mailbox<Message = unknown> {
   async send(message: Message, options?: SendOptions): Promise<string> {
     const { sender, ttlMs = this.#options.ttlMs } = resolveSendOptions(options);
     const { maxMessages, overflow, maxMessageBytes } = this.#options;
-    const json = JSON.stringify(message);
-    if (json === undefined) throw new InvalidArgumentError("message", message, "a JSON value");
+    const json = jsonOf(message);
     if (Buffer.byteLength(json) > maxMessageBytes) {
       throw new InvalidArgumentError("message", json, `at most ${maxMessageBytes} bytes as JSON`);
     }
@@ -128,11 +128,15 @@ export class Mailbox<Message = unknown> {
   }
 
   /** Removes messages for good, in one command; says for each whether its lease was still ours. */
-  acknowledge(deliveries: readonly Delivery<Message>[]): Promise<readonly boolean[]> {
-    if (deliveries.length === 0) return Promise.resolve([]);
-    for (const delivery of deliveries) if (delivery instanceof LeasedDelivery) delivery.end();
+  async acknowledge(deliveries: readonly Delivery<Message>[]): Promise<readonly boolean[]> {
+    if (!Array.isArray(deliveries)) {
+      throw new InvalidArgumentError("deliveries", deliveries, "an array of deliveries");
+    }
+    if (deliveries.length === 0) return [];
+    const ends = deliveries.map((one) => (one instanceof LeasedDelivery ? one.end() : undefined));
     const raw = deliveries.map(({ id, attempt }) => ({ id, attempt: String(attempt) }));
-    return this.#store.settle("done", raw);
+    const settled = await this.#store.settle("done", raw);
+    return settled.map((ours, i) => ends[i]?.(ours) ?? ours);
   }
 
   /** Messages that wait, oldest first, without taking them. */
@@ -221,8 +225,8 @@ export class Mailbox<Message = unknown> {
     of: "box" | "dead",
     { cursor = "0", limit = 50 }: { readonly cursor?: string; readonly limit?: number } = {},
   ): Promise<Page<Envelope<Message>>> {
-    const first = Number(cursor);
-    if (!Number.isSafeInteger(first) || first < 0) {
+    const first = typeof cursor === "string" && /^\d{1,15}$/.test(cursor) ? Number(cursor) : -1;
+    if (first < 0) {
       throw new InvalidArgumentError("cursor", cursor, "a cursor of an earlier page");
     }
     if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1_000) {

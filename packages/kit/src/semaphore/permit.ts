@@ -14,7 +14,9 @@ export interface Permit extends AsyncDisposable {
   refresh(): Promise<void>;
   /**
    * Gives the permit back and hands it to the next waiter. Returns false, and changes nothing, if it was
-   * lost before. A second call has the result of the first, or tries again if that one failed.
+   * lost before. A second call has the result of the first, or tries again if that one failed. If the
+   * connection is lost before the reply comes, the command is sent again, and false can also mean that its
+   * first run gave the permit back.
    */
   release(): Promise<boolean>;
 }

@@ -45,10 +45,11 @@ export async function scanNames(redis: Redis, request: ScanRequest): Promise<Pag
   if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1_000) {
     throw new InvalidArgumentError("limit", limit, "a whole number from 1 to 1000");
   }
+  if (typeof search !== "string") throw new InvalidArgumentError("search", search, "a string");
   const middle = search === "" ? "*" : `*${escaped(search)}*`;
   const pattern = `${escaped(before)}${middle}${escaped(after)}`;
   let cursor = request.cursor ?? "0";
-  if (!/^\d{1,20}$/.test(cursor))
+  if (typeof cursor !== "string" || !/^\d{1,20}$/.test(cursor))
     throw new InvalidArgumentError("cursor", cursor, "a cursor of an earlier page");
   const items = new Set<string>();
   for (let step = 0; step < MOST_STEPS && items.size < limit; step++) {

@@ -1,0 +1,50 @@
+import { InvalidArgumentError, InvalidNameError, InvalidOptionError } from "@ropeway/core";
+import { expect, test } from "vitest";
+import { RecentContacts } from "../src/autocomplete/index.ts";
+import { Chat } from "../src/chat/index.ts";
+import { LockInspector } from "../src/lock/index.ts";
+import { Mailbox } from "../src/mailbox/index.ts";
+import { SemaphoreInspector } from "../src/semaphore/index.ts";
+import { twoConnections } from "./two-connections.ts";
+
+const { redis, fresh } = await twoConnections("a");
+
+const circle: { self?: unknown } = {};
+circle.self = circle;
+const wrong = (value: unknown) => value as never;
+
+const room = async () => new Chat(redis).create({ sender: "a", recipients: ["b"], message: 1 });
+const calls: readonly [string, (value: never) => Promise<unknown>, readonly unknown[]][] = [
+  ["message of a mailbox", (v) => new Mailbox(redis, fresh()).send(v), [10n, circle, () => {}]],
+  ["deliveries", (v) => new Mailbox(redis, fresh()).acknowledge(v), [null, "xs", 5, {}]],
+  ["cursor of peek()", (cursor) => new Mailbox(redis, "m").peek({ cursor }), [5, "1e3", "-1", " "]],
+  ["message of a room", async (v) => (await room()).send("a", v), [10n, circle, undefined]],
+  [
+    "recipients",
+    (recipients) => new Chat(redis).create({ sender: "a", recipients, message: 1 }),
+    ["bob", null, 5, {}],
+  ],
+  ["user of pending()", async (v) => (await room()).pending(v), [5, null, "", "\ud800"]],
+  ["user of unread()", async (v) => (await room()).unread(v), [5, undefined, "\ud800"]],
+  ["user of setTyping()", async (v) => (await room()).setTyping(v), [5, null, ""]],
+  ["cursor of history()", async (cursor) => (await room()).history({ cursor }), [5, 1e21, {}]],
+  ["search of rooms()", (search) => new Chat(redis).rooms({ search }), [5, null, {}]],
+  ["cursor of rooms()", (cursor) => new Chat(redis).rooms({ cursor }), [5, 10n, "x"]],
+  ["search of locks", (search) => new LockInspector(redis).list({ search }), [5, null]],
+  ["search of semaphores", (search) => new SemaphoreInspector(redis).list({ search }), [5, null]],
+  ["token of break()", (token) => new LockInspector(redis).break("l", token), ["", null, 5]],
+  ["contact to remove", (v) => new RecentContacts(redis, "u").remove(v), [5, null, "\ud800"]],
+];
+
+test.each(calls)("a wrong value is refused by a typed error: %s", async (_what, call, values) => {
+  for (const value of values) {
+    const error = await Promise.resolve()
+      .then(() => call(wrong(value)))
+      .then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+    const typed = [InvalidArgumentError, InvalidNameError, InvalidOptionError];
+    expect(typed.some((type) => error instanceof type)).toBe(true);
+  }
+});
