@@ -94,10 +94,10 @@ export class IllegalTransitionError extends RopewayError {
   }
 }
 
-/** The record was changed by somebody else too often in a row; nothing was done. */
+/** Other writers changed the record in every attempt. Nothing was changed. */
 export class ConflictError extends RopewayError {
   constructor(what: string) {
-    super("CONFLICT", `${what} was changed at the same time by somebody else; try again`, {
+    super("CONFLICT", `${what} was changed by another writer at the same time; try again`, {
       details: { what },
     });
   }

@@ -84,7 +84,10 @@ function addUsers(app: PortalApp, plan: AccessPartPlan): void {
   const { users, roles, hasher, rights } = plan;
   app.get(
     "/api/users",
-    { config: needs("user:view"), schema: { summary: "Accounts", response: { 200: UserPage } } },
+    {
+      config: needs("user:view"),
+      schema: { summary: "List accounts", response: { 200: UserPage } },
+    },
     async () => ({ items: (await users.list()).map(userView), cursor: null }),
   );
   app.post(
@@ -153,7 +156,7 @@ function addUsers(app: PortalApp, plan: AccessPartPlan): void {
 function addRoles(app: PortalApp, { roles, policy, rights }: AccessPartPlan): void {
   app.get(
     "/api/roles",
-    { config: needs("role:view"), schema: { summary: "Roles", response: { 200: RolePage } } },
+    { config: needs("role:view"), schema: { summary: "List roles", response: { 200: RolePage } } },
     async () => {
       const builtIn = BUILT_IN_ROLES.map((name) => ({
         name,
@@ -212,7 +215,7 @@ function addTokens(app: PortalApp, { tokens, policy }: AccessPartPlan): void {
     {
       config: needs("token:own"),
       schema: {
-        summary: "Your API tokens; with token:edit those of everyone",
+        summary: "List your API tokens; with token:edit those of all accounts",
         response: { 200: TokenPage },
       },
     },
@@ -226,7 +229,7 @@ function addTokens(app: PortalApp, { tokens, policy }: AccessPartPlan): void {
     "/api/tokens",
     {
       config: needs("token:own"),
-      schema: { summary: "Make an API token", body: NewToken, response: { 201: CreatedToken } },
+      schema: { summary: "Create an API token", body: NewToken, response: { 201: CreatedToken } },
     },
     async (request, reply) => {
       const caller = callerOf(request);
@@ -273,7 +276,7 @@ function addAudit(app: PortalApp, { auditLog }: AccessPartPlan): void {
     {
       config: needs("audit:view"),
       schema: {
-        summary: "Who changed what, newest first",
+        summary: "List changes, newest first",
         querystring: AuditQuery,
         response: { 200: AuditPage },
       },

@@ -56,7 +56,7 @@ export function sessionPart({ authenticator, streams, rights }: SessionPartPlan)
         "/api/session",
         {
           config: needs("session:view"),
-          schema: { summary: "Who am I", response: { 200: Session } },
+          schema: { summary: "Show the current account", response: { 200: Session } },
         },
         (request) => sessionOf(callerOf(request)),
       );

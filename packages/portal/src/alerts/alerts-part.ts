@@ -32,7 +32,7 @@ export function alertsPart({ alerts }: Cluster): PortalPart {
         "/api/alerts",
         {
           config: needs("alert:view"),
-          schema: { summary: "Alerts", querystring: AlertQuery, response: { 200: AlertPage } },
+          schema: { summary: "List alerts", querystring: AlertQuery, response: { 200: AlertPage } },
         },
         async (request) => {
           const { all, ...paging } = request.query;
@@ -46,7 +46,7 @@ export function alertsPart({ alerts }: Cluster): PortalPart {
         {
           config: needs("alert:operate"),
           schema: {
-            summary: "Say that somebody takes care of it",
+            summary: "Acknowledge the alert",
             params: AlertPath,
             response: { 200: AlertView },
           },

@@ -40,7 +40,7 @@ export function healthPart(redis: Redis, readiness: () => Readiness): PortalPart
         {
           config: { ...needs("public"), ownBound: true },
           schema: {
-            summary: "The portal can do its work",
+            summary: "The portal can serve requests",
             description: "503 while Redis does not answer, or while the portal shuts down.",
             querystring: Verbose,
             response: { 200: ReadinessView, 503: ReadinessView },

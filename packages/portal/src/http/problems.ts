@@ -60,7 +60,7 @@ export const PROBLEMS: Readonly<Record<string, ProblemKind>> = {
   DUPLICATE_TASK: { status: 409, title: "The task exists already" },
   ALREADY_EXISTS: { status: 409, title: "It exists already" },
   PROTECTED: { status: 409, title: "It cannot be changed" },
-  CONFLICT: { status: 409, title: "It was changed by somebody else at the same time" },
+  CONFLICT: { status: 409, title: "Changed by another request at the same time" },
   IDEMPOTENCY_KEY_REUSED: { status: 422, title: "The idempotency key belongs to another request" },
   UNKNOWN_TASK_TYPE: { status: 400, title: "The task type is unknown" },
   SECRET_KEY_MISSING: { status: 422, title: "Passwords cannot be stored" },

@@ -39,7 +39,7 @@ function addLooking(app: PortalApp, queues: Queues): void {
     {
       ...view,
       schema: {
-        summary: "Jobs by state, name, group and text",
+        summary: "List jobs by state, name, group and text",
         description: "In the order in which they run; ended ones newest first.",
         params: QueuePath,
         querystring: Search,
@@ -55,7 +55,7 @@ function addLooking(app: PortalApp, queues: Queues): void {
   );
   app.get(
     "/api/jobs/queues/:queue/jobs/:id",
-    { ...view, schema: { summary: "One job", params: JobPath, response: { 200: JobDetail } } },
+    { ...view, schema: { summary: "Show a job", params: JobPath, response: { 200: JobDetail } } },
     async (request) => {
       const { queue, id } = request.params;
       const job = await queues.use(queue, (handle) => handle.get(id));
@@ -117,7 +117,7 @@ function addChanging(app: PortalApp, queues: Queues): void {
     {
       ...operate,
       schema: {
-        summary: "Forget a job that is not running",
+        summary: "Remove a job that is not running",
         params: JobPath,
         response: { 204: NO_BODY },
       },

@@ -77,7 +77,10 @@ function addQueues(app: PortalApp, queues: Queues): void {
     "/api/jobs/queues",
     {
       ...view,
-      schema: { summary: "All queues in numbers", response: { 200: z.array(JobQueueView) } },
+      schema: {
+        summary: "List the queues with their counts",
+        response: { 200: z.array(JobQueueView) },
+      },
     },
     async () => {
       const names = await queues.names();
@@ -89,7 +92,7 @@ function addQueues(app: PortalApp, queues: Queues): void {
     {
       ...view,
       schema: {
-        summary: "One queue, its workers, limits and schedules",
+        summary: "Show a queue, its workers, limits and schedules",
         params: QueuePath,
         response: { 200: JobQueueDetail },
       },
@@ -156,7 +159,7 @@ function addOperations(app: PortalApp, queues: Queues): void {
     {
       ...operate,
       schema: {
-        summary: "Forget jobs by state; running jobs stay",
+        summary: "Remove jobs by state; running jobs stay",
         params: QueuePath,
         body: Drain,
         response: { 200: Count },
@@ -177,7 +180,7 @@ function addEvents(app: PortalApp, queues: Queues): void {
     {
       ...view,
       schema: {
-        summary: "What happens in a queue, live",
+        summary: "Follow the events of a queue",
         params: QueuePath,
         produces: ["text/event-stream"],
       },

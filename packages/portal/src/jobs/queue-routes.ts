@@ -25,7 +25,7 @@ function addRates(app: PortalApp, queues: Queues): void {
     {
       ...view,
       schema: {
-        summary: "What ended in each of the last minutes, oldest first",
+        summary: "Show how many jobs ended in each of the last minutes, oldest first",
         params: QueuePath,
         querystring: z.object({ minutes: z.coerce.number().int().min(1).max(1_440).default(60) }),
         response: { 200: z.array(JobMinute) },

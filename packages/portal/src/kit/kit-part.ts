@@ -72,7 +72,7 @@ function addLocks(app: PortalApp, locks: LockInspector): void {
     {
       ...view,
       schema: {
-        summary: "The locks that are held",
+        summary: "List the locks that are held",
         querystring: PageQuery,
         response: { 200: pageSchema(HeldLockView) },
       },

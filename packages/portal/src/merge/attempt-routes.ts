@@ -41,7 +41,7 @@ export function addAttempts(app: PortalApp, attempts: Attempts): void {
     {
       ...view,
       schema: {
-        summary: "Follow attempts to deliver, live",
+        summary: "Follow delivery attempts",
         description:
           "Server-sent events. The type is the attempt's result, the id its entry in the log, the data the attempt as JSON. A client that sends Last-Event-ID goes on behind that entry.",
         querystring: Filter,

@@ -39,7 +39,7 @@ export function addEndpoints(app: PortalApp, endpoints: Endpoints): void {
     },
   );
   addChange(app, "enable", {
-    ...{ summary: "Call an endpoint again", body: Url },
+    ...{ summary: "Enable an endpoint", body: Url },
     change: ({ url }) => endpoints.enable(url),
   });
   addChange(app, "pause", {

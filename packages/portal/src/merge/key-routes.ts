@@ -15,7 +15,7 @@ export function addKeys(app: PortalApp, inspector: Inspector): void {
   addPause(app, inspector);
   app.post(
     "/api/merge/key/send-now",
-    { ...operate, schema: { summary: "Fire a key now", body: Key, response: { 200: Count } } },
+    { ...operate, schema: { summary: "Deliver a key now", body: Key, response: { 200: Count } } },
     async (request) => ({ items: await inspector.sendNow(request.body.key) }),
   );
   app.delete(
@@ -35,7 +35,10 @@ export function addKeys(app: PortalApp, inspector: Inspector): void {
 function addViews(app: PortalApp, inspector: Inspector): void {
   app.get(
     "/api/merge/stats",
-    { ...view, schema: { summary: "The queue in numbers", response: { 200: MergeStatsView } } },
+    {
+      ...view,
+      schema: { summary: "Show statistics of the queue", response: { 200: MergeStatsView } },
+    },
     () => inspector.stats(),
   );
   app.get(

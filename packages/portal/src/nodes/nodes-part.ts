@@ -29,7 +29,7 @@ export function nodesPart({ nodes }: Cluster): PortalPart {
         "/api/nodes",
         {
           config: needs("node:view"),
-          schema: { summary: "Nodes and portals", response: { 200: NodePage } },
+          schema: { summary: "List nodes and portals", response: { 200: NodePage } },
         },
         async () => ({ items: (await nodes.list()).items.map(nodeView), cursor: null }),
       );
@@ -51,7 +51,7 @@ export function nodesPart({ nodes }: Cluster): PortalPart {
         {
           config: needs("node:operate"),
           schema: {
-            summary: "Forget a node that is offline",
+            summary: "Remove a node that is offline",
             params: NodePath,
             response: { 204: z.undefined().describe("Done.") },
           },

@@ -67,7 +67,7 @@ export function rpcPart(redis: Redis, options: RpcPartOptions = {}): PortalPart 
 function addRegistry(app: PortalApp, redis: Redis, clients: Clients): void {
   app.get(
     "/api/rpc/namespaces",
-    { ...view, schema: { summary: "Namespaces", response: { 200: RpcNamespaces } } },
+    { ...view, schema: { summary: "List namespaces", response: { 200: RpcNamespaces } } },
     async () => ({ namespaces: await listNamespaces(redis) }),
   );
   app.get(
@@ -75,7 +75,7 @@ function addRegistry(app: PortalApp, redis: Redis, clients: Clients): void {
     {
       ...view,
       schema: {
-        summary: "Services with methods, workers and waiting calls",
+        summary: "List services with methods, workers and waiting calls",
         params: Namespace,
         response: { 200: RpcServices },
       },

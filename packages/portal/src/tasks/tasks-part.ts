@@ -81,7 +81,7 @@ function addLists(app: PortalApp, { tasks }: Cluster): void {
     {
       ...view,
       schema: {
-        summary: "Tasks by status, node, group, name and type",
+        summary: "List tasks by status, node, group, name and type",
         description: "A page can be shorter than asked for and still have a cursor.",
         querystring: Search,
         response: { 200: TaskPage },
@@ -95,7 +95,7 @@ function addLists(app: PortalApp, { tasks }: Cluster): void {
   );
   app.get(
     "/api/tasks/:id",
-    { ...view, schema: { summary: "One task", params: TaskPath, response: { 200: TaskView } } },
+    { ...view, schema: { summary: "Show a task", params: TaskPath, response: { 200: TaskView } } },
     async (request) => taskView(await visible(request, tasks.get(request.params.id))),
   );
 }
@@ -224,7 +224,7 @@ function addDetails(app: PortalApp, cluster: Cluster): void {
     {
       ...view,
       schema: {
-        summary: "What happens to a task, live",
+        summary: "Follow the events of a task",
         params: TaskPath,
         produces: ["text/event-stream"],
       },
