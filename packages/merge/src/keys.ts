@@ -137,6 +137,11 @@ export class MergeKeys {
     return `${this.prefix}:queue:${key}`;
   }
 
+  /** List. */
+  items(key: string): string {
+    return `${this.queue(key)}:items`;
+  }
+
   /** Sorted set. */
   deadOf(key: string): string {
     return `${this.queue(key)}:dead`;

@@ -83,9 +83,11 @@ const MOST_LINKS = 128;
 
 /** The span of one attempt: a child of nobody, linked to the spans of the pushes. */
 export function deliverySpan(batch: Batch): Span {
-  const pushers = new Set(batch.items.map(({ traceparent }) => traceparent));
-  const links = [...pushers].slice(0, MOST_LINKS).flatMap((traceparent) => {
-    if (traceparent === undefined) return [];
+  const pushers = new Set<string>();
+  for (const { traceparent } of batch.items) {
+    if (traceparent !== undefined && pushers.size < MOST_LINKS) pushers.add(traceparent);
+  }
+  const links = [...pushers].flatMap((traceparent) => {
     const context = trace.getSpanContext(contextOf(traceparent));
     return context === undefined ? [] : [{ context }];
   });

@@ -61,3 +61,16 @@ test("a look takes no more keys than it was asked for, the oldest first", async 
   await server.command("SADD", "p:paused:keys", "k2");
   expect((await look(2, 60_000)).keys.map(({ key }) => key)).toEqual(["k1", "k0"]);
 });
+
+test("a head of several lines, as another program may write it, leaves the other heads where they are", async () => {
+  await server.command("RPUSH", "p:queue:k", "a", "b", "c");
+  await server.command("RPUSH", "p:queue:k:items", "x 1 1 -", "y\ny 2 1 -", "z 3 1 - text/plain");
+  await server.command("ZADD", "p:timer", "1", "k");
+  const batch = await queue.get("k", { leaseMs: 60_000 });
+  const seen = batch?.items.map(({ id, body, contentType }) => [id, String(body), contentType]);
+  expect(seen).toEqual([
+    ["x", "a", undefined],
+    ["y\ny", "b", undefined],
+    ["z", "c", "text/plain"],
+  ]);
+});

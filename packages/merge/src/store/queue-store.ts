@@ -155,14 +155,25 @@ export class QueueStore {
     return typeof stored === "object" ? stored : undefined;
   }
 
-  get(given: GetArguments): Promise<scripts.GetReply> {
+  async get(given: GetArguments): Promise<scripts.GetReply> {
     const { key, maxItems, maxBytes, leaseMs, token, batchId, resume, reservation } = given;
     const keys = this.keys.unit(key);
     if (reservation?.waited === true) keys.push(this.keys.paused, this.keys.pausedKeys);
-    return this.redis.run(scripts.get, keys, [
+    const got = await this.redis.run(scripts.get, keys, [
       ...[key, maxItems, leaseMs, token, batchId, maxBytes, resume ? 1 : 0],
       ...[reservation === undefined ? 0 : 1, reservation?.reserved ?? "", reservation?.score ?? ""],
     ]);
+    if (got.status !== "ok" || got.heads.length === got.bodies.length) return got;
+    return { ...got, heads: await this.#heads(key, got.bodies.length) };
+  }
+
+  /** The heads of a batch that is out, one by one. */
+  async #heads(key: string, count: number): Promise<readonly string[]> {
+    const items = this.keys.items(key);
+    const options = { key: items, repeatable: true, binary: true };
+    const command = ["LRANGE", items, "0", String(count - 1)];
+    const heads = await this.redis.send<readonly Buffer[]>(command, options);
+    return heads.map((head) => head.toString("latin1"));
   }
 
   /** Returns the number of items that are left. */

@@ -49,6 +49,7 @@ export type GetReply =
       readonly status: "ok";
       readonly delivery: string;
       readonly attempt: number;
+      /** As many as bodies, unless another program wrote a head of several lines. */
       readonly heads: readonly string[];
       readonly bodies: readonly Buffer[];
       /** How long the key had been due, in ms. */
@@ -67,14 +68,14 @@ export const get: Script<GetReply> = defineScript(file("get"), {
       Buffer,
       Buffer,
       number,
-      readonly Buffer[],
+      Buffer,
       readonly Buffer[],
       number,
       Buffer,
     ];
     return {
       ...{ status: "ok", attempt, bodies, lateMs },
-      heads: heads.map((head) => head.toString("latin1")),
+      heads: heads.toString("latin1").split("\n"),
       delivery: String(delivery),
       request: String(request),
     };
