@@ -15,7 +15,8 @@ import { ServerReplyError } from "@ropeway/core";
 import { type Deferred, deferred } from "@ropeway/core/internal";
 import type { PlainPush, QueueStore, StoredPush } from "../store/queue-store.ts";
 
-const MAX_CALLS = 2;
+/** Few enough that pushes gather behind a slow Redis; many enough that each turn's pushes need not wait. */
+const MAX_CALLS = 8;
 /** What one call stores at most: a server digests it in a few milliseconds. */
 const MAX_PUSHES = 128;
 const MAX_BYTES = 1 << 20;
