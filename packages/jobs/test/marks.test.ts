@@ -1,6 +1,7 @@
 /** Counts, tokens and marks are given back once, and meet nobody but their owner. */
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
+import { FlowPlanner } from "../src/flow/flow.ts";
 import { Relay } from "../src/flow/relay.ts";
 import type { Queue } from "../src/index.ts";
 import { QueueStore } from "../src/internal.ts";
@@ -110,6 +111,38 @@ describe("a child", () => {
     expect(await home.children("p")).toMatchObject([good, { state: "pending" }]);
     expect(await home.get("p")).toMatchObject({ state: "blocked" });
   });
+});
+
+describe("9,999 children", () => {
+  it.each([undefined, "elsewhere"])(
+    "are all added, to queue %s",
+    async (queue) => {
+      const home = one.queue();
+      const store = storeOf(home);
+      const many = Array.from({ length: 9_999 }, () => ({
+        name: "c",
+        ...(queue ? { queue } : {}),
+      }));
+      const context = {
+        queue: home.name,
+        defaults: undefined,
+        traceparent: undefined,
+        flow: "token",
+      };
+      const planner = new FlowPlanner(context);
+      const size = async () =>
+        queue ? await one.redis.send(["HLEN", store.keys.outbox]) : (await home.counts()).waiting;
+      await home.add("p", 1, { id: "p" });
+      const parent = await take(store);
+      const add = { flow: "token", before: 0, children: planner.planChildren(many, "p", 0) };
+      expect(await store.addChildren(parent, add)).toEqual({ lost: false });
+      expect(await size()).toBe(9_999);
+      const jobs = planner.plan({ name: "root", children: many }, "root");
+      await store.add({ producer: "producer", number: 1, whole: true, jobs });
+      expect(await size()).toBe(2 * 9_999);
+    },
+    60_000,
+  );
 });
 
 describe("a job that is retried", () => {
