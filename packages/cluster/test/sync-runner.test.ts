@@ -94,3 +94,12 @@ it("copies, follows, moves to another node and loses or doubles nothing", async 
   await copy.close();
   await stage.close();
 }, 90_000);
+
+it.each([
+  ["from", { from: "redis://u:Hidden1@127.0.0.1:bad", to: "redis://127.0.0.1:1" }],
+  ["to", { from: "redis://127.0.0.1:1", to: "redis://u:Hidden1@127.0.0.1:bad" }],
+])("names the address that is wrong, %s, without its password", (field, config) => {
+  const refused = () => syncRunner().validate(config);
+  expect(refused).toThrow(`config.${field} is "redis://u@127.0.0.1:bad"`);
+  expect(refused).not.toThrow("Hidden1");
+});

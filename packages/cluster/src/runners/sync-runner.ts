@@ -105,5 +105,16 @@ function named(error: unknown, config: Json): unknown {
     return new InvalidArgumentError("config", "***", error.message);
   }
   const clean = splitSecrets(config).config as Record<string, Json>;
-  return new InvalidArgumentError(`config.${option}`, clean[option], allowed ?? "valid");
+  const field = option === "url" ? badAddress(config as Record<string, Json>) : option;
+  return new InvalidArgumentError(`config.${field}`, clean[field], allowed ?? "valid");
+}
+
+/** Which of the two addresses is refused: the one that stays so beside a good one. */
+function badAddress({ from }: Record<string, Json>): "from" | "to" {
+  try {
+    new SyncTask({ from: String(from), to: "redis://127.0.0.1" });
+    return "to";
+  } catch {
+    return "from";
+  }
 }
