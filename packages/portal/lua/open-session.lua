@@ -1,6 +1,7 @@
 -- Opens a session of an account. If the account then has too many, those that are over are forgotten, and
 -- the oldest of the others end.
--- KEYS[1] hash of the session   KEYS[2] sorted set: the keys of the account's sessions, by when they began
+-- KEYS[1] hash of the session   KEYS[2] sorted set: the keys of the account's sessions, in the
+-- order in which they began, by microseconds
 -- ARGV[1] user   ARGV[2] the account's generation   ARGV[3] ms it may be idle   ARGV[4] ms it may last
 -- ARGV[5] how many the account may have; KEYS[2] never holds more
 -- Returns when it ends at the latest, in ms since 1970.
@@ -9,7 +10,10 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local expiresAt = now + ARGV[4]
 redis.call('HSET', KEYS[1], 'user', ARGV[1], 'generation', ARGV[2], 'expiresAt', expiresAt)
 redis.call('PEXPIRE', KEYS[1], math.min(ARGV[3], ARGV[4]))
-redis.call('ZADD', KEYS[2], now, KEYS[1])
+-- Behind all others, also within the same moment or after the clock was set back: the newest never ends.
+local newest = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
+local micros = time[1] * 1000000 + time[2]
+redis.call('ZADD', KEYS[2], math.max(micros, (tonumber(newest) or 0) + 1), KEYS[1])
 if redis.call('PTTL', KEYS[2]) < tonumber(ARGV[4]) then
   redis.call('PEXPIRE', KEYS[2], ARGV[4])
 end
