@@ -95,6 +95,8 @@ export interface Bar {
   ratio(results: Results): number | undefined;
   readonly op: ">=" | "<=";
   readonly target: number;
+  /** Bytes of payload that the claim is about. @default any */
+  readonly payload?: number;
 }
 
 /** Thrown by open(): this contender cannot run here, for a reason worth printing. */

@@ -28,7 +28,8 @@ async function main(args: readonly string[]): Promise<number> {
   try {
     const redisVersion = await run.redisVersion();
     const results = await run.results();
-    const verdicts = bench.bars.map((bar) => judge(bar, results));
+    const claims = bench.bars.filter(({ payload = plan.payload }) => payload === plan.payload);
+    const verdicts = claims.map((bar) => judge(bar, results));
     const outcome = { bench, plan, redisVersion, results, verdicts };
     const json = `${JSON.stringify(recordOf(outcome), undefined, 2)}\n`;
     const contents = { json, svg: plot(bench.title, results) };
