@@ -14,7 +14,7 @@ import { Placement } from "./nodes/placement.ts";
 import type { InspectorOptions } from "./options.ts";
 import type { Runner } from "./runner.ts";
 import { scriptedRunner } from "./runners/scripted-runner.ts";
-import { syncRunner } from "./runners/sync-runner.ts";
+import { type SyncRunnerOptions, syncRunner } from "./runners/sync-runner.ts";
 import { SecretBox } from "./secrets.ts";
 import { requireStore } from "./store/require-store.ts";
 import type { Store } from "./store/store.ts";
@@ -33,8 +33,8 @@ export interface ClusterOptions {
 }
 
 /** The runners that come with Ropeway. */
-export function builtInRunners(): Runner[] {
-  return [syncRunner(), scriptedRunner()];
+export function builtInRunners(options?: SyncRunnerOptions): Runner[] {
+  return [syncRunner(options), scriptedRunner()];
 }
 
 /** The cluster on one store. Does no I/O until it is used, and leaves the store open. */

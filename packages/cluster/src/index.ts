@@ -45,7 +45,7 @@ export { type EtcdPlace, type OpenStoreOptions, openStore, parseEtcdUrl } from "
 export type { InspectorOptions, NodeOptions } from "./options.ts";
 export type { KeyRecord, Run, Runner, RunOffset, RunPhase } from "./runner.ts";
 export { scriptedRunner } from "./runners/scripted-runner.ts";
-export { syncRunner } from "./runners/sync-runner.ts";
+export { type SyncRunnerOptions, syncRunner } from "./runners/sync-runner.ts";
 export { type Json, SecretBox, type SplitConfig } from "./secrets.ts";
 export type { StoreTls } from "./store/etcd/channel.ts";
 export { type EtcdStoreOptions, openEtcdStore } from "./store/etcd/etcd-store.ts";

@@ -38,6 +38,8 @@ export interface Run {
   readonly config: Json;
   /** Start from the beginning, whatever the checkpoint says. */
   readonly afresh: boolean;
+  /** It may use the server of the installation itself, and files of its node; see NewTask. */
+  readonly local: boolean;
   /** Aborts when the run must stop. No write may follow. */
   readonly signal: AbortSignal;
   readonly logger: Logger;
@@ -51,8 +53,11 @@ export interface Run {
 /** Runs the tasks of one type. */
 export interface Runner {
   readonly type: string;
-  /** Refuses a configuration with an InvalidArgumentError that names the field; returns it complete. */
-  validate(config: Json): Json;
+  /**
+   * Refuses a configuration with an InvalidArgumentError that names the field; returns it complete. Without
+   * `local` it must not use files of the node; see NewTask.
+   */
+  validate(config: Json, rights?: { readonly local: boolean }): Json;
   /**
    * Runs a task. Resolves when it is done for good (FINISH), rejects when it cannot go on (BROKEN).
    * After `signal` aborted it settles as soon as it has stopped, either way.

@@ -103,3 +103,11 @@ it.each([
   expect(refused).toThrow(`config.${field} is "redis://u@127.0.0.1:bad"`);
   expect(refused).not.toThrow("Hidden1");
 });
+
+it.each(["redis:u:Hidden1@127.0.0.1:1", "redis:\\\\u:Hidden1@127.0.0.1:1", "redis:/u:Hidden1@h"])(
+  "refuses an address whose password nobody would recognise: %s",
+  (from) => {
+    const refused = () => syncRunner().validate({ from, to: "redis://127.0.0.1:1" });
+    expect(refused).toThrow('config.from is "***", but must be a URL');
+  },
+);

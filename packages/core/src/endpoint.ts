@@ -149,6 +149,10 @@ function splitOnce(text: string, separator: string): [string, string | undefined
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-function withoutPassword(url: string): string {
-  return url.replace(/(:\/\/[^:@/]*):.*@/s, "$1:***@");
+/** An address for messages, without passwords, also if it is no valid one: redis:user:password@host. */
+export function withoutPassword(url: string): string {
+  const shown = url.includes("://")
+    ? url.replace(/(:\/\/[^:@/]*):.*@/s, "$1:***@")
+    : url.replace(/^.*@/s, "***@");
+  return shown.replace(/(passw[^=&]*=)[^&#]*/gi, "$1***");
 }

@@ -3,6 +3,7 @@
  * `new Queue("email")`, a URL in place of a connection, or `connect()` without `await` would end in a
  * TypeError about something the caller has never heard of.
  */
+import { withoutPassword } from "./endpoint.ts";
 import { InvalidArgumentError, revive, show } from "./errors.ts";
 import type { Redis } from "./redis.ts";
 
@@ -46,7 +47,7 @@ export function requireMethods(
 
 /** A string or number as it is, without the password of a URL; of anything else what it is. */
 function kindOf(value: unknown): string {
-  if (typeof value === "string") return show(value.replace(/(:\/\/[^:@/]*):.*@/s, "$1:***@"));
+  if (typeof value === "string") return show(withoutPassword(value));
   if (typeof value === "function") return "a function";
   if (typeof value !== "object" || value === null) return show(value);
   const name = Object.getPrototypeOf(value)?.constructor?.name;

@@ -98,3 +98,16 @@ test("a socket's path may hold an @", () => {
     addresses: [{ path: "/run/a@b.sock" }],
   });
 });
+
+test.each([
+  "redis:u:Hidden1@h:1",
+  "redis:/u:Hidden1@h",
+  "redis:\\\\u:Hidden1@h",
+  "u:Hidden1@h:6379",
+  ":Hidden1@h",
+  "redis://h:1?password=Hidden1&db=2",
+  "sentinel://h:1/name?sentinelPassword=Hidden1&bad=1",
+])("a mistyped address does not show its password: %s", (url) => {
+  expect(() => parseEndpoint(url)).toThrow(InvalidOptionError);
+  expect(() => parseEndpoint(url)).not.toThrow("Hidden1");
+});

@@ -294,3 +294,15 @@ test("a misspelt filter or limit is refused, and values of other programs break 
     expect({ path, status: answer.status }).toEqual({ path, status: 200 });
   }
 });
+
+test("the audit log has no secrets of the URLs that are pushed to", async () => {
+  const secret = "http://127.0.0.1:9/hook/Hidden1";
+  for (const service of [encodeService(secret), encodeURIComponent(secret), secret]) {
+    await ask(`/v3/queue/audited/POST/${service}?x=Hidden2`, { method: "POST", body: "1" });
+  }
+  const { items } = await ask("/api/audit");
+  const pushes = JSON.stringify(items.filter(({ path }: { path: string }) => /audited/.test(path)));
+  expect(pushes).toContain("POST /v3/queue/*");
+  expect(pushes).not.toContain("Hidden");
+  expect(pushes).not.toContain(encodeService(secret));
+});

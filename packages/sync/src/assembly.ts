@@ -102,7 +102,7 @@ async function openSources({
   task,
   onStatus,
 }: AssemblyContext): Promise<Source[]> {
-  const { connectTimeoutMs, silenceMs } = options;
+  const { connectTimeoutMs, silenceMs, keepOff } = options;
   if (isFileUrl(options.from)) return [await fileSource(options.from)];
   if (options.scan) {
     if (options.mode !== "stock") {
@@ -112,9 +112,8 @@ async function openSources({
         'used with mode "stock": SCAN does not show changes',
       );
     }
-    return [
-      scanSource({ url: options.from, name: `ropeway-sync:${task}`, connectTimeoutMs, signal }),
-    ];
+    const name = `ropeway-sync:${task}`;
+    return [scanSource({ url: options.from, name, connectTimeoutMs, signal, keepOff })];
   }
   return liveSources({
     url: options.from,
@@ -124,7 +123,7 @@ async function openSources({
       memoryBytes: options.spoolMemoryBytes,
       diskBytes: options.spoolDiskBytes,
     },
-    ...{ connectTimeoutMs, silenceMs, signal },
+    ...{ connectTimeoutMs, silenceMs, signal, keepOff },
     withoutKeys: options.mode === "increment",
     onFault: (error) => logger.warn({ err: error }, "the source is being reconnected"),
     onFailover: (from, to) => {
@@ -142,6 +141,7 @@ function openSink(
 ): Sink {
   const { options, signal, logger, task, admit, limiter, budget } = context;
   const { lanes, batchBytes, batchCommands, stallMs, connectTimeoutMs, crossSlot } = options;
+  const { keepOff } = options;
   if (isFile(options.to)) {
     const { bigBytes, restart: overwrite } = options;
     const shards = sources.length;
@@ -151,7 +151,7 @@ function openSink(
   const endpoint = parseEndpoint(options.to, "to");
   const common = {
     ...{ endpoint, task, batchBytes, batchCommands, stallMs, connectTimeoutMs },
-    ...{ signal, logger, admit },
+    ...{ signal, logger, admit, keepOff },
     onStall: (reason: string | undefined) => {
       for (const each of counters) each.stalled = reason;
     },

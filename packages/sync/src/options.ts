@@ -74,6 +74,8 @@ export interface SyncOptions {
   readonly crossSlot?: "split" | "stop";
   /** Mark our writes and leave out those of the reverse task. @default false */
   readonly twoWay?: boolean;
+  /** A server that has one of these keys in database 0 is neither read nor written. @default [] */
+  readonly keepOff?: readonly string[];
 
   /** So many writes may fail; each is recorded. @default 0 */
   readonly maxErrors?: number;
@@ -162,6 +164,7 @@ const table: OptionTable<SyncOptions> = {
   publish: { default: "apply", rule: oneOf("apply", "drop", "stop") },
   crossSlot: { default: "split", rule: oneOf("split", "stop") },
   twoWay: { default: false, rule: flag },
+  keepOff: { default: [], rule: satisfying("a list of keys", isTexts) },
   maxErrors: { default: 0, rule: integer(0) },
   opsPerS: { default: 0, rule: integer(0) },
   bytesPerS: { default: 0, rule: integer(0) },
@@ -199,6 +202,10 @@ export function resolveSyncOptions(given: SyncOptions): ResolvedSyncOptions {
     from: given.from ?? "",
     to: given.to ?? "",
   });
+}
+
+function isTexts(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === "string");
 }
 
 function isPlain(value: unknown): value is Record<string, unknown> {

@@ -46,6 +46,7 @@ async function create(context: Context): Promise<void> {
       name: String(name),
       type: String(type),
       config,
+      local: true, // whoever has the store may do everything
       group: group === undefined ? undefined : String(group),
       immortal: options.immortal === true,
       start: options.start === true,
@@ -138,7 +139,7 @@ async function edit(context: Context): Promise<void> {
     ...(name === undefined ? {} : { name: String(name) }),
     ...(group === undefined ? {} : { group: String(group) }),
     ...(typeof immortal === "boolean" ? { immortal } : {}),
-    ...(config === undefined ? {} : { config }),
+    ...(config === undefined ? {} : { config, local: true }),
   };
   if (Object.keys(changes).length === 0) {
     throw new UsageError(

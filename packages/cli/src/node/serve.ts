@@ -61,7 +61,7 @@ export async function startNode({ store, settings, logger, id }: NodePlan): Prom
   const node = new ClusterNode(store, {
     id,
     address: url,
-    runners: builtInRunners(),
+    runners: builtInRunners({ prefix: values.prefix }),
     secrets: secretBoxOf(settings),
     leaseMs: values["node.leaseMs"],
     maxTasks: values["node.maxTasks"],

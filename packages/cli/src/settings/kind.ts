@@ -4,7 +4,7 @@
  */
 import { resolve } from "node:path";
 import { InvalidOptionError, parseEndpoint } from "@ropeway/core";
-import { flag, integer, oneOf, type Rule, text } from "@ropeway/core/internal";
+import { flag, integer, oneOf, type Rule, text, withoutPassword } from "@ropeway/core/internal";
 import { parseDuration } from "../duration.ts";
 
 /** One kind of value. */
@@ -125,7 +125,7 @@ export const storeUrlKind: Kind<string> = {
       ? undefined
       : storeUrlKind.allowed,
   holdsSecret: (url) => /^etcds?:\/\/[^/]*:[^/]*@/i.test(url),
-  show: (url) => JSON.stringify(String(url).replace(/(:\/\/[^:@/]*):.*@/s, "$1:***@")),
+  show: (url) => JSON.stringify(withoutPassword(String(url))),
 };
 
 /** Where a Redis is; its password is a secret, the rest is not. */
@@ -147,10 +147,5 @@ export const redisUrlKind: Kind<string> = {
     const { password, sentinelPassword } = parseEndpoint(url);
     return password !== undefined || sentinelPassword !== undefined;
   },
-  show: (url) =>
-    JSON.stringify(
-      String(url)
-        .replace(/(:\/\/[^:@/]*):.*@/s, "$1:***@")
-        .replace(/(sentinelPassword=)[^&]*/, "$1***"),
-    ),
+  show: (url) => JSON.stringify(withoutPassword(String(url))),
 };

@@ -180,6 +180,7 @@ export class ActiveRun {
       epoch: this.epoch,
       config,
       afresh: task.afresh,
+      local: task.local === true,
       signal: this.#abort.signal,
       logger: this.#plan.logger,
       phase: (phase) => {

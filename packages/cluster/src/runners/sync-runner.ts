@@ -7,14 +7,23 @@ import type { TaskProgress } from "../tasks/task.ts";
 
 const PHASES: readonly string[] = ["STARTING", "RDBRUNNING", "COMMANDRUNNING", "FAILOVER"];
 /** Options that are the cluster's business, or no JSON. */
-const RESERVED = ["name", "logger", "transform", "restart", "epoch", "progressMs"];
+const RESERVED = ["name", "logger", "transform", "restart", "epoch", "progressMs", "keepOff"];
+
+/** How the runner is made. */
+export interface SyncRunnerOptions {
+  /** What the keys of the installation begin with. @default "ropeway" */
+  readonly prefix?: string;
+}
 
 /** Makes the runner. */
-export function syncRunner(): Runner {
+export function syncRunner({ prefix = "ropeway" }: SyncRunnerOptions = {}): Runner {
+  // Every store on Redis has this key, also that of an installation next door.
+  const marks = [...new Set(["ropeway", prefix])].map((each) => `${each}:store:@state`);
   return {
     type: "sync",
-    validate(config) {
+    validate(config, { local } = { local: false }) {
       const options = optionsOf(config);
+      if (!local) refuseFiles(options);
       try {
         new SyncTask(options); // does no I/O: only judges
       } catch (error) {
@@ -22,13 +31,16 @@ export function syncRunner(): Runner {
       }
       return config;
     },
-    run,
+    run: (task) => run(task, task.local ? [] : marks),
   };
 }
 
-async function run(task: Run): Promise<void> {
+async function run(task: Run, keepOff: readonly string[]): Promise<void> {
+  const options = optionsOf(task.config);
+  if (!task.local) refuseFiles(options);
   const sync = new SyncTask({
-    ...optionsOf(task.config),
+    ...options,
+    keepOff,
     name: task.taskId,
     epoch: task.epoch,
     restart: task.afresh,
@@ -81,7 +93,8 @@ function optionsOf(config: Json): SyncOptions {
   const fields = config as Record<string, Json>;
   for (const name of ["from", "to"]) {
     const value = fields[name];
-    if (typeof value !== "string" || !/^[a-z]+:/i.test(value)) {
+    // A password in anything else would not be recognised, see secrets.ts.
+    if (typeof value !== "string" || !/^(file:|[a-z+]+:\/\/)/i.test(value)) {
       throw new InvalidArgumentError(
         `config.${name}`,
         value === undefined ? undefined : "***",
@@ -95,6 +108,15 @@ function optionsOf(config: Json): SyncOptions {
     }
   }
   return fields as unknown as SyncOptions;
+}
+
+/** The files of a node are not for everybody: the installation's own Redis keeps its data in some. */
+function refuseFiles({ from, to, spoolDir }: SyncOptions): void {
+  for (const [name, value] of Object.entries({ from, to, spoolDir })) {
+    if (value === undefined || (name !== "spoolDir" && !/^file:/i.test(value))) continue;
+    const allowed = "left to tasks of an admin if it names a file or folder of the node";
+    throw new InvalidArgumentError(`config.${name}`, value, allowed);
+  }
 }
 
 /** An error that names the field as the caller wrote it, and never repeats a password. */

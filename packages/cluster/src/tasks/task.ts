@@ -24,6 +24,8 @@ export interface Task {
   readonly desired: "run" | "stop";
   /** Run it on another node when its node is gone. */
   readonly immortal: boolean;
+  /** An admin configured it: it may use the server of the installation itself, and files of its node. */
+  readonly local?: boolean;
   /** The fencing token of its present or last run: grows with every run. */
   readonly epoch: number;
   /** Whether the next run starts from the beginning instead of from the checkpoint. */
@@ -60,6 +62,7 @@ export function taskOf(entry: Entry | undefined): Task | undefined {
     ...task,
     desired: task.desired === "run" ? "run" : "stop",
     immortal: task.immortal === true,
+    ...(task.local !== undefined && { local: task.local === true }),
     epoch: count(task.epoch),
     afresh: task.afresh === true,
     reason: typeof task.reason === "string" ? task.reason : "",

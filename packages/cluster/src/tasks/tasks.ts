@@ -37,6 +37,11 @@ export interface NewTask {
   readonly config: Json;
   readonly group?: string | undefined;
   readonly immortal?: boolean | undefined;
+  /**
+   * It may use the server that keeps the installation's accounts and tasks, and files of its node: only
+   * for those who may do everything, because the task can then change accounts. @default false
+   */
+  readonly local?: boolean | undefined;
   /** Start it at once. @default false */
   readonly start?: boolean | undefined;
   /** Creating again with the same key and body returns the task that was created first. */
@@ -48,6 +53,8 @@ export interface TaskEdit {
   readonly name?: string | undefined;
   readonly group?: string | undefined;
   readonly config?: Json | undefined;
+  /** Of the new configuration, see NewTask. @default false */
+  readonly local?: boolean | undefined;
   readonly immortal?: boolean | undefined;
 }
 
@@ -86,7 +93,8 @@ export class Tasks {
   /** Creates a task; returns it, and whether an earlier request with the same key had done so. */
   async create(wish: NewTask): Promise<{ readonly task: Task; readonly repeated: boolean }> {
     const name = checkTaskName(wish.name);
-    const config = this.#runnerOf(wish.type).validate(wish.config);
+    const local = wish.local === true;
+    const config = this.#runnerOf(wish.type).validate(wish.config, { local });
     const request = requestOf(wish);
     const earlier = request && (await this.#earlier(request, wish.idempotencyKey ?? ""));
     if (earlier !== undefined) return { task: earlier, repeated: true };
@@ -106,6 +114,7 @@ export class Tasks {
       status: "CREATED",
       desired: "stop",
       immortal: wish.immortal ?? false,
+      ...(local && { local }),
       epoch: 0,
       afresh: true,
       reason: "",
@@ -223,14 +232,11 @@ export class Tasks {
       }
       const taskName = edit.name === undefined ? task.taskName : checkTaskName(edit.name);
       const groupId = edit.group === undefined ? task.groupId : checkId("the group", edit.group);
-      const sealed =
-        edit.config === undefined
-          ? task
-          : this.#plan.secrets.seal(this.#runnerOf(task.type).validate(edit.config), taskId);
-      const { config, secrets } = sealed;
-      const md5 = md5Of(task.type, taskName, config);
+      const configured =
+        edit.config === undefined ? task : this.#configured(task, edit.config, edit.local === true);
+      const md5 = md5Of(task.type, taskName, configured.config);
       const immortal = edit.immortal ?? task.immortal;
-      return { ...task, taskName, groupId, config, secrets, md5, immortal };
+      return { ...configured, taskName, groupId, md5, immortal };
     });
   }
 
@@ -350,6 +356,12 @@ export class Tasks {
     const task = taskOf(await this.#store.get(keys.task(used.taskId)));
     if (task === undefined) throw new IdempotencyError(idempotencyKey, used.taskId);
     return task;
+  }
+
+  /** The task with another configuration, and what its author may do. */
+  #configured(task: Task, wish: Json, local: boolean): Task {
+    const checked = this.#runnerOf(task.type).validate(wish, { local });
+    return { ...task, local, ...this.#plan.secrets.seal(checked, task.taskId) };
   }
 
   #runnerOf(type: string): Pick<Runner, "type" | "validate"> {

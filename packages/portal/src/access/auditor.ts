@@ -5,7 +5,7 @@
  * one account are noted per hour; the access log has the rest.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { pathOf } from "../http/problems.ts";
+import { loggedPath } from "../http/logged-path.ts";
 import type { AuditEntry, AuditLog } from "./audit-log.ts";
 
 const READING = new Set(["GET", "HEAD", "OPTIONS"]);
@@ -96,7 +96,7 @@ export class Auditor {
       via: caller?.via ?? "-",
       from: request.ip,
       action: `${method} ${request.routeOptions.url ?? ""}`,
-      path: pathOf(request.url).slice(0, 500),
+      path: loggedPath(request.url).slice(0, 500),
       requestId: request.id,
       outcome: "started",
       status: 0,

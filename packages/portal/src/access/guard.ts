@@ -70,6 +70,13 @@ export function callerOf(request: FastifyRequest): NonNullable<FastifyRequest["c
   return request.caller;
 }
 
+/** Whether the caller is an admin, and did not come with a token that can do less. */
+export function isAdmin(request: FastifyRequest): boolean {
+  const { account, token } = callerOf(request);
+  const limited = token !== undefined && (token.permissions !== null || token.groups !== null);
+  return account.role === "admin" && !limited;
+}
+
 /** What the caller of a route that is not public may do. */
 export function rightsOf(request: FastifyRequest): Rights {
   if (request.rights === null) throw new UnauthenticatedError("the route is public");

@@ -9,7 +9,7 @@ import {
 import type { FastifyRequest } from "fastify";
 import { Gauge, type Registry } from "prom-client";
 import { z } from "zod";
-import { rightsOf } from "../access/guard.ts";
+import { isAdmin, rightsOf } from "../access/guard.ts";
 import { needs, type PermissionSpecs } from "../access/permission.ts";
 import { ForbiddenError } from "../errors.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
@@ -121,8 +121,11 @@ function addChanges(app: PortalApp, { tasks }: Cluster): void {
       const { task, repeated } = await tasks.create({
         ...wish,
         config: config as Json,
+        ...(isAdmin(request) && { local: true }),
         idempotencyKey: request.headers["idempotency-key"],
       });
+      // The first request may be long ago, and the task in another group by now.
+      await visible(request, Promise.resolve(task));
       return reply.code(repeated ? 200 : 201).send(taskView(task));
     },
   );
@@ -143,7 +146,8 @@ function addChanges(app: PortalApp, { tasks }: Cluster): void {
       await visible(request, tasks.get(request.params.id));
       const { config, ...rest } = request.body;
       if (rest.group !== undefined) checkGroup(request, rest.group);
-      const wish = config === undefined ? rest : { ...rest, config: config as Json };
+      const configured = { config: config as Json, local: isAdmin(request) };
+      const wish = config === undefined ? rest : { ...rest, ...configured };
       return taskView(await tasks.edit(request.params.id, wish));
     },
   );

@@ -48,6 +48,8 @@ export interface ClusterSinkOptions {
   readonly connectTimeoutMs: number;
   readonly crossSlot: "split" | "stop";
   readonly signal: AbortSignal;
+  /** See wire/off-limits.ts. */
+  readonly keepOff?: readonly string[] | undefined;
   readonly logger: Logger;
   onStall(reason: string | undefined): void;
   onRoundTrip(ms: number): void;
@@ -80,9 +82,9 @@ export class ClusterSink implements Sink {
 
   constructor(options: ClusterSinkOptions) {
     this.#options = options;
-    const { endpoint, connectTimeoutMs, signal, task } = options;
+    const { endpoint, connectTimeoutMs, signal, keepOff, task } = options;
     this.#nodes = new ClusterNodes({
-      ...{ endpoint, connectTimeoutMs, signal },
+      ...{ endpoint, connectTimeoutMs, signal, keepOff },
       name: `ropeway-sync:${task}`,
     });
   }

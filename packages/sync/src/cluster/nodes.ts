@@ -14,6 +14,8 @@ export interface NodesOptions {
   readonly name: string;
   readonly connectTimeoutMs: number;
   readonly signal?: AbortSignal | undefined;
+  /** See wire/off-limits.ts. */
+  readonly keepOff?: readonly string[] | undefined;
 }
 
 /** A master and the first slot of each of its ranges. */
@@ -92,9 +94,9 @@ export class ClusterNodes {
 
   /** A connection of its own. */
   open(address: Address): Promise<Connection> {
-    const { endpoint, name, connectTimeoutMs, signal } = this.#options;
+    const { endpoint, ...options } = this.#options;
     const { username, password, tls } = endpoint;
-    return Connection.open({ address, username, password, tls, name, connectTimeoutMs, signal });
+    return Connection.open({ ...options, address, username, password, tls });
   }
 
   /** Reads the map again; callers at the same time share the reading. */

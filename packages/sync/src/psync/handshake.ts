@@ -2,7 +2,7 @@
  * What a replica says before the replication begins, one command at a time: the server refuses a PSYNC that
  * is pipelined behind another command.
  *
- *   AUTH -> PING -> REPLCONF listening-port 0 -> REPLCONF capa eof capa psync2 -> REPLCONF version
+ *   AUTH -> PING -> [EXISTS] -> REPLCONF listening-port 0 -> REPLCONF capa eof capa psync2 -> REPLCONF version
  *        -> [REPLCONF rdb-filter-only ""] -> PSYNC
  *
  * Port 0 keeps Sentinel from ever reaching us: a syncer must not be promoted. The version tells Valkey
@@ -12,6 +12,7 @@ import type { Socket } from "node:net";
 import { AuthFailedError } from "@ropeway/core";
 import { PsyncRefusedError, SourceNotReadyError } from "../errors.ts";
 import { encodeCommand } from "../wire/encode.ts";
+import { refuseOffLimits } from "../wire/off-limits.ts";
 import type { ByteReader } from "./byte-reader.ts";
 
 /** What the handshake needs to know. */
@@ -23,6 +24,8 @@ export interface HandshakePlan {
   readonly after?: { readonly replid: string; readonly offset: number } | undefined;
   /** Ask for a snapshot without keys. Servers before 7.0 send all of them anyway. */
   readonly withoutKeys?: boolean;
+  /** A server that has one of these keys is refused, see wire/off-limits.ts. */
+  readonly keepOff?: readonly string[] | undefined;
 }
 
 /** The server's reply to PSYNC. */
@@ -57,6 +60,8 @@ export async function handshake(
   if (/^-(NOAUTH|ERR operation not permitted)/.test(pong)) {
     throw new AuthFailedError(where, new Error(pong.slice(1)));
   }
+  const { keepOff = [] } = plan;
+  await refuseOffLimits(where, keepOff, async (key) => (await ask("EXISTS", key)) === ":1");
   await ask("REPLCONF", "listening-port", "0");
   await ask("REPLCONF", "capa", "eof", "capa", "psync2");
   await ask("REPLCONF", "version", ANNOUNCED_VERSION);

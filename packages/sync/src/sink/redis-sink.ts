@@ -28,6 +28,8 @@ export interface RedisSinkOptions {
   readonly stallMs: number;
   readonly connectTimeoutMs: number;
   readonly signal: AbortSignal;
+  /** See wire/off-limits.ts. */
+  readonly keepOff?: readonly string[] | undefined;
   readonly logger: Logger;
   onStall(reason: string | undefined): void;
   onRoundTrip(ms: number): void;
@@ -52,9 +54,9 @@ export class RedisSink implements Sink {
 
   constructor(options: RedisSinkOptions) {
     this.#options = options;
-    const { endpoint, connectTimeoutMs, task } = options;
+    const { endpoint, connectTimeoutMs, keepOff, task } = options;
     const name = `ropeway-sync:${task}`;
-    this.#locator = new Locator(endpoint, { connectTimeoutMs, name, master: true });
+    this.#locator = new Locator(endpoint, { connectTimeoutMs, name, keepOff, master: true });
   }
 
   /** The place, for messages; without passwords. */

@@ -289,8 +289,8 @@ async function openLink(options: PsyncOptions, after: Position | undefined): Pro
   const { source, connectTimeoutMs, silenceMs, signal, withoutKeys = false } = options;
   if (signal.aborted) throw new AbortedError("following the source", signal.reason);
   const address = await source.address(signal);
-  const { username, password, tls } = source.plan(address);
-  const plan = { address, username, password, tls, connectTimeoutMs, silenceMs, signal };
+  const { username, password, tls, keepOff } = source.plan(address);
+  const plan = { address, username, password, tls, keepOff, connectTimeoutMs, silenceMs, signal };
   return ReplicaLink.open({ ...plan, withoutKeys, after });
 }
 

@@ -25,6 +25,8 @@ export interface ScanOptions {
   readonly name: string;
   readonly connectTimeoutMs: number;
   readonly signal: AbortSignal;
+  /** See wire/off-limits.ts. */
+  readonly keepOff?: readonly string[] | undefined;
 }
 
 const SELECTDB = 0xfe;
@@ -70,14 +72,14 @@ async function* serversOf(
   endpoint: Endpoint,
   options: ScanOptions,
 ): AsyncGenerator<Connection, void> {
-  const { connectTimeoutMs, name, signal } = options;
+  const { connectTimeoutMs, name, signal, keepOff } = options;
   if (endpoint.topology !== "cluster") {
-    const locator = new Locator(endpoint, { connectTimeoutMs, name, master: false });
+    const locator = new Locator(endpoint, { connectTimeoutMs, name, keepOff, master: false });
     await using connection = await locator.connect(signal);
     yield connection;
     return;
   }
-  const nodes = new ClusterNodes({ endpoint, connectTimeoutMs, name, signal });
+  const nodes = new ClusterNodes({ endpoint, connectTimeoutMs, name, signal, keepOff });
   try {
     for (const { address } of await nodes.masters()) yield await nodes.at(address);
   } finally {

@@ -17,6 +17,8 @@ export interface ShardLocatorOptions {
   readonly connectTimeoutMs: number;
   readonly name: string;
   readonly signal: AbortSignal;
+  /** See wire/off-limits.ts. */
+  readonly keepOff?: readonly string[] | undefined;
 }
 
 /** See above. */
@@ -39,7 +41,7 @@ export class ShardLocator implements ReplicaSource {
 
   plan(address: Address): ConnectionPlan {
     const { username, password, tls } = this.#endpoint;
-    return { address, username, password, tls };
+    return { address, username, password, tls, keepOff: this.#options.keepOff };
   }
 
   connect(): Promise<Connection> {

@@ -30,17 +30,20 @@ export interface Source {
 export interface SourceOptions extends Omit<PsyncOptions, "source"> {
   readonly url: string;
   readonly name: string;
+  /** See wire/off-limits.ts. */
+  readonly keepOff?: readonly string[] | undefined;
 }
 
 /** The shards of a live source. */
 export async function liveSources(options: SourceOptions): Promise<Source[]> {
   const endpoint = parseEndpoint(options.url, "from");
   if (endpoint.topology !== "cluster") {
-    const { connectTimeoutMs, name } = options;
-    return [liveSource(new Locator(endpoint, { connectTimeoutMs, name, master: false }), options)];
+    const { connectTimeoutMs, name, keepOff } = options;
+    const locator = new Locator(endpoint, { connectTimeoutMs, name, keepOff, master: false });
+    return [liveSource(locator, options)];
   }
-  const { connectTimeoutMs, name, signal } = options;
-  const nodes = new ClusterNodes({ endpoint, connectTimeoutMs, name, signal });
+  const { connectTimeoutMs, name, signal, keepOff } = options;
+  const nodes = new ClusterNodes({ endpoint, connectTimeoutMs, name, signal, keepOff });
   try {
     const owners = await nodes.owners();
     const slots = new Map<number, number[]>();
@@ -51,7 +54,7 @@ export async function liveSources(options: SourceOptions): Promise<Source[]> {
       own.push(slot);
     });
     return [...slots.values()].map((each) => {
-      const shard = new ShardLocator(endpoint, each, { connectTimeoutMs, name, signal });
+      const shard = new ShardLocator(endpoint, each, { connectTimeoutMs, name, signal, keepOff });
       return { ...liveSource(shard, options), shard, ownership: () => shard.ownership() };
     });
   } finally {

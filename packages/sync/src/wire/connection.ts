@@ -19,6 +19,7 @@ import { showAddress } from "@ropeway/core/internal";
 import { ErrorReply, type Reply, ReplyReader } from "../resp/reply-reader.ts";
 import type { Argument } from "../resp/writer.ts";
 import { encodeCommand } from "./encode.ts";
+import { refuseOffLimits } from "./off-limits.ts";
 import { openSocket } from "./socket.ts";
 
 /** How a server is reached and who we are. */
@@ -34,6 +35,8 @@ export interface ConnectionPlan {
   /** Without any byte from the server for this long while replies are due, the connection is lost. */
   readonly replyTimeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
+  /** A server that has one of these keys is refused, see off-limits.ts. */
+  readonly keepOff?: readonly string[] | undefined;
 }
 
 /** Replies that are due to one call of exchange(). */
@@ -137,7 +140,7 @@ export class Connection implements AsyncDisposable {
   }
 
   async #greet(plan: ConnectionPlan): Promise<void> {
-    const { username, password, db, name } = plan;
+    const { username, password, db, name, keepOff = [] } = plan;
     if (password !== undefined) {
       const credentials = username === undefined ? [password] : [username, password];
       const [reply] = await this.exchange(encodeCommand(["AUTH", ...credentials]), 1);
@@ -153,6 +156,10 @@ export class Connection implements AsyncDisposable {
     if (pong instanceof ErrorReply && /^(NOAUTH|ERR operation not permitted)/.test(pong.message)) {
       throw new AuthFailedError(this.where, new Error(pong.message));
     }
+    await refuseOffLimits(this.where, keepOff, async (key) => {
+      const [reply] = await this.exchange(encodeCommand(["EXISTS", key]), 1);
+      return Number(reply) === 1;
+    });
     // An ACL may forbid CLIENT; the name is only for people.
     if (name !== undefined) await this.exchange(encodeCommand(["CLIENT", "SETNAME", name]), 1);
     if (db !== undefined && db !== 0) await this.call("SELECT", db);

@@ -13,6 +13,8 @@ export interface LocatorOptions {
   readonly name: string;
   /** A server that must be a master, for writing. */
   readonly master: boolean;
+  /** See off-limits.ts. */
+  readonly keepOff?: readonly string[] | undefined;
 }
 
 /** The servers behind one endpoint that is not a cluster. */
@@ -55,8 +57,8 @@ export class Locator {
   /** What a connection to this address needs besides. */
   plan(address: Address, signal?: AbortSignal): ConnectionPlan {
     const { username, password, tls } = this.endpoint;
-    const { connectTimeoutMs, name } = this.#options;
-    return { address, username, password, tls, connectTimeoutMs, name, signal };
+    const { connectTimeoutMs, name, keepOff } = this.#options;
+    return { address, username, password, tls, connectTimeoutMs, name, signal, keepOff };
   }
 
   /** A new connection, in database 0. */
