@@ -23,7 +23,7 @@ import { absent, optimistically, rangeAll, recordOf, unchanged } from "../record
 import type { Runner } from "../runner.ts";
 import type { Json, SecretBox } from "../secrets.ts";
 import type { Entry, Store } from "../store/store.ts";
-import { CREATE_TRIES, type CreateRequest, createOnce, requestOf } from "./creation.ts";
+import { CREATE_TRIES, type CreateRequest, checkSize, createOnce, requestOf } from "./creation.ts";
 import { taskOperations } from "./indexes.ts";
 import { checkTransition, isAtRest, isPending, isRunning, type TaskStatus } from "./status.ts";
 import { md5Of, type Task, taskOf } from "./task.ts";
@@ -95,7 +95,7 @@ export class Tasks {
       wish.group === undefined || wish.group === ""
         ? await this.#plan.ids.next("group")
         : checkId("the group", wish.group);
-    const sealed = this.#plan.secrets.seal(config, taskId);
+    const sealed = this.#sealed(config, taskId);
     const now = this.#now();
     const base: Task = {
       taskId,
@@ -226,7 +226,7 @@ export class Tasks {
       const sealed =
         edit.config === undefined
           ? task
-          : this.#plan.secrets.seal(this.#runnerOf(task.type).validate(edit.config), taskId);
+          : this.#sealed(this.#runnerOf(task.type).validate(edit.config), taskId);
       const { config, secrets } = sealed;
       const md5 = md5Of(task.type, taskName, config);
       const immortal = edit.immortal ?? task.immortal;
@@ -266,6 +266,10 @@ export class Tasks {
   async offset(taskId: string): Promise<Record<string, unknown>> {
     await this.get(taskId);
     return recordOf<Record<string, unknown>>(await this.#store.get(keys.offset(taskId))) ?? {};
+  }
+
+  #sealed(config: Json, taskId: string) {
+    return checkSize(this.#plan.secrets.seal(config, taskId));
   }
 
   /** Finds a node for a task that should run; without one it waits. */
