@@ -61,6 +61,16 @@ describe("a run", () => {
         return Promise.reject(new Error("refused: later"));
       },
     ],
+    [
+      "reports an offset and keys that are too long to be stored",
+      (run: Run) => {
+        const long = "x".repeat(2_000_000);
+        run.offset({ replId: long, replOffset: "1" });
+        run.bigKey({ key: "k", command: long, type: long });
+        for (let n = 0; n < 200; n++) run.discarded({ key: long, command: long, type: "" });
+        return Promise.reject(new Error("refused: at last"));
+      },
+    ],
   ])("ends once when it %s", async (_, fail) => {
     let runs = 0;
     await using _node = await startNode(await stage.open(), "node_long", (run) => {
@@ -71,6 +81,34 @@ describe("a run", () => {
     await becomes(id, { status: "BROKEN", reason: expect.stringMatching(/^refused: /) });
     expect((await cluster.tasks.get(id)).reason.length).toBeLessThan(5_000);
     expect(runs).toBe(1);
+    await cluster.tasks.remove(id);
+  });
+
+  it("is BROKEN when its runner fails without saying why", async () => {
+    await using _node = await startNode(await stage.open(), "node_mute", () => Promise.reject());
+    const id = await create();
+    await becomes(id, { status: "BROKEN" });
+    await cluster.tasks.remove(id);
+  });
+
+  it("has room for its progress and its end beside the largest configuration", async () => {
+    await using _node = await startNode(await stage.open(), "node_large", async (run) => {
+      run.progress({ note: "ü".repeat(60_000) });
+      run.phase("COMMANDRUNNING");
+      await untilStopped(run);
+    });
+    const wish = { name: "large", type: "own", start: true };
+    const config = { list: "ü".repeat(249_000) };
+    const tooLarge = { list: "ü".repeat(251_000) };
+    const refused = { code: "INVALID_ARGUMENT", message: expect.stringContaining("500000 bytes") };
+    await expect(cluster.tasks.create({ ...wish, config: tooLarge })).rejects.toMatchObject(
+      refused,
+    );
+    const id = (await cluster.tasks.create({ ...wish, config })).task.taskId;
+    await becomes(id, { status: "COMMANDRUNNING" });
+    await cluster.tasks.stop(id);
+    await becomes(id, { status: "STOP" });
+    await expect(cluster.tasks.edit(id, { config: tooLarge })).rejects.toMatchObject(refused);
     await cluster.tasks.remove(id);
   });
 

@@ -59,6 +59,27 @@ describe.each(stages)("a cluster on %s", (_, make) => {
     expect((await rangeAll(store, keys.nodes("redissyncer"))).entries).toEqual([]);
   });
 
+  it("takes the id of a node that crashed when its lease has ended, and not before", async () => {
+    const { id: lease } = await store.grant(2_000);
+    const key = keys.node("redissyncer", "node_crashed");
+    const record = { nodeid: "node_crashed", online: true, nodeaddr: "10.0.0.7", nodeport: 4712 };
+    await store.put(key, JSON.stringify(record), lease);
+    const tries: string[] = [];
+    await eventually(
+      async () => {
+        const heir = await node("node_crashed");
+        await heir.start().catch((error: Error) => {
+          tries.push(error.message);
+          throw error;
+        });
+        await heir.close();
+      },
+      { withinMs: 20_000 },
+    );
+    expect(tries.length).toBeGreaterThan(0);
+    for (const text of tries) expect(text).toContain("online at 10.0.0.7:4712");
+  });
+
   it("runs a task from create to stop, and again", async () => {
     await using one = await (await node("node_1")).start();
     const task = await create({ start: true });

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { Cluster } from "../src/cluster.ts";
 import { ClusterIds } from "../src/ids.ts";
 import { ClusterNode } from "../src/nodes/cluster-node.ts";
+import type { Runner } from "../src/runner.ts";
 import { scriptedRunner } from "../src/runners/scripted-runner.ts";
 import { SecretBox } from "../src/secrets.ts";
 import { etcdStage } from "./stage.fixture.ts";
@@ -14,6 +15,17 @@ beforeAll(async () => {
   stage = await etcdStage();
 }, 60_000);
 afterAll(() => stage.close());
+
+/** A runner that says everything there is to say, and fails. */
+const talkative: Runner = {
+  type: "talkative",
+  validate: (config) => config,
+  async run(run) {
+    run.bigKey({ key: "big", command: "split", type: "hash" });
+    run.offset({ replId: "r", replOffset: "5", db: 2 });
+    throw new Error("enough");
+  },
+};
 
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
@@ -108,6 +120,63 @@ it("keeps node 1 and node 10 apart in every index", async () => {
   await eventually(async () => expect((await cluster.tasks.get(task.taskId)).status).toBe("STOP"));
   await nodes[1]?.close();
 });
+
+it("writes nodes, inspections, alerts and records of keys under the documented paths", async () => {
+  const store = await stage.open();
+  const cluster = new Cluster(store, { secrets, runners: [talkative] });
+  const from = (await store.status()).revision + 1;
+  await using inspector = cluster.inspector({
+    id: "portal_x",
+    address: "http://127.0.0.1:7",
+    everyMs: 200,
+  });
+  await inspector.start();
+  const options = { id: "node_x", address: "http://127.0.0.1:8", runners: [talkative], secrets };
+  await using node = new ClusterNode(store, options);
+  await node.start();
+  const wish = { name: "raw", type: "talkative", config: {}, start: true };
+  const { taskId } = (await cluster.tasks.create(wish)).task;
+  const json = async (key: string) => JSON.parse((await raw(key))[key] ?? "null") as unknown;
+  await eventually(async () => {
+    expect(Object.values(await raw("/tasks/alert/")).join()).toContain(`task-broken:${taskId}:`);
+  });
+  for (const [type, id, port] of [
+    ["portal", "portal_x", 7],
+    ["redissyncer", "node_x", 8],
+  ] as const) {
+    expect(await json(`/nodes/${type}/${id}`)).toMatchObject({
+      ...{ nodetype: type, nodeid: id, nodeaddr: "127.0.0.1", nodeport: port, online: true },
+      ...{ heartbeaturl: `http://127.0.0.1:${port}/healthz`, version: "" },
+      ...{
+        lastreporttime: expect.any(Number),
+        load: { cpu: expect.any(Number), tasks: expect.any(Number) },
+      },
+    });
+  }
+  expect(await json(`/tasks/node/node_x/${taskId}`)).toMatchObject({ nodeId: "node_x", taskId });
+  expect(await json(`/tasks/offset/${taskId}`)).toMatchObject({
+    replId: "r",
+    replOffset: "5",
+    db: 2,
+  });
+  expect(await json(`/tasks/bigkey/${taskId}/big`)).toMatchObject({
+    ...{ id: "big", taskId, key: "big", command: "split", command_type: "hash" },
+  });
+  expect(await json("/tasks/rdbversion/7.0/10")).toMatchObject({
+    redis_version: "7.0",
+    rdb_version: 10,
+  });
+  const { "/inspect/lastinspectiontime": last } = await raw("/inspect/");
+  expect(last).toMatch(/^\d{13}$/);
+  // The lock lives on a lease of its own, for the time of one round.
+  const signal = AbortSignal.timeout(20_000);
+  for await (const [event] of store.watch({ prefix: "/inspect/execlock", from, signal })) {
+    expect(event?.type).toBe("put");
+    expect(JSON.parse(event?.entry.value ?? "")).toEqual({ nodeId: "portal_x" });
+    expect(event?.entry.lease).toBeDefined();
+    break;
+  }
+}, 60_000);
 
 it("takes one seed per process, by compare-and-swap, and counts from 1", async () => {
   const before = Number((await raw("/uniqid/idseed"))["/uniqid/idseed"] ?? 1);

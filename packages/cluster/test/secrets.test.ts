@@ -76,6 +76,16 @@ it("takes out every password of a list of URLs, and everything below a telling n
   expect(() => splitSecrets({ password: 12345 })).not.toThrow(/12345/);
 });
 
+it.each([
+  ["letters", "y".repeat(200_000)],
+  ["questions", "?key".repeat(50_000)],
+  ["parameters", `redis://h?${"key&".repeat(50_000)}`],
+  ["an address that does not end", `redis://u:x${"/".repeat(200_000)}`],
+  ["many addresses", "a://u:p@h?token=t,".repeat(10_000)],
+])("searches long text in proportion to its length: %s", (_, text) => {
+  expect(box.open(box.seal({ text }, "task_1"), "task_1")).toEqual({ text });
+});
+
 it("refuses a configuration that is nested too deeply to be searched for secrets", () => {
   let config: Json = { password: "deep down" };
   for (let depth = 0; depth < 20; depth++) config = { in: config };

@@ -265,6 +265,32 @@ export function storeConformance(name: string, make: () => Promise<StoreStage>):
         await watch.stop();
       });
 
+      it("reports at once what changed while its reader was busy and another watch was told", async () => {
+        const root = fresh();
+        const from = (await store.put(root, "0")) + 1;
+        const other = collect(store, `${root}/`, from);
+        const abort = new AbortController();
+        const seen: string[] = [];
+        const reading = (async () => {
+          for await (const batch of store.watch({
+            prefix: `${root}/`,
+            from,
+            signal: abort.signal,
+          })) {
+            seen.push(...batch.map(({ entry }) => entry.value));
+            if (seen.length > 1) continue;
+            await store.put(`${root}/b`, "2");
+            await eventually(() => expect(other.events).toHaveLength(2));
+            await store.get(root); // by now the other one waits for the next change
+          }
+        })();
+        await store.put(`${root}/a`, "1");
+        // A watch that waits for the next change looks by itself after 5 s.
+        await eventually(() => expect(seen).toEqual(["1", "2"]), { withinMs: 4_000 });
+        abort.abort();
+        await Promise.all([reading, other.stop()]);
+      });
+
       it("goes on after a restart of the server, without a gap and without a repetition", async () => {
         const root = fresh();
         const writer = await stage.open();

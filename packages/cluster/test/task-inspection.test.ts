@@ -81,6 +81,26 @@ describe("an inspection", () => {
     30_000,
   );
 
+  it("changes nothing about a task at rest when its node is gone", async () => {
+    const nodeId = "node_rest";
+    const ends = ["STOP", "FINISH", "BROKEN"] as const;
+    const ids = await Promise.all(
+      ends.map((status) => taskIn({ status, desired: "stop", nodeId, immortal: true })),
+    );
+    const running = await taskIn({
+      status: "COMMANDRUNNING",
+      desired: "run",
+      nodeId,
+      immortal: false,
+    });
+    const before = await Promise.all(ids.map((id) => store.get(keys.task(id))));
+    await using _inspector = await inspect("portal_rest");
+    await becomes(running, { status: "BROKEN", reason: `node ${nodeId} is offline` });
+    expect(await Promise.all(ids.map((id) => store.get(keys.task(id))))).toEqual(before);
+    await remove(...ids, running);
+    await cluster.nodes.forget(nodeId);
+  }, 30_000);
+
   it("places a task that waits behind a thousand that nobody has started", async () => {
     const idle = await Promise.all(Array.from({ length: 1_010 }, () => create()));
     const waiting = await create({ start: true });

@@ -1,4 +1,5 @@
 /** Tasks under hostile conditions: lost responses, two portals at once, values of other programs. */
+import { silentLogger } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Cluster } from "../src/cluster.ts";
@@ -277,6 +278,26 @@ describe("tasks", () => {
       expect(now?.lease).not.toBe(before?.lease);
     });
     expect(lost).toBe(1);
+  });
+
+  it("says once that another process has the id of a node, and registers it again after that", async () => {
+    const warnings: string[] = [];
+    const logger = {
+      ...silentLogger,
+      warn: (about: object) => warnings.push(JSON.stringify(about)),
+    };
+    await using node = await startNode(await stage.open(), "node_taken", { logger });
+    const key = keys.node("redissyncer", "node_taken");
+    const { id: lease } = await store.grant(600_000);
+    const ours = JSON.parse((await store.get(key))?.value ?? "{}") as object;
+    const theirs = JSON.stringify({ ...ours, nodeaddr: "10.0.0.9", nodeport: 7 });
+    await store.delete(key);
+    await store.put(key, theirs, lease);
+    await eventually(() => expect(warnings.join()).toContain("online at 10.0.0.9:7"));
+    const registering = new Promise<void>((resolve) => node.on("registered", () => resolve()));
+    await store.delete(key);
+    await registering;
+    expect(warnings).toHaveLength(1);
   });
 
   it("finishes the removal of a task whose portal died half way, and leaves others alone", async () => {

@@ -46,7 +46,8 @@ export type StopReason = "stopped" | "moved" | "lost" | "closing";
 
 /** How the runner ended: by itself, well or badly, or because it was told to. */
 interface Outcome {
-  readonly failure: unknown;
+  /** What the runner threw, in an object because that may be undefined. */
+  readonly failed: { readonly failure: unknown } | undefined;
   readonly stopped: StopReason | undefined;
 }
 
@@ -110,11 +111,11 @@ export class ActiveRun {
    */
   async run(): Promise<void> {
     const { logger, taskId } = this.#plan;
-    const { failure } = await this.#execute();
+    const failed = await this.#execute();
     const stopped = this.#stopped; // what comes later does not change how it ended
     for (let tries = 1; this.#stopped !== "lost"; tries++) {
       try {
-        return await this.#unlessLost(this.#finish({ failure, stopped }));
+        return await this.#unlessLost(this.#finish({ failed, stopped }));
       } catch (error) {
         const err = reasonOf(error);
         const level = tries === 1 ? "warn" : "debug";
@@ -125,16 +126,16 @@ export class ActiveRun {
     }
   }
 
-  async #execute(): Promise<{ readonly failure?: unknown }> {
+  async #execute(): Promise<Outcome["failed"]> {
     const { runner, taskId, secrets } = this.#plan;
     try {
       const task = await this.#announce();
-      if (task === undefined || this.#stopped !== undefined) return {};
+      if (task === undefined || this.#stopped !== undefined) return undefined;
       this.#begun = true;
       this.#timer = setInterval(() => this.#flushSoon(), this.#plan.progressMs);
       const config = secrets.open(task, taskId);
       await runner.run(this.#runOf(task, config));
-      return {};
+      return undefined;
     } catch (failure) {
       return { failure };
     } finally {
@@ -196,6 +197,7 @@ export class ActiveRun {
         changed();
       },
       offset: (offset) => {
+        if (JSON.stringify(offset).length > MOST_PROGRESS) return this.#refuseProgress();
         this.#offset = offset;
         changed();
       },
@@ -204,7 +206,7 @@ export class ActiveRun {
     };
   }
 
-  /** Keeps the last progress that can be stored, and says once that a later one cannot. */
+  /** Keeps the last progress or offset that can be stored, and says once that a later one cannot. */
   #refuseProgress(): void {
     const { taskId, logger } = this.#plan;
     const allowed = `at most ${MOST_PROGRESS} characters of JSON can be stored`;
@@ -263,7 +265,7 @@ export class ActiveRun {
     }
   }
 
-  async #finish({ failure, stopped }: Outcome): Promise<void> {
+  async #finish({ failed, stopped }: Outcome): Promise<void> {
     const { taskId, nodeId } = this.#plan;
     const ended = (task: Task): Task => {
       const mine = task.nodeId === nodeId;
@@ -273,8 +275,8 @@ export class ActiveRun {
         return { ...task, status: "CREATING", reason, generation: task.generation + 1 };
       }
       if (stopped !== undefined) return { ...task, status: "STOP", reason: "" };
-      if (failure === undefined) return { ...task, status: "FINISH", desired: "stop", reason: "" };
-      const reason = reasonOf(failure).slice(0, MOST_REASON);
+      if (failed === undefined) return { ...task, status: "FINISH", desired: "stop", reason: "" };
+      const reason = reasonOf(failed.failure).slice(0, MOST_REASON);
       return { ...task, status: "BROKEN", desired: "stop", reason };
     };
     const release: Operation = { op: "delete", key: keys.owner(taskId) };

@@ -37,6 +37,8 @@ export class ClusterNode extends BackgroundRole<NodeEvents> {
   #host: TaskHost | undefined;
   /** The lease that was lost last: nobody else has it, and nothing of it is used any more. */
   #former: string | undefined;
+  /** Said that another process has the id. */
+  #warned = false;
 
   constructor(store: Store, options: NodeOptions) {
     requireStore(store);
@@ -93,6 +95,7 @@ export class ClusterNode extends BackgroundRole<NodeEvents> {
       onEnd: (taskId, epoch) => this.emit("end", taskId, epoch),
     });
     this.#host.start();
+    this.#warned = false;
     this.emit("registered");
   }
 
@@ -111,15 +114,25 @@ export class ClusterNode extends BackgroundRole<NodeEvents> {
     try {
       await this.#join();
     } catch (error) {
-      // Our own record of before: the store was away when its lease was to be revoked.
       if (!(error instanceof NodeIdTakenError)) throw error;
-      const { logger = silentLogger } = this.#options;
-      logger.debug({ err: reasonOf(error) }, "the node waits for its old lease to end");
-      if (this.#former !== undefined) await this.#store.revoke(this.#former);
-      this.#former = undefined;
+      await this.#waitForId(error);
       return 500;
     }
     return 0;
+  }
+
+  /** The id is taken: by our own record of before, if the store was away when its lease was to be revoked. */
+  async #waitForId(error: NodeIdTakenError): Promise<void> {
+    const { logger = silentLogger } = this.#options;
+    if (this.#former !== undefined) {
+      logger.debug({ err: reasonOf(error) }, "the node waits for its old lease to end");
+      await this.#store.revoke(this.#former);
+      this.#former = undefined;
+      return;
+    }
+    const level = this.#warned ? "debug" : "warn";
+    logger[level]({ err: reasonOf(error) }, "another process has the node's id: the node waits");
+    this.#warned = true;
   }
 
   async #leave(reason: "lost" | "closing"): Promise<void> {

@@ -4,15 +4,20 @@
  * the request is new, that the chosen node is there and not drained.
  */
 import { createHash } from "node:crypto";
+import { InvalidArgumentError } from "@ropeway/core";
 import { StoreUnavailableError } from "../errors.ts";
 import { keys } from "../keys.ts";
 import { stillUsable } from "../nodes/placement.ts";
 import { absent, putRecord } from "../record.ts";
+import type { SplitConfig } from "../secrets.ts";
 import type { Operation, Store, Transaction, TransactionResult } from "../store/store.ts";
 import { taskOperations } from "./indexes.ts";
 import type { Task } from "./task.ts";
 
 export const CREATE_TRIES = 3;
+
+/** What a configuration may have, with its encrypted secrets: progress and reasons need room in the record. */
+const MOST_CONFIG_BYTES = 500_000;
 
 /** An idempotency key, and a digest of the body it came with. */
 export interface CreateRequest {
@@ -26,6 +31,17 @@ export interface Creation {
   readonly request: CreateRequest | undefined;
   /** Notes the event. */
   readonly note: Operation;
+}
+
+/** Refuses a configuration with which a run could not store its progress and its end. */
+export function checkSize<T extends SplitConfig>(sealed: T): T {
+  const { config, secrets } = sealed;
+  const bytes = Buffer.byteLength(JSON.stringify([config, secrets]));
+  if (bytes > MOST_CONFIG_BYTES) {
+    const allowed = `at most ${MOST_CONFIG_BYTES} bytes of JSON`;
+    throw new InvalidArgumentError("config", `${bytes} bytes`, allowed);
+  }
+  return sealed;
 }
 
 /** The request of a wish that has an idempotency key. */

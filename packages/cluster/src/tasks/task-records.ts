@@ -14,6 +14,9 @@ import { decodeCursor, encodeCursor } from "./cursor.ts";
 /** How many of each kind stay. */
 export const KEPT = { events: 200, bigKeys: 1_000, discarded: 1_000 } as const;
 
+/** How many characters of a key, and of what is said about it, are stored. */
+const MOST_TEXT = 1_000;
+
 /** Something that happened to a task. */
 export interface TaskEvent {
   readonly at: number;
@@ -126,8 +129,10 @@ export interface PageRequest {
 
 function storedKey(what: { taskId: string; record: KeyRecord; id: string; at: number }): StoredKey {
   const { taskId, record, id, at } = what;
+  // A record that is too long for the store would keep the whole run from being stored.
+  const cut = (text: string) => text.slice(0, MOST_TEXT);
   const { key, command, type } = record;
-  return { id, taskId, key: key.slice(0, 1_000), command, command_type: type, at };
+  return { id, taskId, key: cut(key), command: cut(command), command_type: cut(type), at };
 }
 
 /** A key's name as a part of a path: itself if it is short and plain, else a digest. */

@@ -23,7 +23,7 @@ import { absent, optimistically, rangeAll, recordOf, unchanged } from "../record
 import type { Runner } from "../runner.ts";
 import type { Json, SecretBox } from "../secrets.ts";
 import type { Entry, Store } from "../store/store.ts";
-import { CREATE_TRIES, type CreateRequest, createOnce, requestOf } from "./creation.ts";
+import { CREATE_TRIES, type CreateRequest, checkSize, createOnce, requestOf } from "./creation.ts";
 import { taskOperations } from "./indexes.ts";
 import { checkTransition, isAtRest, isPending, isRunning, type TaskStatus } from "./status.ts";
 import { md5Of, type Task, taskOf } from "./task.ts";
@@ -103,7 +103,7 @@ export class Tasks {
       wish.group === undefined || wish.group === ""
         ? await this.#plan.ids.next("group")
         : checkId("the group", wish.group);
-    const sealed = this.#plan.secrets.seal(config, taskId);
+    const sealed = this.#sealed(config, taskId);
     const now = this.#now();
     const base: Task = {
       taskId,
@@ -274,6 +274,10 @@ export class Tasks {
     return recordOf<Record<string, unknown>>(await this.#store.get(keys.offset(taskId))) ?? {};
   }
 
+  #sealed(config: Json, taskId: string) {
+    return checkSize(this.#plan.secrets.seal(config, taskId));
+  }
+
   /** Finds a node for a task that should run; without one it waits. */
   async #placed(task: Task, fresh = false): Promise<Task> {
     const current =
@@ -361,7 +365,7 @@ export class Tasks {
   /** The task with another configuration, and what its author may do. */
   #configured(task: Task, wish: Json, local: boolean): Task {
     const checked = this.#runnerOf(task.type).validate(wish, { local });
-    return { ...task, local, ...this.#plan.secrets.seal(checked, task.taskId) };
+    return { ...task, local, ...this.#sealed(checked, task.taskId) };
   }
 
   #runnerOf(type: string): Pick<Runner, "type" | "validate"> {

@@ -34,11 +34,12 @@ export class Feed {
   /** Resolves when the log has grown past `revision`, at the latest after 5 s, or on abort. */
   async wait(revision: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted || this.#closed) return;
-    if (this.#seen > revision) {
-      this.#seen = revision; // a watch that reads behind the others: look again from there
-    }
-    this.#seen = Math.max(this.#seen, revision);
+    const missed = this.#seen > revision;
+    this.#seen = revision;
     this.#start();
+    // The log grew while the watch was busy, and the blocked XREAD begins behind that: it reads at once. Only
+    // once: if the store has lost its data, no revision is as high as what was seen before.
+    if (missed) return;
     await new Promise<void>((resolve) => {
       const done = () => {
         clearTimeout(timer);
