@@ -256,3 +256,15 @@ test.each([{ ranked: false }, { ranked: true }])(
     expect(await members.search("ab", { limit: 1 })).toEqual(["abcx"]);
   },
 );
+
+test("a group whose name goes on like a member of another one has top lists of its own", async () => {
+  for (const prefix of ["", "{shop}"]) {
+    const options = { prefix, ranked: true };
+    const all = new GroupMembers(redis, "users", options);
+    const some = new GroupMembers(redis, "users:eu", options);
+    for (let i = 0; i < 12; i++) await all.use(`eu:bob${i}`);
+    await some.use("bob");
+    expect(await some.search("b")).toEqual(["bob"]);
+    expect(await all.search("eu:b", { limit: 100 })).toHaveLength(12);
+  }
+});

@@ -334,3 +334,26 @@ describe("live feed", () => {
     await feed;
   });
 });
+
+test("what a documented program does not know of expires if it leaves last", async () => {
+  const [id, user] = [fresh(), fresh()];
+  const room = await chat.create({ sender: user, recipients: [], message: "x", id });
+  await room.setPresent(user);
+  const later = fresh();
+  await chat.create({ sender: user, recipients: [], message: "x", id: later });
+  for (const key of [`chat-live:${id}`, `chat-live:${later}`, `chat-present:${id}`]) {
+    expect(Number(await server.command("PTTL", key))).toBeGreaterThan(0);
+  }
+});
+
+test("a message of another program whose time is none has the time 0", async () => {
+  const [id, user] = [fresh(), fresh()];
+  const room = await chat.create({ sender: user, recipients: [], message: "x", id });
+  const times = [1.79e15, "now", null, -1e300];
+  for (const [i, ts] of times.entries()) {
+    const message = JSON.stringify({ id: i + 2, ts, sender: "s", message: "m" });
+    await server.command("ZADD", `msgs:${id}`, String(i + 2), message);
+  }
+  const { items } = await room.history();
+  expect(items.slice(0, times.length).map(({ sentAt }) => sentAt)).toEqual([0, 0, 0, 0]);
+});

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { InvalidArgumentError } from "@ropeway/core";
+import { InvalidArgumentError, LeaseLostError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, describe, expect, test } from "vitest";
 import { Chat, type Room } from "../src/chat/index.ts";
@@ -210,4 +210,50 @@ describe("the step that ends a receiver", () => {
     expect(await store.doneCount("n")).toBe(1);
     expect(await room.unread("r")).toBe(0);
   });
+});
+
+test("a receiver that was paused while another of its name went on stops, and neither gets a gap", async () => {
+  const channel = fresh();
+  const content = randomBytes(10 * CHUNK);
+  const options = { chunkBytes: CHUNK };
+  const publishing = new Files(redis, channel, options).publish(of(content), { receivers: ["r"] });
+  const [paused, between] = [new AbortController(), new AbortController()];
+  const ended = ({ signal }: AbortController) =>
+    new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+  const got: Buffer[][] = [[], []];
+  const receive = (which: 0 | 1, pauseAfter: number, pause: () => Promise<void>) =>
+    new Files(which ? other : redis, channel, options).receive(
+      "r",
+      async (file) => {
+        const parts = got[which] as Buffer[];
+        parts.push(content.subarray(0, file.offset));
+        for await (const chunk of file) {
+          parts.push(chunk);
+          if (parts.length === pauseAfter + 1) await pause();
+        }
+      },
+      { files: 1 },
+    );
+  const first = receive(0, 3, () => ended(paused));
+  await eventually(async () => expect(got[0]).toHaveLength(4));
+  const second = receive(1, 3, async () => {
+    const waiting = ended(between);
+    paused.abort();
+    await waiting;
+  });
+  await expect(first).rejects.toThrow(LeaseLostError);
+  between.abort();
+  expect(await second).toEqual({ files: 1, missed: [] });
+  expect(Buffer.concat(got[1] as Buffer[]).equals(content)).toBe(true);
+  expect(await publishing).toMatchObject({ dropped: 0 });
+});
+
+test("a file whose name is as long as a folder allows is saved", async () => {
+  const channel = fresh();
+  const home = join(folder, channel);
+  const name = "文".repeat(85);
+  const receiving = new Files(other, channel).receive("a", saveTo(home), { files: 1 });
+  await new Files(redis, channel).publish(of(Buffer.from("x")), { receivers: ["a"], name });
+  expect(await receiving).toEqual({ files: 1, missed: [] });
+  expect(await readdir(home)).toEqual([name]);
 });

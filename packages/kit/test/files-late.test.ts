@@ -160,3 +160,25 @@ test("an announcement with an impossible chunk size is none", async () => {
     expect(offsets).toEqual([]);
   }
 });
+
+test("a receiver that was away when its channel ended gets the files of the channel that was begun again", async () => {
+  const [channel, r] = [fresh(), somebody()];
+  const short = new Files(redis, channel, { leaseMs: 50 });
+  expect(await short.publish(of("monday"), { receivers: [r], name: "m" })).toMatchObject({
+    dropped: 1,
+  });
+  await short.end();
+  const files = new Files(redis, channel);
+  const publishing = files.publish(of("tuesday"), { receivers: [r], name: "t" });
+  await eventually(async () =>
+    expect((await Files.transfers(redis)).items).toMatchObject([{ name: "t" }]),
+  );
+  const got: string[] = [];
+  const receiving = new Files(other, channel).receive(r, async (file) => {
+    for await (const chunk of file) got.push(String(chunk));
+  });
+  expect(await publishing).toMatchObject({ dropped: 0 });
+  await files.end();
+  expect(await receiving).toEqual({ files: 1, missed: ["m"] });
+  expect(got).toEqual(["tuesday"]);
+});

@@ -61,6 +61,8 @@ test("hashes of other programs that look like transfers do not hide those", asyn
   await server.command("HSET", "file-meta:x", "name", "x");
   await server.command("HSET", "file-meta:x:y", "name", "x");
   await server.command("HSET", "file-meta:x:z", "name", "x", "next", "1e9", "since", "soon");
+  const far = ["next", "1", "chunkBytes", "262144", "since", "9007199254740991"];
+  await server.command("HSET", "file-meta:x:far", "name", "x", ...far);
   await server.command("HSET", `file-meta:${channel}:ours`, "size", "many", "dropped", "few");
   const { items } = await Files.transfers(redis);
   expect(items).toMatchObject([{ id: "ours", channel, size: undefined, dropped: 0 }]);

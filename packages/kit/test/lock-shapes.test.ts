@@ -215,6 +215,33 @@ describe("shapes", () => {
     await one.release();
   });
 
+  test("several locks are not acquired if one of them is lost while the others are waited for", async () => {
+    const [a, b] = [fresh(), fresh()].sort() as [string, string];
+    const blocked = await new Lock(redis, b).acquire();
+    const several = new MultiLock(other, [a, b], { ttlMs: 200, renew: false });
+    const waiting = several.acquire();
+    const taken = await eventually(async () => {
+      const lock = await new Lock(redis, a).tryAcquire(); // it was lost by then
+      if (lock === undefined || lock.fence === undefined) throw new Error("not yet");
+      if ((await server.command("ZCARD", lockKeys("", b).queue)) !== 1) {
+        await lock.release();
+        throw new Error("too early");
+      }
+      return lock;
+    });
+    await blocked.release();
+    await sized(lockKeys("", a).queue, 1); // it waits for the first one again
+    await taken.release();
+    const held = await waiting;
+    expect(held.locks.map((lock) => lock.held)).toEqual([true, true]);
+    expect(await held.release()).toBe(true);
+
+    const again = await new Lock(redis, b).acquire();
+    const failing = several.acquire({ waitMs: 600, ttlMs: 100 });
+    await expect(failing).rejects.toThrow(NotAcquiredError);
+    await again.release();
+  });
+
   test("the inspector lists who holds what", async () => {
     const held = await new Lock(redis, "market:{x}", { owner: "shop:1" }).acquire();
     await server.command("SET", "lock:doc", "uuid", "NX", "EX", "10");

@@ -225,3 +225,39 @@ test("a message wakes a receiver that still waits, not one that died", async () 
   );
   expect(await server.command("EXISTS", `${name}-dead`)).toBe(0);
 });
+
+test("large messages are handed out and acknowledged in several steps, in order", async () => {
+  const name = fresh();
+  const mailbox = new Mailbox<string>(redis, name, { leaseMs: 60_000 });
+  const sent = Array.from({ length: 12 }, (_, i) => `${i} ${"x".repeat(300_000)}`);
+  for (const message of sent) await mailbox.send(message);
+  const first = await mailbox.receive({ max: 1_000 });
+  expect(first).toHaveLength(4); // the one that passes 1 MiB is the last
+  const got = [...first];
+  while (got.length < sent.length) got.push(...(await mailbox.receive({ max: 1_000 })));
+  expect(got.map(({ message }) => message)).toEqual(sent);
+  await server.command("CONFIG", "RESETSTAT");
+  expect(await mailbox.acknowledge(got)).toEqual(sent.map(() => true));
+  const stats = String(await server.command("INFO", "commandstats"));
+  expect(stats).toContain("cmdstat_evalsha:calls=4,");
+  expect(await mailbox.counts()).toEqual({ waiting: 0, taken: 0, dead: 0 });
+});
+
+test("large messages of a receiver that died come back in order", async () => {
+  const name = fresh();
+  const sent = Array.from({ length: 10 }, (_, i) => `${i} ${"x".repeat(300_000)}`);
+  const mailbox = new Mailbox<string>(redis, name, { leaseMs: 60_000 });
+  for (const message of sent) await mailbox.send(message);
+  const lost = [...(await mailbox.receive({ max: 4 })), ...(await mailbox.receive({ max: 4 }))];
+  expect(lost).toHaveLength(8);
+  const ended = lost.flatMap(({ id }, i) => [String(i + 1), id]);
+  await server.command("ZADD", mailboxKeys("", name).leases, ...ended);
+  const got: string[] = [];
+  while (got.length < sent.length) {
+    const some = await mailbox.receive({ max: 1_000 });
+    expect(some.length).toBeLessThan(5);
+    got.push(...some.map(({ message }) => message));
+  }
+  expect(got).toEqual(sent);
+  await mailbox.clear();
+});

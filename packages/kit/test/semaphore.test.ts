@@ -62,6 +62,18 @@ describe("permits", () => {
     await held[1]?.release();
   });
 
+  test("a permit that was handed over is kept for its ttlMs, also if its holder renews nothing", async () => {
+    const name = fresh();
+    const first = await new Semaphore(redis, name, { ttlMs: 18_000 }).acquire();
+    const waiting = new Semaphore(other, name, { ttlMs: 18_000 }).acquire();
+    await sized(`${name}:queue`, 1);
+    await first.release();
+    const permit = await waiting;
+    const ends = await server.command("ZSCORE", semaphoreKeys("", name).leases, permit.token);
+    expect(Number(ends) - Date.now()).toBeGreaterThan(8_000);
+    await permit.release();
+  });
+
   test("resize admits more, and a smaller limit lets holders finish", async () => {
     const name = fresh();
     const semaphore = new Semaphore(redis, name, { limit: 1 });

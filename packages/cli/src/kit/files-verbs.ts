@@ -123,9 +123,13 @@ function bar({ output }: Context, waits: boolean = false): (progress: Progress) 
     const now = performance.now();
     if (now - shownAt < SHOW_EVERY_MS && bytes !== total) return;
     shownAt = now;
+    if (waits && bytes === total) {
+      // Instead of the bar: both do not fit on a line of 80 characters.
+      output.progress(`waiting for the receivers  ${byteText(bytes)}  ${name}`);
+      return;
+    }
     const text = total === undefined ? byteText(bytes) : progressBar(bytes, total, now - startedAt);
-    const waiting = waits && bytes === total ? "  waiting for the receivers" : "";
-    output.progress(`${name} ${text}${waiting}`);
+    output.progress(`${name} ${text}`);
   };
 }
 

@@ -90,3 +90,19 @@ test("files are sent and received", async () => {
     (await ropeway(["files", "send", "logs:", join(folder, "a.log"), "--receivers", ","])).stderr,
   ).toContain("--receivers");
 });
+
+test("files show a progress bar on a terminal while they are sent and received, and remove it", async () => {
+  await writeFile(join(folder, "b.log"), "x".repeat(300_000));
+  const world = { env: { REDIS_URL: server.url }, terminal: true };
+  const receiving = speak(["files", "receive", "bars:", "0", join(folder, "bars")], world);
+  const sent = await speak(
+    ["files", "send", "bars:", join(folder, "b.log"), "--receivers", "0", "--end"],
+    world,
+  );
+  expect(sent.stderr).toContain("b.log [#################---]  87 %  262 kB of 300 kB");
+  expect(sent.stderr).toContain("waiting for the receivers  300 kB  b.log");
+  expect(sent.stderr).toContain("\r\u001b[Kb.log: 300 kB sent");
+  const { stderr } = await receiving;
+  expect(stderr).toContain("b.log [####################] 100 %  300 kB of 300 kB");
+  expect(stderr).toContain("\r\u001b[Kb.log received");
+});

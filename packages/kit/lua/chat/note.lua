@@ -14,4 +14,5 @@ call('ZREMRANGEBYSCORE', NOTED, '-inf', now)
 local longest = call('ZRANGE', NOTED, -1, -1, 'WITHSCORES')[2]
 call('PEXPIREAT', NOTED, longest)
 call('XADD', LIVE, 'MAXLEN', 100, '*', ARGV[2], ARGV[1])
+call('PEXPIRE', LIVE, 600000) -- as in send.lua
 return 1

@@ -9,7 +9,7 @@
 -- Returns id, 0 if LOCK is held by somebody else, or -1 if there is no such room
 local LOCK, IDS, MSGS, MEMBERS, LIVE, SENDS = unpack(KEYS)
 local call = redis.call
-local AT_ONCE, LIVE_LENGTH, MOST_SLOTS, KEEP_SLOTS_MS = 100, 100, 1000, 600000
+local AT_ONCE, LIVE_LENGTH, MOST_SLOTS, KEEP_MS = 100, 100, 1000, 600000
 local keep, age = tonumber(ARGV[4]), tonumber(ARGV[5])
 local known, sent = string.match(call('HGET', SENDS, ARGV[6]) or '', '^(%d+) (%d+)$')
 if known == ARGV[7] then return tonumber(sent) end -- the first reply was lost
@@ -25,9 +25,10 @@ local seconds = string.format('%d.%06d', time[1], time[2])
 local message = string.format('{"id": %.0f, "ts": %s, "sender": %s, "message": ', id, seconds, ARGV[1]) .. ARGV[2] .. '}'
 call('ZADD', MSGS, id, message)
 call('XADD', LIVE, 'MAXLEN', LIVE_LENGTH, '*', 'message', id)
+call('PEXPIRE', LIVE, KEEP_MS) -- a documented program that leaves last does not remove it
 if call('HLEN', SENDS) >= MOST_SLOTS then call('DEL', SENDS) end -- mostly of processes that ended
 call('HSET', SENDS, ARGV[6], string.format('%s %.0f', ARGV[7], id))
-call('PEXPIRE', SENDS, KEEP_SLOTS_MS)
+call('PEXPIRE', SENDS, KEEP_MS)
 
 -- Retention: a few old messages per new one, so that no call has much to do.
 local surplus = math.min(call('ZCARD', MSGS) - keep, AT_ONCE)

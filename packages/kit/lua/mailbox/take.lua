@@ -1,5 +1,6 @@
 -- Hands out the oldest messages under a lease. Messages whose lease ended come back first, in their old
--- order; one that came back too often, or whose time is over, does not.
+-- order; one that came back too often, or whose time is over, does not. A call moves about MOST_BYTES, so that
+-- large messages do not hold up Redis: fewer are handed out then.
 --
 -- KEYS  1 box  2 leases  3 taken  4 tries  5 dead  6 waiters
 -- ARGV  1 most messages  2 lease ms  3 most attempts  4 "list token" to wake if there is nothing, or ""
@@ -8,7 +9,7 @@
 --          message ...}
 local BOX, LEASES, TAKEN, TRIES, DEAD, WAITERS = unpack(KEYS)
 local call = redis.call
-local AT_ONCE, KEEP_TRIES_MS = 100, 604800000
+local AT_ONCE, KEEP_TRIES_MS, MOST_BYTES = 100, 604800000, 1048576
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local want, lease, attempts = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -27,13 +28,15 @@ local function isOver(body)
 end
 
 -- No more come back than are handed out now: those that come back later would be put in front of them.
-local back = {}
+local back, bytes, cut = {}, 0, false
 for _ = 1, want + AT_ONCE do
-  local id = #back < want and call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, 1)[1]
+  cut = bytes >= MOST_BYTES
+  local id = not cut and #back < want and call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, 1)[1]
   if not id then break end
   local attempt, body = string.match(call('HGET', TAKEN, id) or '', '^(%d+) (.*)$')
   call('ZREM', LEASES, id)
   call('HDEL', TAKEN, id)
+  bytes = bytes + #(body or '')
   if body and tonumber(attempt) >= attempts then
     call('HDEL', TRIES, nameOf(body))
     call('LPUSH', DEAD, body)
@@ -47,12 +50,15 @@ for _ = 1, want + AT_ONCE do
   end
 end
 for i = #back, 1, -1 do call('LPUSH', BOX, back[i]) end -- the oldest ends in front
+if cut then want = #back end -- the next call goes on with those that come back
+bytes = 0
 
 local out = { -1 }
 for _ = 1, want + AT_ONCE do
-  if #out > want * 3 - 2 then break end
+  if #out > want * 3 - 2 or bytes >= MOST_BYTES then break end
   local body = call('LPOP', BOX)
   if not body then break end
+  bytes = bytes + #body
   local name = nameOf(body)
   if isOver(body) then
     call('HDEL', TRIES, name)

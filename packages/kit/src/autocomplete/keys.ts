@@ -14,7 +14,10 @@ export interface GroupKeys {
   readonly folded: string;
   /** zset: member -> score; only with the option `ranked`. */
   readonly scores: string;
-  /** zset: member -> score, the best of one prefix; only with the option `ranked`. */
+  /**
+   * zset: member -> score, the best of one prefix; only with the option `ranked`. Begins with the number of
+   * characters of the prefix: "a:b" in group "g" is not "b" in group "g:a".
+   */
   top(start: string): string;
 }
 
@@ -28,6 +31,6 @@ export function groupKeys(prefix: string, group: string): GroupKeys {
     members,
     folded: key("folded"),
     scores: key("scores"),
-    top: (start) => `${key("top")}:${start}`,
+    top: (start) => `${key(`top${[...start].length}`)}:${start}`,
   };
 }

@@ -6,6 +6,9 @@
 import { InvalidArgumentError } from "@ropeway/core";
 import { jsonOf } from "../json-of.ts";
 
+/** The latest time that a Date can hold. */
+const LATEST_MS = 8.64e15;
+
 /** One message of a room. */
 export interface RoomMessage<Message> {
   readonly room: string;
@@ -39,10 +42,16 @@ export function readMessage<Message>(
       room,
       id: Number(score),
       sender: String(value.sender ?? ""),
-      sentAt: Math.round(Number(value.ts) * 1_000) || 0,
+      sentAt: timeOf(value.ts),
       message: value.message as Message,
     };
   } catch {
     return undefined;
   }
+}
+
+/** A time in seconds as ms since the epoch; 0 if it is none, for example because it is in microseconds. */
+function timeOf(ts: unknown): number {
+  const ms = Math.round(Number(ts) * 1_000);
+  return Math.abs(ms) <= LATEST_MS ? ms : 0;
 }

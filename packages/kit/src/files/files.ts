@@ -147,7 +147,7 @@ export class Files {
         const about = { name: announced.name, message: event.id };
         if (await this.#receiveDocumented(about, receiving, handler)) files += 1;
         else missed.push(announced.name);
-      } else if (announced.kind === "end") {
+      } else if (announced.kind === "end" && !(await this.#goesOn(event.id))) {
         await this.#room.leave(receiver);
         return { files, missed };
       }
@@ -249,6 +249,11 @@ export class Files {
   async #announce(message: unknown): Promise<void> {
     const id = await this.#room.send(SENDER, message);
     await this.#room.acknowledge(SENDER, id);
+  }
+
+  /** Whether the channel was ended and then used again, while this receiver was away. */
+  async #goesOn(end: number): Promise<boolean> {
+    return (await this.#rooms.after(this.channel, end, 1)).length > 0;
   }
 
   /** A room that was removed meanwhile, for example by FLUSHALL, or made again has nothing to acknowledge. */

@@ -4,7 +4,7 @@
  * `offset`. The lease is renewed from the beginning until close(), when the handler has returned.
  */
 import { createHash } from "node:crypto";
-import { AbortedError } from "@ropeway/core";
+import { AbortedError, LeaseLostError } from "@ropeway/core";
 import { newToken } from "@ropeway/core/internal";
 import { Bell } from "../bell.ts";
 import { Lease, safetyOf } from "../lease.ts";
@@ -94,6 +94,7 @@ export class IncomingFile implements AsyncIterable<Buffer> {
         const taken = await this.#store.take(this.id, receiver, { has: this.#has, token });
         this.#lease.end();
         this.#lease = this.#leaseFrom(sentAt);
+        this.#expectOwn(taken);
         if (taken.status === "wait") {
           await bell.wait(Math.min(LOOK_MS, this.#receiving.leaseMs / 3));
         } else if (taken.status === "chunk") {
@@ -138,6 +139,12 @@ export class IncomingFile implements AsyncIterable<Buffer> {
         return status !== "gone" && status !== "dropped";
       },
     });
+  }
+
+  /** Another process that receives under the same name has moved on: what comes now is not what comes next here. */
+  #expectOwn(taken: Taken): void {
+    if (!("index" in taken) || taken.index === this.#has) return;
+    throw new LeaseLostError(`file ${JSON.stringify(this.name)}`);
   }
 
   #checked({ data, index }: Taken & { readonly status: "chunk" }): Buffer {

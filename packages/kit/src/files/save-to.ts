@@ -9,6 +9,8 @@ import type { ReceivedFile } from "./files.ts";
 
 /** How a file is called until all of it is there. */
 const PART = /^\..*\.part$/s;
+/** What file systems take. */
+const MOST_NAME_BYTES = 255;
 
 /**
  * Saves each file under the last part of its name. A file is `.<name>.part` until all of it is there and
@@ -21,7 +23,7 @@ export function saveTo(folder: string): (file: ReceivedFile) => Promise<void> {
       throw new InvalidNameError("the name of a file", file.name, "a name that a folder can hold");
     }
     await mkdir(folder, { recursive: true });
-    const part = join(folder, `.${name}.part`);
+    const part = join(folder, partOf(name));
     const target = join(folder, name);
     if (file.offset > 0 && !(await exists(part))) return checkSaved(target, file);
     const handle = await open(part, file.offset === 0 ? "w" : "r+");
@@ -39,6 +41,13 @@ export function saveTo(folder: string): (file: ReceivedFile) => Promise<void> {
     await check(part, file);
     await rename(part, target);
   };
+}
+
+/** A name may be so long that it leaves no room for more. */
+function partOf(name: string): string {
+  const part = `.${name}.part`;
+  if (Buffer.byteLength(part) <= MOST_NAME_BYTES) return part;
+  return `.${createHash("sha256").update(name).digest("hex")}.part`;
 }
 
 /** A full disk takes a part of a write, and refuses the next one. */

@@ -174,9 +174,10 @@ export class FilesStore {
     if (typeof name !== "string" || typeof done === "string") return undefined;
     const [sent, bytes, began] = [next, chunkBytes, since].map(storedInteger);
     if (sent === undefined || bytes === undefined || began === undefined) return undefined;
+    if (Number.isNaN(new Date(began).getTime())) return undefined; // no transfer of ours
     const receivers: { receiver: string; chunks: number }[] = [];
     for (let i = 0; i + 1 < flat.length; i += 2) {
-      receivers.push({ receiver: flat[i] as string, chunks: Number(flat[i + 1]) });
+      receivers.push({ receiver: flat[i] as string, chunks: Math.trunc(Number(flat[i + 1])) });
     }
     return {
       id,

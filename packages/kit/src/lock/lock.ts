@@ -11,7 +11,7 @@
  */
 import { AbortedError, LeaseLostError, type Redis } from "@ropeway/core";
 import { newToken, requireRedis } from "@ropeway/core/internal";
-import { bounded } from "../bounded.ts";
+import { type Bounds, bounded } from "../bounded.ts";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
 import { type Grant, Line, patiently } from "../line.ts";
@@ -24,9 +24,6 @@ import {
   resolveLockOptions,
 } from "./options.ts";
 import { type LockMode, LockStore } from "./store.ts";
-
-/** A lock handed over with less time than this left is renewed before the caller gets it. */
-const ENOUGH_MS = 1_000;
 
 /** What a lock and each side of a read/write lock can do. */
 export interface Lockable {
@@ -92,12 +89,8 @@ export class ModalLock implements Lockable {
     const sentAt = performance.now();
     const asking = this.#store.acquire({ token, ttlMs, wait: waitMs !== 0 });
     try {
-      const { fence, ...place } = await bounded(this.#store.redis, asking, {
-        what: `acquiring ${this.#what}`,
-        waitMs,
-        signal,
-        timedOut: () => new NotAcquiredError(this.#what, waitMs ?? 0),
-      });
+      const bounds = this.#bounds(waitMs, signal);
+      const { fence, ...place } = await bounded(this.#store.redis, asking, bounds);
       if (fence !== undefined) {
         const safeUntil =
           ttlMs === null ? Number.POSITIVE_INFINITY : sentAt + ttlMs - safetyOf(ttlMs);
@@ -114,7 +107,7 @@ export class ModalLock implements Lockable {
       return await this.#handedOver(
         { name: this.name, token, entry: "0", fence: grant.fence },
         grant,
-        how,
+        { ...how, waitMs: waitMs && Math.max(1, waitMs - (performance.now() - sentAt)) },
       );
     } catch (error) {
       // The command may have been applied, or the lock handed over meanwhile: it must not stay locked.
@@ -123,16 +116,30 @@ export class ModalLock implements Lockable {
     }
   }
 
-  /** A lock that was handed over has only the time of its place in the queue. */
+  /** A lock that was handed over has only the time of its place in the queue; the caller gets `ttlMs`. */
   async #handedOver(
     holding: Holding,
     grant: Grant,
     how: Required<AcquireOptions>,
   ): Promise<HeldLock> {
     const held = this.#hold(holding, grant, how);
-    const short = grant.safeUntil - performance.now() < Math.min(ENOUGH_MS, how.ttlMs ?? ENOUGH_MS);
-    if (short || !how.renew || how.ttlMs === null) await held.extend(how.ttlMs);
-    return held;
+    const { waitMs, signal } = how;
+    try {
+      await bounded(this.#store.redis, held.extend(how.ttlMs), this.#bounds(waitMs, signal));
+      return held;
+    } catch (error) {
+      held.release().catch(() => {}); // the caller does not get it, so it must not be renewed any more
+      throw error;
+    }
+  }
+
+  #bounds(waitMs: number | null, signal: AbortSignal | undefined): Bounds {
+    return {
+      what: `acquiring ${this.#what}`,
+      waitMs,
+      signal,
+      timedOut: () => new NotAcquiredError(this.#what, waitMs ?? 0),
+    };
   }
 
   #hold(

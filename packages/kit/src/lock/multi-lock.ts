@@ -5,6 +5,7 @@
 
 import { InvalidArgumentError, type Redis } from "@ropeway/core";
 import { requireRedis } from "@ropeway/core/internal";
+import { NotAcquiredError } from "../errors.ts";
 import type { HeldLock } from "./held-lock.ts";
 import { Lock } from "./lock.ts";
 import { type AcquireOptions, type LockOptions, resolveLockOptions } from "./options.ts";
@@ -65,11 +66,24 @@ export class MultiLock {
   async acquire(options: Omit<AcquireOptions, "token"> = {}): Promise<HeldLocks> {
     const waitMs = options.waitMs === undefined ? this.#waitMs : options.waitMs;
     const until = performance.now() + (waitMs ?? Number.POSITIVE_INFINITY);
+    for (;;) {
+      const held = await this.#acquire(options, until);
+      if (held.locks.every((lock) => lock.held)) return held;
+      // One was lost while the others were waited for. All of them, or none.
+      await held.release();
+      if (performance.now() >= until) {
+        throw new NotAcquiredError(`locks ${JSON.stringify(this.names)}`, waitMs ?? 0);
+      }
+    }
+  }
+
+  async #acquire(options: Omit<AcquireOptions, "token">, until: number): Promise<HeldLocks> {
     const held: HeldLock[] = [];
     try {
       for (const lock of this.#locks) {
-        const leftMs = waitMs === null ? null : Math.max(0, Math.ceil(until - performance.now()));
-        held.push(await lock.acquire({ ...options, waitMs: leftMs }));
+        const leftMs = Math.max(0, Math.ceil(until - performance.now()));
+        const waitMs = until === Number.POSITIVE_INFINITY ? null : leftMs;
+        held.push(await lock.acquire({ ...options, waitMs }));
       }
       return new HeldLocks(held);
     } catch (error) {

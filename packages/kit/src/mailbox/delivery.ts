@@ -3,7 +3,7 @@ import { InvalidArgumentError } from "@ropeway/core";
 import { Lease } from "../lease.ts";
 import type { Envelope } from "./envelope.ts";
 import { leaseRule } from "./options.ts";
-import type { MailboxStore, RawMessage } from "./store.ts";
+import type { HandedOut, MailboxStore } from "./store.ts";
 
 /** How a delivery is held. */
 export interface DeliveryPlan {
@@ -45,14 +45,16 @@ export class LeasedDelivery<Message> implements Delivery<Message> {
   readonly #store: MailboxStore;
   readonly #lease: Lease;
   readonly #attempts: number;
+  readonly #length: number;
   #settling = false;
 
   constructor(
     store: MailboxStore,
-    { id, attempt, envelope }: { id: string; attempt: string; envelope: Envelope<Message> },
+    { id, attempt, envelope, length }: HandedOut & { readonly envelope: Envelope<Message> },
     { leaseMs, safeUntil, attempts }: DeliveryPlan,
   ) {
     this.#attempts = attempts;
+    this.#length = length ?? 0;
     this.id = id;
     this.attempt = Number(attempt);
     this.message = envelope.message;
@@ -100,8 +102,8 @@ export class LeasedDelivery<Message> implements Delivery<Message> {
   }
 
   /** What Redis knows the delivery by. */
-  get raw(): Omit<RawMessage, "body"> {
-    return { id: this.id, attempt: String(this.attempt) };
+  get raw(): HandedOut {
+    return { id: this.id, attempt: String(this.attempt), length: this.#length };
   }
 
   /**

@@ -32,7 +32,7 @@ import {
   resolveSendOptions,
   type SendOptions,
 } from "./options.ts";
-import { MailboxStore } from "./store.ts";
+import { type HandedOut, MailboxStore } from "./store.ts";
 
 /** How often an idle receiver looks by itself: for lost wake-ups, and for messages of other programs. */
 const LOOK_MS = 1_000;
@@ -127,14 +127,14 @@ export class Mailbox<Message = unknown> {
     }
   }
 
-  /** Removes messages for good, in one command; says for each whether its lease was still ours. */
+  /** Removes messages for good, in few commands; says for each whether its lease was still ours. */
   async acknowledge(deliveries: readonly Delivery<Message>[]): Promise<readonly boolean[]> {
     if (!Array.isArray(deliveries)) {
       throw new InvalidArgumentError("deliveries", deliveries, "an array of deliveries");
     }
     if (deliveries.length === 0) return [];
     const ends = deliveries.map((one) => (one instanceof LeasedDelivery ? one.end() : undefined));
-    const raw = deliveries.map(({ id, attempt }) => ({ id, attempt: String(attempt) }));
+    const raw = deliveries.map(rawOf);
     const settled = await this.#store.settle("done", raw);
     return settled.map((ours, i) => ends[i]?.(ours) ?? ours);
   }
@@ -187,7 +187,7 @@ export class Mailbox<Message = unknown> {
   /** Puts messages back that were taken when nobody waited for them any more. */
   async #undo(found: readonly Delivery<Message>[]): Promise<void> {
     for (const delivery of found) (delivery as LeasedDelivery<Message>).end();
-    const raw = found.map(({ id, attempt }) => ({ id, attempt: String(attempt) }));
+    const raw = found.map(rawOf);
     if (raw.length > 0) await this.#store.settle("undo", raw.reverse());
   }
 
@@ -210,7 +210,7 @@ export class Mailbox<Message = unknown> {
         found.push(
           new LeasedDelivery<Message>(
             this.#store,
-            { id, attempt, envelope },
+            { id, attempt, envelope, length: body.length },
             { leaseMs, safeUntil, attempts },
           ),
         );
@@ -236,6 +236,12 @@ export class Mailbox<Message = unknown> {
     const items = bodies.slice(0, limit).flatMap((body) => readEnvelope<Message>(body) ?? []);
     return bodies.length > limit ? { items, cursor: String(first + limit) } : { items };
   }
+}
+
+/** What Redis knows a delivery by. */
+function rawOf(delivery: Delivery<unknown>): HandedOut {
+  if (delivery instanceof LeasedDelivery) return delivery.raw;
+  return { id: delivery.id, attempt: String(delivery.attempt) };
 }
 
 interface Taking {

@@ -40,7 +40,7 @@ export interface SendOptions {
 
 /** How messages are received. */
 export interface ReceiveOptions {
-  /** At most this many. @default 1 */
+  /** At most this many, and about 1 MiB of them at a time. @default 1 */
   readonly max?: number;
   /** How long to wait for the first one; null: without a bound. @default 0 */
   readonly waitMs?: number | null;

@@ -35,10 +35,18 @@ export interface RawMessage {
   readonly body: string;
 }
 
+/** A message that was handed out. */
+export interface HandedOut extends Omit<RawMessage, "body"> {
+  /** How long the message is, as far as it is known. */
+  readonly length?: number;
+}
+
 /** How messages stop being handed out. */
 export type Settlement = "done" | "back" | "dead" | "undo" | "extend";
 
 const MOST_DEAD = 1_000;
+/** How many characters of messages one call of settle.lua handles: larger ones would hold up Redis. */
+const MOST_SETTLED = 1_048_576;
 
 /** One mailbox in Redis. */
 export class MailboxStore {
@@ -91,16 +99,20 @@ export class MailboxStore {
   /** Ends or prolongs leases; says for each message whether its lease was still ours. */
   async settle(
     how: Settlement,
-    messages: readonly { readonly id: string; readonly attempt: string }[],
+    messages: readonly HandedOut[],
     { leaseMs = 0, attempts = 1 }: { readonly leaseMs?: number; readonly attempts?: number } = {},
   ): Promise<readonly boolean[]> {
     const { box, leases, taken, tries, dead } = this.keys;
-    const pairs = messages.flatMap(({ id, attempt }) => [id, attempt]);
     const keys = [box, leases, taken, tries, dead];
-    const args = [how, leaseMs, attempts, MOST_DEAD, ...pairs];
-    const running = this.redis.run(settleScript, keys, args);
-    const reply = await refused({ what: "a message", key: box }, running);
-    return reply.map((ours) => ours === 1);
+    const settled: boolean[] = [];
+    for (const some of groupsOf(messages)) {
+      const pairs = some.flatMap(({ id, attempt }) => [id, attempt]);
+      const args = [how, leaseMs, attempts, MOST_DEAD, ...pairs];
+      const running = this.redis.run(settleScript, keys, args);
+      const reply = await refused({ what: "a message", key: box }, running);
+      settled.push(...reply.map((ours) => ours === 1));
+    }
+    return settled;
   }
 
   /** Makes a message that cannot be read a dead letter. */
@@ -129,4 +141,20 @@ export class MailboxStore {
   #ask<T extends Reply>(...command: string[]): Promise<T> {
     return this.redis.send<T>(command, { repeatable: true, key: this.keys.box });
   }
+}
+
+/** Messages in their order, at most MOST_SETTLED characters together unless one alone has more. */
+function groupsOf(messages: readonly HandedOut[]): HandedOut[][] {
+  const groups: HandedOut[][] = [];
+  let left = 0;
+  for (const message of messages) {
+    const { length = 0 } = message;
+    if (groups.length === 0 || length > left) {
+      groups.push([]);
+      left = MOST_SETTLED;
+    }
+    left -= length;
+    groups.at(-1)?.push(message);
+  }
+  return groups;
 }

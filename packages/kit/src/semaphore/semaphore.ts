@@ -9,10 +9,10 @@
  */
 import { AbortedError, InvalidArgumentError, type Redis } from "@ropeway/core";
 import { newToken, requireRedis } from "@ropeway/core/internal";
-import { bounded } from "../bounded.ts";
+import { type Bounds, bounded } from "../bounded.ts";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
-import { Line, patiently, WAITER_LEASE_MS } from "../line.ts";
+import { type Grant, Line, patiently } from "../line.ts";
 import {
   limitRule,
   type PermitOptions,
@@ -90,12 +90,8 @@ export class Semaphore {
     const sentAt = performance.now();
     const asking = this.#store.acquire(token, waitMs !== 0);
     try {
-      const { acquired, ...place } = await bounded(this.#store.redis, asking, {
-        what: `acquiring ${this.#what}`,
-        waitMs,
-        signal,
-        timedOut: () => new NotAcquiredError(this.#what, waitMs ?? 0),
-      });
+      const bounds = this.#bounds(waitMs, signal);
+      const { acquired, ...place } = await bounded(this.#store.redis, asking, bounds);
       const { ttlMs } = this.#options;
       if (acquired) return this.#hold(token, sentAt + ttlMs - clockMargin(ttlMs), how);
       if (waitMs === 0) throw new NotAcquiredError(this.#what, waitMs);
@@ -106,16 +102,38 @@ export class Semaphore {
         { touchedAt: sentAt, ...place },
         { waitMs: left, signal },
       );
-      const permit = this.#hold(token, grant.safeUntil, how);
-      // Documented programs count `ttlMs` from the hand-over, whose time is not known here.
-      const short = ttlMs < 2 * WAITER_LEASE_MS || grant.safeUntil - performance.now() < ttlMs / 4;
-      if (short || !how.renew) await permit.refresh();
-      return permit;
+      const leftMs = waitMs && Math.max(1, waitMs - (performance.now() - sentAt));
+      return await this.#handedOver(token, grant, { ...how, waitMs: leftMs });
     } catch (error) {
       // The command may have been applied, or a permit handed over meanwhile.
       this.#giveUp(token, asking);
       throw error;
     }
+  }
+
+  /**
+   * A permit that was handed over has only the time of its place in the queue; the caller gets `ttlMs`.
+   * Documented programs count `ttlMs` from the hand-over, whose time is not known here.
+   */
+  async #handedOver(token: string, grant: Grant, how: Required<PermitOptions>): Promise<Permit> {
+    const permit = this.#hold(token, grant.safeUntil, how);
+    const { waitMs, signal } = how;
+    try {
+      await bounded(this.#store.redis, permit.refresh(), this.#bounds(waitMs, signal));
+      return permit;
+    } catch (error) {
+      permit.release().catch(() => {}); // the caller does not get it, so it must not be renewed any more
+      throw error;
+    }
+  }
+
+  #bounds(waitMs: number | null, signal: AbortSignal | undefined): Bounds {
+    return {
+      what: `acquiring ${this.#what}`,
+      waitMs,
+      signal,
+      timedOut: () => new NotAcquiredError(this.#what, waitMs ?? 0),
+    };
   }
 
   get #what(): string {
