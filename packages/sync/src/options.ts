@@ -75,7 +75,7 @@ export interface SyncOptions {
   /** Mark our writes and leave out those of the reverse task. @default false */
   readonly twoWay?: boolean;
 
-  /** So many writes may fail; each is recorded. @default 0 */
+  /** The maximum number of writes that may fail. Each is recorded. @default 0 */
   readonly maxErrors?: number;
   /** Commands per second at most; 0: no bound. @default 0 */
   readonly opsPerS?: number;
