@@ -19,6 +19,7 @@ import { portalCommand } from "./commands/portal.ts";
 import { rdbCommand } from "./commands/rdb.ts";
 import { roleCommand } from "./commands/role.ts";
 import { rpcCommand } from "./commands/rpc.ts";
+import { semaphoreCommand } from "./commands/semaphore.ts";
 import { syncCommand } from "./commands/sync.ts";
 import { taskCommand } from "./commands/task.ts";
 import { tokenCommand } from "./commands/token.ts";
@@ -38,6 +39,7 @@ export const commands: readonly (() => CliCommand)[] = [
   rpcCommand,
   syncCommand,
   lockCommand,
+  semaphoreCommand,
   chatCommand,
   filesCommand,
   rdbCommand,

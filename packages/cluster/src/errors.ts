@@ -1,8 +1,8 @@
-/** Every error of the cluster package. What each becomes in HTTP is in the portal. */
+// Every error of the cluster package. The portal maps each to an HTTP status.
 import { RopewayError } from "@ropeway/core";
 import { reasonOf, show } from "@ropeway/core/internal";
 
-/** The store could not be reached in time. If `maybeApplied`, a write may have happened all the same. */
+/** The store could not be reached in time. If `maybeApplied` is true, the change may or may not have been made. */
 export class StoreUnavailableError extends RopewayError {
   constructor(where: string, maybeApplied: boolean, cause: unknown) {
     const doubt = maybeApplied ? "; the change may or may not have been made" : "";
@@ -44,7 +44,7 @@ export class StoreUnsupportedError extends RopewayError {
   }
 }
 
-/** The events from that revision on are no longer kept: read the present state, then watch again. */
+/** The store no longer keeps the events from that revision on. Read the current state, then watch again. */
 export class CompactedError extends RopewayError {
   constructor(from: number, oldest: number) {
     super("COMPACTED", `events from revision ${from} are gone; the oldest kept is ${oldest}`, {
@@ -56,9 +56,13 @@ export class CompactedError extends RopewayError {
 /** Another process is registered under the node id. */
 export class NodeIdTakenError extends RopewayError {
   constructor(nodeId: string, address: string) {
-    super("NODE_ID_TAKEN", `the node id ${show(nodeId)} is online at ${address}`, {
-      details: { nodeId, address },
-    });
+    super(
+      "NODE_ID_TAKEN",
+      `a node with the id ${show(nodeId)} is online at ${address}; choose another id`,
+      {
+        details: { nodeId, address },
+      },
+    );
   }
 }
 
@@ -79,9 +83,13 @@ export class UnknownTaskError extends RopewayError {
 /** A task with the same name, or with the same source, target and name, exists already. */
 export class DuplicateTaskError extends RopewayError {
   constructor(field: "name" | "md5", value: string, taskId: string) {
-    super("DUPLICATE_TASK", `a task with the ${field} ${show(value)} exists: ${taskId}`, {
-      details: { field, value, taskId },
-    });
+    super(
+      "DUPLICATE_TASK",
+      `a task with the ${field} ${show(value)} exists already: ${taskId}; choose another name`,
+      {
+        details: { field, value, taskId },
+      },
+    );
   }
 }
 
@@ -125,7 +133,7 @@ export class UnknownTaskTypeError extends RopewayError {
   }
 }
 
-/** A secret is to be stored or read, and there is no key to encrypt it with. */
+/** A secret must be stored or read, and no secret key is set. */
 export class SecretKeyMissingError extends RopewayError {
   constructor() {
     super(
@@ -138,13 +146,17 @@ export class SecretKeyMissingError extends RopewayError {
 /** A secret cannot be decrypted: it was encrypted with another key, or was changed. */
 export class SecretUnreadableError extends RopewayError {
   constructor(keyId: string) {
-    super("SECRET_UNREADABLE", `a secret encrypted with key ${keyId} cannot be decrypted here`, {
-      details: { keyId },
-    });
+    super(
+      "SECRET_UNREADABLE",
+      `a secret encrypted with key ${keyId} cannot be decrypted: add that key to ROPEWAY_SECRET_KEY`,
+      {
+        details: { keyId },
+      },
+    );
   }
 }
 
-/** An account, role or token with that name exists, or does not. */
+/** There is no role with that name. */
 export class UnknownRoleError extends RopewayError {
   constructor(role: string) {
     super("UNKNOWN_ROLE", `role ${show(role)} not found`, { details: { role } });

@@ -1,15 +1,14 @@
 /** Runs whose runner says too much, and runs that the store does not hear. */
 import { deferred } from "@ropeway/core/internal";
 import { eventually } from "@ropeway/testkit";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Cluster } from "../src/cluster.ts";
+import { describe, expect, it } from "vitest";
 import { keys } from "../src/keys.ts";
 import { ClusterNode } from "../src/nodes/cluster-node.ts";
 import type { Run, Runner } from "../src/runner.ts";
 import { SecretBox } from "../src/secrets.ts";
 import type { Store } from "../src/store/store.ts";
+import { clusterForFile } from "./cluster-for-file.fixture.ts";
 import { deletes, faultyStore } from "./faulty-store.fixture.ts";
-import { redisStage } from "./stage.fixture.ts";
 
 const secrets = new SecretBox("00".repeat(32));
 
@@ -23,17 +22,12 @@ const untilStopped = (run: Run) =>
     run.signal.addEventListener("abort", () => resolve(), { once: true });
   });
 
-describe("a run", () => {
-  let stage: Awaited<ReturnType<typeof redisStage>>;
-  let store: Store;
-  let cluster: Cluster;
-  beforeAll(async () => {
-    stage = await redisStage();
-    store = await stage.open();
-    cluster = new Cluster(store, { secrets, runners: [ownRunner(async () => {})] });
-  });
-  afterAll(() => stage?.close());
+const { stage, store, cluster, becomes } = await clusterForFile({
+  secrets,
+  runners: [ownRunner(async () => {})],
+});
 
+describe("a run", () => {
   let names = 0;
   const create = async (start = true) => {
     const wish = { name: `r${++names}`, type: "own", config: {}, start };
@@ -44,10 +38,6 @@ describe("a run", () => {
       ...{ id, address: "", runners: [ownRunner(run)], secrets },
       ...{ leaseMs: 5_000, reportMs: 200, progressMs: 60_000 },
     }).start();
-  const becomes = (taskId: string, expected: object) =>
-    eventually(async () => expect(await cluster.tasks.get(taskId)).toMatchObject(expected), {
-      withinMs: 15_000,
-    });
 
   it.each([
     [

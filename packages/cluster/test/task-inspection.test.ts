@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { silentLogger } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { Cluster } from "../src/cluster.ts";
 import { RoundLock } from "../src/inspection/round-lock.ts";
 import { TaskInspection } from "../src/inspection/task-inspection.ts";
@@ -12,22 +12,13 @@ import { HealthServer } from "../src/nodes/health-server.ts";
 import { Placement } from "../src/nodes/placement.ts";
 import { Registration } from "../src/nodes/registration.ts";
 import { putRecord } from "../src/record.ts";
-import type { Store } from "../src/store/store.ts";
 import { taskOperations } from "../src/tasks/indexes.ts";
 import type { Task } from "../src/tasks/task.ts";
-import { redisStage } from "./stage.fixture.ts";
+import { clusterForFile } from "./cluster-for-file.fixture.ts";
+
+const { store, cluster, becomes } = await clusterForFile();
 
 describe("an inspection", () => {
-  let stage: Awaited<ReturnType<typeof redisStage>>;
-  let store: Store;
-  let cluster: Cluster;
-  beforeAll(async () => {
-    stage = await redisStage();
-    store = await stage.open();
-    cluster = new Cluster(store);
-  });
-  afterAll(() => stage?.close());
-
   let names = 0;
   const create = async (options: object = {}) => {
     const wish = { name: `t${++names}`, type: "scripted", config: {}, ...options };
@@ -50,10 +41,6 @@ describe("an inspection", () => {
     cluster
       .inspector({ id, address: "", everyMs: 100, probeEveryMs: 10, leaseMs: 1_000, ...options })
       .start();
-  const becomes = (taskId: string, expected: object) =>
-    eventually(async () => expect(await cluster.tasks.get(taskId)).toMatchObject(expected), {
-      withinMs: 15_000,
-    });
   const remove = (...ids: string[]) => Promise.all(ids.map((id) => cluster.tasks.remove(id)));
 
   it.each([

@@ -1,6 +1,6 @@
 /** Two that want the same at the same moment, held at the point where both believe to be the first. */
 import { eventually } from "@ropeway/testkit";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { Cluster } from "../src/cluster.ts";
 import { keys } from "../src/keys.ts";
 import { ClusterNode } from "../src/nodes/cluster-node.ts";
@@ -8,7 +8,7 @@ import { scriptedRunner } from "../src/runners/scripted-runner.ts";
 import { SecretBox } from "../src/secrets.ts";
 import type { Store, Transaction } from "../src/store/store.ts";
 import { md5Of } from "../src/tasks/task.ts";
-import { redisStage } from "./stage.fixture.ts";
+import { clusterForFile } from "./cluster-for-file.fixture.ts";
 
 const secrets = new SecretBox("00".repeat(32));
 
@@ -27,22 +27,9 @@ function gatedStore(store: Store, before: (transaction: Transaction) => Promise<
   });
 }
 
+const { stage, store, cluster, becomes } = await clusterForFile({ secrets });
+
 describe("tasks that two want to change", () => {
-  let stage: Awaited<ReturnType<typeof redisStage>>;
-  let store: Store;
-  let cluster: Cluster;
-  beforeAll(async () => {
-    stage = await redisStage();
-    store = await stage.open();
-    cluster = new Cluster(store, { secrets });
-  });
-  afterAll(() => stage?.close());
-
-  const becomes = (taskId: string, expected: object) =>
-    eventually(async () => expect(await cluster.tasks.get(taskId)).toMatchObject(expected), {
-      withinMs: 15_000,
-    });
-
   it("gives one idempotency key to one of two different requests that come at once", async () => {
     // Both have read that the key is new before one of them writes.
     let arrived = 0;

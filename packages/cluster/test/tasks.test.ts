@@ -1,7 +1,7 @@
 /** Tasks under hostile conditions: lost responses, two portals at once, values of other programs. */
 import { silentLogger } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { Cluster } from "../src/cluster.ts";
 import { keys } from "../src/keys.ts";
 import { ClusterNode } from "../src/nodes/cluster-node.ts";
@@ -9,22 +9,14 @@ import { rangeAll } from "../src/record.ts";
 import { scriptedRunner } from "../src/runners/scripted-runner.ts";
 import { SecretBox } from "../src/secrets.ts";
 import type { Store, Transaction } from "../src/store/store.ts";
+import { clusterForFile } from "./cluster-for-file.fixture.ts";
 import { deletes, faultyStore, type StoreFault } from "./faulty-store.fixture.ts";
-import { redisStage } from "./stage.fixture.ts";
 
 const secrets = new SecretBox("00".repeat(32));
 
-describe("tasks", () => {
-  let stage: Awaited<ReturnType<typeof redisStage>>;
-  let store: Store;
-  let cluster: Cluster;
-  beforeAll(async () => {
-    stage = await redisStage();
-    store = await stage.open();
-    cluster = new Cluster(store, { secrets });
-  });
-  afterAll(() => stage?.close());
+const { stage, store, cluster, becomes } = await clusterForFile({ secrets });
 
+describe("tasks", () => {
   let count = 0;
   const wish = (options: object = {}) => ({
     name: `t${++count}`,
@@ -45,10 +37,6 @@ describe("tasks", () => {
       progressMs: 100,
       ...options,
     }).start();
-  const becomes = (taskId: string, expected: object) =>
-    eventually(async () => expect(await cluster.tasks.get(taskId)).toMatchObject(expected), {
-      withinMs: 15_000,
-    });
   /** Every path that names the task, without its events. */
   const pathsOf = async (taskId: string) =>
     (await rangeAll(store, "/tasks/")).entries

@@ -17,9 +17,13 @@ export class LockedError extends RopewayError {
 /** The maximum of paused keys is reached. Pausing an endpoint, or everything, has no such limit. */
 export class TooManyPausedError extends RopewayError {
   constructor(key: string, most: number) {
-    super("TOO_MANY_PAUSED", `${show(key)} cannot be paused: ${most} keys are paused already`, {
-      details: { key, most },
-    });
+    super(
+      "TOO_MANY_PAUSED",
+      `${show(key)} cannot be paused: ${most} keys are paused already; resume one first`,
+      {
+        details: { key, most },
+      },
+    );
   }
 }
 
@@ -49,7 +53,7 @@ export class TooManySchedulesError extends RopewayError {
   constructor(id: string, most: number) {
     super(
       "TOO_MANY_SCHEDULES",
-      `${show(id)} cannot be added: there are ${most} schedules already`,
+      `${show(id)} cannot be added: there are ${most} schedules already; remove one first`,
       {
         details: { id, most },
       },
@@ -85,9 +89,13 @@ export class IdempotencyMismatchError extends RopewayError {
 /** The maximum of endpoints that an operator paused, disabled or limited is reached. */
 export class TooManyEndpointsError extends RopewayError {
   constructor(url: string, most: number) {
-    super("TOO_MANY_ENDPOINTS", `${show(url)} cannot be changed: ${most} endpoints are already`, {
-      details: { url, most },
-    });
+    super(
+      "TOO_MANY_ENDPOINTS",
+      `${show(url)} cannot be changed: ${most} endpoints are paused, disabled or limited already; enable one first`,
+      {
+        details: { url, most },
+      },
+    );
   }
 }
 

@@ -35,7 +35,7 @@ export class InvalidUrlError extends RopewayError {
   }
 }
 
-/** Nothing is served at that path. */
+/** The path has no route. */
 export class RouteNotFoundError extends RopewayError {
   constructor(method: string, path: string) {
     super("ROUTE_NOT_FOUND", `${method} ${path} not found`, { details: { method, path } });
@@ -58,7 +58,7 @@ export class MethodNotAllowedError extends RopewayError {
   }
 }
 
-/** The body is larger than the route takes. */
+/** The body is larger than the route accepts. */
 export class BodyTooLargeError extends RopewayError {
   constructor(limit: number) {
     super("BODY_TOO_LARGE", `the body is larger than ${limit} bytes`, { details: { limit } });
@@ -76,7 +76,7 @@ export class UnsupportedMediaTypeError extends RopewayError {
   }
 }
 
-/** The route is for those who signed in, and the request did not say who it comes from. */
+/** The route needs a signed-in account, and the request has no valid session, token or password. */
 export class UnauthenticatedError extends RopewayError {
   constructor(why: string) {
     super("UNAUTHENTICATED", why);
@@ -162,7 +162,7 @@ export class PasswordConflictError extends RopewayError {
   }
 }
 
-/** One account, or one address on a public route, has as many event streams open as it may. */
+/** The account, or the address on a public route, has the maximum number of event streams open. */
 export class TooManyStreamsError extends RopewayError {
   constructor(most: number) {
     super("TOO_MANY_STREAMS", `${most} event streams are open already; close one first`, {
@@ -171,7 +171,7 @@ export class TooManyStreamsError extends RopewayError {
   }
 }
 
-/** An account has as many API tokens as it may have. */
+/** The account has the maximum number of API tokens. */
 export class TooManyTokensError extends RopewayError {
   constructor(username: string, most: number) {
     super("TOO_MANY_TOKENS", `${username} has ${most} API tokens already; revoke one first`, {
@@ -180,7 +180,7 @@ export class TooManyTokensError extends RopewayError {
   }
 }
 
-/** An event that the text/event-stream format cannot carry. */
+/** The text/event-stream format cannot represent the event. */
 export class InvalidEventError extends RopewayError {
   constructor(field: string, value: string) {
     super("INVALID_EVENT", `the event's ${field} is ${show(value)}, but must be one line`, {
@@ -206,7 +206,7 @@ export class ListenFailedError extends RopewayError {
   }
 }
 
-/** start() on a portal that was started or closed before. */
+/** start() was called on a portal that was started or closed before. */
 export class PortalStateError extends RopewayError {
   constructor(state: string) {
     super("PORTAL_STATE", `the portal cannot be started: it is ${state} already`, {

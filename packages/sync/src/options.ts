@@ -77,7 +77,7 @@ export interface SyncOptions {
   /** A server that has one of these keys in database 0 is neither read nor written. @default [] */
   readonly keepOff?: readonly string[];
 
-  /** So many writes may fail; each is recorded. @default 0 */
+  /** The maximum number of writes that may fail. Each is recorded. @default 0 */
   readonly maxErrors?: number;
   /** Commands per second at most; 0: no bound. @default 0 */
   readonly opsPerS?: number;

@@ -129,6 +129,17 @@ async function userPassword(context: Context): Promise<void> {
   );
 }
 
+async function userRole(context: Context): Promise<void> {
+  const [given = "", role = ""] = context.arguments;
+  const username = given.toLowerCase();
+  await using opened = await openCluster(context);
+  await new Roles(opened.store).check(role);
+  await opened.audited(`user role ${username}`, () =>
+    new Users(opened.store).setRole(username, role),
+  );
+  context.output.outcome("changed", { username, role }, `${username} has the role ${role} now.`);
+}
+
 /** Made at random, or asked for; never taken from the command line. */
 async function newPassword(username: string, context: Context) {
   if (context.options.generate === true) return { password: randomPassword(), shown: true };
@@ -272,7 +283,7 @@ async function auditList(context: Context): Promise<void> {
         ACTION: ({ path, action, via }) =>
           via === "cli" ? action : `${action.split(" ", 1)[0]} ${path}`,
       },
-      empty: "the audit log is empty",
+      empty: "the audit log is empty: it lists every change made with the CLI or the portal",
     },
   );
 }
@@ -283,6 +294,7 @@ export const verbs: Readonly<Record<string, Verb>> = {
   "user add": userAdd,
   "user remove": userRemove,
   "user password": userPassword,
+  "user role": userRole,
   "role list": roleList,
   "role add": roleAdd,
   "role remove": roleRemove,

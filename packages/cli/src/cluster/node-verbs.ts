@@ -48,6 +48,13 @@ function draining(verb: "drain" | "undrain"): Verb {
   };
 }
 
+async function remove(context: Context): Promise<void> {
+  await using opened = await openCluster(context);
+  const [id = ""] = context.arguments;
+  await opened.audited(`nodes remove ${id}`, () => opened.cluster.nodes.forget(id));
+  context.output.outcome("removed", { id }, `Removed ${id}.`);
+}
+
 async function alertsList(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   const { options, output } = context;
@@ -69,7 +76,7 @@ async function alertsList(context: Context): Promise<void> {
         ACK: ({ acknowledgedBy }) => acknowledgedBy ?? "-",
         TEXT: ({ text }) => text,
       },
-      empty: "no open alerts",
+      empty: "no open alerts: `ropeway alerts list --all` also lists resolved ones",
     },
   );
 }
@@ -89,10 +96,11 @@ async function alertsAck(context: Context): Promise<void> {
 }
 
 /** By the name of the verb on the command line. */
-export const nodeVerbs: Readonly<Record<"list" | "drain" | "undrain", Verb>> = {
+export const nodeVerbs: Readonly<Record<"list" | "drain" | "undrain" | "remove", Verb>> = {
   list,
   drain: draining("drain"),
   undrain: draining("undrain"),
+  remove,
 };
 export const alertVerbs: Readonly<Record<"list" | "ack", Verb>> = {
   list: alertsList,

@@ -8,6 +8,7 @@ import { addressesOf, contentOf } from "../secret-address.ts";
 import { stateCell } from "../terminal/colour.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { openCluster } from "./open-cluster.ts";
+import { keysOf, offset } from "./task-record-verbs.ts";
 
 type Verb = (context: Context) => Promise<void>;
 type View = ReturnType<typeof taskView>;
@@ -177,7 +178,10 @@ async function events(context: Context): Promise<void> {
     EPOCH: ({ epoch }: (typeof items)[number]) => String(epoch),
     DETAIL: ({ detail }: (typeof items)[number]) => detail,
   };
-  output.list({ items }, { columns, empty: "no events yet" });
+  output.list(
+    { items },
+    { columns, empty: "no events yet: start the task with `ropeway task start ID`" },
+  );
   if (options.follow !== true) return;
   const from = (entry?.modRevision ?? 0) + 1;
   for await (const batch of opened.store.watch({ prefix: keys.task(taskId), from, signal })) {
@@ -208,7 +212,7 @@ function parseConfig(text: string): Record<string, Json> {
       return value as Record<string, Json>;
     }
   } catch {
-    // told below
+    // The error below says it.
   }
   throw new UsageError("--options must be a JSON object");
 }
@@ -216,7 +220,31 @@ function parseConfig(text: string): Record<string, Json> {
 /** By the name of the verb on the command line. */
 export const verbs: Readonly<
   Record<
-    "create" | "list" | "show" | "start" | "stop" | "edit" | "remove" | "move" | "events",
+    | "create"
+    | "list"
+    | "show"
+    | "start"
+    | "stop"
+    | "edit"
+    | "remove"
+    | "move"
+    | "events"
+    | "offset"
+    | "bigkeys"
+    | "discarded",
     Verb
   >
-> = { create, list, show, start, stop, edit, remove, move, events };
+> = {
+  create,
+  list,
+  show,
+  start,
+  stop,
+  edit,
+  remove,
+  move,
+  events,
+  offset,
+  bigkeys: keysOf("bigKeys", "no keys: the task has written every key as a whole"),
+  discarded: keysOf("discarded", "no keys: the task has written every key"),
+};

@@ -22,6 +22,9 @@ export function taskCommand(): CliCommand {
     oneTask("remove", "Remove a task that is not running"),
     oneTask("move", "Move a task to a node").argument("<node>", "the node's id"),
     oneTask("events", "Show the events of a task").option("--follow", "keep printing new events"),
+    oneTask("offset", "Show the last stored offset of a task"),
+    keysOf("bigkeys", "List the keys that a task wrote in parts"),
+    keysOf("discarded", "List the keys that a task could not write"),
   ]) {
     task.addCommand(verb);
   }
@@ -39,6 +42,12 @@ function oneTask(
   summary: string,
 ): CliCommand {
   return verbOf(name, summary).argument("<id>", "the task's id");
+}
+
+function keysOf(name: "bigkeys" | "discarded", summary: string): CliCommand {
+  return oneTask(name, summary)
+    .option("--limit <number>", "the maximum number of entries", "50")
+    .option("--cursor <cursor>", "the cursor of the previous page");
 }
 
 function createVerb(): CliCommand {

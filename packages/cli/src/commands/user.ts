@@ -13,6 +13,11 @@ export function userCommand(): CliCommand {
     ),
   );
   user.addCommand(passwordVerb());
+  user.addCommand(
+    accessVerb("user", "role", "Give an account another role")
+      .argument("<name>", "the account's name")
+      .argument("<role>", "viewer, operator, admin or a role of your own"),
+  );
   return user;
 }
 

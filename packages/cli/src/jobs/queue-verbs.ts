@@ -41,7 +41,8 @@ export async function watch(context: Context): Promise<void> {
     events.on("event", (event: QueueEvent) => {
       output.result(event, () => output.block(eventText(event)));
     });
-    output.note(`watching ${queue.name}; Ctrl-C stops it`);
+    const unknown = (await queue.exists()) ? "" : ", which has no jobs yet";
+    output.note(`watching ${queue.name}${unknown}; Ctrl-C stops it`);
     await aborted(context.signal);
   });
 }

@@ -56,7 +56,7 @@ function read(context: Context): Promise<void> {
         SENDER: ({ sender }) => sender,
         MESSAGE: ({ message }) => textOf(message),
       },
-      empty: "no messages",
+      empty: "no messages: send one with `ropeway chat send ROOM SENDER MESSAGE`",
     });
   });
 }

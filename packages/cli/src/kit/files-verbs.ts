@@ -102,7 +102,7 @@ async function list(context: Context): Promise<void> {
         receivers.map(({ receiver, chunks }) => `${receiver} ${chunks}`).join(", "),
       DROPPED: ({ dropped }) => dropped,
     },
-    empty: "no transfers",
+    empty: "no transfers: send a file with `ropeway files send CHANNEL PATH --receivers NAME`",
   });
 }
 

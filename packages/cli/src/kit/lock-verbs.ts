@@ -28,7 +28,7 @@ function list(context: Context): Promise<void> {
         WAITING: ({ waiting }) => waiting,
         FENCE: ({ fence }) => fence ?? "",
       },
-      empty: "no lock is held",
+      empty: "no lock is held: pass --key-prefix if your program has a `prefix`",
     });
   });
 }

@@ -25,7 +25,7 @@ export async function endpoints(context: Context): Promise<void> {
           LAST: ({ status }) => status,
           URL: ({ url }) => url,
         },
-        empty: "no endpoint was called yet",
+        empty: "no endpoint was called yet: push an item with `ropeway merge push KEY URL BODY`",
       },
     );
   });
@@ -104,7 +104,7 @@ export async function attempts(context: Context): Promise<void> {
           URL: ({ key }) => destinationOf(key)?.url ?? key,
           REASON: ({ reason = "" }) => reason,
         },
-        empty: "no attempt is logged",
+        empty: "no delivery was tried yet: `ropeway merge list` shows the queued items",
       },
     );
   });

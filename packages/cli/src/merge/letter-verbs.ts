@@ -21,7 +21,7 @@ export async function letters(context: Context): Promise<void> {
           KEY: ({ key }) => key,
           REASON: ({ reason }) => reason,
         },
-        empty: "no dead letters",
+        empty: "no dead letters: `ropeway merge attempts` shows the last deliveries",
       },
     );
   });

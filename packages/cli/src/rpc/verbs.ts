@@ -120,7 +120,7 @@ async function stats(context: Context): Promise<void> {
         "P50 MS": ({ p50Ms }) => String(p50Ms),
         "P99 MS": ({ p99Ms }) => String(p99Ms),
       },
-      empty: "no methods have been called",
+      empty: "no statistics: start a service with `ropeway rpc serve-demo`",
     },
   );
 }

@@ -3,8 +3,8 @@ import { secretKind } from "./kind.ts";
 import { partsOf, type SettingKey, settingKeys, specOf, variableOf } from "./table.ts";
 
 const HEAD = `# Settings of Ropeway. Copy to ropeway.toml, in the folder you start ropeway from, and remove the "# " in
-# front of what you change. The environment is stronger than this file, flags are stronger than both;
-# \`ropeway config\` prints what is in force. Secrets stand in the environment or in files of their own.
+# front of what you change. Environment variables override this file, and flags override both.
+# \`ropeway config\` prints the settings in use. Keep secrets in the environment or in files of their own.
 `;
 
 const WIDTH = 110;

@@ -172,7 +172,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     default: "redis",
     env: "ROPEWAY_STORE",
     flag: "--store",
-    doc: "Where the cluster keeps its state: redis (the Redis of redis.url) or etcd://host:port[,host:port], with etcds:// for TLS. A URL with a password may stand in the environment only.",
+    doc: "Where the cluster keeps its state: redis (the Redis of redis.url) or etcd://host:port[,host:port], with etcds:// for TLS. A URL with a password is accepted from the environment only.",
   },
   "store.caFile": {
     kind: pathKind,
@@ -184,7 +184,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     kind: pathKind,
     default: undefined,
     example: "/etc/ropeway/etcd-client.pem",
-    doc: "A file with our own certificate, in PEM, for an etcd that asks for one; with store.keyFile.",
+    doc: "A file with the client certificate, in PEM, for an etcd that requires one. Needs store.keyFile.",
   },
   "store.keyFile": {
     kind: pathKind,
@@ -202,13 +202,13 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     default: undefined,
     env: "ROPEWAY_SECRET_KEY",
     orFile: "cluster.secretKeyFile",
-    doc: "The key that encrypts passwords of tasks in the store: 32 random bytes in base64, the same on every portal and node. Several keys, separated by commas: the first encrypts, all decrypt. Unless it is set, `ropeway up` makes one in its home.",
+    doc: "The key that encrypts passwords of tasks in the store: 32 random bytes in base64, the same on every portal and node. With several keys, separated by commas, the first encrypts and all decrypt. If it is not set, `ropeway up` generates a key in its home.",
   },
   "cluster.secretKeyFile": {
     kind: pathKind,
     default: undefined,
     example: "/run/secrets/ropeway-secret-key",
-    doc: "A file that holds cluster.secretKey.",
+    doc: "A file with cluster.secretKey.",
   },
   "node.id": {
     kind: textKind,
@@ -226,12 +226,12 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
   "node.port": {
     kind: portKind(0),
     default: 0,
-    doc: "The port of the node's health check. 0 is any free one.",
+    doc: "The port of the node's health check. 0 chooses a free port.",
   },
   "node.leaseMs": {
     kind: durationKind(2_000, 600_000),
     default: 8_000,
-    doc: "How long a node counts as alive without a sign of life. A node that cannot renew stops its tasks before this time is over.",
+    doc: "How long a node counts as alive after its last renewal. A node that cannot renew its lease stops its tasks before this time is over.",
   },
   "node.maxTasks": {
     kind: countKind(1, 100_000),
@@ -252,7 +252,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     kind: textKind,
     default: undefined,
     example: "https://example.com/alerts",
-    doc: "A URL that alerts are delivered to, through the merge queue. Unless it is set, alerts are logged and shown by the portal.",
+    doc: "A URL that alerts are delivered to, through the merge queue. If it is not set, alerts are only logged and shown by the portal.",
   },
   "up.redisServer": {
     kind: pathKind,

@@ -2,6 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Lock } from "@ropeway/kit/lock";
+import { Semaphore } from "@ropeway/kit/semaphore";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, expect, test } from "vitest";
@@ -35,6 +36,17 @@ test("locks are listed, shown and broken", async () => {
   expect(await json("lock", "break", "market")).toEqual({ outcome: "broken", name: "market" });
   expect(await ropeway(["lock", "show", "market"])).toMatchObject({ code: 4 });
   expect(await held.release()).toBe(false);
+});
+
+test("semaphores in use are listed, and an empty list says what to do", async () => {
+  const empty = await ropeway(["semaphore", "list"]);
+  expect(`${empty.stdout}${empty.stderr}`).toContain("--key-prefix");
+  const permit = await new Semaphore(redis, "printers", { limit: 3 }).acquire();
+  expect(await json("semaphore", "list")).toMatchObject({
+    items: [{ name: "printers", held: 1, waiting: 0 }],
+    cursor: null,
+  });
+  await permit.release();
 });
 
 test("rooms are created, written to, read and watched", async () => {

@@ -18,9 +18,9 @@ export interface DispatcherOptions {
   readonly concurrency?: number;
   /** How many of them may go to one origin, so that one that hangs leaves the rest to others. @default 32 */
   readonly perOrigin?: number;
-  /** How long a batch is ours; after a crash it comes again this late. @default 30000 */
+  /** How long the dispatcher holds a batch. After a crash, the batch is delivered again after this time. @default 30000 */
   readonly leaseMs?: number;
-  /** How long a due key is kept for us between finding and locking it. @default 2000 */
+  /** How long the dispatcher reserves a due key before it locks it. @default 2000 */
   readonly reserveMs?: number;
   /** After this many attempts the batch becomes a dead letter. @default 12, with the default backoff about a day */
   readonly attempts?: number;

@@ -249,7 +249,7 @@ const scheduleBody = z.object({
   update: z
     .enum(["once", "always"])
     .optional()
-    .describe("always: what waits under the merge key fires with the run."),
+    .describe("always: queued items of the merge key are delivered together with the run."),
   request: z
     .object({
       attempts: z.int().min(1).max(1_000).optional(),
