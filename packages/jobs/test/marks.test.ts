@@ -137,6 +137,9 @@ describe("1,000 children", () => {
       const add = { flow: "token", before: 0, children: planner.planChildren(many, "p", 0) };
       expect(await store.addChildren(parent, add)).toEqual({ lost: false });
       expect(await size()).toBe(1_000);
+      expect(await store.addChildren(parent, add)).toEqual({ lost: false }); // its reply was lost
+      expect(await size()).toBe(1_000);
+      expect(await one.redis.send(["HGET", store.keys.children, "ntoken:p"])).toBe("1000");
       const jobs = planner.plan({ name: "root", children: many }, "root");
       await store.add({ producer: "producer", number: 1, whole: true, jobs });
       expect(await size()).toBe(2_000);
