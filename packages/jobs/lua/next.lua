@@ -135,7 +135,8 @@ local function tokens(max, per, tat)
   local interval = per / max
   local burst = math.max(1, math.floor(max / 20)) * interval
   tat = math.max(tat, now)
-  return math.floor((now + burst - tat) / interval + 1e-6), tat, interval, tat + interval - burst - now
+  local ahead = tat - now -- first: beside a time of today, a fraction of a ms is rounded
+  return math.floor((burst - ahead) / interval + 1e-6), tat, interval, ahead + interval - burst
 end
 
 -- When an empty bucket is full again. A time that is further away was written before the clock was set

@@ -80,7 +80,12 @@ if redis.call("HSETNX", JOBS, job, now .. ARGV[7]) == 0 then
   if redis.call("HSETNX", JOBS, job, now .. ARGV[7]) == 0 then return 2 end
 end
 local how = ARGV[6] == "" and {} or cjson.decode(ARGV[6])
-if how.g or how.p then placeOrdered(job, how, false) else redis.call("RPUSH", WAIT, job) end
+if how.w then redis.call("SADD", AWAITED, job) end
+if how.g or how.p then
+  placeOrdered(job, how, false)
+else
+  redis.call(how.l and "LPUSH" or "RPUSH", WAIT, job)
+end
 redis.call("HSET", SCHEDULES, "l" .. id, job)
 local runs, limit = redis.call("HINCRBY", SCHEDULES, "n" .. id, 1), tonumber(ARGV[9])
 if limit and runs >= limit then redis.call("ZREM", PLAN, id) end

@@ -239,6 +239,22 @@ describe("a group", () => {
 });
 
 describe("rate limits", () => {
+  it("of any number per any time let the first job run", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const call = { worker: "w", leaseMs: 60_000, want: 1, done: [], undone: [] };
+    for (const perMs of [7, 1_000, 60_000]) {
+      for (let max = 1; max <= 60; max++) {
+        const rate = { max, perMs };
+        await queue.setLimits({ rate, groupRate: rate });
+        await queue.add("n", 0, { group: `${max} per ${perMs}` });
+        const { jobs } = await store.next(call);
+        expect(jobs, `${max} per ${perMs} ms`).toHaveLength(2);
+        await one.redis.send(["HDEL", store.keys.meta, "tat"]); // full again
+      }
+    }
+  }, 60_000);
+
   it("survive a clock that is set back by an hour", async () => {
     const queue = one.queue();
     const { meta, usage } = queueKeys("ropeway:jobs", queue.name);

@@ -222,6 +222,8 @@ describe("operating a queue", () => {
     );
     expect(await queue.drain()).toBe(1_500);
     expect(await queue.counts()).toMatchObject({ waiting: 0, delayed: 0 });
+    const { jobs, places, groups } = queueKeys("ropeway:jobs", queue.name);
+    expect(await one.redis.send(["EXISTS", jobs, places, groups])).toBe(0);
   });
 
   it("gives a waiting job other data, and says why it cannot", async () => {

@@ -2,7 +2,7 @@ import { InvalidOptionError } from "@ropeway/core";
 import { dueAfter } from "@ropeway/core/internal";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it, vi } from "vitest";
-import { type JobContext, QueueEvents } from "../src/index.ts";
+import { type JobContext, type JobOptions, QueueEvents } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
 
 import { Scheduler } from "../src/schedule/scheduler.ts";
@@ -323,5 +323,24 @@ describe("schedules", () => {
         /limit/,
       );
     }
+  });
+
+  it("obey all options of their jobs, and refuse those that a schedule decides itself", async () => {
+    const queue = one.queue();
+    const refused: JobOptions[] = [{ id: "x" }, { delayMs: 5 }, { runAt: 5 }, { dedupe: "k" }];
+    for (const options of refused) {
+      const set = queue.setSchedule("s", { everyMs: 50, name: "n", options });
+      await expect(set).rejects.toThrow(InvalidOptionError);
+    }
+    expect(await queue.schedules()).toEqual([]);
+    await queue.add("first");
+    const options = { lifo: true, awaited: true };
+    const times = { everyMs: 3_600_000, immediately: true };
+    await queue.setSchedule("s", { ...times, name: "n", options });
+    await schedulerOf(queue.name).scheduler.fireDue(fail);
+    const { wait, awaited } = queueKeys("ropeway:jobs", queue.name);
+    const [id] = (await one.redis.send(["LRANGE", wait, "0", "0"])) as string[];
+    expect(id).toMatch(/^s@/);
+    expect(await one.redis.send(["SMEMBERS", awaited])).toEqual([id]);
   });
 });

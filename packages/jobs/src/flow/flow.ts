@@ -76,11 +76,26 @@ export interface AddMessage {
   readonly flow: string;
   /** What it does to the parent if it cannot be added: 0 fail, 1 ignore, 2 remove. */
   readonly policy: number;
-  readonly jobs: readonly NewJob[];
+  readonly jobs: readonly PlannedJob[];
 }
 
-/** All jobs of a flow are added by one script call, which must stay short. */
-const MOST_JOBS = 10_000;
+/**
+ * A job of a flow, or the message that takes it to another queue. A message contains others as they are: as
+ * text, each level of it would be twice as long as the one below.
+ */
+export type PlannedJob = NewJob | { readonly id: string; readonly message: AddMessage };
+
+/** What the planned job is for add.lua. */
+export function newJobOf(job: PlannedJob): NewJob {
+  if (!("message" in job)) return job;
+  return { id: job.id, where: `o${JSON.stringify(job.message)}`, record: "" };
+}
+
+/** All jobs of a flow, or of one addChildren(), are added by one script call, which must stay short. */
+const MOST_JOBS = 1_000;
+const MOST_BYTES = 4 << 20;
+/** What a parent has in the end. The scripts know this number, too. */
+const MOST_CHILDREN = 10_000;
 /** A failed child fails its parent, and that one its own, by one script call. */
 const MOST_LEVELS = 100;
 const POLICIES = { fail: 0, ignore: 1, remove: 2 } as const;
@@ -116,24 +131,26 @@ export class FlowPlanner {
 
   /** The jobs for the root's queue. */
   plan(root: FlowJob, id: string): NewJob[] {
-    return this.#tree(root, checkName("job id", id), { queue: this.#context.queue });
+    const place = { queue: this.#context.queue };
+    return checkBytes(this.#tree(root, checkName("job id", id), place).map(newJobOf));
   }
 
   /** The children that a running parent adds to the `before` ones it has. */
   planChildren(children: readonly FlowJob[], parent: string, before: number): NewJob[] {
-    if (before + children.length > MOST_JOBS) {
-      throw new InvalidFlowError(`job ${parent} would have more than ${MOST_JOBS} children`);
+    if (before + children.length > MOST_CHILDREN) {
+      throw new InvalidFlowError(`job ${parent} would have more than ${MOST_CHILDREN} children`);
     }
-    return children.map((child, i) => {
+    const jobs = children.map((child, i) => {
       if (child.children?.length)
         throw new InvalidFlowError("a child of a running job has children");
       const [job] = this.#child(child, { parent, place: before + i, queue: this.#context.queue });
-      return job as NewJob;
+      return newJobOf(job as PlannedJob);
     });
+    return checkBytes(jobs);
   }
 
-  #tree(job: FlowJob, id: string, at: Place): NewJob[] {
-    const jobs = [this.#one(job, id, at)];
+  #tree(job: FlowJob, id: string, at: Place): PlannedJob[] {
+    const jobs: PlannedJob[] = [this.#one(job, id, at)];
     job.children?.forEach((child, place) => {
       const policy = child.onFailure ?? job.onChildFailure;
       const spot = { parent: id, place, queue: at.queue, ...(policy ? { policy } : {}) };
@@ -143,7 +160,7 @@ export class FlowPlanner {
   }
 
   /** The child and what is below it; as one message if it goes to another queue. */
-  #child(child: FlowJob, spot: Spot): NewJob[] {
+  #child(child: FlowJob, spot: Spot): PlannedJob[] {
     if (child.options?.id !== undefined || child.options?.dedupe !== undefined) {
       const what = child.options.id === undefined ? "a dedupe key" : "an id of its own";
       throw new InvalidFlowError(`child ${child.name} has ${what}; its parent could not find it`);
@@ -158,7 +175,7 @@ export class FlowPlanner {
     const jobs = this.#tree(child, `${home}:${id}`, { queue, ...above, home });
     const flow = this.#flow;
     const message: AddMessage = { kind: "add", queue, parent, child: id, flow, policy: code, jobs };
-    return [{ id, where: `o${JSON.stringify(message)}`, record: "" }];
+    return [{ id, message }];
   }
 
   #one(job: FlowJob, id: string, at: Place): NewJob {
@@ -188,9 +205,18 @@ export class FlowPlanner {
   }
 }
 
+/** Refuses jobs that are too large together for one script call. */
+function checkBytes(jobs: NewJob[]): NewJob[] {
+  const bytes = jobs.reduce((sum, { where, record }) => sum + where.length + record.length, 0);
+  if (bytes <= MOST_BYTES) return jobs;
+  throw new InvalidFlowError(
+    `its jobs have ${bytes} characters together, more than ${MOST_BYTES}; keep large data elsewhere, or let a running job add its children in several calls of addChildren()`,
+  );
+}
+
 /**
  * Refuses what is no tree of jobs, or too large a one, before anything is made of it. `level` is that of the
- * given jobs: 1 is a root. Returns how many jobs there are, with the `before` ones.
+ * given jobs: 1 is a root. Returns how many jobs there are below a root, with the `before` ones.
  */
 export function checkTrees(trees: unknown, level: number = 1, before: number = 0): number {
   if (!Array.isArray(trees)) {
@@ -201,8 +227,12 @@ export function checkTrees(trees: unknown, level: number = 1, before: number = 0
   }
   let jobs = before;
   for (const job of trees as (FlowJob | null | undefined)[]) {
-    jobs += 1;
-    if (jobs > MOST_JOBS) throw new InvalidFlowError(`it has more than ${MOST_JOBS} jobs`);
+    if (level > 1) jobs += 1;
+    if (jobs > MOST_JOBS) {
+      throw new InvalidFlowError(
+        `it has more than ${MOST_JOBS} jobs below its root; a running job can add up to ${MOST_JOBS} children with each call of addChildren()`,
+      );
+    }
     if (typeof job !== "object" || job === null) {
       throw new InvalidFlowError(`a job is ${show(job)}, but must be an object`);
     }

@@ -6,7 +6,7 @@
  */
 import { failureOf, InvalidFlowError, MalformedJobError } from "../errors.ts";
 import { type ChildReport, QueueStore } from "../store/queue-store.ts";
-import type { AddMessage } from "./flow.ts";
+import { type AddMessage, newJobOf } from "./flow.ts";
 
 type Message = AddMessage | (ChildReport & { readonly kind: "child"; readonly queue: string });
 
@@ -66,7 +66,7 @@ export class Relay {
     const { parent, child, flow, policy } = message;
     const producer = `${this.#store.name}#${flow}:${child}`;
     const call = { producer, number: 1, repeated: true, whole: true };
-    const other = await target.add({ ...call, jobs: message.jobs });
+    const other = await target.add({ ...call, jobs: message.jobs.map(newJobOf) });
     if (other.size === 0) return;
     const [taken] = other.values();
     const error = new InvalidFlowError(`queue ${message.queue} has a job ${taken?.id} already`);

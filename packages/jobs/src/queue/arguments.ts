@@ -6,8 +6,6 @@ import type { AnyJobs, JobInput, JobName, JobTypes } from "../definition.ts";
 import type { JobOptions } from "../options.ts";
 import { checkNames, checkObject } from "./job-plan.ts";
 
-export { checkObject };
-
 /** One of many jobs for addBulk(). */
 export type BulkJob<Jobs extends JobTypes<Jobs> = AnyJobs> = {
   readonly [N in JobName<Jobs>]: { readonly name: N; readonly options?: JobOptions } & OptionalData<
@@ -41,6 +39,17 @@ export function checkBounds(bounds: WaitBounds = {}): WaitBounds {
   }
   requireSignal(signal);
   return bounds;
+}
+
+/** The options of run(): how long to wait, and the options of the job. */
+export function checkRun(options: RunOptions = {}): {
+  readonly bounds: WaitBounds;
+  readonly jobOptions: JobOptions;
+} {
+  checkObject("options", options);
+  const { timeoutMs, signal, what, ...jobOptions } = options;
+  const bounds = checkBounds({ timeoutMs, signal, ...(what === undefined ? {} : { what }) });
+  return { bounds, jobOptions };
 }
 
 /** The jobs of addBulk(). */

@@ -4,12 +4,7 @@
  *   add() -> plan (options checked) -> Adder (one call per tick) -> Producer (numbered) -> store -> add.lua
  */
 import { ClosedError, type Page, type Redis } from "@ropeway/core";
-import {
-  currentTraceparent,
-  IdSource,
-  requireRedis,
-  type WaitBounds,
-} from "@ropeway/core/internal";
+import { requireRedis, type WaitBounds } from "@ropeway/core/internal";
 import {
   Admin,
   type JobChanges,
@@ -34,7 +29,6 @@ import {
   checkTrees,
   childIds,
   type FlowJob,
-  FlowPlanner,
   type FlowRoot,
   jobsIn,
   readOutcome,
@@ -42,13 +36,8 @@ import {
 import { Relay } from "../flow/relay.ts";
 import { addedJobs } from "../metrics.ts";
 import { checkId, checkName } from "../name.ts";
-import {
-  type JobOptions,
-  type QueueLimits,
-  type QueueOptions,
-  resolveQueueOptions,
-} from "../options.ts";
-import { decodeRecord, encodeRecord, type RecordOptions } from "../record.ts";
+import { type QueueLimits, type QueueOptions, resolveQueueOptions } from "../options.ts";
+import { decodeRecord } from "../record.ts";
 import { checkSchedule, type Schedule, type ScheduleView } from "../schedule/schedule.ts";
 import { Scheduler } from "../schedule/scheduler.ts";
 import { AdminStore } from "../store/admin-store.ts";
@@ -62,12 +51,12 @@ import {
   checkBounds,
   checkBulk,
   checkChanges,
-  checkObject,
   checkOptions,
+  checkRun,
   type RunOptions,
 } from "./arguments.ts";
 import { Job } from "./job.ts";
-import { placementText, planJob, withDefaults } from "./job-plan.ts";
+import { JobPlanner } from "./job-planner.ts";
 import { Producer } from "./producer.ts";
 import { QueueEvents } from "./queue-events.ts";
 import { Results } from "./results.ts";
@@ -89,6 +78,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
   readonly prefix: string;
   readonly #redis: Redis;
   readonly #store: QueueStore;
+  readonly #planner: JobPlanner;
   readonly #producer: Producer;
   readonly #adder: Adder;
   readonly #adminStore: AdminStore;
@@ -96,28 +86,26 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
   readonly #results: Results;
   readonly #scheduler: Scheduler;
   readonly #relay: Relay;
-  readonly #ids = new IdSource();
-  readonly #defaults: JobOptions | undefined;
   readonly #definitions: JobDefinitions<unknown> | undefined;
   readonly #events = new Set<QueueEvents<Jobs>>();
   #closed: Promise<void> | undefined;
 
   constructor(redis: Redis, name: string, options?: QueueOptions<Jobs>) {
     requireRedis(redis);
-    const { prefix, defaults, jobs } = resolveQueueOptions(options as QueueOptions<never>);
+    const { prefix, defaults: given, jobs } = resolveQueueOptions(options as QueueOptions<never>);
+    const defaults = Object.keys(given).length === 0 ? undefined : given;
     this.name = name;
     this.prefix = prefix;
     this.#redis = redis;
-    this.#defaults = Object.keys(defaults).length === 0 ? undefined : defaults;
-    planJob(this.#defaults); // refuses wrong defaults now
     this.#definitions = jobs;
+    this.#planner = new JobPlanner(name, defaults);
     this.#store = new QueueStore(redis, prefix, name);
     this.#producer = new Producer(this.#store);
     this.#adder = new Adder(this.#producer);
     this.#adminStore = new AdminStore(this.#store);
     this.#admin = new Admin(this.#adminStore, this.#store);
     this.#results = new Results(this.#store);
-    this.#scheduler = new Scheduler(new ScheduleStore(this.#store), this.#defaults);
+    this.#scheduler = new Scheduler(new ScheduleStore(this.#store), defaults);
     this.#relay = new Relay(this.#store, (error) => this.#undelivered(error));
   }
 
@@ -138,7 +126,8 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     ...[data, options]: AddArguments<JobInput<Jobs, N>>
   ): Promise<JobOf<Jobs, N>> {
     if (this.#definitions !== undefined) await this.#definitions.checkInput(name, data);
-    const job = this.#plan(name, data, options);
+    this.#checkOpen();
+    const job = this.#planner.plan(name, data, options);
     const other = await this.#adder.add(job);
     addedJobs(this.name, 1);
     if (other === undefined) return new Job(this, job.id, { name });
@@ -151,7 +140,8 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
   ): Promise<JobOf<Jobs, B[number]["name"]>[]> {
     checkBulk(jobs);
     for (const job of jobs) await this.#definitions?.checkInput(job.name, job.data);
-    const planned = jobs.map((job) => this.#plan(job.name, job.data, job.options));
+    this.#checkOpen();
+    const planned = jobs.map((job) => this.#planner.plan(job.name, job.data, job.options));
     const other = await this.#adder.addMany(planned);
     addedJobs(this.name, jobs.length);
     return planned.map((job, i) => {
@@ -169,13 +159,8 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     this.#checkOpen();
     checkTrees([flow]);
     await this.#definitions?.checkFlow(jobsIn(this.name, [flow as FlowJob]));
-    const id = flow.options?.id ?? this.#ids.next();
-    const planner = new FlowPlanner({
-      queue: this.name,
-      defaults: this.#defaults,
-      traceparent: currentTraceparent(),
-    });
-    const jobs = planner.plan(flow as FlowJob, id);
+    const jobs = this.#planner.planFlow(flow as FlowJob);
+    const [{ id }] = jobs as [NewJob];
     const other = await this.#producer.add(jobs, true);
     const [index, instead] = [...other][0] ?? [];
     if (index !== undefined && index > 0) {
@@ -193,9 +178,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
       ? [data?: JobInput<Jobs, N>, options?: RunOptions]
       : [data: JobInput<Jobs, N>, options?: RunOptions]
   ): Promise<JobResult<Jobs, N>> {
-    if (options !== undefined) checkObject("options", options);
-    const { timeoutMs, signal, what, ...jobOptions } = options ?? {};
-    const bounds = checkBounds({ timeoutMs, signal, ...(what === undefined ? {} : { what }) });
+    const { bounds, jobOptions } = checkRun(options);
     const rest = [data, { ...jobOptions, awaited: true }] as AddArguments<JobInput<Jobs, N>>;
     const job = await this.add(name, ...rest);
     return job.result(bounds);
@@ -376,20 +359,6 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
       this.#results.close(),
       ...[...this.#events].map((events) => events.close()),
     ]);
-  }
-
-  #plan(name: string, data: unknown, options: JobOptions | undefined): NewJob {
-    this.#checkOpen();
-    const wishes = withDefaults(this.#defaults, options);
-    const plan = planJob(wishes);
-    const traceparent = currentTraceparent();
-    const recordOptions: RecordOptions =
-      traceparent === undefined ? plan.options : { ...plan.options, x: traceparent };
-    return {
-      id: wishes?.id === undefined ? this.#ids.next() : checkName("job id", wishes.id),
-      where: placementText(plan.placement),
-      record: encodeRecord(name, data, recordOptions),
-    };
   }
 
   /** The flow is added: what cannot be delivered now, a worker of the queue delivers. */

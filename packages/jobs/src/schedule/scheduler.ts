@@ -1,4 +1,5 @@
 /** The recurring jobs of a queue: written, listed, and fired once per due time by the first who looks. */
+import { InvalidOptionError } from "@ropeway/core";
 import { dueAfter, firstDue } from "@ropeway/core/internal";
 import { MalformedJobError } from "../errors.ts";
 import { checkId, checkName } from "../name.ts";
@@ -9,6 +10,8 @@ import type { ScheduleStore } from "../store/schedule-store.ts";
 import { checkSchedule, type Schedule, type ScheduleView } from "./schedule.ts";
 
 const AT_ONCE = 100;
+/** Options of a job that a schedule decides itself. */
+const OWN = ["id", "delayMs", "runAt", "dedupe"] as const;
 /** A clock that is corrected by less has not been set back. */
 const CORRECTION_MS = 1_000;
 
@@ -27,6 +30,11 @@ export class Scheduler {
   async set(id: string, schedule: Schedule): Promise<void> {
     checkName("schedule id", id);
     checkSchedule(schedule);
+    const given: JobOptions = schedule.options ?? {};
+    for (const name of OWN) {
+      if (given[name] === undefined) continue;
+      throw new InvalidOptionError(`options.${name}`, given[name], "left to the schedule");
+    }
     const { id: _, delayMs, runAt, dedupe, ...defaults } = this.#defaults ?? {};
     const options = withDefaults(defaults, schedule.options) ?? {};
     const whole: Schedule = { ...schedule, options };

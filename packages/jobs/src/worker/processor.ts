@@ -91,7 +91,14 @@ export class Processor {
   get room(): number {
     if (!this.#taking || this.#recalling || this.#alone !== undefined) return 0;
     if (this.#cautious) return this.#isFree && this.#buffer.length === 0 ? 1 : 0;
-    return this.#capacity - this.#runner.running.size - this.#buffer.length - this.#asked;
+    return this.#free - this.#buffer.length - this.#asked;
+  }
+
+  /** How many jobs the free slots could run. A batch has its slot to itself, however few jobs it has. */
+  get #free(): number {
+    const { caller, options } = this.#plan;
+    if (caller.batch === undefined) return this.#capacity - this.#runner.running.size;
+    return this.#capacity - this.#runner.batches * options.batch;
   }
 
   start(): void {

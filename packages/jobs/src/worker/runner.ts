@@ -36,8 +36,9 @@ export interface RunnerPlan {
 /** The handlers that run. */
 export class Runner {
   readonly running: Set<Attempt> = new Set();
-  /** Batches that run. */
+  /** Batches that run. Each ends with the last of its jobs, also if its handler never does. */
   batches = 0;
+  readonly #batchOf = new WeakMap<Attempt, { left: number }>();
   readonly #plan: RunnerPlan;
   readonly #caller: HandlerCaller;
   readonly #onEnded: (attempt: Attempt) => void;
@@ -68,13 +69,14 @@ export class Runner {
       .map(({ attempt }) => attempt);
     if (attempts.length === 0) return;
     this.batches += 1;
-    const end = (settle: (attempt: Attempt, index: number) => void) => {
-      this.batches -= 1;
-      attempts.forEach(settle);
+    const batch = { left: attempts.length };
+    for (const attempt of attempts) this.#batchOf.set(attempt, batch);
+    const end = (settlementOf: (index: number) => Settlement) => {
+      for (const [i, attempt] of attempts.entries()) attempt.settle(settlementOf(i));
     };
     this.#caller.callBatch(attempts).then(
-      (results) => end((attempt, i) => attempt.settle({ ok: true, value: results[i] })),
-      (error) => end((attempt) => attempt.settle({ ok: false, error })),
+      (results) => end((i) => ({ ok: true, value: results[i] })),
+      (error) => end(() => ({ ok: false, error })),
     );
   }
 
@@ -111,6 +113,11 @@ export class Runner {
 
   #ended(source: Source, attempt: Attempt, settlement: Settlement): void {
     this.running.delete(attempt);
+    const batch = this.#batchOf.get(attempt);
+    if (batch !== undefined) {
+      batch.left -= 1;
+      if (batch.left === 0) this.batches -= 1;
+    }
     if (settlement.ok) this.#done(source, attempt, settlement.value);
     else this.#undone(source, attempt, readable(settlement.error));
     this.#onEnded(attempt);

@@ -1,0 +1,41 @@
+import { ConnectionLostError } from "@ropeway/core";
+import { expect, it } from "vitest";
+import { type Exchange, QueueStore, type Taken } from "../src/store/queue-store.ts";
+import { Source } from "../src/worker/source.ts";
+import { OneRedis } from "./one-redis.ts";
+
+const one = new OneRedis();
+
+/** Its first call that ends jobs is applied, and its reply is lost. */
+class LosingStore extends QueueStore {
+  #lost = false;
+
+  override async next(exchange: Exchange): Promise<Taken> {
+    const taken = await super.next(exchange);
+    if (this.#lost || exchange.done.length + exchange.undone.length === 0) return taken;
+    this.#lost = true;
+    throw new ConnectionLostError("127.0.0.1:1", "cut");
+  }
+}
+
+it("an outcome whose reply was lost is confirmed when it is sent again, and is no lost lease", async () => {
+  const queue = one.queue();
+  await queue.addBulk([{ name: "done" }, { name: "undone" }]);
+  const store = new LosingStore(one.redis, queue.prefix, queue.name);
+  const source = new Source({ store, worker: "w", leaseMs: 60_000, idleMs: 0, logLines: 1 });
+  const { taken } = await source.exchange(2);
+  const [done, undone] = source.open(taken, performance.now()).attempts;
+  if (done === undefined || undone === undefined) throw new Error("nothing was taken");
+  const confirmed: string[] = [];
+  source.done(done, "1", () => void confirmed.push("done"));
+  source.undone(undone, "dead", { json: "{}", onConfirmed: () => void confirmed.push("undone") });
+  await expect(source.exchange(0)).rejects.toThrow(ConnectionLostError);
+  expect(confirmed).toEqual([]);
+  expect(await source.exchange(0)).toMatchObject({ lost: [] });
+  expect(confirmed).toEqual(["done", "undone"]);
+  expect(source.held.size).toBe(0);
+  // An outcome that is refused at its first try is that of a lost lease.
+  source.done(done, "1", () => void confirmed.push("again"));
+  expect(await source.exchange(0)).toMatchObject({ lost: [done.id] });
+  expect(confirmed).toHaveLength(2);
+});
