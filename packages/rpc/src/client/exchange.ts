@@ -217,9 +217,9 @@ export class Exchange implements PendingHost {
     return Math.max(this.dialect.requestTtlSeconds, Math.ceil(timeoutMs / 1_000));
   }
 
-  /** Sends a control message to every live worker of a service. */
+  /** Sends a control message to every live worker of a service, also to one that has just started. */
   async tellWorkers(service: string, text: string): Promise<void> {
-    for (const { ctl } of await this.directory.workers(service, 1_000)) {
+    for (const { ctl } of await this.directory.workers(service)) {
       if (ctl !== undefined) this.post(ctl, text);
     }
   }
