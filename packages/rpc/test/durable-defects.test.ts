@@ -264,3 +264,12 @@ test("each of two calls with the same text is run", async () => {
     expect(await stage.server.command("KEYS", inFlight(REQUEST, "*"))).toEqual([]);
   });
 });
+
+test("the calls of a dead worker are the next to be run, in their order", async () => {
+  await stage.server.command("LPUSH", REQUEST, "waiting", "youngest");
+  await stage.server.command("LPUSH", inFlight(REQUEST, "gone"), "first", "second", "third");
+  await stage.server.command("ZADD", leases(REQUEST), "1", "gone");
+  expect(await store.reclaim("gone")).toEqual({ back: 3, aside: 0 });
+  const popped = await stage.server.command("RPOP", REQUEST, "9");
+  expect(popped).toEqual(["first", "second", "third", "waiting", "youngest"]);
+});
