@@ -167,7 +167,18 @@ test.each(["submit", "notify"] as const)(
     const run = ([name]: [string]) => void runs.push(name);
     await stage.serve({ run }, { node: "n1", group: "g" });
     for (const name of ["c1", "c2"]) await client.session("g", name).call("demo.run", [name]);
+    // A worker that waits would run it as soon as Redis takes writes again.
+    await stage.server.command("CONFIG", "SET", "min-replicas-to-write", "1");
+    const served = new AbortController();
+    const again = client[verb]("demo.run", ["refused again"], { signal: served.signal });
+    const beside = client[verb]("demo.run", ["beside"]);
+    const refusal = expect(again).rejects.toMatchObject(cancelled);
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    served.abort();
+    await refusal;
+    await stage.server.command("CONFIG", "SET", "min-replicas-to-write", "0");
+    await beside;
     await client.call("demo.run", ["last"]);
-    expect(runs.sort()).toEqual(["c1", "c2", "kept", "last"]);
+    expect(runs.sort()).toEqual(["beside", "c1", "c2", "kept", "last"]);
   },
 );
