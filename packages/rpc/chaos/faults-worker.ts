@@ -30,6 +30,14 @@ const plain = new RpcServer(redis, { ...options, node, group: "g" }).add("plain"
 });
 const safe = new RpcServer(redis, { ...options, node, atLeastOnce: true, maxRuns: 100 });
 safe.add("safe", {
+  async *count([n]: [number]) {
+    // In messages of another size at each run: only one run may be read.
+    const size = 1 + Math.floor(Math.random() * 9);
+    for (let i = 1; i <= n; i++) {
+      yield i;
+      if (i % size === 0) await new Promise((resolve) => setTimeout(resolve, size));
+    }
+  },
   work: async ([id]: [string]) => {
     await ran(id);
     await new Promise((resolve) => setTimeout(resolve, 20));

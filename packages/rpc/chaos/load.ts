@@ -6,7 +6,7 @@
  *   - every caller gets an outcome by its deadline, with some grace
  *   - at-least-once calls run to an end
  *   - the epochs of a session only grow
- *   - every item of a stream that is read to its end comes once, in order
+ *   - every item of a stream that is read to its end comes once, in order, also if its service is at-least-once
  */
 import type { Redis } from "@ropeway/core";
 import { type Script, spawnScript } from "@ropeway/testkit";
@@ -61,7 +61,8 @@ export class Load {
       () => this.#plain(),
       (caller: number) => this.#session(`c${caller}`),
       () => this.#durable(),
-      () => this.#stream(),
+      () => this.#stream("plain.count"),
+      () => this.#stream("safe.count"),
     ];
     await Promise.all(
       Array.from({ length: callers }, async (_, i) => {
@@ -125,10 +126,10 @@ export class Load {
     });
   }
 
-  #stream(): Promise<void> {
+  #stream(method: string): Promise<void> {
     return this.#timed(TIMEOUT_MS + 30_000, async () => {
       let expected = 0;
-      for await (const item of this.#client.stream("plain.count", [STREAM_ITEMS])) {
+      for await (const item of this.#client.stream(method, [STREAM_ITEMS])) {
         expected += 1;
         if (item !== expected) this.#broken += 1;
       }

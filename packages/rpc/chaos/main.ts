@@ -20,7 +20,9 @@ const lines = {
   },
 };
 
-const { chunks, received, inOrder, grownMib, redisMib } = await longStream(1_000_000);
+const { chunks, received, inOrder, grownMib, redisMib } = await longStream(
+  Number(process.env.CHAOS_CHUNKS ?? 1_000_000),
+);
 const whole = received === chunks && inOrder;
 lines.push(`INVARIANT rpc.stream-whole accepted=${chunks} completed=${received} ${verdict(whole)}`);
 lines.push(

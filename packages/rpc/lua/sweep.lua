@@ -1,23 +1,32 @@
 -- Removes outdated calls of ours from the oldest elements of a request list. Calls of other programs, which
 -- carry no deadline, wait for as long as it takes.
 -- KEYS: the index of request lists, the request list
--- ARGV: the side that is popped (RIGHT or LEFT), at most how many elements to look at
+-- ARGV: the side that is popped (RIGHT or LEFT), at most how many elements and how many bytes to look at
 -- Returns: how many calls were removed
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local right, most = ARGV[1] == 'RIGHT', tonumber(ARGV[2])
-local kind = redis.call('TYPE', KEYS[2]).ok
-local texts = {}
-if kind == 'list' then
-  texts = redis.call('LRANGE', KEYS[2], right and -most or 0, right and -1 or most - 1)
+local right, most, bytes = ARGV[1] == 'RIGHT', tonumber(ARGV[2]), tonumber(ARGV[3])
+local whole = redis.call('TYPE', KEYS[2]).ok ~= 'list'
+local outdated = {}
+local seen, read, step = 0, 0, 1
+while not whole and seen < most and read < bytes do
+  local first, last = seen, seen + step - 1
+  if right then first, last = -(last + 1), -(first + 1) end
+  local texts = redis.call('LRANGE', KEYS[2], first, last)
+  for _, text in ipairs(texts) do
+    read = read + #text
+    local deadline = string.match(text, '^{"dl":(%d%d%d%d%d%d%d%d%d%d%d%d%d),')
+    if deadline and tonumber(deadline) < now then outdated[#outdated + 1] = text end
+  end
+  whole = #texts < step
+  seen = seen + step
+  -- As many as are likely to be wanted, by the size of those before them.
+  step = math.max(1, math.min(16, most - seen, math.floor((bytes - read) * seen / (read + 1))))
 end
 local removed = 0
-for _, text in ipairs(texts) do
-  local deadline = string.match(text, '^{"dl":(%d%d%d%d%d%d%d%d%d%d%d%d%d),')
-  if deadline and tonumber(deadline) < now then
-    removed = removed + redis.call('LREM', KEYS[2], right and -1 or 1, text)
-  end
+for _, text in ipairs(outdated) do
+  removed = removed + redis.call('LREM', KEYS[2], right and -1 or 1, text)
 end
 -- Looked at again as long as there may be more.
-if #texts < most or removed == 0 then redis.call('ZREM', KEYS[1], KEYS[2]) end
+if whole or removed == 0 then redis.call('ZREM', KEYS[1], KEYS[2]) end
 return removed

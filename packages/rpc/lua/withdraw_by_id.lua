@@ -1,21 +1,26 @@
--- Takes the call with an id out of a list, looking at a bounded number of its oldest elements.
+-- Takes the call with an id out of a list, looking at a bounded number of its oldest elements. Calls may be
+-- large, and copying hundreds of those would block Redis, so the bytes are bounded as well.
 -- KEYS: the list
 -- ARGV: the id as it stands in the text ("id":"..."), the side that is popped (RIGHT or LEFT), at most how
---       many elements to look at
--- Returns: the text of the call, or false if it was not found
-local mark, right, most = ARGV[1], ARGV[2] == 'RIGHT', tonumber(ARGV[3])
-local step = 200
-for from = 0, most - 1, step do
-  local first, last = from, from + step - 1
-  if right then first, last = -(from + step), -(from + 1) end
+--       many elements and how many bytes to look at
+-- Returns: 1, or 0 if it was not found
+local mark, right, most, bytes = ARGV[1], ARGV[2] == 'RIGHT', tonumber(ARGV[3]), tonumber(ARGV[4])
+local seen, read, step = 0, 0, 1
+while seen < most and read < bytes do
+  local first, last = seen, seen + step - 1
+  if right then first, last = -(last + 1), -(first + 1) end
   local texts = redis.call('LRANGE', KEYS[1], first, last)
-  if #texts == 0 then break end
   for _, text in ipairs(texts) do
     -- Callers of ours write the id behind the deadline; elsewhere it may be a part of the params.
     if string.sub(text, 21, 20 + #mark) == mark then
       redis.call('LREM', KEYS[1], right and -1 or 1, text)
-      return text
+      return 1
     end
+    read = read + #text
   end
+  if #texts < step then return 0 end
+  seen = seen + step
+  -- As many as are likely to be wanted, by the size of those before them.
+  step = math.max(1, math.min(16, most - seen, math.floor((bytes - read) * seen / (read + 1))))
 end
-return false
+return 0

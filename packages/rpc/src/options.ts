@@ -217,8 +217,9 @@ export interface StreamOptions extends CallOptions {
 }
 
 /** The options of submit() and notify(). */
-export interface SubmitOptions
-  extends Pick<CallOptions, "idempotent" | "whenDown" | "metadata" | "signal"> {
+export interface SubmitOptions extends Pick<CallOptions, "idempotent" | "whenDown" | "metadata"> {
+  /** Cancels the call until it is sent. After that, `client.cancel(ticket)` does. */
+  readonly signal?: AbortSignal | undefined;
   /** A call that has not started by then is refused. @default 120000 */
   readonly timeoutMs?: number | undefined;
   /** Let the worker report progress. @default true */

@@ -1,6 +1,6 @@
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
-import type { CallContext, CallOptions } from "../src/index.ts";
+import { type CallContext, type CallOptions, createClient } from "../src/index.ts";
 import { all, Stage } from "./stage.ts";
 
 const stage = await Stage.forFile();
@@ -133,3 +133,52 @@ test("a progress listener that throws is reported, and its call and others are a
     await eventually(() => expect(reported).toHaveLength(3));
   }
 });
+
+test.each(["submit", "notify"] as const)(
+  "a signal cancels %s() until its call is sent",
+  async (verb) => {
+    const client = await stage.client();
+    const waiting = new AbortController();
+    const refused = new AbortController();
+    const cancelled = { code: "CANCELLED" };
+    const before = client[verb]("demo.run", ["before"], { signal: AbortSignal.abort() });
+    await expect(before).rejects.toMatchObject(cancelled);
+    // No node serves the session yet.
+    const session = client.session("g", "c1");
+    const waits = session[verb]("demo.run", ["waiting"], { signal: waiting.signal });
+    const other = await createClient(stage.redis, { ns: "t" });
+    const closed = other.session("g", "c2")[verb]("demo.run", ["closed"]);
+    await stage.server.command("CONFIG", "SET", "min-replicas-to-write", "1");
+    const push = client[verb]("demo.run", ["refused"], { signal: refused.signal });
+    const kept = client[verb]("demo.run", ["kept"], { signal: new AbortController().signal });
+    const outcomes = Promise.allSettled([waits, push, closed]);
+    await new Promise((resolve) => setTimeout(resolve, 150)); // refused by now
+    waiting.abort();
+    refused.abort();
+    await other.close();
+    expect(await outcomes).toMatchObject([
+      { reason: cancelled },
+      { reason: cancelled },
+      { reason: { code: "CLOSED" } },
+    ]);
+    await stage.server.command("CONFIG", "SET", "min-replicas-to-write", "0");
+    await kept;
+    const runs: unknown[] = [];
+    const run = ([name]: [string]) => void runs.push(name);
+    await stage.serve({ run }, { node: "n1", group: "g" });
+    for (const name of ["c1", "c2"]) await client.session("g", name).call("demo.run", [name]);
+    // A worker that waits would run it as soon as Redis takes writes again.
+    await stage.server.command("CONFIG", "SET", "min-replicas-to-write", "1");
+    const served = new AbortController();
+    const again = client[verb]("demo.run", ["refused again"], { signal: served.signal });
+    const beside = client[verb]("demo.run", ["beside"]);
+    const refusal = expect(again).rejects.toMatchObject(cancelled);
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    served.abort();
+    await refusal;
+    await stage.server.command("CONFIG", "SET", "min-replicas-to-write", "0");
+    await beside;
+    await client.call("demo.run", ["last"]);
+    expect(runs.sort()).toEqual(["beside", "c1", "c2", "kept", "last"]);
+  },
+);

@@ -5,7 +5,7 @@ import { RpcServer } from "../src/index.ts";
 import { attempts, inFlight, leases } from "../src/keys.ts";
 import { DurableStore } from "../src/store/durable-store.ts";
 import { JsonRpcDialect } from "../src/wire/jsonrpc-dialect.ts";
-import { Stage } from "./stage.ts";
+import { all, Stage } from "./stage.ts";
 
 const stage = await Stage.forFile();
 const REQUEST = "/api/t/request/demo";
@@ -193,4 +193,83 @@ test("a worker that no longer has a call writes no response", async () => {
   const response = { list, text: '{"id":"1","result":1}' };
   expect(await store.settle('{"id":"1"}', response)).toBe(false);
   expect(await stage.server.command("EXISTS", list)).toBe(0);
+});
+
+/** Puts the calls of the only worker back, as if it had been stopped for longer than its lease. */
+async function reclaimAll(): Promise<void> {
+  const set = leases(REQUEST);
+  const [worker = ""] = (await stage.server.command("ZRANGE", set, "0", "0")) as string[];
+  await eventually(async () => {
+    await stage.server.command("ZADD", set, "1", worker);
+    expect(await store.reclaim(worker)).toEqual({ back: 1, aside: 0 });
+  });
+}
+
+test("a call that comes back to a worker which still runs it is not begun a second time there", async () => {
+  const gate = deferred<void>();
+  let runs = 0;
+  await stage.serve(
+    {
+      async *count() {
+        runs += 1;
+        yield 1;
+        yield 2;
+        await gate.promise;
+        yield runs;
+      },
+      work: async () => {
+        runs += 1;
+        await gate.promise;
+        return runs;
+      },
+    },
+    { atLeastOnce: true },
+  );
+  const client = await stage.client();
+  const stream = client.stream("demo.count");
+  for (const value of [1, 2]) expect(await stream.next()).toMatchObject({ value });
+  await reclaimAll();
+  await eventually(async () => {
+    // Taken again by the same worker.
+    expect(await stage.server.command("KEYS", inFlight(REQUEST, "*"))).toHaveLength(1);
+  });
+  gate.resolve();
+  await expect(all(stream)).resolves.toEqual([1]);
+  await eventually(async () => {
+    expect(await stage.server.command("KEYS", inFlight(REQUEST, "*"))).toEqual([]);
+  });
+  expect(runs).toBe(1);
+  await expect(client.call("demo.work")).resolves.toBe(2);
+});
+
+test("each of two calls with the same text is run", async () => {
+  const gate = deferred<void>();
+  let runs = 0;
+  const work = async () => {
+    runs += 1;
+    await gate.promise;
+  };
+  await stage.serve({ work }, { atLeastOnce: true });
+  const text = '{"id":"same","version":"2","method":"work","params":[]}';
+  await stage.server.command("LPUSH", REQUEST, text, text);
+  await eventually(() => expect(runs).toBeGreaterThan(0));
+  gate.resolve();
+  await eventually(async () => {
+    expect(await stage.server.command("EXISTS", "/api/t/response/same")).toBe(1);
+  });
+  await stage.server.command("LPUSH", REQUEST, text.replace("same", "another")); // ends the wait for calls
+  await eventually(() => expect(runs).toBe(3));
+  await eventually(async () => {
+    expect(await stage.server.command("LLEN", "/api/t/response/same")).toBe(2);
+    expect(await stage.server.command("KEYS", inFlight(REQUEST, "*"))).toEqual([]);
+  });
+});
+
+test("the calls of a dead worker are the next to be run, in their order", async () => {
+  await stage.server.command("LPUSH", REQUEST, "waiting", "youngest");
+  await stage.server.command("LPUSH", inFlight(REQUEST, "gone"), "first", "second", "third");
+  await stage.server.command("ZADD", leases(REQUEST), "1", "gone");
+  expect(await store.reclaim("gone")).toEqual({ back: 3, aside: 0 });
+  const popped = await stage.server.command("RPOP", REQUEST, "9");
+  expect(popped).toEqual(["first", "second", "third", "waiting", "youngest"]);
 });

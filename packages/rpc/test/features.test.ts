@@ -212,3 +212,32 @@ test("a standing queue is shed by controlled delay, a burst is not", async () =>
   expect(patient.refusal("l", call(50), now)).toContain("more than 40 ms");
   expect(patient.refusal("l", { ...call(50), deadline: undefined }, now)).toBeUndefined();
 });
+
+test.each([false, true])(
+  "a worker that is busy sheds the excess of its queue meanwhile (at-least-once: %j)",
+  async (atLeastOnce) => {
+    const ends: (() => void)[] = [];
+    const wait = () => new Promise<void>((resolve) => ends.push(resolve));
+    const options = { atLeastOnce, concurrency: 1, loadShedding: { maxQueueLength: 2 } };
+    await stage.serve({ wait }, options);
+    const client = await stage.client({ timeoutMs: 60_000 });
+    const first = client.call("demo.wait");
+    await eventually(() => expect(ends).toHaveLength(1));
+    const codes: string[] = [];
+    const more = Array.from({ length: 6 }, () =>
+      client.call("demo.wait").then(
+        () => codes.push("ok"),
+        (error) => codes.push(error.code),
+      ),
+    );
+    // The only slot is still taken.
+    await eventually(() => expect(codes).toEqual(Array.from({ length: 4 }, () => "OVERLOADED")), {
+      withinMs: 15_000,
+    });
+    await eventually(() => {
+      for (const end of ends.splice(0)) end();
+      expect(codes).toHaveLength(6);
+    });
+    await Promise.all([first, ...more]);
+  },
+);

@@ -1,12 +1,18 @@
 import { OverloadedError } from "@ropeway/core";
 import { deferred, resolveOptions } from "@ropeway/core/internal";
 import { afterEach, expect, test, vi } from "vitest";
+import { z } from "zod";
 import { Breaker, type Permit } from "../src/client/breaker.ts";
 import { Guard } from "../src/client/guard.ts";
 import type { Route } from "../src/client/route.ts";
-import { ApplicationError, type CallContext, StreamBrokenError } from "../src/index.ts";
+import {
+  ApplicationError,
+  type CallContext,
+  defineService,
+  StreamBrokenError,
+} from "../src/index.ts";
 import { clientTable } from "../src/options.ts";
-import { Stage } from "./stage.ts";
+import { all, Stage } from "./stage.ts";
 
 const stage = await Stage.forFile();
 const options = { minCalls: 2, failureRate: 0.5, halfOpenAfterMs: 20 };
@@ -162,4 +168,56 @@ test("a slow idempotent call has the whole timeout", async () => {
   expect(attempt).toHaveBeenCalledOnce();
   const [left] = attempt.mock.calls[0] as unknown as [number];
   expect(left).toBeGreaterThan(500_000); // it was a third of the timeout
+});
+
+test("only an idempotent stream is opened again, and only before its first item", async () => {
+  const runs: Record<string, number> = {};
+  const fail = (name: string) => {
+    runs[name] = (runs[name] ?? 0) + 1;
+    if (runs[name] === 1) throw new OverloadedError("the handler", "it has too much to do");
+  };
+  await stage.serve({
+    async *first([name]: [string]) {
+      fail(name);
+      yield "item";
+    },
+    async *second([name]: [string]) {
+      yield "item";
+      fail(name);
+    },
+  });
+  const client = await stage.client();
+  const overloaded = { code: "OVERLOADED" };
+  const idempotent = { idempotent: true };
+  await expect(all(client.stream("demo.first", ["plain"]))).rejects.toMatchObject(overloaded);
+  await expect(all(client.stream("demo.first", ["again"], idempotent))).resolves.toEqual(["item"]);
+  const late = all(client.stream("demo.second", ["late"], idempotent));
+  await expect(late).rejects.toMatchObject(overloaded);
+  expect(runs).toEqual({ plain: 1, again: 2, late: 1 });
+});
+
+test("a session has the client's breaker, and typed services", async () => {
+  let runs = 0;
+  const handlers = {
+    fail: () => {
+      runs += 1;
+      throw new Error("broken");
+    },
+    add: ([a, b]: [number, number]) => a + b,
+  };
+  await stage.serve(handlers, { node: "n1", group: "g" });
+  const client = await stage.client({ breaker: { minCalls: 3, failureRate: 0.6 } });
+  const session = client.session("g", "c1");
+  const demo = defineService("demo", {
+    add: { input: z.tuple([z.number(), z.number()]), output: z.number() },
+  });
+  await expect(session.service(demo).add([1, 2])).resolves.toBe(3);
+  const wrong = ["1", 2] as unknown as [number, number];
+  await expect(session.service(demo).add(wrong)).rejects.toMatchObject({ code: "INVALID_PARAMS" });
+  for (let i = 0; i < 2; i++) await expect(session.call("demo.fail")).rejects.toThrow("broken");
+  await expect(session.call("demo.fail")).rejects.toMatchObject({ code: "OVERLOADED" });
+  await expect(all(session.stream("demo.add", [1, 2]))).rejects.toMatchObject({
+    code: "OVERLOADED",
+  });
+  expect(runs).toBe(2);
 });

@@ -140,3 +140,22 @@ test("a client whose Redis cannot be reached fails to start and leaves nothing",
   await redis.close();
   await server.close();
 });
+
+test("calls that timed out in the list of a busy worker are left to it", async () => {
+  const ends: (() => void)[] = [];
+  const wait = () => new Promise<void>((resolve) => ends.push(resolve));
+  const server = await stage.serve({ wait }, { concurrency: 1 });
+  const client = await stage.client();
+  const running = client.call("demo.wait");
+  await eventually(() => expect(ends).toHaveLength(1));
+  const late = Array.from({ length: 5 }, () => client.call("demo.wait", [], { timeoutMs: 20 }));
+  for (const outcome of await Promise.allSettled(late)) {
+    expect(outcome).toMatchObject({ reason: { code: "DEADLINE_EXCEEDED" } });
+  }
+  // Each withdrawal would be a script of its own: thousands of them, when a busy worker is slow.
+  await client.discover();
+  expect(await stage.server.command("LLEN", REQUEST)).toBe(5);
+  ends[0]?.();
+  await running;
+  await eventually(() => expect(server.stats().expired).toBe(5));
+});

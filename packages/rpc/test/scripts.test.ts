@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { attempts, inFlight } from "../src/keys.ts";
-import { beat, move, settle } from "../src/store/scripts.ts";
+import { beat, move, settle, sweep, withdraw, withdrawById } from "../src/store/scripts.ts";
 import { Stage } from "./stage.ts";
 
 const stage = await Stage.forFile();
@@ -36,4 +36,43 @@ test("a session list that a call is moved to expires", async () => {
   ]);
   expect(await server.command("LRANGE", "to", "0", "-1")).toEqual(["new"]);
   expect(await server.command("PTTL", "to")).toBeGreaterThan(0);
+});
+
+const large = (id: number) =>
+  `{"dl":${Date.now() - 60_000},"id":"c.${id}","version":"2","params":["${"x".repeat(1_000)}"]}`;
+
+test.each(["RIGHT", "LEFT"] as const)(
+  "a search for a call reads no more than so many elements and bytes (%s)",
+  async (side) => {
+    const texts = Array.from({ length: 100 }, (_, i) => large(i));
+    await server.command(side === "RIGHT" ? "LPUSH" : "RPUSH", "list", ...texts);
+    const find = (id: number, most: number, bytes: number) =>
+      redis.run(withdrawById, ["list"], [`"id":"c.${id}"`, side, most, bytes]);
+    expect(await find(70, 60, 1e6)).toBe(0);
+    expect(await find(70, 1_000, 10_000)).toBe(0);
+    expect(await find(99, 1_000, 50_000)).toBe(0);
+    for (const id of [0, 99, 50, 1]) expect(await find(id, 1_000, 1e6)).toBe(1);
+    expect(await find(50, 1_000, 1e6)).toBe(0);
+    expect(await server.command("LLEN", "list")).toBe(96);
+  },
+);
+
+test("a sweep reads no more than so many bytes, and goes on the next time", async () => {
+  await server.command("LPUSH", "list", ...Array.from({ length: 100 }, (_, i) => large(i)));
+  await server.command("ZADD", "index", "1", "list");
+  const removed = await redis.run(sweep, ["index", "list"], ["RIGHT", 500, 20_000]);
+  expect(removed).toBeGreaterThan(10);
+  expect(removed).toBeLessThan(30);
+  expect(await server.command("ZCARD", "index")).toBe(1);
+  for (let i = 0; i < 10; i++) await redis.run(sweep, ["index", "list"], ["RIGHT", 500, 20_000]);
+  expect(await server.command("EXISTS", "list", "index")).toBe(0);
+});
+
+test("a call is searched for at both ends of a long list, and not in its middle", async () => {
+  const texts = Array.from({ length: 100 }, (_, i) => `call ${i}`);
+  await server.command("LPUSH", "list", ...texts);
+  const take = (i: number) => redis.run(withdraw, ["list"], [`call ${i}`, 10]);
+  for (const i of [0, 9, 99, 91]) expect(await take(i)).toBe(1);
+  for (const i of [0, 50]) expect(await take(i)).toBe(0);
+  expect(await server.command("LLEN", "list")).toBe(96);
 });

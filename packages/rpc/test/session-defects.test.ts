@@ -350,3 +350,42 @@ test("a session list of another type does not map a session to its node", async 
     await expect(call).resolves.toMatchObject({ node: "n2" });
   }
 });
+
+test("the first call that is run is the new one, although calls before it were refused", async () => {
+  await serveNode("n1");
+  const session = (await stage.client()).session("g", "c1");
+  await expect(session.call("demo.unknown")).rejects.toMatchObject({ code: "METHOD_NOT_FOUND" });
+  await expect(session.call("demo.whoami")).resolves.toMatchObject({ isNew: true });
+  await expect(session.call("demo.unknown")).rejects.toMatchObject({ code: "METHOD_NOT_FOUND" });
+  await expect(session.call("demo.whoami")).resolves.toMatchObject({ isNew: false });
+});
+
+test("a call that was refused still shows that the calls of older mappings are outdated", async () => {
+  await serveNode("n1");
+  const push = async (method: string, e: number) => {
+    const call = { id: `${method}${e}`, version: "2", method, params: [], ss: { c: "c1", e } };
+    await stage.server.command("LPUSH", "/api/t/sess_req/g:n1/demo", JSON.stringify(call));
+    const key = `/api/t/response/${call.id}`;
+    const [, text] = (await stage.server.command("BRPOP", key, "10")) as string[];
+    return JSON.parse(text ?? "");
+  };
+  expect(await push("unknown", 5)).toMatchObject({ error: { code: -32601 } });
+  expect(await push("whoami", 4)).toMatchObject({ error: { code: -32008 } });
+  expect(await push("whoami", 5)).toMatchObject({ result: { isNew: true, epoch: 5 } });
+});
+
+test("a session call that is cancelled while it is being pushed is taken out of its list", async () => {
+  // A node that lives, as far as its key says, and never pops.
+  await stage.server.command("SET", "/api/t/groups/g:n1", "{}");
+  const session = (await stage.client()).session("g", "c1");
+  await session.node();
+  const list = "/api/t/sess_req/g:n1/demo";
+  for (let i = 0; i < 20; i++) {
+    const abort = new AbortController();
+    const call = session.call("demo.run", [i], { signal: abort.signal });
+    setImmediate(() => abort.abort());
+    await expect(call).rejects.toMatchObject({ code: "CANCELLED" });
+  }
+  await session.notify("demo.run", ["last"]);
+  await eventually(async () => expect(await stage.server.command("LLEN", list)).toBe(1));
+});

@@ -287,3 +287,25 @@ test("a call of a method that streams without end is refused, and its worker goe
   await eventually(() => expect(server.stats().running).toBe(0));
   expect(ended).toBe(2);
 });
+
+test("a stream that another worker begins anew breaks instead of repeating and losing items", async () => {
+  const client = await stage.client({ replies: "list" });
+  const stream = client.stream("user.list");
+  const [, text] = (await stage.server.command("BRPOP", "/api/t/request/user", "10")) as string[];
+  const { id, rt } = JSON.parse(text ?? "");
+  const send = (...messages: object[]) =>
+    stage.server.command("LPUSH", rt, ...messages.map((m) => JSON.stringify({ id, ...m })));
+  const open = (worker: string) => ({ last: 0, ctl: `/api/t/ctl/${worker}`, upto: 256, ack: 0 });
+  await send(open("first"), { seq: 1, items: [1, 2, 3] });
+  for (const value of [1, 2, 3]) expect(await stream.next()).toMatchObject({ value });
+  // The first worker counted as dead: another one has the call now, and sends its items one by one.
+  await send(open("second"), { seq: 1, items: [1] }, { seq: 2, items: [2] });
+  await send({ seq: 3, items: [3] }, { seq: 4, items: [4] }, { seq: 5, end: true });
+  await expect(stream.next()).rejects.toMatchObject({ code: "STREAM_BROKEN" });
+  await eventually(async () => {
+    for (const worker of ["first", "second"]) {
+      const told = await stage.server.command("LRANGE", `/api/t/ctl/${worker}`, "0", "-1");
+      expect(told).toContain(JSON.stringify({ id, cancel: true }));
+    }
+  });
+});

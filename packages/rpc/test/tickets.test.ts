@@ -128,3 +128,22 @@ test("a ticket that is none fails its own poll, and none beside it", async () =>
   expect(bad).toMatchObject({ status: "rejected", reason: { code: "INVALID_NAME" } });
   await expect(all(client.progress("nobody/0"))).rejects.toMatchObject({ code: "INVALID_NAME" });
 });
+
+test("cancel() reaches a worker that has just started", async () => {
+  const client = await stage.client();
+  await client.call("demo.wait", [], { timeoutMs: 20 }).catch(() => {}); // the client has seen no worker
+  let began = 0;
+  const wait = async (_: unknown, { signal }: CallContext) => {
+    began += 1;
+    await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+    signal.throwIfAborted();
+  };
+  const server = await stage.serve({ wait });
+  const ticket = await client.submit("demo.wait");
+  await eventually(() => expect(began).toBe(1));
+  await client.cancel(ticket);
+  await expect(client.poll(ticket, { waitMs: 10_000 })).rejects.toMatchObject({
+    code: "CANCELLED",
+  });
+  expect(server.stats().running).toBe(0);
+});

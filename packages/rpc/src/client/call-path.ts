@@ -13,7 +13,7 @@ import {
   resolveOptions,
   tracerOf,
 } from "@ropeway/core/internal";
-import { UnavailableError } from "../errors.ts";
+import { CancelledError, UnavailableError } from "../errors.ts";
 import {
   type CallOptions,
   callTable,
@@ -28,11 +28,12 @@ import { guardedStream } from "../stream/guarded-stream.ts";
 import { StreamCall } from "../stream/stream-call.ts";
 import { checkSize, paramsJson } from "../wire/params.ts";
 import { CallSender } from "./call-sender.ts";
+import { whenAborted } from "./cancellation.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Guard } from "./guard.ts";
 import { type CallRequest, type Interceptor, intercept } from "./interceptor.ts";
 import type { ResultReader } from "./pending-call.ts";
-import type { Placement } from "./placement.ts";
+import type { Outgoing, Placement } from "./placement.ts";
 import type { Route } from "./route.ts";
 import type { Router } from "./router.ts";
 import { newTicket } from "./ticket.ts";
@@ -247,8 +248,8 @@ export class CallPath {
     });
     checkSize(text, exchange.options.maxMessageBytes, "the call");
     const call = { timeoutMs: timeoutMs as number, idempotent: idempotent === true, signal };
-    await this.#guard.run(route, call, (left) =>
-      this.#placement.place({
+    await this.#guard.run(route, call, (left) => {
+      const message = {
         id: ticket.id,
         route,
         timeoutMs: left,
@@ -257,9 +258,24 @@ export class CallPath {
         list: route.list,
         wanted: true,
         whenDown: down,
-      }),
-    );
+      };
+      return this.#place(message, signal);
+    });
     return ticket.text;
+  }
+
+  /** Places a message that has no receiver; until Redis has it, the signal cancels it. */
+  async #place(message: Outgoing, signal: AbortSignal | undefined): Promise<void> {
+    if (signal === undefined) return this.#placement.place(message);
+    const cancelled = () => new CancelledError(`the call of ${message.route.name}`, signal.reason);
+    if (signal.aborted) throw cancelled();
+    return new Promise((resolve, reject) => {
+      const stopListening = whenAborted(signal, () => {
+        message.wanted = false; // taken out again if it is on its way
+        reject(cancelled());
+      });
+      this.#placement.place(message).then(resolve, reject).finally(stopListening);
+    });
   }
 
   /** Throws UnavailableError if the caller does not want to wait and nobody serves the service. */

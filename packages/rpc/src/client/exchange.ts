@@ -24,6 +24,7 @@ import type { Dialect, IncomingResponse, Progress } from "../wire/dialect.ts";
 import { readHead } from "../wire/head.ts";
 import type { PendingCall, PendingHost, Receiver } from "./pending-call.ts";
 import { PendingTable } from "./pending-table.ts";
+import type { Outgoing } from "./placement.ts";
 import { receiveText } from "./receive-text.ts";
 import { ReplyReader } from "./reply-reader.ts";
 import { POLL_AFTER_MS, ResponsePoller } from "./response-poller.ts";
@@ -58,6 +59,8 @@ export class Exchange implements PendingHost {
   readonly #pending: PendingTable;
   readonly #poller: ResponsePoller;
   readonly #onError: (error: unknown) => void;
+  /** Messages that are being pushed, by their id. */
+  readonly #delivering = new Map<string, Outgoing>();
   #closed = false;
 
   constructor(given: ExchangeOptions) {
@@ -77,7 +80,7 @@ export class Exchange implements PendingHost {
       push: dialect.push,
       repeatable: false,
       isPassing: (error) => isPassing(error) && !isOutOfMemory(error),
-      isUnwanted: (text) => this.#pending.isOver(readHead(text)?.id),
+      isUnwanted: (text) => this.#isUnwanted(readHead(text)?.id),
       insistMs: INSIST_MS,
       expiresAtOnce: () => dialect.expiresWithPush,
       isSwept: (list) => dialect.keys.isRequest(list),
@@ -140,7 +143,7 @@ export class Exchange implements PendingHost {
 
   /** Delivers messages under the receiver's id to it, until forget(). Throws ClosedError. */
   register(receiver: Receiver): void {
-    if (this.#closed) throw new ClosedError("the client");
+    this.requireOpen();
     this.#pending.add(receiver);
   }
 
@@ -190,14 +193,23 @@ export class Exchange implements PendingHost {
     this.#pushes.push(list, text, this.requestTtl(timeoutMs));
   }
 
-  /** Pushes a call; resolves when Redis has it. */
-  async deliver(list: string, text: string, timeoutMs: number): Promise<void> {
-    if (this.#closed) throw new ClosedError("the client");
+  /** Pushes a call; resolves when Redis has it, or when nobody wants it any more. */
+  async deliver(message: Outgoing): Promise<void> {
+    this.requireOpen();
+    const { id, list, text, timeoutMs } = message;
+    this.#delivering.set(id, message);
     try {
       await this.#pushes.pushed(list, text, this.requestTtl(timeoutMs));
     } catch (error) {
       throw explain(error, list);
+    } finally {
+      this.#delivering.delete(id);
     }
+  }
+
+  /** Throws ClosedError if the client was closed. */
+  requireOpen(): void {
+    if (this.#closed) throw new ClosedError("the client");
   }
 
   /** How long the request list has to live, in seconds. */
@@ -205,9 +217,9 @@ export class Exchange implements PendingHost {
     return Math.max(this.dialect.requestTtlSeconds, Math.ceil(timeoutMs / 1_000));
   }
 
-  /** Sends a control message to every live worker of a service. */
+  /** Sends a control message to every live worker of a service, also to one that has just started. */
   async tellWorkers(service: string, text: string): Promise<void> {
-    for (const { ctl } of await this.directory.workers(service, 1_000)) {
+    for (const { ctl } of await this.directory.workers(service)) {
       if (ctl !== undefined) this.post(ctl, text);
     }
   }
@@ -255,6 +267,11 @@ export class Exchange implements PendingHost {
       await this.#reader.close();
     }
     await this.store.delete(this.replyList);
+  }
+
+  #isUnwanted(id: string | undefined): boolean {
+    const message = this.#delivering.get(id ?? "");
+    return message?.wanted === false || this.#pending.isOver(id);
   }
 
   #notSent(error: unknown, texts: readonly string[], list: string): void {

@@ -39,8 +39,7 @@ export class RequestPlacement implements Placement {
   }
 
   async place(message: Outgoing): Promise<void> {
-    const { list, text, timeoutMs } = message;
-    await this.#exchange.deliver(list, text, timeoutMs);
+    await this.#exchange.deliver(message);
     // It was cancelled while it was being pushed.
     if (!message.wanted) await this.#exchange.withdrawals.cancel(message);
   }

@@ -26,8 +26,8 @@ export class Withdrawals {
   /** Takes a message out of its list, or tells the workers to cancel it. */
   async cancel(message: Outgoing): Promise<void> {
     const { list, text, route, id } = message;
-    const [removed] = await this.#exchange.store.withdraw(list, [text]);
-    if (removed !== true) await this.#exchange.tellWorkers(route.service, cancelText(id));
+    const removed = await this.#exchange.store.withdraw(list, text);
+    if (!removed) await this.#exchange.tellWorkers(route.service, cancelText(id));
   }
 
   /** A call has timed out. */

@@ -13,7 +13,7 @@ export interface SessionInfo {
   readonly group: string;
   /** The name of the session; undefined if the caller did not send it. */
   readonly client: string | undefined;
-  /** Whether this is the first call of the session since it was mapped to this node. */
+  /** Whether this is the first call of the session that is run since it was mapped to this node. */
   readonly isNew: boolean;
   /** A fencing token: grows each time the session is mapped to a node. */
   readonly epoch: number | undefined;

@@ -61,8 +61,8 @@ export class CallIntake {
   readonly #options: CallIntakeOptions;
   /** Ids cancelled before their call came. */
   readonly #cancelled = new Recent<string, true>(CANCELLED_AT_MOST);
-  /** The epoch of each session seen here. */
-  readonly #sessions = new Recent<string, number>(SESSIONS_AT_MOST);
+  /** The sessions seen here. */
+  readonly #sessions = new Recent<string, KnownSession>(SESSIONS_AT_MOST);
   /** When the calls that are being started were popped. */
   #gotAt = 0;
   /** Totals for stats(). */
@@ -181,9 +181,13 @@ export class CallIntake {
     const session = this.#session(source, call);
     const error = this.#refusal(source, call, { method, session });
     const { runner } = this.#options;
-    if (error !== undefined) runner.refuse(source, text, { call, error });
-    else
-      runner.start({ source, text, call, method: method as ServedMethod, session: session?.info });
+    if (error !== undefined) {
+      runner.refuse(source, text, { call, error });
+      return;
+    }
+    // Only now: no handler has learned from a refused call that the session is new.
+    if (session?.known !== undefined) session.known.run = session.known.seen;
+    runner.start({ source, text, call, method: method as ServedMethod, session: session?.info });
   }
 
   #refusal(
@@ -209,16 +213,24 @@ export class CallIntake {
       return { info, outdated: false };
     }
     const { client, epoch } = call.session;
-    const known = this.#sessions.get(client);
-    const outdated = known !== undefined && epoch < known;
-    if (!outdated) this.#sessions.note(client, epoch);
-    return { info: { group, client, isNew: known !== epoch, epoch }, outdated };
+    const known = this.#sessions.obtain(client, () => ({ seen: epoch, run: undefined }));
+    const outdated = epoch < known.seen;
+    if (!outdated) known.seen = epoch;
+    return { info: { group, client, isNew: known.run !== epoch, epoch }, outdated, known };
   }
+}
+
+interface KnownSession {
+  /** The largest epoch of its calls. */
+  seen: number;
+  /** The epoch of the latest call that was run. */
+  run: number | undefined;
 }
 
 interface FoundSession {
   readonly info: SessionInfo;
   readonly outdated: boolean;
+  readonly known?: KnownSession;
 }
 
 function headCall(source: Source, head: NonNullable<ReturnType<typeof readHead>>): Answerable {

@@ -45,6 +45,8 @@ export class DurableFetcher {
   readonly #reclaimer: Loop;
   /** The calls of our in-flight list that this process knows of. */
   readonly #held = new Set<string>();
+  /** Those of them that came once more while they were running. */
+  readonly #repeated = new Set<string>();
   #unsure = true;
 
   constructor(options: DurableFetcherOptions) {
@@ -82,13 +84,14 @@ export class DurableFetcher {
       this.#unsure = true; // still in the in-flight list, if Redis has not written the response
       throw error;
     } finally {
-      this.#held.delete(call);
+      this.abandon(call);
     }
   }
 
-  /** Leaves a call in flight for the next worker. */
+  /** Leaves a call, if it is still in flight, to the next worker. */
   abandon(call: string): void {
     this.#held.delete(call);
+    if (this.#repeated.delete(call)) this.#unsure = true; // or to this one, if it was there twice
   }
 
   /** Stops fetching. */
@@ -126,8 +129,16 @@ export class DurableFetcher {
     onExcess(calls);
   }
 
-  /** Runs a call as soon as there is a slot; one that has none when the worker closes is left in flight. */
+  /**
+   * Runs a call as soon as there is a slot; one that has none when the worker closes is left in flight. A call
+   * that runs here already was put back while this worker counted as dead, and came back to it: the response of
+   * that run ends it. A second one beside it would send its stream between the items of the first.
+   */
   async #run(call: string, signal: AbortSignal): Promise<void> {
+    if (this.#held.has(call)) {
+      this.#repeated.add(call);
+      return;
+    }
     this.#held.add(call);
     while (this.#options.slots.free === 0 && !signal.aborted) {
       await this.#options.slots.freed(BUSY_CHECK_MS);

@@ -104,6 +104,7 @@ export class SessionPlacement implements Placement {
     message: SessionMessage | undefined,
     service: string | undefined = message?.service,
   ): Promise<Mapping | undefined> {
+    this.#exchange.requireOpen();
     let candidates = await this.#candidates(service);
     const ttlMs = this.#exchange.options.sessionTtlMs;
     for (;;) {

@@ -18,7 +18,10 @@ export interface PeekKeys {
 }
 
 const PER_COLLECT = 512;
-const PER_WITHDRAWAL = 1_000;
+/** How many elements of each end of a list are compared with a call that is withdrawn. */
+const COMPARED = 100_000;
+/** How much of a list is copied in search of a call, whatever the number of its elements. */
+const SEARCHED_BYTES = 2_000_000;
 const DEAD_LETTERS = "999";
 
 /** Every command about single calls. */
@@ -59,21 +62,16 @@ export class CallStore {
     return found.map(([response, reports]) => ({ response: response ?? undefined, reports }));
   }
 
-  /** Takes calls out of their list; says for each whether it was still there. */
-  async withdraw(list: string, texts: readonly string[]): Promise<readonly boolean[]> {
-    const removed: boolean[] = [];
-    for (let at = 0; at < texts.length; at += PER_WITHDRAWAL) {
-      const some = texts.slice(at, at + PER_WITHDRAWAL);
-      const found = await this.#redis.run(withdraw, [list], [this.#dialect.popSide, ...some]);
-      removed.push(...found.map((count) => count > 0));
-    }
-    return removed;
+  /** Takes a call out of its list; says whether it was still there. */
+  async withdraw(list: string, text: string): Promise<boolean> {
+    return (await this.#redis.run(withdraw, [list], [text, COMPARED])) > 0;
   }
 
   /** Takes the call with this id out of the list, if it is among the oldest `searched` ones. */
   async withdrawById(list: string, id: string, searched: number): Promise<boolean> {
-    const args = [`"id":${JSON.stringify(id)}`, this.#dialect.popSide, searched];
-    return (await this.#redis.run(withdrawById, [list], args)) !== null;
+    const mark = `"id":${JSON.stringify(id)}`;
+    const args = [mark, this.#dialect.popSide, searched, SEARCHED_BYTES];
+    return (await this.#redis.run(withdrawById, [list], args)) > 0;
   }
 
   /** Takes up to `count` elements out of a list without waiting. */

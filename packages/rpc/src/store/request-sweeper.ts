@@ -14,6 +14,7 @@ import { sweep } from "./scripts.ts";
 const MARGIN_MS = 60_000;
 const LISTS_AT_ONCE = 100;
 const CALLS_AT_ONCE = 500;
+const BYTES_AT_ONCE = 2_000_000;
 
 /** The outdated calls of one namespace. */
 export class RequestSweeper {
@@ -44,7 +45,8 @@ export class RequestSweeper {
   async sweep(now: number): Promise<void> {
     const due = ["ZRANGEBYSCORE", this.#index, "-inf", String(Math.floor(now)), "LIMIT", "0"];
     for (const list of await this.#ask<string[]>([...due, String(LISTS_AT_ONCE)])) {
-      await this.#redis.run(sweep, [this.#index, list], [this.#side, CALLS_AT_ONCE]);
+      const args = [this.#side, CALLS_AT_ONCE, BYTES_AT_ONCE];
+      await this.#redis.run(sweep, [this.#index, list], args);
     }
   }
 

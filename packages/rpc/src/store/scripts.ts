@@ -20,13 +20,11 @@ export const stick: Script<readonly string[]> = script("stick", { parse: strings
 /** Moves session calls that were not popped yet. */
 export const move: Script<number[]> = script("move", { parse: numbers });
 
-/** Removes calls that were not popped yet. */
-export const withdraw: Script<number[]> = script("withdraw", { parse: numbers });
+/** Removes a call that was not popped yet. */
+export const withdraw: Script<number> = script("withdraw", { parse: Number });
 
 /** Removes a call by its id. */
-export const withdrawById: Script<string | null> = script("withdraw_by_id", {
-  parse: (reply) => reply as string | null,
-});
+export const withdrawById: Script<number> = script("withdraw_by_id", { parse: Number });
 
 /** Pops everything from many lists; a repetition would lose what the first run popped. */
 export const collect: Script<readonly [string, readonly string[]][]> = script("collect", {

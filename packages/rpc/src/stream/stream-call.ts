@@ -109,9 +109,10 @@ export class StreamCall extends WheelEntry implements Receiver {
   receive(message: Readonly<Record<string, unknown>>, at: number): void {
     this.#heardAt = at;
     if (typeof message.ctl === "string") {
-      const first = this.#control === undefined;
+      const known = this.#control;
+      if (known !== undefined && known !== message.ctl) this.#begunAnew(message.ctl);
       this.#control = message.ctl;
-      if (first) this.#opened();
+      if (known === undefined) this.#opened();
       else if (!this.#over) this.#post(this.#results.state()); // a sign of life for a sign of life
     }
     if (message.progress !== undefined) {
@@ -189,6 +190,16 @@ export class StreamCall extends WheelEntry implements Receiver {
   #opened(): void {
     this.#exchange.wheel.set(this, this.#beatMs);
     if (this.#message !== undefined) this.#given.placement.release(this.#message);
+  }
+
+  /**
+   * Another worker runs the call from its beginning, because the first one of an at-least-once service counted
+   * as dead. Its messages have the same numbers and other items: to go on would repeat some and lose others.
+   */
+  #begunAnew(control: string): void {
+    this.#cancel();
+    this.#exchange.post(control, cancelText(this.id));
+    this.fail(new StreamBrokenError(this.route.name, "another worker began it anew"));
   }
 
   /** A response of a worker, or of a method, that does not stream. */
