@@ -1,18 +1,20 @@
 /** Puts a task together: sink, sources, and one ShardSync per source. */
-import { InvalidOptionError, type Logger, parseEndpoint } from "@ropeway/core";
+import { ConnectionLostError, InvalidOptionError, type Logger, parseEndpoint } from "@ropeway/core";
 import type { StreamNote } from "./apply/applier.ts";
 import { Translator } from "./apply/translator.ts";
+import { VanishedKeys } from "./apply/vanished-keys.ts";
 import type { Checkpoint } from "./checkpoint.ts";
 import { ClusterSink } from "./cluster/cluster-sink.ts";
 import { MovedSets } from "./cluster/moved-sets.ts";
+import { readAnew } from "./cluster/read-anew.ts";
 import { Rereader } from "./cluster/rereader.ts";
-import { SlotFence } from "./cluster/slot-fence.ts";
+import { NUDGE, SlotFence } from "./cluster/slot-fence.ts";
 import type { ErrorBudget } from "./error-budget.ts";
 import { FileSink } from "./file/file-sink.ts";
 import { fileEnd } from "./file/format.ts";
 import { refuseSameServer } from "./history-id.ts";
 import { refuseOtherInstallation } from "./installation-id.ts";
-import { checkpointKey, expiriesKey, laneKey } from "./keys.ts";
+import { checkpointKey, expiriesKey, laneKey, movedKey, vanishedKey } from "./keys.ts";
 import type { BigKeyRecord } from "./load/big-key-record.ts";
 import { sweep } from "./load/ghost-sweep.ts";
 import { SeenKeys } from "./load/seen-keys.ts";
@@ -30,6 +32,7 @@ import type { Snapshot } from "./source/feed.ts";
 import { fileSource, isFileUrl } from "./source/file-source.ts";
 import { scanSource } from "./source/scan-source.ts";
 import { liveSources, type Source } from "./source/source.ts";
+import { encodeCommand } from "./wire/encode.ts";
 
 /** What the parts of a task share. */
 export interface AssemblyContext {
@@ -57,7 +60,8 @@ export interface Assembly {
 export async function assemble(context: AssemblyContext): Promise<Assembly> {
   const sources = await openSources(context);
   const counters = sources.map(() => new Counters());
-  const sink = openSink(context, sources, counters);
+  const vanished: VanishedKeys[] = [];
+  const sink = openSink(context, { sources, counters, vanished });
   try {
     const abilities = await sink.probe();
     await refuseSameServer(sources, abilities.historyId, context.options);
@@ -66,7 +70,11 @@ export async function assemble(context: AssemblyContext): Promise<Assembly> {
     const fence = openFence(context, { sources, shards, sink });
     sources.forEach((source, shard) => {
       const parts = { context, sink, source, abilities, shard, sharded: sources.length > 1, fence };
-      shards.push(new ShardParts({ ...parts, counters: counters[shard] as Counters }).sync());
+      const keys = openVanished(parts);
+      if (keys !== undefined) vanished.push(keys);
+      shards.push(
+        new ShardParts({ ...parts, vanished: keys, counters: counters[shard] as Counters }).sync(),
+      );
     });
     return { sink, shards, counters, fence };
   } catch (error) {
@@ -134,10 +142,48 @@ async function openSources({
   });
 }
 
+/** What finds keys that the target expired too early, where the source can be asked for them. */
+function openVanished(parts: {
+  readonly context: AssemblyContext;
+  readonly sink: Sink;
+  readonly source: Source;
+  readonly shard: number;
+  readonly fence: SlotFence | undefined;
+}): VanishedKeys | undefined {
+  const { context, sink, source, shard, fence } = parts;
+  const { options, task, signal, logger } = context;
+  const mapping = new Mapping(options);
+  // A command that is left out or changed would come back with the value.
+  const changed = options.transform !== undefined || mapping.picksCommands;
+  // Mode increment copies changes of keys that it never copied, so a key that is missing means nothing.
+  const partly = options.mode === "increment";
+  if (!source.live || sink.keepsExpired || changed || partly) return undefined;
+  return new VanishedKeys({
+    ...{ mapping, signal, logger },
+    setKey: fence === undefined ? vanishedKey(task, shard) : movedKey(task, shard),
+    reader: () => sink.reader(),
+    read: async (db, keys) => {
+      await using connection = await source.connect();
+      if (connection === undefined) throw new ConnectionLostError(source.where, "no server");
+      const read = await readAnew(connection, keys, db);
+      await connection.exchange(encodeCommand(NUDGE), 1);
+      return read;
+    },
+    handOver: fence && ((keys) => fence.readAgain(shard, keys)),
+  });
+}
+
 function openSink(
   context: AssemblyContext,
-  sources: readonly Source[],
-  counters: readonly Counters[],
+  {
+    sources,
+    counters,
+    vanished,
+  }: {
+    readonly sources: readonly Source[];
+    readonly counters: readonly Counters[];
+    readonly vanished: readonly VanishedKeys[];
+  },
 ): Sink {
   const { options, signal, logger, task, admit, limiter, budget } = context;
   const { lanes, batchBytes, batchCommands, stallMs, connectTimeoutMs, crossSlot } = options;
@@ -156,9 +202,14 @@ function openSink(
       for (const each of counters) each.stalled = reason;
     },
     onRoundTrip: (ms: number) => limiter.observe(ms),
-    onFailure: ({ argv, db }: StreamNote, reply: string) => budget.spend(argv, db, reply),
+    onFailure: (note: StreamNote, reply: string) => {
+      if (vanished.some((keys) => keys.explains(note, reply))) return;
+      budget.spend(note.argv, note.db, reply);
+    },
   };
-  if (endpoint.topology !== "cluster") return new RedisSink({ ...common, lanes });
+  if (endpoint.topology !== "cluster") {
+    return new RedisSink({ ...common, lanes, onZero: (note) => vanished[0]?.idle(note) });
+  }
   const mapping = new Mapping(options);
   const rereaders = sources.map((source) => new Rereader(source, mapping));
   return new ClusterSink({
@@ -178,6 +229,7 @@ class ShardParts {
   /** Whether there are other shards. */
   readonly #sharded: boolean;
   readonly #fence: SlotFence | undefined;
+  readonly #vanished: VanishedKeys | undefined;
   readonly #counters: Counters;
   readonly #abilities: Abilities;
   readonly #shard: number;
@@ -193,8 +245,10 @@ class ShardParts {
     shard: number;
     sharded: boolean;
     fence: SlotFence | undefined;
+    vanished: VanishedKeys | undefined;
   }) {
     this.#source = parts.source;
+    this.#vanished = parts.vanished;
     this.#sharded = parts.sharded;
     this.#fence = parts.fence;
     this.#context = parts.context;
@@ -211,6 +265,7 @@ class ShardParts {
       ...{ options, logger, signal, admit, onStatus },
       shard: this.#shard,
       fence: this.#fence,
+      vanished: this.#vanished,
       sink: this.#sink,
       counters: this.#counters,
       attach: (after) => this.#source.attach(after),
@@ -298,6 +353,7 @@ class ShardParts {
         ? []
         : [
             checkpointKey(task, shard),
+            vanishedKey(task, shard),
             ...Array.from({ length: lanes }, (_, lane) => laneKey(task, shard, lane)),
           ],
       expiriesKey: expiriesKey(task, shard),

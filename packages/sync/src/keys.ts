@@ -7,6 +7,7 @@
  *   ropeway:sync:{TASK}:load:SHARD:LANE    hash    `batch`: the last batch of a loading lane
  *   ropeway:sync:{TASK}:expiries:SHARD     list    expiries that the TTL fence holds back; see ttl-fence.ts
  *   ropeway:sync:{TASK}:moved:SHARD        set     keys of slots that moved at the source, to be read anew; see moving-slots.ts
+ *   ropeway:sync:{TASK}:vanished:SHARD     set     DB:KEY that the target may have expired too early; see vanished-keys.ts
  *   ropeway:sync:{TASK}:discarded          list    JSON of writes that failed, newest first, bounded
  *   ropeway:sync:{TASK}:bigkeys            list    JSON of values that were written in parts, bounded
  *   ropeway:sync:{TAG}:slot:TASK:SHARD     hash    cluster only: what a slot has; see cluster-stream.ts
@@ -61,6 +62,11 @@ export function expiriesKey(task: string, shard: number): string {
 /** Set. */
 export function movedKey(task: string, shard: number): string {
   return `${OWN_PREFIX}{${task}}:moved:${shard}`;
+}
+
+/** Set. */
+export function vanishedKey(task: string, shard: number): string {
+  return `${OWN_PREFIX}{${task}}:vanished:${shard}`;
 }
 
 /** List. */

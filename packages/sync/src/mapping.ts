@@ -44,8 +44,12 @@ export class Mapping {
 
   /** Whether some keys of a copied database are left out or renamed, or some commands. */
   get partial(): boolean {
-    const commands = this.#accept !== undefined || this.#refuse !== undefined;
-    return commands || !this.keys.isOpen || this.renames;
+    return this.picksCommands || !this.keys.isOpen || this.renames;
+  }
+
+  /** Whether commands are left out by their name. */
+  get picksCommands(): boolean {
+    return this.#accept !== undefined || this.#refuse !== undefined;
   }
 
   get renames(): boolean {

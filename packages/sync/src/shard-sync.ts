@@ -16,6 +16,7 @@ import { ConnectFailedError, ConnectionLostError, type Logger } from "@ropeway/c
 import { Backoff, sleep } from "@ropeway/core/internal";
 import type { Translate } from "./apply/applier.ts";
 import { Applier } from "./apply/applier.ts";
+import type { VanishedKeys } from "./apply/vanished-keys.ts";
 import type { Checkpoint, Position } from "./checkpoint.ts";
 import type { SlotFence } from "./cluster/slot-fence.ts";
 import { HistoryLostError, ResyncRequiredError, TargetRewoundError } from "./errors.ts";
@@ -45,6 +46,8 @@ export interface ShardOptions {
   /** What is to be done once the stream has caught up with the end of the load. */
   settle(checkpoint: Checkpoint): Promise<void>;
   translator(checkpoint: Checkpoint): Translate;
+  /** Finds keys that the target expired too early; undefined if it expires none, or nothing can be done. */
+  readonly vanished: VanishedKeys | undefined;
   onStatus(status: SyncStatus): void;
   admit(commands: number, bytes: number): Promise<void> | undefined;
 }
@@ -230,8 +233,10 @@ export class ShardSync {
   /** Applies the stream; gives the feed of a new full synchronisation if the history is lost. */
   async #follow(feed: Feed, checkpoint: Checkpoint): Promise<Next | undefined> {
     const { sink, shard, options, counters, signal, onStatus, admit, logger, fence } = this.#plan;
-    const target = sink.stream(shard, checkpoint);
+    const { vanished } = this.#plan;
     const goal = await this.#untilKnown(feed);
+    await vanished?.begin();
+    const target = sink.stream(shard, checkpoint);
     noteTo(counters, checkpoint);
     counters.feed = feed;
     onStatus("COMMANDRUNNING");
@@ -245,6 +250,8 @@ export class ShardSync {
       batchCommands: options.batchCommands,
       signal,
       admit,
+      vanished,
+      lateUntil: goal,
       ...(fence === undefined ? {} : { moves: fence.moves(shard) }),
       onApplied: (position, commands, bytes) => {
         counters.commands += commands;
@@ -255,7 +262,8 @@ export class ShardSync {
     });
     try {
       // First up to what the source had when the load ended: then the held back expiries are settled.
-      const reached = () => (options.once && fence !== undefined ? fence.concluded(shard) : true);
+      const reached = () =>
+        !options.once || ((fence?.concluded(shard) ?? true) && (vanished?.settled ?? true));
       await applier.run((position) => position.offset >= goal && reached());
       if (!signal.aborted && applier.position.offset >= goal) {
         settled = true;
@@ -283,6 +291,7 @@ export class ShardSync {
       return { feed: follows ?? (await this.#fresh()), checkpoint: this.#checkpoint };
     } finally {
       target.close();
+      vanished?.close();
     }
     return undefined;
   }

@@ -66,6 +66,35 @@ for (const kind of ["a standalone server", "a cluster"] as const) {
   }, 150_000);
 }
 
+test("slots of the target move while changes are applied, each exactly once", async () => {
+  await using source = await startRedis({ config: CONFIG });
+  await using target = await startCluster({ masters: 3 });
+  await using task = new SyncTask({ from: source.url, to: target.url, name: "target" });
+  task.on("error", () => {});
+  await task.start();
+  await eventually(() => expect(task.status).toBe("COMMANDRUNNING"), LONG);
+  let stopped = false;
+  const counted = new Map<string, number>();
+  const writing = (async () => {
+    for (let round = 0; !stopped; round++) {
+      const key = KEYS[round % 10] as string;
+      await source.command("INCR", key);
+      counted.set(key, (counted.get(key) ?? 0) + 1);
+    }
+  })();
+  for (const key of KEYS.slice(0, 6)) {
+    const slot = await target.slotOf(key);
+    await target.moveSlot(slot, await nextMaster(target, slot));
+  }
+  stopped = true;
+  await writing;
+  const expected = Object.fromEntries(Array.from(counted, ([key, n]) => [key, String(n)]));
+  await eventually(async () => {
+    expect(await values([...counted.keys()], (key) => target.nodeOf(key))).toEqual(expected);
+  }, LONG);
+  expect(task.progress()).toMatchObject({ errors: 0, fullResyncs: 1 });
+}, 150_000);
+
 test("a master of the source that gets its first slots is followed, and left when it has none", async () => {
   const config = [...CONFIG, "cluster-allow-replica-migration no"];
   await using source = await startCluster({ masters: 3, config });

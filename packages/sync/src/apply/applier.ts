@@ -17,6 +17,7 @@ import { Transaction } from "../sink/transaction.ts";
 import type { Feed } from "../source/feed.ts";
 import { encodeCommand } from "../wire/encode.ts";
 import { isWord, type Unit, UnitReader } from "./unit-reader.ts";
+import type { VanishedKeys } from "./vanished-keys.ts";
 
 /** A write of the stream, for its error: the command as it is sent, and the database at the target. */
 export interface StreamNote {
@@ -67,11 +68,17 @@ export interface ApplierOptions {
   onApplied(position: Position, commands: number, bytes: number): void;
   /** Only for a cluster as the source. */
   readonly moves?: StreamMoves;
+  /** Only for a target whose clock expires keys. */
+  readonly vanished?: VanishedKeys | undefined;
+  /** Where the source was when the stream began: what comes before that may be old. */
+  readonly lateUntil?: number;
   /** Waits while the task is paused or must be slower. */
   admit?(commands: number, bytes: number): Promise<void> | undefined;
 }
 
 const IDLE_CHECKPOINT_MS = 1_000;
+/** A batch that waited longer than this is late: keys that it relies on may have expired at the target. */
+const LATE_MS = 1_000;
 
 /** Applies the stream of one shard to the target. */
 export class Applier {
@@ -82,9 +89,15 @@ export class Applier {
   #checkpointedAt = performance.now();
   #batch = new Transaction<StreamNote>();
   #ackWanted = false;
+  /** When the batch was begun, and after which byte. */
+  #begun = { offset: 0, at: performance.now() };
+  /** A moment, and what had been received by then. */
+  #seen = { offset: 0, at: performance.now() };
+  #lateUntil: number;
 
   constructor(options: ApplierOptions) {
     this.#options = options;
+    this.#lateUntil = options.lateUntil ?? 0;
     const { replid, offset, db, written = offset } = options.from;
     this.#position = { replid, offset, db, written };
     this.#checkpointed = this.#position;
@@ -97,14 +110,14 @@ export class Applier {
 
   /** Applies until `done` says so at a position, the stream ends, or the signal aborts. All batches are finished. */
   async run(done: (position: Position) => boolean = () => false): Promise<void> {
-    const { feed, signal } = this.#options;
+    const { feed, signal, vanished } = this.#options;
     while (!signal.aborted) {
       await this.#fill();
       // The next batch is filled while this one is under way.
       if (!this.#batch.empty || this.#stale) await both(this.#commit(), this.#fill());
       else this.#report(this.#position, 0, 0);
       if (done(this.position)) break;
-      if (!this.#batch.empty || feed.waiting > 0) continue;
+      if (!this.#batch.empty || feed.waiting > 0 || vanished?.due) continue;
       const chunk = await this.#wait();
       if (chunk === undefined) break;
       this.#units.push(chunk);
@@ -145,9 +158,9 @@ export class Applier {
 
   /** Takes what has arrived, up to one batch. */
   async #fill(): Promise<void> {
-    const { feed, batchBytes, batchCommands, moves } = this.#options;
+    const { feed, batchBytes, batchCommands, moves, vanished } = this.#options;
     while (this.#batch.bytes < batchBytes && this.#batch.commands < batchCommands) {
-      const pending = moves?.pending();
+      const pending = moves?.pending() ?? vanished?.pending();
       if (pending !== undefined) await pending;
       const unit = this.#units.next();
       if (unit !== undefined) {
@@ -161,12 +174,17 @@ export class Applier {
   }
 
   #take(unit: Unit): void {
-    const { translate, feed, moves } = this.#options;
+    const { translate, feed, moves, vanished } = this.#options;
     let { db, written } = this.#position;
+    if (this.#batch.empty) this.#begun = { offset: this.#position.offset, at: performance.now() };
     const before = this.#batch.commands;
     const offset = this.#position.offset + unit.bytes;
     for (const argv of moves?.before(this.#position.offset, offset) ?? []) {
       translate.command(new WireCommand(argv, encodeCommand(argv)), db, this.#batch);
+    }
+    for (const write of vanished?.before(this.#position.offset, offset) ?? []) {
+      const { argv } = write;
+      translate.command(new WireCommand(argv, encodeCommand(argv)), write.db, this.#batch);
     }
     const wanted = translate.unit?.(unit, this.#batch) ?? true;
     for (const command of unit.commands) {
@@ -182,6 +200,7 @@ export class Applier {
       }
     }
     moves?.after(this.#batch);
+    vanished?.after(this.#batch);
     this.#batch.endUnit(offset);
     if (this.#batch.commands > before) written = offset;
     this.#position = {
@@ -195,14 +214,29 @@ export class Applier {
   async #commit(): Promise<void> {
     const batch = this.#batch;
     const position = this.#position;
+    const begun = this.#begun;
     this.#batch = new Transaction();
-    const { target, admit } = this.#options;
+    const { target, admit, vanished } = this.#options;
     const { commands, bytes } = batch;
     await admit?.(commands, bytes);
+    await vanished?.check(batch.notes, this.#isLate(begun));
+    const checkedAt = performance.now();
     await target.apply(batch, position);
+    await vanished?.doubt(batch.notes, performance.now() - checkedAt);
+    vanished?.applied(position.offset);
     this.#checkpointed = position;
     this.#checkpointedAt = performance.now();
     this.#report(position, commands, bytes);
+  }
+
+  /** Whether commands of the batch may be older than keys of the target can be relied on. */
+  #isLate({ offset, at }: { readonly offset: number; readonly at: number }): boolean {
+    const { feed } = this.#options;
+    const now = performance.now();
+    if (now - at > LATE_MS) this.#lateUntil = feed.received;
+    if (offset >= this.#seen.offset) this.#seen = { offset: feed.received, at: now };
+    else if (now - this.#seen.at > LATE_MS) this.#lateUntil = feed.received;
+    return offset < Math.max(this.#lateUntil, feed.behindUntil ?? 0);
   }
 
   #report(position: Position, commands: number, bytes: number): void {

@@ -24,10 +24,12 @@ export class ClusterReader implements TargetReader {
       for (const item of open) {
         const address = await this.#nodes.addressOf(keySlot(item.query.key));
         const node = await this.#nodes.at(address);
-        byNode.set(node, [...(byNode.get(node) ?? []), item]);
+        const items = byNode.get(node) ?? [];
+        byNode.set(node, items);
+        items.push(item);
       }
       const moved: typeof open = [];
-      for (const [node, items] of byNode) {
+      const ask = async ([node, items]: [Connection, typeof open]) => {
         const writer = new RespWriter();
         for (const { query } of items) writer.command(query.argv);
         const found = await node.exchange(writer.take(), items.length);
@@ -37,7 +39,8 @@ export class ClusterReader implements TargetReader {
           if (again && attempt < ATTEMPTS) moved.push(item);
           else replies[item.index] = reply;
         });
-      }
+      };
+      await Promise.all(Array.from(byNode, ask));
       if (moved.length > 0) await this.#nodes.refresh();
       open = moved;
     }

@@ -12,15 +12,21 @@ export interface ReadAnew {
 }
 
 /** Throws ConnectionLostError if the keys are not there, and CommandRefusedError if they may not be read. */
-export async function readAnew(connection: Connection, keys: readonly Buffer[]): Promise<ReadAnew> {
+export async function readAnew(
+  connection: Connection,
+  keys: readonly Buffer[],
+  db?: number,
+): Promise<ReadAnew> {
   const writer = new RespWriter();
+  if (db !== undefined) writer.command(["SELECT", db]);
   for (const words of [["MULTI"], ["TIME"], ["INFO", "replication"]]) writer.command(words);
   for (const key of keys) {
     writer.command(["DUMP", key]);
     writer.command(["PTTL", key]);
   }
   writer.command(["EXEC"]);
-  const replies = await connection.exchange(writer.take(), 2 * keys.length + 4);
+  const before = db === undefined ? 0 : 1;
+  const replies = await connection.exchange(writer.take(), before + 2 * keys.length + 4);
   const executed = replies.at(-1);
   if (!Array.isArray(executed)) throw refusalOf(replies);
   const [time, info, ...values] = executed as Reply[];
@@ -53,5 +59,5 @@ function refusalOf(replies: readonly Reply[]): Error {
   if (/^(MOVED|ASK|TRYAGAIN|CLUSTERDOWN|LOADING|EXECABORT)\b/.test(reply)) {
     return new ConnectionLostError("a master of the source", new Error(reply));
   }
-  return new CommandRefusedError("DUMP", `keys of slots that moved must be read again: ${reply}`);
+  return new CommandRefusedError("DUMP", `keys must be read again: ${reply}`);
 }

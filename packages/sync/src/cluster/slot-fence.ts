@@ -42,7 +42,7 @@ export interface SlotFenceOptions {
 const POLL_MS = 10;
 const LOOK_MS = 1_000;
 /** A number of replicas that no master has: WAIT then asks them all, which moves the stream on. */
-const NUDGE: readonly Argument[] = ["WAIT", "1000", "1"];
+export const NUDGE: readonly Argument[] = ["WAIT", "1000", "1"];
 
 /** The masters of the source are not the ones that the task follows. */
 export class SlotsMovedError extends Error {
@@ -110,6 +110,12 @@ export class SlotFence {
         return this.#due.delete(shard) && this.#slots.isDue(shard) ? this.#read(shard) : undefined;
       },
     };
+  }
+
+  /** Reads keys of a shard anew, as if their slots had moved. */
+  readAgain(shard: number, keys: readonly Buffer[]): void {
+    this.#slots.adopt(shard, keys);
+    this.#settle();
   }
 
   /** Whether all shards have reached their goals and no key is left to be read; tells the fence that this one has. */

@@ -37,7 +37,12 @@ export interface Fence {
 /** What became of a transaction. */
 export type Outcome =
   /** Applied, except for the commands listed. */
-  | { readonly kind: "applied"; readonly errors: readonly CommandFailure[] }
+  | {
+      readonly kind: "applied";
+      readonly errors: readonly CommandFailure[];
+      /** Commands that answered 0, by their index. */
+      readonly zeros: readonly number[];
+    }
   /** Not applied: the server refused commands or the whole transaction. */
   | { readonly kind: "refused"; readonly errors: readonly CommandFailure[]; readonly reply: string }
   /** Not applied: the mark moved since we looked. */
@@ -126,7 +131,14 @@ function outcomeOf(replies: readonly Reply[], commands: number): Outcome {
   if (executed instanceof ErrorReply) {
     return { kind: "refused", errors: failures(replies, 1, commands), reply: executed.message };
   }
-  return { kind: "applied", errors: failures(executed as readonly Reply[], 0, commands) };
+  const answers = executed as readonly Reply[];
+  return { kind: "applied", errors: failures(answers, 0, commands), zeros: zeros(answers) };
+}
+
+function zeros(replies: readonly Reply[]): number[] {
+  const found: number[] = [];
+  for (let index = 0; index < replies.length; index++) if (replies[index] === 0) found.push(index);
+  return found;
 }
 
 function failures(replies: readonly Reply[], from: number, count: number): CommandFailure[] {

@@ -52,6 +52,8 @@ export interface Committed {
   /** False: it was refused as a whole because of these commands. */
   readonly applied: boolean;
   readonly errors: readonly CommandFailure[];
+  /** Commands that answered 0, by their index. */
+  readonly zeros: readonly number[];
   /** Why it was refused; empty if it was applied. */
   readonly reply: string;
 }
@@ -89,7 +91,7 @@ export class Lane {
       const fenced = await this.#connection(mark);
       if (!first && fenced.mark === mark) {
         this.#confirmed.mark = mark;
-        return { applied: true, errors: [], reply: "" };
+        return { applied: true, errors: [], zeros: [], reply: "" };
       }
       try {
         const started = performance.now();
@@ -103,7 +105,8 @@ export class Lane {
         }
         this.#moving();
         if (outcome.kind === "applied") this.#confirmed.mark = mark;
-        return { applied: outcome.kind === "applied", errors: outcome.errors, reply };
+        const zeros = outcome.kind === "applied" ? outcome.zeros : [];
+        return { applied: outcome.kind === "applied", errors: outcome.errors, zeros, reply };
       } catch (error) {
         if (!(error instanceof ConnectionLostError)) throw error;
         this.#fenced = undefined;

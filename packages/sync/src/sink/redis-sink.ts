@@ -36,6 +36,8 @@ export interface RedisSinkOptions {
   admit(commands: number, bytes: number): Promise<void> | undefined;
   /** Called for each command of the stream that failed. */
   onFailure(note: StreamNote, reply: string): void;
+  /** Called for each command of the stream that answered 0. */
+  onZero(note: StreamNote): void;
 }
 
 /** So many records are kept of discarded and of big keys. */
@@ -190,6 +192,10 @@ export class RedisSink implements Sink {
       if (note === undefined) continue;
       failed.add(index);
       this.#options.onFailure(note, reply);
+    }
+    for (const index of outcome.zeros) {
+      const note = batch.notes[index];
+      if (note !== undefined && note.own !== true) this.#options.onZero(note);
     }
     if (outcome.applied) return;
     if (failed.size === 0) throw new TargetRefusedError(this.where, outcome.reply, 0);

@@ -18,6 +18,8 @@ export interface Feed {
   readonly waiting: number;
   /** The last byte of the stream that was received. */
   readonly received: number;
+  /** Bytes up to this one may have waited at the source while the connection was lost. */
+  readonly behindUntil?: number;
   /** The next bytes of the stream; undefined at its end. Rejects with HistoryLostError if it cannot be continued. */
   read(signal?: AbortSignal): Promise<Buffer | undefined>;
   /** The next bytes of the stream, if they are in memory. */

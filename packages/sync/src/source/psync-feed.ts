@@ -80,6 +80,7 @@ export class PsyncFeed implements Feed {
   #given: number;
   /** Bytes after this one are of a history that the source has left. */
   #fork = Number.POSITIVE_INFINITY;
+  #behindUntil = 0;
 
   private constructor(options: PsyncOptions, link: ReplicaLink, after: Position | undefined) {
     this.#options = options;
@@ -137,6 +138,10 @@ export class PsyncFeed implements Feed {
 
   get received(): number {
     return this.#received;
+  }
+
+  get behindUntil(): number {
+    return this.#behindUntil;
   }
 
   get waiting(): number {
@@ -253,6 +258,7 @@ export class PsyncFeed implements Feed {
           this.#stream.end(new HistoryForkedError(fork));
           return false;
         }
+        this.#behindUntil = await this.end();
         const link = await openLink(this.#options, after);
         if (link.reply.kind === "full") {
           this.#successor = link;

@@ -1,0 +1,152 @@
+/**
+ * Which keys a batch relies on: those that the source had when it ran the command, so that the target must have them too.
+ *
+ *   SET k v, DEL k, RESTORE k      what k was does not matter
+ *   INCR k, HSET k, PEXPIREAT k    k is as the batch before it left it, unless the target expired it meanwhile
+ *
+ * A key that such a command creates looks the same as one that vanished. See vanished-keys.ts for what becomes of both.
+ */
+import { isWord, keysOf, wordAt } from "../command/keys.ts";
+import { specOf } from "../command/table.ts";
+import type { StreamNote } from "./applier.ts";
+
+/** A key of the target. */
+export interface Place {
+  readonly db: number;
+  readonly key: Buffer;
+}
+
+/** What a command of a batch does with its keys. */
+export interface Touch {
+  readonly places: readonly Place[];
+  /** Whether the values before it matter. */
+  readonly relies: boolean;
+  /** The expiry that it sets, in ms; -1: none. */
+  readonly expiresAtMs: number;
+  /** Databases that it exchanges. */
+  readonly swaps?: readonly [number, number];
+}
+
+const OVERWRITING = new Set(
+  "mset setex psetex getset restore restore-asking del unlink getdel delex delifeq".split(" "),
+);
+const CONDITIONS = ["nx", "xx", "keepttl", "ifeq", "ifne", "ifdeq", "ifdne"];
+const ABSOLUTE_MS = ["pxat"];
+const ABSOLUTE_S = ["exat"];
+
+/** What the commands of a batch do, in their order. Commands that we do not know are left out. */
+export function touchesOf(notes: readonly (StreamNote | undefined)[]): Touch[] {
+  const touches: Touch[] = [];
+  for (const note of notes) {
+    const touch = note === undefined || note.own === true ? undefined : touchOf(note);
+    if (touch !== undefined) touches.push(touch);
+  }
+  return touches;
+}
+
+function touchOf({ argv, db }: StreamNote): Touch | undefined {
+  const name = specOf(argv)?.name;
+  if (name === undefined) return undefined;
+  if (name === "swapdb") {
+    const swaps = [Number(argv[1]), Number(argv[2])] as const;
+    return { places: [], relies: false, expiresAtMs: -1, swaps };
+  }
+  const positions = keysOf(argv);
+  if (positions === undefined || positions.length === 0) return undefined;
+  const places = positions.map((at) => ({ db, key: argv[at] as Buffer }));
+  const other = otherDb(name, argv);
+  if (other !== undefined) places.push(...places.map(({ key }) => ({ db: other, key })));
+  return { places, relies: !overwrites(name, argv), expiresAtMs: expiryOf(name, argv) };
+}
+
+function overwrites(name: string, argv: readonly Buffer[]): boolean {
+  if (name === "set") return CONDITIONS.every((word) => wordAt(argv, word, 3) < 0);
+  return OVERWRITING.has(name);
+}
+
+/** MOVE k db, COPY from to DB db. */
+function otherDb(name: string, argv: readonly Buffer[]): number | undefined {
+  if (name === "move") return Number(argv[2]);
+  if (name !== "copy") return undefined;
+  const at = wordAt(argv, "db", 3);
+  return at < 0 ? undefined : Number(argv[at + 1]);
+}
+
+/** Relative expiries begin when the target gets them, so they are never over. */
+function expiryOf(name: string, argv: readonly Buffer[]): number {
+  if (name === "pexpireat") return Number(argv[2]);
+  if (name === "expireat") return 1_000 * Number(argv[2]);
+  if (name === "restore" || name === "restore-asking") {
+    return wordAt(argv, "absttl", 4) < 0 ? -1 : Number(argv[2]) || -1;
+  }
+  if (name !== "set" && name !== "getex" && name !== "msetex") return -1;
+  for (let at = 2; at + 1 < argv.length; at++) {
+    if (ABSOLUTE_MS.some((word) => isWord(argv[at], word))) return Number(argv[at + 1]);
+    if (ABSOLUTE_S.some((word) => isWord(argv[at], word))) return 1_000 * Number(argv[at + 1]);
+  }
+  return -1;
+}
+
+/** A name for a key of a database. */
+export function nameOf({ db, key }: Place): string {
+  return `${db}:${key.toString("latin1")}`;
+}
+
+/** The key of a name. */
+export function placeOf(name: string): Place {
+  const colon = name.indexOf(":");
+  return { db: Number(name.slice(0, colon)), key: Buffer.from(name.slice(colon + 1), "latin1") };
+}
+
+/** How long keys live, as the target says: ms, -1 for ever, -2 if there is no such key. */
+export type Lifetimes = ReadonlyMap<string, number>;
+
+/** Keys that are looked up before the batch is applied. */
+export function reliedOn(touches: readonly Touch[]): Map<string, Place> {
+  const found = new Map<string, Place>();
+  for (const { places, relies } of touches) {
+    if (relies) for (const place of places) found.set(nameOf(place), place);
+  }
+  return found;
+}
+
+/** Keys that may not be at the target when the batch relies on them, besides those that are known to be wrong. */
+export function doubtful(
+  touches: readonly Touch[],
+  at: {
+    readonly lifetimes: Lifetimes;
+    readonly known: { has(name: string): boolean; keys(): Iterable<string> };
+    readonly nowMs: number;
+    readonly marginMs: number;
+  },
+): Set<string> {
+  const { lifetimes, known, nowMs, marginMs } = at;
+  const found = new Set<string>();
+  /** Keys that the batch itself has written: whether they stay. */
+  const stays = new Map<string, boolean>();
+  const isDoubtful = (name: string) => {
+    if (found.has(name) || known.has(name)) return true;
+    const staying = stays.get(name);
+    if (staying !== undefined) return !staying;
+    const lifetime = lifetimes.get(name) ?? -1;
+    return lifetime === -2 || (lifetime >= 0 && lifetime < marginMs);
+  };
+  for (const { places, relies, expiresAtMs, swaps } of touches) {
+    if (swaps !== undefined) {
+      for (const name of [...found, ...known.keys()]) exchange(name, swaps, found);
+      stays.clear();
+      continue;
+    }
+    const names = places.map(nameOf);
+    if (relies && names.some(isDoubtful)) for (const name of names) found.add(name);
+    const short = expiresAtMs >= 0 && expiresAtMs < nowMs + marginMs;
+    if (!relies || short) for (const name of names) stays.set(name, !short);
+  }
+  for (const name of [...found]) if (known.has(name)) found.delete(name);
+  return found;
+}
+
+function exchange(name: string, [a, b]: readonly [number, number], found: Set<string>): void {
+  const { db, key } = placeOf(name);
+  if (db === a || db === b) found.add(nameOf({ db: db === a ? b : a, key }));
+}

@@ -1,0 +1,335 @@
+/**
+ * Keys that the target expired although the source had renewed them.
+ *
+ *   source   SET k v PX 5000 ........ HSET k f 1, PEXPIRE k 60000 ......
+ *   target   SET k v PX 5000 ................. k expires ............... HSET k f 1, PEXPIREAT k: too late
+ *                                    '--- no syncer, or one that is behind ---'
+ *
+ * The target runs its own clock, so commands that are applied late may rely on a key that it no longer has. They would do
+ * nothing, fail, or build a value out of the last changes only. Before a late batch is applied, the keys that it relies on
+ * are looked up in the target. A key that is missing, or about to expire, is in doubt:
+ *
+ *   doubt     the key goes to a set in the target before the batch is applied. Its commands are applied as they are;
+ *             their errors do not count
+ *   read      it is read anew from the source, at an offset X of the stream
+ *   written   before the first unit after X, the value that was read replaces that of the target
+ *   settled   when that is committed, the key leaves the set
+ *
+ * Commands that are not late are not examined. If one of them fails because there is no such key, or sets an expiry in vain,
+ * its keys are in doubt too.
+ *
+ * A key in doubt may as well be a new one; then the reading was in vain, and does no harm. Neither do members of the
+ * set that are too many. So the set needs no fence, and after a crash its keys are read again.
+ */
+import type { Logger } from "@ropeway/core";
+import { ConnectFailedError, ConnectionLostError } from "@ropeway/core";
+import { Backoff, sleep } from "@ropeway/core/internal";
+import { keysOf } from "../command/keys.ts";
+import { specOf } from "../command/table.ts";
+import type { Mapping } from "../mapping.ts";
+import { ErrorReply, type Reply } from "../resp/reply-reader.ts";
+import type { KeyQuery, TargetReader } from "../sink/sink.ts";
+import type { Transaction } from "../sink/transaction.ts";
+import type { StreamNote } from "./applier.ts";
+import { doubtful, nameOf, type Place, placeOf, reliedOn, touchesOf } from "./reliance.ts";
+
+/** What it takes to find such keys and to read them. */
+export interface VanishedKeysOptions {
+  /** The set in the target. */
+  readonly setKey: string;
+  readonly mapping: Mapping;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  /** Opens a reader of the target. */
+  reader(): Promise<TargetReader>;
+  /** Reads keys of a database of the source, as the commands that write them, at one offset. */
+  read(db: number, keys: readonly Buffer[]): Promise<ReadKeys>;
+  /** For a cluster as the source: somebody else reads and writes the keys, and the set is theirs. */
+  readonly handOver?: ((keys: readonly Buffer[]) => void) | undefined;
+}
+
+/** Keys of the source as they were at the offset, as commands in their order. */
+export interface ReadKeys {
+  readonly offset: number;
+  readonly writes: readonly (readonly Buffer[])[];
+}
+
+/** A command of the source. */
+export interface SourceWrite {
+  readonly db: number;
+  readonly argv: readonly Buffer[];
+}
+
+interface Reading {
+  readonly names: readonly string[];
+  readonly offset: number;
+  readonly writes: readonly SourceWrite[];
+}
+
+/** Keys that live shorter than this may be gone when the batch arrives. */
+const MARGIN_MS = 10_000;
+const READ_KEYS = 100;
+const PAGE = 1_000;
+const PAUSE_MS = 100;
+/** What servers say to a command that needs a key. */
+const MISSING = /no such key|requires the key to exist|^NOGROUP/i;
+const EXPIRING = new Set(["expire", "expireat", "pexpire", "pexpireat", "persist"]);
+
+/** Finds keys of one shard that vanished, and writes them as the source has them. */
+export class VanishedKeys {
+  readonly #options: VanishedKeysOptions;
+  /** Keys in doubt, by the name that they have at the target. */
+  readonly #doubts = new Set<string>();
+  /** Keys that were written and leave the set when the offset is applied. */
+  #written: { readonly name: string; readonly offset: number }[] = [];
+  #reading: Reading | undefined;
+  /** Keys that were handed over with the batch under way. */
+  #handed: ReadonlySet<string> = new Set();
+  #reader: TargetReader | undefined;
+  /** Keys of commands of the batch under way that found none. */
+  readonly #missed = new Map<string, Place & { readonly surely: boolean }>();
+  #applied = -1;
+  #refused = false;
+
+  constructor(options: VanishedKeysOptions) {
+    this.#options = options;
+  }
+
+  /** Whether all keys are as they were at the source. */
+  get settled(): boolean {
+    return this.#doubts.size === 0 && this.#written.every(({ offset }) => offset <= this.#applied);
+  }
+
+  /** Call it before a stream begins: takes over what an earlier run has left. */
+  async begin(): Promise<void> {
+    this.#doubts.clear();
+    this.#written = [];
+    this.#reading = undefined;
+    const { setKey, handOver } = this.#options;
+    if (handOver !== undefined) return;
+    const key = Buffer.from(setKey);
+    let cursor = "0";
+    do {
+      const argv = ["SSCAN", setKey, cursor, "COUNT", PAGE];
+      const [reply] = await this.#query([{ db: 0, key, argv }]);
+      if (!Array.isArray(reply)) return;
+      const [next, members] = reply as [Buffer, Buffer[]];
+      for (const member of members) this.#doubts.add(member.toString("latin1"));
+      cursor = String(next);
+    } while (cursor !== "0");
+  }
+
+  /**
+   * Whether an error of a command is explained by a key that vanished. Also a command that is not late may find that its key
+   * expired a moment ago.
+   */
+  explains(note: StreamNote, reply: string): boolean {
+    if (MISSING.test(reply) && !this.#refused) this.#miss(note, true);
+    const { argv, db } = note;
+    const names = (keysOf(argv) ?? []).map((at) => nameOf({ db, key: argv[at] as Buffer }));
+    const written = this.#written.filter(({ offset }) => offset > this.#applied);
+    return names.some(
+      (each) =>
+        this.#doubts.has(each) ||
+        this.#handed.has(each) ||
+        this.#missed.has(each) ||
+        written.some(({ name }) => name === each),
+    );
+  }
+
+  /** A command changed nothing, which it would not be in the stream for. */
+  idle(note: StreamNote): void {
+    // PERSIST finds no expiry if the target has a key of its own, and conditions may not be met there.
+    const { argv } = note;
+    if (EXPIRING.has(specOf(argv)?.name ?? "")) this.#miss(note, argv.length === 3);
+  }
+
+  #miss({ argv, db }: StreamNote, surely: boolean): void {
+    for (const at of keysOf(argv) ?? []) {
+      const place = { db, key: argv[at] as Buffer, surely };
+      const name = nameOf(place);
+      if (surely || !this.#missed.has(name)) this.#missed.set(name, place);
+    }
+  }
+
+  /** Looks for keys that the batch relies on; call it before the batch is applied, and again if that took long. */
+  async check(notes: readonly (StreamNote | undefined)[], late: boolean): Promise<void> {
+    this.#handed = new Set();
+    if (this.#refused || (!late && this.#doubts.size === 0)) return;
+    const touches = touchesOf(notes);
+    const lifetimes = late ? await this.#lifetimes(reliedOn(touches)) : new Map<string, number>();
+    const known = this.#doubts;
+    const nowMs = Date.now();
+    const found = doubtful(touches, { lifetimes, known, nowMs, marginMs: MARGIN_MS });
+    await this.#add([...found]);
+  }
+
+  /** Call it when the batch is applied: if that took long, any key that it relies on may have expired before. */
+  async doubt(notes: readonly (StreamNote | undefined)[], tookMs: number): Promise<void> {
+    if (this.#refused) return;
+    if (this.#doubts.size > 0 && notes.some(emptiesDb)) {
+      await this.#save(Array.from(this.#doubts, (name) => Buffer.from(name, "latin1")));
+    }
+    if (this.#missed.size > 0) {
+      const lifetimes = await this.#lifetimes(this.#missed);
+      const isMissing = (name: string) =>
+        this.#missed.get(name)?.surely || lifetimes.get(name) === -2;
+      const names = [...this.#missed.keys()].filter((name) => !this.#doubts.has(name));
+      await this.#add(names.filter(isMissing));
+      this.#missed.clear();
+    }
+    if (tookMs < MARGIN_MS) return;
+    const names = [...reliedOn(touchesOf(notes)).keys()];
+    await this.#add(names.filter((name) => !this.#doubts.has(name)));
+  }
+
+  /** Whether there are keys to be read. */
+  get due(): boolean {
+    return this.#doubts.size > 0 && this.#reading === undefined && !this.#refused;
+  }
+
+  /** A reading that must be done before the next unit is taken. */
+  pending(): Promise<void> | undefined {
+    return this.due ? this.#read() : undefined;
+  }
+
+  /** What is to be written before the unit between the offsets. */
+  *before(begins: number, ends: number): Generator<SourceWrite, void> {
+    const reading = this.#reading;
+    if (reading === undefined || begins < reading.offset) return;
+    this.#reading = undefined;
+    for (const name of reading.names) {
+      this.#doubts.delete(name);
+      this.#written.push({ name, offset: ends });
+    }
+    yield* reading.writes;
+  }
+
+  /** Strikes out keys that are settled, together with the batch. */
+  after(into: Transaction<StreamNote>): void {
+    if (this.#written.length === 0) return;
+    const done = this.#written.filter(({ offset }) => offset <= this.#applied);
+    if (done.length === 0) return;
+    this.#written = this.#written.filter(({ offset }) => offset > this.#applied);
+    const names = done.map(({ name }) => name).filter((name) => !this.#doubts.has(name));
+    if (names.length === 0) return;
+    const words = ["SREM", this.#options.setKey].map((word) => Buffer.from(word));
+    const argv = [...words, ...names.map((name) => Buffer.from(name, "latin1"))];
+    into.select(0);
+    into.command(argv, { argv, db: 0, own: true });
+  }
+
+  /** Everything up to the offset is committed. */
+  applied(offset: number): void {
+    this.#applied = offset;
+  }
+
+  close(): void {
+    this.#reader?.close();
+    this.#reader = undefined;
+  }
+
+  /** The keys of the source that are copied to a key of the target. */
+  #origins({ db, key }: Place): Place[] {
+    const { mapping } = this.#options;
+    const dbs = mapping.dbs?.filter((each) => mapping.db(each) === db) ?? [db];
+    return dbs.flatMap((each) => mapping.origins(key).map((name) => ({ db: each, key: name })));
+  }
+
+  async #lifetimes(places: ReadonlyMap<string, Place>): Promise<Map<string, number>> {
+    const names = [...places.keys()];
+    const queries = Array.from(places.values(), ({ db, key }) => ({
+      ...{ db, key },
+      argv: ["PTTL", key],
+    }));
+    const replies = queries.length === 0 ? [] : await this.#query(queries);
+    const found = new Map<string, number>();
+    names.forEach((name, at) => {
+      if (typeof replies[at] === "number") found.set(name, replies[at]);
+    });
+    return found;
+  }
+
+  async #add(found: readonly string[]): Promise<void> {
+    const { handOver } = this.#options;
+    const names = found.filter((name) => this.#origins(placeOf(name)).length > 0);
+    if (names.length === 0) return;
+    if (handOver === undefined) {
+      for (const name of names) this.#doubts.add(name);
+      await this.#save(names.map((name) => Buffer.from(name, "latin1")));
+      return;
+    }
+    this.#handed = new Set(names);
+    const keys = names.flatMap((name) => this.#origins(placeOf(name)).map(({ key }) => key));
+    await this.#save(keys);
+    handOver(keys);
+  }
+
+  async #save(members: readonly Buffer[]): Promise<void> {
+    const { setKey, logger } = this.#options;
+    const argv = ["SADD", setKey, ...members];
+    const [reply] = await this.#query([{ db: 0, key: Buffer.from(setKey), argv }]);
+    if (!(reply instanceof ErrorReply)) return;
+    // They are known to this run; only a crash would forget them.
+    logger.warn({ keys: members.length, reply: reply.message }, "keys in doubt cannot be noted");
+  }
+
+  /** Reads some of the keys at the place in the stream that the source has now. */
+  async #read(): Promise<void> {
+    const { read, logger, signal } = this.#options;
+    const first = this.#doubts.values().next().value as string;
+    const { db } = this.#origins(placeOf(first))[0] ?? placeOf(first);
+    const names: string[] = [];
+    const keys: Buffer[] = [];
+    for (const name of this.#doubts) {
+      const origins = this.#origins(placeOf(name));
+      const own = origins.filter((origin) => origin.db === db);
+      if (own.length === 0) {
+        if (origins.length === 0) this.#doubts.delete(name); // the mapping is another one now
+        continue;
+      }
+      names.push(name);
+      keys.push(...own.map(({ key }) => key));
+      if (names.length >= READ_KEYS) break;
+    }
+    if (names.length === 0) return;
+    try {
+      const { offset, writes } = await read(db, keys);
+      this.#reading = { names, offset, writes: writes.map((argv) => ({ db, argv })) };
+    } catch (error) {
+      if (isPassing(error)) return sleep(PAUSE_MS, signal); // then it is asked again
+      this.#refused = true;
+      logger.warn(
+        { err: error, keys: this.#doubts.size },
+        "keys that expired at the target too early cannot be read from the source; run sync verify --repair",
+      );
+      this.#doubts.clear();
+    }
+  }
+
+  /** Asks the target as often as it takes. */
+  async #query(queries: readonly KeyQuery[]): Promise<Reply[]> {
+    const { signal } = this.#options;
+    const backoff = new Backoff({ baseMs: 20, maxMs: 1_000 });
+    for (;;) {
+      try {
+        this.#reader ??= await this.#options.reader();
+        return await this.#reader.query(queries);
+      } catch (error) {
+        this.close();
+        if (!isPassing(error) || signal.aborted) throw error;
+        await sleep(backoff.next(), signal);
+      }
+    }
+  }
+}
+
+/** The set may have been deleted with its database, or moved to another one. */
+function emptiesDb(note: StreamNote | undefined): boolean {
+  const name = note === undefined ? undefined : specOf(note.argv)?.name;
+  return name === "flushall" || name === "flushdb" || name === "swapdb";
+}
+
+function isPassing(error: unknown): boolean {
+  return error instanceof ConnectFailedError || error instanceof ConnectionLostError;
+}
