@@ -136,9 +136,6 @@ export class MergeServer extends BackgroundRole {
     const { maxBodyBytes, requestTimeoutMs } = this.#options;
     const app = fastify({
       ...portOptions(requestTimeoutMs),
-      // An idle connection ends by the bound on silent sockets. A timer of its own would be set and cleared
-      // with every request, and that costs more than looking at the request.
-      keepAliveTimeout: 0,
       bodyLimit: maxBodyBytes,
       routerOptions: { maxParamLength: 8_192 },
       return503OnClosing: false,
