@@ -10,22 +10,22 @@ if call('GET', locker) ~= ARGV[3] then return -1 end
 
 local known = call('HMGET', state, 'batch', 'next', 'replayed')
 local batch, replayed = tonumber(known[1] or 0), tonumber(known[3] or 0)
+local left = math.max(0, call('LLEN', queue) - math.max(0, batch))
+if left == 0 and replayed == 0 then -- the usual end: everything goes in one command
+  call('UNLINK', queue, items, data, overwrite, start, state, locker)
+  call('ZREM', timer, ARGV[1])
+  if string.sub(ARGV[1], 1, 1) == '-' then call('ZREM', singles, ARGV[1]) end
+  return 0
+end
 if batch > 0 then
   call('LTRIM', queue, batch, -1)
   call('LTRIM', items, batch, -1)
 end
-local left = call('LLEN', queue)
-if left == 0 and replayed == 0 then
-  call('UNLINK', items, data, overwrite, start, state)
-  call('ZREM', timer, ARGV[1])
-  if string.sub(ARGV[1], 1, 1) == '-' then call('ZREM', singles, ARGV[1]) end
-else
-  call('DEL', overwrite)
-  call('HDEL', state, 'batch', 'delivery', 'attempts', 'error', 'ghost')
-  if replayed == 0 then call('HDEL', state, 'next') end
-  local due = replayed == 0 and known[2] or call('TIME')[1]
-  call('ZADD', timer, due, ARGV[1])
-  redis.pcall('PUBLISH', ARGV[2], 'insert')
-end
+call('DEL', overwrite)
+call('HDEL', state, 'batch', 'delivery', 'attempts', 'error', 'ghost')
+if replayed == 0 then call('HDEL', state, 'next') end
+local due = replayed == 0 and known[2] or call('TIME')[1]
+call('ZADD', timer, due, ARGV[1])
+redis.pcall('PUBLISH', ARGV[2], 'insert')
 call('DEL', locker)
 return left + replayed

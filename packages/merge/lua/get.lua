@@ -28,7 +28,7 @@ if KEYS[12] and (call('EXISTS', KEYS[12]) == 1 or redis.pcall('SISMEMBER', KEYS[
 end
 local length, headed = call('LLEN', queue), call('LLEN', items)
 local known = call('HMGET', state, 'batch', 'delivery', 'attempts', 'next', 'replayed', 'request', 'bytes',
-  'unsized', 'ghost')
+  'unsized', 'ghost', 'starts')
 local replayed = known[5] and call('LLEN', replay) or 0
 
 -- The first write needs no memory: then Redis lets the others of the script pass even when it has
@@ -117,12 +117,12 @@ call('HSET', state, 'batch', number, 'delivery', delivery, 'attempts', attempt)
 if not resumed and not fromReplay then
   -- What stays behind is as due as it was, unless a push has said otherwise.
   if length == number then
-    if replayed == 0 then call('HDEL', state, 'next') end
+    if replayed == 0 and known[4] then call('HDEL', state, 'next') end
   elseif not (out > 0 and known[4]) then
     call('HSET', state, 'next', string.format('%.3f', due), 'bytes', 0, 'unsized', '1')
   end
 end
-call('HDEL', state, 'starts', 'ghost')
+if known[9] or known[10] then call('HDEL', state, 'starts', 'ghost') end
 call('DEL', start)
 call('SET', overwrite, '1')
 call('ZADD', timer, score(now + leaseMs), key)

@@ -40,7 +40,9 @@ const QUICK: HttpDispatcherOptions = { backoff: { delayMs: 20, maxMs: 50 }, hold
 
 async function dispatch(options: HttpDispatcherOptions = {}) {
   const delivery = { allow: ["loopback"], breaker: { threshold: 1_000 }, ...QUICK, ...options };
-  open.push(await new HttpDispatcher(queue, delivery).start());
+  const dispatcher = await new HttpDispatcher(queue, delivery).start();
+  open.push(dispatcher);
+  return dispatcher;
 }
 
 let ids = 0;
@@ -163,6 +165,19 @@ test("429 with Retry-After holds every key of the endpoint, and is no attempt fo
   expect(receiver.bodies()).toHaveLength(3);
   expect(receiver.requests[1]?.at).toBeGreaterThanOrEqual(refusedAt + 950);
   expect(receiver.requests[2]?.at).toBeGreaterThanOrEqual(refusedAt + 950);
+});
+
+test("a batch whose receiver asks for time waits that long itself, not only its endpoint", async () => {
+  receiver.answer = (_, response) => response.writeHead(503, { "retry-after": "50" }).end();
+  const failures: number[] = [];
+  const dispatcher = await dispatch();
+  dispatcher.on("failed", (_batch, { retryMs }) => failures.push(retryMs));
+  await push("1");
+  await eventually(() => expect(failures).toEqual([50_000]));
+  await endpoints.enable(receiver.url()); // the endpoint waits no longer
+  const [waiting] = (await inspector.list()).items;
+  expect((waiting?.at ?? 0) - Date.now()).toBeGreaterThan(20_000);
+  expect(receiver.requests).toHaveLength(1);
 });
 
 test("410 disables the endpoint: its batches are dead letters until it is enabled", async () => {

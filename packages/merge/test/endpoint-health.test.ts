@@ -135,6 +135,18 @@ test("successes are written together, and all of them by close", async () => {
   expect(await server.command("PTTL", queue.keys.endpoint(URL_A))).toBeGreaterThan(600_000_000);
 });
 
+test("what is believed about an endpoint ends, so that an operator is heard, and counts once", async () => {
+  await using health = open();
+  expect(await health.admit(URL_A)).toMatchObject({ verdict: "go" });
+  await health.report(URL_A, { outcome: "ok", status: "200" });
+  const delivered = async () => (await endpoints.get(URL_A))?.delivered;
+  await eventually(async () => expect(await delivered()).toBe(1)); // written, and asked anew from now on
+  await endpoints.pause(URL_A);
+  expect(await health.admit(URL_A)).toMatchObject({ verdict: "hold" });
+  await health.close();
+  expect(await delivered()).toBe(1);
+});
+
 test("a foreign value in the place of a record is reported, and keeps no delivery back", async () => {
   const foreign = [queue.keys.endpoint(URL_A), queue.keys.breaker(new URL(OTHER).origin)];
   for (const key of foreign) await server.command("SET", key, "foreign");

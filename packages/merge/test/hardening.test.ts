@@ -1,7 +1,6 @@
 // What attackers found, apart from hostile endpoints.
 import { connect } from "@ropeway/core";
 import { eventually, startRedis } from "@ropeway/testkit";
-import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { expect, test } from "vitest";
 import {
   AddressGuard,
@@ -11,21 +10,14 @@ import {
   Endpoints,
   HttpDispatcher,
   Inspector,
-  keyOf,
   MergeQueue,
   Scheduler,
   Schedules,
 } from "../src/index.ts";
+import { at, HTTP, queuesForFile } from "./queues-for-file.ts";
 import { Receiver } from "./receiver.ts";
 
-const { server, redis } = await redisForFile();
-let prefixes = 0;
-const fresh = () => {
-  prefixes += 1;
-  return new MergeQueue(redis, { prefix: `h${prefixes}` });
-};
-const at = (mergeKey: string, url: string) => keyOf({ mergeKey, method: "POST", url }, "");
-const HTTP = { allow: ["loopback"], backoff: { delayMs: 10, maxMs: 10 } };
+const { server, fresh } = await queuesForFile();
 
 test("a push that asks for more time than the lease still uses its attempts, and dies", async () => {
   const queue = fresh();

@@ -97,3 +97,33 @@ test("the keys of a single destination are its own, not those of a longer merge 
   expect(await count("-xy")).toBe(1);
   expect(await count("-")).toBe(0);
 });
+
+test("a replay or a deletion by a filter touches the letters that match, and no others", async () => {
+  const to = (mergeKey: string, url: string) => keyOf({ mergeKey, method: "POST", url }, "");
+  const keys = [
+    to("busy", "http://a.test/"),
+    to("gone", "http://a.test/"),
+    to("busy", "http://b.test/"),
+  ];
+  const dispatcher = await new Dispatcher(queue, async ({ key }) => ({
+    ...{ kind: "dead", reason: key.startsWith("gone") ? "it is gone" : "it is busy" },
+  })).start();
+  for (const [i, key] of keys.entries()) {
+    await queue.push(key, "1");
+    await eventually(async () => expect((await inspector.stats()).deadLetters).toBe(i + 1));
+  }
+  await dispatcher.close();
+  const left = async () => (await letters.list()).items.map(({ key }) => key).reverse();
+  const [first] = (await letters.list({ key: keys[0] ?? "" })).items;
+  const none = { letters: 0, items: 0 };
+  const one = { letters: 1, items: 1 };
+  expect(await letters.replayAll({ until: (first?.at ?? 0) - 1 })).toEqual(none);
+  expect(await letters.discardAll({ since: 4_000_000_000_000 })).toEqual(none);
+  expect(await letters.replayAll({ url: "http://a.test", reason: "gone" })).toEqual(one);
+  expect(await left()).toEqual([keys[0], keys[2]]);
+  expect(await inspector.peek(keys[1] ?? "")).toMatchObject({ items: 1 });
+  expect(await letters.discardAll({ url: "http://b.test" })).toEqual(one);
+  expect(await left()).toEqual([keys[0]]);
+  expect(await letters.replayAll({ since: first?.at, until: first?.at })).toEqual(one);
+  expect(await left()).toEqual([]);
+});

@@ -1,6 +1,5 @@
 // Deletions, replays and closes at bad moments, values of other programs, and misuse.
 import { eventually } from "@ropeway/testkit";
-import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { expect, test } from "vitest";
 import {
   Attempts,
@@ -14,17 +13,11 @@ import {
 } from "../src/index.ts";
 import { EndpointStore } from "../src/store/endpoint-store.ts";
 import { QueueStore } from "../src/store/queue-store.ts";
+import { at, HTTP, queuesForFile } from "./queues-for-file.ts";
 import { Receiver } from "./receiver.ts";
 
-const { server, redis } = await redisForFile();
-let prefixes = 0;
-const fresh = () => {
-  prefixes += 1;
-  return new MergeQueue(redis, { prefix: `m${prefixes}` });
-};
-const at = (mergeKey: string, url: string) => keyOf({ mergeKey, method: "POST", url }, "");
+const { server, redis, fresh } = await queuesForFile();
 const LATER = 4_000_000_000_000;
-const HTTP = { allow: ["loopback"], backoff: { delayMs: 10, maxMs: 10 } };
 
 test("after a DELETE during a delivery whose holder dies, later items keep their time", async () => {
   const queue = fresh();

@@ -1,6 +1,5 @@
 import { connect } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
-import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { expect, test } from "vitest";
 import {
   Dispatcher,
@@ -10,14 +9,13 @@ import {
   keyOf,
   MergeQueue,
 } from "../src/index.ts";
+import { at, queuesForFile } from "./queues-for-file.ts";
 import { Receiver } from "./receiver.ts";
 
-const { server, redis } = await redisForFile();
-let prefixes = 0;
+const { server, fresh: freshQueue } = await queuesForFile();
 
 function fresh(): { queue: MergeQueue; inspector: Inspector } {
-  prefixes += 1;
-  const queue = new MergeQueue(redis, { prefix: `p${prefixes}` });
+  const queue = freshQueue();
   return { queue, inspector: new Inspector(queue) };
 }
 
@@ -90,8 +88,7 @@ test("what is due for a paused endpoint waits without attempts, the rest of its 
   const { queue, inspector } = fresh();
   const endpoints = new Endpoints(queue);
   await using receiver = await Receiver.start();
-  const key = (mergeKey: string, path: string) =>
-    keyOf({ mergeKey, method: "POST", url: receiver.url(path) }, "");
+  const key = (mergeKey: string, path: string) => at(mergeKey, receiver.url(path));
   await endpoints.pause(receiver.url("/mended"));
   await queue.push(key("a", "/mended"), "1");
   await queue.push(key("a", "/fine"), "2");
@@ -139,9 +136,7 @@ test.each(["the dispatcher", "everything", "each key"])(
     receiver.answer = (_, response) => held.push(() => response.end());
     const options = { allow: ["loopback"], perOrigin: 1, reserveMs: 60_000 };
     const dispatcher = await new HttpDispatcher(queue, options).start();
-    const keys = ["a", "b", "c"].map((mergeKey) =>
-      keyOf({ mergeKey, method: "POST", url: receiver.url() }, ""),
-    );
+    const keys = ["a", "b", "c"].map((mergeKey) => at(mergeKey, receiver.url()));
     for (const key of keys) await queue.push(key, "1", { at: 1_000 });
     // One is at the endpoint, the others have been reserved and stand in line.
     await eventually(async () => expect((await inspector.stats()).due).toBe(0));

@@ -145,6 +145,18 @@ test("one key is paused and resumed, and so is one endpoint", async () => {
   expect((await ask("/api/merge/endpoints")).items).toEqual([]);
 });
 
+test("an endpoint is the same one however its URL is written", async () => {
+  const post = (path: string, body: object) => ask(path, { method: "POST", body });
+  const listed = async () => (await ask("/api/merge/endpoints")).items;
+  await post("/api/merge/endpoints/pause", { url: "HTTPS://Example.com:443" });
+  await post("/api/merge/endpoints/disable", { url: "https://example.com", reason: "moved" });
+  expect(await listed()).toMatchObject([
+    { url: "https://example.com/", paused: true, disabled: "moved" },
+  ]);
+  await post("/api/merge/endpoints/enable", { url: "https://example.com#top" });
+  expect(await listed()).toEqual([]);
+});
+
 test("a wrong v3 request is a problem of the portal that names the parameter", async () => {
   const answer = await stage.ask(`${PATH}?ontime=soon`, {
     method: "POST",

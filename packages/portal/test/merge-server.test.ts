@@ -183,6 +183,43 @@ describe("a push", () => {
       expect((await json(fetch(path(key)))).items).toBe(1);
     }
   });
+
+  test("an Idempotency-Key is refused with another body, and stores again after a DELETE", async () => {
+    for (const key of ["k", "-k"]) {
+      const headers = { "idempotency-key": "abc-2" };
+      const url = `${path(key)}?ontime=4000000000`;
+      await json(post(url, "1", { headers }));
+      const other = await post(url, "2", { headers });
+      expect(other.status).toBeGreaterThanOrEqual(400);
+      expect(other.status).toBeLessThan(500);
+      expect(await json(fetch(path(key), { method: "DELETE" }))).toEqual({ deleted: 1 });
+      expect((await post(url, "2", { headers })).status).toBe(202);
+      expect((await json(fetch(path(key)))).items).toBe(1);
+    }
+  });
+
+  test.each(["k", "-k"])(
+    "GET of %s shows at most 1 MiB at a time, and all in the end",
+    async (key) => {
+      const body = JSON.stringify("x".repeat(90_000));
+      for (let i = 0; i < 25; i++) await post(`${path(key)}?ontime=4000000000`, body);
+      let seen = 0;
+      let cursor: string | undefined;
+      for (let pages = 0; pages < 10; pages++) {
+        const query = cursor === undefined ? "" : `?cursor=${encodeURIComponent(cursor)}`;
+        const page = await json(fetch(`${path(key)}${query}`));
+        const sizes = page.batches.flatMap(({ oldest }: { oldest: { body: string }[] }) =>
+          oldest.map((item) => item.body.length),
+        );
+        expect(sizes.reduce((sum: number, size: number) => sum + size, 0)).toBeLessThan(1_200_000);
+        seen += sizes.length;
+        cursor = page.cursor;
+        if (cursor === undefined) break;
+      }
+      expect(cursor).toBeUndefined();
+      expect(seen).toBe(25);
+    },
+  );
 });
 
 describe("bad requests", () => {

@@ -63,11 +63,19 @@ export class EndpointQueue {
   }
 
   /** Stores one item for a checked destination; when this resolves it is in Redis. */
-  async push(
+  push(
     to: Destination,
     body: string | Buffer,
     options: Omit<PushOptions, "id"> = {},
   ): Promise<Pushed> {
+    try {
+      return this.#push(to, body, options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  #push(to: Destination, body: string | Buffer, options: Omit<PushOptions, "id">): Promise<Pushed> {
     if (!isSingle(to.mergeKey)) checkJson(body);
     const { request, idempotencyKey } = options;
     if (request !== undefined) {

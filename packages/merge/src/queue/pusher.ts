@@ -91,9 +91,12 @@ export class Pusher {
     group: readonly Waiting[],
     outcomes: readonly (StoredPush | Error | undefined)[],
   ): void {
-    for (const [i, each] of group.entries()) if (outcomes[i] === undefined) this.#sendAlone(each);
+    for (let i = 0; i < group.length; i++) {
+      if (outcomes[i] === undefined) this.#sendAlone(group[i] as Waiting);
+    }
     this.#ended(); // first: a caller that goes on finds the call gone
-    for (const [i, { outcome }] of group.entries()) {
+    for (let i = 0; i < group.length; i++) {
+      const { outcome } = group[i] as Waiting;
       const result = outcomes[i];
       if (result instanceof Error) outcome.reject(result);
       else if (result !== undefined) outcome.resolve(result);
@@ -129,7 +132,7 @@ function groupEnd(waiting: readonly Waiting[]): number {
   let bytes = 0;
   let end = 0;
   while (end < waiting.length && end < MAX_PUSHES && bytes < MAX_BYTES) {
-    bytes += (waiting[end] as Waiting).words[4]?.length ?? 0;
+    bytes += (waiting[end] as Waiting).words[3]?.length ?? 0;
     end += 1;
   }
   return end;

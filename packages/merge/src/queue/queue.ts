@@ -12,7 +12,6 @@
  * that was handed out stays in the list until complete() names the lock's token; a key with items is in
  * the timer; a push never moves the time of a batch that is out or failed.
  */
-import { createHash } from "node:crypto";
 import { InvalidArgumentError, InvalidOptionError, type Redis } from "@ropeway/core";
 import {
   currentTraceparent,
@@ -27,6 +26,7 @@ import { checkKey, type MergeKeys } from "../keys.ts";
 import { QueueStore, scoreOf } from "../store/queue-store.ts";
 import type { GetReply, StartReply } from "../store/scripts.ts";
 import { type DeliveryRequest, decodeRequest, encodeRequest } from "./delivery-request.ts";
+import { checkIdempotencyKey, digestOf } from "./idempotency.ts";
 import { headRest, type Item, newBatchId, newItemId, readItems } from "./item.ts";
 import { type MergeQueueOptions, queueOptions, type ResolvedQueueOptions } from "./options.ts";
 import { PushSignal } from "./push-signal.ts";
@@ -155,7 +155,16 @@ export class MergeQueue implements AsyncDisposable {
   }
 
   /** Stores one item; when this resolves it is in Redis. */
-  async push(key: string, body: string | Buffer, options: PushOptions = {}): Promise<Pushed> {
+  push(key: string, body: string | Buffer, options: PushOptions = {}): Promise<Pushed> {
+    try {
+      return this.#push(key, body, options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** Throws what is wrong with the arguments. Not async: a promise per layer costs more than the checks. */
+  #push(key: string, body: string | Buffer, options: PushOptions): Promise<Pushed> {
     checkKey(key);
     const { idempotencyKey, data, contentType } = options;
     const maxWaitMs = this.#maxWait(options.maxWaitMs);
@@ -190,7 +199,7 @@ export class MergeQueue implements AsyncDisposable {
     const calls: (string | Buffer)[][] = []; // all items are checked before any is stored
     let bytes = Number.POSITIVE_INFINITY;
     for (const item of items) {
-      if (bytes + item.body.length > CHUNK_BYTES || (calls.at(-1)?.length ?? 0) >= CHUNK * 5) {
+      if (bytes + item.body.length > CHUNK_BYTES || (calls.at(-1)?.length ?? 0) >= CHUNK * 4) {
         calls.push([]);
         bytes = 0;
       }
@@ -339,7 +348,7 @@ export function timeOf(at: Date | number): number {
   throw new InvalidArgumentError("at", at, "a Date or ms since 1970, not beyond the year 9999");
 }
 
-/** Checks an item and appends its five words. */
+/** Checks an item and appends its four words. */
 export function addItem(
   words: (string | Buffer)[],
   body: string | Buffer,
@@ -362,7 +371,8 @@ export function addItem(
   }
   const ms = timeOf(at);
   const time = ms <= 0 ? "0" : scoreOf(ms);
-  words.push(time, update, id, headRest(currentTraceparent(), contentType), body);
+  const mode = update === "always" ? "a" : "o";
+  words.push(time, id, mode + headRest(currentTraceparent(), contentType), body);
 }
 
 function checkData(data: Readonly<Record<string, string>>): void {
@@ -375,20 +385,4 @@ function checkData(data: Readonly<Record<string, string>>): void {
     all.length <= 3 ? data : `${all.length} fields`,
     "at most 1,000 fields of strings, together at most 65536 characters",
   );
-}
-
-function checkIdempotencyKey(key: string): void {
-  if (typeof key === "string" && /^[\x21-\x7e]{1,255}$/.test(key)) return;
-  const allowed = "1 to 255 visible ASCII characters without spaces";
-  throw new InvalidArgumentError("idempotencyKey", key, allowed);
-}
-
-/** The part of a push that a repetition must repeat; a client may well compute another time. */
-function digestOf(
-  body: string | Buffer,
-  contentType: string | undefined,
-  request: string | undefined,
-): string {
-  const hash = createHash("sha256").update(body);
-  return hash.update(`\n${contentType ?? ""}\n${request ?? ""}`).digest("base64url");
 }

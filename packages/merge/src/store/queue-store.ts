@@ -24,7 +24,7 @@ export interface PushArguments {
   /** How to deliver, as JSON. */
   readonly request?: string | undefined;
   readonly idempotency?: { readonly key: string; readonly digest: string } | undefined;
-  /** Five words per item: time, always|once, id, rest of its head, body. */
+  /** Four words per item; see PlainPush. */
   readonly words: readonly (string | Buffer)[];
   /** Stores an item of a "-" key even if Redis has no memory left. */
   readonly evenFull?: boolean;
@@ -33,7 +33,7 @@ export interface PushArguments {
 /** A push of one item that needs nothing else stored: the kind that can travel with others. */
 export interface PlainPush {
   readonly key: string;
-  /** Time, always|once, id, rest of its head, body. */
+  /** Time, id, "a" (always) or "o" (once) and the rest of its head, body. */
   readonly words: readonly (string | Buffer)[];
 }
 
@@ -101,7 +101,7 @@ export class QueueStore {
     this.#options = options;
     this.#pushHead = [this.keys.channel, String(options.maxItems), String(options.maxBytes)];
     const maxWait = String(Math.round(options.maxWaitMs));
-    this.#groupHead = [...this.#pushHead, maxWait, "0", "0", "", "", "0", "0"];
+    this.#groupHead = [...this.#pushHead, maxWait, String(Buffer.byteLength(this.keys.queue("")))];
   }
 
   async push(given: PushArguments): Promise<StoredPush> {
@@ -133,13 +133,12 @@ export class QueueStore {
     const args: (string | Buffer)[] = [String(group.length), ...this.#groupHead];
     for (const { key, words } of group) {
       this.keys.addPushed(keys, key);
-      args.push(key);
       for (const word of words) args.push(word);
     }
     const replies = await this.redis.run(scripts.pushGroup, keys, args);
     return replies.map((reply, i) => {
       if (reply.failed === undefined) {
-        return { at: msOf(reply.score), items: reply.items, id: String(group[i]?.words[2]) };
+        return { at: msOf(reply.score), items: reply.items, id: String(group[i]?.words[1]) };
       }
       if (reply.failed === "") return undefined;
       return new ServerReplyError(scripts.push.name, new Error(reply.failed));

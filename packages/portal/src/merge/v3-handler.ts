@@ -93,7 +93,9 @@ export class V3Handler {
   #destination(url: string): Destination {
     const path = cutPath(url);
     const known = this.#known.get(path.rest);
-    if (known !== undefined) return { ...known, mergeKey: mergeKeyOf(path) };
+    if (known !== undefined) {
+      return { mergeKey: mergeKeyOf(path), method: known.method, url: known.url };
+    }
     const to = this.#endpoints.destination(destinationOfPath(path));
     if (this.#known.size >= REMEMBERED) this.#known.clear();
     this.#known.set(path.rest, to);

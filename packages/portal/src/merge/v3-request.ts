@@ -97,6 +97,7 @@ export function readBody(
 }
 
 function decoded(text: string, parameter: string): string {
+  if (!text.includes("%")) return text;
   try {
     return decodeURIComponent(text);
   } catch {
