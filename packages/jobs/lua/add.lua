@@ -167,6 +167,7 @@ local function addMany()
       local there = redis.call("HMGET", JOBS, unpack(ids))
       for n, id in ipairs(ids) do
         local i = first + n - 1
+        if there[n] and isSame(there[n], ARGV[FIRST + 2 + i * 3]) then return end -- ADDS has forgotten the call
         if there[n] and isEarlierLife(id, there[n], ARGV[FIRST + 2 + i * 3]) then
           left[#left + 1] = id
         elseif there[n] then

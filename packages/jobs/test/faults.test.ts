@@ -1,8 +1,9 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { connect } from "@ropeway/core";
 import { eventually, type Script, spawnScript, startProxy } from "@ropeway/testkit";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { chaosKill, killLines } from "../chaos/kill.ts";
-import { Queue, Worker } from "../src/index.ts";
+import { Queue, QueueEvents, Worker } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
 import { collector, OneRedis } from "./one-redis.ts";
 
@@ -278,4 +279,25 @@ describe("what stands in Redis and is no job of ours", () => {
       expect(await queue.get(id)).toMatchObject({ failure: { code: "JOB_MALFORMED" } });
     }
   });
+});
+
+it("a listener is heard of again when Redis comes back without its data", async () => {
+  const proxy = await startProxy(one.server);
+  const redis = await connect(proxy.url);
+  const queue = one.queue();
+  const events = await new QueueEvents(redis, queue.name).start();
+  events.on("error", () => {}); // the cut
+  const seen: string[] = [];
+  events.on("added", ({ id }) => void seen.push(id));
+  const { meta } = queueKeys("ropeway:jobs", queue.name);
+  await sleep(200); // it has announced itself, and will do so again in seconds
+  await one.redis.send(["DEL", meta]);
+  proxy.cut();
+  const listening = async () => expect(await one.redis.send(["HEXISTS", meta, "listen"])).toBe(1);
+  await eventually(listening, { withinMs: 15_000 });
+  const { id } = await queue.add("job");
+  await eventually(() => expect(seen).toEqual([id]));
+  await events.close();
+  await redis.close();
+  await proxy.close();
 });

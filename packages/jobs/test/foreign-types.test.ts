@@ -82,3 +82,39 @@ describe("a foreign value under a key", () => {
     await expectOnePlaceEach(queue, store);
   });
 });
+
+describe("a call that takes many plain jobs", () => {
+  const call = { worker: "w", leaseMs: 60_000, want: 40, done: [], undone: [] };
+
+  it.each(NAMES)("leaves none behind that it does not return: %s", async (name) => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    await queue.addBulk(Array.from({ length: 50 }, () => ({ name: "n" })));
+    const key = store.keys[name as "meta"];
+    const there = (await one.redis.send(["EXISTS", key])) === 1;
+    if (there) await one.redis.send(["RENAME", key, `${key}:aside`]);
+    await one.redis.send(["SET", key, "foreign"]);
+    const taken = await store.next(call).then(
+      ({ jobs }) => jobs.length / 2,
+      () => 0,
+    );
+    await one.redis.send(["DEL", key]);
+    if (there) await one.redis.send(["RENAME", `${key}:aside`, key]);
+    const expected = { waiting: 50 - taken, active: taken };
+    if (name !== "wait") expect(await queue.counts()).toMatchObject(expected);
+    expect(await one.redis.send(["ZCARD", store.keys.lease])).toBe(taken);
+  });
+
+  it("knows jobs with any id", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const ids = ["-", "0", " ", "é", "\x7f"].map((letter) => letter.repeat(65));
+    const plain = Array.from({ length: 40 - ids.length }, () => ({ name: "n" }));
+    await queue.addBulk([...ids.map((id) => ({ name: "n", options: { id } })), ...plain]);
+    expect((await store.next(call)).jobs).toHaveLength(80);
+    const held = [];
+    for (const id of ids) held.push(await one.redis.send(["HEXISTS", store.keys.active, id]));
+    expect(held).toEqual(ids.map(() => 1));
+    expect(await queue.counts()).toMatchObject({ active: 40 });
+  });
+});

@@ -113,6 +113,60 @@ describe("flows across queues", () => {
     expect(await b.counts()).toMatchObject({ waiting: 0 });
   });
 
+  describe("whose carrier died, and which the other queue has forgotten,", () => {
+    /** A flow of which a message was carried two hours ago, and not forgotten by its carrier. */
+    async function carried(keep?: { completed: number }) {
+      const [a, b] = [one.queue(), one.queue()];
+      const store = new QueueStore(one.redis, "ropeway:jobs", a.name);
+      const context = { queue: a.name, defaults: undefined, traceparent: undefined };
+      const child = { name: "c", queue: b.name, ...(keep ? { options: { keep } } : {}) };
+      const jobs = new FlowPlanner(context).plan({ name: "p", children: [child] }, "p");
+      await store.add({ jobs, whole: true, producer: "x.0", number: 1 });
+      const { messages } = await store.outbox("0");
+      const relay = new Relay(store, (error) => {
+        throw error;
+      });
+      await relay.deliver();
+      const again = async () => {
+        await one.redis.send(["DEL", queueKeys("ropeway:jobs", b.name).adds]);
+        for (const [number, json] of messages) {
+          const message = { ...JSON.parse(json), at: JSON.parse(json).at - 7_200_000 };
+          await one.redis.send(["HSET", store.keys.outbox, number, JSON.stringify(message)]);
+        }
+        await relay.deliver();
+        expect(await one.redis.send(["HLEN", store.keys.outbox])).toBe(0);
+      };
+      return { a, b, again };
+    }
+
+    it("leave a child alone that still waits", async () => {
+      const { a, b, again } = await carried();
+      await again();
+      expect(await b.counts()).toMatchObject({ waiting: 1 });
+      expect(await a.counts()).toMatchObject({ blocked: 1, failed: 0 });
+    });
+
+    it.each([undefined, { completed: 10 }])(
+      "do not run a child again that has ended",
+      async (keep) => {
+        const { a, b, again } = await carried(keep);
+        one.worker([b], () => 7);
+        await eventually(async () => expect(await a.counts()).toMatchObject({ delayed: 1 }));
+        await again();
+        expect(await b.counts()).toMatchObject({ waiting: 0, totals: { completed: 1 } });
+      },
+    );
+
+    it("do not run a child again whose parent is gone", async () => {
+      const { a, b, again } = await carried();
+      one.worker([a, b], () => 7);
+      await eventually(async () => expect((await a.counts()).totals.completed).toBe(1));
+      await one.closeAll();
+      await again();
+      expect((await b.counts()).waiting).toBe(0);
+    });
+  });
+
   it("are delivered past messages that cannot be, and what is no message is dropped", async () => {
     const [a, broken, b] = [one.queue(), one.queue(), one.queue()];
     await one.redis.send(["SET", queueKeys("ropeway:jobs", broken.name).jobs, "foreign"]);

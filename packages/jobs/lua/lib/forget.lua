@@ -19,6 +19,12 @@ local function forget(id, o)
   end
 end
 
+-- Whether the job is the very one that is to be added: the call was applied before.
+local function isSame(record, tail)
+  local flow = optionsIn(record).y
+  return flow and flow == optionsIn("0" .. tail).y
+end
+
 -- Whether the job is what the same child of a flow's earlier life left behind: it has ended and is only kept.
 -- Its place in the flow is free. `tail` is the record of the new child without its first field.
 local function isEarlierLife(id, record, tail)

@@ -70,14 +70,14 @@ local function messageIn(where)
   return string.sub(where, 1, 1) == "o" and string.sub(where, 2)
 end
 
--- Puts messages for other queues into the outbox, many at once.
+-- Puts messages for other queues into the outbox, many at once, each with the time.
 local function post(messages)
   local number = redis.call("HINCRBY", META, "outbox", #messages) - #messages
   for first = 1, #messages, CHUNK do
     local fields = {}
     for i = first, math.min(first + CHUNK - 1, #messages) do
       fields[#fields + 1] = number + i
-      fields[#fields + 1] = messages[i]
+      fields[#fields + 1] = '{"at":' .. now .. "," .. string.sub(messages[i], 2)
     end
     redis.call("HSET", OUTBOX, unpack(fields))
   end

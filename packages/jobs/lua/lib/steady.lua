@@ -6,7 +6,7 @@
 -- Redis searches a small hash or sorted set from its first entry to its last. With many held jobs that is a
 -- third of the work, so a call that takes many makes ACTIVE and LEASE tables: an entry this long turns them
 -- into tables, and they stay tables without it until they are empty.
-local MANY, LONG = 16, string.rep("-", 65)
+local MANY, LONG = 16, string.rep("\n", 65) -- no job can have this id
 local function steady()
   local done, want = tonumber(ARGV[4]), tonumber(ARGV[3])
   if ARGV[5] ~= "0" then return nil end
@@ -19,6 +19,7 @@ local function steady()
   local set = redis.call("HMGET", META, "listen", "paused", "hold", "conc", "max")
   if set[2] or set[4] or set[5] or tonumber(set[1] or 0) > now or tonumber(set[3] or 0) > now then return nil end
   if redis.call("SCARD", KEYS[18]) + redis.call("ZCARD", KEYS[4]) + redis.call("ZCARD", KEYS[5]) > 0 then return nil end
+  local head = redis.call("ZRANGE", DELAYED, 0, 0, "WITHSCORES") -- first: a key of a foreign type must not fail it later
 
   local sign = ARGV[2] .. " " .. ARGV[1]
   redis.call("ZREM", KEYS[21], sign) -- removing something first lets this work while Redis is out of memory
@@ -84,10 +85,9 @@ local function steady()
   end
 
   if (want == 0 and done > 0 or want > 0 and #ids == want) and redis.call("LLEN", WAIT) > 0 then
-    redis.call("ZADD", WAKE, 0, "0")
+    redis.pcall("ZADD", WAKE, 0, "0") -- of a foreign type: those who block on it say so
   end
   if #ids < want and ARGV[6] ~= "0" then redis.call("ZADD", KEYS[21], now + ARGV[6], sign) end
-  local head = redis.call("ZRANGE", DELAYED, 0, 0, "WITHSCORES")
   local due = head[2] and math.max(0, math.ceil(head[2] - now)) or -1
   return { refused, due, -1, first, taken }
 end

@@ -55,7 +55,8 @@ export type QueueEventMap<Jobs extends JobTypes<Jobs> = AnyJobs> = {
 } & { event: [event: QueueEvent<Jobs>]; error: [error: unknown] };
 
 const LISTEN_MS = 60_000;
-const RENEW_MS = 20_000;
+/** Redis may have lost the announcement: the queue was obliterated, or came back without its data. */
+const RENEW_MS = 5_000;
 const BLOCK_MS = 5_000;
 
 /**
@@ -95,7 +96,12 @@ export class QueueEvents<Jobs extends JobTypes<Jobs> = AnyJobs>
     this.#last = await this.#store.newest();
     const onError = (error: unknown) => this.report(error);
     const announcer = new Loop({ tick: () => this.#announce(), onError }).start();
-    const reader = new Loop({ tick: (signal) => this.#read(connection, signal), onError }).start();
+    const onCut = (error: unknown) => {
+      announcer.wake();
+      onError(error);
+    };
+    const tick = (signal: AbortSignal) => this.#read(connection, signal);
+    const reader = new Loop({ tick, onError: onCut }).start();
     opening.defer(async () => {
       await Promise.all([announcer.close(), reader.close()]);
       for (const buffer of this.#buffers) buffer.end();

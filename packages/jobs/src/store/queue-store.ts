@@ -13,6 +13,7 @@ import {
   nextScript,
   noteScript,
   orphansScript,
+  outboxScript,
   pairsOf,
   type Renewed,
   renewScript,
@@ -254,8 +255,7 @@ export class QueueStore extends QueueSite {
 
   /** Some messages for other queues (number -> JSON), and where to go on. */
   async outbox(from: string): Promise<{ cursor: string; messages: Map<string, string> }> {
-    const args = [from, "COUNT", "100"];
-    const [cursor, flat] = await this.send<[string, string[]]>("HSCAN", this.keys.outbox, ...args);
+    const [cursor = "0", ...flat] = await this.run(outboxScript, this.keys.hot, [from]);
     return { cursor, messages: pairsOf(flat) };
   }
 
