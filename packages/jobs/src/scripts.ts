@@ -52,8 +52,6 @@ export const obliterateScript: Script<number> = queueScript("obliterate", { idem
 export const orphansScript: Script<readonly string[]> = queueScript("orphans", {
   idempotent: true,
 });
-/** Pages through the messages for other queues: [cursor, number, message JSON ...]. */
-export const outboxScript: Script<readonly string[]> = queueScript("outbox", { idempotent: true });
 export const registerScript: Script<number> = defineScript(lua("register"), { idempotent: true });
 export const seedMoveScript: Script<number> = defineScript(lua("seed-move"));
 export const seedTakeScript: Script<readonly string[]> = defineScript(lua("seed-take"));

@@ -69,6 +69,8 @@ export type ChildOutcome =
 /** A message in the outbox: jobs to be added to another queue. */
 export interface AddMessage {
   readonly kind: "add";
+  /** When it was put into the outbox: ms of the Redis clock. */
+  readonly at?: number;
   readonly queue: string;
   /** The child in its parent's queue, to be told if it cannot be added. */
   readonly parent: string;

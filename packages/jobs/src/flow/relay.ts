@@ -10,6 +10,12 @@ import { type AddMessage, newJobOf } from "./flow.ts";
 
 type Message = AddMessage | (ChildReport & { readonly kind: "child"; readonly queue: string });
 
+/**
+ * For so long the other queue knows for certain that a message has arrived: less than move.lua keeps what is
+ * in `adds`.
+ */
+const REMEMBERED_MS = 30 * 60_000;
+
 /** One queue's relay. */
 export class Relay {
   readonly #store: QueueStore;
@@ -27,12 +33,13 @@ export class Relay {
   async deliver(): Promise<number> {
     const { cursor, messages } = await this.#store.outbox(this.#cursor);
     this.#cursor = cursor;
+    const now = messages.size > 0 ? await this.#store.now() : 0;
     const arrived: string[] = [];
     for (const [number, json] of messages) {
       try {
         const message = readMessage(json);
         if (message === undefined) this.#onError(new MalformedJobError(number, "it is no message"));
-        else await this.#carry(message);
+        else if (!(await this.#hasArrived(message, now))) await this.#carry(message);
         arrived.push(number);
       } catch (error) {
         this.#onError(error);
@@ -40,6 +47,15 @@ export class Relay {
     }
     await this.#store.delivered(arrived);
     return arrived.length;
+  }
+
+  /**
+   * Whether an old message is known to have been carried, by somebody who died before he could forget it: its
+   * child has ended. With its parent gone it is not needed any more.
+   */
+  async #hasArrived(message: Message, now: number): Promise<boolean> {
+    if (message.kind !== "add" || !(now - Number(message.at) > REMEMBERED_MS)) return false;
+    return this.#store.childIsOver(message.flow, message.parent, message.child);
   }
 
   /** Tells parents in other queues of children that ended here, or that are about to be deleted. */

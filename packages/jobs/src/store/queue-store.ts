@@ -13,7 +13,6 @@ import {
   nextScript,
   noteScript,
   orphansScript,
-  outboxScript,
   pairsOf,
   type Renewed,
   renewScript,
@@ -253,9 +252,17 @@ export class QueueStore extends QueueSite {
     return this.send("HMGET", this.keys.children, ...ids.map((id) => `${head}${id}`));
   }
 
+  /** Whether a child of the flow has ended, as far as its parent knows, or the parent is gone. */
+  async childIsOver(flow: string, parent: string, child: string): Promise<boolean> {
+    const fields = [`n${flow}:${parent}`, `c${flow}:${child}`];
+    const reply = await this.send<(string | null)[]>("HMGET", this.keys.children, ...fields);
+    return reply[0] === null || reply[1] !== null;
+  }
+
   /** Some messages for other queues (number -> JSON), and where to go on. */
   async outbox(from: string): Promise<{ cursor: string; messages: Map<string, string> }> {
-    const [cursor = "0", ...flat] = await this.run(outboxScript, this.keys.hot, [from]);
+    const args = [from, "COUNT", "100"];
+    const [cursor, flat] = await this.send<[string, string[]]>("HSCAN", this.keys.outbox, ...args);
     return { cursor, messages: pairsOf(flat) };
   }
 
