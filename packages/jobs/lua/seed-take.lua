@@ -1,16 +1,12 @@
--- Takes items from a seed list under a lease, after putting back what others lost.
+-- Takes items from a seed list under a lease, after putting back what others lost. A repeated call takes nothing
+-- more.
 --
 -- KEYS  1 the list, 2 hash token -> item, 3 zset token -> ms when the lease runs out
--- ARGV  1 how many, 2 lease ms, 3 what tokens begin with (unique to this call), then tokens done with
+-- ARGV  1 how many, 2 lease ms, 3 what tokens begin with (unique to this call)
 -- Returns {token, item, token, item ...}.
 local LIST, TAKEN, LEASES = unpack(KEYS)
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-
-for i = 4, #ARGV do
-  redis.call("HDEL", TAKEN, ARGV[i])
-  redis.call("ZREM", LEASES, ARGV[i])
-end
 
 local lost = redis.call("ZRANGEBYSCORE", LEASES, "-inf", now, "LIMIT", 0, 100)
 for i = #lost, 1, -1 do
@@ -22,11 +18,14 @@ end
 
 local want, taken = tonumber(ARGV[1]), {}
 for n = 1, want do
-  local item = redis.call("LPOP", LIST)
-  if not item then break end
   local token = ARGV[3] .. ":" .. n
-  redis.call("HSET", TAKEN, token, item)
-  redis.call("ZADD", LEASES, now + ARGV[2], token)
+  local item = redis.call("HGET", TAKEN, token) -- by this call, whose reply was lost
+  if not item then
+    item = redis.call("LPOP", LIST)
+    if not item then break end
+    redis.call("HSET", TAKEN, token, item)
+    redis.call("ZADD", LEASES, now + ARGV[2], token)
+  end
   taken[#taken + 1] = token
   taken[#taken + 1] = item
 end

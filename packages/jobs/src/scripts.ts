@@ -54,7 +54,10 @@ export const orphansScript: Script<readonly string[]> = queueScript("orphans", {
 });
 export const registerScript: Script<number> = defineScript(lua("register"), { idempotent: true });
 export const seedMoveScript: Script<number> = defineScript(lua("seed-move"));
-export const seedTakeScript: Script<readonly string[]> = defineScript(lua("seed-take"));
+export const seedTakeScript: Script<readonly string[]> = defineScript(lua("seed-take"), {
+  idempotent: true,
+});
+export const seedEndScript: Script<number> = defineScript(lua("seed-end"), { idempotent: true });
 
 /** What move.lua did. */
 export interface Moved {

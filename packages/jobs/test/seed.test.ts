@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { eventually } from "@ropeway/testkit";
+import { connect } from "@ropeway/core";
+import { eventually, startProxy } from "@ropeway/testkit";
 import { afterEach, describe, expect, it } from "vitest";
 import { SeedQueue, SeedWorker, type SeedWorkerPlan } from "../src/index.ts";
 import { readSeedItem } from "../src/seed/seed-queue.ts";
@@ -107,6 +108,53 @@ describe("the seed's wire", () => {
       const bad = await one.redis.send(["LRANGE", "{queue:mail}:bad", "0", "-1"]);
       expect(bad).toEqual(["no json", '{"a":1}', '["unknown",[]]']);
     });
+  });
+
+  it.each(["good", "bad"])(
+    "ends a %s item once if the connection is cut meanwhile",
+    async (name) => {
+      const proxy = await startProxy(one.server);
+      const redis = await connect(proxy.url);
+      let runs = 0;
+      const run = (fails: boolean) => {
+        runs++;
+        proxy.halfOpen(); // the end of the item is on its way, and gets lost
+        setTimeout(() => {
+          proxy.cut();
+          void proxy.heal();
+        }, 300);
+        if (fails) throw new Error("bad");
+      };
+      const callbacks = { good: () => run(false), bad: () => run(true) };
+      const worker = new SeedWorker(redis, { queues: "mail", callbacks }, { leaseMs: 8_000 });
+      await worker.on("error", () => {}).start();
+      await new SeedQueue(one.redis).push("mail", name);
+      const { taken, bad } = { taken: "{queue:mail}:taken", bad: "{queue:mail}:bad" };
+      await eventually(() => expect(runs).toBe(1));
+      const gone = async () =>
+        expect(await one.redis.send(["EXISTS", taken, "queue:mail"])).toBe(0);
+      await eventually(gone, { withinMs: 20_000 });
+      expect(runs).toBe(1);
+      expect(await one.redis.send(["LLEN", bad])).toBe(name === "bad" ? 1 : 0);
+      await worker.close();
+      await redis.close();
+      await proxy.close();
+    },
+    40_000,
+  );
+
+  it("is not due at an infinite time, and a foreign value beside the list stops nobody", async () => {
+    const never = ["ZADD", "delayed:", "+inf", '["never","mail","send",["never"]]'];
+    await one.redis.send(never);
+    await one.redis.send(["ZADD", "delayed:", "-inf", '["now","mail","send",["now"]]']);
+    await one.redis.send(["SET", "{queue:mail}:bad", "foreign"]);
+    await one.redis.send(["RPUSH", "queue:mail", "no item"]);
+    const seen: unknown[] = [];
+    const callbacks = { send: (what: string) => void seen.push(what) };
+    const worker = await work({ queues: "mail", callbacks });
+    worker.on("error", () => {});
+    await eventually(() => expect(seen).toEqual(["now"]));
+    expect(await new SeedQueue(one.redis).moveDue()).toEqual({ moved: 0, nextMs: -1 });
   });
 
   it("reads items of both forms and nothing else", () => {

@@ -85,7 +85,8 @@ export class SeedQueue {
     const items = await this.#store.delayed(limit);
     let moved = 0;
     for (const [item, due] of items) {
-      if (due * 1_000 > now) return { moved, nextMs: Math.ceil(due * 1_000 - now) };
+      const nextMs = Math.ceil(due * 1_000 - now);
+      if (nextMs > 0) return { moved, nextMs: Number.isFinite(nextMs) ? nextMs : -1 };
       if (await this.#store.moveDelayed(item, queueOf(item))) moved += 1;
     }
     return { moved, nextMs: items.length === 0 ? -1 : 0 };

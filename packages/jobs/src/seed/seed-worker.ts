@@ -4,7 +4,7 @@
  * renewed; if a worker dies, another one puts its items back. An item that cannot be read, or whose
  * callback throws, goes to {queue:email}:bad.
  */
-import { InvalidArgumentError, type Logger, type Redis } from "@ropeway/core";
+import { InvalidArgumentError, type Logger, type Redis, ServerReplyError } from "@ropeway/core";
 import {
   BackgroundRole,
   type BlockingConnection,
@@ -52,6 +52,15 @@ export interface SeedWorkerEvents {
   error: [error: unknown];
 }
 
+/** An item that has run. */
+interface FinishedItem extends TakenItem {
+  readonly list: string;
+  /** Why it is to be set aside; undefined if it succeeded. */
+  readonly fault: unknown;
+  /** Its lease is renewed no longer. */
+  stop(): void;
+}
+
 const anObject = (value: unknown) => typeof value === "object" && value !== null;
 const table: OptionTable<SeedWorkerOptions> = {
   leaseMs: { default: 30_000, rule: integer(50, 2_147_483_647) },
@@ -69,6 +78,8 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
   readonly #ids = new IdSource();
   readonly #delayed: SeedQueue;
   #work: Loop | undefined;
+  /** The item that has run, until Redis knows: nothing else is taken before, and its lease is renewed. */
+  #finished: FinishedItem | undefined;
 
   constructor(redis: Redis, plan: SeedWorkerPlan, options?: SeedWorkerOptions) {
     requireRedis(redis);
@@ -106,6 +117,7 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
         await watch.close();
       });
     });
+    defer(() => this.#forget());
     this.#work = run((signal) => this.#tick(signal)).start();
     if (this.#options.delayed) run(() => this.#moveDue()).start();
   }
@@ -116,21 +128,19 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
 
   /** Takes and runs one item after another; looks at the lists in order each time. */
   async #tick(signal: AbortSignal): Promise<number> {
+    await this.#settle();
     for (const list of this.held ? [] : this.#lists) {
-      const [taken] = await this.#take(list, 1, []);
+      const { leaseMs } = this.#options;
+      const call = { list, want: 1, leaseMs, tokens: this.#ids.next() };
+      const [taken] = await this.#store.take(call);
       if (taken === undefined) continue;
       const stop = this.#renewing(list, taken.token);
       const fault = await this.#run(taken.item);
-      stop();
-      await this.#settle(list, taken, fault);
+      this.#finished = { ...taken, list, fault, stop };
+      await this.#settle();
       return signal.aborted ? 1 : 0;
     }
     return this.#options.idleMs;
-  }
-
-  #take(list: string, want: number, done: readonly string[]): Promise<TakenItem[]> {
-    const { leaseMs } = this.#options;
-    return this.#store.take({ list, want, leaseMs, tokens: this.#ids.next(), done });
   }
 
   #renewing(list: string, token: string): () => void {
@@ -155,12 +165,23 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
     }
   }
 
-  async #settle(list: string, { token, item }: TakenItem, fault: unknown): Promise<void> {
-    if (fault !== undefined) {
-      await this.#store.setAside(list, item); // before it is forgotten below
-      this.emit("failed", item, fault);
+  async #settle(): Promise<void> {
+    if (this.#finished === undefined) return;
+    const { list, token, item, fault } = this.#finished;
+    try {
+      await this.#store.end(list, token, fault !== undefined);
+    } catch (error) {
+      // It comes back when its lease runs out: a foreign value beside the list stops nobody.
+      if (error instanceof ServerReplyError && error.prefix === "WRONGTYPE") this.#forget();
+      throw error;
     }
-    await this.#take(list, 0, [token]);
+    this.#forget();
+    if (fault !== undefined) this.emit("failed", item, fault);
+  }
+
+  #forget(): void {
+    this.#finished?.stop();
+    this.#finished = undefined;
   }
 
   async #watch(connection: BlockingConnection, list: string): Promise<number> {

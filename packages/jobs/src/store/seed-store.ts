@@ -9,7 +9,7 @@
  */
 import type { Redis } from "@ropeway/core";
 import { type BlockingConnection, hashTag } from "@ropeway/core/internal";
-import { seedMoveScript, seedTakeScript } from "../scripts.ts";
+import { seedEndScript, seedMoveScript, seedTakeScript } from "../scripts.ts";
 
 const DELAYED = "delayed:";
 
@@ -31,8 +31,6 @@ export interface TakeCall {
   readonly leaseMs: number;
   /** What the tokens begin with; unique to this call. */
   readonly tokens: string;
-  /** Tokens of items that are finished. */
-  readonly done: readonly string[];
 }
 
 /** The commands of the documented Python wire. */
@@ -63,7 +61,7 @@ export class SeedStore {
     const command = ["ZRANGE", DELAYED, "0", String(limit - 1), "WITHSCORES"];
     const options = { key: DELAYED, repeatable: true };
     const flat = await this.#redis.send<readonly string[]>(command, options);
-    return flat.flatMap((item, i) => (i % 2 === 0 ? [[item, Number(flat[i + 1])] as const] : []));
+    return flat.flatMap((item, i) => (i % 2 === 0 ? [[item, scoreOf(flat[i + 1])] as const] : []));
   }
 
   /** Moves a due item to its list, or to `delayed:bad`; false if another process did. */
@@ -74,7 +72,7 @@ export class SeedStore {
 
   async take(call: TakeCall): Promise<TakenItem[]> {
     const { taken, leases } = besideKeys(call.list);
-    const args = [call.want, call.leaseMs, call.tokens, ...call.done];
+    const args = [call.want, call.leaseMs, call.tokens];
     const flat = await this.#redis.run(seedTakeScript, [call.list, taken, leases], args);
     return flat.flatMap((token, i) => (i % 2 === 0 ? [{ token, item: flat[i + 1] ?? "" }] : []));
   }
@@ -85,9 +83,10 @@ export class SeedStore {
     await this.#redis.send(["ZADD", leases, "XX", String(ends), token], { key: leases });
   }
 
-  async setAside(list: string, item: string): Promise<void> {
-    const { bad } = besideKeys(list);
-    await this.#redis.send(["RPUSH", bad, item], { key: bad });
+  /** Forgets an item that is finished, or sets it aside. */
+  async end(list: string, token: string, aside: boolean): Promise<void> {
+    const { taken, leases, bad } = besideKeys(list);
+    await this.#redis.run(seedEndScript, [taken, leases, bad], [token, aside ? "1" : ""]);
   }
 
   connect(list: string): Promise<BlockingConnection> {
@@ -106,6 +105,10 @@ export class SeedStore {
     const [seconds, micros] = await this.#redis.send<readonly string[]>(["TIME"], options);
     return Number(seconds) * 1_000 + Number(micros) / 1_000;
   }
+}
+
+function scoreOf(text: string = ""): number {
+  return Number(text.replace("inf", "Infinity"));
 }
 
 /** The keys beside a list, on the same slot. */
