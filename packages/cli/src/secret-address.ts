@@ -21,7 +21,7 @@ export const ADDRESS_HELP = `Every user of the machine can read command lines, s
 \`env:NAME\` (an environment variable), \`@FILE\` (the first line of a file) or \`-\` (a line of standard input).`;
 
 const SECRET =
-  /(?<head>[a-z][a-z0-9+.-]*:\/\/[^:@/?#\s]*):[^/?#\s]*@|(?<name>[?&][^=&#]*passw[^=&#]*=)[^&#\s]+/gi;
+  /(?<head>[a-z][a-z0-9+.-]*:\/\/[^:@/?#\s]*):[^/?#\s]*@|(?<name>[?&][^=&#]*(?:passw|secret|token|credential|sig)[^=&#]*=)[^&#\s]+/gi;
 const SECRET_FIELD = /("[^"]*(?:passw|secret|token)[^"]*"\s*:\s*)"[^"]+"/gi;
 
 /** A command line without its passwords, as it may be shown. */

@@ -38,6 +38,11 @@ test("stars and known permissions are taken", async () => {
   expect(await json("role", "add", "some", "--permissions", all)).toMatchObject({
     permissions: all.split(","),
   });
+  const [viewer] = (await json("role", "list")).items;
+  expect(viewer).toMatchObject({
+    name: "viewer",
+    permissions: expect.arrayContaining(["task:view"]),
+  });
 });
 
 test("an empty list of groups is refused: it would not say whether it means all groups or none", async () => {

@@ -86,6 +86,9 @@ test("passwords are masked in URLs, queries and JSON, and nothing else is", () =
   expect(maskedArgument("sentinel://h/m?sentinelPassword=a&db=1")).toBe(
     "sentinel://h/m?sentinelPassword=***&db=1",
   );
+  expect(maskedArgument("https://h/dump.rdb?X-Amz-Signature=a&part=1")).toBe(
+    "https://h/dump.rdb?X-Amz-Signature=***&part=1",
+  );
   expect(maskedArgument('{"password": "a", "mode": "total"}')).toBe(
     '{"password": "***", "mode": "total"}',
   );

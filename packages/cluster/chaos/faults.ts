@@ -102,8 +102,8 @@ export async function chaosFaults(plan: FaultPlan): Promise<FaultReport> {
     const ids: string[] = [];
     for (let n = 0; n < plan.tasks; n++) {
       const config = { target: target.url, everyMs: 50 };
-      const wish = { name: `chaos ${n}`, type: "scripted", config, immortal: true, start: true };
-      ids.push((await cluster.tasks.create(wish)).task.taskId);
+      const wish = { name: `chaos ${n}`, type: "scripted", config, local: true };
+      ids.push((await cluster.tasks.create({ ...wish, immortal: true, start: true })).task.taskId);
     }
     const all = [...ids];
     for (const [n, load] of loads.entries()) all.push(await load.create(cluster, `sync ${n}`));

@@ -38,7 +38,7 @@ export interface Run {
   readonly config: Json;
   /** Start from the beginning, whatever the checkpoint says. */
   readonly afresh: boolean;
-  /** It may use the server of the installation itself, and files of its node; see NewTask. */
+  /** It may use the server of the installation itself, files of its node and HTTP addresses; see NewTask. */
   readonly local: boolean;
   /** Aborts when the run must stop. No write may follow. */
   readonly signal: AbortSignal;
@@ -55,7 +55,7 @@ export interface Runner {
   readonly type: string;
   /**
    * Refuses a configuration with an InvalidArgumentError that names the field; returns it complete. Without
-   * `local` it must not use files of the node; see NewTask.
+   * `local` it must not use files of the node or HTTP addresses; see NewTask.
    */
   validate(config: Json, rights?: { readonly local: boolean }): Json;
   /**

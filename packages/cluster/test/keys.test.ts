@@ -48,6 +48,7 @@ it("writes a task and all its indexes under the documented paths, in one transac
     name: "documented",
     type: "scripted",
     config: { target: "redis://user:hunter2@127.0.0.1:1" },
+    local: true,
     group: "group_x",
   });
   const { taskId, md5 } = task;

@@ -90,7 +90,7 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
     guard: guard({
       authenticator,
       rights,
-      auditor: new Auditor(auditLog),
+      auditor: new Auditor(auditLog, (username) => store.account(username)),
       hosts: new HostGuard([...options.hosts, options.host]),
     }),
     routes,

@@ -1,9 +1,12 @@
 /** Every route, asked by every role: nobody gets in without the permission that the route declares. */
 import { Cluster, openRedisStore } from "@ropeway/cluster";
 import { MergeQueue } from "@ropeway/merge";
+import { eventually } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Policy } from "../src/access/permission.ts";
 import { Roles } from "../src/access/roles.ts";
+import { Tokens } from "../src/access/tokens.ts";
+import { Users } from "../src/access/users.ts";
 import { assemble } from "../src/assembly.ts";
 import {
   alertsPart,
@@ -79,4 +82,34 @@ test("every route is closed to nobody and open exactly to those with its permiss
       await answer.text();
     }
   }
+}, 120_000);
+
+test("every route is closed to tokens that were revoked, have expired, or whose account is gone", async () => {
+  const store = openRedisStore(stage.redis);
+  const tokens = new Tokens(store);
+  const users = new Users(store);
+  const make = async (username: string, expiresAt: number | null) => {
+    const account = await users.get(username);
+    if (account === undefined) throw new Error(`no account ${username}`);
+    const limits = { name: "walk", permissions: null, groups: null, expiresAt };
+    return tokens.create({ account, ...limits });
+  };
+  const revoked = await make("admin", null);
+  const expired = await make("admin", Date.now() + 1);
+  await stage.addAccount("leaver", "admin");
+  const orphaned = await make("leaver", null);
+  await tokens.revoke(revoked.info.id);
+  await users.remove("leaver");
+  await eventually(async () => expect(await tokens.isLive(expired.info.id)).toBe(false));
+  const routes = stage.portal.routes.filter(({ permission }) => permission !== "public");
+  for (const { method, url } of routes) {
+    const path = url.replace(/:\w+/g, "none").replace("*", "none");
+    for (const [why, { token }] of Object.entries({ revoked, expired, orphaned })) {
+      const headers = { authorization: `Bearer ${token}` };
+      const answer = await stage.ask(path, { method, headers });
+      expect([why, method, url, answer.status]).toEqual([why, method, url, 401]);
+      await answer.text();
+    }
+  }
+  await store.close();
 }, 120_000);

@@ -69,6 +69,25 @@ test("pushed by v3, seen, searched, sent now and deleted", async () => {
   expect(await ask(gone, { method: "DELETE" })).toEqual({ deleted: 0, sending: 0 });
 });
 
+test("a search returns no more than asked for, and every key once over all pages", async () => {
+  const keys = Array.from({ length: 120 }, (_, n) => `found_${n} ${HOOK} POST`);
+  for (const key of keys) await queue.push(key, "{}", { at: 4_000_000_000_000 });
+  await queue.push(`other ${HOOK} POST`, "{}", { at: 4_000_000_000_000 });
+  const seen: string[] = [];
+  let cursor: string | null = "";
+  for (let pages = 0; cursor !== null && pages < 500; pages++) {
+    const more: string = cursor && `&cursor=${encodeURIComponent(cursor)}`;
+    const page = await ask(`/api/merge/keys?search=found&limit=5${more}`);
+    expect(page.items.length).toBeLessThanOrEqual(5);
+    seen.push(...page.items.map(({ key }: { key: string }) => key));
+    cursor = page.cursor;
+  }
+  expect(seen.sort()).toEqual(keys.sort());
+  for (const key of [...keys, `other ${HOOK} POST`]) {
+    await ask(`/api/merge/key?key=${encodeURIComponent(key)}`, { method: "DELETE" });
+  }
+});
+
 test("dead letters are listed, looked into, replayed and discarded", async () => {
   const dispatcher = await new Dispatcher(queue, async () => ({
     kind: "dead",

@@ -111,7 +111,7 @@ test("an admin's task may, until somebody else gives it another configuration", 
 }, 60_000);
 
 test("a token of an admin that is limited is no admin", async () => {
-  const limits = { name: "ci", permissions: ["task:edit"] };
+  const limits = { name: "ci", permissions: ["task:edit", "task:operate"] };
   const made = await stage.ask("/api/tokens", { method: "POST", headers: admin, body: limits });
   const { token } = (await made.json()) as { token: string };
   const config = { from: evil.url, to: stage.server.url, mode: "stock" };
@@ -132,6 +132,33 @@ test("files and folders of a node are for admins", async () => {
     expect(answer.status).toBe(400);
     expect((await problemOf(answer)).errors).toMatchObject([{ pointer: `/body/config/${field}` }]);
   }
+});
+
+test("HTTP addresses that a node can reach, and targets of scripted tasks, are for admins", async () => {
+  const { url } = evil;
+  const metadata = "http://169.254.169.254/latest/meta-data/";
+  for (const [type, field, config] of [
+    ["sync", "from", { from: metadata, to: url }],
+    ["sync", "from", { from: "HTTPS://ann:top-secret@127.0.0.1/x", to: url }],
+    ["scripted", "target", { target: stage.server.url }],
+    ["scripted", "target", { target: "redis://ann:top-secret@127.0.0.1:1" }],
+  ] as const) {
+    const body = { name: `reach ${count++}`, type, group: "team-a", config };
+    const answer = await stage.ask("/api/tasks", { method: "POST", headers: mallory, body });
+    const problem = await problemOf(answer);
+    expect(problem).toMatchObject({ status: 400 });
+    expect(problem.errors).toMatchObject([{ pointer: `/body/config/${field}` }]);
+    expect(JSON.stringify(problem)).not.toContain("top-secret");
+  }
+  const body = { name: "download", group: "team-a", config: { from: metadata, to: url } };
+  const made = await stage.ask("/api/tasks", { method: "POST", headers: admin, body });
+  expect(made.status).toBe(201);
+  const { id } = (await made.json()) as View;
+  const edit = { config: { from: `${metadata}iam`, to: url } };
+  const edited = await stage.ask(`/api/tasks/${id}`, {
+    ...{ method: "PATCH", headers: mallory, body: edit },
+  });
+  expect(edited.status).toBe(400);
 });
 
 test("repeating a request does not show a task that is in another group by now", async () => {

@@ -290,3 +290,61 @@ test("a token whose groups are none of its owner's sees no task at all", async (
   expect((await get<{ items: View[] }>("/api/tasks", headers)).items).toEqual([]);
   expect((await stage.ask(`/api/tasks/${id}`, { headers })).status).toBe(404);
 });
+
+test("idempotency keys of one account mean nothing to another", async () => {
+  for (const name of ["ida", "ivo"]) await stage.addAccount(name, "operator");
+  const [ida, ivo] = await Promise.all([stage.bearer("ida"), stage.bearer("ivo")]);
+  const create = async (who: Record<string, string>, body: object) => {
+    const answer = await post("/api/tasks", body, { ...who, "idempotency-key": "1" });
+    return { code: answer.status, id: ((await answer.json()) as View).id };
+  };
+  const first = await create(ida, task());
+  const body = task();
+  const second = await create(ivo, body);
+  expect([first.code, second.code]).toEqual([201, 201]);
+  expect(await create(ivo, body)).toEqual({ code: 200, id: second.id });
+});
+
+test("creating a task does not start it without the permission to start tasks", async () => {
+  await post("/api/roles", { name: "author", permissions: ["task:edit"] });
+  await stage.addAccount("aron", "author");
+  const aron = await stage.bearer("aron");
+  const refused = await problemOf(await post("/api/tasks", task({ start: true }), aron));
+  expect(refused).toMatchObject({ status: 403, detail: expect.stringContaining("task:operate") });
+  expect((await post("/api/tasks", task({ start: false }), aron)).status).toBe(201);
+});
+
+test("an action that the status does not allow is a 409 that names both states", async () => {
+  const { id } = (await (await post("/api/tasks", task({ start: true }))).json()) as View;
+  await becomes(id, "COMMANDRUNNING");
+  const refused = async (action: string, states: [string, string], body?: object) => {
+    const [method = "", path = ""] = action.split(" ");
+    const init = { method, headers: admin, ...(body && { body }) };
+    const problem = await problemOf(await stage.ask(`/api/tasks/${id}${path}`, init));
+    expect(problem).toMatchObject({ status: 409, code: "ILLEGAL_TRANSITION" });
+    for (const state of states) expect(problem.detail).toContain(state);
+  };
+  await refused("POST /start", ["COMMANDRUNNING", "STARTING"]);
+  await refused("PATCH", ["COMMANDRUNNING", "edited"], { name: "renamed" });
+  await refused("DELETE", ["COMMANDRUNNING", "removed"]);
+  await post(`/api/tasks/${id}/stop`);
+  await becomes(id, "STOP");
+  await refused("POST /stop", ["STOP", "STOP"]);
+  const fails = task({ start: true, config: { failAfterMs: 1 } });
+  const broken = (await (await post("/api/tasks", fails)).json()) as View;
+  await becomes(broken.id, "BROKEN");
+  const again = await problemOf(await post(`/api/tasks/${broken.id}/stop`));
+  expect(again).toMatchObject({ status: 409, detail: expect.stringMatching(/BROKEN.*STOP/) });
+});
+
+test("the audit log keeps no user name that no account has: it may be a password", async () => {
+  for (const username of ["Hunter2-hunter2", "my pass phrase", "Admin"]) {
+    expect((await stage.login({ username, password: "wrong password" })).status).toBe(401);
+  }
+  await eventually(async () => {
+    const { items } = await get<{ items: { actor: string; action: string }[] }>("/api/audit");
+    const failed = items.filter(({ action }) => action === "POST /api/session");
+    expect(failed.map(({ actor }) => actor).slice(0, 3)).toEqual(["admin", "-", "-"]);
+    expect(JSON.stringify(items)).not.toMatch(/hunter2|phrase/i);
+  });
+});

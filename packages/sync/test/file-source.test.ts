@@ -70,3 +70,24 @@ test("a server is read with SCAN and DUMP when PSYNC is not possible", async () 
   await target.command("SELECT", "4");
   expect(await target.command("LLEN", "l")).toBe(2);
 });
+
+test("the password of an HTTP address goes into a header, and into no error", async () => {
+  await using target = await startRedis();
+  const seen: unknown[] = [];
+  const server = createServer(({ headers }, response) => {
+    seen.push(headers.authorization);
+    response.statusCode = 403;
+    response.end();
+  }).listen(0, "127.0.0.1");
+  await eventually(() => expect(server.listening).toBe(true));
+  const { port } = server.address() as AddressInfo;
+  const from = `http://ann:top%20secret@127.0.0.1:${port}/dump.rdb`;
+  const failed = import_(from, target.url).catch((error: Error) => error);
+  expect(String(await failed)).toContain("status 403");
+  expect(seen[0]).toBe(`Basic ${Buffer.from("ann:top secret").toString("base64")}`);
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+  const away = await import_(from, target.url).catch((error: Error) => error);
+  expect(String(away)).toContain(`cannot connect to http://127.0.0.1:${port}/dump.rdb`);
+  expect(String(away)).not.toMatch(/top.*secret/);
+});

@@ -157,7 +157,7 @@ async function roleList(context: Context): Promise<void> {
   const custom = await new Roles(opened.store).list();
   const builtIn = BUILT_IN_ROLES.map((name) => ({
     name,
-    permissions: [] as string[],
+    permissions: builtInPolicy().allowedTo(name),
     groups: null,
   }));
   context.output.list(

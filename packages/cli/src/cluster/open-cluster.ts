@@ -1,7 +1,7 @@
 /** The cluster of the settings: its store, its tasks, and what encrypts their passwords. */
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
+import { rename, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import {
@@ -12,9 +12,10 @@ import {
   type Store,
   type StoreTls,
 } from "@ropeway/cluster";
-import { type Logger, type Redis, silentLogger } from "@ropeway/core";
+import { InvalidOptionError, type Logger, type Redis, silentLogger } from "@ropeway/core";
 import { AuditLog } from "@ropeway/portal/internal";
 import type { Context } from "../context.ts";
+import { UsageError } from "../errors.ts";
 import { fileText } from "../file-text.ts";
 import { cliActor } from "../os-user.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
@@ -84,16 +85,26 @@ export function servedCluster(
 /** The keys of the settings; else the one that `ropeway up` made in this home. */
 export function secretBoxOf(settings: LoadedSettings): SecretBox {
   const given = secretOf(settings, "cluster.secretKey", "cluster.secretKeyFile");
+  if (given !== undefined) return new SecretBox(given);
   const file = join(settings.values.home, KEY_FILE);
-  return new SecretBox(given ?? (existsSync(file) ? readSecret(file) : undefined));
+  try {
+    return new SecretBox(existsSync(file) ? readSecret(file) : undefined);
+  } catch (error) {
+    if (!(error instanceof InvalidOptionError)) throw error;
+    throw new UsageError(`${file} does not hold a key: restore it, or remove it to get a new one`);
+  }
 }
 
-/** Makes the home's key, unless there is one. */
+/**
+ * Makes the home's key, unless there is one. An empty file is none: a first start that was cut short may have
+ * left it, and nothing can be encrypted with it. The caller has claimed the home.
+ */
 export async function ensureSecretKey(home: string): Promise<void> {
-  const key = `${randomBytes(32).toString("base64")}\n`;
-  await writeFile(join(home, KEY_FILE), key, { flag: "wx", mode: 0o600 }).catch((error) => {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-  });
+  const file = join(home, KEY_FILE);
+  if (existsSync(file) && readSecret(file) !== "") return;
+  const fresh = `${file}.new`;
+  await writeFile(fresh, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600 });
+  await rename(fresh, file);
 }
 
 async function audited<T>(log: AuditLog, action: string, change: () => Promise<T>): Promise<T> {

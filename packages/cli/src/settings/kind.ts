@@ -149,3 +149,21 @@ export const redisUrlKind: Kind<string> = {
   },
   show: (url) => JSON.stringify(withoutPassword(String(url))),
 };
+
+/** An HTTP address to send to. Its path or query is often a token, so only its origin is printed. */
+export const webhookKind: Kind<string> = {
+  placeholder: "url",
+  allowed: "an http:// or https:// URL without user and password",
+  parse: (url) => url,
+  fault: (value) => {
+    const url = typeof value === "string" && URL.canParse(value) ? new URL(value) : undefined;
+    const usable = /^https?:$/.test(url?.protocol ?? "") && !url?.username && !url?.password;
+    return usable ? undefined : webhookKind.allowed;
+  },
+  holdsSecret: () => false,
+  show: (value) => {
+    if (!URL.canParse(String(value))) return '"***"';
+    const { protocol, host, pathname, search } = new URL(value);
+    return JSON.stringify(`${protocol}//${host}${pathname + search === "/" ? "" : "/***"}`);
+  },
+};

@@ -15,6 +15,7 @@ import {
   secretKind,
   storeUrlKind,
   textKind,
+  webhookKind,
   wordKind,
 } from "./kind.ts";
 import { type MergeSettings, mergeSettings } from "./merge-settings.ts";
@@ -249,7 +250,7 @@ export const table: { readonly [K in SettingKey]: SettingSpec<Settings[K]> } = {
     doc: "How many health checks of a node must fail before it counts as offline.",
   },
   "alerts.webhook": {
-    kind: textKind,
+    kind: webhookKind,
     default: undefined,
     example: "https://example.com/alerts",
     doc: "A URL that alerts are delivered to, through the merge queue. If it is not set, alerts are only logged and shown by the portal.",

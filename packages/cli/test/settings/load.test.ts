@@ -196,3 +196,18 @@ test("durations have units in the environment, in flags and as strings in the fi
     'BAD_SETTING: node.leaseMs is "1s" in ROPEWAY_NODE_LEASE_MS, but must be a whole number from 2000 to 600000 in milliseconds, or a duration such as 5s, 2m or 1h',
   );
 });
+
+test("the address of the alerts' webhook is judged at once, and printed without what may be a token", () => {
+  const of = (url: string) => ({ env: { ROPEWAY_ALERTS_WEBHOOK: url } });
+  for (const bad of ["https://ann:hunter2@hooks.example/x", "ftp://hooks.example", "hunter2"]) {
+    const fault = faultOf(of(bad));
+    expect(fault).toMatch(
+      /^BAD_SETTING: alerts\.webhook is .* in ROPEWAY_ALERTS_WEBHOOK, but must be/,
+    );
+    expect(fault).not.toContain("hunter2");
+  }
+  const { values } = load(of("https://hooks.example/T/hunter2?token=hunter2"));
+  expect(values["alerts.webhook"]).toBe("https://hooks.example/T/hunter2?token=hunter2");
+  const shown = showSetting("alerts.webhook", values["alerts.webhook"]);
+  expect(shown).toBe('"https://hooks.example/***"');
+});

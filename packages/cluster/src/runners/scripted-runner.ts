@@ -1,7 +1,7 @@
 /**
  * Tasks that follow a script instead of moving data: for trying out a cluster, for tests, and as the
  * smallest example of a runner. With a target they count there behind a fence, so that anyone can check
- * that no two runs ever wrote at the same time.
+ * that no two runs ever wrote at the same time. A target is left to tasks of an admin (`local`).
  *
  *   {"runMs": 5000}                        ends well after 5 s (FINISH)
  *   {"failAfterMs": 5000}                  ends badly after 5 s (BROKEN)
@@ -24,11 +24,15 @@ const NAMES = ["runMs", "failAfterMs", "target", "everyMs"];
 
 /** Makes the runner. */
 export function scriptedRunner(): Runner {
-  return { type: "scripted", validate: (config) => scriptOf(config) as unknown as Json, run };
+  return {
+    type: "scripted",
+    validate: (config, { local } = { local: false }) => scriptOf(config, local) as unknown as Json,
+    run,
+  };
 }
 
 async function run(task: Run): Promise<void> {
-  const script = scriptOf(task.config);
+  const script = scriptOf(task.config, task.local);
   const { signal } = task;
   await using redis = script.target === undefined ? undefined : await connect(script.target);
   const counter = redis && new FencedCounter(redis, task.taskId, task.epoch);
@@ -47,7 +51,7 @@ async function run(task: Run): Promise<void> {
   }
 }
 
-function scriptOf(config: Json): Script {
+function scriptOf(config: Json, local: boolean): Script {
   if (typeof config !== "object" || config === null || Array.isArray(config)) {
     throw new InvalidArgumentError("config", config, "an object");
   }
@@ -67,6 +71,9 @@ function scriptOf(config: Json): Script {
   const { target } = fields;
   if (target !== undefined && (typeof target !== "string" || !/^\w+:\/\//.test(target))) {
     throw new InvalidArgumentError("config.target", "***", "the URL of a Redis");
+  }
+  if (target !== undefined && !local) {
+    throw new InvalidArgumentError("config.target", "***", "left to tasks of an admin");
   }
   return { everyMs: 100, ...fields } as Script;
 }

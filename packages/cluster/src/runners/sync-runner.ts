@@ -110,12 +110,17 @@ function optionsOf(config: Json): SyncOptions {
   return fields as unknown as SyncOptions;
 }
 
-/** The files of a node are not for everybody: the installation's own Redis keeps its data in some. */
-function refuseFiles({ from, to, spoolDir }: SyncOptions): void {
+/**
+ * What a node can read beside Redis is not for everybody: the installation's own Redis keeps its data in
+ * files, and HTTP addresses that only the node can reach would show by the errors what is there.
+ */
+function refuseFiles(options: SyncOptions): void {
+  const { from, to, spoolDir } = options;
   for (const [name, value] of Object.entries({ from, to, spoolDir })) {
-    if (value === undefined || (name !== "spoolDir" && !/^file:/i.test(value))) continue;
-    const allowed = "left to tasks of an admin if it names a file or folder of the node";
-    throw new InvalidArgumentError(`config.${name}`, value, allowed);
+    if (value === undefined || (name !== "spoolDir" && !/^(file|https?):/i.test(value))) continue;
+    const clean = splitSecrets({ [name]: value }).config as Record<string, Json>;
+    const allowed = "left to tasks of an admin if it names a file, a folder or an HTTP address";
+    throw new InvalidArgumentError(`config.${name}`, clean[name], allowed);
   }
 }
 

@@ -47,10 +47,12 @@ export function checkSize<T extends SplitConfig>(sealed: T): T {
 /** The request of a wish that has an idempotency key. */
 export function requestOf(wish: {
   readonly idempotencyKey?: string | undefined;
+  readonly requester?: string | undefined;
 }): CreateRequest | undefined {
-  const { idempotencyKey, ...body } = wish;
+  const { idempotencyKey, requester, ...body } = wish;
   if (idempotencyKey === undefined) return undefined;
-  return { key: keys.request(digest(idempotencyKey)), body: digest(JSON.stringify(body)) };
+  const scoped = requester === undefined ? idempotencyKey : `${requester}\n${idempotencyKey}`;
+  return { key: keys.request(digest(scoped)), body: digest(JSON.stringify(body)) };
 }
 
 /**

@@ -38,14 +38,16 @@ export interface NewTask {
   readonly group?: string | undefined;
   readonly immortal?: boolean | undefined;
   /**
-   * It may use the server that keeps the installation's accounts and tasks, and files of its node: only
-   * for those who may do everything, because the task can then change accounts. @default false
+   * It may use the server that keeps the installation's accounts and tasks, files of its node, and HTTP
+   * addresses: only for those who may do everything, because the task can then change accounts. @default false
    */
   readonly local?: boolean | undefined;
   /** Start it at once. @default false */
   readonly start?: boolean | undefined;
   /** Creating again with the same key and body returns the task that was created first. */
   readonly idempotencyKey?: string | undefined;
+  /** Who asks. The idempotency keys of one requester mean nothing to others. @default "" */
+  readonly requester?: string | undefined;
 }
 
 /** What can be changed. Name, group and configuration only while the task is at rest. */

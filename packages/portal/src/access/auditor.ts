@@ -7,6 +7,8 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { loggedPath } from "../http/logged-path.ts";
 import type { AuditEntry, AuditLog } from "./audit-log.ts";
+import { usernameOf } from "./credentials.ts";
+import type { Account } from "./users.ts";
 
 const READING = new Set(["GET", "HEAD", "OPTIONS"]);
 const TRIM_EVERY = 1_000;
@@ -14,17 +16,22 @@ const TRIM_EVERY = 1_000;
 export const REFUSED_PER_HOUR = 100;
 const HOUR_MS = 3_600_000;
 
+type AccountFinder = (username: string) => Promise<Account | undefined>;
+
 /** Notes requests of one portal. */
 export class Auditor {
   readonly #log: AuditLog;
+  readonly #accountOf: AccountFinder;
   /** By account, in this hour. */
   readonly #refused = new Map<string, number>();
   #hour = 0;
   /** The first change of a process trims too: one that restarts often would never reach the count. */
   #count = TRIM_EVERY - 1;
 
-  constructor(log: AuditLog) {
+  /** `accountOf` finds an account by its name. */
+  constructor(log: AuditLog, accountOf: AccountFinder) {
     this.#log = log;
+    this.#accountOf = accountOf;
   }
 
   /** Notes that a change is about to be made; rejects if it cannot, and then nothing is changed. */
@@ -54,16 +61,19 @@ export class Auditor {
   /**
    * Notes a login when it has passed or failed. Logins that were throttled, cut or malformed are left
    * out: those that failed are limited per address and account, so nobody can fill the log with them.
+   * A name that no account has may be a password in the wrong field, and is not kept.
    */
   #noteLogin(request: FastifyRequest, status: number): void {
     if (status !== 201 && status !== 401) return;
     const { username } = (request.body ?? {}) as { readonly username?: unknown };
-    const actor = typeof username === "string" ? username.slice(0, 64) : "-";
+    const name = usernameOf(username);
     const end = { status, outcome: outcomeOf(status) };
-    this.#log
-      .begin({ ...this.#draft(request), actor })
-      .then((entry) => this.#log.complete(entry, end))
-      .catch((error) => request.log.error({ err: error }, "a login was not audited"));
+    const note = async () => {
+      const account = name === undefined ? undefined : await this.#accountOf(name);
+      const draft = { ...this.#draft(request), actor: account?.username ?? "-" };
+      await this.#log.complete(await this.#log.begin(draft), end);
+    };
+    note().catch((error) => request.log.error({ err: error }, "a login was not audited"));
   }
 
   /** Notes a change that the guard refused. */

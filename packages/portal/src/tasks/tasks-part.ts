@@ -9,7 +9,7 @@ import {
 import type { FastifyRequest } from "fastify";
 import { Gauge, type Registry } from "prom-client";
 import { z } from "zod";
-import { isAdmin, rightsOf } from "../access/guard.ts";
+import { callerOf, isAdmin, rightsOf } from "../access/guard.ts";
 import { needs, type PermissionSpecs } from "../access/permission.ts";
 import { ForbiddenError } from "../errors.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
@@ -118,11 +118,13 @@ function addChanges(app: PortalApp, { tasks }: Cluster): void {
     async (request, reply) => {
       const { config, ...wish } = request.body;
       checkGroup(request, wish.group);
+      if (wish.start === true) checkStart(request);
       const { task, repeated } = await tasks.create({
         ...wish,
         config: config as Json,
         ...(isAdmin(request) && { local: true }),
         idempotencyKey: request.headers["idempotency-key"],
+        requester: callerOf(request).account.username,
       });
       // The first request may be long ago, and the task in another group by now.
       await visible(request, Promise.resolve(task));
@@ -305,6 +307,12 @@ function checkGroup(request: FastifyRequest, group: string | undefined): void {
   if (groups === undefined || (group !== undefined && groups.includes(group))) return;
   const role = request.caller?.account.role ?? "";
   throw new ForbiddenError(role, `task:edit in the group ${group ?? "(none given)"}`);
+}
+
+/** Starting a task while creating it needs what starting it later needs. */
+function checkStart(request: FastifyRequest): void {
+  if (rightsOf(request).permissions.includes("task:operate")) return;
+  throw new ForbiddenError(callerOf(request).account.role, "task:operate");
 }
 
 /** docs/reference/metrics.md lists them. */

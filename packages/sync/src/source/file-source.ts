@@ -58,12 +58,13 @@ async function localFile(text: string): Promise<FileFeedOptions> {
 
 function remoteFile(url: string): FileFeedOptions {
   const { origin, pathname } = new URL(url);
+  const request = requestOf(url);
   return {
     where: `${origin}${pathname}`,
     identity: `url-${createHash("sha1").update(url).digest("hex")}`,
     bytes: undefined,
     async *chunks() {
-      const response = await fetch(url).catch((error) => {
+      const response = await fetch(request.url, { headers: request.headers }).catch((error) => {
         throw new ConnectFailedError(`${origin}${pathname}`, error);
       });
       if (!response.ok || response.body === null) {
@@ -75,4 +76,23 @@ function remoteFile(url: string): FileFeedOptions {
       for await (const chunk of response.body) yield Buffer.from(chunk);
     },
   };
+}
+
+/** fetch() refuses a URL with a password, and repeats it in its error: the password goes into a header. */
+function requestOf(text: string): { readonly url: URL; readonly headers: Record<string, string> } {
+  const url = new URL(text);
+  const { username, password } = url;
+  if (username === "" && password === "") return { url, headers: {} };
+  url.username = "";
+  url.password = "";
+  const credentials = Buffer.from(`${decoded(username)}:${decoded(password)}`).toString("base64");
+  return { url, headers: { authorization: `Basic ${credentials}` } };
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // a lone "%" means itself
+  }
 }
