@@ -23,3 +23,6 @@ export const noteScript: Script<number> = defineScript(lua("chat/note"), {
   parse,
   idempotent: true,
 });
+export const pageScript: Script<readonly [number, ...string[]]> = defineScript(lua("chat/page"), {
+  idempotent: true,
+});

@@ -16,6 +16,7 @@ import {
   joinScript,
   leaveScript,
   noteScript,
+  pageScript,
   sendScript,
 } from "./scripts.ts";
 
@@ -35,6 +36,13 @@ export interface LiveEntry {
   readonly streamId: string;
   readonly kind: string;
   readonly value: string;
+}
+
+/** Which messages of a room. */
+interface Range {
+  readonly direction: "after" | "before";
+  readonly id: number;
+  readonly limit: number;
 }
 
 /** A message on its way into a room. */
@@ -161,24 +169,12 @@ export class ChatStore {
 
   /** Messages after an id, oldest first. */
   after<M>(room: string, id: number, limit: number): Promise<readonly RoomMessage<M>[]> {
-    const { msgs } = this.keys(room);
-    return this.#page<M>(room, limit, (last = String(id)) => [
-      "ZRANGEBYSCORE",
-      msgs,
-      `(${last}`,
-      "+inf",
-    ]);
+    return this.#page<M>(room, { direction: "after", id, limit });
   }
 
   /** Messages before an id, newest first. */
   before<M>(room: string, id: number, limit: number): Promise<readonly RoomMessage<M>[]> {
-    const { msgs } = this.keys(room);
-    return this.#page<M>(room, limit, (last = String(id)) => [
-      "ZREVRANGEBYSCORE",
-      msgs,
-      `(${last}`,
-      "-inf",
-    ]);
+    return this.#page<M>(room, { direction: "before", id, limit });
   }
 
   /** A user's rooms and cursors: one page. */
@@ -294,22 +290,22 @@ export class ChatStore {
   /** `limit` messages, or all; those that are no JSON are passed over, however many they are. */
   async #page<M>(
     room: string,
-    limit: number,
-    range: (last?: string) => string[],
+    { direction, id, limit }: Range,
   ): Promise<readonly RoomMessage<M>[]> {
+    const { msgs } = this.keys(room);
     const messages: RoomMessage<M>[] = [];
-    for (let command = range(); messages.length < limit; ) {
-      const wanted = limit - messages.length;
-      const options = ["WITHSCORES", "LIMIT", "0", String(wanted)];
-      const flat = await this.#ask<readonly string[]>(...command, ...options);
+    for (let last = String(id), more = 1; more === 1 && messages.length < limit; ) {
+      const args = [direction, last, limit - messages.length];
+      const running = this.redis.run(pageScript, [msgs], args);
+      const [rest, ...flat] = await refused({ what: "a page", key: msgs }, running);
       for (let i = 0; i + 1 < flat.length; i += 2) {
         const message = readMessage<M>(room, flat[i] as string, flat[i + 1] as string);
         if (message === undefined)
           this.redis.logger.warn({ room, id: flat[i + 1] }, "a message is no JSON");
         else messages.push(message);
       }
-      if (flat.length < 2 * wanted) break;
-      command = range(flat.at(-1));
+      last = flat.at(-1) ?? last;
+      more = rest;
     }
     return messages;
   }
