@@ -18,6 +18,7 @@ import {
   noteScript,
   pageScript,
   sendScript,
+  trimScript,
 } from "./scripts.ts";
 
 /** Members that one call of create.lua takes. */
@@ -123,7 +124,8 @@ export class ChatStore {
     const { members, ids, msgs, live, typing, present, sends } = this.keys(room);
     const keys = [members, ids, msgs, this.#seen(user), live, typing, present, sends];
     const running = this.redis.run(leaveScript, keys, [room, user, this.#keep]);
-    const left = await refused({ what: "a member", key: members }, running);
+    const [left, more] = await refused({ what: "a member", key: members }, running);
+    await this.#trim(room, more);
     return left < 0 ? undefined : left;
   }
 
@@ -140,7 +142,8 @@ export class ChatStore {
     const keys = [members, ids, msgs, this.#seen(user)];
     const args = [room, user, id, this.#keep, sentAt ?? ""];
     const running = this.redis.run(acknowledgeScript, keys, args);
-    const cursor = await refused({ what: "a cursor", key: members }, running);
+    const [cursor, more] = await refused({ what: "a cursor", key: members }, running);
+    await this.#trim(room, more);
     if (cursor < 0) throw new NotAMemberError(room, user);
     return cursor;
   }
@@ -263,6 +266,14 @@ export class ChatStore {
       "1",
     );
     return last?.[0] ?? "0-0";
+  }
+
+  /** Removes the rest of what all members have read, in short steps. */
+  async #trim(room: string, more: number): Promise<void> {
+    const { members, msgs } = this.keys(room);
+    for (let rest = more; rest === 1; ) {
+      rest = await this.redis.run(trimScript, [members, msgs], []);
+    }
   }
 
   get #keep(): string {
