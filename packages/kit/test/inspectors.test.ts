@@ -1,3 +1,4 @@
+import { InvalidArgumentError } from "@ropeway/core";
 import { expect, test } from "vitest";
 import { Chat } from "../src/chat/index.ts";
 import { Files } from "../src/files/index.ts";
@@ -66,4 +67,11 @@ test("hashes of other programs that look like transfers do not hide those", asyn
   await server.command("HSET", `file-meta:${channel}:ours`, "size", "many", "dropped", "few");
   const { items } = await Files.transfers(redis);
   expect(items).toMatchObject([{ id: "ours", channel, size: undefined, dropped: 0 }]);
+});
+
+test("a cursor that is none of Redis is refused, and the largest one is not", async () => {
+  const inspector = new LockInspector(redis);
+  for (const cursor of ["99999999999999999999", "18446744073709551616", "-1", "1e3"])
+    await expect(inspector.list({ cursor })).rejects.toThrow(InvalidArgumentError);
+  await inspector.list({ cursor: "18446744073709551615" });
 });

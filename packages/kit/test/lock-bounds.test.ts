@@ -251,3 +251,16 @@ describe("while Redis is away", () => {
     expect(seen).toEqual([]);
   });
 });
+
+test("a waiter that died before the clock of Redis was set back does not get the lock for that time", async () => {
+  const name = fresh();
+  const keys = lockKeys("", name);
+  const held = await new Lock(redis, name).acquire();
+  const waiting = new Lock(other, name).acquire({ waitMs: 20_000 });
+  await sized(keys.queue, 1);
+  await server.command("HSET", keys.waiters, "rw1:dead", `${Date.now() + 3_600_000} w nowhere`);
+  await server.command("ZADD", keys.queue, "0", "rw1:dead");
+  await held.release();
+  expect(await (await waiting).release()).toBe(true);
+  expect(await server.command("EXISTS", keys.queue, keys.waiters, keys.lock)).toBe(0);
+});

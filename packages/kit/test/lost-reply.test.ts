@@ -83,3 +83,27 @@ test("an acknowledgement whose reply was lost is one, also when it is sent again
     expect((await reader.counts()).waiting).toBe(verb === "release" ? 1 : 0);
   }
 });
+
+test("a message that is put back is not taken from its next receiver when the reply was lost", async () => {
+  await using proxy = await startProxy(server);
+  await using cut = await connect(proxy.url);
+  const name = fresh();
+  const reader = new Mailbox<number>(redis, name);
+  await reader.send(1);
+  const controller = new AbortController();
+  proxy.delay(500); // the reply is still on its way when nobody waits for it any more
+  const receiving = new Mailbox<number>(cut, name).receive({ signal: controller.signal });
+  await eventually(async () => expect((await reader.counts()).taken).toBe(1));
+  controller.abort();
+  expect(await receiving).toEqual([]);
+  const held = await eventually(async () => {
+    const [delivery] = await reader.receive();
+    if (delivery === undefined) throw new Error("not back yet");
+    return delivery;
+  });
+  proxy.cut();
+  await proxy.heal();
+  await cut.send(["PING"], { repeatable: true }); // commands that are sent again go before it
+  expect(await reader.counts()).toEqual({ waiting: 0, taken: 1, dead: 0 });
+  expect(await held.acknowledge()).toBe(true);
+});

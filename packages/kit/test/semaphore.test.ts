@@ -155,8 +155,9 @@ describe("permits", () => {
     const store = new SemaphoreStore(redis, name, { prefix: "", limit: 1, ttlMs: 30_000 });
     const { times, queue, waiters } = store.keys;
     await store.acquire("holder", false);
-    for (const token of ["dead", "alive"]) await store.acquire(token, true);
+    for (const token of ["dead", "older", "alive"]) await store.acquire(token, true);
     await server.command("HSET", waiters, "dead", "1 list"); // its place ended
+    await server.command("HSET", waiters, "older", `${Date.now() + 3_600_000} list`); // the clock was set back since
     expect(await store.leave("holder")).toBe(true);
     expect(await server.command("ZRANGE", times, "0", "-1")).toEqual(["alive"]);
     await store.acquire("impatient", true);

@@ -9,7 +9,7 @@
 -- Returns id, 0 if LOCK is held by somebody else, or -1 if there is no such room
 local LOCK, IDS, MSGS, MEMBERS, LIVE, SENDS = unpack(KEYS)
 local call = redis.call
-local AT_ONCE, LIVE_LENGTH, MOST_SLOTS, KEEP_MS = 100, 100, 1000, 600000
+local AT_ONCE, LIVE_LENGTH, MOST_SLOTS, KEEP_MS, MOST_BYTES = 100, 100, 1000, 600000, 1048576
 local keep, age = tonumber(ARGV[4]), tonumber(ARGV[5])
 local known, sent = string.match(call('HGET', SENDS, ARGV[6]) or '', '^(%d+) (%d+)$')
 if known == ARGV[7] then return tonumber(sent) end -- the first reply was lost
@@ -30,17 +30,15 @@ if call('HLEN', SENDS) >= MOST_SLOTS then call('DEL', SENDS) end -- mostly of pr
 call('HSET', SENDS, ARGV[6], string.format('%s %.0f', ARGV[7], id))
 call('PEXPIRE', SENDS, KEEP_MS)
 
--- Retention: a few old messages per new one, so that no call has much to do.
-local surplus = math.min(call('ZCARD', MSGS) - keep, AT_ONCE)
-if surplus > 0 then call('ZREMRANGEBYRANK', MSGS, 0, surplus - 1) end
-if age > 0 then
-  local oldest = time[1] - age / 1000
-  for _ = 1, AT_ONCE do
-    local first = call('ZRANGE', MSGS, 0, 0)[1]
-    local ts = first and string.match(first, '"ts": ?([%d.]+)')
-    if not ts or tonumber(ts) >= oldest then break end
-    call('ZREM', MSGS, first)
-  end
-  call('PEXPIRE', MSGS, age)
+-- Retention: a few old messages per new one, but more bytes than it adds, so that no call has much to do.
+local surplus, bytes = call('ZCARD', MSGS) - keep, 0
+local oldest = age > 0 and time[1] - age / 1000
+for _ = 1, (surplus > 0 or oldest) and AT_ONCE or 0 do
+  local first = call('ZRANGE', MSGS, 0, 0)[1]
+  local ts = oldest and first and tonumber(string.match(first, '"ts": ?([%d.]+)'))
+  if not first or bytes > MOST_BYTES + #message or not (surplus > 0 or ts and ts < oldest) then break end
+  call('ZREMRANGEBYRANK', MSGS, 0, 0)
+  surplus, bytes = surplus - 1, bytes + #first
 end
+if age > 0 then call('PEXPIRE', MSGS, age) end
 return id

@@ -22,6 +22,7 @@
 local LOCK, FENCE, QUEUE, WAITERS, READERS, ENTRIES = unpack(KEYS)
 local call, floor = redis.call, math.floor
 local SHARED, KEEP_FENCE_MS, MOST_STEPS, MOST_GRANTS = 'rw1:readers', 86400000, 1000, 100
+local LONGEST_PLACE_MS = 60000 -- a place that lives longer is from before the clock was set back
 local verb, token = ARGV[1], ARGV[2]
 
 local value = call('GET', LOCK)
@@ -125,7 +126,8 @@ local function grant(open)
     local head = call('ZRANGE', QUEUE, 0, 0)[1]
     if not head then return end
     local ends, mode, list = string.match(call('HGET', WAITERS, head) or '', '^(%d+) (%a) (.*)$')
-    if not ends or tonumber(ends) <= now then
+    local left = tonumber(ends or 0) - now
+    if left <= 0 or left > LONGEST_PLACE_MS then
       forget(head)
     else
       if not fits(mode) then return end
@@ -135,7 +137,7 @@ local function grant(open)
         return
       end
       forget(head)
-      wakes[#wakes + 1] = head .. ' ' .. take(head, mode, tonumber(ends) - now)
+      wakes[#wakes + 1] = head .. ' ' .. take(head, mode, left)
       if mode == 'w' then return end
     end
   end

@@ -17,9 +17,13 @@ for _, check in ipairs({ { 'LLEN', BOX }, { 'LLEN', DEAD }, { 'HLEN', TAKEN }, {
   call(check[1], check[2])
 end
 
+local function ownId(body)
+  return string.match(body, '^{"id":"([^"]*)","ts":')
+end
+
 -- What attempts are counted by. A message of another program has no id of ours; a digest stands for it.
 local function nameOf(body)
-  return string.match(body, '^{"id":"([^"]*)","ts":') or 'x' .. redis.sha1hex(body)
+  return ownId(body) or 'x' .. redis.sha1hex(body)
 end
 
 local function isOver(body)
@@ -63,9 +67,10 @@ for _ = 1, want + AT_ONCE do
   if isOver(body) then
     call('HDEL', TRIES, name)
   else
-    -- Equal messages of other programs have one name. The time tells their leases apart.
-    local id = name
-    if call('ZSCORE', LEASES, id) then id = name .. '+' .. time[1] .. '.' .. time[2] .. '.' .. #out end
+    -- Equal messages of other programs have one name. The time tells their leases apart, also from that of an
+    -- equal message that was handed out before.
+    local id = ownId(body)
+    if not id or call('ZSCORE', LEASES, id) then id = name .. '+' .. time[1] .. '.' .. time[2] .. '.' .. #out end
     local attempt = (call('HGET', TRIES, name) or 0) + 1
     call('HSET', TAKEN, id, attempt .. ' ' .. body)
     -- The fraction keeps the order. It is never rounded to 0, so that all of them end in the same millisecond.

@@ -19,6 +19,7 @@
 local TIMES, OWNER, COUNTER, LEASES, QUEUE, WAITERS, LIMIT, DOCLOCK, OTHERS = unpack(KEYS)
 local call, floor = redis.call, math.floor
 local AT_ONCE, KEEP_MS, FOREIGN_CHECK_MS = 1000, 86400000, 50
+local LONGEST_PLACE_MS = 60000 -- a place that lives longer is from before the clock was set back
 local verb, ttl, lives, token = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 
 local time = call('TIME')
@@ -114,9 +115,10 @@ local function grant()
     local ends, list = string.match(call('HGET', WAITERS, head) or '', '^(%d+) (.*)$')
     call('ZREM', QUEUE, head)
     call('HDEL', WAITERS, head)
-    if ends and tonumber(ends) > now then
+    local left = tonumber(ends or 0) - now
+    if left > 0 and left <= LONGEST_PLACE_MS then
       wakes[#wakes + 1] = list
-      wakes[#wakes + 1] = head .. ' ' .. take(head, tonumber(ends) - now)
+      wakes[#wakes + 1] = head .. ' ' .. take(head, left)
     end
   end
 end

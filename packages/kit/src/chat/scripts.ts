@@ -14,12 +14,24 @@ export const joinScript: Script<number> = defineScript(lua("chat/join"), {
   parse,
   idempotent: true,
 });
-export const acknowledgeScript: Script<number> = defineScript(lua("chat/acknowledge"), {
+const prelude = [lua("chat/trim-read")];
+export const acknowledgeScript: Script<readonly [cursor: number, more: number]> = defineScript(
+  lua("chat/acknowledge"),
+  { prelude, idempotent: true },
+);
+export const leaveScript: Script<readonly [left: number, more: number]> = defineScript(
+  lua("chat/leave"),
+  { prelude },
+);
+export const trimScript: Script<number> = defineScript(lua("chat/trim"), {
+  prelude,
   parse,
   idempotent: true,
 });
-export const leaveScript: Script<number> = defineScript(lua("chat/leave"), { parse });
 export const noteScript: Script<number> = defineScript(lua("chat/note"), {
   parse,
+  idempotent: true,
+});
+export const pageScript: Script<readonly [number, ...string[]]> = defineScript(lua("chat/page"), {
   idempotent: true,
 });

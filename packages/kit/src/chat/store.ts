@@ -16,7 +16,9 @@ import {
   joinScript,
   leaveScript,
   noteScript,
+  pageScript,
   sendScript,
+  trimScript,
 } from "./scripts.ts";
 
 /** Members that one call of create.lua takes. */
@@ -35,6 +37,13 @@ export interface LiveEntry {
   readonly streamId: string;
   readonly kind: string;
   readonly value: string;
+}
+
+/** Which messages of a room. */
+interface Range {
+  readonly direction: "after" | "before";
+  readonly id: number;
+  readonly limit: number;
 }
 
 /** A message on its way into a room. */
@@ -115,7 +124,8 @@ export class ChatStore {
     const { members, ids, msgs, live, typing, present, sends } = this.keys(room);
     const keys = [members, ids, msgs, this.#seen(user), live, typing, present, sends];
     const running = this.redis.run(leaveScript, keys, [room, user, this.#keep]);
-    const left = await refused({ what: "a member", key: members }, running);
+    const [left, more] = await refused({ what: "a member", key: members }, running);
+    await this.#trim(room, more);
     return left < 0 ? undefined : left;
   }
 
@@ -132,7 +142,8 @@ export class ChatStore {
     const keys = [members, ids, msgs, this.#seen(user)];
     const args = [room, user, id, this.#keep, sentAt ?? ""];
     const running = this.redis.run(acknowledgeScript, keys, args);
-    const cursor = await refused({ what: "a cursor", key: members }, running);
+    const [cursor, more] = await refused({ what: "a cursor", key: members }, running);
+    await this.#trim(room, more);
     if (cursor < 0) throw new NotAMemberError(room, user);
     return cursor;
   }
@@ -161,24 +172,12 @@ export class ChatStore {
 
   /** Messages after an id, oldest first. */
   after<M>(room: string, id: number, limit: number): Promise<readonly RoomMessage<M>[]> {
-    const { msgs } = this.keys(room);
-    return this.#page<M>(room, limit, (last = String(id)) => [
-      "ZRANGEBYSCORE",
-      msgs,
-      `(${last}`,
-      "+inf",
-    ]);
+    return this.#page<M>(room, { direction: "after", id, limit });
   }
 
   /** Messages before an id, newest first. */
   before<M>(room: string, id: number, limit: number): Promise<readonly RoomMessage<M>[]> {
-    const { msgs } = this.keys(room);
-    return this.#page<M>(room, limit, (last = String(id)) => [
-      "ZREVRANGEBYSCORE",
-      msgs,
-      `(${last}`,
-      "-inf",
-    ]);
+    return this.#page<M>(room, { direction: "before", id, limit });
   }
 
   /** A user's rooms and cursors: one page. */
@@ -269,6 +268,14 @@ export class ChatStore {
     return last?.[0] ?? "0-0";
   }
 
+  /** Removes the rest of what all members have read, in short steps. */
+  async #trim(room: string, more: number): Promise<void> {
+    const { members, msgs } = this.keys(room);
+    for (let rest = more; rest === 1; ) {
+      rest = await this.redis.run(trimScript, [members, msgs], []);
+    }
+  }
+
   get #keep(): string {
     return this.options.keepRead ? "1" : "0";
   }
@@ -294,22 +301,22 @@ export class ChatStore {
   /** `limit` messages, or all; those that are no JSON are passed over, however many they are. */
   async #page<M>(
     room: string,
-    limit: number,
-    range: (last?: string) => string[],
+    { direction, id, limit }: Range,
   ): Promise<readonly RoomMessage<M>[]> {
+    const { msgs } = this.keys(room);
     const messages: RoomMessage<M>[] = [];
-    for (let command = range(); messages.length < limit; ) {
-      const wanted = limit - messages.length;
-      const options = ["WITHSCORES", "LIMIT", "0", String(wanted)];
-      const flat = await this.#ask<readonly string[]>(...command, ...options);
+    for (let last = String(id), more = 1; more === 1 && messages.length < limit; ) {
+      const args = [direction, last, limit - messages.length];
+      const running = this.redis.run(pageScript, [msgs], args);
+      const [rest, ...flat] = await refused({ what: "a page", key: msgs }, running);
       for (let i = 0; i + 1 < flat.length; i += 2) {
         const message = readMessage<M>(room, flat[i] as string, flat[i + 1] as string);
         if (message === undefined)
           this.redis.logger.warn({ room, id: flat[i + 1] }, "a message is no JSON");
         else messages.push(message);
       }
-      if (flat.length < 2 * wanted) break;
-      command = range(flat.at(-1));
+      last = flat.at(-1) ?? last;
+      more = rest;
     }
     return messages;
   }

@@ -232,9 +232,9 @@ export class Mailbox<Message = unknown> {
     if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1_000) {
       throw new InvalidArgumentError("limit", limit, "a whole number from 1 to 1000");
     }
-    const bodies = await this.#store.range(first, first + limit, of);
-    const items = bodies.slice(0, limit).flatMap((body) => readEnvelope<Message>(body) ?? []);
-    return bodies.length > limit ? { items, cursor: String(first + limit) } : { items };
+    const { bodies, more } = await this.#store.range(of, first, limit);
+    const items = bodies.flatMap((body) => readEnvelope<Message>(body) ?? []);
+    return more ? { items, cursor: String(first + bodies.length) } : { items };
   }
 }
 

@@ -13,3 +13,12 @@ export const takeScript: Script<readonly (string | number)[]> = defineScript(lua
 export const settleScript: Script<readonly number[]> = defineScript(lua("mailbox/settle"), {
   idempotent: true,
 });
+// After it, the next receiver has the message under the same attempt, so a second run would take it away. If the
+// reply is lost, the message comes back by its lease.
+export const undoScript: Script<readonly number[]> = defineScript(lua("mailbox/settle"));
+export const pageScript: Script<readonly [number, ...string[]]> = defineScript(
+  lua("mailbox/page"),
+  {
+    idempotent: true,
+  },
+);

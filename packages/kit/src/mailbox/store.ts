@@ -5,7 +5,7 @@ import { sendSlots } from "../send-slots.ts";
 import { refused } from "../store/refused.ts";
 import { type WakeList, wakeListOf } from "../store/wake-list.ts";
 import { type MailboxKeys, mailboxKeys } from "./keys.ts";
-import { sendScript, settleScript, takeScript } from "./scripts.ts";
+import { pageScript, sendScript, settleScript, takeScript, undoScript } from "./scripts.ts";
 
 /** A message on its way into the box. */
 export interface NewMessage {
@@ -108,7 +108,7 @@ export class MailboxStore {
     for (const some of groupsOf(messages)) {
       const pairs = some.flatMap(({ id, attempt }) => [id, attempt]);
       const args = [how, leaseMs, attempts, MOST_DEAD, ...pairs];
-      const running = this.redis.run(settleScript, keys, args);
+      const running = this.redis.run(how === "undo" ? undoScript : settleScript, keys, args);
       const reply = await refused({ what: "a message", key: box }, running);
       settled.push(...reply.map((ours) => ours === 1));
     }
@@ -120,9 +120,15 @@ export class MailboxStore {
     await this.settle("dead", [message]);
   }
 
-  /** Messages that wait, without taking them. */
-  range(first: number, last: number, of: "box" | "dead" = "box"): Promise<readonly string[]> {
-    return this.#ask("LRANGE", this.keys[of], String(first), String(last));
+  /** Messages that wait, without taking them; fewer than `limit` if they are large. */
+  async range(
+    of: "box" | "dead",
+    first: number,
+    limit: number,
+  ): Promise<{ bodies: readonly string[]; more: boolean }> {
+    const running = this.redis.run(pageScript, [this.keys[of]], [first, limit]);
+    const [more, ...bodies] = await refused({ what: "a page", key: this.keys[of] }, running);
+    return { bodies, more: more === 1 };
   }
 
   async counts(): Promise<{ waiting: number; taken: number; dead: number }> {

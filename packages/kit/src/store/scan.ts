@@ -14,6 +14,8 @@ import { isName } from "../keyspace.ts";
 
 const STEP = 1_000;
 const MOST_STEPS = 20;
+/** Cursors of SCAN have 64 bits. */
+const MOST_CURSOR = 2n ** 64n - 1n;
 
 /** Which page. */
 export interface ListOptions {
@@ -49,7 +51,7 @@ export async function scanNames(redis: Redis, request: ScanRequest): Promise<Pag
   const middle = search === "" ? "*" : `*${escaped(search)}*`;
   const pattern = `${escaped(before)}${middle}${escaped(after)}`;
   let cursor = request.cursor ?? "0";
-  if (typeof cursor !== "string" || !/^\d{1,20}$/.test(cursor))
+  if (typeof cursor !== "string" || !/^\d{1,20}$/.test(cursor) || BigInt(cursor) > MOST_CURSOR)
     throw new InvalidArgumentError("cursor", cursor, "a cursor of an earlier page");
   const items = new Set<string>();
   for (let step = 0; step < MOST_STEPS && items.size < limit; step++) {
