@@ -18,7 +18,7 @@
  *          +-- the portal closes: the client is told when to come back
  *
  * Back-pressure: send() resolves when there is room again. A producer that does not wait for it can
- * pile up no more than MOST_BUFFERED before its client is given up. Silence is filled with comments,
+ * pile up no more than MOST_BUFFERED and one event before its client is given up. Silence is filled with comments,
  * which keep proxies from cutting the connection and find clients that are gone.
  */
 import { PassThrough } from "node:stream";
@@ -117,12 +117,13 @@ export class EventStream {
   async send(event: StreamEvent): Promise<void> {
     const text = encode(event);
     if (this.signal.aborted) throw new AbortedError("an event stream");
-    this.#heartbeat.refresh();
-    if (this.#output.write(text)) return;
+    // Before this event: one that is larger than the limit is fine for a producer that waits.
     if (this.#output.writableLength > MOST_BUFFERED) {
       this.#giveUp();
       throw new OverloadedError("an event stream", "its client reads too slowly");
     }
+    this.#heartbeat.refresh();
+    if (this.#output.write(text)) return;
     // All who wait share one wait.
     this.#draining ??= this.#drained().finally(() => {
       this.#draining = undefined;

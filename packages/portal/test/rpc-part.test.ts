@@ -135,6 +135,17 @@ test("errors have JSON-RPC's codes and the request's id", async () => {
   }
 });
 
+test("a numeric id that would come back with other digits is refused", async () => {
+  const ask = (id: string) =>
+    answer(`{"jsonrpc":"2.0","method":"subtract","params":[3,1],"id":${id}}`);
+  for (const id of ["9007199254740993", "-12345678901234567890", "1e400"]) {
+    expect(await ask(id)).toMatchObject({ id: null, error: { code: -32600 } });
+  }
+  for (const id of ["9007199254740991", '"12345678901234567890"', "1.5"]) {
+    expect(await ask(id)).toEqual({ jsonrpc: "2.0", id: JSON.parse(id), result: 2 });
+  }
+});
+
 const askOf = (service: string, body: unknown, headers: Record<string, string> = {}) =>
   stage.ask(`/rpc/load/${service}`, {
     method: "POST",
@@ -200,6 +211,8 @@ test("streams and progress come as server-sent events", async () => {
   const failed = await (await post(request("fail"), accept)).text();
   expect(failed).toContain('event: error\ndata: {"code":-32000,"message":"no"');
   expect(await (await post("nonsense", accept)).text()).toContain("event: error");
+  expect(await (await post("nonsense", accept)).text()).toContain('"code":-32700');
+  expect(await (await post("[]", accept)).text()).toContain('"code":-32600');
 });
 
 test("who goes away cancels the call", async () => {

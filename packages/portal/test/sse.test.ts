@@ -183,6 +183,15 @@ test("send() waits for a client that reads slowly, and gives up one that never r
   socket.destroy();
 });
 
+test("an event that is larger than the buffer reaches a client that reads", async () => {
+  const data = "y".repeat(3_000_000);
+  produce = async (stream) => {
+    for (let i = 0; i < 3; i++) await stream.send({ data });
+  };
+  const text = await (await stage.ask("/events")).text();
+  expect(text.split(data)).toHaveLength(4);
+});
+
 test("a producer that does not wait cannot fill the memory", async () => {
   const failed = deferred<unknown>();
   produce = async (stream) => {

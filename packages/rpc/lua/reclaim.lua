@@ -23,7 +23,12 @@ for _ = 1, tonumber(ARGV[4]) do
   local call = redis.call('LPOP', KEYS[3])
   if not call then break end
   local field = redis.sha1hex(call)
-  if redis.call('HINCRBY', KEYS[4], field, 1) >= tonumber(ARGV[3]) then
+  local runs = redis.pcall('HINCRBY', KEYS[4], field, 1)
+  if type(runs) == 'table' then -- a foreign value: the popped call must not be lost because of it
+    runs = 1
+    redis.call('HSET', KEYS[4], field, runs)
+  end
+  if runs >= tonumber(ARGV[3]) then
     redis.call('HDEL', KEYS[4], field)
     redis.call('LPUSH', KEYS[5], cjson.encode({ time = now, reason = 'ran too often', raw = call }))
     redis.call('LTRIM', KEYS[5], 0, 999)

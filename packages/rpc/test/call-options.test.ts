@@ -167,7 +167,12 @@ test.each(["submit", "notify"] as const)(
     const run = ([name]: [string]) => void runs.push(name);
     await stage.serve({ run }, { node: "n1", group: "g" });
     for (const name of ["c1", "c2"]) await client.session("g", name).call("demo.run", [name]);
-    // A worker that waits would run it as soon as Redis takes writes again.
+    // A worker that waits would run it as soon as Redis takes writes again. One whose pop is refused would not.
+    await eventually(async () => {
+      expect(await stage.server.command("CLIENT", "LIST")).toMatch(
+        /name=\S*rpc-calls\S* .* flags=b /,
+      );
+    });
     await stage.server.command("CONFIG", "SET", "min-replicas-to-write", "1");
     const served = new AbortController();
     const again = client[verb]("demo.run", ["refused again"], { signal: served.signal });

@@ -1,6 +1,11 @@
 import { eventually, spawnScript } from "@ropeway/testkit";
 import { expect, test } from "vitest";
+import type { CallContext } from "../src/index.ts";
 import { attempts, dead, JsonRpcKeys, leases } from "../src/internal.ts";
+import { inFlight } from "../src/keys.ts";
+import { DurableFetcher } from "../src/server/durable-fetcher.ts";
+import { Slots } from "../src/server/slots.ts";
+import type { DurableStore } from "../src/store/durable-store.ts";
 import { Stage } from "./stage.ts";
 
 const stage = await Stage.forFile();
@@ -87,4 +92,60 @@ test("a closed worker's unfinished calls are begun anew by another", async () =>
   await first.close();
   await stage.serve({ wait: () => "from n2" }, { ...durable, node: "n2" });
   await expect(call).resolves.toBe("from n2");
+});
+
+test("a call that is being refused because of load is not run when replies were lost meanwhile", async () => {
+  const ran: string[] = [];
+  const refused: string[] = [];
+  const steps: (() => Promise<string | null>)[] = [
+    async () => "first",
+    () => Promise.reject(new Error("the connection broke")),
+    async () => "last",
+  ];
+  const store = {
+    next: () => steps.shift()?.() ?? new Promise((resolve) => setTimeout(resolve, 5, null)),
+    take: async (count: number) => (count === 1 ? ["excess"] : []),
+    waiting: async () => (refused.length === 0 ? 3 : 0),
+    held: async () => refused, // the refusal has not been written yet
+    ended: async () => [],
+    close: async () => {},
+  } as unknown as DurableStore;
+  const fetcher = new DurableFetcher({
+    redis: stage.redis,
+    store,
+    list: REQUEST,
+    slots: new Slots(10),
+    reclaimEveryMs: 1_000,
+    now: () => 0,
+    isHeld: () => false,
+    maxQueueLength: 2,
+    onCall: (text) => ran.push(text),
+    onExcess: (texts) => refused.push(...texts),
+    onReclaimed: () => {},
+    onError: () => {},
+  });
+  fetcher.start();
+  await eventually(() => expect(ran).toContain("last"));
+  await fetcher.stop();
+  expect(refused).toEqual(["excess"]);
+  expect(ran).toEqual(["first", "last"]);
+});
+
+test("a worker that runs more calls than one reply lists finds those whose reply was lost", async () => {
+  const ran = new Set<string>();
+  const hang = ([id]: [string], { signal }: CallContext) => {
+    ran.add(id);
+    return new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+  };
+  await stage.serve({ hang } as never, { ...durable, concurrency: 1_300, closeWithinMs: 100 });
+  const text = (id: string) => JSON.stringify({ id, version: "2", method: "hang", params: [id] });
+  const calls = Array.from({ length: 1_100 }, (_, i) => text(`c${i}`));
+  await stage.server.command("LPUSH", REQUEST, ...calls);
+  await eventually(() => expect(ran.size).toBe(1_100));
+  const [list = ""] = (await stage.server.command("KEYS", inFlight(REQUEST, "*"))) as string[];
+  await stage.server.command("LPUSH", list, text("lost"));
+  const clients = String(await stage.server.command("CLIENT", "LIST")).split("\n");
+  const pop = clients.find((line) => /cmd=blmove/.test(line)) ?? "";
+  await stage.server.command("CLIENT", "KILL", "ID", /id=(\d+)/.exec(pop)?.[1] ?? "");
+  await eventually(() => expect(ran).toContain("lost"));
 });

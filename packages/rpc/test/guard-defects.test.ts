@@ -62,16 +62,17 @@ test("a probe that finds no place in the bulkhead does not keep the next probe a
   const route = { service: "s" } as Route;
   const enter = (timeoutMs: number) =>
     guard.enter(route, { timeoutMs, idempotent: false, signal: undefined });
-  const leaveFirst = await enter(10_000);
-  const second = enter(10_000);
-  leaveFirst(new StreamBrokenError("m", "test")); // opens the breaker, and hands its place over
-  const leaveSecond = await second;
+  (await enter(10_000))(new StreamBrokenError("m", "test")); // opens the breaker
   await expect(enter(10_000)).rejects.toMatchObject({ code: "OVERLOADED" });
   vi.advanceTimersByTime(options.halfOpenAfterMs);
-  await expect(enter(1)).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
-  leaveSecond(undefined);
-  const leaveProbe = await enter(10_000);
-  leaveProbe(undefined);
+  const leaveFirst = await enter(10_000); // a probe that keeps the only place
+  await expect(enter(10_000)).rejects.toMatchObject({ code: "OVERLOADED" });
+  vi.advanceTimersByTime(options.halfOpenAfterMs);
+  // Each of them is a probe: none is refused because of the one before.
+  for (let i = 0; i < 2; i++) {
+    await expect(enter(1)).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
+  }
+  leaveFirst(undefined);
   (await enter(10_000))(undefined); // it is closed again
 });
 
@@ -103,6 +104,24 @@ test("errors that a handler throws on purpose, and a caller's own faults, open n
     abort.abort();
     await expect(call).rejects.toMatchObject({ code: "CANCELLED" });
   }
+});
+
+test("calls that wait for a bulkhead are refused when the breaker opens meanwhile", async () => {
+  let runs = 0;
+  const fail = async () => {
+    runs += 1;
+    throw new Error("no");
+  };
+  await stage.serve({ fail });
+  const bulkhead = { running: 1, waiting: 20 };
+  const client = await stage.client({ bulkhead, breaker: { ...options, halfOpenAfterMs: 60_000 } });
+  const calls = Array.from({ length: 10 }, () => client.call("demo.fail"));
+  const codes = (await Promise.allSettled(calls)).map(
+    (o) => (o as PromiseRejectedResult).reason.code,
+  );
+  expect(codes.slice(0, 2)).toEqual(["HANDLER_FAILED", "HANDLER_FAILED"]);
+  expect(new Set(codes.slice(2))).toEqual(new Set(["OVERLOADED"]));
+  expect(runs).toBe(2);
 });
 
 test("a breaker says when it opens", async () => {

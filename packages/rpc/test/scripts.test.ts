@@ -1,7 +1,15 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { attempts, inFlight } from "../src/keys.ts";
-import { beat, move, settle, sweep, withdraw, withdrawById } from "../src/store/scripts.ts";
+import {
+  beat,
+  move,
+  reclaim,
+  settle,
+  sweep,
+  withdraw,
+  withdrawById,
+} from "../src/store/scripts.ts";
 import { Stage } from "./stage.ts";
 
 const stage = await Stage.forFile();
@@ -27,6 +35,18 @@ test("a call that has ended is no longer counted among those that were put back"
   expect(await redis.run(settle, [list, counts, "reply"], args)).toBe(0);
   expect(await server.command("LLEN", "reply")).toBe(1);
   expect(await server.command("PTTL", "reply")).toBeGreaterThan(0);
+});
+
+test("a count that another program wrote loses no call of a dead worker", async () => {
+  const list = inFlight("request", "w");
+  const counts = attempts("request");
+  const field = createHash("sha1").update("call").digest("hex");
+  await server.command("HSET", counts, field, "no number");
+  await server.command("LPUSH", list, "older", "call");
+  const keys = ["request", "leases", list, counts, "dead"];
+  expect(await redis.run(reclaim, keys, ["w", "RIGHT", 3, 10])).toEqual([2, 0, 0]);
+  expect(await server.command("LRANGE", "request", "0", "-1")).toEqual(["call", "older"]);
+  expect(await server.command("HGET", counts, field)).toBe("1");
 });
 
 test("a session list that a call is moved to expires", async () => {

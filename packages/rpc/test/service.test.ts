@@ -148,3 +148,14 @@ test("names that cannot stand in a key are refused", async () => {
   expect(() => defineService("a/b", {})).toThrow(expect.objectContaining({ code: "INVALID_NAME" }));
   await expect(client.call("nodot")).rejects.toMatchObject({ code: "INVALID_NAME" });
 });
+
+test("the worker applies an output schema before it sends, and a typed caller to what arrived", async () => {
+  const accounts = defineService("account", {
+    get: { output: z.object({ name: z.string().trim(), since: z.coerce.date() }) },
+  });
+  const row = { name: " Ann ", since: new Date(5), passwordHash: "secret" };
+  stage.keep(await serve(stage.redis, accounts, { get: () => row }, { ns: "t" }));
+  const sent = { name: "Ann", since: "1970-01-01T00:00:00.005Z" };
+  expect(await client.call("account.get")).toEqual(sent);
+  expect(await client.service(accounts).get()).toEqual({ name: "Ann", since: new Date(5) });
+});

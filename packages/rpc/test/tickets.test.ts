@@ -32,6 +32,25 @@ test("progress ends with its call although the response was taken by another pro
   expect(reports).toMatchObject([{ percent: 0.5, message: "half" }]);
 });
 
+test("a handler that reports progress in a loop fills no list", async () => {
+  await stage.serve({
+    loop: async (_params, context) => {
+      for (let i = 0; i < 20_000; i++) context.progress(i / 20_000);
+      return "done";
+    },
+  });
+  const client = await stage.client();
+  const ticket = await client.submit("demo.loop", [], { track: true });
+  expect(await client.poll(ticket, { waitMs: 10_000 })).toEqual({ result: "done" });
+  const reports = await all(client.progress(ticket));
+  expect(reports.length).toBeGreaterThanOrEqual(1_000);
+  expect(reports.length).toBeLessThan(1_100); // the others came within the same second
+  const heard: number[] = [];
+  await client.call("demo.loop", [], { onProgress: ({ percent }) => heard.push(percent) });
+  expect(heard.length).toBeLessThan(1_100);
+  expect(heard.slice(0, 3)).toEqual([0, 1 / 20_000, 2 / 20_000]);
+});
+
 test("close() ends polls and progress", async () => {
   const client = await createClient(stage.redis, { ns: "t" });
   const ticket = await client.submit("demo.work");

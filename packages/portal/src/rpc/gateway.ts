@@ -72,6 +72,11 @@ export function isCallable(method: string): boolean {
   return method !== "" && !method.includes(".");
 }
 
+/** Whether callers see what an error says. */
+export function isTold(error: unknown): boolean {
+  return error instanceof RpcError || error instanceof OverloadedError;
+}
+
 /** An error as callers may see it: our own faults are only named. */
 export function errorOf(error: unknown): NonNullable<GatewayResponse["error"]> {
   if (error instanceof RpcError) return error.toWire();
@@ -96,14 +101,15 @@ async function answerOne(
     if (!isCallable(method)) return failure(id, RPC_CODES.METHOD_NOT_FOUND, "Method not found");
     return { jsonrpc: "2.0", id, result: (await target.call(method, params)) ?? null };
   } catch (error) {
-    const told = error instanceof RpcError || error instanceof OverloadedError;
-    if (!told) target.onError(error);
+    if (!isTold(error)) target.onError(error);
     return id === undefined ? undefined : { jsonrpc: "2.0", id, error: errorOf(error) };
   }
 }
 
+/** A number beyond 2^53 has lost digits by now: the response would carry another id than the request. */
 function isId(id: unknown): id is Id | undefined {
-  return id === undefined || id === null || typeof id === "string" || typeof id === "number";
+  if (typeof id === "number") return Math.abs(id) <= Number.MAX_SAFE_INTEGER;
+  return id === undefined || id === null || typeof id === "string";
 }
 
 function failure(id: Id, code: number, message: string): GatewayResponse {

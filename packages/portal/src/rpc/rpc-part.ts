@@ -11,7 +11,14 @@ import { UnknownResourceError } from "../errors.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import { Pool } from "../pool.ts";
 import { type EventStream, serveEvents } from "../sse.ts";
-import { answerMessage, errorOf, isCallable, readRequest } from "./gateway.ts";
+import {
+  answerMessage,
+  errorOf,
+  type GatewayRequest,
+  isCallable,
+  isTold,
+  readRequest,
+} from "./gateway.ts";
 import { RpcNamespaces, type RpcService, RpcServices } from "./rpc-contract.ts";
 
 /** What the part is given. */
@@ -113,16 +120,17 @@ async function addGateway(app: PortalApp, clients: Clients): Promise<void> {
       async (request, reply) => {
         const { ns, service } = request.params as z.infer<typeof Place>; // checked by the schema
         const text = typeof request.body === "string" ? request.body : "";
+        const onError = (error: unknown) =>
+          request.log.error({ err: error }, "a call through the gateway failed");
         if (/\btext\/event-stream\b/.test(request.headers.accept ?? "")) {
-          return answerByEvents(reply, { clients, ns, text, service });
+          return answerByEvents(reply, { clients, ns, text, service, onError });
         }
         const signal = whileConnected(reply);
         const answer = await clients.use(ns, (client) =>
           answerMessage(text, {
             call: (method, params) => client.call(`${service}.${method}`, params, { signal }),
             notify: (method, params) => client.notify(`${service}.${method}`, params),
-            onError: (error) =>
-              request.log.error({ err: error }, "a call through the gateway failed"),
+            onError,
           }),
         );
         return answer === undefined ? reply.code(204).send() : reply.send(answer);
@@ -137,6 +145,8 @@ interface Asked {
   readonly ns: string;
   readonly service: string;
   readonly text: string;
+  /** Called with an error whose message callers do not see. */
+  onError(error: unknown): void;
 }
 
 /** One call as a stream of events; who goes away cancels it. */
@@ -149,8 +159,8 @@ function answerByEvents(reply: FastifyReply, asked: Asked): FastifyReply {
 
 async function sendEvents(stream: EventStream, client: RpcClient, asked: Asked): Promise<void> {
   const request = parse(asked.text);
-  if (request === undefined) {
-    await stream.send({ event: "error", data: { code: -32600, message: "Invalid Request" } });
+  if ("code" in request) {
+    await stream.send({ event: "error", data: request });
     return;
   }
   const { method, params } = request;
@@ -170,15 +180,17 @@ async function sendEvents(stream: EventStream, client: RpcClient, asked: Asked):
     for await (const item of items) await stream.send({ event: "item", data: { item } });
     await stream.send({ event: "end", data: {} });
   } catch (error) {
+    if (!isTold(error)) asked.onError(error);
     await stream.send({ event: "error", data: errorOf(error) });
   }
 }
 
-function parse(text: string): ReturnType<typeof readRequest> {
+/** The request, or why it is none. */
+function parse(text: string): GatewayRequest | { readonly code: number; readonly message: string } {
   try {
-    return readRequest(JSON.parse(text));
+    return readRequest(JSON.parse(text)) ?? { code: -32600, message: "Invalid Request" };
   } catch {
-    return undefined;
+    return { code: -32700, message: "Parse error" };
   }
 }
 

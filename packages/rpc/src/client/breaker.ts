@@ -55,11 +55,14 @@ export class Breaker {
       this.#probeSince = now;
       return { period: this.#period, probe: true };
     }
-    if (this.#state !== "closed") {
-      throw new OverloadedError(`service ${show(this.#service)}`, "its circuit breaker is open");
-    }
+    if (this.#state !== "closed") throw this.#refusal();
     if (now - this.#since > windowMs) this.#begin("closed");
     return { period: this.#period, probe: false };
+  }
+
+  /** Throws OverloadedError if the breaker has opened since the call was let through. */
+  confirm({ period }: Permit): void {
+    if (period !== this.#period && this.#state !== "closed") throw this.#refusal();
   }
 
   /** Records how a call ended. */
@@ -75,6 +78,10 @@ export class Breaker {
     if (outcome === "failed") this.#failures += 1;
     const { minCalls, failureRate } = this.#options;
     if (this.#calls >= minCalls && this.#failures / this.#calls >= failureRate) this.#begin("open");
+  }
+
+  #refusal(): OverloadedError {
+    return new OverloadedError(`service ${show(this.#service)}`, "its circuit breaker is open");
   }
 
   #begin(state: "closed" | "open"): void {

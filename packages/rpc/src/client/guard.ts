@@ -94,16 +94,24 @@ export class Guard {
       breaker.leave(permit, outcomeOf(error));
       if (breaker.state !== before) this.#onBreaker(service, breaker.state);
     };
+    if (bulkhead === undefined) return record;
     try {
-      await bulkhead?.enter(call);
+      await bulkhead.enter(call);
     } catch (error) {
       record(new CancelledError("a call that was not sent")); // it says nothing about the service
       throw error;
     }
-    return (error) => {
-      bulkhead?.leave();
+    const leave = (error: unknown) => {
+      bulkhead.leave();
       record(error);
     };
+    try {
+      if (permit !== undefined) breaker?.confirm(permit); // it may have waited for long
+    } catch (error) {
+      leave(error);
+      throw error;
+    }
+    return leave;
   }
 
   /** Whether a failed attempt may be made again at all. */

@@ -41,7 +41,10 @@ export interface CallContext {
   readonly meta: Record<string, unknown>;
   /** The items that a duplex caller sends; empty for other calls. */
   readonly incoming: AsyncIterable<unknown>;
-  /** Reports progress from 0 to 1, if the caller asked for it. */
+  /**
+   * Reports progress from 0 to 1, if the caller asked for it. The first 1,000 reports of a call are all sent;
+   * after them at most one per second is, and the others are dropped.
+   */
   progress(percent: number, message?: string): void;
   /**
    * Calls another service within this call's deadline. The nested call is cancelled with this one, belongs
@@ -68,6 +71,8 @@ export class RunningCall extends WheelEntry implements CallContext {
   #abort: AbortController | undefined;
   #reason: unknown;
   #meta: Record<string, unknown> | undefined;
+  #reports = 0;
+  #reportedAt = 0;
   incoming: AsyncIterable<unknown> = NOTHING;
 
   constructor(
@@ -134,7 +139,13 @@ export class RunningCall extends WheelEntry implements CallContext {
   }
 
   progress(percent: number, message: string = ""): void {
-    if (this.request.track) this.#host.progress(this.request, percent, message);
+    if (!this.request.track) return;
+    // Reports stay in a list that other programs may read: it must not grow as fast as a handler loops.
+    const at = performance.now();
+    if (this.#reports >= REPORTS_AT_ONCE && at - this.#reportedAt < REPORT_EVERY_MS) return;
+    this.#reports += 1;
+    this.#reportedAt = at;
+    this.#host.progress(this.request, percent, message);
   }
 
   call(target: string, params: unknown = [], options: CallOptions = {}): Promise<unknown> {
@@ -171,6 +182,8 @@ export class RunningCall extends WheelEntry implements CallContext {
   }
 }
 
+const REPORTS_AT_ONCE = 1_000;
+const REPORT_EVERY_MS = 1_000;
 const NO_METADATA: Metadata = Object.freeze({});
 
 const NOTHING: AsyncIterable<unknown> = {

@@ -28,10 +28,10 @@ import type { Popped } from "../store/list-popper.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Dialect, IncomingCall } from "../wire/dialect.ts";
 import { readDeadline, readHead } from "../wire/head.ts";
-import type { SessionInfo } from "./call-context.ts";
 import type { Answerable, CallRunner } from "./call-runner.ts";
 import type { LoadShedder } from "./load-shedder.ts";
 import type { ServedMethod, Source } from "./served-service.ts";
+import { SessionCall, type SessionHistory } from "./session-call.ts";
 
 /** What an intake is given. */
 export interface CallIntakeOptions {
@@ -185,9 +185,7 @@ export class CallIntake {
       runner.refuse(source, text, { call, error });
       return;
     }
-    // Only now: no handler has learned from a refused call that the session is new.
-    if (session?.known !== undefined) session.known.run = session.known.seen;
-    runner.start({ source, text, call, method: method as ServedMethod, session: session?.info });
+    runner.start({ source, text, call, method: method as ServedMethod, session: session?.call });
   }
 
   #refusal(
@@ -209,28 +207,24 @@ export class CallIntake {
     const { group } = source;
     if (group === undefined) return undefined;
     if (call.session === undefined) {
-      const info = { group, client: undefined, isNew: false, epoch: undefined };
-      return { info, outdated: false };
+      return { call: new SessionCall(group, undefined, undefined), outdated: false };
     }
     const { client, epoch } = call.session;
     const known = this.#sessions.obtain(client, () => ({ seen: epoch, run: undefined }));
     const outdated = epoch < known.seen;
     if (!outdated) known.seen = epoch;
-    return { info: { group, client, isNew: known.run !== epoch, epoch }, outdated, known };
+    return { call: new SessionCall(group, call.session, known), outdated };
   }
 }
 
-interface KnownSession {
+interface KnownSession extends SessionHistory {
   /** The largest epoch of its calls. */
   seen: number;
-  /** The epoch of the latest call that was run. */
-  run: number | undefined;
 }
 
 interface FoundSession {
-  readonly info: SessionInfo;
+  readonly call: SessionCall;
   readonly outdated: boolean;
-  readonly known?: KnownSession;
 }
 
 function headCall(source: Source, head: NonNullable<ReturnType<typeof readHead>>): Answerable {

@@ -24,14 +24,10 @@ import { isAsyncIterable, type ServerStreams } from "../stream/server-streams.ts
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { IncomingCall } from "../wire/dialect.ts";
 import { checkSize } from "../wire/params.ts";
-import {
-  type CallContext,
-  type ContextHost,
-  RunningCall,
-  type SessionInfo,
-} from "./call-context.ts";
+import { type CallContext, type ContextHost, RunningCall } from "./call-context.ts";
 import type { ReplyWriter } from "./reply-writer.ts";
 import type { Middleware, ServedMethod, Source } from "./served-service.ts";
+import type { SessionCall } from "./session-call.ts";
 import type { Slots } from "./slots.ts";
 
 /** What a runner is given. */
@@ -56,7 +52,7 @@ export interface StartedCall {
   readonly text: string;
   readonly call: IncomingCall;
   readonly method: ServedMethod;
-  readonly session: SessionInfo | undefined;
+  readonly session: SessionCall | undefined;
 }
 
 interface Run extends StartedCall {
@@ -282,11 +278,16 @@ export class CallRunner {
 }
 
 /** Validates and calls the handler; without a promise as long as the schema is synchronous. */
-function handle({ method, call, running }: Run): unknown {
-  const input = readInput(method, call.params);
+function handle(run: Run): unknown {
+  const input = readInput(run.method, run.call.params);
   return input instanceof Promise
-    ? input.then((checked) => method.handler(checked, running))
-    : method.handler(input, running);
+    ? input.then((checked) => begin(run, checked))
+    : begin(run, input);
+}
+
+function begin({ method, running, session }: Run, input: unknown): unknown {
+  session?.begin();
+  return method.handler(input, running);
 }
 
 /** Whether the caller wants, and can take, a stream. */

@@ -150,7 +150,9 @@ export class DurableFetcher {
   /** A reply that was lost may have moved calls into our list without our knowing. */
   async #recover(signal: AbortSignal): Promise<void> {
     const known = new Set(this.#held); // as it was: calls end while the reply is on its way, and later
-    const calls = await this.#options.store.held();
+    // At most as many calls as one take() asks for can have been moved without our knowing.
+    const { store, slots } = this.#options;
+    const calls = await store.held(known.size + Math.max(slots.limit, PER_SHED));
     this.#unsure = false;
     for (const call of calls) if (!known.has(call)) await this.#run(call, signal);
   }

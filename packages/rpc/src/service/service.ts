@@ -25,7 +25,11 @@ import { declareErrors, type ServiceErrorClasses, type ServiceErrors } from "./s
 export interface MethodDefinition {
   /** Schema of the argument: an object, a tuple, or one value. */
   readonly input?: AnySchema;
-  /** Schema of the result; with `kind: "stream"` or `"duplex"`, of each item. */
+  /**
+   * Schema of the result; with `kind: "stream"` or `"duplex"`, of each item. The worker applies it before it sends,
+   * so members that it does not name stay there, and a typed caller applies it again to what arrived. A transform
+   * must therefore leave its own result as it is: `trim()`, `default()` and `coerce.date()` do.
+   */
   readonly output?: AnySchema;
   /** For `kind: "duplex"`: schema of each item that the caller sends. */
   readonly incoming?: AnySchema;

@@ -25,7 +25,6 @@ export interface DurableResponse {
 
 const BLOCK_MS = 5_000;
 const PER_RECLAIM = 500;
-const PER_RECOVERY = 1_000;
 /** How long the server may refuse a response before the call is left to be run again. */
 const INSIST_MS = 60_000;
 
@@ -74,9 +73,9 @@ export class DurableStore {
     return settled === 1;
   }
 
-  /** The calls in this worker's in-flight list, oldest first. */
-  async held(): Promise<readonly string[]> {
-    const command = ["LRANGE", this.#inFlight, String(-PER_RECOVERY), "-1"];
+  /** The newest `count` calls in this worker's in-flight list, oldest first. */
+  async held(count: number): Promise<readonly string[]> {
+    const command = ["LRANGE", this.#inFlight, "0", String(count - 1)];
     const options = { key: this.#inFlight, repeatable: true };
     const calls = await this.#options.redis.send<string[]>(command, options);
     return calls.reverse();
