@@ -111,7 +111,7 @@ async function openSources({
   onStatus,
 }: AssemblyContext): Promise<Source[]> {
   const { connectTimeoutMs, silenceMs, keepOff } = options;
-  if (isFileUrl(options.from)) return [await fileSource(options.from)];
+  if (isFileUrl(options.from)) return [await fileSource(options.from, { silenceMs, signal })];
   if (options.scan) {
     if (options.mode !== "stock") {
       throw new InvalidOptionError(

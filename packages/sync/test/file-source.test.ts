@@ -40,6 +40,34 @@ test("an RDB file is imported, from disk and by HTTP", async () => {
   await new Promise((resolve) => server.close(resolve));
 });
 
+test("a download that ends too early or stands still ends the task with a sentence, and can be closed", async () => {
+  await using target = await startRedis();
+  const server = createServer((request, response) => {
+    response.writeHead(200, { "content-length": 1_000 });
+    response.write("REDIS0011", () => {
+      if (request.url === "/cut.rdb") response.destroy();
+    });
+  }).listen(0, "127.0.0.1");
+  await eventually(() => expect(server.listening).toBe(true));
+  const from = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  try {
+    for (const name of ["cut", "silent"]) {
+      await using task = new SyncTask({
+        ...{ from: `${from}/${name}.rdb`, to: target.url, silenceMs: 300 },
+      });
+      task.on("error", () => {});
+      const run = task.start().then(() => task.finished);
+      await expect(run).rejects.toMatchObject({ code: "SOURCE_FILE" });
+    }
+    const task = new SyncTask({ from: `${from}/closed.rdb`, to: target.url });
+    await task.start();
+    await task.close();
+  } finally {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+});
+
 test("an AOF folder is imported once, also when it is asked for again", async () => {
   await using source = await startRedis({ appendonly: true });
   for (let i = 0; i < 20; i++) await source.command("INCR", "n");

@@ -54,16 +54,47 @@ test("a key that is renewed while the snapshot is loaded does not vanish, and ot
   );
 }, 90_000);
 
+test("an expiry is held back at the target until the load is over", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis();
+  await using proxy = await startProxy(target);
+  for (let i = 0; i < 20; i++) {
+    await source.command("SET", `k${i}`, "x".repeat(5_000), "PX", "600000");
+  }
+  proxy.throttle(30_000);
+  await using task = new SyncTask({ from: source.url, to: proxy.url, batchCommands: 2, lanes: 1 });
+  await task.start();
+  const longest = async () => {
+    const keys = Array.from({ length: 20 }, (_, i) => target.command("PTTL", `k${i}`));
+    return Math.max(...(await Promise.all(keys)).map(Number));
+  };
+  await eventually(async () => expect(await longest()).toBeGreaterThan(24 * 3_600_000));
+  await proxy.heal();
+  await eventually(() => expect(task.status).toBe("COMMANDRUNNING"));
+  await eventually(async () => expect(await longest()).toBeLessThanOrEqual(600_000));
+  expect(await target.command("EXISTS", "k0", "k19")).toBe(2);
+}, 60_000);
+
 test("a repeated full synchronisation deletes what the source deleted meanwhile, and nothing else", async () => {
   await using source = await startRedis(SOURCE);
   await using target = await startRedis();
-  await source.command("MSET", "a", "1", "b", "2");
   const ends = { from: source.url, to: target.url, name: "ghosts" };
+  const dbs = ["0", "2", "15"];
+  for (const db of dbs) {
+    await source.command("SELECT", db);
+    await source.command("MSET", "a", "1", "b", "2");
+  }
   await once(ends);
-  await source.command("DEL", "b");
+  for (const db of dbs) {
+    await source.command("SELECT", db);
+    await source.command("DEL", "b");
+  }
   await once({ ...ends, restart: true });
-  expect(await target.command("EXISTS", "b")).toBe(0);
-  expect(String(await target.command("GET", "a"))).toBe("1");
+  for (const db of dbs) {
+    await target.command("SELECT", db);
+    expect(await target.command("EXISTS", "b")).toBe(0);
+    expect(String(await target.command("GET", "a"))).toBe("1");
+  }
 });
 
 test("keys that a target had before are not swept", async () => {

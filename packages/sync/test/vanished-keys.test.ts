@@ -22,6 +22,12 @@ async function once(options: { from: string; to: string; name: string }): Promis
   expect(task.progress().errors).toBe(0);
 }
 
+/** Lets keys expire at the target, as its own clock does; at the source they live on. */
+async function expire(target: RedisServer, ...keys: string[]): Promise<void> {
+  for (const key of keys) await target.command("PEXPIRE", key, "1");
+  await gone(target, ...keys);
+}
+
 async function gone(target: RedisServer, ...keys: string[]): Promise<void> {
   await eventually(async () => expect(await target.command("EXISTS", ...keys)).toBe(0));
 }
@@ -36,7 +42,8 @@ test("keys that were renewed while no task ran are there, although the target ha
   await source.command("HSET", "hash", "a", "1", "b", "2");
   await source.command("RPUSH", "list", "1", "2", "3");
   for (const key of ["renamed", "kept", "left"]) await source.command("SET", key, key);
-  for (const key of keys) await source.command("PEXPIRE", key, "1500");
+  for (const key of keys) await source.command("PEXPIRE", key, "600000");
+  await source.command("PEXPIRE", "left", "1");
   await once(ends);
   await source.command("PEXPIRE", "string", "600000");
   await source.command("INCR", "counter");
@@ -49,7 +56,7 @@ test("keys that were renewed while no task ran are there, although the target ha
   await source.command("RENAME", "renamed", "new");
   await source.command("SET", "kept", "again", "KEEPTTL");
   await source.command("PERSIST", "kept");
-  await gone(target, ...keys);
+  await expire(target, ...keys);
   const partial = Number(await info(source, "sync_partial_ok"));
   await once(ends);
   expect(Number(await info(source, "sync_partial_ok"))).toBe(partial + 1);
@@ -115,6 +122,24 @@ test("a key that expires while the connection to the source is lost is read agai
   });
 }, 60_000);
 
+test("a key that expires while the connection to the source stands still is read again", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis();
+  await using proxy = await startProxy(source);
+  await using task = new SyncTask({ from: proxy.url, to: target.url });
+  await task.start();
+  await eventually(() => expect(task.status).toBe("COMMANDRUNNING"));
+  await source.command("SET", "n", "5", "PX", "600000");
+  await eventually(async () => expect(await target.command("GET", "n")).toBe("5"));
+  proxy.halfOpen();
+  await source.command("INCR", "n");
+  await source.command("PEXPIRE", "n", "500000");
+  await expire(target, "n");
+  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  await proxy.heal();
+  await eventually(async () => expect(await target.command("GET", "n")).toBe("6"));
+}, 60_000);
+
 test("a key that expired a moment before its command arrives is read again, and is no error", async () => {
   await using source = await startRedis(SOURCE);
   await using target = await startRedis();
@@ -157,13 +182,13 @@ test("a cluster gets keys again that it expired too early", async () => {
   await using target = await startCluster({ masters: 3 });
   const ends = { from: source.url, to: target.url, name: "many" };
   const keys = Array.from({ length: 20 }, (_, i) => `k${i}`);
-  for (const key of keys) await source.command("SET", key, "7", "PX", "1500");
+  for (const key of keys) await source.command("SET", key, "7", "PX", "600000");
   await once(ends);
   for (const key of keys) {
     await source.command("INCR", key);
     await source.command("PERSIST", key);
   }
-  await new Promise((resolve) => setTimeout(resolve, 1_600));
+  for (const key of keys) await expire(await target.nodeOf(key), key);
   await once(ends);
   expect(await verify(ends)).toMatchObject({ keys: 20, different: 0 });
 }, 60_000);
@@ -175,13 +200,13 @@ test("keys of a cluster are read again from their master", async () => {
   const call = async (name: string, key: string, ...rest: string[]) =>
     (await source.nodeOf(key)).command(name, key, ...rest);
   const keys = Array.from({ length: 20 }, (_, i) => `k${i}`);
-  for (const key of keys) await call("SET", key, "7", "PX", "3000");
+  for (const key of keys) await call("SET", key, "7", "PX", "600000");
   await once(ends);
   for (const key of keys) {
     await call("INCR", key);
     await call("PERSIST", key);
   }
-  await gone(target, ...keys);
+  await expire(target, ...keys);
   await once(ends);
   expect(await target.command("MGET", ...keys)).toEqual(keys.map(() => "8"));
   expect(await verify(ends)).toMatchObject({ keys: 20, different: 0 });

@@ -17,7 +17,7 @@ import { Transaction } from "../sink/transaction.ts";
 import type { Feed } from "../source/feed.ts";
 import { encodeCommand } from "../wire/encode.ts";
 import { isWord, type Unit, UnitReader } from "./unit-reader.ts";
-import type { VanishedKeys } from "./vanished-keys.ts";
+import { LATE_MS, type VanishedKeys } from "./vanished-keys.ts";
 
 /** A write of the stream, for its error: the command as it is sent, and the database at the target. */
 export interface StreamNote {
@@ -25,6 +25,8 @@ export interface StreamNote {
   readonly db: number;
   /** True for a write of ours between those of the stream. */
   readonly own?: boolean;
+  /** True for a value that was read from the source, between the commands of the stream. */
+  readonly inserted?: boolean;
 }
 
 /** Turns commands of the source into commands of the target. */
@@ -77,8 +79,6 @@ export interface ApplierOptions {
 }
 
 const IDLE_CHECKPOINT_MS = 1_000;
-/** A batch that waited longer than this is late: keys that it relies on may have expired at the target. */
-const LATE_MS = 1_000;
 
 /** Applies the stream of one shard to the target. */
 export class Applier {
@@ -93,6 +93,8 @@ export class Applier {
   #begun = { offset: 0, at: performance.now() };
   /** A moment, and what had been received by then. */
   #seen = { offset: 0, at: performance.now() };
+  /** The bytes that are taken now were received after this moment. */
+  #passedAt = performance.now();
   #lateUntil: number;
 
   constructor(options: ApplierOptions) {
@@ -140,7 +142,11 @@ export class Applier {
     signal.addEventListener("abort", stop, { once: true });
     if (signal.aborted) stop(); // the event came before the listener
     try {
-      return await feed.read(idle.signal);
+      const chunk = await feed.read(idle.signal);
+      // Nothing had been waiting, so this is not late.
+      this.#passedAt = performance.now();
+      this.#seen = { offset: this.#position.offset, at: this.#passedAt };
+      return chunk;
     } catch (error) {
       if (idle.signal.aborted) return EMPTY;
       throw error;
@@ -186,6 +192,7 @@ export class Applier {
       const { argv } = write;
       translate.command(new WireCommand(argv, encodeCommand(argv)), write.db, this.#batch);
     }
+    this.#markInserted(before);
     const wanted = translate.unit?.(unit, this.#batch) ?? true;
     for (const command of unit.commands) {
       const [name, first, second] = command.argv;
@@ -200,7 +207,6 @@ export class Applier {
       }
     }
     moves?.after(this.#batch);
-    vanished?.after(this.#batch);
     this.#batch.endUnit(offset);
     if (this.#batch.commands > before) written = offset;
     this.#position = {
@@ -211,6 +217,15 @@ export class Applier {
     };
   }
 
+  /** A run that resumes inside this unit gets the same commands, but not these. */
+  #markInserted(from: number): void {
+    const { notes } = this.#batch;
+    for (let at = from; at < notes.length; at++) {
+      const note = notes[at];
+      if (note !== undefined) notes[at] = { ...note, inserted: true };
+    }
+  }
+
   async #commit(): Promise<void> {
     const batch = this.#batch;
     const position = this.#position;
@@ -219,8 +234,9 @@ export class Applier {
     const { target, admit, vanished } = this.#options;
     const { commands, bytes } = batch;
     await admit?.(commands, bytes);
-    await vanished?.check(batch.notes, this.#isLate(begun));
     const checkedAt = performance.now();
+    await vanished?.check(batch.notes, this.#isLate(begun));
+    if (vanished?.after(batch)) batch.endUnit(position.offset);
     await target.apply(batch, position);
     await vanished?.doubt(batch.notes, performance.now() - checkedAt);
     vanished?.applied(position.offset);
@@ -233,9 +249,11 @@ export class Applier {
   #isLate({ offset, at }: { readonly offset: number; readonly at: number }): boolean {
     const { feed } = this.#options;
     const now = performance.now();
-    if (now - at > LATE_MS) this.#lateUntil = feed.received;
-    if (offset >= this.#seen.offset) this.#seen = { offset: feed.received, at: now };
-    else if (now - this.#seen.at > LATE_MS) this.#lateUntil = feed.received;
+    if (offset >= this.#seen.offset) {
+      this.#passedAt = this.#seen.at;
+      this.#seen = { offset: feed.received, at: now };
+    }
+    if (now - Math.min(at, this.#passedAt) > LATE_MS) this.#lateUntil = feed.received;
     return offset < Math.max(this.#lateUntil, feed.behindUntil ?? 0);
   }
 

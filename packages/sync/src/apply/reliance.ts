@@ -44,7 +44,7 @@ export function touchesOf(notes: readonly (StreamNote | undefined)[]): Touch[] {
   return touches;
 }
 
-function touchOf({ argv, db }: StreamNote): Touch | undefined {
+function touchOf({ argv, db, inserted = false }: StreamNote): Touch | undefined {
   const name = specOf(argv)?.name;
   if (name === undefined) return undefined;
   if (name === "swapdb") {
@@ -56,7 +56,11 @@ function touchOf({ argv, db }: StreamNote): Touch | undefined {
   const places = positions.map((at) => ({ db, key: argv[at] as Buffer }));
   const other = otherDb(name, argv);
   if (other !== undefined) places.push(...places.map(({ key }) => ({ db: other, key })));
-  return { places, relies: !overwrites(name, argv), expiresAtMs: expiryOf(name, argv) };
+  return {
+    places,
+    relies: !inserted && !overwrites(name, argv),
+    expiresAtMs: expiryOf(name, argv),
+  };
 }
 
 function overwrites(name: string, argv: readonly Buffer[]): boolean {
@@ -116,16 +120,19 @@ export function doubtful(
   at: {
     readonly lifetimes: Lifetimes;
     readonly known: { has(name: string): boolean; keys(): Iterable<string> };
+    /** Keys that are wrong until what was read is written, in this batch or the next. */
+    readonly mending?: Iterable<string>;
     readonly nowMs: number;
     readonly marginMs: number;
   },
 ): Set<string> {
   const { lifetimes, known, nowMs, marginMs } = at;
   const found = new Set<string>();
+  const mending = new Set(at.mending);
   /** Keys that the batch itself has written: whether they stay. */
   const stays = new Map<string, boolean>();
   const isDoubtful = (name: string) => {
-    if (found.has(name) || known.has(name)) return true;
+    if (found.has(name) || known.has(name) || mending.has(name)) return true;
     const staying = stays.get(name);
     if (staying !== undefined) return !staying;
     const lifetime = lifetimes.get(name) ?? -1;
@@ -133,16 +140,22 @@ export function doubtful(
   };
   for (const { places, relies, expiresAtMs, swaps } of touches) {
     if (swaps !== undefined) {
-      for (const name of [...found, ...known.keys()]) exchange(name, swaps, found);
+      for (const name of [...found, ...mending, ...known.keys()]) exchange(name, swaps, found);
       stays.clear();
       continue;
     }
     const names = places.map(nameOf);
     if (relies && names.some(isDoubtful)) for (const name of names) found.add(name);
+    if (!relies) {
+      for (const name of names) {
+        found.delete(name);
+        mending.delete(name);
+      }
+    }
     const short = expiresAtMs >= 0 && expiresAtMs < nowMs + marginMs;
     if (!relies || short) for (const name of names) stays.set(name, !short);
   }
-  for (const name of [...found]) if (known.has(name)) found.delete(name);
+  for (const name of [...found]) if (known.has(name) || mending.has(name)) found.delete(name);
   return found;
 }
 

@@ -15,8 +15,9 @@
  *   written   before the first unit after X, the value that was read replaces that of the target
  *   settled   when that is committed, the key leaves the set
  *
- * Commands that are not late are not examined. If one of them fails because there is no such key, or sets an expiry in vain,
- * its keys are in doubt too.
+ * Commands that are not late are not examined. If one of them fails because there is no such key (the reply says so), or
+ * sets or removes an expiry in vain (the reply is 0), its keys are in doubt too: the source had the key, or the command would
+ * not be in the stream. So are all keys that a batch relies on, if it took long to be applied.
  *
  * A key in doubt may as well be a new one; then the reading was in vain, and does no harm. Neither do members of the
  * set that are too many. So the set needs no fence, and after a crash its keys are read again.
@@ -68,6 +69,8 @@ interface Reading {
 
 /** Keys that live shorter than this may be gone when the batch arrives. */
 const MARGIN_MS = 10_000;
+/** Commands that are older than this are late. */
+export const LATE_MS = 1_000;
 const READ_KEYS = 100;
 const PAGE = 1_000;
 const PAUSE_MS = 100;
@@ -89,6 +92,8 @@ export class VanishedKeys {
   /** Keys of commands of the batch under way that found none. */
   readonly #missed = new Map<string, Place & { readonly surely: boolean }>();
   #applied = -1;
+  /** Whether the keys of the batch under way were looked up. */
+  #checked = false;
   #refused = false;
 
   constructor(options: VanishedKeysOptions) {
@@ -127,14 +132,20 @@ export class VanishedKeys {
     if (MISSING.test(reply) && !this.#refused) this.#miss(note, true);
     const { argv, db } = note;
     const names = (keysOf(argv) ?? []).map((at) => nameOf({ db, key: argv[at] as Buffer }));
-    const written = this.#written.filter(({ offset }) => offset > this.#applied);
+    const unfinished = this.#unfinished();
     return names.some(
       (each) =>
         this.#doubts.has(each) ||
         this.#handed.has(each) ||
         this.#missed.has(each) ||
-        written.some(({ name }) => name === each),
+        unfinished.includes(each),
     );
+  }
+
+  /** Keys whose value is on its way to the target. */
+  #unfinished(): string[] {
+    if (this.#written.length === 0) return [];
+    return this.#written.filter(({ offset }) => offset > this.#applied).map(({ name }) => name);
   }
 
   /** A command changed nothing, which it would not be in the stream for. */
@@ -155,20 +166,25 @@ export class VanishedKeys {
   /** Looks for keys that the batch relies on; call it before the batch is applied, and again if that took long. */
   async check(notes: readonly (StreamNote | undefined)[], late: boolean): Promise<void> {
     this.#handed = new Set();
-    if (this.#refused || (!late && this.#doubts.size === 0)) return;
+    this.#checked = late;
+    const settled = this.#doubts.size === 0 && this.#unfinished().length === 0;
+    if (this.#refused || (!late && settled)) return;
     const touches = touchesOf(notes);
     const lifetimes = late ? await this.#lifetimes(reliedOn(touches)) : new Map<string, number>();
     const known = this.#doubts;
+    const mending = this.#unfinished(); // the next batch may have taken keys over meanwhile
     const nowMs = Date.now();
-    const found = doubtful(touches, { lifetimes, known, nowMs, marginMs: MARGIN_MS });
+    const marginMs = late ? MARGIN_MS : 0;
+    const found = doubtful(touches, { lifetimes, known, mending, nowMs, marginMs });
     await this.#add([...found]);
   }
 
   /** Call it when the batch is applied: if that took long, any key that it relies on may have expired before. */
   async doubt(notes: readonly (StreamNote | undefined)[], tookMs: number): Promise<void> {
     if (this.#refused) return;
-    if (this.#doubts.size > 0 && notes.some(emptiesDb)) {
-      await this.#save(Array.from(this.#doubts, (name) => Buffer.from(name, "latin1")));
+    if (this.#doubts.size + this.#written.length > 0 && notes.some(emptiesDb)) {
+      const noted = [...this.#doubts, ...this.#unfinished()];
+      await this.#save(noted.map((name) => Buffer.from(name, "latin1")));
     }
     if (this.#missed.size > 0) {
       const lifetimes = await this.#lifetimes(this.#missed);
@@ -178,7 +194,7 @@ export class VanishedKeys {
       await this.#add(names.filter(isMissing));
       this.#missed.clear();
     }
-    if (tookMs < MARGIN_MS) return;
+    if (tookMs < (this.#checked ? MARGIN_MS : LATE_MS)) return;
     const names = [...reliedOn(touchesOf(notes)).keys()];
     await this.#add(names.filter((name) => !this.#doubts.has(name)));
   }
@@ -205,18 +221,19 @@ export class VanishedKeys {
     yield* reading.writes;
   }
 
-  /** Strikes out keys that are settled, together with the batch. */
-  after(into: Transaction<StreamNote>): void {
-    if (this.#written.length === 0) return;
+  /** Strikes out keys that are settled, if any, together with the batch. Call it after `check`, which may doubt them again. */
+  after(into: Transaction<StreamNote>): boolean {
+    if (this.#written.length === 0) return false;
     const done = this.#written.filter(({ offset }) => offset <= this.#applied);
-    if (done.length === 0) return;
+    if (done.length === 0) return false;
     this.#written = this.#written.filter(({ offset }) => offset > this.#applied);
     const names = done.map(({ name }) => name).filter((name) => !this.#doubts.has(name));
-    if (names.length === 0) return;
+    if (names.length === 0) return false;
     const words = ["SREM", this.#options.setKey].map((word) => Buffer.from(word));
     const argv = [...words, ...names.map((name) => Buffer.from(name, "latin1"))];
     into.select(0);
     into.command(argv, { argv, db: 0, own: true });
+    return true;
   }
 
   /** Everything up to the offset is committed. */

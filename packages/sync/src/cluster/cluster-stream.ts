@@ -94,7 +94,7 @@ export class ClusterStream implements StreamTarget {
       }
       const note = batch.notes[index];
       if (note === undefined) continue;
-      if (note.own !== true) step += 1;
+      if (note.own !== true && note.inserted !== true) step += 1;
       const from = batch.units[unit - 1]?.offset ?? this.#at;
       const next = { offset: batch.units[unit]?.offset ?? position.offset, step, from };
       if (!this.#divide(note, next, groups)) {

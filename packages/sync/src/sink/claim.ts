@@ -1,6 +1,7 @@
 /** Takes a task's checkpoint over for a new run. */
-import { LeaseLostError } from "@ropeway/core";
+import { LeaseLostError, ServerReplyError } from "@ropeway/core";
 import { type Checkpoint, checkpointFields, parseCheckpoint } from "../checkpoint.ts";
+import { TargetRefusedError } from "../errors.ts";
 import type { Connection } from "../wire/connection.ts";
 
 /** What is claimed. */
@@ -17,7 +18,8 @@ export interface Claim {
 
 /**
  * Raises the epoch, so that no earlier run can write any more; gives the checkpoint as it then is. Throws
- * LeaseLostError if the epoch comes from outside and a later run was here before.
+ * LeaseLostError if the epoch comes from outside and a later run was here before, and TargetRefusedError if the target takes no
+ * writes.
  */
 export async function claimCheckpoint(claim: Claim): Promise<Checkpoint> {
   const { connection, key, epoch, task } = claim;
@@ -35,7 +37,10 @@ export async function claimCheckpoint(claim: Claim): Promise<Checkpoint> {
       pass: found?.epoch === next ? (found.pass ?? 0) + 1 : 0,
     };
     await connection.call("MULTI");
-    await connection.call("HMSET", key, ...checkpointFields(claimed));
+    await connection.call("HMSET", key, ...checkpointFields(claimed)).catch((error) => {
+      if (!(error instanceof ServerReplyError)) throw error;
+      throw new TargetRefusedError(connection.where, (error.cause as Error).message, 0);
+    });
     if ((await connection.call("EXEC")) !== null) return claimed;
   }
 }

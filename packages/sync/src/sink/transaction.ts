@@ -109,8 +109,9 @@ export class Transaction<N> implements CommandBatch<N> {
     this.notes.push(note);
   }
 
-  /** A unit of the stream ends here. */
+  /** A unit of the stream ends here; also one that had ended before, if something of ours was added. */
   endUnit(offset: number): void {
+    if (this.units.at(-1)?.offset === offset) this.units.pop();
     this.units.push({ end: this.notes.length, offset });
   }
 

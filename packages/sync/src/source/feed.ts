@@ -18,7 +18,7 @@ export interface Feed {
   readonly waiting: number;
   /** The last byte of the stream that was received. */
   readonly received: number;
-  /** Bytes up to this one may have waited at the source while the connection was lost. */
+  /** Bytes up to this one may have waited at the source while the connection was lost or stood still. */
   readonly behindUntil?: number;
   /** The next bytes of the stream; undefined at its end. Rejects with HistoryLostError if it cannot be continued. */
   read(signal?: AbortSignal): Promise<Buffer | undefined>;

@@ -14,9 +14,17 @@ export function isFileUrl(url: string): boolean {
   return /^(file:|https?:\/\/)/.test(url);
 }
 
+/** How files are read from other machines. */
+export interface RemoteOptions {
+  /** A server that is silent for this long is lost. */
+  readonly silenceMs: number;
+  readonly signal: AbortSignal;
+}
+
 /** The source behind the URL of a file. */
-export async function fileSource(url: string): Promise<Source> {
-  const options = url.startsWith("file:") ? await localFile(url.slice(5)) : remoteFile(url);
+export async function fileSource(url: string, remote: RemoteOptions): Promise<Source> {
+  const isLocal = url.startsWith("file:");
+  const options = isLocal ? await localFile(url.slice(5)) : remoteFile(url, remote);
   return {
     where: options.where,
     live: false,
@@ -56,43 +64,48 @@ async function localFile(text: string): Promise<FileFeedOptions> {
   };
 }
 
-function remoteFile(url: string): FileFeedOptions {
+function remoteFile(url: string, { silenceMs, signal }: RemoteOptions): FileFeedOptions {
   const { origin, pathname } = new URL(url);
   const request = requestOf(url);
+  const where = `${origin}${pathname}`;
   return {
-    where: `${origin}${pathname}`,
+    where,
     identity: `url-${createHash("sha1").update(url).digest("hex")}`,
     bytes: undefined,
     async *chunks() {
-      const response = await fetch(request.url, { headers: request.headers }).catch((error) => {
-        throw new ConnectFailedError(`${origin}${pathname}`, error);
+      const silent = new AbortController();
+      const either = AbortSignal.any([silent.signal, signal]);
+      /** Waits for the server, but not longer than for any other source. */
+      const patiently = async <T>(wait: Promise<T>): Promise<T> => {
+        const reason = new Error(`the server was silent for ${silenceMs} ms`);
+        const timer = setTimeout(() => silent.abort(reason), silenceMs);
+        return await wait.finally(() => clearTimeout(timer));
+      };
+      const response = await patiently(
+        fetch(request.url, { headers: request.headers, signal: either }),
+      ).catch((error) => {
+        throw new ConnectFailedError(where, underlying(error));
       });
       if (!response.ok || response.body === null) {
-        throw new ConnectFailedError(
-          `${origin}${pathname}`,
-          new Error(`status ${response.status}`),
-        );
+        throw new ConnectFailedError(where, new Error(`status ${response.status}`));
       }
-      for await (const chunk of response.body) yield Buffer.from(chunk);
+      const reader = response.body.getReader();
+      try {
+        for (;;) {
+          const { value, done } = await patiently(reader.read());
+          if (done) return;
+          yield Buffer.from(value);
+        }
+      } catch (error) {
+        throw signal.aborted ? error : new SourceFileError(where, underlying(error));
+      } finally {
+        await reader.cancel().catch(() => {});
+      }
     },
   };
 }
 
-/** fetch() refuses a URL with a password, and repeats it in its error: the password goes into a header. */
-function requestOf(text: string): { readonly url: URL; readonly headers: Record<string, string> } {
-  const url = new URL(text);
-  const { username, password } = url;
-  if (username === "" && password === "") return { url, headers: {} };
-  url.username = "";
-  url.password = "";
-  const credentials = Buffer.from(`${decoded(username)}:${decoded(password)}`).toString("base64");
-  return { url, headers: { authorization: `Basic ${credentials}` } };
-}
-
-function decoded(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part; // a lone "%" means itself
-  }
+/** What fetch() hides behind "fetch failed" and "terminated". */
+function underlying(error: unknown): unknown {
+  return error instanceof TypeError && error.cause instanceof Error ? error.cause : error;
 }

@@ -55,6 +55,7 @@ export interface PsyncOptions {
 
 const ACK_MS = 1_000;
 const LOOK_MS = 1_000;
+const STALL_MS = 1_000;
 
 /** Reads a snapshot and the stream from a live server, as its replica. */
 export class PsyncFeed implements Feed {
@@ -81,6 +82,10 @@ export class PsyncFeed implements Feed {
   /** Bytes after this one are of a history that the source has left. */
   #fork = Number.POSITIVE_INFINITY;
   #behindUntil = 0;
+  /** When the source was heard last. */
+  #heardAt = performance.now();
+  /** What is received until then may have waited on its way. */
+  #stalledUntil = 0;
 
   private constructor(options: PsyncOptions, link: ReplicaLink, after: Position | undefined) {
     this.#options = options;
@@ -240,8 +245,23 @@ export class PsyncFeed implements Feed {
   async #pumpStream(): Promise<void> {
     for await (const chunk of this.#link.stream()) {
       const clean = this.#framer.clean(chunk);
+      this.#noteStall(clean.length);
       await this.#stream.append(clean);
       this.#received += clean.length;
+    }
+  }
+
+  /**
+   * After a silence, nobody knows how old the bytes are: the source had nothing to say, or its connection stood still.
+   * What stood still arrives much faster than it was written.
+   */
+  #noteStall(bytes: number): void {
+    const now = performance.now();
+    const silentMs = now - this.#heardAt;
+    if (silentMs > STALL_MS) this.#stalledUntil = now + silentMs / 10;
+    this.#heardAt = now;
+    if (now < this.#stalledUntil) {
+      this.#behindUntil = Math.max(this.#behindUntil, this.#received + bytes);
     }
   }
 
