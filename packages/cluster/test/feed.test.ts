@@ -18,11 +18,14 @@ function feedOf() {
   };
   const connection = { send, interrupt: () => respond(null), close: async () => {} };
   const redis = { blocking: async () => connection } as unknown as Redis;
-  const keys = new RedisStoreKeys("ropeway:store", "single");
+  const keys = new RedisStoreKeys("ropeway:store", "standalone");
   const feed = new Feed({ redis, keys, logger: silentLogger });
   const grow = (revision: number) => respond([["log", [[`${revision}-0`, []]]]]);
   /** A watch that waits, and whether it has been woken. */
-  const wait = (revision: number, { signal } = new AbortController()) => {
+  const wait = (
+    revision: number,
+    { signal }: Pick<AbortController, "signal"> = new AbortController(),
+  ) => {
     const watch = { woken: false, signal };
     void feed.wait(revision, signal).then(() => {
       watch.woken = true;
