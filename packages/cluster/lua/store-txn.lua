@@ -3,7 +3,7 @@
 -- only deletes begins with ZREM, so it works without memory.
 --
 -- KEYS  1 state, 2 index, 3 meta, 4 log, 5 leases, 6 held, then the values' keys
--- ARGV  1 how many changes the log keeps, 2 a random name in case the store is new
+-- ARGV  1 how many changes the log keeps if they are short, 2 a random name in case the store is new
 --       3 P: number of paths, then P paths, in the order of the values' keys
 --       L: number of leases, then L leases
 --       then three lists, each with its length in front:
@@ -104,11 +104,19 @@ if changes then
   redis.call("HSET", STATE, "revision", string.format("%.0f", revision))
 end
 
+-- The log keeps values, so long ones shorten it: it has about 10 KB for each change that it may keep. It
+-- always keeps more than one transaction can have.
+local LONG, LEAST = 10240, 250
+local function most(value)
+  local room = math.floor(ARGV[1] * LONG / math.max(LONG, #value))
+  return math.min(tonumber(ARGV[1]), math.max(LEAST, room))
+end
+
 local nth = 0
 local function note(kind, path, value, meta)
   local id = string.format("%.0f-%d", revision, nth)
   nth = nth + 1
-  redis.call("XADD", LOG, "MAXLEN", "~", ARGV[1], id, "t", kind, "k", path, "v", value, "m", meta)
+  redis.call("XADD", LOG, "MAXLEN", "~", most(value), id, "t", kind, "k", path, "v", value, "m", meta)
 end
 
 local function release(i, path)

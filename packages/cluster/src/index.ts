@@ -64,6 +64,7 @@ export type {
   WatchEvent,
   WatchOptions,
 } from "./store/store.ts";
+export type { NewTask } from "./tasks/creation.ts";
 export { isRunning, TASK_STATUSES, type TaskStatus } from "./tasks/status.ts";
 export type { Task, TaskProgress } from "./tasks/task.ts";
 export type { TaskFilter } from "./tasks/task-list.ts";
@@ -74,4 +75,4 @@ export type {
   TaskEvent,
   TaskRecords,
 } from "./tasks/task-records.ts";
-export type { NewTask, TaskEdit, Tasks } from "./tasks/tasks.ts";
+export type { TaskEdit, Tasks } from "./tasks/tasks.ts";

@@ -1,7 +1,7 @@
 /** JSON records in the store: reading them without trusting them, and changing them without a race. */
 import { ConflictError } from "./errors.ts";
 import { MAX_OPERATIONS, MAX_RANGE } from "./store/limits.ts";
-import type { Compare, Entry, Operation, Store } from "./store/store.ts";
+import type { Compare, Entry, Operation, Store, TransactionResult } from "./store/store.ts";
 
 /** The object in an entry; undefined if there is none, or something that is not an object. */
 export function recordOf<T extends object>(entry: Entry | undefined): T | undefined {
@@ -70,6 +70,8 @@ export async function rangeAll(
 export interface Change<R> {
   readonly if?: readonly Compare[];
   readonly do: readonly Operation[];
+  /** What the next attempt wants to know, if somebody came in between. */
+  readonly else?: readonly Operation[];
   readonly result: R;
 }
 
@@ -77,17 +79,21 @@ const MOST_CONFLICTS = 20;
 
 /**
  * Reads, decides and writes until nobody came in between. `decide` throws to give up; what it reads it
- * must compare in `if`.
+ * must compare in `if`. It gets what the `else` of its last attempt has found: a decision that reads nothing
+ * but that comes through also if others write all the time.
  */
 export async function optimistically<R>(
   store: Store,
   what: string,
-  decide: () => Promise<Change<R>>,
+  decide: (found?: TransactionResult["found"]) => Promise<Change<R>>,
 ): Promise<R> {
+  let found: TransactionResult["found"] | undefined;
   for (let conflicts = 0; conflicts < MOST_CONFLICTS; conflicts++) {
-    const { result, ...transaction } = await decide();
+    const { result, ...transaction } = await decide(found);
     if (transaction.do.length === 0) return result;
-    if ((await store.txn(transaction)).succeeded) return result;
+    const outcome = await store.txn(transaction);
+    if (outcome.succeeded) return result;
+    found = outcome.found;
   }
   throw new ConflictError(what);
 }

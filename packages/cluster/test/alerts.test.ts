@@ -98,6 +98,35 @@ it("sends an alert again until the sinks take it, and resolves it when the task 
   await stage.close();
 });
 
+it("goes on inspecting while a sink hangs, and gives it each alert once at a time", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const asked: string[] = [];
+  let answer = (_: undefined) => {};
+  const hanging = new Promise<undefined>((resolve) => {
+    answer = resolve;
+  });
+  const sink = (alert: Alert) => {
+    asked.push(alert.subject);
+    return hanging;
+  };
+  const cluster = new Cluster(store, { alertSinks: [sink] });
+  const ids = [await brokenTask(cluster, store, "one"), await brokenTask(cluster, store, "two")];
+  await using inspector = cluster.inspector(INSPECT);
+  let rounds = 0;
+  inspector.on("inspected", () => rounds++);
+  await inspector.start();
+  await eventually(() => expect(rounds).toBeGreaterThan(3));
+  expect([...asked].sort()).toEqual([...ids].sort());
+  answer(undefined);
+  await eventually(async () => {
+    for (const { sentAt } of (await cluster.alerts.list()).items) expect(sentAt).not.toBeNull();
+  });
+  expect(asked).toHaveLength(2);
+  await inspector.close();
+  await stage.close();
+});
+
 it("raises one alert when two portals notice a cause at once, and a new one each time a task breaks", async () => {
   const stage = await redisStage();
   const store = await stage.open();

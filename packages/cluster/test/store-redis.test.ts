@@ -265,6 +265,27 @@ describe("what only the Redis store has", () => {
     await store.close();
   });
 
+  it("shortens its log for long values, and loses no event of a watch that keeps up", async () => {
+    await using server = await startRedis();
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis, { history: 1_000 });
+    const length = async () => Number(await server.command("XLEN", "ropeway:store:@log"));
+    let from = 0;
+    for (let n = 0; n < 400; n++) from = await store.put("/short/0", String(n));
+    expect(await length()).toBe(400);
+    const watch = collect(store, "/long/", from);
+    const long = "x".repeat(100_000);
+    const names = Array.from({ length: 60 }, (_, n) => `/long/${n}`);
+    for (const name of names) await store.put(name, long);
+    await eventually(() => expect(watch.seen()).toHaveLength(names.length));
+    expect(watch.seen().map((line) => line.split(" ", 2)[1])).toEqual(names);
+    const kept = await length();
+    expect(kept).toBeGreaterThanOrEqual(250);
+    expect(kept).toBeLessThan(400);
+    await watch.stop();
+    await store.close();
+  });
+
   it("says that history is gone when the log has lost the beginning of a revision", async () => {
     await using server = await startRedis();
     await using redis = await connect(server.url);

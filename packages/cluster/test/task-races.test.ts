@@ -84,6 +84,41 @@ describe("tasks that two want to change", () => {
     await becomes(id, { status: "STOP" });
   });
 
+  it.each<[string, (tasks: Cluster["tasks"], id: string) => Promise<unknown>]>([
+    ["stop", (tasks, id) => tasks.stop(id)],
+    ["move", (tasks, id) => tasks.move(id, "node_busy")],
+    ["edit", (tasks, id) => tasks.edit(id, { immortal: true })],
+  ])("does not give up because the run stores progress after every read: %s", async (verb, act) => {
+    const wish = { name: `busy ${verb}`, type: "scripted", config: {}, start: true };
+    await using _node = await new ClusterNode(await stage.open(), {
+      ...{ id: "node_busy", address: "", runners: [scriptedRunner()], secrets },
+      ...{ leaseMs: 10_000, progressMs: 60_000 },
+    }).start();
+    const id = (await cluster.tasks.create(wish)).task.taskId;
+    await becomes(id, { status: "COMMANDRUNNING" });
+    const progress = async () => store.put(keys.task(id), JSON.stringify(await read()));
+    const read = async () => ({ ...(await cluster.tasks.get(id)), progress: { n: ++writes } });
+    let writes = 0;
+    const far = new Proxy(store, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name);
+        if (typeof value !== "function") return value;
+        return async (...args: unknown[]) => {
+          const result = await value.apply(target, args);
+          const [asked] = args as [Partial<Transaction>];
+          const reads = name === "get" || asked.do?.every(({ op }) => op === "get");
+          if (reads) await progress();
+          return result;
+        };
+      },
+    });
+    await act(new Cluster(far, { secrets }).tasks, id);
+    expect(writes).toBeGreaterThan(0);
+    if (verb !== "stop") await cluster.tasks.stop(id);
+    await becomes(id, { status: "STOP" });
+    await cluster.tasks.remove(id);
+  });
+
   it("edits no task into one that is known already under its md5", async () => {
     const wish = { name: "edited", type: "scripted", config: {} };
     const id = (await cluster.tasks.create(wish)).task.taskId;

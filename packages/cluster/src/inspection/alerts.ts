@@ -8,6 +8,8 @@
  * `sentAt` is set when every sink has taken the alert. Until then each inspection sends it again, so an
  * alert survives the death of the portal that raised it; sinks must bear to get the same one twice. That
  * it cannot be sent is logged once, and once more when it has been sent after all.
+ *
+ * Nobody waits for a sink: one that hangs, such as a queue whose server is away, holds up no inspection.
  */
 import { createHash } from "node:crypto";
 import { type Clock, type Logger, localClock, type Page } from "@ropeway/core";
@@ -48,7 +50,7 @@ export type AlertDraft = Pick<Alert, "kind" | "cause" | "text" | "subject"> & {
   readonly group?: string;
 };
 
-/** Tells somebody of a new alert, such as a webhook. */
+/** Tells somebody of a new alert, such as a webhook. It may get the next alert before it has taken this one. */
 export type AlertSink = (alert: Alert) => Promise<unknown>;
 
 /** Resolved alerts beyond this number are removed, oldest first. */
@@ -62,6 +64,8 @@ export class Alerts {
   readonly #clock: Clock;
   /** Alerts that a sink has refused so far, by id and count. */
   readonly #unsent = new Set<string>();
+  /** Alerts that the sinks are being given at this moment, by id and count. */
+  readonly #sending = new Set<string>();
 
   constructor(plan: {
     readonly store: Store;
@@ -75,7 +79,7 @@ export class Alerts {
     this.#clock = plan.clock ?? localClock;
   }
 
-  /** Raises an alert unless it is open already; whether it was new. */
+  /** Raises an alert unless it is open already; whether it was new. Does not wait for the sinks. */
   async raise(draft: AlertDraft): Promise<boolean> {
     const id = idOf(draft.cause);
     const key = keys.alert(id);
@@ -99,13 +103,25 @@ export class Alerts {
     });
     if (!raised.succeeded) return false;
     this.#logger.error({ alert: id, kind: alert.kind, subject: alert.subject }, alert.text);
-    await this.send(alert);
+    void this.send(alert);
     return true;
   }
 
-  /** Gives an alert to the sinks, unless they have all taken it. */
+  /** Gives an alert to the sinks, unless they have all taken it or are still being given it. Never rejects. */
   async send(alert: Alert): Promise<void> {
-    if (alert.sentAt !== null || this.#sinks.length === 0) return;
+    const name = nameOf(alert);
+    if (alert.sentAt !== null || this.#sinks.length === 0 || this.#sending.has(name)) return;
+    this.#sending.add(name);
+    try {
+      await this.#give(alert);
+    } catch (error) {
+      this.#logger.debug({ err: reasonOf(error), alert: alert.id }, "an alert is sent again");
+    } finally {
+      this.#sending.delete(name);
+    }
+  }
+
+  async #give(alert: Alert): Promise<void> {
     const key = keys.alert(alert.id);
     const sending = await Promise.allSettled(this.#sinks.map(async (sink) => sink(alert)));
     const failed = sending.filter((one) => one.status === "rejected");

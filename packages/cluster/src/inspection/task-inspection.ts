@@ -96,7 +96,7 @@ export class TaskInspection {
       const ofNode = kind === "node-offline" || kind === "node-unreachable";
       const over = kind === "task-broken" ? mended : ofNode && !nodes.has(subject);
       if (over) await alerts.resolve(cause);
-      else await alerts.send(alert);
+      else void alerts.send(alert);
     }
   }
 

@@ -9,7 +9,7 @@ import { StoreUnavailableError } from "../errors.ts";
 import { keys } from "../keys.ts";
 import { stillUsable } from "../nodes/placement.ts";
 import { absent, putRecord } from "../record.ts";
-import type { SplitConfig } from "../secrets.ts";
+import type { Json, SplitConfig } from "../secrets.ts";
 import type { Operation, Store, Transaction, TransactionResult } from "../store/store.ts";
 import { taskOperations } from "./indexes.ts";
 import type { Task } from "./task.ts";
@@ -18,6 +18,26 @@ export const CREATE_TRIES = 3;
 
 /** What a configuration may have, with its encrypted secrets: progress and reasons need room in the record. */
 const MOST_CONFIG_BYTES = 500_000;
+
+/** What a new task is. */
+export interface NewTask {
+  readonly name: string;
+  readonly type: string;
+  readonly config: Json;
+  readonly group?: string | undefined;
+  readonly immortal?: boolean | undefined;
+  /**
+   * It may use the server that keeps the installation's accounts and tasks, files of its node, and HTTP
+   * addresses: only for those who may do everything, because the task can then change accounts. @default false
+   */
+  readonly local?: boolean | undefined;
+  /** Start it at once. @default false */
+  readonly start?: boolean | undefined;
+  /** Creating again with the same key and body returns the task that was created first. */
+  readonly idempotencyKey?: string | undefined;
+  /** Who asks. The idempotency keys of one requester mean nothing to others. @default "" */
+  readonly requester?: string | undefined;
+}
 
 /** An idempotency key, and a digest of the body it came with. */
 export interface CreateRequest {

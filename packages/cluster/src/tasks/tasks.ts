@@ -19,36 +19,23 @@ import { keys } from "../keys.ts";
 import { checkId, checkTaskName } from "../names.ts";
 import { isOnline } from "../nodes/node-record.ts";
 import { type Placement, stillUsable } from "../nodes/placement.ts";
-import { absent, optimistically, rangeAll, recordOf, unchanged } from "../record.ts";
+import { absent, getMany, optimistically, rangeAll, recordOf, unchanged } from "../record.ts";
 import type { Runner } from "../runner.ts";
 import type { Json, SecretBox } from "../secrets.ts";
 import type { Entry, Store } from "../store/store.ts";
-import { CREATE_TRIES, type CreateRequest, checkSize, createOnce, requestOf } from "./creation.ts";
+import {
+  CREATE_TRIES,
+  type CreateRequest,
+  checkSize,
+  createOnce,
+  type NewTask,
+  requestOf,
+} from "./creation.ts";
 import { taskOperations } from "./indexes.ts";
 import { checkTransition, isAtRest, isPending, isRunning, type TaskStatus } from "./status.ts";
 import { md5Of, type Task, taskOf } from "./task.ts";
 import { listTasks, type TaskFilter } from "./task-list.ts";
 import { TaskRecords } from "./task-records.ts";
-
-/** What a new task is. */
-export interface NewTask {
-  readonly name: string;
-  readonly type: string;
-  readonly config: Json;
-  readonly group?: string | undefined;
-  readonly immortal?: boolean | undefined;
-  /**
-   * It may use the server that keeps the installation's accounts and tasks, files of its node, and HTTP
-   * addresses: only for those who may do everything, because the task can then change accounts. @default false
-   */
-  readonly local?: boolean | undefined;
-  /** Start it at once. @default false */
-  readonly start?: boolean | undefined;
-  /** Creating again with the same key and body returns the task that was created first. */
-  readonly idempotencyKey?: string | undefined;
-  /** Who asks. The idempotency keys of one requester mean nothing to others. @default "" */
-  readonly requester?: string | undefined;
-}
 
 /** What can be changed. Name, group and configuration only while the task is at rest. */
 export interface TaskEdit {
@@ -60,8 +47,23 @@ export interface TaskEdit {
   readonly immortal?: boolean | undefined;
 }
 
-/** What becomes of a task; `fresh` after a conflict: what was known of the nodes may be why. */
-type Decision = (task: Task, fresh: boolean) => Promise<Task>;
+/** What is known besides the task. */
+interface Circumstances {
+  /** After a conflict: what was known of the nodes may be why. */
+  readonly fresh: boolean;
+  readonly owner: Entry | undefined;
+  /** What the change asked for. */
+  readonly others: readonly (Entry | undefined)[];
+}
+
+/** A change: its event, and the paths that its decision needs to know. */
+interface TaskChange {
+  readonly event: string;
+  readonly others?: readonly string[];
+}
+
+/** What becomes of a task. */
+type Decision = (task: Task, circumstances: Circumstances) => Promise<Task>;
 
 /** What the tasks work with. */
 export interface TasksPlan {
@@ -149,7 +151,7 @@ export class Tasks {
 
   /** The task; throws UnknownTaskError. */
   async get(taskId: string): Promise<Task> {
-    const task = taskOf(await this.#entry(taskId));
+    const task = taskOf((await this.#read(taskId))[0]);
     if (task === undefined) throw new UnknownTaskError(taskId);
     return task;
   }
@@ -173,7 +175,7 @@ export class Tasks {
 
   /** Starts a task that is at rest. Without a node that takes it, it waits as CREATED. */
   start(taskId: string, options: { readonly afresh?: boolean | undefined } = {}): Promise<Task> {
-    return this.#change(taskId, "started", async (task, fresh) => {
+    return this.#change(taskId, { event: "started" }, async (task, { fresh }) => {
       const waiting = isPending(task.status) && task.desired === "run";
       if (waiting || isRunning(task.status)) {
         throw new IllegalTransitionError(taskId, task.status, "STARTING");
@@ -185,10 +187,9 @@ export class Tasks {
 
   /** Stops a task. A running one becomes STOP when its node has stopped it. */
   stop(taskId: string): Promise<Task> {
-    return this.#change(taskId, "stopped", async (task) => {
+    return this.#change(taskId, { event: "stopped" }, async (task, { owner }) => {
       if (isAtRest(task.status)) throw new IllegalTransitionError(taskId, task.status, "STOP");
       // While there is an owner, its node stops the run and writes STOP.
-      const owner = await this.#store.get(keys.owner(taskId));
       const wish: Task = { ...task, desired: "stop", reason: "" };
       return owner === undefined ? { ...wish, status: "STOP" } : wish;
     });
@@ -197,9 +198,10 @@ export class Tasks {
   /** Moves a task to a node. A running one is handed over: it never runs on both. */
   async move(taskId: string, nodeId: string): Promise<Task> {
     const node = keys.node("redissyncer", checkId("the node's id", nodeId));
-    return this.#change(taskId, `moved to ${nodeId}`, async (task) => {
-      if (!isOnline(await this.#store.get(node))) throw new UnknownNodeError(nodeId);
-      if ((await this.#store.get(keys.drain(nodeId))) !== undefined) {
+    const change = { event: `moved to ${nodeId}`, others: [node, keys.drain(nodeId)] };
+    return this.#change(taskId, change, async (task, { others: [holder, drain] }) => {
+      if (!isOnline(holder)) throw new UnknownNodeError(nodeId);
+      if (drain !== undefined) {
         throw new ProtectedError(`task ${taskId}`, `node ${nodeId} is drained`);
       }
       const status = task.desired === "run" && isPending(task.status) ? "CREATING" : task.status;
@@ -209,7 +211,7 @@ export class Tasks {
 
   /** Takes a task away from a node that is drained. */
   async leave(taskId: string, nodeId: string): Promise<Task> {
-    return this.#change(taskId, `leaves ${nodeId}`, async (task, fresh) => {
+    return this.#change(taskId, { event: `leaves ${nodeId}` }, async (task, { fresh }) => {
       if (task.nodeId !== nodeId || task.desired !== "run") return task;
       const next = await this.#plan.placement.choose({ type: task.type, except: [nodeId], fresh });
       return next.nodeId === undefined ? task : { ...task, nodeId: next.nodeId };
@@ -218,14 +220,14 @@ export class Tasks {
 
   /** Takes a task that is at rest off a node that is forgotten. */
   unplace(taskId: string, nodeId: string): Promise<Task> {
-    return this.#change(taskId, `leaves ${nodeId}`, async (task) => {
+    return this.#change(taskId, { event: `leaves ${nodeId}` }, async (task) => {
       const idle = isAtRest(task.status) || (task.status === "CREATED" && task.desired === "stop");
       return idle && task.nodeId === nodeId ? { ...task, nodeId: "" } : task;
     });
   }
 
   edit(taskId: string, edit: TaskEdit): Promise<Task> {
-    return this.#change(taskId, "edited", async (task) => {
+    return this.#change(taskId, { event: "edited" }, async (task) => {
       const onlyImmortal =
         edit.name === undefined && edit.group === undefined && edit.config === undefined;
       const fresh = task.status === "CREATED" && task.desired === "stop";
@@ -249,16 +251,14 @@ export class Tasks {
    */
   async remove(taskId: string): Promise<void> {
     await optimistically(this.#store, `task ${taskId}`, async () => {
-      const entry = await this.#entry(taskId);
+      const [entry, owner] = await this.#read(taskId);
       const task = taskOf(entry);
       if (task === undefined) throw new UnknownTaskError(taskId);
       if (isRunning(task.status) || (isPending(task.status) && task.desired === "run")) {
         throw new IllegalTransitionError(taskId, task.status, "removed");
       }
       // Its node has been told to stop it, and lets go in a moment.
-      if ((await this.#store.get(keys.owner(taskId))) !== undefined) {
-        throw new ConflictError(`task ${taskId}`);
-      }
+      if (owner !== undefined) throw new ConflictError(`task ${taskId}`);
       return {
         if: [unchanged(keys.task(taskId), entry), absent(keys.owner(taskId))],
         do: [...taskOperations(task, undefined), { op: "delete", key: keys.offset(taskId) }],
@@ -293,20 +293,19 @@ export class Tasks {
       : { ...task, nodeId: found.nodeId, status: "CREATING", reason: "" };
   }
 
-  async #change(taskId: string, event: string, decide: Decision): Promise<Task> {
-    const changed = await this.#decide(taskId, event, decide);
+  async #change(taskId: string, change: TaskChange, decide: Decision): Promise<Task> {
+    const changed = await this.#decide(taskId, change, decide);
     // Runs trim when they end; a task that no node runs is trimmed here.
     if (changed.generation % TRIM_EVERY === 0) await this.records.trim(taskId);
     return changed;
   }
 
-  #decide(taskId: string, event: string, decide: Decision): Promise<Task> {
-    let tries = 0;
-    return optimistically(this.#store, `task ${taskId}`, async () => {
-      const entry = await this.#entry(taskId);
+  #decide(taskId: string, { event, others: paths }: TaskChange, decide: Decision): Promise<Task> {
+    return optimistically(this.#store, `task ${taskId}`, async (found) => {
+      const [entry, owner, ...others] = found ?? (await this.#read(taskId, paths));
       const task = taskOf(entry);
       if (task === undefined) throw new UnknownTaskError(taskId);
-      const decided = await decide(task, tries++ > 0);
+      const decided = await decide(task, { fresh: found !== undefined, owner, others });
       if (decided === task) return { do: [], result: task };
       const next: Task = { ...decided, generation: task.generation + 1, updateTime: this.#now() };
       if (next.status !== task.status) checkTransition(taskId, task.status, next.status);
@@ -320,6 +319,7 @@ export class Tasks {
           ...(next.status === "STOP" ? [absent(keys.owner(taskId))] : []),
         ],
         do: [...taskOperations(task, next), this.#event(next, event, next.reason)],
+        else: this.#paths(taskId, paths).map((key) => ({ op: "get", key })),
         result: next,
       };
     });
@@ -350,9 +350,14 @@ export class Tasks {
     return this.records.eventOperation(taskId, { at: this.#now(), event, detail, nodeId, epoch });
   }
 
-  async #entry(taskId: string): Promise<Entry | undefined> {
+  /** The task, its owner and others, as they are at one moment. */
+  async #read(taskId: string, others?: readonly string[]): Promise<(Entry | undefined)[]> {
+    return getMany(this.#store, this.#paths(taskId, others));
+  }
+
+  #paths(taskId: string, others: readonly string[] = []): string[] {
     if (!/^[\w.:@-]{1,200}$/.test(taskId)) throw new UnknownTaskError(taskId);
-    return this.#store.get(keys.task(taskId));
+    return [keys.task(taskId), keys.owner(taskId), ...others];
   }
 
   async #earlier(request: CreateRequest, idempotencyKey: string): Promise<Task | undefined> {

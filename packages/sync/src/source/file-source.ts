@@ -109,3 +109,22 @@ function remoteFile(url: string, { silenceMs, signal }: RemoteOptions): FileFeed
 function underlying(error: unknown): unknown {
   return error instanceof TypeError && error.cause instanceof Error ? error.cause : error;
 }
+
+/** fetch() refuses a URL with a password, and repeats it in its error: the password goes into a header. */
+function requestOf(text: string): { readonly url: URL; readonly headers: Record<string, string> } {
+  const url = new URL(text);
+  const { username, password } = url;
+  if (username === "" && password === "") return { url, headers: {} };
+  url.username = "";
+  url.password = "";
+  const credentials = Buffer.from(`${decoded(username)}:${decoded(password)}`).toString("base64");
+  return { url, headers: { authorization: `Basic ${credentials}` } };
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // a lone "%" means itself
+  }
+}

@@ -21,7 +21,10 @@ export interface FeedPlan {
 /** The feed of one client; runs while somebody waits. */
 export class Feed {
   readonly #plan: FeedPlan;
-  readonly #waiting = new Set<() => void>();
+  /** Wakes each watch that waits, with the revision it has read. */
+  readonly #waiting = new Map<() => void, number>();
+  /** By watch: the revision that it was last told to have missed. */
+  readonly #told = new WeakMap<AbortSignal, number>();
   #connection: BlockingConnection | undefined;
   #loop: Loop | undefined;
   #seen = 0;
@@ -31,15 +34,21 @@ export class Feed {
     this.#plan = plan;
   }
 
-  /** Resolves when the log has grown past `revision`, at the latest after 5 s, or on abort. */
+  /**
+   * Resolves when the log has grown past `revision`, at the latest after 5 s, or on abort. The signal is the
+   * watch's own.
+   */
   async wait(revision: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted || this.#closed) return;
-    const missed = this.#seen > revision;
-    this.#seen = revision;
     this.#start();
     // The log grew while the watch was busy, and the blocked XREAD begins behind that: it reads at once. Only
     // once: if the store has lost its data, no revision is as high as what was seen before.
-    if (missed) return;
+    if (this.#seen > revision && this.#told.get(signal) !== this.#seen) {
+      this.#told.set(signal, this.#seen);
+      return;
+    }
+    this.#seen = revision;
+    this.#wake((read) => read < revision); // XREAD may begin behind what these have not read
     await new Promise<void>((resolve) => {
       const done = () => {
         clearTimeout(timer);
@@ -49,13 +58,13 @@ export class Feed {
       };
       const timer = setTimeout(done, BLOCK_MS);
       signal.addEventListener("abort", done, { once: true });
-      this.#waiting.add(done);
+      this.#waiting.set(done, revision);
     });
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#wakeAll();
+    this.#wake(() => true);
     this.#connection?.interrupt();
     await this.#loop?.close();
     await this.#connection?.close();
@@ -67,7 +76,7 @@ export class Feed {
       tick: (signal) => this.#tick(signal),
       onError: (error) => {
         this.#plan.logger.debug({ err: reasonOf(error) }, "cannot wait for changes");
-        this.#wakeAll();
+        this.#wake(() => true);
       },
     }).start();
   }
@@ -84,12 +93,12 @@ export class Feed {
     );
     const id = reply?.[0]?.[1]?.[0]?.[0];
     if (id !== undefined) this.#seen = Math.max(this.#seen, Number(id.split("-", 1)[0]));
-    this.#wakeAll();
+    this.#wake(() => true);
     return 0;
   }
 
-  #wakeAll(): void {
-    for (const wake of [...this.#waiting]) wake();
+  #wake(which: (read: number) => boolean): void {
+    for (const [wake, read] of [...this.#waiting]) if (which(read)) wake();
   }
 }
 

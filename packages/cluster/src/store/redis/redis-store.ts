@@ -44,7 +44,7 @@ import { transactionArguments } from "./transaction-arguments.ts";
 export interface RedisStoreOptions {
   /** The beginning of every key. @default "ropeway:store" */
   readonly prefix?: string;
-  /** About how many changes are kept for watches. @default 20000 */
+  /** About how many changes are kept for watches; fewer if values are longer than 10 KB. @default 20000 */
   readonly history?: number;
   /** @default the connection's */
   readonly logger?: Logger;
