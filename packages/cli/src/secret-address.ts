@@ -20,9 +20,11 @@ import { readInput } from "./terminal/input.ts";
 export const ADDRESS_HELP = `Every user of the machine can read command lines, so keep passwords out of them: an address can also be
 \`env:NAME\` (an environment variable), \`@FILE\` (the first line of a file) or \`-\` (a line of standard input).`;
 
+// Every repetition in front of what is looked for has a bound: an argument may be a document of 100 KB.
 const SECRET =
-  /(?<head>[a-z][a-z0-9+.-]*:\/\/[^:@/?#\s]*):[^/?#\s]*@|(?<name>[?&][^=&#]*(?:passw|secret|token|credential|sig)[^=&#]*=)[^&#\s]+/gi;
-const SECRET_FIELD = /("[^"]*(?:passw|secret|token)[^"]*"\s*:\s*)"[^"]+"/gi;
+  /(?<head>[a-z][a-z0-9+.-]{0,19}:\/\/[^:@/?#\s]*):[^/?#\s]*@|(?<name>[?&][^=&#?\s]{0,99}(?:passw|secret|token|credential|sig)[^=&#?\s]{0,99}=)[^&#\s]+/gi;
+const SECRET_FIELD =
+  /("[^"]{0,99}(?:passw|secret|token)[^"]{0,99}"[ \t\r\n]{0,99}:[ \t\r\n]{0,99})"[^"]+"/gi;
 
 /** A command line without its passwords, as it may be shown. */
 export function maskedArgument(argument: string): string {

@@ -96,3 +96,16 @@ test("passwords are masked in URLs, queries and JSON, and nothing else is", () =
     expect(maskedArgument(plain)).toBe(plain);
   }
 });
+
+test.each([
+  ["letters", "a".repeat(100_000)],
+  ["unfinished names", "?passw".repeat(20_000)],
+  ["unfinished fields", `"${"passw".repeat(20_000)}`],
+  ["quotes and spaces", `"token" ${" ".repeat(100_000)}`],
+  ["addresses without a password", "redis://host:1/".repeat(7_000)],
+])("an argument of 100 KB of %s is read in proportion to its length", (_, argument) => {
+  const before = process.cpuUsage();
+  expect(maskedArgument(argument)).toBe(argument);
+  // A quadratic search of any of them takes minutes, or never ends.
+  expect(process.cpuUsage(before).user / 1_000).toBeLessThan(5_000);
+});

@@ -6,6 +6,7 @@
  *   etcds://user:password@host:port,host:port   etcd over TLS, with a user
  */
 import { InvalidOptionError, type Logger, type Redis } from "@ropeway/core";
+import { withoutPassword } from "@ropeway/core/internal";
 import type { StoreTls } from "./store/etcd/channel.ts";
 import { openEtcdStore } from "./store/etcd/etcd-store.ts";
 import { openRedisStore } from "./store/redis/redis-store.ts";
@@ -38,7 +39,7 @@ export function parseEtcdUrl(url: string): EtcdPlace {
   const list = hosts.split(",").map((host) => host.trim());
   const usable =
     scheme !== "" && list.every((host) => /^(\[[0-9a-f:]+\]|[\w.-]+)(:\d{1,5})?$/i.test(host));
-  if (!usable) throw new InvalidOptionError("store.url", url.replace(/\/\/.*@/, "//***@"), ALLOWED);
+  if (!usable) throw new InvalidOptionError("store.url", withoutPassword(url), ALLOWED);
   const protocol = scheme.toLowerCase() === "etcds" ? "https" : "http";
   const endpoints = list.map(
     (host) => `${protocol}://${/:\d+$/.test(host) ? host : `${host}:2379`}`,
@@ -46,8 +47,17 @@ export function parseEtcdUrl(url: string): EtcdPlace {
   const user =
     name === undefined || password === undefined
       ? undefined
-      : { name: decodeURIComponent(name), password: decodeURIComponent(password) };
+      : { name: decoded(name, url), password: decoded(password, url) };
   return { endpoints, user };
+}
+
+function decoded(part: string, url: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    const allowed = `${ALLOWED}, with user and password percent-encoded`;
+    throw new InvalidOptionError("store.url", withoutPassword(url), allowed);
+  }
 }
 
 /** Opens the store that the setting names. */

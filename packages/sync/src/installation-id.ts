@@ -4,6 +4,7 @@
  * copied like any key, so a target that a task has filled has the source's id, and the task can resume.
  */
 import { InvalidOptionError } from "@ropeway/core";
+import { withoutPassword } from "@ropeway/core/internal";
 import { KeyFilter } from "./key-filter.ts";
 import type { ResolvedSyncOptions } from "./options.ts";
 import type { Reply } from "./resp/reply-reader.ts";
@@ -45,7 +46,7 @@ export async function refuseOtherInstallation(
     if (own === undefined || own === target) continue;
     throw new InvalidOptionError(
       "to",
-      options.to.replace(/\/\/.*@/, "//***@"),
+      withoutPassword(options.to),
       `a server without accounts and tasks of another Ropeway installation: ${INSTALLATION_ADVICE}`,
     );
   }
