@@ -182,7 +182,7 @@ async function apply(
     return {};
   }
   const began = performance.now();
-  const epochs = await runsOf(stage, id);
+  const epochs = await runsOf(stage, id, script);
   const movedMs = async () => {
     await moved(stage, epochs);
     return epochs.size === 0 ? undefined : Math.round(performance.now() - began);
@@ -222,10 +222,27 @@ async function stopNode(
   return { movedMs, oldWriters: epochs.size, refused };
 }
 
-/** The epochs of a node's tasks. */
-async function runsOf({ cluster }: Stage, nodeId: string): Promise<Map<string, number>> {
-  const { items } = await cluster.tasks.list({ node: nodeId, limit: 500 });
-  return new Map(items.map(({ taskId, epoch }) => [taskId, epoch]));
+/**
+ * The epochs of a node's tasks, once it runs them all. After the fault before, a node may have lost its lease and
+ * ended its runs while the store still says that they run.
+ */
+async function runsOf(
+  { cluster }: Stage,
+  nodeId: string,
+  script: Script,
+): Promise<Map<string, number>> {
+  return eventually(
+    async () => {
+      const { items } = await cluster.tasks.list({ node: nodeId, limit: 500 });
+      const lines = new Set(script.lines.tail(Number.POSITIVE_INFINITY).split("\n"));
+      for (const { taskId, epoch } of items) {
+        if (lines.has(`run ${taskId} ${epoch}`) && !lines.has(`end ${taskId} ${epoch}`)) continue;
+        throw new Error(`${nodeId} does not run ${taskId} with epoch ${epoch}`);
+      }
+      return new Map(items.map(({ taskId, epoch }) => [taskId, epoch]));
+    },
+    { withinMs: 60_000 },
+  );
 }
 
 /** Waits until every task runs with a later epoch. */
