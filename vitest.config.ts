@@ -16,17 +16,14 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     // Tests mostly wait for servers, so one file per core does not use a small machine.
-    maxWorkers: Math.max(3, availableParallelism() - 1),
+    maxWorkers: Math.max(4, availableParallelism() - 1),
     globalSetup: [
       fileURLToPath(new URL("./packages/testkit/src/global-setup.ts", import.meta.url)),
     ],
     // Every test file fails if it leaves a socket, timer, client or server behind.
     setupFiles: [fileURLToPath(new URL("./packages/testkit/src/setup.ts", import.meta.url))],
     projects: [
-      ...packages.map((name) => ({
-        extends: true as const,
-        test: { name, include: [`packages/${name}/test/**/*.test.ts`] },
-      })),
+      // First, because it has the longest file: the one that compiles the documentation.
       {
         extends: true as const,
         test: {
@@ -38,6 +35,10 @@ export default defineConfig({
           ],
         },
       },
+      ...packages.map((name) => ({
+        extends: true as const,
+        test: { name, include: [`packages/${name}/test/**/*.test.ts`] },
+      })),
     ],
   },
 });
