@@ -5,6 +5,7 @@
  * Redis may still run a command that nobody waits for any more. The caller undoes it after it has settled.
  */
 import { AbortedError, type Redis } from "@ropeway/core";
+import { NotAcquiredError } from "./errors.ts";
 import { LONGEST_TIMER_MS } from "./timer.ts";
 
 /** A Redis that is connected has at least this long to reply: a short `waitMs` is no bound of a round trip. */
@@ -19,6 +20,32 @@ export interface Bounds {
   readonly signal?: AbortSignal | undefined;
   /** What to throw when `waitMs` is over. */
   readonly timedOut: () => Error;
+}
+
+/** The bounds of acquiring `what`. */
+export function acquiring(
+  what: string,
+  { waitMs, signal }: Pick<Bounds, "waitMs" | "signal">,
+): Bounds {
+  const timedOut = () => new NotAcquiredError(what, waitMs ?? 0);
+  return { what: `acquiring ${what}`, waitMs, signal, timedOut };
+}
+
+/**
+ * What was handed over, once its time is prolonged: until then it has only the time of its place in the queue.
+ * If that fails, the caller does not get it, so it must not be renewed any more.
+ */
+export async function prolonged<H extends { release(): Promise<unknown> }>(
+  held: H,
+  prolonging: Promise<unknown>,
+): Promise<H> {
+  try {
+    await prolonging;
+    return held;
+  } catch (error) {
+    held.release().catch(() => {}); // its lease ends by itself
+    throw error;
+  }
 }
 
 /** The outcome of a command. Throws AbortedError, or what `timedOut` returns, if a bound comes first. */

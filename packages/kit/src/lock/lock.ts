@@ -11,10 +11,10 @@
  */
 import { AbortedError, LeaseLostError, type Redis } from "@ropeway/core";
 import { newToken, requireRedis } from "@ropeway/core/internal";
-import { type Bounds, bounded } from "../bounded.ts";
+import { acquiring, bounded, prolonged } from "../bounded.ts";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
-import { type Grant, Line, patiently } from "../line.ts";
+import { Line, patiently } from "../line.ts";
 import { type HeldLock, type Holding, LockHolding, lockToken } from "./held-lock.ts";
 import {
   type AcquireOptions,
@@ -89,7 +89,7 @@ export class ModalLock implements Lockable {
     const sentAt = performance.now();
     const asking = this.#store.acquire({ token, ttlMs, wait: waitMs !== 0 });
     try {
-      const bounds = this.#bounds(waitMs, signal);
+      const bounds = acquiring(this.#what, how);
       const { fence, ...place } = await bounded(this.#store.redis, asking, bounds);
       if (fence !== undefined) {
         const safeUntil =
@@ -104,42 +104,16 @@ export class ModalLock implements Lockable {
         { touchedAt: sentAt, ...place },
         { waitMs: left, signal },
       );
-      return await this.#handedOver(
-        { name: this.name, token, entry: "0", fence: grant.fence },
-        grant,
-        { ...how, waitMs: waitMs && Math.max(1, waitMs - (performance.now() - sentAt)) },
-      );
+      const handed = { name: this.name, token, entry: "0", fence: grant.fence };
+      const held = this.#hold(handed, grant, how);
+      const leftMs = waitMs && Math.max(1, waitMs - (performance.now() - sentAt));
+      const rest = acquiring(this.#what, { waitMs: leftMs, signal });
+      return await prolonged(held, bounded(this.#store.redis, held.extend(ttlMs), rest));
     } catch (error) {
       // The command may have been applied, or the lock handed over meanwhile: it must not stay locked.
       this.#giveUp(token, asking);
       throw error;
     }
-  }
-
-  /** A lock that was handed over has only the time of its place in the queue; the caller gets `ttlMs`. */
-  async #handedOver(
-    holding: Holding,
-    grant: Grant,
-    how: Required<AcquireOptions>,
-  ): Promise<HeldLock> {
-    const held = this.#hold(holding, grant, how);
-    const { waitMs, signal } = how;
-    try {
-      await bounded(this.#store.redis, held.extend(how.ttlMs), this.#bounds(waitMs, signal));
-      return held;
-    } catch (error) {
-      held.release().catch(() => {}); // the caller does not get it, so it must not be renewed any more
-      throw error;
-    }
-  }
-
-  #bounds(waitMs: number | null, signal: AbortSignal | undefined): Bounds {
-    return {
-      what: `acquiring ${this.#what}`,
-      waitMs,
-      signal,
-      timedOut: () => new NotAcquiredError(this.#what, waitMs ?? 0),
-    };
   }
 
   #hold(

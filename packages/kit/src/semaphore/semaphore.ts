@@ -9,10 +9,10 @@
  */
 import { AbortedError, InvalidArgumentError, type Redis } from "@ropeway/core";
 import { newToken, requireRedis } from "@ropeway/core/internal";
-import { type Bounds, bounded } from "../bounded.ts";
+import { acquiring, bounded, prolonged } from "../bounded.ts";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
-import { type Grant, Line, patiently } from "../line.ts";
+import { Line, patiently } from "../line.ts";
 import {
   limitRule,
   type PermitOptions,
@@ -90,7 +90,7 @@ export class Semaphore {
     const sentAt = performance.now();
     const asking = this.#store.acquire(token, waitMs !== 0);
     try {
-      const bounds = this.#bounds(waitMs, signal);
+      const bounds = acquiring(this.#what, how);
       const { acquired, ...place } = await bounded(this.#store.redis, asking, bounds);
       const { ttlMs } = this.#options;
       if (acquired) return this.#hold(token, sentAt + ttlMs - clockMargin(ttlMs), how);
@@ -102,38 +102,16 @@ export class Semaphore {
         { touchedAt: sentAt, ...place },
         { waitMs: left, signal },
       );
+      // Documented programs count `ttlMs` from the hand-over, whose time is not known here.
+      const permit = this.#hold(token, grant.safeUntil, how);
       const leftMs = waitMs && Math.max(1, waitMs - (performance.now() - sentAt));
-      return await this.#handedOver(token, grant, { ...how, waitMs: leftMs });
+      const rest = acquiring(this.#what, { waitMs: leftMs, signal });
+      return await prolonged(permit, bounded(this.#store.redis, permit.refresh(), rest));
     } catch (error) {
       // The command may have been applied, or a permit handed over meanwhile.
       this.#giveUp(token, asking);
       throw error;
     }
-  }
-
-  /**
-   * A permit that was handed over has only the time of its place in the queue; the caller gets `ttlMs`.
-   * Documented programs count `ttlMs` from the hand-over, whose time is not known here.
-   */
-  async #handedOver(token: string, grant: Grant, how: Required<PermitOptions>): Promise<Permit> {
-    const permit = this.#hold(token, grant.safeUntil, how);
-    const { waitMs, signal } = how;
-    try {
-      await bounded(this.#store.redis, permit.refresh(), this.#bounds(waitMs, signal));
-      return permit;
-    } catch (error) {
-      permit.release().catch(() => {}); // the caller does not get it, so it must not be renewed any more
-      throw error;
-    }
-  }
-
-  #bounds(waitMs: number | null, signal: AbortSignal | undefined): Bounds {
-    return {
-      what: `acquiring ${this.#what}`,
-      waitMs,
-      signal,
-      timedOut: () => new NotAcquiredError(this.#what, waitMs ?? 0),
-    };
   }
 
   get #what(): string {
