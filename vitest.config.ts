@@ -23,7 +23,10 @@ export default defineConfig({
     // Every test file fails if it leaves a socket, timer, client or server behind.
     setupFiles: [fileURLToPath(new URL("./packages/testkit/src/setup.ts", import.meta.url))],
     projects: [
-      // First, because it has the longest file: the one that compiles the documentation.
+      ...packages.map((name) => ({
+        extends: true as const,
+        test: { name, include: [`packages/${name}/test/**/*.test.ts`] },
+      })),
       {
         extends: true as const,
         test: {
@@ -35,10 +38,6 @@ export default defineConfig({
           ],
         },
       },
-      ...packages.map((name) => ({
-        extends: true as const,
-        test: { name, include: [`packages/${name}/test/**/*.test.ts`] },
-      })),
     ],
   },
 });
