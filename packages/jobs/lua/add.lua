@@ -37,6 +37,8 @@ if ARGV[3] == "1" then
   if number == ARGV[2] then return outcome == "" and total or cjson.decode(outcome) end
 end
 
+local stamp = now .. "" -- a number would be formatted anew for each job
+
 local function dueOf(how)
   return how.at or (how.d and now + how.d) or 0
 end
@@ -124,7 +126,7 @@ end
 local function add(index, id, how, rest)
   if how == "" then
     fields[#fields + 1] = id
-    fields[#fields + 1] = now .. rest
+    fields[#fields + 1] = stamp .. rest
     tail[#tail + 1] = id
   else
     local message = messageIn(how)
@@ -141,10 +143,10 @@ local function add(index, id, how, rest)
       return refuse(index, holder, outcome)
     end
     if how.k then
-      redis.call("HSET", JOBS, id, now .. rest) -- at once: the next one may want to replace it
+      redis.call("HSET", JOBS, id, stamp .. rest) -- at once: the next one may want to replace it
     else
       fields[#fields + 1] = id
-      fields[#fields + 1] = now .. rest
+      fields[#fields + 1] = stamp .. rest
     end
     if how.w then redis.call("SADD", AWAITED, id) end
     place(id, how)

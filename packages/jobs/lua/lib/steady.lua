@@ -53,7 +53,8 @@ local function steady()
     local ok, problem = pcall(function()
       local records = redis.call("HMGET", JOBS, unpack(ids))
       first = redis.call("HINCRBY", META, "fence", #ids) - #ids
-      local tokens, leases, suffix, ends = {}, {}, "@" .. ARGV[1] .. "@" .. now, now + ARGV[2]
+      local tokens, leases, suffix = {}, {}, "@" .. ARGV[1] .. "@" .. now
+      local ends = (now + ARGV[2]) .. "" -- a number would be formatted anew for each job
       local n = 0
       for i, id in ipairs(ids) do
         if records[i] then
