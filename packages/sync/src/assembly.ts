@@ -60,7 +60,7 @@ export interface Assembly {
 export async function assemble(context: AssemblyContext): Promise<Assembly> {
   const sources = await openSources(context);
   const counters = sources.map(() => new Counters());
-  const vanished: VanishedKeys[] = [];
+  const vanished = new Map<number, VanishedKeys>();
   const sink = openSink(context, { sources, counters, vanished });
   try {
     const abilities = await sink.probe();
@@ -71,7 +71,7 @@ export async function assemble(context: AssemblyContext): Promise<Assembly> {
     sources.forEach((source, shard) => {
       const parts = { context, sink, source, abilities, shard, sharded: sources.length > 1, fence };
       const keys = openVanished(parts);
-      if (keys !== undefined) vanished.push(keys);
+      if (keys !== undefined) vanished.set(shard, keys);
       shards.push(
         new ShardParts({ ...parts, vanished: keys, counters: counters[shard] as Counters }).sync(),
       );
@@ -182,7 +182,8 @@ function openSink(
   }: {
     readonly sources: readonly Source[];
     readonly counters: readonly Counters[];
-    readonly vanished: readonly VanishedKeys[];
+    /** By shard. */
+    readonly vanished: ReadonlyMap<number, VanishedKeys>;
   },
 ): Sink {
   const { options, signal, logger, task, admit, limiter, budget } = context;
@@ -202,13 +203,14 @@ function openSink(
       for (const each of counters) each.stalled = reason;
     },
     onRoundTrip: (ms: number) => limiter.observe(ms),
-    onFailure: (note: StreamNote, reply: string) => {
-      if (vanished.some((keys) => keys.explains(note, reply))) return;
+    onFailure: (shard: number, note: StreamNote, reply: string) => {
+      if (vanished.get(shard)?.explains(note, reply)) return;
       budget.spend(note.argv, note.db, reply);
     },
   };
   if (endpoint.topology !== "cluster") {
-    return new RedisSink({ ...common, lanes, onZero: (note) => vanished[0]?.idle(note) });
+    const onZero = (shard: number, note: StreamNote) => vanished.get(shard)?.idle(note);
+    return new RedisSink({ ...common, lanes, onZero });
   }
   const mapping = new Mapping(options);
   const rereaders = sources.map((source) => new Rereader(source, mapping));

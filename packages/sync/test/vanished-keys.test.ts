@@ -162,6 +162,50 @@ test("a key that expired a moment before its command arrives is read again, and 
   expect(task.progress().errors).toBe(0);
 });
 
+test("a late command that the target refuses is no error if its key is read, and is one if that is refused too", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis({ config: ['rename-command APPEND ""'] });
+  await target.command(
+    "ACL",
+    "SETUSER",
+    "syncer",
+    "on",
+    ">pw",
+    "+@all",
+    "%R~*",
+    "~ropeway:*",
+    "~k*",
+  );
+  const to = target.url.replace("redis://", "redis://syncer:pw@");
+  const ends = { from: source.url, to, name: "refused" };
+  await once(ends);
+  await source.command("APPEND", "k", "1");
+  await once(ends);
+  expect(await target.command("GET", "k")).toBe("1");
+  await source.command("APPEND", "other", "1");
+  await using task = new SyncTask({ ...ends, maxErrors: 1, once: true });
+  await task.start();
+  await task.finished;
+  expect(task.progress().errors).toBe(1);
+  expect(await target.command("EXISTS", "other")).toBe(0);
+}, 60_000);
+
+test("of commands that the target refuses, each is in the value that is read or is counted", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis({ config: ['rename-command APPEND ""'] });
+  const ends = { from: source.url, to: target.url, name: "counted" };
+  await once(ends);
+  await source.command("APPEND", "k", "1");
+  await using task = new SyncTask({ ...ends, maxErrors: 1_000 });
+  await task.start();
+  for (let i = 1; i < 500; i++) await source.command("APPEND", "k", "1");
+  await eventually(async () => {
+    const read = Number(await target.command("STRLEN", "k"));
+    expect(read).toBeGreaterThan(0);
+    expect(read + task.progress().errors).toBe(500);
+  });
+}, 60_000);
+
 test("a kill between the note of a doubt and its end leaves the key to the next run", async () => {
   await using source = await startRedis(SOURCE);
   await using target = await startRedis();

@@ -18,6 +18,8 @@ export interface Place {
 
 /** What a command of a batch does with its keys. */
 export interface Touch {
+  /** The command. */
+  readonly note: StreamNote;
   readonly places: readonly Place[];
   /** Whether the values before it matter. */
   readonly relies: boolean;
@@ -44,12 +46,13 @@ export function touchesOf(notes: readonly (StreamNote | undefined)[]): Touch[] {
   return touches;
 }
 
-function touchOf({ argv, db, inserted = false }: StreamNote): Touch | undefined {
+function touchOf(note: StreamNote): Touch | undefined {
+  const { argv, db, inserted = false } = note;
   const name = specOf(argv)?.name;
   if (name === undefined) return undefined;
   if (name === "swapdb") {
     const swaps = [Number(argv[1]), Number(argv[2])] as const;
-    return { places: [], relies: false, expiresAtMs: -1, swaps };
+    return { note, places: [], relies: false, expiresAtMs: -1, swaps };
   }
   const positions = keysOf(argv);
   if (positions === undefined || positions.length === 0) return undefined;
@@ -57,7 +60,7 @@ function touchOf({ argv, db, inserted = false }: StreamNote): Touch | undefined 
   const other = otherDb(name, argv);
   if (other !== undefined) places.push(...places.map(({ key }) => ({ db: other, key })));
   return {
-    places,
+    ...{ note, places },
     relies: !inserted && !overwrites(name, argv),
     expiresAtMs: expiryOf(name, argv),
   };

@@ -10,7 +10,7 @@
  * are looked up in the target. A key that is missing, or about to expire, is in doubt:
  *
  *   doubt     the key goes to a set in the target before the batch is applied. Its commands are applied as they are;
- *             their errors do not count
+ *             errors of those that come before the value that is read do not count: the value has them
  *   read      it is read anew from the source, at an offset X of the stream
  *   written   before the first unit after X, the value that was read replaces that of the target
  *   settled   when that is committed, the key leaves the set
@@ -32,7 +32,15 @@ import { ErrorReply, type Reply } from "../resp/reply-reader.ts";
 import type { KeyQuery, TargetReader } from "../sink/sink.ts";
 import type { Transaction } from "../sink/transaction.ts";
 import type { StreamNote } from "./applier.ts";
-import { doubtful, nameOf, type Place, placeOf, reliedOn, touchesOf } from "./reliance.ts";
+import {
+  doubtful,
+  nameOf,
+  type Place,
+  placeOf,
+  reliedOn,
+  type Touch,
+  touchesOf,
+} from "./reliance.ts";
 
 /** What it takes to find such keys and to read them. */
 export interface VanishedKeysOptions {
@@ -95,6 +103,8 @@ export class VanishedKeys {
   /** Whether the keys of the batch under way were looked up. */
   #checked = false;
   #refused = false;
+  /** Commands of the batch under way that are in a value that comes after them. */
+  #covered: ReadonlySet<StreamNote> = new Set();
 
   constructor(options: VanishedKeysOptions) {
     this.#options = options;
@@ -125,21 +135,39 @@ export class VanishedKeys {
   }
 
   /**
-   * Whether an error of a command is explained by a key that vanished. Also a command that is not late may find that its key
-   * expired a moment ago.
+   * Whether an error of a command does not count, because a value that comes after it has what it changed. Also a command
+   * that is not late may find that its key expired a moment ago.
    */
   explains(note: StreamNote, reply: string): boolean {
-    if (MISSING.test(reply) && !this.#refused) this.#miss(note, true);
-    const { argv, db } = note;
-    const names = (keysOf(argv) ?? []).map((at) => nameOf({ db, key: argv[at] as Buffer }));
-    const unfinished = this.#unfinished();
-    return names.some(
-      (each) =>
-        this.#doubts.has(each) ||
-        this.#handed.has(each) ||
-        this.#missed.has(each) ||
-        unfinished.includes(each),
+    if (this.#refused) return false;
+    if (MISSING.test(reply)) this.#miss(note, true);
+    if (this.#covered.has(note)) return true;
+    const names = (keysOf(note.argv) ?? []).map((at) =>
+      nameOf({ db: note.db, key: note.argv[at] as Buffer }),
     );
+    return names.length > 0 && names.every((name) => this.#missed.get(name)?.surely);
+  }
+
+  /** Commands all of whose keys are written as a whole behind them, in this batch or later. */
+  #coveredOf(touches: readonly Touch[]): Set<StreamNote> {
+    const here = new Set(
+      touches.flatMap(({ note, places }) => (note.inserted ? places.map(nameOf) : [])),
+    );
+    const later = new Set([
+      ...this.#unfinished().filter((name) => !here.has(name)),
+      ...this.#doubts,
+      ...this.#handed,
+    ]);
+    const overwritten = new Set<string>();
+    const covered = new Set<StreamNote>();
+    for (const { note, places, relies, swaps } of touches.toReversed()) {
+      if (swaps !== undefined) overwritten.clear(); // they are other keys before it
+      const names = places.map(nameOf);
+      const isCovered = (name: string) => later.has(name) || overwritten.has(name);
+      if (names.length > 0 && names.every(isCovered)) covered.add(note);
+      if (!relies) for (const name of names) overwritten.add(name);
+    }
+    return covered;
   }
 
   /** Keys whose value is on its way to the target. */
@@ -166,6 +194,7 @@ export class VanishedKeys {
   /** Looks for keys that the batch relies on; call it before the batch is applied, and again if that took long. */
   async check(notes: readonly (StreamNote | undefined)[], late: boolean): Promise<void> {
     this.#handed = new Set();
+    this.#covered = new Set();
     this.#checked = late;
     const settled = this.#doubts.size === 0 && this.#unfinished().length === 0;
     if (this.#refused || (!late && settled)) return;
@@ -177,6 +206,7 @@ export class VanishedKeys {
     const marginMs = late ? MARGIN_MS : 0;
     const found = doubtful(touches, { lifetimes, known, mending, nowMs, marginMs });
     await this.#add([...found]);
+    this.#covered = this.#coveredOf(touches);
   }
 
   /** Call it when the batch is applied: if that took long, any key that it relies on may have expired before. */

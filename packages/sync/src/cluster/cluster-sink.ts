@@ -54,7 +54,8 @@ export interface ClusterSinkOptions {
   onStall(reason: string | undefined): void;
   onRoundTrip(ms: number): void;
   admit(commands: number, bytes: number): Promise<void> | undefined;
-  onFailure(note: StreamNote, reply: string): void;
+  /** Called for each command of a shard's stream that failed. */
+  onFailure(shard: number, note: StreamNote, reply: string): void;
   /** Reads keys of a shard of the source anew. */
   reread(shard: number, keys: readonly Buffer[]): Promise<Reread>;
   onClose(): void;
@@ -198,7 +199,8 @@ export class ClusterSink implements Sink {
     this.#confirmed.set(shard, { slots, from: checkpoint.offset });
     this.#audited.set(shard, this.#nodes.losses);
     const stream = new ClusterStream({
-      ...{ crossSlot, onFailure, confirmed: slots, from: checkpoint.offset },
+      ...{ crossSlot, confirmed: slots, from: checkpoint.offset },
+      onFailure: (note, reply) => onFailure(shard, note, reply),
       audit: () => this.#audit(shard, checkpoint),
       writer: this.#writer(shard),
       epoch: this.#slotEpoch(shard, checkpoint),

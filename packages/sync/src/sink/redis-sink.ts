@@ -34,10 +34,10 @@ export interface RedisSinkOptions {
   onStall(reason: string | undefined): void;
   onRoundTrip(ms: number): void;
   admit(commands: number, bytes: number): Promise<void> | undefined;
-  /** Called for each command of the stream that failed. */
-  onFailure(note: StreamNote, reply: string): void;
-  /** Called for each command of the stream that answered 0. */
-  onZero(note: StreamNote): void;
+  /** Called for each command of a shard's stream that failed. */
+  onFailure(shard: number, note: StreamNote, reply: string): void;
+  /** Called for each command of a shard's stream that answered 0. */
+  onZero(shard: number, note: StreamNote): void;
 }
 
 /** So many records are kept of discarded and of big keys. */
@@ -95,7 +95,8 @@ export class RedisSink implements Sink {
       transaction.command(argv, { argv, db: 0 });
     }
     try {
-      await this.#commit(lane, { batch: transaction, checkpoint, mark: singleMark(checkpoint) });
+      const mark = singleMark(checkpoint);
+      await this.#commit(lane, { shard, batch: transaction, checkpoint, mark });
       this.#forgetLanes(shard);
       return checkpoint;
     } finally {
@@ -133,7 +134,8 @@ export class RedisSink implements Sink {
     return {
       apply: async (batch, position) => {
         const mark = String(position.offset);
-        await this.#commit(lane, { batch, checkpoint: { ...checkpoint, ...position }, mark });
+        const moved = { ...checkpoint, ...position };
+        await this.#commit(lane, { shard, batch, checkpoint: moved, mark });
       },
       close: () => lane.close(),
     };
@@ -146,7 +148,7 @@ export class RedisSink implements Sink {
   ): Promise<void> {
     const lane = this.#lane(shard, checkpoint.epoch);
     try {
-      await this.#commit(lane, { batch, checkpoint, mark: singleMark(checkpoint) });
+      await this.#commit(lane, { shard, batch, checkpoint, mark: singleMark(checkpoint) });
     } finally {
       lane.close();
     }
@@ -182,7 +184,7 @@ export class RedisSink implements Sink {
 
   /** Applies a batch; commands that the target refuses are reported, and the others applied without them. */
   async #commit(lane: Lane, commit: Commit): Promise<void> {
-    const { batch, checkpoint, mark } = commit;
+    const { shard, batch, checkpoint, mark } = commit;
     const fields = checkpointFields(checkpoint, mark);
     const outcome = await lane.commit(batch, mark, fields);
     this.#options.onStall(undefined);
@@ -191,11 +193,11 @@ export class RedisSink implements Sink {
       const note = batch.notes[index];
       if (note === undefined) continue;
       failed.add(index);
-      this.#options.onFailure(note, reply);
+      this.#options.onFailure(shard, note, reply);
     }
     for (const index of outcome.zeros) {
       const note = batch.notes[index];
-      if (note !== undefined && note.own !== true) this.#options.onZero(note);
+      if (note !== undefined && note.own !== true) this.#options.onZero(shard, note);
     }
     if (outcome.applied) return;
     if (failed.size === 0) throw new TargetRefusedError(this.where, outcome.reply, 0);
@@ -234,6 +236,7 @@ export class RedisSink implements Sink {
 
 /** A batch with the checkpoint that it moves. */
 interface Commit {
+  readonly shard: number;
   readonly batch: Transaction<StreamNote>;
   readonly checkpoint: Checkpoint;
   readonly mark: string;

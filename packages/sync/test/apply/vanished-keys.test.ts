@@ -77,6 +77,33 @@ test("a key is not in doubt again for what came before its value was written", a
   expect(vanished.due).toBe(false);
 });
 
+test("an error counts unless all keys of its command are written as a whole behind it", async () => {
+  const { vanished } = await inDoubt();
+  expect([...vanished.before(100, 120)]).toHaveLength(1);
+  const before = note("HSET a f 2");
+  const both = note("MSET a 1 b 2");
+  const union = note("SUNIONSTORE b a");
+  const value = note("DEL a", { inserted: true });
+  const behind = note("HSET a f 3");
+  await vanished.check([before, both, union, note("SET b 1"), value, behind], false);
+  const explained = (each: typeof before) => vanished.explains(each, "ERR unknown command");
+  expect([before, both, union, value, behind].map(explained)).toEqual([
+    ...[true, true, true],
+    ...[false, false],
+  ]);
+  const other = note("MSET a 1 c 2");
+  await vanished.check([other], false);
+  expect(explained(other)).toBe(false);
+});
+
+test("an error counts if its key is in another database after a swap", async () => {
+  const { vanished } = await inDoubt();
+  const [first, second] = [note("HSET c f 1"), note("HSET a f 1")];
+  await vanished.check([first, second, note("SWAPDB 0 3"), note("SET c 1")], false);
+  expect(vanished.explains(first, "ERR unknown command")).toBe(false);
+  expect(vanished.explains(second, "ERR unknown command")).toBe(true);
+});
+
 test("a key that is in doubt again when it would be struck out stays in the set", async () => {
   const { vanished } = await inDoubt();
   expect([...vanished.before(100, 120)]).toHaveLength(1);
