@@ -30,14 +30,27 @@ local list, headList, last = queue, items, length
 if from >= length then -- the replayed items are shown last
   list, headList, last, from = replay, replayItems, waiting, from - length
 end
-for i = from, math.min(from + most, last) - 1 do
-  if bytes <= 0 then break end
-  local body = call('LINDEX', list, i)
-  if not body then break end
-  sizes[#sizes + 1] = #body
-  heads[#heads + 1] = call('LINDEX', headList, i) or ''
-  bodies[#bodies + 1] = #body > bytes and string.sub(body, 1, bytes) or body
-  bytes = bytes - #body
+-- A position in a long list is far to walk: a hundred heads are read at a time, and with them as many bodies
+-- as the sizes in the heads allow. A body whose size is not known is read alone.
+local i, stop = from, math.min(from + most, last)
+while i < stop and bytes > 0 do
+  local some = call('LRANGE', headList, i, math.min(i + 100, stop) - 1)
+  local sum, fit = 0, 0
+  for n = 1, #some do
+    local size = tonumber(string.match(some[n], '^%S+ %S+ (%d+) ') or nil)
+    if not size or sum + size > bytes then break end
+    sum, fit = sum + size, n
+  end
+  local found = call('LRANGE', list, i, i + math.max(fit, 1) - 1)
+  if #found == 0 then break end
+  for n = 1, #found do
+    local body = found[n]
+    sizes[#sizes + 1] = #body
+    heads[#heads + 1] = some[n] or ''
+    bodies[#bodies + 1] = #body > bytes and string.sub(body, 1, math.max(bytes, 0)) or body
+    bytes = bytes - #body
+  end
+  i = i + #found
 end
 return { call('ZSCORE', timer, ARGV[1]) or '', length + waiting, call('PTTL', locker),
   flat, fields, heads, bodies, sizes, call('SISMEMBER', KEYS[12], ARGV[1]) }

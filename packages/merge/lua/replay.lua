@@ -46,7 +46,8 @@ else
   call('LTRIM', deadItems, count, -1)
   call('HINCRBY', record, 'items', -count)
 end
-call('HSET', state, 'replayed', waiting + count)
+-- Its pushes may have had idempotency keys: if it is deleted now, they store again (remove.lua).
+call('HSET', state, 'replayed', waiting + count, 'idempotent', '1')
 if known[4] then call('PERSIST', state) end
 local request = call('HGET', record, 'request')
 if request and request ~= '' and not known[3] then call('HSET', state, 'request', request) end

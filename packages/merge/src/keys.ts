@@ -29,7 +29,7 @@
  *   p:endpoints              zset     URL -> last use
  *   p:endpoints:marked       zset     URLs that an operator paused, disabled or limited, by time
  *   p:endpoint:URL           hash     health, limits and secrets of one endpoint
- *   p:endpoint:URL:active    zset     deliveries under way at an endpoint with a concurrency limit
+ *   p:active:URL             zset     deliveries under way at an endpoint with a concurrency limit
  *   p:breaker:ORIGIN         hash     circuit breaker of one origin
  *   p:breakers               zset     ORIGIN -> until when its breaker is open, ms since 1970
  *   p:totals                 hash     what all dispatchers have done, as counters
@@ -162,9 +162,9 @@ export class MergeKeys {
     return `${this.prefix}:endpoint:${url}`;
   }
 
-  /** Sorted set. */
+  /** Sorted set. Its name does not begin like an endpoint's record: a URL can end in anything. */
   active(url: string): string {
-    return `${this.endpoint(url)}:active`;
+    return `${this.prefix}:active:${url}`;
   }
 
   /** Hash. */

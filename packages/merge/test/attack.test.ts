@@ -209,6 +209,20 @@ describe("deletion and replay", () => {
     expect((await inspector.peek("k")).items).toBe(1);
     expect(await queue.push("k", "a", options)).toEqual(second);
   });
+
+  test("an idempotency key stores again after the deletion of a replayed dead letter", async () => {
+    const { queue, inspector, letters } = fresh();
+    const options = { idempotencyKey: "once" };
+    await queue.push("k", "a", options);
+    const dispatcher = new Dispatcher(queue, async () => ({ kind: "dead", reason: "no" }));
+    await dispatcher.start();
+    await eventually(async () => expect((await letters.list()).items).toHaveLength(1));
+    await dispatcher.close();
+    await letters.replayAll();
+    expect(await inspector.remove("k")).toMatchObject({ deleted: 1 });
+    await queue.push("k", "a", options);
+    expect((await inspector.peek("k")).items).toBe(1);
+  });
 });
 
 describe("bounds", () => {

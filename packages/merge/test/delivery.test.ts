@@ -241,7 +241,7 @@ test("a receiver that hangs is given up after the timeout and tried again", asyn
     answers += 1;
     if (answers > 1) response.end();
   };
-  await dispatch({ timeoutMs: 200 });
+  await dispatch({ timeoutMs: 2_000 });
   await push("1");
   await empty();
   expect(receiver.requests).toHaveLength(2);

@@ -176,3 +176,34 @@ test("a foreign value in the place of a record is reported, and keeps no deliver
   await health.close();
   for (const key of foreign) expect(await server.command("GET", key)).toBe("foreign");
 });
+
+test("the calls of one endpoint are counted apart from the record of any other", async () => {
+  await endpoints.limit(URL_A, { concurrency: 1 });
+  const lookalike = `${URL_A}:active`;
+  const health = open();
+  expect(await health.admit(lookalike)).toMatchObject({ verdict: "go" });
+  await health.report(lookalike, { outcome: "ok", status: "200" });
+  await health.close();
+  expect(await endpoints.get(lookalike)).toMatchObject({ delivered: 1 });
+  errors.length = 0;
+  await using next = open();
+  expect(await next.admit(URL_A)).toMatchObject({ verdict: "limited" });
+  expect(await next.admit(URL_A)).toMatchObject({ verdict: "hold" });
+  expect(errors).toEqual([]);
+});
+
+test("a secret is rotated whatever another program wrote in its place", async () => {
+  const kept = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+  const values = [
+    [`[{"secret": "${kept}"}]`, 2],
+    ["not json", 1],
+    ['[null, 1, {"secret":"short"}, {"secret":5}]', 1],
+  ] as const;
+  for (const [stored, secrets] of values) {
+    await server.command("HSET", queue.keys.endpoint(URL_A), "secrets", stored);
+    await using health = open();
+    expect(await health.admit(URL_A)).toMatchObject({ verdict: "go" });
+    expect(await endpoints.rotateSecret(URL_A)).toMatch(/^whsec_/);
+    expect(await endpoints.get(URL_A)).toMatchObject({ secrets });
+  }
+});

@@ -114,6 +114,23 @@ describe("whatever an endpoint does, an attempt ends by its timeout", () => {
     expect((await letters.list()).items).toEqual([]);
   });
 
+  test.each([102, 103])("%i before the response is passed over", async (status) => {
+    const { queue, inspector } = fresh();
+    let requests = 0;
+    const chatty = await rawEndpoint((socket) =>
+      socket.on("data", () => {
+        requests += 1;
+        socket.write(`HTTP/1.1 ${status} Wait\r\nlink: </a>\r\n\r\n`.repeat(3));
+        setImmediate(() => socket.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"));
+      }),
+    );
+    await deliver(queue, { attempts: 2 });
+    await queue.push(at("k", chatty.url), "1");
+    await eventually(async () => expect((await inspector.stats()).keys).toBe(0));
+    expect(requests).toBe(1);
+    expect((await inspector.stats()).deadLetters).toBe(0);
+  });
+
   test("a request on a connection that broke is not repeated within its attempt", async () => {
     const { queue, letters } = fresh();
     let requests = 0;

@@ -127,3 +127,35 @@ test("a replay or a deletion by a filter touches the letters that match, and no 
   expect(await letters.replayAll({ since: first?.at, until: first?.at })).toEqual(one);
   expect(await left()).toEqual([]);
 });
+
+test("the pages of a long key are read in steps, whether or not the sizes of its items are known", async () => {
+  const bodies = Array.from({ length: 350 }, (_, i) => `"${"x".repeat(i % 7)}${i}"`);
+  for (const sized of [true, false]) {
+    const key = `long-${sized}`;
+    const later = { at: 4_000_000_000_000 };
+    if (sized) {
+      await queue.pushAll(
+        key,
+        bodies.map((body) => ({ body, ...later })),
+      );
+    } else await server.command("RPUSH", queue.keys.queue(key), ...bodies);
+    await server.command("CONFIG", "RESETSTAT");
+    const shown: string[] = [];
+    for (let cursor: string | undefined = "0"; cursor !== undefined; ) {
+      const page = await inspector.peek(key, { cursor, limit: 300, maxBytes: 1_000 });
+      expect(page.oldest.reduce((sum, { body }) => sum + body.length, 0)).toBeLessThanOrEqual(
+        1_000,
+      );
+      // The last item of a page may be cut: it is complete on a page of its own.
+      const last = page.oldest.at(-1);
+      const isCut = last !== undefined && last.body.length < last.size;
+      const whole = isCut ? page.oldest.slice(0, -1) : page.oldest;
+      shown.push(...whole.map(({ body }) => String(body)));
+      cursor = isCut ? String(shown.length) : page.cursor;
+    }
+    expect(shown).toEqual(bodies);
+    const stats = String(await server.command("INFO", "commandstats"));
+    expect(stats).not.toContain("cmdstat_lindex"); // each would walk to its position again
+    if (sized) expect(Number(/cmdstat_lrange:calls=(\d+)/.exec(stats)?.[1])).toBeLessThan(60);
+  }
+});

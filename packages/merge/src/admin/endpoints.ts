@@ -100,12 +100,12 @@ export class Endpoints {
     const until = Math.round(now + graceMs);
     // Of operators who rotate at a time one is first; the others add theirs to its secrets.
     for (;;) {
-      const seen = await this.#store.secrets(endpoint);
+      const { stored, secrets: seen } = await this.#store.secrets(endpoint);
       const before = seen
         .map((each) => ({ ...each, until: Math.min(each.until ?? until, until) }))
         .filter((each) => each.until > now);
       const secrets = secretsText([{ secret }, ...before].slice(0, MOST_SECRETS));
-      if (await this.#store.mark(endpoint, { set: { secrets }, secrets: seen })) return secret;
+      if (await this.#store.mark(endpoint, { set: { secrets }, seen: stored })) return secret;
     }
   }
 

@@ -44,6 +44,7 @@ export interface HttpHandlerOptions {
 /** A longer list of ids would make a header that common servers refuse. */
 const LONGEST_ITEMS_HEADER = 7_500;
 const LONGEST_LOGGED = 256;
+const LONGEST_NAME = 60;
 /** What a header can carry. Another program may have written anything into the head of an item. */
 const VISIBLE = /^[\x20-\x7e]*$/;
 const CALLBACK_RETRY_MS = 50;
@@ -270,7 +271,10 @@ function joined(items: readonly Item[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** The items a 207 names; a response that cannot be read names them all. */
+/**
+ * The items a 207 names. A response that cannot be read, or that names anything else, names them all: the
+ * endpoint says that something failed, and nothing that failed may count as delivered.
+ */
 function partial(items: readonly Item[], response: HttpResponse): Verdict {
   const reason = "the endpoint responded with 207";
   const named = response.complete ? failedOf(response.body) : undefined;
@@ -278,6 +282,12 @@ function partial(items: readonly Item[], response: HttpResponse): Verdict {
     return { kind: "retry", reason: `${reason} without a readable list of failed items` };
   }
   const failed = items.flatMap(({ id }, i) => (named.has(id) || named.has(i) ? [i] : []));
+  const known = new Set<unknown>(failed.flatMap((i) => [i, items[i]?.id]));
+  for (const name of named) {
+    if (known.has(name)) continue;
+    const shown = JSON.stringify(name).slice(0, LONGEST_NAME);
+    return { kind: "retry", reason: `${reason}, but no item of the batch is ${shown}` };
+  }
   if (failed.length === 0) return DELIVERED;
   return { kind: "partial", failed, reason: `${reason}: ${failed.length} item(s) failed` };
 }

@@ -12,7 +12,7 @@
  */
 import type { LookupFunction } from "node:net";
 import { AbortedError, TimeoutError } from "@ropeway/core";
-import { Agent, DecoratorHandler, type Dispatcher } from "undici";
+import { Agent, type Dispatcher } from "undici";
 import type { AddressGuard } from "./address-guard.ts";
 
 /** One request. */
@@ -143,23 +143,51 @@ interface Timed extends Dispatcher.RequestOptions {
   readonly isLate: () => TimeoutError | undefined;
 }
 
-/** Aborts a request whose deadline is over when its connection is ready for it. */
-class Punctual extends DecoratorHandler implements Dispatcher.DispatchHandler {
+/**
+ * Aborts a request whose deadline is over when its connection is ready for it, and passes everything else on.
+ * No DecoratorHandler: that one takes a second response head for a mistake, and 102 and 103 come before the
+ * final one.
+ */
+class Punctual implements Dispatcher.DispatchHandler {
   readonly #handler: Dispatcher.DispatchHandler;
   readonly #isLate: Timed["isLate"];
 
   constructor(handler: Dispatcher.DispatchHandler, isLate: Timed["isLate"]) {
-    super(handler);
     this.#handler = handler;
     this.#isLate = isLate;
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
+  onRequestStart(...[controller, context]: Heard<"onRequestStart">): void {
     const late = this.#isLate();
     if (late !== undefined) controller.abort(late);
     else this.#handler.onRequestStart?.(controller, context);
   }
+
+  onRequestUpgrade(...heard: Heard<"onRequestUpgrade">): void {
+    this.#handler.onRequestUpgrade?.(...heard);
+  }
+
+  onResponseStart(...heard: Heard<"onResponseStart">): void {
+    this.#handler.onResponseStart?.(...heard);
+  }
+
+  onResponseData(...heard: Heard<"onResponseData">): void {
+    this.#handler.onResponseData?.(...heard);
+  }
+
+  onResponseEnd(...heard: Heard<"onResponseEnd">): void {
+    this.#handler.onResponseEnd?.(...heard);
+  }
+
+  onResponseError(...heard: Heard<"onResponseError">): void {
+    this.#handler.onResponseError?.(...heard);
+  }
 }
+
+/** What a handler's method is called with. */
+type Heard<Name extends keyof Dispatcher.DispatchHandler> = Parameters<
+  NonNullable<Dispatcher.DispatchHandler[Name]>
+>;
 
 const punctually: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) =>
   dispatch(options, new Punctual(handler, (options as unknown as Timed).isLate));

@@ -14,12 +14,20 @@ const PREFIX = "whsec_";
 
 /** Reads a key of the form whsec_BASE64 with 24 to 64 bytes. */
 export function signingKey(text: string): Buffer {
+  const bytes = keyBytes(text);
+  if (bytes !== undefined) return bytes;
+  // The value itself is a secret and stays out of the message.
+  throw new InvalidOptionError("signingKeys", "***", "whsec_ and base64 of 24 to 64 bytes");
+}
+
+/** Whether signingKey() can read it. */
+export function isSigningKey(value: unknown): value is string {
+  return typeof value === "string" && keyBytes(value) !== undefined;
+}
+
+function keyBytes(text: string): Buffer | undefined {
   const bytes = Buffer.from(text.startsWith(PREFIX) ? text.slice(PREFIX.length) : "", "base64");
-  if (bytes.length < 24 || bytes.length > 64) {
-    // The value itself is a secret and stays out of the message.
-    throw new InvalidOptionError("signingKeys", "***", "whsec_ and base64 of 24 to 64 bytes");
-  }
-  return bytes;
+  return bytes.length >= 24 && bytes.length <= 64 ? bytes : undefined;
 }
 
 /** What is signed. */

@@ -1,5 +1,6 @@
 /** Every command about endpoints: admission, health, and what an operator decided. */
 import { defineScript, isReply, type Redis, type Script } from "@ropeway/core";
+import { isSigningKey } from "../delivery/signature.ts";
 import { TooManyEndpointsError, UnknownEndpointError } from "../errors.ts";
 import type { MergeKeys } from "../keys.ts";
 import { countOf, fields, numberOf } from "./scripts.ts";
@@ -131,19 +132,19 @@ export class EndpointStore {
     );
   }
 
-  /** Writes fields that stay until enable(), and deletes others; false if `secrets` are not those any more. */
+  /** Writes fields that stay until enable(), and deletes others; false if the secrets are not as `seen` any more. */
   async mark(
     url: string,
     given: {
       set?: Readonly<Record<string, string>>;
       unset?: readonly string[];
-      secrets?: readonly StoredSecret[];
+      /** The stored secrets as the caller saw them, byte for byte. */
+      seen?: string;
     },
   ): Promise<boolean> {
     const keys = [this.#keys.endpoints, this.#keys.endpoint(url), this.#keys.marked];
     const words = Object.entries(given.set ?? {}).flat();
-    const { secrets } = given;
-    const seen = secrets === undefined ? "" : `=${secretsText(secrets)}`;
+    const seen = given.seen === undefined ? "" : `=${given.seen}`;
     const args = [url, MOST_MARKED, (given.unset ?? []).join(" "), seen, REMEMBER_MS, ...words];
     const done = await this.#redis.run(mark, keys, args);
     if (done === 0) throw new TooManyEndpointsError(url, MOST_MARKED);
@@ -195,9 +196,11 @@ export class EndpointStore {
     };
   }
 
-  async secrets(url: string): Promise<readonly StoredSecret[]> {
-    const stored = await this.#send<string | null>(["HGET", this.#keys.endpoint(url), "secrets"]);
-    return secretsOf(stored ?? "");
+  /** The secrets, and the string that they are stored as: another program may write it otherwise. */
+  async secrets(url: string): Promise<{ stored: string; secrets: readonly StoredSecret[] }> {
+    const found = await this.#send<string | null>(["HGET", this.#keys.endpoint(url), "secrets"]);
+    const stored = found ?? "";
+    return { stored, secrets: secretsOf(stored) };
   }
 
   /** The time of Redis, ms since 1970. */
@@ -232,8 +235,15 @@ function secretsOf(text: string): readonly StoredSecret[] {
   if (text === "") return [];
   try {
     const stored: unknown = JSON.parse(text);
-    return Array.isArray(stored) ? (stored as StoredSecret[]) : [];
+    return Array.isArray(stored) ? stored.filter(isSecret) : [];
   } catch {
     return []; // another program wrote it
   }
+}
+
+/** Whether it can sign; another program may have written anything. */
+function isSecret(value: unknown): value is StoredSecret {
+  if (typeof value !== "object" || value === null) return false;
+  const { secret, until } = value as { secret?: unknown; until?: unknown };
+  return isSigningKey(secret) && (until === undefined || Number.isFinite(until));
 }
