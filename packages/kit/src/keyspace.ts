@@ -12,6 +12,11 @@
  * If the documented key has a tag of its own (in the prefix or the name), ours has the same one:
  *
  *   {shop}:lock:market:              {shop}:lock-queue:market:
+ *
+ * A name can be the tag of another key: `{lock:market:}`. Its keys have one colon more, or both locks would
+ * have one queue:
+ *
+ *   lock:{lock:market:}              lock-queue:{lock:market:}:
  */
 import { InvalidNameError, InvalidOptionError, type Redis } from "@ropeway/core";
 import { checkPrefix, hashTag, type OptionSpec, slotOf } from "@ropeway/core/internal";
@@ -56,7 +61,10 @@ export function isWellFormed(value: string): boolean {
 
 /** A key of ours on the slot of `main`, which is `head`, a family and `name`. */
 export function beside(main: string, { head, family, name }: KeyParts): string {
-  return hashTag(main) === undefined ? `${head}${family}:{${main}}` : `${head}${family}:${name}`;
+  if (hashTag(main) === undefined) return `${head}${family}:{${main}}`;
+  const documented = main.slice(0, main.length - name.length);
+  const another = name.startsWith(`{${documented}`) && /\}:*$/.test(name);
+  return `${head}${family}:${name}${another ? ":" : ""}`;
 }
 
 /** Whether a name is a usable key. */

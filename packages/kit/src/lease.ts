@@ -59,6 +59,8 @@ export class Lease {
   #ttlMs: number | null;
   #safeUntil: number;
   #renewAt: number;
+  /** How many extensions were asked for. */
+  #extensions = 0;
   #state: "holding" | "lost" | "ended" = "holding";
 
   constructor(plan: LeasePlan) {
@@ -103,14 +105,19 @@ export class Lease {
       this.#safeUntil = until; // Redis may let go earlier from now on, also if its reply is late
       timer.moved(this);
     }
+    this.#extensions += 1;
+    const extension = this.#extensions;
     const ours = await this.#plan.extend(ttlMs);
     if (this.#state !== "holding") throw this.#lostError();
     if (!ours) {
       this.#lose();
       throw this.#lostError();
     }
-    this.#ttlMs = ttlMs;
-    this.#safeUntil = until;
+    // A later one that is under way may have run already: only its reply says more than was known.
+    if (extension === this.#extensions) {
+      this.#ttlMs = ttlMs;
+      this.#safeUntil = until;
+    }
     this.#renewAt = this.#nextRenewal(performance.now());
     timer.moved(this);
   }

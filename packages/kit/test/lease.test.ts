@@ -1,3 +1,4 @@
+import { LeaseLostError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { expect, test, vi } from "vitest";
 import { Lease } from "../src/lease.ts";
@@ -19,4 +20,44 @@ test("renewing many leases does not look at all of them for each", async () => {
   expect(leases.every(({ held }) => held)).toBe(true);
   for (const lease of leases) lease.end();
   looks.mockRestore();
+});
+
+test("a reply to an earlier extension does not hide that a later one has shortened the time", async () => {
+  const replies: (() => void)[] = [];
+  const lease = new Lease({
+    ...({ what: "lease", kind: "lock", ttlMs: 30_000, renew: false } as const),
+    safeUntil: performance.now() + 30_000,
+    extend: () => new Promise((resolve) => replies.push(() => resolve(true))),
+  });
+  const longer = lease.extend(30_000);
+  const shorter = lease.extend(40);
+  replies[0]?.();
+  await longer;
+  await eventually(() => expect(lease.signal.aborted).toBe(true)); // the second reply never came
+  replies[1]?.();
+  await expect(shorter).rejects.toThrow(LeaseLostError);
+});
+
+test("a lease is renewed after an earlier reply when the later extension has failed", async () => {
+  let renewals = 0;
+  let fail: (error: Error) => void = () => {};
+  const failing = new Promise<boolean>((_, reject) => {
+    fail = reject;
+  });
+  const lease = new Lease({
+    ...({ what: "lease", kind: "lock", ttlMs: 300, renew: true } as const),
+    safeUntil: performance.now() + 300,
+    extend: () => {
+      renewals += 1;
+      return renewals === 2 ? failing : Promise.resolve(true);
+    },
+  });
+  const earlier = lease.extend();
+  const later = lease.extend();
+  await earlier;
+  fail(new Error("away"));
+  await expect(later).rejects.toThrow("away");
+  await eventually(() => expect(renewals).toBeGreaterThan(4));
+  expect(lease.held).toBe(true);
+  lease.end();
 });

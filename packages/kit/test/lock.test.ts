@@ -161,11 +161,14 @@ describe("waiting", () => {
       await sized(lockKeys("", name).queue, i + 1);
     }
     await server.command("CONFIG", "RESETSTAT");
+    const since = performance.now();
     await first.release();
     await Promise.all(all);
     expect(order).toEqual([...order].sort((a, b) => a - b));
     expect(order).toHaveLength(64);
-    expect(await commandsOf()).toBeLessThan(64 * 4);
+    // Each connection renews its places every 1.5 s: on a busy machine that happens meanwhile.
+    const renewals = 2 * Math.ceil((performance.now() - since) / 1_500);
+    expect(await commandsOf()).toBeLessThan(64 * 4 + renewals);
   });
 
   test("a lock that was handed over is kept for its ttlMs, also if its holder renews nothing", async () => {

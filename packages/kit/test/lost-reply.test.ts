@@ -40,6 +40,32 @@ test("messages whose replies were lost are in the room once, with dense ids", as
   );
 });
 
+test("thousands of sends whose replies were lost at once are stored once each", {
+  timeout: 60_000,
+}, async () => {
+  await using proxy = await startProxy(server);
+  await using cut = await connect(proxy.url);
+  const many = 1_500; // more than a script keeps without looking for old ones
+  const name = fresh();
+  const box = new Mailbox<number>(cut, name);
+  const room = await new Chat<number>(cut).create({ sender: "a", recipients: ["b"], message: -1 });
+  const all = Array.from({ length: many }, (_, i) => i);
+  const stored = async () => [
+    Number(await server.command("LLEN", `mailbox:${name}`)),
+    Number(await server.command("GET", `ids:${room.id}`)) - 1,
+  ];
+  const sends: ((n: number) => Promise<unknown>)[] = [(n) => box.send(n), (n) => room.send("a", n)];
+  for (const [i, send] of sends.entries()) {
+    proxy.delay(2_000); // the requests arrive; the replies are still on their way when the connection ends
+    const sending = Promise.all(all.map(send));
+    await eventually(async () => expect((await stored())[i]).toBe(many), { withinMs: 20_000 });
+    proxy.cut();
+    await proxy.heal();
+    await sending;
+  }
+  expect(await stored()).toEqual([many, many]);
+});
+
 test("a reply that is lost for certain: the message was stored, and is found when it is sent again", async () => {
   await using proxy = await startProxy(server);
   await using cut = await connect(proxy.url);

@@ -7,7 +7,7 @@ local call = redis.call
 if call('ZCARD', KEYS[1]) > 0 then return 0 end
 for i = 5, #KEYS do call('ZCARD', KEYS[i]) end -- a wrong type fails here, before anything is written
 call('ZADD', KEYS[1], 0, ARGV[2])
-call('DEL', KEYS[2], KEYS[3], KEYS[4]) -- of a room that was left by a program that died half way
+call('UNLINK', KEYS[2], KEYS[3], KEYS[4]) -- of a room that was left by a program that died half way
 for i = 5, #KEYS do
   call('ZADD', KEYS[1], 0, ARGV[i - 3])
   call('ZADD', KEYS[i], 0, ARGV[1])

@@ -79,15 +79,19 @@ local function keepShared()
 end
 
 -- More time for somebody who holds it. Begins with PEXPIRE, which is allowed without memory. Every entry of
--- a holder counts on the time that it asked for, so one entry does not shorten the time of the others.
+-- a holder counts on the time that it asked for, so one entry does not shorten the time of the others. Only
+-- extend shortens it at all: an acquire or ask may arrive late, when its holder has been given more time.
 local function prolong(holder, ttl)
-  if value ~= SHARED and call('EXISTS', ENTRIES) == 1 then
+  local ends = now + ttl
+  if value == SHARED then
+    if verb ~= 'extend' then ends = math.max(ends, tonumber(call('ZSCORE', READERS, holder))) end
+  elseif verb ~= 'extend' or call('EXISTS', ENTRIES) == 1 then
     local left = call('PTTL', LOCK)
     ttl = (left == -1 or ttl == 0) and 0 or math.max(ttl, left)
   end
   if value == SHARED then
     call('PEXPIRE', READERS, ttl)
-    call('ZADD', READERS, now + ttl, holder)
+    call('ZADD', READERS, ends, holder)
     keepShared()
   elseif ttl > 0 then
     call('PEXPIRE', LOCK, ttl)

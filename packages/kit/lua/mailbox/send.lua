@@ -6,33 +6,47 @@
 -- Returns {messages there are now, or -1 if it is full, messages dropped, {list, token ...} to wake}
 local BOX, LEASES, WAITERS, SENDS = unpack(KEYS)
 local call = redis.call
-local MOST_DROPS, MOST_SLOTS, KEEP_SLOTS_MS = 1000, 1000, 600000
+local MOST_DROPS, MOST_BYTES, MANY_SLOTS, KEEP_SLOTS_MS = 100, 1048576, 1000, 600000
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local waiting, size, most = call('LLEN', BOX), nil, tonumber(ARGV[5])
-size = waiting + call('ZCARD', LEASES)
+local waiting, taken, most = call('LLEN', BOX), call('ZCARD', LEASES), tonumber(ARGV[5])
 call('ZCARD', WAITERS) -- a wrong type fails here, before anything is written
-if call('HGET', SENDS, ARGV[7]) == ARGV[8] then return { size, 0, {} } end -- the first reply was lost
+local known = string.match(call('HGET', SENDS, ARGV[7]) or '', '^%d+')
+-- The first reply was lost, or this is an early run of a send that is over: numbers of a slot only rise.
+if known and tonumber(known) >= tonumber(ARGV[8]) then return { waiting + taken, 0, {} } end
 
--- Messages whose time is over make room, as long as they are the oldest.
-local dropped = 0
-for _ = 1, MOST_DROPS do
-  if size < most or waiting == 0 then break end
-  local expires = string.match(call('LINDEX', BOX, 0), '^{"id":"[^"]*","ts":[%d.]+,"expires":(%d+),')
-  local over = expires and tonumber(expires) <= now
-  if not over and ARGV[6] == 'reject' then break end
-  call('LPOP', BOX)
-  size, waiting, dropped = size - 1, waiting - 1, dropped + 1
+-- The oldest make room: all of them, or those whose time is over. A call does not do much: if far too many are
+-- there, for example because others allow more, the box becomes smaller with every message.
+local surplus, dropped = waiting + taken - most + 1, 0
+if ARGV[6] == 'drop-oldest' and surplus > 0 and taken < most then
+  dropped = math.min(surplus, MOST_DROPS)
+  call('LTRIM', BOX, dropped, -1)
+elseif ARGV[6] == 'reject' then
+  local bytes = 0
+  while dropped < math.min(surplus, waiting, MOST_DROPS) and bytes < MOST_BYTES do
+    local oldest = call('LINDEX', BOX, 0)
+    local expires = string.match(oldest, '^{"id":"[^"]*","ts":[%d.]+,"expires":(%d+),')
+    if not expires or tonumber(expires) > now then break end
+    call('LPOP', BOX)
+    dropped, bytes = dropped + 1, bytes + #oldest
+  end
 end
-if size >= most then return { -1, dropped, {} } end
+local size = waiting + taken - dropped
+if size >= most and (ARGV[6] == 'reject' or taken >= most) then return { -1, dropped, {} } end
 
 local parts = { '{"id":"', ARGV[1], '","ts":', string.format('%d.%03d', time[1], math.floor(time[2] / 1000)) }
 if ARGV[4] ~= '0' then parts[#parts + 1] = string.format(',"expires":%.0f', now + ARGV[4]) end
 if ARGV[2] ~= '' then parts[#parts + 1] = ',"sender":' .. ARGV[2] end
 parts[#parts + 1] = ',"message":' .. ARGV[3] .. '}'
 call('RPUSH', BOX, table.concat(parts))
-if call('HLEN', SENDS) >= MOST_SLOTS then call('DEL', SENDS) end -- mostly of processes that ended
-call('HSET', SENDS, ARGV[7], ARGV[8])
+if call('HLEN', SENDS) >= MANY_SLOTS then -- look for some of processes that ended
+  local some = call('HRANDFIELD', SENDS, 10, 'WITHVALUES')
+  for i = 1, #some, 2 do
+    local used = tonumber(string.match(some[i + 1], ' (%d+)$') or 0)
+    if used + KEEP_SLOTS_MS < now then call('HDEL', SENDS, some[i]) end
+  end
+end
+call('HSET', SENDS, ARGV[7], string.format('%s %.0f', ARGV[8], now))
 call('PEXPIRE', SENDS, KEEP_SLOTS_MS)
 
 local wakes = {}

@@ -82,10 +82,12 @@ local function holds(holder)
   return call('ZSCORE', LEASES, holder) and call('ZSCORE', TIMES, holder)
 end
 
--- PEXPIRE comes first: without memory Redis refuses ZADD only as the first write.
+-- PEXPIRE comes first: without memory Redis refuses ZADD only as the first write. Only extend shortens the
+-- time: an acquire or ask may arrive late, when its holder has been given more.
 local function prolong(holder, ms)
+  local known = verb ~= 'extend' and tonumber(call('ZSCORE', LEASES, holder)) or 0
   call('PEXPIRE', LEASES, KEEP_MS)
-  call('ZADD', LEASES, now + ms, holder)
+  call('ZADD', LEASES, math.max(known, now + ms), holder)
   call('ZADD', TIMES, seconds, holder)
   return call('ZSCORE', OWNER, holder) or '1'
 end

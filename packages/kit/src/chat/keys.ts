@@ -20,7 +20,7 @@ export interface RoomKeys {
   readonly typing: string;
   /** zset: user -> ms until when it is present. */
   readonly present: string;
-  /** hash: slot of a sender -> number and id of its last message. Expires 10 minutes after the last one. */
+  /** hash: slot of a sender -> number, id and time (s) of its last message. Expires 10 minutes after the last one. */
   readonly sends: string;
 }
 

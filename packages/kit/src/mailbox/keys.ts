@@ -15,7 +15,7 @@ export interface MailboxKeys {
   readonly dead: string;
   /** zset: list SPACE token -> ms; receivers that wait to be woken. */
   readonly waiters: string;
-  /** hash: slot of a sender -> number of its last send. Expires 10 minutes after the last one. */
+  /** hash: slot of a sender -> number of its last send SPACE ms when that was. Expires 10 minutes after the last one. */
   readonly sends: string;
 }
 
