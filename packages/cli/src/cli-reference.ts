@@ -59,8 +59,8 @@ function commandSection(command: Command, everywhere: readonly Option[]): string
   if (usage.length > 0) parts.push(`| argument | meaning |\n|---|---|\n${usage.join("\n")}\n`);
   if (own.length > 0) parts.push(optionTable(own));
   if (settings.length > 0) {
-    const rows = settings.map(({ key, flag }) => `| \`${flag}\` | \`${key}\` |`);
-    parts.push(`| flag | [setting](settings.md) |\n|---|---|\n${rows.join("\n")}\n`);
+    const list = settings.map(({ flag }) => `\`${flag}\``).join(", ");
+    parts.push(`[Settings](settings.md): ${list}\n`);
   }
   return parts.join("\n");
 }

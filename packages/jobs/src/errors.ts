@@ -32,9 +32,13 @@ export class InvalidDataError extends RopewayError {
 /** There is no such job: it never existed, or has ended and was not kept. */
 export class JobNotFoundError extends RopewayError {
   constructor(queue: string, id: string) {
-    super("JOB_NOT_FOUND", `queue ${show(queue)} has no job ${show(id)}`, {
-      details: { queue, id },
-    });
+    super(
+      "JOB_NOT_FOUND",
+      `queue ${show(queue)} has no job ${show(id)}: it was never added, was removed, or has ended and was not kept`,
+      {
+        details: { queue, id },
+      },
+    );
   }
 }
 
@@ -116,9 +120,13 @@ export class MalformedJobError extends RopewayError {
 /** The worker has no handler for the job's name. */
 export class NoHandlerError extends RopewayError {
   constructor(id: string, name: string) {
-    super("JOB_NO_HANDLER", `job ${show(id)} has the name ${show(name)}, which has no handler`, {
-      details: { id, name },
-    });
+    super(
+      "JOB_NO_HANDLER",
+      `the worker has no handler for ${show(name)}, the name of job ${show(id)}`,
+      {
+        details: { id, name },
+      },
+    );
   }
 }
 

@@ -37,7 +37,7 @@ export async function makeBundle(
   const packages = closure.filter(
     ({ name }) => names.includes(name) || (LIBRARY.test(name) && !unneeded.test(name)),
   );
-  note(`Downloading ${title} ${version} with what it needs (${packages.length} packages)`);
+  note(`Downloading ${title} ${version} and its dependencies (${packages.length} packages)`);
   const root = join(folder, "root");
   await archive.unpack(packages, root);
   for (const part of DEAD_WEIGHT) {

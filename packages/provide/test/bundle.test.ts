@@ -47,7 +47,7 @@ test("the product and its libraries are unpacked, what only installs a system is
   expect(archive.unpacked).toEqual(taken);
   expect(label).toMatchObject({ product: "redis", version: "7.0.15" });
   expect(Object.keys(label.packages)).toEqual(taken);
-  expect(notes).toEqual(["Downloading Redis 7.0.15 with what it needs (6 packages)"]);
+  expect(notes).toEqual(["Downloading Redis 7.0.15 and its dependencies (6 packages)"]);
 });
 
 test("a package that is too old is refused before anything is downloaded", async () => {

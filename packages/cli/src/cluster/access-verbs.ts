@@ -93,7 +93,9 @@ async function userAdd(context: Context): Promise<void> {
   context.output.outcome(
     "added",
     { username, role, ...(shown && { password }) },
-    shown ? `${username} / ${password}   (shown only once)` : `Added ${username} as ${role}.`,
+    shown
+      ? `${username} / ${password}   (shown only once)`
+      : `account ${username} added with the role ${role}`,
   );
 }
 
@@ -104,7 +106,7 @@ async function userRemove(context: Context): Promise<void> {
   context.output.outcome(
     "removed",
     { username },
-    `Removed ${username}. Its sessions and tokens have ended.`,
+    `account ${username} removed; its sessions and tokens have ended`,
   );
 }
 
@@ -125,7 +127,7 @@ async function userPassword(context: Context): Promise<void> {
     { username, ...(shown && { password }) },
     shown
       ? `${username} / ${password}   (shown only once)`
-      : `Password of ${username} set. Its sessions have ended.`,
+      : `password of ${username} set; its sessions have ended`,
   );
 }
 
@@ -137,7 +139,7 @@ async function userRole(context: Context): Promise<void> {
   await opened.audited(`user role ${username}`, () =>
     new Users(opened.store).setRole(username, role),
   );
-  context.output.outcome("changed", { username, role }, `${username} has the role ${role} now.`);
+  context.output.outcome("changed", { username, role }, `${username} has the role ${role} now`);
 }
 
 /** Made at random, or asked for; never taken from the command line. */
@@ -189,14 +191,14 @@ async function roleAdd(context: Context): Promise<void> {
   const role = await opened.audited(`role add ${name}`, () =>
     new Roles(opened.store).create({ name, permissions, groups }),
   );
-  context.output.outcome("added", { ...role }, `Added the role ${name}.`);
+  context.output.outcome("added", { ...role }, `role ${name} added`);
 }
 
 async function roleRemove(context: Context): Promise<void> {
   const [name = ""] = context.arguments;
   await using opened = await openCluster(context);
   await opened.audited(`role remove ${name}`, () => new Roles(opened.store).remove(name));
-  context.output.outcome("removed", { name }, `Removed the role ${name}.`);
+  context.output.outcome("removed", { name }, `role ${name} removed`);
 }
 
 async function tokenList(context: Context): Promise<void> {
@@ -260,7 +262,7 @@ async function tokenRevoke(context: Context): Promise<void> {
   const [id = ""] = context.arguments;
   await using opened = await openCluster(context);
   await opened.audited(`token revoke ${id}`, () => new Tokens(opened.store).revoke(id));
-  context.output.outcome("revoked", { id }, `Revoked the token ${id}.`);
+  context.output.outcome("revoked", { id }, `token ${id} revoked`);
 }
 
 async function auditList(context: Context): Promise<void> {
@@ -283,7 +285,8 @@ async function auditList(context: Context): Promise<void> {
         ACTION: ({ path, action, via }) =>
           via === "cli" ? action : `${action.split(" ", 1)[0]} ${path}`,
       },
-      empty: "the audit log is empty: it lists every change made with the CLI or the portal",
+      empty:
+        "the audit log is empty: it lists changes to tasks, nodes and accounts, and every change made in the portal",
     },
   );
 }

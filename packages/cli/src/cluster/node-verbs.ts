@@ -43,7 +43,7 @@ function draining(verb: "drain" | "undrain"): Verb {
     await using opened = await openCluster(context);
     const [id = ""] = context.arguments;
     const node = await opened.audited(`nodes ${verb} ${id}`, () => opened.cluster.nodes[verb](id));
-    const sentence = node.draining ? `${id} takes no new tasks.` : `${id} takes tasks again.`;
+    const sentence = node.draining ? `${id} takes no new tasks` : `${id} takes tasks again`;
     context.output.outcome(`${verb}ed`, { id, draining: node.draining }, sentence);
   };
 }
@@ -52,7 +52,7 @@ async function remove(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   const [id = ""] = context.arguments;
   await opened.audited(`nodes remove ${id}`, () => opened.cluster.nodes.forget(id));
-  context.output.outcome("removed", { id }, `Removed ${id}.`);
+  context.output.outcome("removed", { id }, `node ${id} removed`);
 }
 
 async function alertsList(context: Context): Promise<void> {
@@ -91,7 +91,7 @@ async function alertsAck(context: Context): Promise<void> {
   context.output.outcome(
     "acknowledged",
     { id, by: alert.acknowledgedBy },
-    `Acknowledged: ${alert.text}`,
+    `alert acknowledged: ${alert.text}`,
   );
 }
 

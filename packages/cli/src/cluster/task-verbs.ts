@@ -54,7 +54,7 @@ async function create(context: Context): Promise<void> {
     }),
   );
   const view = taskView(task);
-  output.result(view, () => output.line(`Created ${view.id} (${view.status}${because(view)}).`));
+  output.result(view, () => output.line(`${view.id} created: ${view.status}${because(view)}`));
 }
 
 async function list(context: Context): Promise<void> {
@@ -158,7 +158,7 @@ async function remove(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   const id = idOf(context);
   await opened.audited(`task remove ${id}`, () => opened.cluster.tasks.remove(id));
-  context.output.outcome("removed", { id }, `Removed ${id}.`);
+  context.output.outcome("removed", { id }, `${id} removed`);
 }
 
 async function events(context: Context): Promise<void> {

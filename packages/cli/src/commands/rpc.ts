@@ -45,7 +45,10 @@ function describeVerb(): CliCommand {
 
 function callVerb(): CliCommand {
   return wire(verbOf("call", "Call a method and print its result as JSON"))
-    .argument("<target>", "as namespace/service.method; for the kw wire, the name of the function")
+    .argument(
+      "<target>",
+      "service.method in the namespace `default`, or namespace/service.method; for the kw wire, the name of the function",
+    )
     .argument("[params]", "a JSON array or object", "[]")
     .option("--timeout <time>", "how long to wait", "10s")
     .option("--stream", "print the items of a stream, one line each")

@@ -61,12 +61,12 @@ async function checkPort(
 ): Promise<Finding> {
   const { values, origins } = settings;
   const port = values[key];
-  if (port === 0) return ok(key, "any free one");
+  if (port === 0) return ok(key, "any free port");
   const host = values[key === "merge.port" ? "merge.host" : "portal.host"];
   if (await isFree(host, port)) return ok(key, `${port} is free`);
   const holder = await holderOf(homeAt(values.home));
   const ours = [holder?.url, holder?.mergeUrl].some((url) => url?.endsWith(`:${port}`));
-  if (ours) return ok(key, `${port}, our own (pid ${holder?.pid})`);
+  if (ours) return ok(key, `${port} is used by this installation (pid ${holder?.pid})`);
   const found = `${port} is in use by another program`;
   const advice = `free it, or change ${key} (from ${origins[key].where})`;
   return origins[key].source === "default" ? warn(key, found, advice) : fail(key, found, advice);

@@ -77,7 +77,7 @@ const clock: Check = ({ clockAheadMs, clockErrorMs }) => {
 
 const latency: Check = ({ roundTripMs }) => {
   const name = "latency";
-  const found = `${roundTripMs.toFixed(2)} ms a round trip`;
+  const found = `${roundTripMs.toFixed(2)} ms per round trip`;
   if (roundTripMs <= SLOW_MS) return ok(name, found);
   return warn(name, found, "run close to Redis: every operation takes at least one round trip");
 };

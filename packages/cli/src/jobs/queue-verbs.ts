@@ -10,10 +10,10 @@ import type {
 } from "@ropeway/jobs";
 import type { Context } from "../context.ts";
 import { durationOf, parseDuration } from "../duration.ts";
-import { UsageError } from "../errors.ts";
+import { NotFoundError, UsageError } from "../errors.ts";
 import { paint } from "../terminal/colour.ts";
 import { plural } from "../terminal/plural.ts";
-import { isoTime } from "../terminal/time.ts";
+import { isoTime, withIsoTimes } from "../terminal/time.ts";
 import { aborted } from "../wait.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { eventText, parseData } from "./job-text.ts";
@@ -39,7 +39,7 @@ export async function watch(context: Context): Promise<void> {
   await withNewQueue(context, async (queue) => {
     const events = await queue.events();
     events.on("event", (event: QueueEvent) => {
-      output.result(event, () => output.block(eventText(event)));
+      output.result(withIsoTimes(event), () => output.block(eventText(event)));
     });
     const unknown = (await queue.exists()) ? "" : ", which has no jobs yet";
     output.note(`watching ${queue.name}${unknown}; Ctrl-C stops it`);
@@ -185,8 +185,11 @@ export async function schedule(context: Context): Promise<void> {
 export async function unschedule(context: Context): Promise<void> {
   const [, id = ""] = context.arguments;
   await withQueue(context, async (queue) => {
-    const outcome = (await queue.removeSchedule(id)) ? "removed" : "unknown";
-    context.output.outcome(outcome, { queue: queue.name, id }, `${id} ${outcome}`);
+    if (!(await queue.removeSchedule(id))) {
+      const known = (await queue.schedules()).map((each) => each.id);
+      throw new NotFoundError("schedule", id, known);
+    }
+    context.output.outcome("removed", { queue: queue.name, id }, `${id} removed`);
   });
 }
 

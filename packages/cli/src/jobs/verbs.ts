@@ -13,7 +13,7 @@ import { UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
 import { paint, stateCell } from "../terminal/colour.ts";
 import { plural } from "../terminal/plural.ts";
-import { isoTime } from "../terminal/time.ts";
+import { isoTime, withIsoTimes } from "../terminal/time.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { jobText, parseData } from "./job-text.ts";
 import { jobsPrefix, withNewQueue, withQueue } from "./queue-access.ts";
@@ -59,7 +59,7 @@ async function list(context: Context): Promise<void> {
         ATTEMPTS: ({ attempts, maxAttempts }) => `${attempts}/${maxAttempts}`,
         NOTE: note,
       },
-      empty: `no such jobs: add one with \`ropeway jobs add ${queue.name} NAME\``,
+      empty: `no jobs found: add one with \`ropeway jobs add ${queue.name} NAME\``,
     });
   });
 }
@@ -93,7 +93,7 @@ async function show(context: Context): Promise<void> {
   await withQueue(context, async (queue) => {
     const job = await queue.get(id);
     if (job === undefined) throw new JobNotFoundError(queue.name, id);
-    context.output.result(job, () => context.output.block(jobText(job)));
+    context.output.result(withIsoTimes(job), () => context.output.block(jobText(job)));
   });
 }
 

@@ -18,7 +18,7 @@ interface DemoJobs {
 
 const STEPS = 10;
 
-/** Sleeps in steps, shows how far it is, and stops when told to. */
+/** Sleeps in steps, reports its progress, and stops when its signal aborts. */
 async function sleepJob(job: JobContext<SleepData>): Promise<string> {
   const ms = Number(typeof job.data === "object" ? job.data.ms : job.data) || 1_000;
   for (let step = 1; step <= STEPS; step++) {
@@ -30,6 +30,11 @@ async function sleepJob(job: JobContext<SleepData>): Promise<string> {
 
 function failJob(job: JobContext): never {
   throw new Error(typeof job.data === "string" ? job.data : "this job always fails");
+}
+
+/** A result as JSON, and the message of an error. */
+function textOf(outcome: unknown): string {
+  return outcome instanceof Error ? outcome.message : JSON.stringify(outcome ?? null);
 }
 
 /** Works until Ctrl-C. */
@@ -44,14 +49,13 @@ export async function workDemo(context: Context): Promise<void> {
   await using worker = await namingFlags({ concurrency: "--concurrency" }, async () => {
     return new Worker<DemoJobs>(redis, queue, handlers, how);
   });
-  const tell = (word: string, job: JobContext, more: unknown) => {
+  const report = (word: string, job: JobContext, outcome: unknown) => {
+    const more = outcome instanceof Error ? outcome.message : outcome;
     if (output.json) output.line(JSON.stringify({ event: word, id: job.id, name: job.name, more }));
-    else output.line(`${word.padEnd(9)}  ${job.id}  ${job.name}  ${JSON.stringify(more ?? null)}`);
+    else output.line(`${word.padEnd(9)}  ${job.id}  ${job.name}  ${textOf(outcome)}`);
   };
-  worker.on("completed", (job, result) => tell("completed", job, result));
-  worker.on("failed", (job, error) =>
-    tell("failed", job, error instanceof Error ? error.message : error),
-  );
+  worker.on("completed", (job, result) => report("completed", job, result));
+  worker.on("failed", (job, error) => report("failed", job, error));
   await worker.start();
   output.note(`working on ${queue}: echo, sleep, fail; Ctrl-C stops it`);
   await aborted(signal);

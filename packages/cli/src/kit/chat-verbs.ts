@@ -1,7 +1,8 @@
 /** What `ropeway chat ...` does. */
-import { Chat } from "@ropeway/kit/chat";
+import { Chat, RoomNotFoundError } from "@ropeway/kit/chat";
 import type { Context } from "../context.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
+import { isoTime, withIsoTimes } from "../terminal/time.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { keyPrefix, pageOf } from "./key-prefix.ts";
 
@@ -33,7 +34,7 @@ function create(context: Context): Promise<void> {
   return withChat(context, async (chat) => {
     const names = recipients.split(",").filter((name) => name !== "");
     const room = await chat.create({ sender, recipients: names, message: messageOf(text), ...id });
-    context.output.outcome("created", { room: room.id }, `room ${room.id} was created`);
+    context.output.outcome("created", { room: room.id }, `room ${room.id} created`);
   });
 }
 
@@ -41,7 +42,7 @@ function send(context: Context): Promise<void> {
   const [room = "", sender = "", text = ""] = context.arguments;
   return withChat(context, async (chat) => {
     const id = await chat.room(room).send(sender, messageOf(text));
-    context.output.outcome("sent", { room, id }, `message ${id} was sent`);
+    context.output.outcome("sent", { room, id }, `message ${id} sent`);
   });
 }
 
@@ -49,10 +50,14 @@ function read(context: Context): Promise<void> {
   const [room = ""] = context.arguments;
   const limit = wholeNumber(context.options, "limit", 1);
   return withChat(context, async (chat) => {
-    context.output.list(await chat.room(room).history(pageOf(context, limit)), {
+    const page = await chat.room(room).history(pageOf(context, limit));
+    if (page.items.length === 0 && (await chat.room(room).inspect()).members === 0) {
+      throw new RoomNotFoundError(room);
+    }
+    context.output.list(page, {
       columns: {
         ID: ({ id }) => id,
-        TIME: ({ sentAt }) => new Date(sentAt).toISOString(),
+        TIME: ({ sentAt }) => isoTime(sentAt),
         SENDER: ({ sender }) => sender,
         MESSAGE: ({ message }) => textOf(message),
       },
@@ -66,7 +71,7 @@ function watch(context: Context): Promise<void> {
   const { output, signal, options } = context;
   return withChat(context, async (chat) => {
     for await (const event of chat.feed(user, { signal })) {
-      output.result(event, () => {
+      output.result(withIsoTimes(event), () => {
         if (event.type === "message")
           output.line(`${event.room} ${event.sender}: ${textOf(event.message)}`);
         else output.line(`${event.room} ${event.user} is ${event.type}`);

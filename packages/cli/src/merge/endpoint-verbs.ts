@@ -61,7 +61,7 @@ export async function endpoint(context: Context): Promise<void> {
         delivered: rest.delivered,
         failed: rest.failed,
         "last status": rest.status,
-        "last call": at,
+        "last call": at ?? "-",
         "rate per second": ratePerSecond,
         concurrency,
         secrets: rest.secrets,
@@ -132,16 +132,17 @@ function filterOf(options: Context["options"]) {
 function shown(endpoint: Endpoint) {
   return {
     ...endpoint,
-    at: endpoint.at === 0 ? "-" : when(endpoint.at),
+    at: endpoint.at === 0 ? null : when(endpoint.at),
     heldUntil: endpoint.heldUntil === undefined ? null : when(endpoint.heldUntil),
     openUntil: endpoint.openUntil === undefined ? null : when(endpoint.openUntil),
     state: stateOf(endpoint),
   };
 }
 
-function stateOf({ disabled, paused, breaker, heldUntil }: Endpoint): string {
+function stateOf({ disabled, paused, breaker, heldUntil, status }: Endpoint): string {
   if (disabled !== undefined) return `disabled: ${disabled}`;
   if (paused) return "paused";
   if (breaker !== "closed") return `${breaker} circuit breaker`;
-  return heldUntil === undefined ? "fine" : `waiting until ${when(heldUntil)}`;
+  if (heldUntil !== undefined) return `waiting until ${when(heldUntil)}`;
+  return status === "" || /^2\d\d$/.test(status) ? "fine" : "failing";
 }

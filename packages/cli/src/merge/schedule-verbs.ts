@@ -2,6 +2,7 @@
 import type { Schedule, ScheduleView } from "@ropeway/merge";
 import type { Context } from "../context.ts";
 import { durationOf } from "../duration.ts";
+import { NotFoundError } from "../errors.ts";
 import { stateCell } from "../terminal/colour.ts";
 import { readInput } from "../terminal/input.ts";
 import { wholeNumber } from "../whole-number.ts";
@@ -57,8 +58,8 @@ export async function schedule(context: Context): Promise<void> {
 export async function unschedule(context: Context): Promise<void> {
   const [id = ""] = context.arguments;
   await withMerge(context, async (opened) => {
-    const outcome = (await opened.schedules.remove(id)) ? "removed" : "unknown";
-    context.output.outcome(outcome, { id }, `${id} ${outcome}`);
+    if (!(await opened.schedules.remove(id))) throw new NotFoundError("schedule", id);
+    context.output.outcome("removed", { id }, `${id} removed`);
   });
 }
 

@@ -75,7 +75,7 @@ async function call(context: Context): Promise<void> {
   const [target = "", text = "[]"] = context.arguments;
   const params = readParams(text);
   const kw = options.dialect === "kw";
-  const shape = "namespace/service.method";
+  const shape = "service.method or namespace/service.method";
   const { ns, rest } = kw ? { ns: "default", rest: target } : splitNamespace(target, shape);
   const [service = ""] = kw ? [] : rest.split(".", 1);
   if (!kw && !/^[^.]+\../.test(rest)) throw wrongTarget(target, shape);

@@ -14,11 +14,13 @@
  *
  * A verb uses `list` for what it looks up, `details` for one thing, `outcome` for what it changed, and
  * `result` for the rest. Every string is made printable here (see printable.ts): a verb passes
- * what it got and colours it with `paint` or `stateCell`, never with escapes of its own.
+ * what it got and colours it with `paint` or `stateCell`, never with escapes of its own. In lists and
+ * details, --json has times as ISO strings (see time.ts).
  */
 import { type Cell, type Colour, coloured, type Styled, textOf } from "./colour.ts";
 import { printable, printableJson, printableLines } from "./printable.ts";
 import { tableLines } from "./table.ts";
+import { withIsoTimes } from "./time.ts";
 
 /** One of the process's streams, or a stand-in. */
 export interface Sink {
@@ -80,7 +82,8 @@ export class Output {
   /** A page of things; an empty one says what to do next. */
   list<T>(page: ListedPage<T>, { columns, empty, more = moreFrom }: ListView<NoInfer<T>>): void {
     const { items, cursor } = page;
-    this.result({ items, cursor: cursor ?? null }, () => {
+    const listed = this.json ? items.map(withTimes) : [];
+    this.result({ items: listed, cursor: cursor ?? null }, () => {
       if (items.length === 0 && cursor === undefined) this.note(empty);
       const cells = Object.values(columns);
       const rows = items.map((item) => cells.map((cellOf) => cellOf(item)));
@@ -91,7 +94,7 @@ export class Output {
 
   /** One thing: its fields with --json, else a name and a value per line. Fields without a value are left out. */
   details<T extends object>(value: T, fields: Readonly<Record<string, Cell | undefined>>): void {
-    this.result(value, () => {
+    this.result(withIsoTimes(value), () => {
       const shown = Object.entries(fields).filter(([, cell]) => cell !== undefined);
       const width = Math.max(0, ...shown.map(([name]) => name.length));
       for (const [name, cell = ""] of shown) {
@@ -203,6 +206,10 @@ export class Output {
   #write(line: string): void {
     this.#stdout.write(`${line}\n`);
   }
+}
+
+function withTimes(item: unknown): unknown {
+  return typeof item === "object" && item !== null ? withIsoTimes(item) : item;
 }
 
 function moreFrom(cursor: string): string {

@@ -3,7 +3,15 @@
  *
  *   1. every cell on one line, if all columns fit;
  *   2. else the widest columns give way, down to their longest word, and cells continue below;
- *   3. if the longest words do not fit side by side, each row becomes a record of its own:
+ *   3. if the longest words do not fit side by side, columns without a value are left out, and then
+ *      the column with the longest word continues below its row:
+ *
+ *        FIRES                     ITEMS  STATE    ATTEMPTS
+ *          KEY
+ *        2026-01-05T09:00:00.000Z  1      waiting  0
+ *          orders http://127.0.0.1:8080/orders POST
+ *
+ *   4. else each row becomes a record of its own:
  *
  *        KEY      orders
  *        FIRES    2026-01-05T09:00:00.000Z
@@ -32,13 +40,52 @@ export interface TableLayout {
 
 const GAP = "  ";
 
+/** A table with fewer columns is easier to read as records. */
+const LEAST_COLUMNS = 3;
+
 /** The lines of the table. */
-export function tableLines({ head, rows, width, colours }: TableLayout): string[] {
-  const headRow = head.map((text) => ({ text, colour: "dim" as const }));
-  const all = [headRow, ...rows];
+export function tableLines(layout: TableLayout): string[] {
+  const { head, rows, width, colours } = layout;
+  const all = rowsOf(layout);
   const widths = columnWidths(all, head.length, width);
-  if (widths === undefined) return recordLines({ head, rows, width, colours });
-  return all.flatMap((row) => rowLines(row, widths, colours));
+  if (widths !== undefined) return all.flatMap((row) => rowLines(row, widths, colours));
+  const filled = head.map((_, column) => rows.some((row) => (row[column]?.text ?? "") !== ""));
+  if (filled.includes(false))
+    return tableLines(withColumns(layout, (_, at) => filled[at] === true));
+  return twoLineRows(layout) ?? recordLines(layout);
+}
+
+function rowsOf({ head, rows }: TableLayout): (readonly TableCell[])[] {
+  return [head.map((text) => ({ text, colour: "dim" as const })), ...rows];
+}
+
+function withColumns(
+  { head, rows, ...rest }: TableLayout,
+  keep: (cell: unknown, column: number) => boolean,
+): TableLayout {
+  return { ...rest, head: head.filter(keep), rows: rows.map((row) => row.filter(keep)) };
+}
+
+/** The column with the longest word below its row, if that makes the others fit. */
+function twoLineRows(layout: TableLayout): string[] | undefined {
+  const { head, width, colours } = layout;
+  const all = rowsOf(layout);
+  const words = head.map((_, column) =>
+    longest(all.flatMap((row) => wordsOf(row[column]?.text ?? ""))),
+  );
+  const below = words.indexOf(Math.max(...words));
+  const others = rowsOf(withColumns(layout, (_, column) => column !== below));
+  const widths = columnWidths(others, head.length - 1, width);
+  if (widths === undefined || widths.length < LEAST_COLUMNS) return undefined;
+  return all.flatMap((row, at) => {
+    const lower = rowLines(
+      [{ text: "" }, row[below] ?? { text: "" }],
+      [0, width - GAP.length],
+      colours,
+    );
+    const shown = (row[below]?.text ?? "") === "" ? [] : lower;
+    return [...rowLines(others[at] ?? [], widths, colours), ...shown];
+  });
 }
 
 /** How wide each column is; undefined if their longest words do not fit side by side. */

@@ -30,7 +30,13 @@ test("a job is added, listed, shown, promoted, cancelled", async () => {
     items: [{ id: "a" }],
     cursor: null,
   });
-  expect(await json("show", "mail", "a")).toMatchObject({ state: "delayed", data: { to: "ann" } });
+  const shown = await json("show", "mail", "a");
+  expect(shown).toMatchObject({ state: "delayed", data: { to: "ann" } });
+  expect([shown.addedAt, shown.dueAt].map((time) => new Date(time).toISOString())).toEqual([
+    shown.addedAt,
+    shown.dueAt,
+  ]);
+  expect((await json("list", "mail")).items).toMatchObject([{ addedAt: shown.addedAt }]);
   expect((await ropeway(["list", "mail"])).stdout).toMatch(/^delayed\ta\tsend\t0\/1\tdue /);
   expect(await json("promote", "mail", "a")).toEqual({ outcome: "promoted", id: "a" });
   expect(await json("cancel", "mail", "a")).toEqual({ outcome: "removed", id: "a" });
@@ -123,6 +129,7 @@ test("a queue is limited, scheduled, changed, drained, measured and deleted", as
     items: [{ id: "nightly", cron: "@daily", noOverlap: true, limit: 3, runs: 0 }],
   });
   expect(await json("unschedule", "mail", "nightly")).toMatchObject({ outcome: "removed" });
+  expect((await ropeway(["unschedule", "mail", "nightly"])).code).toBe(4);
 
   await json("update", "mail", "b", "--data", "3", "--priority", "-1", "--delay", "0");
   expect(await json("show", "mail", "b")).toMatchObject({ data: 3, priority: -1 });

@@ -73,6 +73,10 @@ test("rooms are created, written to, read and watched", async () => {
   );
   stop.abort("SIGINT");
   expect((await watching).stdout).toBe('lobby joe: hello\nlobby joe: {"n":1}\n');
+  expect(await ropeway(["chat", "read", "nowhere"])).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining('room "nowhere" not found'),
+  });
   expect(await ropeway(["chat", "send", "nowhere", "joe", "x"])).toMatchObject({
     code: 4,
     stderr: expect.stringContaining('room "nowhere" not found'),

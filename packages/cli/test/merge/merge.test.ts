@@ -146,7 +146,7 @@ test("a dead letter is shown with its items, and discarded", async () => {
 test("an endpoint is limited and gets a secret, and both are shown", async () => {
   await json("endpoint", "limit", URL, "--rate", "5", "--concurrency", "2");
   expect((await json("endpoint", "rotate-secret", URL)).secret).toMatch(/^whsec_/);
-  const shown = { ratePerSecond: 5, concurrency: 2, secrets: 1 };
+  const shown = { ratePerSecond: 5, concurrency: 2, secrets: 1, at: null };
   expect(await json("endpoint", "show", URL)).toMatchObject(shown);
   await json("endpoint", "remove-secrets", URL);
   expect(await json("endpoint", "show", URL)).toMatchObject({ concurrency: 2, secrets: 0 });
@@ -211,7 +211,7 @@ test("recurring pushes are scheduled, listed, paused, resumed and unscheduled", 
   await json("resume-schedule", "weekly");
   expect((await json("schedules")).items).toMatchObject([{ state: "active" }]);
   expect(await json("unschedule", "weekly")).toEqual({ outcome: "removed", id: "weekly" });
-  expect(await json("unschedule", "weekly")).toEqual({ outcome: "unknown", id: "weekly" });
+  expect((await ropeway("unschedule", "weekly")).code).toBe(EXIT.notFound.code);
   expect((await ropeway("pause-schedule", "weekly")).code).toBe(EXIT.notFound.code);
   expect((await ropeway("schedule", "x", "k", URL, "1", "--every", "5")).code).not.toBe(0);
   expect((await ropeway("schedules")).stderr).toContain("no schedules");

@@ -46,6 +46,29 @@ test("where the words do not fit side by side, each row becomes a record", () =>
   ]);
 });
 
+test("of four or more columns, the one with the longest word continues below its row", () => {
+  const head = ["AT", "RESULT", "MS", "URL", "REASON"];
+  const rows = [
+    ["09:00", "delivered", "21", "http://127.0.0.1:9000/hook", ""],
+    ["09:01", "delivered", "3", "http://127.0.0.1:9000/other", ""],
+  ];
+  expect(lines(head, rows, 30)).toEqual([
+    "AT     RESULT     MS",
+    "  URL",
+    "09:00  delivered  21",
+    "  http://127.0.0.1:9000/hook",
+    "09:01  delivered  3",
+    "  http://127.0.0.1:9000/other",
+  ]);
+});
+
+test("columns without a value are left out of a table that would be too wide", () => {
+  expect(lines(["ID", "REASON", "STATE"], [["node_local", "", "online"]], 18)).toEqual([
+    "ID          STATE",
+    "node_local  online",
+  ]);
+});
+
 test("no width breaks a word, and only a single word can be too long for its line", () => {
   const word = fc.stringMatching(/^[a-z]{1,12}$/);
   const cell = fc.array(word, { maxLength: 5 }).map((words) => words.join(" "));

@@ -62,7 +62,10 @@ test("while up runs, other commands find its Redis, and a second up is told who 
   const doctor = await finish(home.path, ["doctor", "--json", ...ports]);
   expect(doctor.code).toBe(0);
   const { checks } = JSON.parse(doctor.stdout.join("")) as { checks: unknown[] };
-  const own = { status: "ok", found: expect.stringContaining(`our own (pid ${script.pid})`) };
+  const own = {
+    status: "ok",
+    found: expect.stringContaining(`used by this installation (pid ${script.pid})`),
+  };
   expect(checks).toContainEqual({ check: "portal.port", ...own });
   expect(checks).toContainEqual({ check: "merge.port", ...own });
   const found = expect.stringContaining(new URL(redisUrl).host);

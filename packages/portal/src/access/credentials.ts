@@ -27,7 +27,8 @@ export function passwordFault(value: unknown): string | undefined {
     : `a string of ${PASSWORD_MIN} to ${PASSWORD_MAX} characters`;
 }
 
-/** A password that nobody can guess: 120 bits. */
+/** A random password of 120 bits. It never begins with "-", which a program could read as an option. */
 export function randomPassword(): string {
-  return randomBytes(15).toString("base64url");
+  const password = randomBytes(15).toString("base64url");
+  return password.startsWith("-") ? randomPassword() : password;
 }
