@@ -1,19 +1,26 @@
 """Adds one job per file to a Ropeway queue, with a plain Redis connection.
 
-usage: produce.py HOST PORT QUEUE FILE...
+usage: produce.py QUEUE FILE...   (REDIS_URL names the Redis)
 """
 import json
+import os
 import socket
 import sys
 import time
+import urllib.parse
 import uuid
 
 
 class Redis:
-    """As much of RESP as is needed here."""
+    """The part of RESP that this program needs."""
 
-    def __init__(self, host, port):
-        self.file = socket.create_connection((host, port)).makefile("rwb")
+    def __init__(self, url):
+        where = urllib.parse.urlparse(url)
+        address = (where.hostname, where.port or 6379)
+        self.file = socket.create_connection(address).makefile("rwb")
+        if where.password:
+            user = [where.username] if where.username else []
+            self("AUTH", *user, urllib.parse.unquote(where.password))
 
     def __call__(self, *words):
         words = [str(word).encode() for word in words]
@@ -48,7 +55,7 @@ def add(redis, queue, name, data):
     return job
 
 
-host, port, queue, *files = sys.argv[1:]
-redis = Redis(host, int(port))
+queue, *files = sys.argv[1:]
+redis = Redis(os.environ.get("REDIS_URL", "redis://127.0.0.1:6379"))
 for file in files:
     print(add(redis, queue, "thumbnail", {"file": file, "at": time.time()}))

@@ -13,7 +13,7 @@ import time
 import urllib.parse
 import urllib.request
 
-QUEUE_URL = os.environ.get("QUEUE_URL", "http://127.0.0.1:23334")
+MERGE_URL = os.environ.get("MERGE_URL", "http://127.0.0.1:23334")
 REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
 PREFIX = os.environ.get("MERGE_PREFIX", "ropeway:{merge}")
 WEBHOOK_KEY = os.environ.get("WEBHOOK_KEY", "")
@@ -73,7 +73,7 @@ def main():
     # 1. Over HTTP.
     service = base64.urlsafe_b64encode(url.encode()).decode()
     path = f"/v3/queue/python_1/POST/{service}?update=once&ontime={ontime:.3f}"
-    push = urllib.request.Request(QUEUE_URL + path, data=b'{"by": "http"}', method="POST")
+    push = urllib.request.Request(MERGE_URL + path, data=b'{"by": "http"}', method="POST")
     with urllib.request.urlopen(push, timeout=5) as answer:
         assert answer.status == 202, answer.status
 

@@ -26,10 +26,7 @@ const comments: readonly Comment[] = [
 ];
 
 const key = `whsec_${randomBytes(32).toString("base64")}`;
-const redis = await connect(process.env.REDIS_URL ?? "redis://127.0.0.1:6379").catch((error) => {
-  console.error(`${error.message}; set REDIS_URL to the redis URL that \`npm start\` prints`);
-  process.exit(1);
-});
+const redis = await connect(process.env.REDIS_URL);
 const queue = new MergeQueue(redis, { prefix: `{example:digest:${process.pid}}` });
 const service = await new MergeServer(queue, { port: 0, allow: ["loopback"] }).start();
 const dispatcher = await new HttpDispatcher(queue, {

@@ -10,10 +10,7 @@ interface Jobs {
 
 const SALES: Readonly<Record<string, number>> = { north: 120, south: 80, east: 300 };
 
-const redis = await connect(process.env.REDIS_URL ?? "redis://127.0.0.1:6379").catch((error) => {
-  console.error(`${error.message}; set REDIS_URL to the redis URL that \`npm start\` prints`);
-  process.exit(1);
-});
+const redis = await connect(process.env.REDIS_URL);
 const queue = new Queue<Jobs>(redis, "reports");
 
 const worker = new Worker<Jobs>(

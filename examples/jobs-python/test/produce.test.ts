@@ -14,8 +14,9 @@ test("what the Python program adds is run by a worker, in order", async () => {
     thumbnail: (job) => void seen.push(job.data.file),
   });
   const program = fileURLToPath(new URL("../produce.py", import.meta.url));
-  const args = [program, server.host, String(server.port), "thumbnails", "cat.png", "dog.png"];
-  const { stdout } = await promisify(execFile)("python3", args);
+  const args = [program, "thumbnails", "cat.png", "dog.png"];
+  const env = { ...process.env, REDIS_URL: server.url };
+  const { stdout } = await promisify(execFile)("python3", args, { env });
   expect(stdout.trim().split("\n")).toHaveLength(2);
   await eventually(() => expect(seen).toEqual(["cat.png", "dog.png"]));
 });

@@ -3,10 +3,7 @@ import { connect } from "@ropeway/core";
 import { JobTimeoutError, Queue, Worker } from "@ropeway/jobs";
 import { jobs } from "./jobs.ts";
 
-const redis = await connect(process.env.REDIS_URL ?? "redis://127.0.0.1:6379").catch((error) => {
-  console.error(`${error.message}; set REDIS_URL to the redis URL that \`npm start\` prints`);
-  process.exit(1);
-});
+const redis = await connect(process.env.REDIS_URL);
 const queue = new Queue(redis, "numbers", { jobs });
 const handlers = new URL("./handlers.ts", import.meta.url);
 const worker = new Worker(redis, "numbers", handlers, {

@@ -23,7 +23,7 @@ test.skipIf(!python)(
       allow: ["loopback"],
       signingKeys: [key],
     }).start();
-    const env = { ...process.env, QUEUE_URL: service.url, REDIS_URL: server.url, WEBHOOK_KEY: key };
+    const env = { ...process.env, MERGE_URL: service.url, REDIS_URL: server.url, WEBHOOK_KEY: key };
     const { stdout } = await run("python3", [DIGEST], { env });
     expect(JSON.parse(stdout)).toEqual([{ by: "http" }, { by: "redis" }]);
   },

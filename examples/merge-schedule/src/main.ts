@@ -9,10 +9,7 @@ import { connect } from "@ropeway/core";
 import { AddressGuard, HttpDispatcher, MergeQueue, Schedules } from "@ropeway/merge";
 
 const RUNS = 3;
-const redis = await connect(process.env.REDIS_URL ?? "redis://127.0.0.1:6379").catch((error) => {
-  console.error(`${error.message}; set REDIS_URL to the redis URL that \`npm start\` prints`);
-  process.exit(1);
-});
+const redis = await connect(process.env.REDIS_URL);
 const queue = new MergeQueue(redis, { prefix: `{example:schedule:${process.pid}}` });
 
 let served = 0;

@@ -3,10 +3,7 @@ import { connect } from "@ropeway/core";
 import { createClient, serve } from "@ropeway/rpc";
 import { library } from "./library.ts";
 
-const redis = await connect(process.env.REDIS_URL ?? "redis://127.0.0.1:6379").catch((error) => {
-  console.error(`${error.message}; set REDIS_URL to the redis URL that \`npm start\` prints`);
-  process.exit(1);
-});
+const redis = await connect(process.env.REDIS_URL);
 const ns = "{library-example}";
 
 const server = await serve(

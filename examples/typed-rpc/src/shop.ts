@@ -3,10 +3,7 @@ import { connect } from "@ropeway/core";
 import { ApplicationError, createClient, defineService, RpcServer } from "@ropeway/rpc";
 import { z } from "zod";
 
-const redis = await connect(process.env.REDIS_URL ?? "redis://127.0.0.1:6379").catch((error) => {
-  console.error(`${error.message}; set REDIS_URL to the redis URL that \`npm start\` prints`);
-  process.exit(1);
-});
+const redis = await connect(process.env.REDIS_URL);
 const ns = "{shop-example}";
 
 const errors = { OUT_OF_STOCK: z.object({ left: z.number() }) };
