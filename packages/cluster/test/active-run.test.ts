@@ -4,9 +4,10 @@ import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import { keys } from "../src/keys.ts";
 import { ClusterNode } from "../src/nodes/cluster-node.ts";
-import type { Run, Runner } from "../src/runner.ts";
+import type { Run, Runner, RunOffset } from "../src/runner.ts";
 import { SecretBox } from "../src/secrets.ts";
 import type { Store } from "../src/store/store.ts";
+import type { TaskProgress } from "../src/tasks/task.ts";
 import { clusterForFile } from "./cluster-for-file.fixture.ts";
 import { deletes, faultyStore } from "./faulty-store.fixture.ts";
 
@@ -15,6 +16,13 @@ const secrets = new SecretBox("00".repeat(32));
 /** Runs tasks of the type "own" with a function of the test. */
 function ownRunner(run: (run: Run) => Promise<void>): Runner {
   return { type: "own", validate: (config) => config, run };
+}
+
+/** Rejects with an error that has the given fields; "itself" stands for the error. */
+function rejectWith(fields: { message?: unknown; errors?: "itself" }): Promise<never> {
+  const error = new AggregateError([]);
+  if (fields.errors !== undefined) error.errors.push(error);
+  return Promise.reject(Object.assign(error, fields.message ? { message: fields.message } : {}));
 }
 
 const untilStopped = (run: Run) =>
@@ -71,6 +79,39 @@ describe("a run", () => {
     await becomes(id, { status: "BROKEN", reason: expect.stringMatching(/^refused: /) });
     expect((await cluster.tasks.get(id)).reason.length).toBeLessThan(5_000);
     expect(runs).toBe(1);
+    await cluster.tasks.remove(id);
+  });
+
+  const notAString = { key: undefined } as unknown as {
+    key: string;
+    command: string;
+    type: string;
+  };
+  const changing = (then: (inner: Record<string, unknown>) => void) => (run: Run) => {
+    const inner: Record<string, unknown> = {};
+    run.progress({ inner } as unknown as TaskProgress);
+    run.offset({ replId: inner, replOffset: "1" } as unknown as RunOffset);
+    then(inner);
+    return Promise.resolve();
+  };
+  it.each<[string, string, (run: Run) => Promise<void>]>([
+    ["fails with a message that is no string", "BROKEN", () => rejectWith({ message: { a: 1 } })],
+    ["fails with an error that holds itself", "BROKEN", () => rejectWith({ errors: "itself" })],
+    ["notes a big key without a name", "BROKEN", async (run) => run.bigKey(notAString)],
+    ["notes a discarded key without a name", "BROKEN", async (run) => run.discarded(notAString)],
+    ["reports an offset that is none", "BROKEN", async (run) => run.offset(null as never)],
+    ["reports a BigInt later", "FINISH", changing((inner) => Object.assign(inner, { x: 1n }))],
+    ["reports a circle later", "FINISH", changing((inner) => Object.assign(inner, { inner }))],
+    [
+      "reports 2 MB later",
+      "FINISH",
+      changing((inner) => Object.assign(inner, { x: "x".repeat(2_000_000) })),
+    ],
+  ])("ends when its runner %s", async (_, status, run) => {
+    await using node = await startNode(await stage.open(), "node_odd", run);
+    const id = await create();
+    await becomes(id, { status });
+    await eventually(() => expect(node.running).toBe(0));
     await cluster.tasks.remove(id);
   });
 

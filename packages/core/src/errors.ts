@@ -220,11 +220,23 @@ export class WrongKeyTypeError extends RopewayError {
   }
 }
 
-/** One line about any thrown value: Node's aggregate connect errors have an empty message. */
+/**
+ * One line about any thrown value: Node's aggregate connect errors have an empty message. Always returns a
+ * string: whoever reports a failure must not fail because of it.
+ */
 export function reasonOf(cause: unknown): string {
-  if (cause instanceof AggregateError && cause.errors.length > 0) return reasonOf(cause.errors[0]);
-  if (cause instanceof Error) return cause.message || cause.name;
-  return show(cause);
+  try {
+    return lineOf(cause);
+  } catch {
+    return "an error that cannot be described"; // a getter or proxy that throws, or an error inside itself
+  }
+}
+
+function lineOf(cause: unknown): string {
+  if (cause instanceof AggregateError && cause.errors.length > 0) return lineOf(cause.errors[0]);
+  if (!(cause instanceof Error)) return show(cause);
+  const line: unknown = cause.message || cause.name;
+  return typeof line === "string" ? line : show(line);
 }
 
 /** A value as it may stand in a message: quoted, and short. */

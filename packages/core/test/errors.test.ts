@@ -32,6 +32,25 @@ test("any thrown value has a reason, and long values are cut", () => {
   expect(errors.show("x".repeat(500))).toHaveLength(120);
 });
 
+test("a thrown value that throws when it is read has a reason too", () => {
+  const itself = new AggregateError([]);
+  itself.errors.push(itself);
+  const refuse = () => {
+    throw new Error("read");
+  };
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  const odd = [
+    itself,
+    proxy,
+    Object.defineProperty(new Error("x"), "message", { get: refuse }),
+    new Proxy({}, { get: refuse, getPrototypeOf: refuse }),
+  ];
+  for (const one of odd) expect(errors.reasonOf(one)).toBe("an error that cannot be described");
+  expect(errors.reasonOf(Object.assign(new Error("x"), { message: { a: 1 } }))).toBe('{"a":1}');
+  expect(errors.reasonOf(Object.assign(new Error("x"), { message: 42 }))).toBe("42");
+});
+
 test("an error that crossed a wire is an instance of its class again", () => {
   const table = { INVALID_ARGUMENT: errors.InvalidArgumentError };
   const sent = new errors.InvalidArgumentError("size", -1, "positive");

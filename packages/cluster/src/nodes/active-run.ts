@@ -18,6 +18,7 @@ import { taskOperations } from "../tasks/indexes.ts";
 import { mayBecome } from "../tasks/status.ts";
 import { type Task, type TaskProgress, taskOf } from "../tasks/task.ts";
 import type { KeyRecordKind, TaskRecords } from "../tasks/task-records.ts";
+import { keyRecordOf, MOST_REPORT, reportOf } from "./run-report.ts";
 
 /** What a run needs. */
 export interface ActiveRunPlan {
@@ -54,9 +55,8 @@ interface Outcome {
 /** The maximum number of records of keys that wait to be stored; the runner counts the rest. */
 const MOST_WAITING = 500;
 const KEYS_PER_WRITE = 100;
-/** What a record has room for, in characters: a longer reason is cut, more progress is not taken. */
+/** The characters of a reason that are stored. */
 const MOST_REASON = 2_000;
-const MOST_PROGRESS = 64 * 1_024;
 const MOST_CONFLICTS = 20;
 /** How often a node that closes tries to store the end of a run. */
 const FINISH_TRIES = 5;
@@ -172,7 +172,8 @@ export class ActiveRun {
       this.#dirty = true;
     };
     const note = (kind: KeyRecordKind, record: KeyRecord) => {
-      if (this.#waiting.length < MOST_WAITING) this.#waiting.push({ kind, record });
+      const checked = keyRecordOf(kind, record);
+      if (this.#waiting.length < MOST_WAITING) this.#waiting.push({ kind, record: checked });
       changed();
     };
     return {
@@ -191,14 +192,15 @@ export class ActiveRun {
         this.#flushSoon();
       },
       progress: (progress) => {
-        const next = { ...this.#progress, ...progress };
-        if (JSON.stringify(next).length > MOST_PROGRESS) return this.#refuseProgress();
+        const next = reportOf("progress", { ...this.#progress, ...progress });
+        if (next === undefined) return this.#refuseReport();
         this.#progress = next;
         changed();
       },
       offset: (offset) => {
-        if (JSON.stringify(offset).length > MOST_PROGRESS) return this.#refuseProgress();
-        this.#offset = offset;
+        const next = reportOf("offset", offset);
+        if (next === undefined) return this.#refuseReport();
+        this.#offset = next;
         changed();
       },
       bigKey: (record) => note("bigKeys", record),
@@ -207,9 +209,9 @@ export class ActiveRun {
   }
 
   /** Keeps the last progress or offset that can be stored, and says once that a later one cannot. */
-  #refuseProgress(): void {
+  #refuseReport(): void {
     const { taskId, logger } = this.#plan;
-    const allowed = `at most ${MOST_PROGRESS} characters of JSON can be stored`;
+    const allowed = `at most ${MOST_REPORT} characters of JSON can be stored`;
     logger[this.#refused ? "debug" : "warn"]({ taskId }, `a run reports too much: ${allowed}`);
     this.#refused = true;
   }
