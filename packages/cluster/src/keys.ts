@@ -85,6 +85,28 @@ export const keys = {
   alerts: "/tasks/alert/",
 } as const;
 
+/**
+ * The bytes of an id, group, type or digest in a path that another program wrote. Two of them fit into a path
+ * with room for the rest, so whatever is derived from such a path is a path too.
+ */
+const MOST_PART_BYTES = 400;
+/** Names are alone in their path: 200 characters of four bytes. */
+const MOST_NAME_BYTES = 800;
+
+/** Whether it can be a part of any path. */
+export function isPart(value: unknown): value is string {
+  return isShort(value, MOST_PART_BYTES);
+}
+
+/** Whether it can be a name in a path. */
+export function isName(value: unknown): value is string {
+  return isShort(value, MOST_NAME_BYTES);
+}
+
+function isShort(value: unknown, most: number): boolean {
+  return typeof value === "string" && Buffer.byteLength(value) <= most && !/\p{C}/u.test(value);
+}
+
 /** The last part of a path. */
 export function lastPart(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);

@@ -18,7 +18,7 @@ import { UnknownAlertError } from "../errors.ts";
 import { keys, lastPart } from "../keys.ts";
 import { optimistically, putRecord, rangeAll, recordOf, unchanged } from "../record.ts";
 import { MAX_RANGE } from "../store/limits.ts";
-import type { Store } from "../store/store.ts";
+import type { Entry, Store } from "../store/store.ts";
 import { decodeCursor, encodeCursor } from "../tasks/cursor.ts";
 
 /** What an alert is about. */
@@ -84,7 +84,7 @@ export class Alerts {
     const id = idOf(draft.cause);
     const key = keys.alert(id);
     const entry = await this.#store.get(key);
-    const known = recordOf<Alert>(entry);
+    const known = alertOf(entry);
     if (known !== undefined && known.resolvedAt === null) return false;
     const alert: Alert = {
       group: "",
@@ -137,7 +137,7 @@ export class Alerts {
       this.#logger.info({ alert: alert.id }, "an alert was sent at last");
     await optimistically(this.#store, `alert ${alert.id}`, async () => {
       const entry = await this.#store.get(key);
-      const now = recordOf<Alert>(entry);
+      const now = alertOf(entry);
       if (now === undefined || now.count !== alert.count) return { do: [], result: undefined };
       const sent = { ...now, sentAt: this.#now() };
       return { if: [unchanged(key, entry)], do: [putRecord(key, sent)], result: undefined };
@@ -148,7 +148,7 @@ export class Alerts {
   async open(): Promise<Map<string, Alert>> {
     const { entries } = await rangeAll(this.#store, keys.alerts);
     const alerts = entries
-      .map((entry) => recordOf<Alert>(entry))
+      .map(alertOf)
       .filter((alert) => alert !== undefined)
       .filter(({ resolvedAt }) => resolvedAt === null);
     const names = new Set(alerts.map(nameOf));
@@ -158,7 +158,7 @@ export class Alerts {
 
   /** Whether the cause has an alert that is not resolved. */
   async isOpen(cause: string): Promise<boolean> {
-    const alert = recordOf<Alert>(await this.#store.get(keys.alert(idOf(cause))));
+    const alert = alertOf(await this.#store.get(keys.alert(idOf(cause))));
     return alert !== undefined && alert.resolvedAt === null;
   }
 
@@ -166,7 +166,7 @@ export class Alerts {
   async resolve(cause: string): Promise<void> {
     const key = keys.alert(idOf(cause));
     const entry = await this.#store.get(key);
-    const alert = recordOf<Alert>(entry);
+    const alert = alertOf(entry);
     if (alert === undefined || alert.resolvedAt !== null) return;
     const resolved = { ...alert, resolvedAt: this.#now() };
     await this.#store.txn({ if: [unchanged(key, entry)], do: [putRecord(key, resolved)] });
@@ -177,7 +177,7 @@ export class Alerts {
     const key = keys.alert(id);
     return optimistically(this.#store, `alert ${id}`, async () => {
       const entry = /^[0-9a-f]{24}$/.test(id) ? await this.#store.get(key) : undefined;
-      const alert = recordOf<Alert>(entry);
+      const alert = alertOf(entry);
       if (alert === undefined) throw new UnknownAlertError(id);
       if (alert.acknowledgedAt !== null) return { do: [], result: alert };
       const result = { ...alert, acknowledgedAt: this.#now(), acknowledgedBy: by };
@@ -187,9 +187,7 @@ export class Alerts {
 
   async get(id: string): Promise<Alert> {
     const key = keys.alert(id);
-    const alert = recordOf<Alert>(
-      /^[0-9a-f]{24}$/.test(id) ? await this.#store.get(key) : undefined,
-    );
+    const alert = alertOf(/^[0-9a-f]{24}$/.test(id) ? await this.#store.get(key) : undefined);
     if (alert === undefined) throw new UnknownAlertError(id);
     return alert;
   }
@@ -205,7 +203,7 @@ export class Alerts {
       });
       for (const [n, entry] of entries.entries()) {
         after = lastPart(entry.key);
-        const alert = recordOf<Alert>(entry);
+        const alert = alertOf(entry);
         const visible = alert && (groups === undefined || groups.includes(alert.group));
         if (!visible || (!all && alert.resolvedAt !== null)) continue;
         items.push(alert);
@@ -222,7 +220,7 @@ export class Alerts {
     const { entries } = await rangeAll(this.#store, keys.alerts);
     if (entries.length <= KEPT) return;
     const old = entries
-      .filter((entry) => recordOf<Alert>(entry)?.resolvedAt !== null)
+      .filter((entry) => alertOf(entry)?.resolvedAt !== null)
       .sort((a, b) => a.modRevision - b.modRevision)
       .slice(0, Math.min(100, entries.length - KEPT));
     if (old.length > 0) {
@@ -241,6 +239,36 @@ export interface AlertFilter {
   readonly groups?: readonly string[] | undefined;
   readonly cursor?: string | undefined;
   readonly limit?: number | undefined;
+}
+
+/**
+ * The alert in an entry; undefined if the entry holds something else, or the alert of another path. Fields that
+ * another program left out get their defaults.
+ */
+function alertOf(entry: Entry | undefined): Alert | undefined {
+  const found = recordOf<Partial<Record<keyof Alert, unknown>>>(entry);
+  if (entry === undefined || found === undefined || typeof found.cause !== "string")
+    return undefined;
+  const { cause } = found;
+  const id = idOf(cause);
+  if (lastPart(entry.key) !== id) return undefined;
+  const text = (value: unknown) => (typeof value === "string" ? value : "");
+  const time = (value: unknown) => (Number.isFinite(value) ? (value as number) : null);
+  const raisedAt = time(found.raisedAt) ?? 0;
+  return {
+    id,
+    kind: text(found.kind) as AlertKind,
+    cause,
+    text: text(found.text),
+    subject: text(found.subject),
+    group: text(found.group),
+    raisedAt,
+    count: Number.isSafeInteger(found.count) ? (found.count as number) : 1,
+    acknowledgedAt: time(found.acknowledgedAt),
+    acknowledgedBy: typeof found.acknowledgedBy === "string" ? found.acknowledgedBy : null,
+    resolvedAt: time(found.resolvedAt),
+    sentAt: found.sentAt === undefined ? raisedAt : time(found.sentAt),
+  };
 }
 
 /** Tells the same alert raised anew from the one before. */

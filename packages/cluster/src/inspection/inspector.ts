@@ -18,8 +18,8 @@
 import { type EventMap, RopewayError, silentLogger } from "@ropeway/core";
 import { BackgroundRole, Loop, type Opening, reasonOf } from "@ropeway/core/internal";
 import { NodeIdTakenError } from "../errors.ts";
-import { keys, lastPart } from "../keys.ts";
-import { completeNode, isOnline, nodeOf } from "../nodes/node-record.ts";
+import { isPart, keys } from "../keys.ts";
+import { completeNode, idOfNode, isOnline, nodeOf } from "../nodes/node-record.ts";
 import type { Placement } from "../nodes/placement.ts";
 import { Registration } from "../nodes/registration.ts";
 import { type InspectorOptions, resolveInspectorOptions } from "../options.ts";
@@ -198,7 +198,11 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
   async #inspect(lock: RoundLock, signal: AbortSignal): Promise<void> {
     const { store, alerts, placement } = this.#plan;
     const nodes = await rangeAll(store, keys.nodes("redissyncer"));
-    const byId = new Map(nodes.entries.map((entry) => [lastPart(entry.key), entry]));
+    const byId = new Map<string, Entry>();
+    for (const entry of nodes.entries) {
+      const nodeId = idOfNode(entry);
+      if (nodeId !== undefined) byId.set(nodeId, entry);
+    }
     const assigned = await this.#assignments();
     const suspects = new Set([...assigned.keys(), ...byId.keys()]);
     const offline: string[] = [];
@@ -228,6 +232,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     const byNode = new Map<string, string[]>();
     for (const { key } of entries) {
       const [nodeId = "", taskId = ""] = key.slice(keys.tasksOfNodes.length).split("/");
+      if (!isPart(nodeId) || !isPart(taskId)) continue; // no node or task of ours is called that
       const taskIds = byNode.get(nodeId);
       if (taskIds === undefined) byNode.set(nodeId, [taskId]);
       else taskIds.push(taskId);

@@ -8,7 +8,7 @@
  *   /tasks/event/task_1/...  /tasks/event/task_1/...  /tasks/event/task_2/...
  *   ^ one read names the task; the next read begins behind all of its entries
  */
-import { keys } from "../keys.ts";
+import { isPart, keys } from "../keys.ts";
 import { getMany } from "../record.ts";
 import type { Store } from "../store/store.ts";
 import { TaskRecords } from "../tasks/task-records.ts";
@@ -46,7 +46,7 @@ export class RecordSweep {
   /** The next few tasks that have a list of this kind. */
   async #next(prefix: string): Promise<string[]> {
     const ids: string[] = [];
-    while (ids.length < TASKS_PER_ROUND) {
+    for (let looked = 0; looked < TASKS_PER_ROUND; looked++) {
       const after = this.#reached.get(prefix);
       const { entries } = await this.#store.range(prefix, { after, limit: 1 });
       const [first] = entries;
@@ -55,7 +55,7 @@ export class RecordSweep {
         break;
       }
       const id = first.key.slice(prefix.length).split("/", 1)[0] ?? "";
-      ids.push(id);
+      if (isPart(id)) ids.push(id);
       this.#reached.set(prefix, `${prefix}${id}0`); // "0" follows "/"
     }
     return ids;

@@ -1,6 +1,6 @@
 /** What a node reports about itself under /nodes/{nodetype}/{nodeId}: the documented fields, and ours. */
 import { freemem, loadavg, totalmem } from "node:os";
-import { lastPart, type NodeType } from "../keys.ts";
+import { isPart, keys, lastPart, type NodeType } from "../keys.ts";
 import { recordOf } from "../record.ts";
 import type { Entry } from "../store/store.ts";
 
@@ -36,10 +36,18 @@ export interface NodeRecord {
 /** The record in an entry; what another program left out gets its default. */
 export function nodeOf(entry: Entry | undefined): NodeRecord | undefined {
   const record = recordOf<Partial<NodeRecord>>(entry);
-  if (entry === undefined || record === undefined || record.nodeid !== lastPart(entry.key)) {
-    return undefined;
-  }
-  return completeNode({ ...record, nodeid: record.nodeid });
+  if (entry === undefined || record === undefined) return undefined;
+  const nodeid = idOfNode(entry);
+  return nodeid === undefined || nodeid !== record.nodeid
+    ? undefined
+    : completeNode({ ...record, nodeid });
+}
+
+/** The id that a node's path names; undefined if no node can be called that. */
+export function idOfNode({ key }: Entry): string | undefined {
+  const id = lastPart(key);
+  const paths = [keys.node("redissyncer", id), keys.node("portal", id)];
+  return isPart(id) && paths.includes(key) ? id : undefined;
 }
 
 /** A record with every field. */

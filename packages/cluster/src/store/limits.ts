@@ -11,15 +11,20 @@ export const MAX_TRANSACTION_BYTES = 1_400_000;
 export const MAX_KEY_BYTES = 1_024;
 export const MAX_RANGE = 1_000;
 
-/** Refuses a key that is no path. */
-export function checkKey(key: string): void {
-  const usable =
+/** Whether a key is a path that a store takes. */
+export function isKey(key: string): boolean {
+  return (
     typeof key === "string" &&
     key.startsWith("/") &&
     Buffer.byteLength(key) <= MAX_KEY_BYTES &&
     wellFormed(key) &&
-    !key.includes("\0");
-  if (!usable) {
+    !key.includes("\0")
+  );
+}
+
+/** Refuses a key that is no path. */
+export function checkKey(key: string): void {
+  if (!isKey(key)) {
     throw new InvalidArgumentError("key", key, `a path of at most ${MAX_KEY_BYTES} bytes`);
   }
 }

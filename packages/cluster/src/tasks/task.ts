@@ -1,6 +1,6 @@
 /** A task as it is stored: the documented fields, and ours. */
 import { createHash } from "node:crypto";
-import { lastPart } from "../keys.ts";
+import { isName, isPart, lastPart } from "../keys.ts";
 import { recordOf } from "../record.ts";
 import type { Json } from "../secrets.ts";
 import type { Entry } from "../store/store.ts";
@@ -46,17 +46,22 @@ export interface Task {
   readonly updateTime: number;
 }
 
-const TEXTS = ["groupId", "nodeId", "taskName", "type", "md5"] as const;
+const PARTS = ["taskId", "groupId", "nodeId", "type", "md5"] as const;
+
+/** A record with more bytes is not ours, and has no room for a change. */
+const MOST_BYTES = 900_000;
 
 /**
- * The task in an entry; undefined if the entry holds something else. Fields that another program left
- * out get their defaults, so one incomplete record cannot stop an inspection of all.
+ * The task in an entry; undefined if the entry holds something else, or something that no store could change.
+ * Fields that another program left out get their defaults. So no record can stop an inspection of all.
  */
 export function taskOf(entry: Entry | undefined): Task | undefined {
   const task = recordOf<Task>(entry);
   if (entry === undefined || task === undefined) return undefined;
   if (task.taskId !== lastPart(entry.key) || !TASK_STATUSES.includes(task.status)) return undefined;
-  if (TEXTS.some((name) => !isPathPart(task[name]))) return undefined;
+  // Its indexes have these in their paths: one that cannot be there would stop every change of the task.
+  if (PARTS.some((name) => !isPart(task[name])) || !isName(task.taskName)) return undefined;
+  if (Buffer.byteLength(entry.value) > MOST_BYTES) return undefined;
   const count = (value: unknown) => (Number.isSafeInteger(value) ? (value as number) : 0);
   return {
     ...task,
@@ -74,11 +79,6 @@ export function taskOf(entry: Entry | undefined): Task | undefined {
     createTime: count(task.createTime),
     updateTime: count(task.updateTime),
   };
-}
-
-/** Whether an index can have it in its path; one that cannot would stop every change of the task. */
-function isPathPart(value: unknown): boolean {
-  return typeof value === "string" && value.length <= 400 && !/\p{C}/u.test(value);
 }
 
 function isRecord(value: unknown): boolean {

@@ -24,7 +24,7 @@ import type {
   WatchOptions,
 } from "../store.ts";
 import type { StoreTls } from "./channel.ts";
-import { entryOf } from "./entry.ts";
+import { entryOf, isUsable } from "./entry.ts";
 import { Status } from "./grpc-error.ts";
 import {
   CompactionRequest,
@@ -156,18 +156,20 @@ class EtcdStore implements Store {
   async range(prefix: string, options: RangeOptions = {}): Promise<RangeResult> {
     checkPrefixPath(prefix);
     const { after } = options;
-    // The first key after another one is that key with a NUL behind it.
-    const key = after === undefined || after < prefix ? prefix : `${after}\0`;
-    const response = await this.#transport.call(range, {
-      key,
-      rangeEnd: endOfPrefix(prefix),
-      limit: BigInt(limitOf(options)),
-    });
-    return {
-      entries: response.kvs.map(entryOf),
-      revision: revisionOf(response),
-      more: response.more,
-    };
+    const rangeEnd = endOfPrefix(prefix);
+    const limit = BigInt(limitOf(options));
+    let revision: number | undefined;
+    for (let key = after === undefined || after < prefix ? prefix : behind(after); ; ) {
+      const response = await this.#transport.call(range, { key, rangeEnd, limit });
+      revision ??= revisionOf(response);
+      const entries = response.kvs.filter(isUsable).map(entryOf);
+      const last = response.kvs.at(-1);
+      // A page of nothing but keys of other programs is no page: the next one may have ours.
+      if (entries.length > 0 || !response.more || last === undefined) {
+        return { entries, revision, more: response.more };
+      }
+      key = behind(last.key);
+    }
   }
 
   async txn(transaction: Transaction): Promise<TransactionResult> {
@@ -234,6 +236,11 @@ class EtcdStore implements Store {
 
 function write<Q, R>(path: string, request: Message<Q>, response: Message<R>): Method<Q, R> {
   return { path, request, response, repeatable: false };
+}
+
+/** The first key after another one: that key with a NUL behind it. */
+function behind(key: Buffer | string): Buffer | string {
+  return typeof key === "string" ? `${key}\0` : Buffer.concat([key, Buffer.of(0)]);
 }
 
 function revisionOf({ header }: { header: { revision: bigint } | undefined }): number {

@@ -4,6 +4,7 @@
  */
 import {
   bool,
+  bytes,
   int32,
   int64,
   list,
@@ -28,7 +29,7 @@ export const ResponseHeader: Message<ResponseHeader> = message<ResponseHeader>({
 });
 
 export interface KeyValue {
-  readonly key: string;
+  readonly key: Buffer | string;
   readonly createRevision: bigint;
   readonly modRevision: bigint;
   readonly version: bigint;
@@ -36,7 +37,7 @@ export interface KeyValue {
   readonly lease: bigint;
 }
 export const KeyValue: Message<KeyValue> = message<KeyValue>({
-  key: text(1),
+  key: bytes(1),
   createRevision: int64(2),
   modRevision: int64(3),
   version: int64(4),
@@ -45,7 +46,7 @@ export const KeyValue: Message<KeyValue> = message<KeyValue>({
 });
 
 export interface RangeRequest {
-  readonly key: string;
+  readonly key: Buffer | string;
   readonly rangeEnd: string;
   readonly limit: bigint;
   readonly revision: bigint;
@@ -53,7 +54,7 @@ export interface RangeRequest {
   readonly countOnly: boolean;
 }
 export const RangeRequest: Message<RangeRequest> = message<RangeRequest>({
-  key: text(1),
+  key: bytes(1),
   rangeEnd: text(2),
   limit: int64(3),
   revision: int64(4),

@@ -117,6 +117,19 @@ export function text(number: number): Field<string> {
   };
 }
 
+/** Bytes that need not be a string: keys of other programs. Written from either, read as they are. */
+export function bytes(number: number): Field<Buffer | string> {
+  return {
+    number,
+    repeated: false,
+    empty: () => "",
+    write: (value, out) => {
+      if (value.length > 0) out.bytes(number, Buffer.from(value as string));
+    },
+    read: (_, wire) => lengthField(number, wire),
+  };
+}
+
 /** A message inside a message; undefined if it is not there. */
 export function nested<T>(number: number, type: Message<T>): Field<T | undefined> {
   return {

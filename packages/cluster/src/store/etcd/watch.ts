@@ -19,7 +19,7 @@ import { CompactedError, StoreRefusedError } from "../../errors.ts";
 import { endOfPrefix } from "../limits.ts";
 import type { WatchEvent, WatchOptions } from "../store.ts";
 import type { GrpcStream } from "./channel.ts";
-import { entryOf } from "./entry.ts";
+import { entryOf, isUsable } from "./entry.ts";
 import { GrpcError, Status } from "./grpc-error.ts";
 import { type Event, WatchRequest, WatchResponse } from "./messages.ts";
 import type { Transport } from "./transport.ts";
@@ -54,11 +54,11 @@ export async function* watchEtcd(plan: EtcdWatchPlan): AsyncGenerator<readonly W
           const newest = await plan.revision();
           if (newest + 1 < next) throw new CompactedError(next, newest + 1);
         }
-        const events = response.events.map(eventOf);
-        const last = events.at(-1);
+        const last = response.events.at(-1);
         if (last !== undefined) {
-          yield events;
-          next = last.entry.modRevision + 1;
+          const events = response.events.filter(({ kv }) => !kv || isUsable(kv)).map(eventOf);
+          if (events.length > 0) yield events;
+          next = Number(last.kv?.modRevision ?? 0n) + 1;
         } else if (!response.created) {
           next = Math.max(next, revisionOf(response) + 1);
         }

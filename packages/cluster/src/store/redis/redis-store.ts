@@ -104,18 +104,22 @@ class RedisStore implements Store {
   async range(prefix: string, options: RangeOptions = {}): Promise<RangeResult> {
     checkPrefixPath(prefix);
     const limit = limitOf(options);
-    const { after } = options;
-    const start = after === undefined || after < prefix ? `[${prefix}` : `(${after}`;
     const { state, index } = this.#keys;
-    const [revision, ...paths] = await this.#guard(() =>
-      this.#redis.run(storeList, [state, index], [start, `(${endOfPrefix(prefix)}`, limit + 1]),
-    );
-    const found = await this.#read(paths.slice(0, limit));
-    return {
-      entries: found.filter((entry) => entry !== undefined),
-      revision: Number(revision),
-      more: paths.length > limit,
-    };
+    const end = `(${endOfPrefix(prefix)}`;
+    let listedAt: number | undefined;
+    for (let { after } = options; ; ) {
+      const start = after === undefined || after < prefix ? `[${prefix}` : `(${after}`;
+      const [revision, ...paths] = await this.#guard(() =>
+        this.#redis.run(storeList, [state, index], [start, end, limit + 1]),
+      );
+      listedAt ??= Number(revision);
+      const page = paths.slice(0, limit);
+      const entries = (await this.#read(page)).filter((entry) => entry !== undefined);
+      const more = paths.length > limit;
+      // A page that was removed meanwhile is no page: the next one may have entries.
+      if (entries.length > 0 || !more) return { entries, revision: listedAt, more };
+      after = page.at(-1);
+    }
   }
 
   async txn(transaction: Transaction): Promise<TransactionResult> {
