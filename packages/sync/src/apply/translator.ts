@@ -11,6 +11,7 @@ import { keysOf } from "../command/keys.ts";
 import { pickKeys, renameKeys } from "../command/pick.ts";
 import { isRewrittenAlways, rewriteFor } from "../command/rewrite.ts";
 import { supports } from "../command/target.ts";
+import { requireDatabase } from "../database-range.ts";
 import { CommandRefusedError } from "../errors.ts";
 import { isOwnKey, isTaskKey } from "../keys.ts";
 import { HeldWriter } from "../load/ttl-fence.ts";
@@ -98,10 +99,15 @@ export class Translator implements Translate {
     }
     if (argv[1] !== undefined && isTaskKey(argv[1])) return;
     if (this.#plain && !RESTORES.has(name) && !isRewrittenAlways(name, argv)) {
-      into.select(db);
+      this.#select(db, into);
       into.raw(command.raw, { argv, db });
     } else this.#mapped(name, { argv, db, into });
     if (this.fencing && CARRIES_EXPIRY.has(name)) this.#alias(name, { argv, db, into });
+  }
+
+  #select(db: number, into: Transaction<StreamNote>): void {
+    requireDatabase(db, this.#options.abilities.databases);
+    into.select(db);
   }
 
   #mapped(name: string, write: Write): void {
@@ -189,7 +195,7 @@ export class Translator implements Translate {
       }
       if (result !== true) commands = result.map((words) => words.map(toBuffer));
     }
-    into.select(db);
+    this.#select(db, into);
     for (const words of commands) into.command(words, { argv: words, db });
   }
 
@@ -214,8 +220,8 @@ export class Translator implements Translate {
       this.#options.onUnwritable(argv, db, "the target has no functions");
       return;
     }
-    into.select(this.#options.mapping.db(db) ?? 0);
-    into.command(argv, { argv, db });
+    into.select(0); // messages and functions belong to no database
+    into.command(argv, { argv, db: 0 });
   }
 
   /** Only the databases of the task are emptied. */
@@ -237,7 +243,7 @@ export class Translator implements Translate {
       // Expiries of other databases are held back in database 0.
       const spare = this.fencing && target === 0 && abilities.databases > 1;
       if (spare) this.#moveExpiries(0, 1, into);
-      into.select(target);
+      this.#select(target, into);
       into.command(flush, { argv: flush, db: target });
       if (spare) this.#moveExpiries(1, 0, into);
     }
@@ -245,13 +251,14 @@ export class Translator implements Translate {
 
   /** A swap moves our own keys out of database 0; the transaction writes the checkpoint there again. */
   #swap({ argv, into }: Write): void {
-    const { mapping, ownKeys } = this.#options;
+    const { mapping, ownKeys, abilities } = this.#options;
     if (mapping.dbs !== undefined || mapping.partial) {
       throw refused("SWAPDB", "databases are mapped or filtered, so it cannot be applied");
     }
+    const [a, b] = [Number(argv[1]), Number(argv[2])];
+    for (const db of [a, b]) requireDatabase(db, abilities.databases);
     into.select(0);
     into.command(argv, { argv, db: 0 });
-    const [a, b] = [Number(argv[1]), Number(argv[2])];
     if (a === b || ownKeys.length === 0) return;
     if (a === 0 || b === 0) {
       const other = a === 0 ? b : a;

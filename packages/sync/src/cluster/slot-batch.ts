@@ -1,6 +1,6 @@
 /** Commands for one slot of a cluster, collected while a snapshot is loaded. */
 import { keysOf } from "../command/keys.ts";
-import { CommandRefusedError } from "../errors.ts";
+import { requireDatabase } from "../database-range.ts";
 import type { Argument } from "../resp/writer.ts";
 import type { CommandBatch, StringSlice } from "../sink/transaction.ts";
 import type { SlotCommand } from "./slot-writer.ts";
@@ -30,11 +30,7 @@ export class SlotBatch<N> implements CommandBatch<N> {
 
   /** A cluster has one database. */
   select(db: number): void {
-    if (db === 0) return;
-    throw new CommandRefusedError(
-      `data of database ${db}`,
-      "a cluster has only database 0. Choose one database with dbMap, such as { 0: 0 }",
-    );
+    requireDatabase(db, 1);
   }
 
   command(argv: readonly Argument[], note: N): void {

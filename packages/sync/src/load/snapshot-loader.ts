@@ -4,6 +4,7 @@
  */
 import type { Logger } from "@ropeway/core";
 import type { Checkpoint } from "../checkpoint.ts";
+import { requireDatabase } from "../database-range.ts";
 import { dumpPayload } from "../dump/payload.ts";
 import type { ErrorBudget } from "../error-budget.ts";
 import { KeyExistsError, NotExpressibleError } from "../errors.ts";
@@ -104,12 +105,13 @@ export class SnapshotLoader {
 
   /** A whole key; a promise only if the lanes are busy. */
   #key(source: RdbKey): Promise<void> | undefined {
-    const { counters, mapping, seen } = this.#options;
+    const { counters, mapping, seen, abilities } = this.#options;
     const db = mapping.db(source.db);
     if (db === undefined || !this.#copies(source)) {
       counters.count(isOwnKey(source.key) ? "own" : "filtered");
       return undefined;
     }
+    requireDatabase(db, abilities.databases);
     const renamed = mapping.renames ? mapping.key(source.key) : undefined;
     const expiresAtMs =
       source.expiresAtMs < 0 ? -1 : this.#expiry(source, db, renamed ?? source.key);
@@ -237,6 +239,7 @@ export class SnapshotLoader {
       counters.count("filtered");
       return;
     }
+    requireDatabase(db, abilities.databases);
     const key = Buffer.from(mapping.key(entry.key));
     const expiresAtMs = this.#expiry(entry, db, key);
     if (expiresAtMs === undefined) {

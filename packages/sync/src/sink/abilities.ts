@@ -39,6 +39,10 @@ export interface Abilities extends TargetServer {
   readonly installationId?: string | undefined;
 }
 
+/** More than any server is configured for. */
+const MOST_DATABASES = 65_536;
+/** So many databases are tried in one round trip. */
+const SELECTS = 64;
 const FAR_MS = 4_102_444_800_000; // 2100-01-01
 /** Tries what is needed on a key of our own, which is gone afterwards. */
 export async function probe(connection: Connection, task: string): Promise<Abilities> {
@@ -88,8 +92,24 @@ export async function probe(connection: Connection, task: string): Promise<Abili
     pExpireTime: works(expireTime),
     unlink: works(unlink),
     functions: works(functions),
-    databases: Number.isInteger(listed) ? listed : 16,
+    databases: Number.isInteger(listed) ? listed : await countDatabases(ask),
     historyId: historyId(history),
     installationId: installationId(installation),
   };
+}
+
+/** How many databases a server has that does not say so: it refuses to select others. */
+async function countDatabases(ask: (...commands: string[][]) => Promise<Reply[]>): Promise<number> {
+  let has = 0;
+  let lacks = MOST_DATABASES;
+  while (lacks - has > 1) {
+    const step = Math.max(1, Math.floor((lacks - has) / SELECTS));
+    const tried: number[] = [];
+    for (let db = has + step; db < lacks && tried.length < SELECTS; db += step) tried.push(db);
+    const replies = await ask(...tried.map((db) => ["SELECT", String(db)]), ["SELECT", "0"]);
+    const first = tried.findIndex((_, at) => replies[at] instanceof ErrorReply);
+    if (first !== 0) has = tried[first < 0 ? tried.length - 1 : first - 1] as number;
+    if (first >= 0) lacks = tried[first] as number;
+  }
+  return lacks;
 }
