@@ -18,15 +18,18 @@
  *          +-- the portal closes: the client is told when to come back
  *
  * Back-pressure: send() resolves when there is room again. A producer that does not wait for it can
- * pile up no more than MOST_BUFFERED and one event before its client is given up. Silence is filled with comments,
- * which keep proxies from cutting the connection and find clients that are gone.
+ * pile up no more than MOST_BUFFERED and one event before its client is given up.
+ *
+ * A heartbeat sends a comment, which keeps proxies from cutting the connection and finds clients that are
+ * gone, and looks at the caller again. It comes also while there are events: nobody who lost a permission
+ * may go on reading because there is much to read.
  */
 import { PassThrough } from "node:stream";
 import { AbortedError, OverloadedError } from "@ropeway/core";
 import { within } from "@ropeway/core/internal";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Caller } from "./access/authenticator.ts";
-import { placeOf } from "./access/place.ts";
+import { addressOf, placeOf } from "./access/place.ts";
 import { InvalidEventError, TooManyStreamsError } from "./errors.ts";
 
 /** One event; `data` that is not a text is sent as JSON. */
@@ -40,7 +43,7 @@ export interface StreamEvent {
 
 /** How a stream behaves. */
 export interface EventStreamOptions {
-  /** Silence after which a comment is sent. @default 15000 */
+  /** How often a comment is sent, and the caller is looked at again. @default 15000 */
   readonly heartbeatMs?: number;
   /** When the client should come back after the stream has ended. @default 2000 */
   readonly retryMs?: number;
@@ -122,7 +125,6 @@ export class EventStream {
       this.#giveUp();
       throw new OverloadedError("an event stream", "its client reads too slowly");
     }
-    this.#heartbeat.refresh();
     if (this.#output.write(text)) return;
     // All who wait share one wait.
     this.#draining ??= this.#drained().finally(() => {
@@ -212,8 +214,10 @@ export class EventStreams {
     if (this.#open.size >= most) {
       throw new OverloadedError("the portal", `${most} event streams are open`);
     }
-    const { caller, ip } = reply.request;
-    const owner = caller === null ? `from ${placeOf(ip)}` : `of ${caller.account.username}`;
+    const { request } = reply;
+    const { caller } = request;
+    const owner =
+      caller === null ? `from ${placeOf(addressOf(request))}` : `of ${caller.account.username}`;
     const count = this.#counts.get(owner) ?? 0;
     if (count >= mostOfOne) throw new TooManyStreamsError(mostOfOne);
     const stream = new EventStream(reply, { options, isAllowed });

@@ -8,7 +8,7 @@ import { Roles } from "../src/access/roles.ts";
 import { MAX_TOKENS, Tokens } from "../src/access/tokens.ts";
 import type { Account } from "../src/access/users.ts";
 import { kitPart } from "../src/index.ts";
-import { PASSWORD, Stage } from "./stage.fixture.ts";
+import { basic, PASSWORD, Stage } from "./stage.fixture.ts";
 
 let stage: Stage;
 let admin: { authorization: string };
@@ -187,4 +187,34 @@ test("a token with limits revokes itself, and no other token of its owner", asyn
   expect((await send(`DELETE /api/tokens/${limited.id}`, undefined, headers)).status).toBe(204);
   const whole = { authorization: `Bearer ${other.token}` };
   expect((await send(`DELETE /api/tokens/${other.id}`, undefined, whole)).status).toBe(204);
+});
+
+test("a wrong password in an Authorization header is in the audit log once, like a login that failed", async () => {
+  const log = new AuditLog(openRedisStore(stage.redis));
+  const guess = basic("admin", "a wrong password");
+  const statuses = await Promise.all([1, 2, 3].map(() => statusOf(guess, "/api/users")));
+  expect(statuses).toEqual([401, 401, 401]);
+  await statusOf(basic("a-password-here", "x"), "/api/roles");
+  await eventually(async () => {
+    const { items } = await log.list({ limit: 500 });
+    const failed = items.filter(({ action }) => /^GET /.test(action));
+    expect(failed.map(({ actor, via, outcome, status }) => [actor, via, outcome, status])).toEqual([
+      ["-", "-", "refused", 401],
+      ["admin", "-", "refused", 401],
+    ]);
+  });
+});
+
+test("tokens that are made at the same moment are not more than an account may have", async () => {
+  const tokens = new Tokens(openRedisStore(stage.redis));
+  const account = { username: "crowd", id: 1 };
+  const limits = { permissions: null, groups: null, expiresAt: null };
+  const made = await Promise.allSettled(
+    Array.from({ length: MAX_TOKENS + 20 }, (_, i) =>
+      tokens.create({ account, name: `${i}`, ...limits }),
+    ),
+  );
+  const kept = (await tokens.list("crowd")).length;
+  expect(kept).toBeLessThanOrEqual(MAX_TOKENS);
+  expect(made.filter(({ status }) => status === "fulfilled")).toHaveLength(kept);
 });

@@ -1,4 +1,6 @@
 import { openRedisStore } from "@ropeway/cluster";
+import { deferred } from "@ropeway/core/internal";
+import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
@@ -179,6 +181,36 @@ test("a login that the hasher had no room for counts as no failure, anywhere", a
   expect(await counts()).toBe("1");
   await busy();
   await busy(device);
+});
+
+test("one user who signs in all the time does not take all places of the hasher", async () => {
+  const opened = deferred<undefined>();
+  let held = 0;
+  class HeldHasher extends PasswordHasher {
+    override async verify(hashed: string, password: string): Promise<boolean> {
+      held += 1;
+      await opened.promise;
+      return hasher.verify(hashed, password);
+    }
+  }
+  const tokens = new Tokens(openRedisStore(redis));
+  const one = new Authenticator({ store, tokens, hasher: new HeldHasher(), life, onLogin() {} });
+  const credentials = { username: "admin", password: PASSWORD, place: "crowded" };
+  const generation = (await store.account("admin"))?.generation ?? 0;
+  const tries = [];
+  for (let i = 0; i < 20; i++) {
+    // What a login that has passed does.
+    await server.command("DEL", keys.loginsOfUser("admin", generation, "crowded"));
+    tries.push(one.checkPassword(credentials).catch((error: { code: string }) => error.code));
+  }
+  await eventually(() => expect(held).toBe(5));
+  const other = one.checkPassword({ ...credentials, place: "elsewhere" });
+  await eventually(() => expect(held).toBe(6));
+  opened.resolve(undefined);
+  expect((await other).username).toBe("admin");
+  const ended = await Promise.all(tries);
+  expect(ended.filter((end) => end === "OVERLOADED")).toHaveLength(15);
+  await one.checkPassword(credentials);
 });
 
 test("every try is told to whoever counts them", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { placeOf } from "../src/access/place.ts";
+import { addressOf, placeOf } from "../src/access/place.ts";
 
 test.each([
   ["127.0.0.1", "127.0.0.1"],
@@ -16,4 +16,17 @@ test.each([
   ["not an address", "not an address"],
 ])("%s is the place %s", (ip, place) => {
   expect(placeOf(ip)).toBe(place);
+});
+
+test.each([
+  ["203.0.113.9", "203.0.113.9"],
+  ["203.0.113.9:51234", "203.0.113.9"],
+  ["[2001:db8::1]:51234", "2001:db8::1"],
+  ["[2001:db8::1]", "2001:db8::1"],
+  ["2001:db8::1", "2001:db8::1"],
+  ["x".repeat(12_000), "127.0.0.1"],
+  ["<b>1.2.3.4</b>", "127.0.0.1"],
+  ["", "127.0.0.1"],
+])("a proxy that says %s means the address %s", (ip, address) => {
+  expect(addressOf({ ip, socket: { remoteAddress: "127.0.0.1" } })).toBe(address);
 });

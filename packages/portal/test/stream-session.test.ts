@@ -15,6 +15,19 @@ const part: PortalPart = {
         heartbeatMs: 20,
       }),
     );
+    app.get("/busy", { config: needs("events:view") }, (_request, reply) =>
+      serveEvents(
+        reply,
+        async (stream) => {
+          // Far more often than a heartbeat.
+          for (;;) {
+            await stream.send({ data: "news" });
+            await new Promise((resolve) => setImmediate(resolve));
+          }
+        },
+        { heartbeatMs: 1_000 },
+      ),
+    );
   },
 };
 
@@ -28,9 +41,12 @@ afterAll(() => stage.close());
 type Headers = { authorization: string };
 
 /** Opens a stream; resolves with a promise that resolves when the server has ended it. */
-async function open(headers: Headers): Promise<{ ended: Promise<unknown>; leave(): void }> {
+async function open(
+  headers: Headers,
+  path = "/events",
+): Promise<{ ended: Promise<unknown>; leave(): void }> {
   const leaving = new AbortController();
-  const answer = await fetch(`${stage.url}/events`, { headers, signal: leaving.signal });
+  const answer = await fetch(`${stage.url}${path}`, { headers, signal: leaving.signal });
   expect(answer.status).toBe(200);
   return { ended: answer.text().catch(() => "left"), leave: () => leaving.abort() };
 }
@@ -63,6 +79,13 @@ test("a stream ends when its account loses the permission, or is removed and mad
   await stage.users.remove("mover");
   await stage.addAccount("mover", "viewer");
   await again.ended;
+});
+
+test("a stream with many events ends too when its account is removed", async () => {
+  await stage.addAccount("reader", "viewer");
+  const { ended } = await open(await stage.bearer("reader"), "/busy");
+  await stage.users.remove("reader");
+  await ended;
 });
 
 test("a new password ends the streams of all other sessions", async () => {

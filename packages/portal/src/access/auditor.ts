@@ -5,9 +5,12 @@
  * one account are noted per hour; the access log has the rest.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
+import type { LoginFailedError } from "../errors.ts";
 import { loggedPath } from "../http/logged-path.ts";
 import type { AuditEntry, AuditLog } from "./audit-log.ts";
+import { basicCredentials } from "./basic.ts";
 import { usernameOf } from "./credentials.ts";
+import { addressOf } from "./place.ts";
 import type { Account } from "./users.ts";
 
 const READING = new Set(["GET", "HEAD", "OPTIONS"]);
@@ -22,6 +25,8 @@ type AccountFinder = (username: string) => Promise<Account | undefined>;
 export class Auditor {
   readonly #log: AuditLog;
   readonly #accountOf: AccountFinder;
+  /** Requests that come together with one password share its check and its error: one entry. */
+  readonly #failedLogins = new WeakSet<LoginFailedError>();
   /** By account, in this hour. */
   readonly #refused = new Map<string, number>();
   #hour = 0;
@@ -66,6 +71,17 @@ export class Auditor {
   #noteLogin(request: FastifyRequest, status: number): void {
     if (status !== 201 && status !== 401) return;
     const { username } = (request.body ?? {}) as { readonly username?: unknown };
+    this.#note(request, username, status);
+  }
+
+  /** Notes a wrong user name or password in an Authorization header, as a failed login. */
+  loginFailed(request: FastifyRequest, error: LoginFailedError): void {
+    if (this.#failedLogins.has(error)) return;
+    this.#failedLogins.add(error);
+    this.#note(request, basicCredentials(request.headers.authorization)?.username, 401);
+  }
+
+  #note(request: FastifyRequest, username: unknown, status: number): void {
     const name = usernameOf(username);
     const end = { status, outcome: outcomeOf(status) };
     const note = async () => {
@@ -104,7 +120,7 @@ export class Auditor {
     return {
       actor: caller?.account.username ?? "-",
       via: caller?.via ?? "-",
-      from: request.ip,
+      from: addressOf(request),
       action: `${method} ${request.routeOptions.url ?? ""}`,
       path: loggedPath(request.url).slice(0, 500),
       requestId: request.id,

@@ -10,12 +10,14 @@
  * remembered for a while, as a keyed digest, and only as long as the account still has the same hash.
  */
 import { createHmac, randomBytes } from "node:crypto";
+import { OverloadedError } from "@ropeway/core";
 import {
   LoginFailedError,
   PasswordConflictError,
   TooManyLoginsError,
   UnauthenticatedError,
 } from "../errors.ts";
+import { basicCredentials } from "./basic.ts";
 import { usernameOf } from "./credentials.ts";
 import { deviceOf } from "./device.ts";
 import type { PasswordHasher } from "./hasher.ts";
@@ -59,6 +61,8 @@ export type LoginOutcome = "passed" | "failed" | "throttled";
 const TOKEN = /^rws_[\w-]{43}$/;
 const REMEMBER_MS = 60_000;
 const REMEMBER_MOST = 1_000;
+/** Passwords of one user from one place that are checked at once: few of all that can be, see hasher.ts. */
+const CHECKS_OF_ONE = 5;
 
 /** Finds out who is calling. */
 export class Authenticator {
@@ -68,6 +72,9 @@ export class Authenticator {
     string,
     { readonly account: Promise<Account>; readonly until: number }
   >();
+
+  /** How many checks of a user from a place are under way. */
+  readonly #checks = new Map<string, number>();
 
   constructor(plan: AuthenticatorPlan) {
     this.#plan = plan;
@@ -86,7 +93,7 @@ export class Authenticator {
     if (scheme.toLowerCase() === "bearer") {
       return Tokens.isToken(value) ? this.#byToken(value) : this.#bySession(value, "bearer");
     }
-    if (scheme.toLowerCase() === "basic") return this.#byPassword(value, place);
+    if (scheme.toLowerCase() === "basic") return this.#byPassword(authorization, place);
     throw new UnauthenticatedError("the Authorization header must be Bearer or Basic");
   }
 
@@ -107,10 +114,11 @@ export class Authenticator {
       onLogin("throttled");
       throw new TooManyLoginsError(waitMs);
     }
-    const checked =
+    const checked = this.#inTurn(credentials, () =>
       account === undefined
         ? hasher.verifyNobody(password)
-        : hasher.verify(account.passwordHash, password);
+        : hasher.verify(account.passwordHash, password),
+    );
     const right = await checked.catch(async (error: unknown) => {
       await store.cancelLogin(attempt); // the hasher had no room: that is no failure
       throw error;
@@ -157,9 +165,29 @@ export class Authenticator {
   /** Sets a new password; every session of the account ends but the caller's. */
   async changePassword(caller: Caller, credentials: Credentials, next: string): Promise<void> {
     const account = await this.checkPassword(credentials);
-    const hashed = await this.#plan.hasher.hash(next);
+    const hashed = await this.#inTurn(credentials, () => this.#plan.hasher.hash(next));
     const done = await this.#plan.store.changePassword(account, hashed, caller.session?.token);
     if (!done) throw new PasswordConflictError(account.username);
+  }
+
+  /**
+   * Lets nobody take all places of the hasher. Wrong passwords are throttled soon, but somebody who signs
+   * in all the time with a right one would keep everybody else out.
+   */
+  async #inTurn<T>({ username, place }: Credentials, work: () => Promise<T>): Promise<T> {
+    const owner = `${username.toLowerCase()} ${place}`;
+    const count = this.#checks.get(owner) ?? 0;
+    if (count >= CHECKS_OF_ONE) {
+      throw new OverloadedError("the portal", "too many logins of this user at once");
+    }
+    this.#checks.set(owner, count + 1);
+    try {
+      return await work();
+    } finally {
+      const left = (this.#checks.get(owner) ?? 1) - 1;
+      if (left > 0) this.#checks.set(owner, left);
+      else this.#checks.delete(owner);
+    }
   }
 
   async #bySession(token: string, via: "cookie" | "bearer"): Promise<Caller> {
@@ -185,13 +213,13 @@ export class Authenticator {
     return { account: found.account, via: "token", token: found.info, session: undefined };
   }
 
-  async #byPassword(encoded: string, place: string): Promise<Caller> {
-    const text = Buffer.from(encoded, "base64").toString("utf8");
-    const colon = text.indexOf(":");
-    if (colon < 0) throw new UnauthenticatedError("the Basic credentials have no colon");
-    const username = text.slice(0, colon);
-    const credentials = { username, password: text.slice(colon + 1), place };
-    const digest = createHmac("sha256", this.#secret).update(text).digest("base64");
+  async #byPassword(authorization: string, place: string): Promise<Caller> {
+    const given = basicCredentials(authorization);
+    if (given === undefined) throw new UnauthenticatedError("the Basic credentials have no colon");
+    const credentials = { ...given, place };
+    const digest = createHmac("sha256", this.#secret)
+      .update(`${given.username}:${given.password}`)
+      .digest("base64");
     const account = await (this.#remembered(digest) ?? this.#remember(digest, credentials));
     const current = await this.#plan.store.account(account.username);
     if (current?.passwordHash === account.passwordHash) {

@@ -3,12 +3,17 @@
  * costs nothing: first its host and origin, then who is calling, then what they may do.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { ForbiddenError, RoutePermissionError, UnauthenticatedError } from "../errors.ts";
+import {
+  ForbiddenError,
+  LoginFailedError,
+  RoutePermissionError,
+  UnauthenticatedError,
+} from "../errors.ts";
 import { readCookie } from "../http/cookie.ts";
 import type { Auditor } from "./auditor.ts";
 import type { Authenticator } from "./authenticator.ts";
 import type { HostGuard } from "./host-guard.ts";
-import { placeOf } from "./place.ts";
+import { addressOf, placeOf } from "./place.ts";
 import type { Rights, RightsFinder } from "./rights.ts";
 import { sessionCookie } from "./session-cookie.ts";
 
@@ -32,11 +37,16 @@ export function guard({ hosts, authenticator, rights, auditor }: GuardPlan): Gua
     const { permission } = request.routeOptions.config;
     if (permission === undefined) throw new RoutePermissionError(request.url, "has no permission");
     if (permission === "public") return auditor.begin(request, reply);
-    const caller = await authenticator.identify(
-      request.headers.authorization,
-      readCookie(request.headers.cookie, sessionCookie(request).name),
-      placeOf(request.ip),
-    );
+    const caller = await authenticator
+      .identify(
+        request.headers.authorization,
+        readCookie(request.headers.cookie, sessionCookie(request).name),
+        placeOf(addressOf(request)),
+      )
+      .catch((error: unknown) => {
+        if (error instanceof LoginFailedError) auditor.loginFailed(request, error);
+        throw error;
+      });
     if (caller === undefined) {
       throw new UnauthenticatedError("sign in, or send an Authorization header");
     }

@@ -2,6 +2,7 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { Login, OpenedSession, PasswordChange, Session } from "../contract.ts";
+import { SMALL_BODY_BYTES } from "../http/body-budget.ts";
 import { clearCookie, readCookie, setCookie } from "../http/cookie.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import type { EventStreams } from "../sse.ts";
@@ -9,7 +10,7 @@ import type { Authenticator, Caller } from "./authenticator.ts";
 import { deviceCookie, newDevice } from "./device.ts";
 import { callerOf } from "./guard.ts";
 import { needs, type PermissionSpecs } from "./permission.ts";
-import { placeOf } from "./place.ts";
+import { addressOf, placeOf } from "./place.ts";
 import type { RightsFinder } from "./rights.ts";
 import { sessionCookie } from "./session-cookie.ts";
 
@@ -75,6 +76,7 @@ function addLogin(
     "/api/session",
     {
       config: needs("public"),
+      bodyLimit: SMALL_BODY_BYTES,
       schema: { summary: "Sign in", body: Login, response: { 201: OpenedSession } },
     },
     async (request, reply) => {
@@ -82,7 +84,7 @@ function addLogin(
       const account = await authenticator.checkPassword({
         username,
         password,
-        place: placeOf(request.ip),
+        place: placeOf(addressOf(request)),
         device: readCookie(request.headers.cookie, deviceCookie(request).name),
       });
       const session = await authenticator.open(account);
@@ -152,7 +154,7 @@ function credentialsOf(request: FastifyRequest, { account }: Caller, password: s
   return {
     username: account.username,
     password,
-    place: placeOf(request.ip),
+    place: placeOf(addressOf(request)),
     device: readCookie(request.headers.cookie, deviceCookie(request).name),
   };
 }

@@ -72,6 +72,11 @@ export class Tokens {
       if: [absent(key)],
       do: [putRecord(key, { ...info, accountId: account.id, hash: digest(secret) })],
     });
+    // Requests at the same moment all found room: whoever finds too many now takes its own back.
+    if ((await this.list(username)).length > MAX_TOKENS) {
+      await this.#store.delete(key);
+      throw new TooManyTokensError(username, MAX_TOKENS);
+    }
     return { info, token: `rwt_${id}_${secret}` };
   }
 

@@ -2,7 +2,8 @@
  * Builds the Fastify of a portal: what holds for every route is decided here, once, and parts only add
  * routes. The order of hooks for a request:
  *
- *   request id -> span -> headers, log and metrics -> guard (host, origin, caller, permission) -> body -> schema
+ *   request id -> span -> headers, log and metrics -> guard (host, origin, caller, permission) -> room for
+ *   the body -> body -> schema
  *   -> the route's handler -> answer; whatever throws on the way becomes a problem+json
  */
 import { ConnectionLostError, type Logger } from "@ropeway/core";
@@ -20,6 +21,7 @@ import type { PortalMetrics } from "../metrics/portal-metrics.ts";
 import { describeApi } from "../openapi/description.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import type { EventStreams } from "../sse.ts";
+import { BodyBudget } from "./body-budget.ts";
 import { follow } from "./exchange.ts";
 import { translate } from "./framework-error.ts";
 import { boundConnections, portOptions } from "./port-options.ts";
@@ -51,6 +53,7 @@ export interface AppPlan {
 /** Builds the app with the routes of every part, ready to listen. */
 export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   const app = newApp(plan);
+  const bodies = new BodyBudget("the portal");
   boundConnections(app.server);
   app.decorate("eventStreams", plan.streams);
   app.decorateRequest("caller", null);
@@ -74,6 +77,10 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
     greet(request, reply);
     follow(request, reply, plan.metrics);
     await plan.pulse.bounded(plan.guard(request, reply), () => reply.sent);
+    // Here and not in the handler, which runs when the body was read.
+    if (request.is404) throw new RouteNotFoundError(request.method, pathOf(request.url));
+    const refusal = bodies.refusal(request, reply, request.caller?.account.username);
+    if (refusal !== undefined) throw refusal;
   });
   await describeApi(app, plan.parts);
   app.addHook("onRoute", (route) => {

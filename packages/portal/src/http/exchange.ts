@@ -4,6 +4,7 @@
  * the customary number for an answer that nobody waited for.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { addressOf } from "../access/place.ts";
 import type { PortalMetrics } from "../metrics/portal-metrics.ts";
 import { loggedPath } from "./logged-path.ts";
 
@@ -29,7 +30,7 @@ export function follow(request: FastifyRequest, reply: FastifyReply, metrics: Po
         status,
         ms: Math.round(ms * 10) / 10,
         user: request.caller?.account.username,
-        from: request.ip,
+        from: addressOf(request),
       },
       "request",
     );

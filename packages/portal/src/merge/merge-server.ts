@@ -33,6 +33,7 @@ import { placeOf } from "../access/place.ts";
 import { TokenGuard } from "../access/token-guard.ts";
 import { ListenFailedError, MethodNotAllowedError, RouteNotFoundError } from "../errors.ts";
 import { Pulse } from "../health/pulse.ts";
+import { BodyBudget } from "../http/body-budget.ts";
 import { translate } from "../http/framework-error.ts";
 import { boundConnections, portOptions, REQUEST_TIMEOUT_MS } from "../http/port-options.ts";
 import { pathOf, problemOf } from "../http/problems.ts";
@@ -96,6 +97,7 @@ export class MergeServer extends BackgroundRole {
   readonly #logger: Logger;
   readonly #options: Required<MergeServerOptions>;
   readonly #pulse: Pulse;
+  readonly #bodies = new BodyBudget("the merge server");
   #url = "";
 
   constructor(queue: MergeQueue, given?: MergeServerOptions) {
@@ -154,7 +156,9 @@ export class MergeServer extends BackgroundRole {
     );
     app.setErrorHandler((error, request, reply) => this.#refuse(error, request, reply));
     app.setNotFoundHandler((request, reply) => this.#refuse(notFound(request), request, reply));
-    app.addHook("onRequest", (request, _reply, done) => done(this.#refusal(request)));
+    app.addHook("onRequest", (request, reply, done) => {
+      done(this.#refusal(request) ?? this.#bodies.refusal(request, reply));
+    });
     const handler = this.#handler;
     const within = <T>(work: Promise<T>, reply: FastifyReply) =>
       this.#pulse.bounded(work, () => reply.sent);
@@ -174,8 +178,9 @@ export class MergeServer extends BackgroundRole {
     // A page of another site could otherwise make its reader's browser push to this machine.
     const refusal = this.#hosts.refusal({ method, headers, host: headers.host ?? "" });
     if (refusal !== undefined) return refusal;
-    if (this.#options.tokens.length === 0) return undefined;
-    return this.#tokens.refusal(headers.authorization, placeOf(request.ip));
+    const wrong = this.#tokens.refusal(headers.authorization, placeOf(request.ip));
+    if (wrong !== undefined) return wrong;
+    return request.is404 ? notFound(request) : undefined; // before the body is read
   }
 
   #refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {

@@ -1,0 +1,95 @@
+// Bodies that are under way are bounded: their senders may take a minute for each.
+import { connect as connectSocket, type Socket } from "node:net";
+import { MergeQueue } from "@ropeway/merge";
+import { eventually } from "@ropeway/testkit";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { MergeServer } from "../src/index.ts";
+import { Stage } from "./stage.fixture.ts";
+
+let stage: Stage;
+let queue: MergeQueue;
+let service: MergeServer;
+beforeAll(async () => {
+  stage = await Stage.open();
+  queue = new MergeQueue(stage.redis, { prefix: "{bodies}" });
+  service = await new MergeServer(queue, { port: 0 }).start();
+});
+afterAll(async () => {
+  await service.close();
+  await queue.close();
+  await stage.close();
+});
+
+const sockets: Socket[] = [];
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+});
+
+const MEGABYTE = 1_000_000;
+
+interface Announced {
+  readonly path: string;
+  readonly bytes: number;
+  readonly headers?: Record<string, string>;
+}
+
+/** Announces a body and does not send it; resolves with the status that comes anyway. */
+function announce(base: string, { path, bytes, headers = {} }: Announced): Promise<number> {
+  const { port, hostname, host } = new URL(base);
+  const lines = Object.entries({
+    host,
+    "content-type": "application/json",
+    "content-length": String(bytes),
+    ...headers,
+  }).map(([name, value]) => `${name}: ${value}`);
+  return new Promise((resolve, reject) => {
+    const socket = connectSocket(Number(port), hostname, () =>
+      socket.write(`POST ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`),
+    );
+    socket.on("data", (chunk) => resolve(Number(String(chunk).split(" ")[1])));
+    socket.on("error", reject);
+    sockets.push(socket);
+  });
+}
+
+test("a large body of nobody is refused before it is read", async () => {
+  const bytes = 20_000;
+  expect(await announce(stage.url, { path: "/api/session", bytes })).toBe(413);
+  expect(await announce(stage.url, { path: "/api/nothing", bytes: MEGABYTE })).toBe(404);
+  expect(await announce(service.url, { path: "/nothing", bytes: MEGABYTE })).toBe(404);
+});
+
+test("an account has a bound for large bodies, which concerns no other account and no small body", async () => {
+  await stage.addAccount("vera", "viewer");
+  const [headers, admin] = [await stage.bearer("vera"), await stage.bearer()];
+  const large = { path: "/api/tokens", bytes: MEGABYTE, headers };
+  // 33 of these fit into 32 MiB.
+  const statuses = Array.from({ length: 40 }, () => announce(stage.url, large));
+  const firstSeven = await new Promise<number[]>((resolve) => {
+    const seen: number[] = [];
+    for (const status of statuses)
+      status.then(
+        (value) => seen.push(value) === 7 && resolve(seen),
+        () => {},
+      );
+  });
+  expect(firstSeven).toEqual(Array(7).fill(503));
+  const post = (name: string, who: { authorization: string }) =>
+    stage.ask("/api/tokens", { method: "POST", headers: who, body: { name } });
+  expect((await post("small", headers)).status).toBe(201);
+  expect((await post("x".repeat(20_000), admin)).status).toBe(400);
+  expect((await post("x".repeat(MEGABYTE), headers)).status).toBe(503);
+  for (const socket of sockets.splice(0)) socket.destroy();
+  await eventually(async () => {
+    expect((await post("x".repeat(MEGABYTE), headers)).status).toBe(400);
+  });
+});
+
+test("the port of the merge queue has a bound for large bodies", async () => {
+  const path = "/v3/queue/k/post/http%3A%2F%2F203.0.113.1%2F";
+  // 268 of these fit into 256 MiB.
+  const statuses = Array.from({ length: 269 }, () =>
+    announce(service.url, { path, bytes: MEGABYTE }),
+  );
+  expect(await Promise.race(statuses)).toBe(503);
+});
