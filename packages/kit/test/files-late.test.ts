@@ -182,3 +182,46 @@ test("a receiver that was away when its channel ended gets the files of the chan
   expect(await receiving).toEqual({ files: 1, missed: ["m"] });
   expect(got).toEqual(["tuesday"]);
 });
+
+test("a receiver that is busy with one file for longer than its lease gets those behind it", async () => {
+  const [channel, r] = [fresh(), somebody()];
+  const options = { leaseMs: 300 };
+  const files = new Files(redis, channel, options);
+  const got: string[] = [];
+  const handler = async (file: ReceivedFile) => {
+    for await (const chunk of file) got.push(String(chunk));
+    const leases = `file-leases:${channel}:third`;
+    if (got.length > 1) return;
+    await eventually(async () => expect(await server.command("EXISTS", leases)).toBe(1));
+    await new Promise((resolve) => setTimeout(resolve, 3 * options.leaseMs)); // the lease ends meanwhile
+  };
+  const receiving = new Files(other, channel, options).receive(r, handler);
+  const sent = ["first", "second", "third"].map(async (text) => {
+    const { dropped } = await files.publish(of(text), { receivers: [r], name: text, id: text });
+    return dropped;
+  });
+  expect(await Promise.all(sent)).toEqual([0, 0, 0]);
+  await files.end();
+  expect(await receiving).toEqual({ files: 3, missed: [] });
+  expect(got.sort()).toEqual(["first", "second", "third"]);
+});
+
+test.each([
+  ["a string that names a key of another type", "errors", "errors"],
+  ["a transfer whose keys are of another type", { file: "t", name: "f", chunkBytes: 262_144 }, "f"],
+])("a message does not stop a receiver for good: %s", async (_what, message, missed) => {
+  const [channel, r] = [fresh(), somebody()];
+  const room = await new Chat<unknown>(redis).create({
+    ...{ sender: "source", recipients: [r], message: "", id: channel },
+  });
+  await server.command("RPUSH", `${channel}errors`, "x");
+  await server.command("RPUSH", `file-meta:${channel}:t`, "x");
+  await room.send("source", message);
+  const receiving = new Files(other, channel).receive(r, saveTo(folder));
+  const files = new Files(redis, channel);
+  expect(await files.publish(of("next"), { receivers: [r], name: "n" })).toMatchObject({
+    dropped: 0,
+  });
+  await files.end();
+  expect(await receiving).toEqual({ files: 1, missed: [missed] });
+});

@@ -2,6 +2,7 @@ import { connect } from "@ropeway/core";
 import { eventually, startProxy } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import { Chat } from "../src/chat/index.ts";
+import { Files } from "../src/files/index.ts";
 import { type Delivery, Mailbox } from "../src/mailbox/index.ts";
 import { twoConnections } from "./two-connections.ts";
 
@@ -132,4 +133,46 @@ test("a message that is put back is not taken from its next receiver when the re
   await cut.send(["PING"], { repeatable: true }); // commands that are sent again go before it
   expect(await reader.counts()).toEqual({ waiting: 0, taken: 1, dead: 0 });
   expect(await held.acknowledge()).toBe(true);
+});
+
+test("a room whose reply was lost is made once, with its first message, and left once", async () => {
+  await using proxy = await startProxy(server);
+  await using cut = await connect(proxy.url);
+  const chat = new Chat<string>(cut);
+  const id = fresh();
+  const [a, b] = [`a-${id}`, `b-${id}`];
+  const members = async () => Number(await server.command("ZCARD", `chat:${id}`));
+  const losing = async <T>(call: () => Promise<T>, left: number): Promise<T> => {
+    proxy.delay(1_500); // the request arrives; the reply is still on its way when the connection ends
+    const calling = call();
+    await eventually(async () => expect(await members()).toBe(left));
+    proxy.cut();
+    await proxy.heal();
+    return calling;
+  };
+  const made = { sender: a, recipients: [b], message: "first", id };
+  const room = await losing(() => chat.create(made), 2);
+  expect((await room.pending(b)).map(({ message }) => message)).toEqual(["first"]);
+  await expect(chat.create(made)).rejects.toMatchObject({ code: "ROOM_EXISTS" });
+  await losing(() => room.leave(b), 1);
+  await losing(() => room.leave(a), 0);
+  expect(await server.command("EXISTS", `msgs:${id}`, `seen:${a}`, `seen:${b}`)).toBe(0);
+});
+
+test("a receiver returns although the reply to its last command was lost", async () => {
+  await using proxy = await startProxy(server);
+  await using cut = await connect(proxy.url);
+  const channel = `${fresh()}:`;
+  const files = new Files(redis, channel);
+  const receiving = new Files(cut, channel).receive("r", () => {});
+  const content = async function* () {
+    yield Buffer.from("x");
+  };
+  await files.publish(content(), { receivers: ["r"], name: "n" });
+  proxy.delay(1_500);
+  await files.end();
+  await eventually(async () => expect(await server.command("EXISTS", `chat:${channel}`)).toBe(0));
+  proxy.cut();
+  await proxy.heal();
+  expect(await receiving).toEqual({ files: 1, missed: [] });
 });

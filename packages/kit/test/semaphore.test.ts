@@ -7,6 +7,7 @@ import {
 } from "@ropeway/core";
 import { eventually, startProxy } from "@ropeway/testkit";
 import { describe, expect, test, vi } from "vitest";
+import { Lock } from "../src/lock/index.ts";
 import { NotAcquiredError, Semaphore, SemaphoreInspector } from "../src/semaphore/index.ts";
 import { semaphoreKeys } from "../src/semaphore/keys.ts";
 import { SemaphoreStore } from "../src/semaphore/store.ts";
@@ -294,4 +295,11 @@ describe("documented programs", () => {
     await server.command("DEL", `lock:${name}`);
     await (await waiting).release();
   });
+});
+
+test("a lock of ours with the name of a semaphore does not hold it up", async () => {
+  const name = fresh();
+  await using _held = await new Lock(redis, name).acquire();
+  const permit = await new Semaphore(other, name).tryAcquire();
+  expect(await permit?.release()).toBe(true);
 });

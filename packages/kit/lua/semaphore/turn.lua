@@ -27,7 +27,8 @@ local now = time[1] * 1000 + floor(time[2] / 1000)
 local seconds = string.format('%d.%06d', time[1], time[2])
 
 local limit = tonumber(string.match(call('GET', LIMIT) or '', '^[1-9]%d*$') or ARGV[2])
-local locked = call('EXISTS', DOCLOCK) == 1
+local locker = call('GET', DOCLOCK) -- a Lock of ours with the same name is no program between its transactions
+local locked = locker and string.sub(locker, 1, 4) ~= 'rw1:'
 local waiting, noted = call('ZCARD', QUEUE), call('HLEN', OTHERS)
 for _, key in ipairs({ TIMES, OWNER, LEASES }) do call('ZCARD', key) end -- a wrong type fails here, before
 call('HLEN', WAITERS) -- anything is written

@@ -66,7 +66,11 @@ export class Room<Message = unknown> {
     await this.#store.join(this.id, user, options.history === true);
   }
 
-  /** Removes a member; the last one out removes the room. False if the user was no member. */
+  /**
+   * Removes a member; the last one out removes the room. False if the user was no member. If the connection is
+   * lost before the reply comes, the command is sent again, and false can also mean that its first run has
+   * removed the member.
+   */
   async leave(user: string): Promise<boolean> {
     return (await this.#store.leave(this.id, user)) !== undefined;
   }

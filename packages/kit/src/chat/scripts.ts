@@ -4,12 +4,15 @@ import { lua } from "../scripts.ts";
 
 const parse = Number;
 
-// Every send has a number: a second run after a lost reply finds that of the first.
+// Every send, and every room, has a number: a second run after a lost reply finds that of the first.
 export const sendScript: Script<number> = defineScript(lua("chat/send"), {
   parse,
   idempotent: true,
 });
-export const createScript: Script<number> = defineScript(lua("chat/create"), { parse });
+export const createScript: Script<number> = defineScript(lua("chat/create"), {
+  parse,
+  idempotent: true,
+});
 export const joinScript: Script<number> = defineScript(lua("chat/join"), {
   parse,
   idempotent: true,
@@ -19,9 +22,10 @@ export const acknowledgeScript: Script<readonly [cursor: number, more: number]> 
   lua("chat/acknowledge"),
   { prelude, idempotent: true },
 );
+// A second run finds no member, and changes nothing.
 export const leaveScript: Script<readonly [left: number, more: number]> = defineScript(
   lua("chat/leave"),
-  { prelude },
+  { prelude, idempotent: true },
 );
 export const trimScript: Script<number> = defineScript(lua("chat/trim"), {
   prelude,

@@ -70,7 +70,7 @@ export class ChatStore {
     return roomKeys(this.options.prefix, room);
   }
 
-  /** The id of a new room. */
+  /** The id of a new room. If the reply is lost, a number is left out. */
   async newRoomId(): Promise<string> {
     const key = roomCounterKey(this.options.prefix);
     return String(await refused({ what: "a room", key }, this.#ask<number>("INCR", key)));
@@ -81,10 +81,10 @@ export class ChatStore {
     const { members, ids, msgs, sends } = this.keys(room);
     const first = users.slice(0, MEMBERS_AT_ONCE);
     const keys = [members, ids, msgs, sends, ...first.map((user) => this.#seen(user))];
-    const made = await refused(
-      { what: "a room", key: members },
-      this.redis.run(createScript, keys, [room, ...first]),
-    );
+    const made = await sendSlots.run(({ slot, number }) => {
+      const running = this.redis.run(createScript, keys, [room, slot, number, ...first]);
+      return refused({ what: "a room", key: members }, running);
+    });
     if (made === 0) throw new RoomExistsError(room);
     for (const user of users.slice(MEMBERS_AT_ONCE)) await this.join(room, user, true);
   }
@@ -323,7 +323,7 @@ export class ChatStore {
 
   #ask<T extends Reply>(...command: string[]): Promise<T> {
     const key = roomCounterKey(this.options.prefix);
-    return this.redis.send<T>(command, { repeatable: command[0] !== "INCR", key });
+    return this.redis.send<T>(command, { repeatable: true, key });
   }
 }
 

@@ -31,6 +31,7 @@ import {
   resolveReceiveOptions,
   SENDER,
 } from "./options.ts";
+import { keepingPlaces } from "./place-keeper.ts";
 import { ChunksLostError, type Sent, sendFile } from "./sender.ts";
 import { FilesStore, type TransferView } from "./store.ts";
 
@@ -62,6 +63,9 @@ export interface Received {
   /** Files that ended before this receiver had all of them. */
   readonly missed: readonly string[];
 }
+
+/** How many announcements are read at once. */
+const ANNOUNCEMENTS_AT_ONCE = 100;
 
 /** One channel of files. */
 export class Files {
@@ -137,15 +141,22 @@ export class Files {
     for await (const event of this.#chat.feed(receiver, { signal: either })) {
       if (event.type !== "message" || event.room !== this.channel) continue;
       const announced = readAnnouncement(event.message);
+      const renew = () => this.#renewBehind(event.id, receiver);
+      const places = { redis: this.#redis, leaseMs: this.#options.leaseMs, renew };
       if (announced.kind === "chunks") {
         const about = { ...announced, message: event.id };
-        const got = await this.#receiveChunks(about, receiving, handler);
+        const got = await keepingPlaces(places, () =>
+          this.#receiveChunks(about, receiving, handler),
+        );
         if (got) files += 1;
         else if (announced.id !== last) missed.push(announced.name);
         last = announced.id;
       } else if (announced.kind === "documented") {
         const about = { name: announced.name, message: event.id };
-        if (await this.#receiveDocumented(about, receiving, handler)) files += 1;
+        const got = await keepingPlaces(places, () =>
+          this.#receiveDocumented(about, receiving, handler),
+        );
+        if (got) files += 1;
         else missed.push(announced.name);
       } else if (announced.kind === "end" && !(await this.#goesOn(event.id))) {
         await this.#room.leave(receiver);
@@ -254,6 +265,21 @@ export class Files {
   /** Whether the channel was ended and then used again, while this receiver was away. */
   async #goesOn(end: number): Promise<boolean> {
     return (await this.#rooms.after(this.channel, end, 1)).length > 0;
+  }
+
+  /** Renews the lease of a receiver for the files that were announced after a message. */
+  async #renewBehind(message: number, receiver: string): Promise<void> {
+    for (let last = message; ; ) {
+      const behind = await this.#rooms.after(this.channel, last, ANNOUNCEMENTS_AT_ONCE);
+      const announced = behind.map((one) => readAnnouncement(one.message));
+      await Promise.all(
+        announced.map(
+          (one) => one.kind === "chunks" && this.#store.take(one.id, receiver, { has: 0 }),
+        ),
+      );
+      if (behind.length < ANNOUNCEMENTS_AT_ONCE) return;
+      last = behind.at(-1)?.id ?? last;
+    }
   }
 
   /** A room that was removed meanwhile, for example by FLUSHALL, or made again has nothing to acknowledge. */

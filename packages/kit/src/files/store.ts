@@ -129,19 +129,24 @@ export class FilesStore {
     return this.#put(id, ["look", 0, "", 0], token);
   }
 
-  /** Says which chunks a receiver has, and gets the next one. Without a token: only renews its lease. */
+  /**
+   * Says which chunks a receiver has, and gets the next one. Without a token: only renews its lease. Keys of
+   * another type are no transfer: an announcement of it must not hold up the receiver for ever.
+   */
   async take(id: string, receiver: string, step: { has: number; token?: string }): Promise<Taken> {
     const { leaseMs, keepMs } = this.#options;
     const wake = step.token === undefined ? "-" : `${this.wakes.key} ${step.token}`;
     const args = [receiver, step.has, leaseMs, keepMs, wake];
-    const reply = (await this.redis.run(takeScript, this.#keys(id).all, args)) as readonly [
+    const running = this.redis.run(takeScript, this.#keys(id).all, args);
+    const reply = await this.#unlessWrongType(running, this.#keys(id).meta);
+    if (reply === undefined) return { status: "gone" };
+    const [status, index, data, list, token] = reply as readonly [
       number,
       number,
       Buffer,
       Buffer,
       Buffer,
     ];
-    const [status, index, data, list, token] = reply;
     if (list.length > 0) this.wakes.deliver([{ list: String(list), message: String(token) }]);
     if (status === 0) return { status: "chunk", index, data };
     if (status === 1) return { status: "wait", index };
@@ -214,14 +219,17 @@ export class FilesStore {
     );
   }
 
-  /** How large a file of the documented wire is; undefined if it was removed. An empty one has a key. */
+  /**
+   * How large a file of the documented wire is; undefined if it was removed, or if its key is no string. An
+   * empty one has a key.
+   */
   async contentLength(name: string): Promise<number | undefined> {
     const key = contentKey(this.#options.prefix, this.#channel, name);
     const [length, exists] = await Promise.all([
-      this.#ask<number>("STRLEN", key),
+      this.#unlessWrongType(this.#ask<number>("STRLEN", key), key),
       this.#ask<number>("EXISTS", key),
     ]);
-    return length > 0 || exists === 1 ? length : undefined;
+    return exists === 1 ? length : undefined;
   }
 
   async contentRange(name: string, first: number, last: number): Promise<Buffer> {
@@ -252,6 +260,17 @@ export class FilesStore {
       this.wakes.deliver([{ list: wakes[i] as string, message: wakes[i + 1] as string }]);
     }
     return { status: PUT[status] ?? "unknown", left, dropped };
+  }
+
+  /** A reply, or undefined and a warning if a key has another type. */
+  async #unlessWrongType<T>(running: Promise<T>, key: string): Promise<T | undefined> {
+    try {
+      return await running;
+    } catch (error) {
+      if (!isReply(error, "WRONGTYPE")) throw error;
+      this.redis.logger.warn({ err: error, key }, "what was announced as a file is none");
+      return undefined;
+    }
   }
 
   #keys(id: string): TransferKeys {
