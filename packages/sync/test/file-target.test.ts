@@ -8,7 +8,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startRedis } from "@ropeway/testkit";
+import { eventually, startRedis } from "@ropeway/testkit";
 import { afterAll, expect, test } from "vitest";
 import type { SyncOptions } from "../src/options.ts";
 import { SyncTask } from "../src/task.ts";
@@ -163,3 +163,23 @@ test("a file that cannot be what the options ask for is refused", async () => {
     });
   }
 });
+
+test("an older run of the same task does not write into the file of a newer one", async () => {
+  await using source = await startRedis(quick);
+  await using target = await startRedis();
+  const pairs = (name: string, length: number) =>
+    Array.from({ length: 300 }, (_, i) => [`${name}${i}`, "x".repeat(length)]).flat();
+  await source.command("MSET", ...pairs("a", 1_000));
+  const ends = { from: source.url, to: `file:${join(folder, "two.aof")}`, name: "two" };
+  await using older = new SyncTask({ ...ends, bytesPerS: 100_000, batchBytes: 5_000 });
+  older.on("error", () => {});
+  await older.start();
+  await eventually(() => expect(older.progress().keys).toBeGreaterThan(20));
+  await source.command("MSET", ...pairs("b", 700));
+  await run(ends);
+  const written = readFileSync(join(folder, "two.aof"));
+  await expect(older.finished).rejects.toMatchObject({ code: "LEASE_LOST" });
+  expect(readFileSync(join(folder, "two.aof")).equals(written)).toBe(true);
+  await run({ from: ends.to, to: target.url });
+  expect(await target.command("DBSIZE")).toBe(601);
+}, 60_000);

@@ -78,6 +78,8 @@ export class TargetFile {
       const { path } = this.#options;
       if (checkpoint.phase === "load") {
         await this.#file?.close();
+        // Another file under the same name: an older run may still write to the one it opened.
+        await rm(`${path}.part`, { force: true });
         this.#file = await open(`${path}.part`, "w");
         this.#bytes = 0;
         await this.#save(checkpoint);
