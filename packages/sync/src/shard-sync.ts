@@ -19,11 +19,17 @@ import { Applier } from "./apply/applier.ts";
 import type { VanishedKeys } from "./apply/vanished-keys.ts";
 import type { Checkpoint, Position } from "./checkpoint.ts";
 import type { SlotFence } from "./cluster/slot-fence.ts";
-import { HistoryLostError, ResyncRequiredError, TargetRewoundError } from "./errors.ts";
+import {
+  HistoryLostError,
+  ResyncRequiredError,
+  SourceFileError,
+  TargetRewoundError,
+} from "./errors.ts";
 import type { ResolvedSyncOptions } from "./options.ts";
 import type { Counters, SyncStatus } from "./progress.ts";
 import type { Sink } from "./sink/sink.ts";
 import type { Feed, Snapshot } from "./source/feed.ts";
+import { isFileUrl } from "./source/file-source.ts";
 import { HistoryForkedError } from "./source/history-fork.ts";
 import { PsyncFeed } from "./source/psync-feed.ts";
 
@@ -150,8 +156,10 @@ export class ShardSync {
   }
 
   #resumes({ phase }: Checkpoint): boolean {
-    const { restart, mode } = this.#plan.options;
-    return phase === "stream" && mode !== "stock" && (!restart || this.#begun);
+    const { restart, mode, from } = this.#plan.options;
+    // Mode stock has a stream only if the source is a file of commands.
+    const follows = mode !== "stock" || isFileUrl(from);
+    return phase === "stream" && follows && (!restart || this.#begun);
   }
 
   async #replace(feed: Feed): Promise<void> {
@@ -167,10 +175,24 @@ export class ShardSync {
       counters.fullResyncs += 1;
       checkpoint = await this.#load(feed, feed.snapshot, checkpoint);
       if (options.mode === "stock" || signal.aborted) return undefined;
-    } else counters.partialResyncs += 1;
+    } else if (isAnew(feed, checkpoint)) checkpoint = await this.#enterFile(feed, checkpoint);
+    else counters.partialResyncs += 1;
     this.#begun = true;
     this.#patience.reset();
     return this.#follow(feed, checkpoint);
+  }
+
+  /** A file of commands without a snapshot begins: from now on its bytes are counted, so that none is applied twice. */
+  async #enterFile({ replid, where }: Feed, before: Checkpoint): Promise<Checkpoint> {
+    const { sink, shard, options } = this.#plan;
+    if (before.offset > 0 && !options.restart) {
+      const problem = `it changed after ${before.offset} bytes of it were applied, and has no snapshot to begin with`;
+      const advice = "Empty the target and begin anew with restart (--restart)";
+      throw new SourceFileError(where, new Error(`${problem}. ${advice}`));
+    }
+    const begun = { ...before, phase: "stream", replid, offset: 0, db: 0, written: 0 } as const;
+    this.#checkpoint = await sink.enter(shard, begun);
+    return this.#checkpoint;
   }
 
   /** What is left after a fault, as a checkpoint; throws what cannot be repaired. */
@@ -315,6 +337,11 @@ export class ShardSync {
       }
     }
   }
+}
+
+/** Whether a file without a snapshot is read from its first byte. */
+function isAnew({ live, replid }: Feed, { phase, replid: known }: Checkpoint): boolean {
+  return !live && (phase !== "stream" || replid !== known);
 }
 
 function noteTo(counters: Counters, { replid, offset, db }: Position): void {

@@ -1,6 +1,7 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually, startRedis } from "@ropeway/testkit";
 import { expect, test } from "vitest";
@@ -118,4 +119,65 @@ test("the password of an HTTP address goes into a header, and into no error", as
   const away = await import_(from, target.url).catch((error: Error) => error);
   expect(String(away)).toContain(`cannot connect to http://127.0.0.1:${port}/dump.rdb`);
   expect(String(away)).not.toMatch(/top.*secret/);
+});
+
+const encoded = (...argv: string[]) =>
+  `*${argv.length}\r\n${argv.map((word) => `$${word.length}\r\n${word}\r\n`).join("")}`;
+
+test.each(["total", "stock", "increment"] as const)(
+  "an AOF without a snapshot is applied once, also when it is asked for again: mode %s",
+  async (mode) => {
+    await using target = await startRedis();
+    const file = join(mkdtempSync(join(tmpdir(), "ropeway-aof-")), "plain.aof");
+    const head = encoded("SELECT", "0") + encoded("INCR", "n") + encoded("RPUSH", "l", "a");
+    writeFileSync(file, head);
+    const run = async (more: object = {}) => {
+      await using task = new SyncTask({ from: `file:${file}`, to: target.url, mode, ...more });
+      task.on("error", () => {});
+      await task.start();
+      await task.finished;
+    };
+    for (let i = 0; i < 3; i++) await run();
+    expect(await target.command("GET", "n")).toBe("1");
+    expect(await target.command("LRANGE", "l", "0", "-1")).toEqual(["a"]);
+    // Which of its commands are new is not known.
+    writeFileSync(file, head + encoded("INCR", "n"));
+    await expect(run()).rejects.toMatchObject({ code: "SOURCE_FILE" });
+    expect(await target.command("GET", "n")).toBe("1");
+    await target.command("DEL", "n", "l");
+    await run({ restart: true });
+    await run();
+    expect(await target.command("GET", "n")).toBe("2");
+  },
+);
+
+test("content that changes behind a URL is read again, also from a server that says nothing about it", async () => {
+  await using source = await startRedis();
+  const file = join(await dirOf(source as never), "dump.rdb");
+  const headers: Record<string, string> = {};
+  let asked = 0;
+  const server = createServer((_, response) => {
+    asked += 1;
+    response.writeHead(200, headers).end(readFileSync(file));
+  }).listen(0, "127.0.0.1");
+  await eventually(() => expect(server.listening).toBe(true));
+  const from = `http://127.0.0.1:${(server.address() as AddressInfo).port}/dump.rdb`;
+  for (const [name, values] of [
+    ["etag", ['"1"', '"2"']],
+    ["last-modified", ["Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:01 GMT"]],
+    ["x-nothing", ["1", "2"]],
+  ] as const) {
+    await using target = await startRedis();
+    for (const value of values) {
+      await source.command("SET", "k", value);
+      await source.command("SAVE");
+      headers[name] = value;
+      await import_(from, target.url);
+      expect(await target.command("GET", "k")).toBe(value);
+    }
+    delete headers[name];
+  }
+  expect(asked).toBeGreaterThanOrEqual(6);
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
 });

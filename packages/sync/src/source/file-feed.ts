@@ -16,8 +16,8 @@ import type { Feed, Snapshot } from "./feed.ts";
 /** What is read. */
 export interface FileFeedOptions {
   readonly where: string;
-  /** Another one if the content is another one. */
-  readonly identity: string;
+  /** Another one if the content is another one; asked for when the first bytes are there. */
+  identity(): string;
   /** The size, if it is known. */
   readonly bytes: number | undefined;
   /** All bytes, in order; for each call from the start. */
@@ -42,10 +42,15 @@ export class FileFeed implements Feed {
 
   private constructor(
     options: FileFeedOptions,
-    opened: { chunks: AsyncIterator<Buffer>; first: Buffer; skip: number | undefined },
+    opened: {
+      chunks: AsyncIterator<Buffer>;
+      first: Buffer;
+      identity: string;
+      skip: number | undefined;
+    },
   ) {
     this.where = options.where;
-    this.replid = options.identity;
+    this.replid = opened.identity;
     this.#chunks = opened.chunks;
     this.#rest = opened.first;
     this.#skip = opened.skip ?? 0;
@@ -60,8 +65,10 @@ export class FileFeed implements Feed {
     const chunks = options.chunks()[Symbol.asyncIterator]();
     const { value } = await chunks.next();
     const first = value ?? EMPTY;
-    const resumed = after !== undefined && after.replid === options.identity;
-    const feed = new FileFeed(options, { chunks, first, skip: resumed ? after.offset : undefined });
+    const identity = options.identity();
+    const resumed = after !== undefined && after.replid === identity;
+    const skip = resumed ? after.offset : undefined;
+    const feed = new FileFeed(options, { chunks, first, identity, skip });
     if (resumed && isRdb(first)) await feed.#skipSnapshot();
     return feed;
   }

@@ -1,5 +1,5 @@
 /** Sources that are files: `file:dump.rdb`, `file:appendonlydir`, `https://host/dump.rdb`. */
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { ConnectFailedError, RopewayError } from "@ropeway/core";
@@ -54,9 +54,10 @@ async function localFile(text: string): Promise<FileFeedOptions> {
     identity.update(JSON.stringify([file, size, mtimeMs]));
     bytes += size;
   }
+  const name = `file-${identity.digest("hex")}`;
   return {
     where: path,
-    identity: `file-${identity.digest("hex")}`,
+    identity: () => name,
     bytes,
     async *chunks() {
       for (const file of files) yield* fileChunks(file);
@@ -68,9 +69,10 @@ function remoteFile(url: string, { silenceMs, signal }: RemoteOptions): FileFeed
   const { origin, pathname } = new URL(url);
   const request = requestOf(url);
   const where = `${origin}${pathname}`;
+  let identity = "";
   return {
     where,
-    identity: `url-${createHash("sha1").update(url).digest("hex")}`,
+    identity: () => identity,
     bytes: undefined,
     async *chunks() {
       const silent = new AbortController();
@@ -89,6 +91,7 @@ function remoteFile(url: string, { silenceMs, signal }: RemoteOptions): FileFeed
       if (!response.ok || response.body === null) {
         throw new ConnectFailedError(where, new Error(`status ${response.status}`));
       }
+      identity = identityOf(url, response.headers);
       const reader = response.body.getReader();
       try {
         for (;;) {
@@ -103,6 +106,14 @@ function remoteFile(url: string, { silenceMs, signal }: RemoteOptions): FileFeed
       }
     },
   };
+}
+
+/** The content behind a URL may be another one each time. A server that does not say which one it is gets a new name each time. */
+function identityOf(url: string, headers: Headers): string {
+  const [etag, modified] = [headers.get("etag"), headers.get("last-modified")];
+  const version = etag ?? modified ?? randomUUID();
+  const content = JSON.stringify([url, version, headers.get("content-length")]);
+  return `url-${createHash("sha1").update(content).digest("hex")}`;
 }
 
 /** What fetch() hides behind "fetch failed" and "terminated". */

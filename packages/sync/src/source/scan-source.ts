@@ -45,7 +45,12 @@ export function scanSource(options: ScanOptions): Source {
     live: false,
     attach: () =>
       FileFeed.open(
-        { where, identity, bytes: undefined, chunks: () => chunksOf(endpoint, options) },
+        {
+          where,
+          identity: () => identity,
+          bytes: undefined,
+          chunks: () => chunksOf(endpoint, options),
+        },
         undefined,
       ),
     fork: async () => undefined,
