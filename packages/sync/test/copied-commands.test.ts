@@ -168,3 +168,28 @@ test("with a rename, keys of every name are swept and compared", async () => {
   expect((await target.command("KEYS", "[^r]*")) as string[]).toHaveLength(3);
   expect(await target.command("EXISTS", "v1:left", "v2:a", "plain")).toBe(3);
 });
+
+test.each([
+  ["a rename", { rename: { "a:": "b:" } }],
+  ["a filter", { filter: { accept: { prefixes: ["a:l", "a:d", "end"] } } }],
+])(
+  "with %s, SORT by keys that are not as at the source is an error and no other order",
+  async (_, options) => {
+    await using source = await startRedis(SOURCE);
+    await using target = await startRedis();
+    const ends = { from: source.url, to: target.url, name: "sort", maxErrors: 10 };
+    await using task = new SyncTask({ ...ends, ...options });
+    await task.start();
+    await eventually(() => expect(task.status).toBe("COMMANDRUNNING"));
+    await source.command("RPUSH", "a:l", "1", "2", "3");
+    await source.command("MSET", "a:w1", "3", "a:w2", "2", "a:w3", "1");
+    await source.command("SORT", "a:l", "BY", "a:w*", "STORE", "a:d");
+    await source.command("SORT", "a:l", "DESC", "STORE", "a:d2");
+    await source.command("SET", "end", "1");
+    await eventually(async () => expect(await target.command("GET", "end")).toBe("1"));
+    expect(task.progress().errors).toBe(1);
+    const prefix = "rename" in options ? "b" : "a";
+    expect(await target.command("EXISTS", `${prefix}:d`)).toBe(0);
+    expect(await target.command("LRANGE", `${prefix}:d2`, "0", "-1")).toEqual(["3", "2", "1"]);
+  },
+);

@@ -7,7 +7,7 @@
  *
  * Without options, and for a target that is new enough, the bytes of a command are passed on as they came.
  */
-import { keysOf } from "../command/keys.ts";
+import { keysOf, readsByPattern } from "../command/keys.ts";
 import { pickKeys, renameKeys } from "../command/pick.ts";
 import { isRewrittenAlways, rewriteFor } from "../command/rewrite.ts";
 import { supports } from "../command/target.ts";
@@ -136,6 +136,10 @@ export class Translator implements Translate {
     }
     if (kept === "mixed") {
       onUnwritable(write.argv, db, "some of its keys are filtered out, and it cannot be divided");
+      return;
+    }
+    if ((mapping.renames || !mapping.keys.isOpen) && readsByPattern(kept)) {
+      onUnwritable(kept, db, "it reads keys by a pattern, which may be filtered out or renamed");
       return;
     }
     const argv = mapping.renames ? renameKeys(kept, (key) => mapping.key(key)) : kept;

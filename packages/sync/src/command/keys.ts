@@ -88,3 +88,12 @@ export function isWord(argument: Buffer | undefined, word: string): boolean {
     argument.toString("latin1").toLowerCase() === word
   );
 }
+
+/** Whether SORT reads keys besides those that it names: SORT k BY w_* GET v_*->f STORE d. */
+export function readsByPattern(argv: readonly Buffer[]): boolean {
+  if (specOf(argv)?.name !== "sort") return false;
+  return argv.some(
+    (word, at) =>
+      at > 2 && word.includes("*") && (isWord(argv[at - 1], "by") || isWord(argv[at - 1], "get")),
+  );
+}
