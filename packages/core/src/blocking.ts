@@ -20,7 +20,7 @@ export interface BlockingOptions {
   /** Bulk strings come back as Buffers. */
   readonly binary?: boolean | undefined;
   /**
-   * Answer null at once, and set `moving`, when a key's slot is on its way to another node: the caller
+   * Return null at once, and set `moving`, when a key's slot is on its way to another node: the caller
    * can take its elements key by key meanwhile. @default false, wait until the slot has moved
    */
   readonly returnWhenMoving?: boolean | undefined;

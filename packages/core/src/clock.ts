@@ -11,7 +11,7 @@ import { Loop } from "./loop.ts";
 import type { Redis } from "./redis.ts";
 import { within } from "./wait.ts";
 
-/** Tells the time in ms since 1970. */
+/** Returns the time in ms since 1970. */
 export interface Clock {
   now(): number;
 }
@@ -60,7 +60,7 @@ export class RedisClock implements Clock, AsyncDisposable {
     return this.at(performance.now());
   }
 
-  /** What it said, or will say, when performance.now() is `monotonic`. */
+  /** The time of this clock at the moment when performance.now() is `monotonic`. */
   at(monotonic: number): number {
     return monotonic + this.#offset;
   }

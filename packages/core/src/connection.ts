@@ -61,9 +61,9 @@ export interface ConnectionPlan {
   readonly logger: Logger;
   /** Where the server is now. */
   locate(signal: AbortSignal): Promise<Address>;
-  /** Makes a fresh link fit for use (role check, subscriptions) before anyone gets it. */
+  /** Prepares a new link (role check, subscriptions) before it is used. */
   prepare?(link: Link): Promise<void>;
-  /** Told once, when close() is done. */
+  /** Called once, when close() has finished. */
   readonly onClosed?: (() => void) | undefined;
 }
 

@@ -21,7 +21,7 @@ export interface Endpoint {
   readonly topology: "standalone" | "sentinel" | "cluster";
   /** The server; or the sentinels; or some nodes of the cluster. */
   readonly addresses: readonly Address[];
-  /** The name the sentinels know the master by. */
+  /** The name of the master in the configuration of the sentinels. */
   readonly masterName?: string;
   readonly username?: string;
   readonly password?: string;
@@ -37,7 +37,7 @@ const SCHEME =
   /^(?:(redis|rediss|valkey|valkeys)(?:[+-](unix|sentinel|cluster))?|(unix|sentinel|cluster|sentinels|clusters)):\/\/(.*)$/s;
 /** The short schemes that mean TLS, and their kinds. */
 const SHORT_TLS: Readonly<Record<string, string>> = { sentinels: "sentinel", clusters: "cluster" };
-/** What may stand behind the "?". */
+/** The parameters that a URL can have. */
 const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   unix: ["db"],
   sentinel: ["db", "sentinelUsername", "sentinelPassword"],
@@ -102,7 +102,7 @@ export function showAddress(address: Address): string {
     : `${address.host}:${address.port}`;
 }
 
-/** The endpoint as it may stand in a message: never with its password. */
+/** The endpoint for messages, without its password. */
 export function showEndpoint(endpoint: Endpoint): string {
   const where = endpoint.addresses.map(showAddress).join(",");
   return endpoint.masterName === undefined ? where : `${endpoint.masterName} at ${where}`;

@@ -29,7 +29,7 @@ export interface ErrorContext {
 /** The classes of errors that can come back over a wire, by code. */
 export type ErrorTable = Readonly<Record<string, ErrorClass>>;
 
-/** A class of ours, whatever its constructor takes. */
+/** A class of ours, with any constructor. */
 export type ErrorClass = abstract new (...args: never[]) => RopewayError;
 
 /**
@@ -188,7 +188,7 @@ export class ClosedError extends RopewayError {
   }
 }
 
-/** A lease ended, or belongs to somebody else now; what was attempted under it changed nothing. */
+/** A lease has ended, or another process holds it now. The operation changed nothing. */
 export class LeaseLostError extends RopewayError {
   constructor(what: string, fence?: number) {
     const which = fence === undefined ? "" : ` with fence ${fence}`;

@@ -68,7 +68,7 @@ export type ChannelListener = (message: Buffer, channel: Buffer) => void;
 /** One live socket. */
 export class Link {
   readonly server: ServerInfo;
-  /** The server's number for this connection, for CLIENT UNBLOCK; undefined if it would not tell. */
+  /** The server's number for this connection, for CLIENT UNBLOCK; undefined if it does not report it. */
   readonly clientId: number | undefined;
   /** Resolves with the reason when the link is no more. */
   readonly died: Promise<unknown>;

@@ -2,7 +2,7 @@
 export class Listeners<Args extends readonly unknown[] = []> {
   readonly #all = new Set<(...args: Args) => void>();
 
-  /** Adds one; returns the way to take it out again. */
+  /** Adds a listener; returns an unsubscribe function. */
   add(listener: (...args: Args) => void): () => void {
     this.#all.add(listener);
     return () => void this.#all.delete(listener);

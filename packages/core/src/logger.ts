@@ -1,5 +1,5 @@
 /**
- * What we ask of a logger: pino's shape, an object and then a sentence. Any pino instance fits. Silence
+ * The logger interface. It is pino's: an object and then a sentence. Any pino instance fits. Silence
  * is the default: a library does not write to its user's terminal.
  */
 export interface Logger {

@@ -1,6 +1,6 @@
 /**
- * The one shape of every background role (mover, reaper, heartbeat, ...): a tick that runs again and
- * again until close().
+ * The one shape of every background role (mover, reaper, heartbeat, ...): a tick that is repeated until
+ * close().
  *
  *              +------------------ wait the ms that tick returned, or until wake()
  *              v                                  |

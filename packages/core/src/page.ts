@@ -1,6 +1,6 @@
 /** A part of a long list. */
 export interface Page<T> {
   readonly items: readonly T[];
-  /** The argument for the next page; absent on the last one. */
+  /** Pass it to get the next page. Absent on the last page. */
   readonly cursor?: string;
 }

@@ -1,6 +1,7 @@
 /**
- * When something recurs: by a cron pattern in a time zone (croner's), or every so many ms. Intervals count
- * from `startAt` or 1970, not from when somebody looked: all processes agree on the times, and nothing drifts.
+ * When something recurs: by a cron pattern in a time zone (croner's), or at an interval in ms. Intervals
+ * count from `startAt` or 1970, not from the time of the call: all processes agree on the times, and
+ * nothing drifts.
  */
 import { Cron } from "croner";
 import { reasonOf } from "./errors.ts";

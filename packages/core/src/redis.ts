@@ -1,5 +1,5 @@
 /**
- * What every part of Ropeway is given: a Redis that takes commands and scripts, lends dedicated
+ * The connection that every part of Ropeway uses: it takes commands and scripts, lends dedicated
  * connections for blocking and for subscriptions, and reports when it was lost. Standalone, Sentinel and
  * Cluster look the same from here.
  */

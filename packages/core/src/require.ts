@@ -1,7 +1,7 @@
 /**
  * Checks of the first argument of a constructor. TypeScript users never meet them; in plain JavaScript
  * `new Queue("email")`, a URL in place of a connection, or `connect()` without `await` would end in a
- * TypeError about something the caller has never heard of.
+ * TypeError about an internal field.
  */
 import { withoutPassword } from "./endpoint.ts";
 import { InvalidArgumentError, revive, show } from "./errors.ts";

@@ -1,6 +1,6 @@
 /**
  * A role is something that runs until it is closed: a worker, a server, a dispatcher, a sync task. All
- * roles of all packages have this one shape, and this file holds the one life they lead:
+ * roles of all packages have this interface. This file implements their life cycle:
  *
  *              start()            open() resolved
  *     idle ------------> starting ----------------> running <----------.
@@ -20,10 +20,10 @@ import { Emitter, type EventMap } from "./emitter.ts";
 import { ClosedError } from "./errors.ts";
 import type { Logger } from "./logger.ts";
 
-/** Where a role is in its life. */
+/** The state of a role. */
 export type RoleState = "idle" | "starting" | "running" | "paused" | "closing" | "closed";
 
-/** What every long-running object of ours can do. */
+/** The interface of every long-running object. */
 export interface Role<M extends EventMap & Record<keyof M, unknown[]> = EventMap>
   extends AsyncDisposable {
   readonly state: RoleState;

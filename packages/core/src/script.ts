@@ -2,7 +2,7 @@
  * A Lua script of ours: read from its file once, called by its SHA-1 ever after.
  *
  * Every new link sends SCRIPT LOAD directly in front of a script's first EVALSHA, in the same write, so
- * there is neither a round trip for loading nor a NOSCRIPT in normal life, and calls keep their order.
+ * there is neither a round trip for loading nor a NOSCRIPT in normal operation, and calls keep their order.
  * NOSCRIPT still happens (SCRIPT FLUSH): the link then repeats that call with EVAL, which loads again.
  */
 import { createHash } from "node:crypto";

@@ -3,7 +3,7 @@
 /** A server's family and version. */
 export interface ServerInfo {
   readonly family: "redis" | "valkey";
-  /** The family's own version; empty if the server would not tell. */
+  /** The family's own version; empty if the server does not report it. */
   readonly version: string;
   /** Such as "Redis 7.0.15". */
   readonly title: string;
@@ -26,7 +26,10 @@ export function parseServerInfo(info: string): ServerInfo {
   return { family, version, title: `${TITLE[family]} ${version || "of unknown version"}` };
 }
 
-/** What is needed instead, if the server is too old; undefined if it is fine or would not tell. */
+/**
+ * What is needed instead, if the server is too old; undefined if it is new enough or does not report its
+ * version.
+ */
 export function tooOld(server: ServerInfo): string | undefined {
   if (server.version === "" || atLeast(server, MINIMUM[server.family])) return undefined;
   const [redis, valkey] = [MINIMUM.redis.join("."), MINIMUM.valkey.join(".")];

@@ -1,4 +1,4 @@
-/** Which master owns which slot, as any node of the cluster tells it. */
+/** Which master owns which slot, as any node of the cluster reports it. */
 import type { Connection } from "./connection.ts";
 import { type Address, showAddress } from "./endpoint.ts";
 

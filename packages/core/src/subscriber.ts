@@ -1,7 +1,7 @@
 /**
  * A connection that listens. After a loss every channel is subscribed again before the connection
- * counts as ready; what was published in between is gone, and the listeners are told by `onGap` so that
- * they can look for what they missed.
+ * counts as ready; messages published in between are lost, and `onGap` notifies the listeners so that they
+ * can find out what they missed.
  *
  * A subscribe() that resolved holds until unsubscribe(); one that was rejected has left nothing behind.
  * Every link gets one and the same listener, so a channel that is asked for twice (by the new link and

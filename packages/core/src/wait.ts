@@ -6,7 +6,7 @@ export const LONGEST_TIMER_MS: number = 2 ** 31 - 1;
 
 /**
  * Throws InvalidArgumentError unless it is an AbortSignal or undefined. Every function that takes a signal
- * from a user calls it before it begins: later, the error would meet nobody who waits for it.
+ * from a user calls it before it begins: later, no caller would wait for the error.
  */
 export function requireSignal(signal: unknown): asserts signal is AbortSignal | undefined {
   if (signal === undefined || signal instanceof AbortSignal) return;

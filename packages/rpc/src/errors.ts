@@ -149,7 +149,7 @@ export class ApplicationError extends RpcError {
   }
 }
 
-/** Something failed inside Ropeway or a gateway; the caller did nothing wrong. */
+/** An internal error of Ropeway or of a gateway. The request was valid. */
 export class InternalError extends RpcError {
   constructor(message: string = "internal error", options?: RpcErrorOptions) {
     super("INTERNAL", message, options);
@@ -171,7 +171,7 @@ export class CancelledError extends RpcError {
   }
 }
 
-/** No live worker serves this, and the caller did not want to wait for one. */
+/** The service has no live worker, and the caller did not want to wait for one. */
 export class UnavailableError extends RpcError {
   constructor(service: string, why: string = `no live worker serves ${show(service)}`) {
     super("UNAVAILABLE", why, { details: { service } });
@@ -248,7 +248,7 @@ const OPAQUE = new Set<RpcCode>([
   "INVALID_RESULT",
 ]);
 
-/** An error of the wire as the error its caller gets. */
+/** Converts an error of the wire into the error that the caller gets. */
 export function errorFromWire(error: unknown): RopewayError {
   const wire = (typeof error === "object" && error !== null ? error : {}) as Partial<WireError>;
   const number = Number.isInteger(wire.code) ? (wire.code as number) : RPC_CODES.HANDLER_FAILED;

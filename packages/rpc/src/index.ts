@@ -1,4 +1,4 @@
-/** Public door of calls. */
+/** The public exports of calls. */
 export type { BreakerState } from "./client/breaker.ts";
 export type { BatchItem, Caller, DuplexInput } from "./client/caller.ts";
 export { type ClientEvents, type ClientStats, createClient, RpcClient } from "./client/client.ts";

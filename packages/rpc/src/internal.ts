@@ -1,4 +1,4 @@
-/** What our own packages share and nobody else should rely on. */
+/** Exports for our own packages only. They can change in any release. */
 export { attempts, dead, inFlight, JsonRpcKeys, KwKeys, leases, NAMESPACES } from "./keys.ts";
 export { Directory } from "./registry/directory.ts";
 export { METRICS } from "./telemetry/metrics.ts";

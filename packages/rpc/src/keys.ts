@@ -19,7 +19,7 @@ export interface WorkerName {
 export interface CallKeys {
   /** Where callers push. Type: list. */
   request(service: string, method: string): string;
-  /** Where the answer of one call is pushed. Type: list, 120 s. */
+  /** Where the response of one call is pushed. Type: list, 120 s. */
   response(method: string, id: string): string;
   /** Where the progress of one call is pushed. Type: list, 120 s. */
   progress(method: string, id: string): string;
@@ -35,7 +35,7 @@ export interface CallKeys {
   requestIndex(): string;
   /** Whether a key is a request list that other programs keep without an expiry. */
   isRequest(key: string): boolean;
-  /** All answers for one client process. Type: list with TTL. */
+  /** All responses for one client process. Type: list with TTL. */
   reply(client: string): string;
   /** Credit, input and cancellation for one worker process. Type: list with TTL. */
   control(worker: string): string;

@@ -52,7 +52,7 @@ export interface ClientOptions extends WireOptions {
    * the documented keys; `keys` always there; `list` never there. @default "auto"
    */
   readonly replies?: "auto" | "keys" | "list";
-  /** How often an idempotent call is sent at most. @default 3 */
+  /** The maximum number of times that an idempotent call is sent. @default 3 */
   readonly attempts?: number;
   /** How long one attempt of an idempotent call may take. @default the time that is left */
   readonly attemptTimeoutMs?: number | undefined;
@@ -134,7 +134,7 @@ export interface ServerOptions extends WireOptions {
    * @default false
    */
   readonly atLeastOnce?: boolean;
-  /** How often an at-least-once call is run at most before it is set aside. @default 5 */
+  /** The maximum number of runs of an at-least-once call before it is set aside. @default 5 */
   readonly maxRuns?: number;
   /** How often the worker renews its keys; after three missed ones it counts as dead. @default 1000 */
   readonly heartbeatMs?: number;

@@ -15,7 +15,7 @@ const TICK_MS = 16;
 
 /** Something that can be due. Make it a member of your own object, or extend it. */
 export abstract class WheelEntry {
-  /** Of the wheel; leave alone. */
+  /** Internal to the wheel. */
   dueTick = 0;
   before: WheelEntry | undefined;
   after: WheelEntry | undefined;

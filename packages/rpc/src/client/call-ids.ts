@@ -2,7 +2,7 @@
  * Names for calls: a random part per client and a counter. Workers of ours get short ids, which cost
  * less on every hop; all others get a UUID, as documented (version 8: its layout is ours to choose).
  * The counter can be read back from both, and is what calls are found by: a number is looked up in a
- * fraction of the time that a text takes.
+ * fraction of the time that a string takes.
  */
 import { randomBytes } from "node:crypto";
 

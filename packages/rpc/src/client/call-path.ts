@@ -278,7 +278,7 @@ export class CallPath {
     });
   }
 
-  /** Throws UnavailableError if the caller does not want to wait and nobody serves the service. */
+  /** Throws UnavailableError if the caller does not want to wait and the service has no live worker. */
   async #requireWorker(route: Route, whenDown: "queue" | "fail"): Promise<void> {
     if (whenDown !== "fail" || this.#placement.mark !== undefined) return; // sessions look themselves
     const { service, method } = route;

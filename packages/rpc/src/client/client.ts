@@ -1,8 +1,8 @@
 /**
  * The caller's side: calls, notifications, polling, progress, streams, sessions, discovery.
  *
- * A plain call runs at most once: if its worker dies, the caller learns of it by the deadline. Mark it
- * idempotent to have it retried, or serve it with `atLeastOnce` to have it run again.
+ * A plain call runs at most once: if its worker dies, the caller gets DEADLINE_EXCEEDED at the deadline.
+ * Mark it idempotent to have it retried, or serve it with `atLeastOnce` to have it run again.
  */
 import { type EventMap, InvalidOptionError, type Redis, RedisClock } from "@ropeway/core";
 import { BackgroundRole, type Opening, requireRedis, resolveOptions } from "@ropeway/core/internal";
@@ -159,7 +159,7 @@ export class RpcClient extends BackgroundRole<ClientEvents> implements Caller {
     yield* (await this.#opened()).tickets.progress(ticket, idleMs, signal);
   }
 
-  /** Cancels a submitted call: takes it out of its queue, or tells the worker that runs it. */
+  /** Cancels a submitted call: takes it out of its queue, or cancels it in the worker that runs it. */
   async cancel(ticket: string): Promise<void> {
     await (await this.#opened()).tickets.cancel(ticket);
   }
@@ -246,7 +246,10 @@ export class RpcClient extends BackgroundRole<ClientEvents> implements Caller {
     this.#gate.refusal = undefined;
   }
 
-  /** The parts of the client; starts it if nobody has. Rejects with ClosedError after close(). */
+  /**
+   * The parts of the client; starts the client if it is not started. Rejects with ClosedError after
+   * close().
+   */
   async #opened(): Promise<Parts> {
     if (this.#parts === undefined || this.closing.aborted) await this.start();
     return this.#parts as Parts;

@@ -193,7 +193,7 @@ export class Exchange implements PendingHost {
     this.#pushes.push(list, text, this.requestTtl(timeoutMs));
   }
 
-  /** Pushes a call; resolves when Redis has it, or when nobody wants it any more. */
+  /** Pushes a call; resolves when Redis has it, or when it is not wanted any more. */
   async deliver(message: Outgoing): Promise<void> {
     this.requireOpen();
     const { id, list, text, timeoutMs } = message;
@@ -301,7 +301,7 @@ export class Exchange implements PendingHost {
   }
 }
 
-/** A caller learns at once that its call found no room. */
+/** A caller gets an error at once if Redis had no room for its call. */
 function isOutOfMemory(error: unknown): boolean {
   return (error as { prefix?: unknown }).prefix === "OOM";
 }

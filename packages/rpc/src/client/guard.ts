@@ -1,5 +1,5 @@
 /**
- * What stands between a caller and the wire when it is asked for: circuit breaker, bulkhead, and retries
+ * The optional protection of calls: circuit breaker, bulkhead, and retries
  * of idempotent calls inside the deadline. A call that a worker refused before its handler started is
  * sent again in any case.
  */
@@ -13,7 +13,7 @@ import { pause } from "./cancellation.ts";
 import { RetryBudget } from "./retry-budget.ts";
 import type { Route } from "./route.ts";
 
-/** Errors after which the same call may well succeed, elsewhere or a little later. */
+/** Errors after which the same call can succeed on another worker or later. */
 const RETRYABLE = new Set([
   "DEADLINE_EXCEEDED",
   "UNAVAILABLE",
@@ -23,7 +23,7 @@ const RETRYABLE = new Set([
   "CONNECTION_LOST",
   "NOT_CONNECTED",
 ]);
-/** Errors that say that the service, or the way to it, is not well. */
+/** Errors that indicate a problem of the service or of the connection to it. */
 const UNHEALTHY = new Set([...RETRYABLE, "HANDLER_FAILED", "INTERNAL", "STREAM_BROKEN"]);
 /** Errors that say nothing about the health of the service. */
 const NEUTRAL = new Set(["CANCELLED", "CLOSED", "ABORTED"]);
@@ -34,7 +34,7 @@ const SERVICES_AT_MOST = 1_000;
 /** One sending, which may take `timeoutMs`. */
 export type Attempt<T> = (timeoutMs: number) => Promise<T>;
 
-/** What a guard must know about a call. */
+/** The facts about a call that a guard needs. */
 export interface GuardedCall {
   readonly timeoutMs: number;
   readonly idempotent: boolean;

@@ -3,7 +3,7 @@ import { WheelEntry } from "../timer-wheel.ts";
 import type { IncomingResponse, Progress } from "../wire/dialect.ts";
 import type { Route } from "./route.ts";
 
-/** Who gets the messages that come in under an id. */
+/** Receives the messages that come in under an id. */
 export interface Receiver {
   readonly id: string;
   /** The counter in its id; 0 for the table to read it. */
@@ -31,7 +31,7 @@ export interface PendingHost {
   expired(call: PendingCall): void;
   decode(message: Readonly<Record<string, unknown>>): IncomingResponse | undefined;
   failure(error: unknown): unknown;
-  /** Tells a listener of a progress report; what it throws is reported, and stops nothing. */
+  /** Calls a listener with a progress report; an error that it throws is reported, and stops nothing. */
   progress(
     report: Readonly<Record<string, unknown>>,
     listener: ((progress: Progress) => void) | undefined,

@@ -1,5 +1,5 @@
 /**
- * Everyone in a client who waits for something under an id, and the reply list's way to them. An
+ * All receivers of a client, by the id that they wait for, and how elements of the reply list reach them. An
  * element of that list is one message, or an array of messages that left their worker together.
  */
 import { CallIds } from "./call-ids.ts";

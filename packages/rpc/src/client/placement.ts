@@ -13,9 +13,9 @@ export interface Outgoing {
   /** As it stands in its list; a session that moves it changes both. */
   text: string;
   list: string;
-  /** Whether somebody still wants it to be run. */
+  /** Whether it should still be run. */
   wanted: boolean;
-  /** Fail at once if nobody can take it. */
+  /** Fail at once if no worker can take it. */
   readonly whenDown: "queue" | "fail";
 }
 

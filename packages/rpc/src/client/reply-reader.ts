@@ -85,7 +85,7 @@ export class ReplyReader {
     });
   }
 
-  /** Stops; what comes later is thrown away, because nobody can want it any more. */
+  /** Stops; later messages are discarded, because no call waits for them any more. */
   unwatch(key: string): void {
     this.#watched.delete(key);
   }
@@ -161,7 +161,7 @@ export class ReplyReader {
     for (const text of texts) listener?.receive(text);
   }
 
-  /** One key of another type makes the whole pop fail: its listener is told, the others go on. */
+  /** One key of another type makes the whole pop fail: its listener is notified, and the others continue. */
   async #refuseWrongKeys(cause: unknown): Promise<void> {
     for (const key of await this.#options.store.wrongTypes([...this.#watched.keys()])) {
       const listener = this.#watched.get(key);

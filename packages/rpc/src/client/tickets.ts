@@ -1,8 +1,8 @@
 /**
  * Responses and progress of submitted calls. They are read without being removed, because a response must
  * survive the process that polls for it, and any number of processes may poll for one ticket. Redis has no
- * blocking command that does not remove, so the client asks again and again while somebody waits: soon at
- * first, then four times a second, with one command for all tickets.
+ * blocking command that does not remove, so the client polls while a caller waits: soon at first, then
+ * four times a second, with one command for all tickets.
  */
 import { ClosedError } from "@ropeway/core";
 import { CancelledError, errorFromWire, ParseError, toWire } from "../errors.ts";
@@ -77,7 +77,7 @@ export class Tickets {
     }
   }
 
-  /** Cancels a submitted call: takes it out of its queue, or tells the workers. */
+  /** Cancels a submitted call: takes it out of its queue, or cancels it in the workers. */
   async cancel(ticket: string): Promise<void> {
     const { target, id } = readTicket(ticket);
     const { list, service, method } = this.#router.route(target);
@@ -86,7 +86,7 @@ export class Tickets {
       await this.#exchange.tellWorkers(service, cancelText(id));
       return;
     }
-    // Whoever polls for it is told, as a worker would have told.
+    // Callers that poll for it get the error that a worker would have sent.
     const error = new CancelledError(`the call of ${target}`);
     this.#exchange.post(
       dialect.keys.response(method, id),

@@ -1,7 +1,7 @@
 /**
- * Takes calls that nobody wants any more out of their lists. A cancelled call is withdrawn, or its worker
- * is told. A call that timed out is withdrawn only if its service has no live worker: a live one drops
- * outdated calls by itself, and nobody else would ever remove them.
+ * Takes calls that are not wanted any more out of their lists. A cancelled call is withdrawn, or its worker
+ * is notified. A call that timed out is withdrawn only if its service has no live worker: a live one drops
+ * outdated calls itself, and no other process would remove them.
  */
 import { cancelText } from "./control.ts";
 import type { Exchange } from "./exchange.ts";

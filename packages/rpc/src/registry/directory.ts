@@ -1,7 +1,8 @@
 /**
- * Who serves what, as a client knows it: the works keys, read through the index that workers of ours keep.
- * Workers that follow only the documented keys are in no index. A call finds out about them by where the
- * response came, and discovery by a SCAN, made at most every half minute for the whole namespace.
+ * The workers of each service, as a client knows them: the works keys, read through the index that workers
+ * of ours keep. Workers that follow only the documented keys are in no index. A call finds out about them
+ * by where the response came, and discovery by a SCAN, made at most every half minute for the whole
+ * namespace.
  *
  * Responses go to a shared reply list only if every live worker of the service supports that
  * (`caps: ["rt"]`); before anything is known, and for everyone else, the documented keys are used.
@@ -109,7 +110,7 @@ export class Directory {
     return [...ours, ...found.filter(({ node }) => !nodes.has(node))];
   }
 
-  /** Whether anybody serves the service, as far as it is known. */
+  /** Whether the service has a live worker, as far as the client knows. */
   async isServed(service: string): Promise<boolean> {
     if ((await this.workers(service, 500)).length > 0) return true;
     if (performance.now() < this.#of(service).plainUntil) return true;

@@ -1,6 +1,6 @@
 /**
- * The call that a handler runs, as the handler sees it. Most handlers use little of it, so everything
- * that costs something (the signal and its timer above all) is made when it is first asked for.
+ * The call that a handler runs, and what the handler can do with it. Most handlers use little of it, so
+ * everything that costs something (the signal and its timer above all) is made when it is first asked for.
  */
 
 import { CancelledError, DeadlineExceededError } from "../errors.ts";

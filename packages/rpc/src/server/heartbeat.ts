@@ -1,6 +1,6 @@
 /**
- * Says that a worker lives, what it serves and how it fares: the works keys, the group key and the
- * leases, renewed together by one script; after three missed beats the worker counts as dead.
+ * Reports that a worker is alive, which services it serves, and its statistics: the works keys, the group
+ * key and the leases, renewed together by one script; after three missed beats the worker counts as dead.
  *
  * It also knows when this worker must count itself as dead: a process that was stopped for longer than
  * its ttl may find its session mapped to, and its calls run by, another.

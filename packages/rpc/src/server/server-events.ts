@@ -1,4 +1,4 @@
-/** What a server tells its listeners. */
+/** The events that a server emits. */
 import type { EventMap } from "@ropeway/core";
 import type { CallContext } from "./call-context.ts";
 

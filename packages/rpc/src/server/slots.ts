@@ -1,4 +1,4 @@
-/** The places in which calls run: counts them, and wakes those who wait for one. */
+/** The places in which calls run: counts them, and wakes calls that wait for one. */
 
 /** The free and taken places of one worker. */
 export class Slots {

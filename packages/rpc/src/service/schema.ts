@@ -24,7 +24,7 @@ export function portable(
   return issues.map(({ message, path }) => ({ message, path: issuePath(path ?? []) }));
 }
 
-/** The schema as JSON Schema, if its library can tell. */
+/** The schema as JSON Schema, if its library supports that. */
 export function jsonSchemaOf(
   schema: AnySchema | undefined,
   side: "input" | "output",

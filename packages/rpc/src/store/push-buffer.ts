@@ -9,13 +9,13 @@
  * to store and to pop instead of hundreds.
  *
  * Many leave on the connection that is about to wait for the next messages anyway, if that one is free
- * at the moment: push and pop are then one write. A few leave at once on the ordinary one: somebody
- * waits for them. Order is kept: it changes from one connection to the other only when everything sent
- * on the one has been answered.
+ * at the moment: push and pop are then one write. A few leave at once on the ordinary one, because a
+ * caller waits for them. Order is kept: it changes from one connection to the other only when everything
+ * sent on the one has been answered.
  *
  * A push that the server refuses for the moment (no replicas, no memory) is made again until it is taken
- * or its time is over. Shared lists are told when to expire within a second after a push, all in one
- * command: they are pushed to thousands of times a second and gone each time they have been read.
+ * or its time is over. The expiry of shared lists is set within a second after a push, in one command for
+ * all of them: they are pushed to thousands of times a second and gone each time they have been read.
  *
  * The flush hangs on process.nextTick, which runs when the promise continuations of the event have
  * run: later than a microtask would (all continuations are in), earlier than the next turn of the loop
@@ -65,7 +65,7 @@ interface Parcel {
   until: number | undefined;
 }
 
-/** Fewer are worth less than the time it takes Redis to see to a pop as well. */
+/** With fewer, handling a pop as well costs Redis more time than is saved. */
 const FEW = 8;
 const EXPIRE_WITHIN_MS = 1_000;
 const EXPIRE_AT_ONCE = 1_000;
@@ -259,7 +259,7 @@ export class PushBuffer {
       if (extended.length > 0) await this.#redis.run(extend, extended, [...expiring.values()]);
       if (swept.size > 0) await sweeper?.note(swept);
     } catch (error) {
-      // So has the push failed, which is told, or the lists live a little too long.
+      // The push has then failed as well, which is reported, or the lists expire a little too late.
       this.#redis.logger.debug({ err: error }, "cannot set the expiry of lists");
     }
   }

@@ -1,5 +1,5 @@
 /**
- * The commands of the registry: what is served, by whom, and how long the queues are.
+ * The commands of the registry: the services, their workers, and the lengths of the queues.
  *
  * Workers of ours are found through an index that their heartbeat keeps. Workers that follow only the
  * documented keys are found by a SCAN of the namespace, which is bounded, made only for discovery, and at

@@ -1,5 +1,5 @@
 /**
- * Takes calls that nobody can want any more out of the request lists of services that nobody serves. Such a
+ * Removes outdated calls from the request lists of services without workers. Such a
  * list must not simply expire: calls of other programs may wait in it, and these have no deadline.
  *
  *   push --> index: list -> when its last call of ours is outdated --due--> sweep.lua removes what is outdated

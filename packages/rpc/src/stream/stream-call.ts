@@ -79,7 +79,7 @@ export class StreamCall extends WheelEntry implements Receiver {
     });
   }
 
-  /** A worker of the documented kind may have taken it, as long as no other has said a word. */
+  /** A worker of the documented kind may have taken it, until another worker has responded. */
   get polled(): boolean {
     return this.#shared && this.#heardAt === undefined;
   }

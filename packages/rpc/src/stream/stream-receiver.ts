@@ -76,7 +76,7 @@ export class StreamReceiver<T = unknown> implements AsyncIterableIterator<T> {
     this.#options.control(`${this.state()},"again":${this.#expected}`);
   }
 
-  /** What the sender has to know about us. */
+  /** The state of this side that the sender needs. */
   state(): string {
     return `"upto":${this.#granted},"ack":${this.#expected - 1}`;
   }

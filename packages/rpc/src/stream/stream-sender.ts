@@ -88,7 +88,7 @@ export class StreamSender {
     this.#post(error === undefined ? '"end":true' : `"error":${JSON.stringify(error)}`);
   }
 
-  /** Makes a waiting send() throw: nobody listens any more. */
+  /** Makes a waiting send() throw: the receiver is gone. */
   fail(error: unknown): void {
     this.#failure ??= error;
     this.#credit?.reject(error);

@@ -15,9 +15,9 @@ export interface Head {
   /** ms of Redis time. */
   readonly deadline: number;
   readonly id: string;
-  /** The list the caller wants its answer in. */
+  /** The list that the response goes to. */
   readonly replyTo: string | undefined;
-  /** Nobody waits for an answer. */
+  /** The call gets no response. */
   readonly silent: boolean;
   /** Where what follows id and list begins. */
   readonly end: number;

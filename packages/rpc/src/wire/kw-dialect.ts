@@ -27,7 +27,7 @@ import {
 
 const REQUEST_TTL_SECONDS = 120;
 
-/** The `kw` wire, as the released Python and Go programs speak it. */
+/** The `kw` wire, as the released Python and Go programs use it. */
 export class KwDialect implements Dialect {
   readonly name = "kw" as const;
   readonly keys: KwKeys;
