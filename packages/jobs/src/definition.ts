@@ -8,7 +8,7 @@
  *   const queue = new Queue(redis, "email", { jobs });
  *
  * With a definition, data is validated when a job is added and again before its handler runs. The queue
- * keeps what was given to add(); the handler gets what the schema makes of it.
+ * stores the data as it was passed to add(); the handler gets the output of the schema.
  */
 import {
   type InputOf,
@@ -22,11 +22,11 @@ import { InvalidDataError } from "./errors.ts";
 
 /** The types of one job. */
 export interface JobType {
-  /** What the handler gets. */
+  /** The data that the handler gets. */
   readonly data: unknown;
-  /** What add() takes, if a schema converts it. @default the type of `data` */
+  /** The data that add() takes, if a schema converts it. @default the type of `data` */
   readonly input?: unknown;
-  /** What result() and run() give. @default unknown */
+  /** The result that result() and run() return. @default unknown */
   readonly result?: unknown;
   /** What the handler returns, if a schema converts it. @default the type of `result` */
   readonly returns?: unknown;
@@ -56,7 +56,7 @@ export type JobReturn<Jobs, N extends JobName<Jobs>> = Jobs[N] extends { readonl
   ? R
   : JobResult<Jobs, N>;
 
-/** What result() and run() give for a job. */
+/** The result of a job that result() and run() return. */
 export type JobResult<Jobs, N extends JobName<Jobs>> = Jobs[N] extends { readonly result: infer R }
   ? R
   : unknown;
@@ -110,12 +110,12 @@ export class JobDefinitions<Jobs> {
     for (const { name, data } of jobs) await this.checkInput(name, data);
   }
 
-  /** What the schema makes of the data. */
+  /** The data after validation by the schema. */
   async readData(name: string, data: unknown): Promise<unknown> {
     return validated(this.#schemas.get(name)?.data, { name, value: data, what: "" });
   }
 
-  /** What the schema makes of the result. */
+  /** The result after validation by the schema. */
   async readResult(name: string, result: unknown): Promise<unknown> {
     const what = "the result: ";
     return validated(this.#schemas.get(name)?.result, { name, value: result, what });

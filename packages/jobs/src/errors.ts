@@ -51,7 +51,7 @@ export class JobRemovedError extends RopewayError {
   }
 }
 
-/** The job's state does not allow what was asked for. */
+/** The state of the job does not allow the operation. */
 export class JobStateError extends RopewayError {
   constructor(id: string, verb: string, state: string) {
     super("JOB_STATE", `cannot ${verb} job ${show(id)}: it is ${state}`, {
@@ -60,7 +60,7 @@ export class JobStateError extends RopewayError {
   }
 }
 
-/** The awaited job has failed for good with an error that is not one of ours; see `failure`. */
+/** The awaited job has failed after its last attempt with an error that is not one of ours; see `failure`. */
 export class JobFailedError extends RopewayError {
   constructor(id: string, failure: JobFailure) {
     super("JOB_FAILED", `job ${show(id)} failed: ${failure.message}`, {
@@ -137,7 +137,7 @@ export class ChildFailedError extends RopewayError {
   }
 }
 
-/** Throw it in a handler: the job fails for good, even if attempts are left. */
+/** Throw it in a handler: the job fails and is not retried, even if attempts are left. */
 export class UnrecoverableError extends RopewayError {
   constructor(message: string, cause?: unknown) {
     super("JOB_UNRECOVERABLE", message, { cause });

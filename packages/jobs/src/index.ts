@@ -1,4 +1,4 @@
-/** Public door of jobs. */
+/** The public exports of jobs. */
 export type {
   JobChanges,
   MinuteRates,

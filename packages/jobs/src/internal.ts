@@ -1,4 +1,4 @@
-/** What our own packages share and nobody else should rely on. */
+/** Exports for our own packages only. They can change in any release. */
 export { DEFAULT_PREFIX, type QueueKeys, queueKeys, queuesKey } from "./keys.ts";
 export { METRICS } from "./metrics.ts";
 export { AdminStore } from "./store/admin-store.ts";

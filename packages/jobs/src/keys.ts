@@ -64,14 +64,14 @@ export interface QueueKeys {
   readonly dedupe: string;
   /** zset: "j" id | "d" dedupe key | "g" group | "t" group -> ms when something is to be done about it. */
   readonly timers: string;
-  /** set: ids whose end somebody awaits. */
+  /** set: ids of jobs that are awaited. */
   readonly awaited: string;
   /**
    * zset: idle workers block on it. "0" (score 0): there may be work. token LF id LF record (score -1): a
    * job handed over, already active under that token.
    */
   readonly wake: string;
-  /** stream: events, while somebody listens. */
+  /** stream: events, while a listener is attached. */
   readonly events: string;
   /** zset: lease ms SPACE worker -> until when it blocks on `wake`, unless something wakes it. */
   readonly idle: string;

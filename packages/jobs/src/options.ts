@@ -35,9 +35,9 @@ export interface BackoffPlan {
   readonly jitter?: number;
 }
 
-/** What to do when the same thing is added again. */
+/** What to do when a job with the same key is added again. */
 export interface DedupePlan {
-  /** Jobs with the same key are the same thing. */
+  /** Jobs with the same key are duplicates. */
   readonly key: string;
   /** How long the key holds, even if the job ends earlier. @default until the job has ended */
   readonly ttlMs?: number;
@@ -47,7 +47,7 @@ export interface DedupePlan {
   readonly maxWaitMs?: number;
 }
 
-/** How one job is treated. */
+/** The options of one job. */
 export interface JobOptions {
   /** An id of your own. A second job with the same id is not added. @default generated */
   readonly id?: string;
@@ -67,7 +67,7 @@ export interface JobOptions {
   readonly timeoutMs?: number;
   /** A tenant. Groups take turns. */
   readonly group?: string;
-  /** The same thing is not added twice. A string is a key. */
+  /** Jobs with the same key are not added twice. A string is a key. */
   readonly dedupe?: string | DedupePlan;
   /** How long the job stays after it ended. @default completed: not at all, failed: 10000 jobs for 90 days */
   readonly keep?: { readonly completed?: Retention; readonly failed?: Retention };
@@ -75,7 +75,7 @@ export interface JobOptions {
   readonly awaited?: boolean;
 }
 
-/** How a queue behaves in this process. */
+/** The options of a queue in this process. */
 export interface QueueOptions<Jobs = unknown> {
   /** The beginning of its keys. @default "ropeway:jobs" */
   readonly prefix?: string;
@@ -111,7 +111,7 @@ export type Middleware = (job: JobContext, next: () => Promise<unknown>) => unkn
 export interface SandboxOptions {
   /** A child process for each running job, or a worker thread, which starts faster. @default "process" */
   readonly kind?: "process" | "thread";
-  /** The most memory of its heap; a sandbox that needs more crashes. @default what Node allows */
+  /** The maximum size of its heap; a sandbox that needs more crashes. @default what Node allows */
   readonly memoryMb?: number | undefined;
   /** How long a handler may go on after its signal was aborted, before it is killed. @default 500 */
   readonly killAfterMs?: number;
@@ -121,19 +121,24 @@ export interface SandboxOptions {
   readonly execArgv?: readonly string[];
 }
 
-/** How a worker behaves. */
+/** The options of a worker. */
 export interface WorkerOptions<Jobs = unknown> {
   /** The beginning of the queue's keys. @default "ropeway:jobs" */
   readonly prefix?: string;
   /** Jobs running at the same time. @default 1 */
   readonly concurrency?: number;
-  /** The most jobs that a batch handler gets at once; 0 for a handler of single jobs. @default 0 */
+  /**
+   * The maximum number of jobs that a batch handler gets at once; 0 for a handler of single jobs. @default
+   * 0
+   */
   readonly batch?: number;
-  /** How long a job belongs to this worker without a sign of life. @default 30000 */
+  /** How long a job belongs to this worker after the last heartbeat. @default 30000 */
   readonly leaseMs?: number;
   /** How often a job may lose its worker before it fails. The last try runs alone. @default 3 */
   readonly maxStalls?: number;
-  /** The most jobs to fetch ahead; the number in use follows the handler's speed. @default 200 */
+  /**
+   * The maximum number of jobs to fetch ahead; the number in use follows the handler's speed. @default 200
+   */
   readonly prefetch?: number;
   /** How long close() waits for running handlers. @default 30000 */
   readonly closeWithinMs?: number;

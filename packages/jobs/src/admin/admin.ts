@@ -24,7 +24,7 @@ export interface QueueCounts extends Readonly<Record<JobState, number>> {
   };
 }
 
-/** What to look for. */
+/** Which jobs to find. */
 export interface SearchQuery {
   readonly state?: JobState | readonly JobState[];
   readonly name?: string;
@@ -33,7 +33,7 @@ export interface SearchQuery {
   readonly group?: string;
   /** @default 50 */
   readonly limit?: number;
-  /** `cursor` of the page before. */
+  /** The `cursor` of the previous page. */
   readonly cursor?: string | undefined;
   /** The most jobs that one call looks at before it returns a cursor. @default 200000 */
   readonly scan?: number;
@@ -108,7 +108,7 @@ export class Admin {
     };
   }
 
-  /** Finds jobs; each state is gone through in the order in which its jobs run or, newest first, ended. */
+  /** Finds jobs. Jobs of a state come in the order in which they run; ended jobs come newest first. */
   search(query: SearchQuery = {}): Promise<Page<JobView>> {
     return this.#search(query);
   }
@@ -137,7 +137,7 @@ export class Admin {
     return { items };
   }
 
-  /** Workers with a sign of life within two leases; others are forgotten. */
+  /** Workers that reported within two leases; others are removed. */
   async workers(): Promise<WorkerView[]> {
     const [now, all] = await Promise.all([this.#store.now(), this.#store.workers()]);
     const workers: WorkerView[] = [];
@@ -223,7 +223,7 @@ export class Admin {
     return count;
   }
 
-  /** Forgets the jobs of the states that are there now; returns how many. */
+  /** Removes the jobs that are in these states now; returns how many. */
   async drain(states: readonly JobState[], olderThanMs: number = 0): Promise<number> {
     if (!Array.isArray(states as unknown))
       throw new InvalidArgumentError("states", states, "an array");

@@ -3,7 +3,7 @@ import type { JobFailure } from "../errors.ts";
 import { decodeData, decodeRecord, type RecordOptions } from "../record.ts";
 import type { RawJob } from "../store/queue-store.ts";
 
-/** Where a job can be in its life. */
+/** The states of a job. */
 export const JOB_STATES = [
   "waiting",
   "delayed",
@@ -13,10 +13,10 @@ export const JOB_STATES = [
   "failed",
 ] as const;
 
-/** Where a job is in its life. */
+/** The state of a job. */
 export type JobState = (typeof JOB_STATES)[number];
 
-/** Everything that is known of a job. */
+/** All stored information about a job. */
 export interface JobView {
   readonly id: string;
   readonly state: JobState;
@@ -36,7 +36,7 @@ export interface JobView {
   readonly schedule?: string;
   /** When it will run. */
   readonly dueAt?: number;
-  /** Who has it, since when, under which fence. */
+  /** The worker that runs it, since when, and with which fence. */
   readonly worker?: string;
   readonly activeSince?: number;
   readonly fence?: number;

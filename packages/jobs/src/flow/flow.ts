@@ -12,8 +12,8 @@
  * carries it over, and the child's outcome back in the same way (relay.ts). There its id begins with the
  * parent's queue: two queues may have parents with the same id.
  *
- * Every flow has a token, which its jobs carry. An id can be used again while children of its earlier life
- * are still about; they have another token and do not count.
+ * Every flow has a token, which its jobs carry. An id can be used again while children of an earlier flow
+ * with this id still exist; they have another token and do not count.
  */
 import { randomBytes } from "node:crypto";
 import { show } from "@ropeway/core/internal";
@@ -72,7 +72,7 @@ export interface AddMessage {
   /** When it was put into the outbox: ms of the Redis clock. */
   readonly at?: number;
   readonly queue: string;
-  /** The child in its parent's queue, to be told if it cannot be added. */
+  /** The child in its parent's queue, which gets an outcome if it cannot be added. */
   readonly parent: string;
   readonly child: string;
   readonly flow: string;

@@ -11,7 +11,7 @@ import { type AddMessage, newJobOf } from "./flow.ts";
 type Message = AddMessage | (ChildReport & { readonly kind: "child"; readonly queue: string });
 
 /**
- * For so long the other queue knows for certain that a message has arrived: less than move.lua keeps what is
+ * The other queue remembers for this long that a message has arrived. It is less than move.lua keeps what is
  * in `adds`.
  */
 const REMEMBERED_MS = 30 * 60_000;
@@ -50,7 +50,7 @@ export class Relay {
   }
 
   /**
-   * Whether an old message is known to have been carried, by somebody who died before he could forget it: its
+   * Whether an old message was delivered by a process that died before it removed the message: its
    * child has ended. With its parent gone it is not needed any more.
    */
   async #hasArrived(message: Message, now: number): Promise<boolean> {
@@ -58,7 +58,10 @@ export class Relay {
     return this.#store.childIsOver(message.flow, message.parent, message.child);
   }
 
-  /** Tells parents in other queues of children that ended here, or that are about to be deleted. */
+  /**
+   * Sends outcomes to parents in other queues, of children that ended here, or that are about to be
+   * deleted.
+   */
   async tellParents(): Promise<void> {
     let cursor = "0";
     do {

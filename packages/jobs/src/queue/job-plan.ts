@@ -188,7 +188,7 @@ function planDedupe(dedupe: string | DedupePlan): NonNullable<Placement["k"]> {
   return [checkName("dedupe key", plan.key), Math.ceil(ttlMs), mode, Math.ceil(maxWaitMs)];
 }
 
-/** Refuses what is no object. */
+/** Refuses a value that is not an object. */
 export function checkObject(name: string, value: unknown): void {
   if (typeof value === "object" && value !== null) return;
   throw new InvalidOptionError(name, value, "an object");

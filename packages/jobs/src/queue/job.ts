@@ -18,8 +18,8 @@ export interface JobHome {
 }
 
 /**
- * A handle on a job: the one that was added, or an earlier one that is there instead. It is the id with
- * methods; all state is in Redis.
+ * A handle on a job: the one that was added, or an earlier one that is there instead. It has only the id
+ * and methods; all state is in Redis.
  */
 export class Job<Result = unknown, Name extends string = string, Data = unknown> {
   readonly id: string;
@@ -40,7 +40,7 @@ export class Job<Result = unknown, Name extends string = string, Data = unknown>
     this.deduplicated = about.why;
   }
 
-  /** All that is known of the job now; undefined if it is gone. */
+  /** The job as it is now; undefined if it does not exist any more. */
   view(): Promise<JobView | undefined> {
     return this.#home.get(this.id);
   }
@@ -64,7 +64,7 @@ export class Job<Result = unknown, Name extends string = string, Data = unknown>
     return this.#home.cancel(this.id, reason);
   }
 
-  /** Forgets the job. Throws JobStateError if it is running. */
+  /** Removes the job. Throws JobStateError if it is running. */
   remove(): Promise<void> {
     return this.#home.remove(this.id);
   }

@@ -1,5 +1,5 @@
 /**
- * What happens in a queue, as a stream. It costs nothing while nobody listens: a listener announces
+ * The events of a queue, as a stream. It costs nothing without listeners: a listener announces
  * itself in `meta` (listen = until when) and renews that; scripts write events only before that time.
  */
 import type { Redis } from "@ropeway/core";

@@ -190,7 +190,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     return this.#results.of(checkId(id), checkBounds(bounds));
   }
 
-  /** Everything that is known of a job; undefined if it does not exist. */
+  /** All stored information about a job; undefined if it does not exist. */
   get(id: string): Promise<JobView | undefined> {
     return this.#admin.get(id);
   }
@@ -235,7 +235,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     return this.#admin.cancel(id, reason);
   }
 
-  /** Forgets a job. Throws JobStateError if it is running. */
+  /** Removes a job. Throws JobStateError if it is running. */
   remove(id: string): Promise<void> {
     return this.#admin.remove(id);
   }
@@ -266,7 +266,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
   }
 
   /**
-   * Forgets the jobs in the given states, "waiting" and "delayed" if none are given; running jobs stay.
+   * Removes the jobs in the given states, "waiting" and "delayed" if none are given; running jobs stay.
    * `olderThanMs` spares jobs that were added (or ended, if they have) more recently.
    */
   async drain(
@@ -335,7 +335,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     return this.#scheduler.list();
   }
 
-  /** Listens to the queue; workers and producers write events while somebody does. */
+  /** Listens to the queue. Workers and producers write events only while a listener is attached. */
   async events(): Promise<QueueEvents<Jobs>> {
     this.#checkOpen();
     const events = new QueueEvents<Jobs>(this.#redis, this.name, { prefix: this.prefix });
@@ -361,7 +361,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     ]);
   }
 
-  /** The flow is added: what cannot be delivered now, a worker of the queue delivers. */
+  /** The flow is added: a worker of the queue delivers messages that cannot be delivered now. */
   async #deliver(): Promise<void> {
     try {
       await this.#relay.deliver();

@@ -14,7 +14,7 @@
 import type { JobFailure } from "../errors.ts";
 import type { JobContext } from "../worker/attempt.ts";
 
-/** What a sandbox is told of a job: everything of it that is a value. */
+/** The fields of a job that a sandbox gets: those that are plain values. */
 export type JobValues = Pick<
   JobContext,
   | "id"

@@ -4,7 +4,7 @@
  *   starting --ready--> idle --run()--> busy --done, failed, put back--> idle
  *       '------------------'-------------'---- crash or kill() --------> ended
  *
- * A job that is aborted (cancelled, timed out, lost) is told so by its signal. If it has not ended
+ * The signal of a job that is cancelled, timed out or lost aborts. If it has not ended
  * `killAfterMs` later, its sandbox is killed: also a handler that blocks its thread comes to an end.
  */
 import { type ChildProcess, fork } from "node:child_process";

@@ -1,4 +1,7 @@
-/** The recurring jobs of a queue: written, listed, and fired once per due time by the first who looks. */
+/**
+ * The recurring jobs of a queue: written, listed, and fired once per due time, by the first worker that
+ * checks.
+ */
 import { InvalidOptionError } from "@ropeway/core";
 import { dueAfter, firstDue } from "@ropeway/core/internal";
 import { MalformedJobError } from "../errors.ts";
@@ -106,7 +109,7 @@ export class Scheduler {
     }
   }
 
-  /** Runs that were missed while nobody worked are made up for by one. Returns the next due time. */
+  /** Runs that were missed while no worker ran are made up for by one. Returns the next due time. */
   async #fire(id: string, due: number, now: number): Promise<number | undefined> {
     const json = await this.#store.get(id);
     const schedule = json === null ? undefined : readSchedule(json);

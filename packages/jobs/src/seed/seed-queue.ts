@@ -1,7 +1,7 @@
 /**
- * The producer's side of the lists of "Redis in Action", chapter 6, which programs in many languages
- * speak (store/seed-store.ts draws them). Moving a due item is one script: the book's program can crash
- * between ZREM and RPUSH and lose it.
+ * The producer's side of the lists of "Redis in Action", chapter 6, which programs in many languages use
+ * (store/seed-store.ts draws them). Moving a due item is one script: the book's program can crash between
+ * ZREM and RPUSH and lose it.
  */
 import { randomUUID } from "node:crypto";
 import { InvalidArgumentError, InvalidOptionError, type Redis } from "@ropeway/core";

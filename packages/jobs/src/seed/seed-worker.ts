@@ -28,7 +28,7 @@ export type SeedCallback = (...args: never[]) => unknown;
 
 /** How a SeedWorker behaves. */
 export interface SeedWorkerOptions {
-  /** How long an item belongs to this worker without a sign of life. @default 30000 */
+  /** How long an item belongs to this worker after the last heartbeat. @default 30000 */
   readonly leaseMs?: number;
   /** The longest wait for a wake-up. @default 1000 */
   readonly idleMs?: number;

@@ -155,7 +155,7 @@ export class AdminStore {
     return values.map((value) => (value === null ? undefined : Number(value)));
   }
 
-  /** Frees a dedupe key; false if nobody held it. */
+  /** Frees a dedupe key; false if no job held it. */
   async removeDedupeKey(key: string): Promise<boolean> {
     const { dedupe, timers } = this.#site.keys;
     await this.#site.send("ZREM", timers, `d${key}`);

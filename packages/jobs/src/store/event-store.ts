@@ -11,7 +11,7 @@ export interface StreamEntry {
 
 type RawEntries = readonly (readonly [string, readonly string[]])[];
 
-/** Reads events and says that somebody does. */
+/** Reads events, and announces the listener. */
 export class EventStore {
   readonly #site: QueueSite;
 

@@ -4,7 +4,7 @@
  *   taken -> running -> settled (once)     by the handler, its timeout, a cancel it obeyed, a lost lease
  *
  * An attempt that was settled by anything but its handler frees its slot at once: a handler that never
- * returns cannot hold a worker. Its signal tells the handler.
+ * returns cannot block a worker. Its signal aborts.
  */
 import { InvalidArgumentError, LeaseLostError } from "@ropeway/core";
 import { between } from "@ropeway/core/internal";
@@ -25,7 +25,7 @@ import { LONGEST_MS } from "../options.ts";
 import { decodeData, encodeData, type JobRecord } from "../record.ts";
 import type { HeldJob, QueueStore } from "../store/queue-store.ts";
 
-/** What a handler gets: the job, and what it can do with it while it runs. */
+/** The argument of a handler: the job, and the methods that it can call while it runs. */
 export interface JobContext<Data = unknown, Name extends string = string, Input = Data> {
   readonly id: string;
   readonly name: Name;
@@ -39,11 +39,13 @@ export interface JobContext<Data = unknown, Name extends string = string, Input 
   /** When the job was added; ms of the Redis clock. */
   readonly addedAt: number;
   readonly group: string | undefined;
-  /** Grows with every taking of any job of the queue. A store can refuse writes with smaller ones. */
+  /**
+   * Increases each time a worker takes a job of the queue. A store can refuse writes with a smaller fence.
+   */
   readonly fence: number;
   /** Aborted when the job is cancelled, times out, or no longer belongs to this worker. */
   readonly signal: AbortSignal;
-  /** Stores any JSON value that says how far the job is. */
+  /** Stores the progress of the job: any JSON value. */
   progress(value: unknown): Promise<void>;
   /** Adds a line to the job's log. It is cut after 4,000 characters. */
   log(line: string): Promise<void>;
@@ -269,7 +271,7 @@ export class Attempt implements JobContext {
     settle(this.#failure === undefined ? settlement : { ok: false, ...this.#failure });
   }
 
-  /** Tells the handler to stop. */
+  /** Aborts the handler's signal. */
   abort(reason: unknown): void {
     this.#abortReason ??= reason;
     this.#controller?.abort(reason);

@@ -14,7 +14,7 @@ import { NoHandlerError } from "../errors.ts";
 import type { Middleware } from "../options.ts";
 import type { Attempt, JobContext } from "./attempt.ts";
 
-/** The jobs of a queue as a handler gets them: a union that `name` tells apart. */
+/** The jobs of a queue as a handler gets them: a union that `name` discriminates. */
 export type AnyJobContext<Jobs extends JobTypes<Jobs>> = {
   readonly [N in JobName<Jobs>]: JobContext<JobData<Jobs, N>, N, JobInput<Jobs, N>>;
 }[JobName<Jobs>];
@@ -48,7 +48,7 @@ export type BatchResults<Jobs extends JobTypes<Jobs>> =
 /** A handler for all jobs, or one for each name. */
 export type Handlers<Jobs extends JobTypes<Jobs>> = AnyHandler<Jobs> | HandlerRecord<Jobs>;
 
-/** Any handler, once its types have served their purpose. */
+/** Any handler, without its types. */
 export type UntypedHandler = (job: JobContext) => unknown;
 type UntypedBatchHandler = (jobs: readonly JobContext[]) => unknown;
 

@@ -1,11 +1,11 @@
-/** A worker's sign of life: renews the leases of all jobs it holds, three times per lease. */
+/** A worker's heartbeat: renews the leases of all jobs it holds, three times per lease. */
 import { LeaseLostError } from "@ropeway/core";
 import { Loop } from "@ropeway/core/internal";
 import { JobCancelledError } from "../errors.ts";
 import type { QueueStore } from "../store/queue-store.ts";
 import type { Attempt } from "./attempt.ts";
 
-/** Who lives. */
+/** The worker that reports. */
 export interface HeartbeatOptions {
   readonly worker: string;
   readonly leaseMs: number;

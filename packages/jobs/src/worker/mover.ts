@@ -42,7 +42,7 @@ export class Mover {
     this.#loop.start();
   }
 
-  /** Without the control channel nobody hints: look at least this often. */
+  /** Without the control channel there are no hints: check at least this often. */
   lookEvery(ms: number): void {
     this.#mostMs = Math.min(this.#mostMs, ms);
   }

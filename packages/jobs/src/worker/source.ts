@@ -21,7 +21,7 @@ export interface SourceOptions extends AttemptHome {
   readonly idleMs: number;
 }
 
-/** What was reported, with what is to be told about it once Redis has confirmed. */
+/** A reported outcome, with the event to emit once Redis has confirmed it. */
 interface Report extends Ended {
   readonly onConfirmed: (() => void) | undefined;
 }
@@ -140,8 +140,8 @@ export class Source {
   }
 
   /**
-   * Jobs that a call took whose reply was lost go back: they never ran here, so that is no stall, and nobody
-   * has to wait until their leases run out.
+   * Jobs that a call took whose reply was lost go back: they never ran here, so that is no stall, and they
+   * need not wait until their leases run out.
    */
   async #returnUnknown(): Promise<void> {
     const reported = new Set([...this.#done, ...this.#undone].map(({ fence }) => fence));

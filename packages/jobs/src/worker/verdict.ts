@@ -14,7 +14,7 @@ import type { Attempt } from "./attempt.ts";
 const DEFAULT_BACKOFF = ["exponential", 1_000, 3_600_000, 0.2] as const;
 const CUSTOM = "custom:";
 
-/** The worker's backoff functions, and who is told when one fails. */
+/** The worker's backoff functions, and the callback for errors that they throw. */
 export interface Backoffs {
   readonly functions: Readonly<Record<string, BackoffFunction>>;
   onError(error: unknown): void;

@@ -9,18 +9,18 @@ import type { Source } from "./source.ts";
 /** The member of a wake key that is no job. */
 const MARKER = "0";
 
-/** What a watcher tells. */
+/** The callbacks of a watcher. */
 export interface WatcherEvents {
   /** There may be work in these queues. */
   onWake(sources: readonly Source[]): void;
-  /** A job was handed over to us; also told while closing. */
+  /** A job was handed over to this worker; also called while closing. */
   onHandedOver(source: Source, job: string): void;
   /** The wait is over: there may be reason for the next. */
   onReturned(): void;
   onError(error: unknown): void;
 }
 
-/** How long to wait, and whom to tell. */
+/** How long to wait, and the callbacks. */
 export interface WatcherOptions extends WatcherEvents {
   readonly idleMs: number;
 }

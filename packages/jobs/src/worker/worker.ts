@@ -39,7 +39,7 @@ export interface WorkerEvents<Jobs extends JobTypes<Jobs> = AnyJobs> {
 }
 
 const SCHEDULE_MS = 5_000;
-/** How often to look for what the control channel would have told. */
+/** How often to check for events that the control channel would have reported. */
 const WITHOUT_CONTROL_MS = 1_000;
 
 /** What serves one queue. */
@@ -165,7 +165,7 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
     this.#processor.start();
   }
 
-  /** Nobody waits for a worker that starts by itself: it tries until it can. */
+  /** No caller waits for a worker that starts by itself, so it retries until it has started. */
   async #startEventually(): Promise<void> {
     while (!this.closing.aborted) {
       try {
@@ -239,7 +239,7 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
     return this.#services.find((service) => service.source === source) as Service;
   }
 
-  /** The control channel tells at once what polling would find. Without rights on it, we poll. */
+  /** The control channel reports at once what polling would find. Without rights on it, the worker polls. */
   async #listen(defer: Opening["defer"]): Promise<void> {
     const control = await this.#redis.subscriber("jobs-control");
     defer(() => control.close());
