@@ -14,7 +14,7 @@ export class LockedError extends RopewayError {
   }
 }
 
-/** The maximum of paused keys is reached. Pausing an endpoint, or everything, has no such limit. */
+/** The maximum number of paused keys is reached. Pausing an endpoint, or everything, has no such limit. */
 export class TooManyPausedError extends RopewayError {
   constructor(key: string, most: number) {
     super(
@@ -34,7 +34,7 @@ export class UnknownLetterError extends RopewayError {
   }
 }
 
-/** Nothing is known of this endpoint: it was never called, or its record has expired. */
+/** The endpoint was not found: it was never called, or its record has expired. */
 export class UnknownEndpointError extends RopewayError {
   constructor(url: string) {
     super("UNKNOWN_ENDPOINT", `endpoint ${show(url)} not found`, { details: { url } });
@@ -48,7 +48,7 @@ export class UnknownScheduleError extends RopewayError {
   }
 }
 
-/** The maximum of schedules is reached. */
+/** The maximum number of schedules is reached. */
 export class TooManySchedulesError extends RopewayError {
   constructor(id: string, most: number) {
     super(
@@ -86,7 +86,7 @@ export class IdempotencyMismatchError extends RopewayError {
   }
 }
 
-/** The maximum of endpoints that an operator paused, disabled or limited is reached. */
+/** The maximum number of endpoints that an operator paused, disabled or limited is reached. */
 export class TooManyEndpointsError extends RopewayError {
   constructor(url: string, most: number) {
     super(

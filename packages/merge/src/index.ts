@@ -1,4 +1,4 @@
-/** Public door of the merge queue. */
+/** The public exports of the merge queue. */
 
 export { type Attempt, type AttemptFilter, Attempts, type MergeTotals } from "./admin/attempts.ts";
 export {

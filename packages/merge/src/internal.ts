@@ -1,4 +1,4 @@
-/** What our own packages share and nobody else should rely on. */
+/** Exports for our own packages only. They can change in any release. */
 export { checkJson } from "./admin/endpoint-queue.ts";
 export { LATENESS_BOUNDS_MS } from "./delivery/attempt-log.ts";
 export { signingKey } from "./delivery/signature.ts";

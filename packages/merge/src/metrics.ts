@@ -78,10 +78,10 @@ function bytesOf({ items }: Batch): number {
   return sum;
 }
 
-/** The maximum of links on a span. */
+/** The maximum number of links on a span. */
 const MOST_LINKS = 128;
 
-/** The span of one attempt: a child of nobody, linked to the spans of the pushes. */
+/** The span of one attempt: a root span, linked to the spans of the pushes. */
 export function deliverySpan(batch: Batch): Span {
   const pushers = new Set<string>();
   for (const { traceparent } of batch.items) {

@@ -1,4 +1,4 @@
-/** The attempt log: what the dispatchers tried lately, for operators, as pages and as a feed. */
+/** The attempt log: the last deliveries of all dispatchers, for operators, as pages and as a feed. */
 
 import type { Page } from "@ropeway/core";
 import { InvalidArgumentError } from "@ropeway/core";
@@ -49,7 +49,7 @@ export interface MergeTotals {
 const CHUNK = 500;
 const LOOK_MS = 250;
 
-/** Reads the attempt log of a merge queue: the last 10,000 attempts, about. */
+/** Reads the attempt log of a merge queue: about the last 10,000 attempts. */
 export class Attempts {
   readonly #store: AttemptStore;
 

@@ -1,4 +1,7 @@
-/** Batches that were given up: list, look, replay, discard, one by one or by a filter. */
+/**
+ * Dead letters, which are batches whose delivery was abandoned: list, show, replay and discard them, one
+ * by one or by a filter.
+ */
 
 import type { Page } from "@ropeway/core";
 import { UnknownLetterError } from "../errors.ts";
@@ -10,7 +13,7 @@ import { LetterStore, type StoredLetter } from "../store/letter-store.ts";
 import type { PeekedItem, PeekOptions } from "./inspector.ts";
 import { checkMaxBytes, checkNames, nextPage, type PageOptions, pageOf } from "./paging.ts";
 
-/** A batch that was given up. */
+/** A batch whose delivery was abandoned. */
 export interface DeadLetter {
   readonly id: string;
   readonly key: string;
@@ -19,7 +22,7 @@ export interface DeadLetter {
   readonly reason: string;
   readonly attempts: number;
   readonly items: number;
-  /** When it was given up, ms since 1970. */
+  /** When it became a dead letter, ms since 1970. */
   readonly at: number;
   /** The webhook-id it was sent under. */
   readonly delivery: string;
@@ -33,9 +36,9 @@ export interface LetterFilter {
   readonly url?: string | undefined;
   /** Whose reason contains this string. */
   readonly reason?: string | undefined;
-  /** Given up at this time or later: a Date or ms since 1970. */
+  /** Abandoned at this time or later: a Date or ms since 1970. */
   readonly since?: Date | number | undefined;
-  /** Given up at this time or earlier: a Date or ms since 1970. */
+  /** Abandoned at this time or earlier: a Date or ms since 1970. */
   readonly until?: Date | number | undefined;
 }
 
@@ -104,17 +107,17 @@ export class DeadLetters {
     return this.#store.replay(await this.get(id));
   }
 
-  /** Brings back every letter that matches, oldest first; not those that are given up meanwhile. */
+  /** Brings back every letter that matches, oldest first; not letters that are added meanwhile. */
   replayAll(filter: LetterFilter = {}): Promise<LetterTotals> {
     return this.#each(filter, (letter) => this.#store.replay(letter));
   }
 
-  /** Deletes a dead letter for good. Returns its number of items. */
+  /** Deletes a dead letter permanently. Returns its number of items. */
   async discard(id: string): Promise<number> {
     return this.#store.discard(await this.get(id));
   }
 
-  /** Deletes every letter that matches; not those that are given up meanwhile. */
+  /** Deletes every letter that matches; not letters that are added meanwhile. */
   discardAll(filter: LetterFilter = {}): Promise<LetterTotals> {
     return this.#each(filter, (letter) => this.#store.discard(letter));
   }

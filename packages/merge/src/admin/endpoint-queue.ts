@@ -25,7 +25,7 @@ import { Inspector, type PeekedKey, type Removed } from "./inspector.ts";
 /** Which batches of a destination. */
 export interface PeekDestinationOptions {
   readonly cursor?: string | undefined;
-  /** The maximum of bytes of all bodies together. @default 1048576 */
+  /** The maximum number of bytes of all bodies together. @default 1048576 */
   readonly maxBytes?: number;
 }
 

@@ -10,15 +10,15 @@ import { checkNames, nextPage, type PageOptions, pageOf } from "./paging.ts";
 
 /** Flow control of one endpoint, over all dispatchers. */
 export interface EndpointLimits {
-  /** The maximum of deliveries per second; undefined for none. */
+  /** The maximum number of deliveries per second; undefined for none. */
   readonly ratePerSecond?: number | undefined;
-  /** The maximum of deliveries at a time; undefined for none. */
+  /** The maximum number of deliveries at a time; undefined for none. */
   readonly concurrency?: number | undefined;
 }
 
 /** How a secret is replaced. */
 export interface RotateOptions {
-  /** How long the secret before still signs, beside the new one. @default 86400000, a day */
+  /** How long the previous secret keeps signing, together with the new one. @default 86400000, a day */
   readonly graceMs?: number;
 }
 
@@ -87,8 +87,8 @@ export class Endpoints {
 
   /**
    * Gives an endpoint a new secret of its own (whsec_...) and returns it; it is not shown again.
-   * Deliveries are signed with it instead of the dispatcher's keys. The secret before goes on signing
-   * for a while, so that the endpoint can change over without a gap.
+   * Deliveries are signed with it instead of the dispatcher's keys. The previous secret keeps signing for
+   * a while, so that the endpoint can switch without a gap.
    */
   async rotateSecret(url: string, { graceMs = 86_400_000 }: RotateOptions = {}): Promise<string> {
     if (!(graceMs >= 0) || !(graceMs <= 31_536_000_000)) {

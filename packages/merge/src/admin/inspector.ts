@@ -25,7 +25,7 @@ export interface PendingKey {
    * cannot be read, and `error` says why.
    */
   readonly state: "waiting" | "sending" | "retrying" | "broken";
-  /** An operator keeps it from being handed out. */
+  /** An operator has paused it. */
   readonly paused: boolean;
   readonly attempts: number;
   /** Why the last attempt failed. */
@@ -54,7 +54,7 @@ export interface ListOptions extends PageOptions {
 
 /** Which items, and how many bytes of them. */
 export interface PeekOptions extends PageOptions {
-  /** The maximum of bytes of all bodies together. @default 262144 */
+  /** The maximum number of bytes of all bodies together. @default 262144 */
   readonly maxBytes?: number | undefined;
 }
 
@@ -167,7 +167,7 @@ export class Inspector {
   }
 
   /**
-   * A page of ZSCAN has as many keys as Redis likes; the cursor says how many of them were shown. A
+   * Redis decides how many keys a page of ZSCAN has; the cursor says how many of them were shown. A
    * change of the set between two pages can repeat or skip a key.
    */
   async #search(

@@ -3,9 +3,9 @@ import { InvalidArgumentError } from "@ropeway/core";
 
 /** Which page of a list. */
 export interface PageOptions {
-  /** The cursor of the page before; the first page if it is left out. */
+  /** The cursor of the previous page; the first page if it is left out. */
   readonly cursor?: string | undefined;
-  /** The maximum of items, 1 to 1,000. @default 50 */
+  /** The maximum number of items, 1 to 1,000. @default 50 */
   readonly limit?: number | undefined;
 }
 
@@ -37,7 +37,7 @@ export function checkNames(given: object, known: readonly string[]): void {
   }
 }
 
-/** The maximum of bytes of a page, checked. */
+/** The maximum number of bytes of a page, checked. */
 export function checkMaxBytes(maxBytes: number): number {
   if (Number.isSafeInteger(maxBytes) && maxBytes >= 1 && maxBytes <= 16_777_216) return maxBytes;
   throw new InvalidArgumentError("maxBytes", maxBytes, "a whole number from 1 to 16777216");

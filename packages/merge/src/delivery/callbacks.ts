@@ -1,8 +1,8 @@
 /**
- * Tells a callback URL how a delivery ended. The message is an item of the queue itself, under the merge
- * key "-callback": it has retries, a signature and a dead letter like any other. It is pushed before the
- * batch ends, with an idempotency key, so that a crash in between neither loses nor doubles it. It is
- * pushed even if Redis has no memory left: the batch whose end it tells of leaves Redis right behind it.
+ * Sends the result of a delivery to a callback URL. The message is an item of the queue itself, under the
+ * merge key "-callback": it has retries, a signature and a dead letter like any other. It is pushed before
+ * the batch ends, with an idempotency key, so that a crash in between neither loses nor doubles it. It is
+ * pushed even if Redis has no memory left: the batch that it reports leaves Redis right after it.
  */
 import { destination, destinationOf, pushKeyOf } from "../queue/destination.ts";
 import { newItemId } from "../queue/item.ts";

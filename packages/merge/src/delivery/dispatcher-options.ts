@@ -9,14 +9,16 @@ import {
 import type { Batch } from "../queue/queue.ts";
 import { backoffRule, type RetryBackoff } from "./backoff.ts";
 
-/** Is told of a batch before it becomes a dead letter. */
+/** Called with a batch before it becomes a dead letter. */
 export type BeforeDead = (batch: Batch, reason: string) => Promise<void>;
 
 /** How a Dispatcher works. */
 export interface DispatcherOptions {
-  /** The maximum of batches in the handler at a time. @default 128 */
+  /** The maximum number of batches in the handler at a time. @default 128 */
   readonly concurrency?: number;
-  /** How many of them may go to one origin, so that one that hangs leaves the rest to others. @default 32 */
+  /**
+   * How many of them may go to one origin, so that an origin that hangs cannot take all slots. @default 32
+   */
   readonly perOrigin?: number;
   /** How long the dispatcher holds a batch. After a crash, the batch is delivered again after this time. @default 30000 */
   readonly leaseMs?: number;

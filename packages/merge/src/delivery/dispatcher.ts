@@ -43,9 +43,9 @@ import { type DispatcherOptions, dispatcherOptions } from "./dispatcher-options.
 import { OriginSlots, type Slot, type Ticket } from "./origin-slots.ts";
 import { checkVerdict, type Verdict } from "./verdict.ts";
 
-/** What a handler receives besides the batch. */
+/** The second argument of a handler. */
 export interface Handling {
-  /** How long the batch is still ours; work that takes longer is done again by another. */
+  /** How long this dispatcher still holds the batch. After that time another dispatcher delivers it again. */
   readonly leftMs: number;
   /** Aborted when that time is over (TimeoutError), and when the dispatcher closes (ClosedError). */
   readonly signal: AbortSignal;
@@ -69,7 +69,7 @@ export interface DispatcherEvents extends EventMap {
 
 /** After a look that found nothing we look at most this often. */
 const CALM_MS = 5;
-/** Keys that one look reserves at most; others want some too. */
+/** The maximum number of keys that one look reserves; other dispatchers get the rest. */
 const MOST_KEYS = 64;
 /** The longest sleep: recovery for a lost wake-up. */
 const LONGEST_SLEEP_MS = 5_000;
@@ -300,7 +300,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     }
   }
 
-  /** A return value that is no verdict is a failed attempt, and a mistake that somebody should see. */
+  /** A return value that is not a verdict is a failed attempt, and is reported as an error. */
   #verdictOf(returned: unknown, batch: Batch): Verdict {
     try {
       return checkVerdict(returned, batch.items.length);

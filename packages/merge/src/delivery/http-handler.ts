@@ -1,5 +1,5 @@
 /**
- * Delivers a batch over HTTP and judges the response.
+ * Delivers a batch over HTTP and evaluates the response.
  *
  *   2xx                       delivered            207 with {"failed":[id or position, ...]}  these again
  *   410                       endpoint disabled, batch dead

@@ -38,7 +38,7 @@ export interface HttpResponse {
 /** What the sender may do. How many connections it opens is up to its callers. */
 export interface HttpSenderOptions {
   readonly guard: AddressGuard;
-  /** The maximum of bytes of a response that are read. */
+  /** The maximum number of bytes of a response that are read. */
   readonly maxResponseBytes: number;
   readonly connectTimeoutMs: number;
 }

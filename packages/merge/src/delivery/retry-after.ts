@@ -1,6 +1,6 @@
 /** Reads a Retry-After header: seconds, or an HTTP date. */
 
-/** The longest time a receiver can keep us away. */
+/** The longest time that an endpoint can hold back deliveries. */
 export const LONGEST_RETRY_AFTER_MS: number = 86_400_000;
 
 /** Ms to wait; undefined if the header is missing or makes no sense. */

@@ -1,10 +1,10 @@
 /**
- * Standard Webhooks 1.0: the receiver knows that a delivery is ours, unaltered and fresh.
+ * Standard Webhooks 1.0: the endpoint can verify that a delivery is genuine, unaltered and recent.
  *
  *   webhook-signature: v1,BASE64( HMAC-SHA256( key, id "." timestamp "." body ) )   one per key, by spaces
  *
- * Several keys sign side by side, so that a key can be replaced without a gap: add the new one, tell the
- * receivers, remove the old one.
+ * Several keys sign side by side, so that a key can be replaced without a gap: add the new one, configure
+ * it at the endpoints, remove the old one.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { InvalidOptionError, localClock } from "@ropeway/core";

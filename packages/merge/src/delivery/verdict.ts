@@ -13,7 +13,7 @@ export type Verdict =
   | { readonly kind: "retry"; readonly reason: string; readonly afterMs?: number | undefined }
   /** Nothing was tried, so it counts for nothing; it comes back in `ms`. */
   | { readonly kind: "hold"; readonly reason: string; readonly ms: number }
-  /** Trying again is of no use: the batch becomes a dead letter. */
+  /** A retry cannot succeed: the batch becomes a dead letter. */
   | { readonly kind: "dead"; readonly reason: string };
 
 /** The most common verdict. */

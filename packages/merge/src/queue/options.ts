@@ -15,9 +15,11 @@ export interface MergeQueueOptions {
   readonly idempotencyMs?: number;
   /** How long a key that schedule() handed out may stay unfetched before it is handed out again. @default 5000 */
   readonly startTimeoutMs?: number;
-  /** After this many starts that nobody fetched, the key becomes a dead letter. @default 5 */
+  /** After this many starts that no worker fetched, the key becomes a dead letter. @default 5 */
   readonly maxStarts?: number;
-  /** What happens to a key that nobody fetches: "drop" deletes it at the first timeout. @default "retry" */
+  /**
+   * What happens to a key that no worker fetches: "drop" deletes it at the first timeout. @default "retry"
+   */
   readonly onStartTimeout?: "retry" | "drop";
 }
 

@@ -46,7 +46,7 @@ export class PushSignal implements AsyncDisposable {
     return this.#count;
   }
 
-  /** Wakes everyone who waits. */
+  /** Wakes all waiters. */
   ring(): void {
     this.#count += 1;
     for (const wake of this.#waiting) wake();

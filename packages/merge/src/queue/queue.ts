@@ -69,7 +69,7 @@ export interface Pushed {
 
 /** How get() takes a batch. */
 export interface GetOptions {
-  /** The maximum of items; -1 for as many as one batch may have. @default -1 */
+  /** The maximum number of items; -1 for as many as one batch may have. @default -1 */
   readonly number?: number | undefined;
   /** How long the lock lasts; after it the batch is handed out again. */
   readonly leaseMs: number;
@@ -125,7 +125,10 @@ const LONGEST_BODY = 33_554_432;
 /** The end of the year 9999. */
 const LATEST = 253_402_300_799_999;
 
-/** A timed merge queue on one prefix of a Redis: items pushed under a key leave together, at a time. */
+/**
+ * A timed merge queue on one prefix of a Redis: items pushed under a key are delivered together at a
+ * chosen time.
+ */
 export class MergeQueue implements AsyncDisposable {
   readonly redis: Redis;
   readonly options: ResolvedQueueOptions;

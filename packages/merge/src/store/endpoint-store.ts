@@ -62,9 +62,9 @@ export interface Endpoint {
   readonly breaker: "closed" | "open" | "half-open";
   /** Until when the breaker is open, ms since 1970. */
   readonly openUntil: number | undefined;
-  /** The maximum of deliveries per second; undefined if there is none. */
+  /** The maximum number of deliveries per second; undefined if there is none. */
   readonly ratePerSecond: number | undefined;
-  /** The maximum of deliveries at a time; undefined if there is none. */
+  /** The maximum number of deliveries at a time; undefined if there is none. */
   readonly concurrency: number | undefined;
   /** How many secrets of its own sign deliveries to it. */
   readonly secrets: number;

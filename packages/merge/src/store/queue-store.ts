@@ -84,7 +84,7 @@ export interface Held {
   readonly token: string;
 }
 
-/** The maximum of fields in a key's data. */
+/** The maximum number of fields in a key's data. */
 export const MOST_DATA_FIELDS = 1_000;
 
 /** The commands of the six actions and of a batch's end. */
