@@ -1,8 +1,9 @@
 /**
  * The bound of a command that acquires. A command waits for Redis as long as the connection allows,
- * `offlineWaitMs`, which has nothing to do with how long the caller is ready to wait.
+ * `offlineWaitMs`, which does not depend on how long the caller wants to wait.
  *
- * Redis may still run a command that nobody waits for any more. The caller undoes it after it has settled.
+ * Redis may still run a command that the caller does not wait for any more. The caller undoes it after it
+ * has settled.
  */
 import { AbortedError, type Redis } from "@ropeway/core";
 import { NotAcquiredError } from "./errors.ts";

@@ -1,2 +1,2 @@
-/** What our own packages share and nobody else should rely on. */
+/** Exports for our own packages only. They can change in any release. */
 export { lockKeys } from "./lock/keys.ts";

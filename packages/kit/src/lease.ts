@@ -1,5 +1,5 @@
 /**
- * Something that is held until a time, and renewed before that time comes.
+ * A lease: something that a process holds until a time and renews before that time.
  *
  *                       renewal says yes: safeUntil moves on
  *                     .--------------------.
@@ -10,7 +10,7 @@
  *
  * `safeUntil` is on this machine's monotonic clock and counts from the moment before the command was
  * sent, less a margin for clocks that run at different speeds. Redis lets go later than that, so the
- * signal aborts before anybody else can hold the same thing. A renewal never acquires again: the script
+ * signal aborts before another process can hold the same thing. A renewal never acquires again: the script
  * behind it changes nothing if the token is not the holder's.
  *
  * One timer serves all leases of the process.
@@ -85,7 +85,7 @@ export class Lease {
     return this.#state === "holding";
   }
 
-  /** Whether nobody else can have it yet, also after end(). */
+  /** Whether no other process can hold it yet, also after end(). */
   get certain(): boolean {
     return this.#state !== "lost" && performance.now() < this.#safeUntil;
   }

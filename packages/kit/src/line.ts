@@ -187,8 +187,8 @@ export interface Wait {
 }
 
 /**
- * Attempts to acquire until the caller's time is over. A process that was paused finds that what it was
- * handed is lost already (LeaseLostError): it queues again. Throws NotAcquiredError.
+ * Attempts to acquire until the caller's time is over. A process that was paused can find that its lock or
+ * permit is lost already (LeaseLostError). It then queues again. Throws NotAcquiredError.
  */
 export async function patiently<T>(
   { what, kind, waitMs }: Wait,

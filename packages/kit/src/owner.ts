@@ -1,4 +1,4 @@
-/** Who holds something, in words that an operator understands. */
+/** The name of a holder, for operators. */
 import { hostname } from "node:os";
 
 /** The default of every `owner` option: `host:pid`. */

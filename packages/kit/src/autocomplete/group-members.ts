@@ -21,13 +21,13 @@ export class GroupMembers {
     this.#store = new MembersStore(redis, group, resolveMembersOptions(options));
   }
 
-  /** Adds a member. False if it was there. */
+  /** Adds a member. Returns false if it was there already. */
   async add(member: string): Promise<boolean> {
     checkMember(member);
     return this.#store.change("add", member);
   }
 
-  /** Removes a member. False if it was not there. */
+  /** Removes a member. Returns false if it was not there. */
   async remove(member: string): Promise<boolean> {
     checkMember(member);
     return this.#store.change("remove", member);
@@ -42,7 +42,7 @@ export class GroupMembers {
     await this.#store.change("use", member, weight);
   }
 
-  /** Members whose name begins so, at most `limit`; the first of all for "". */
+  /** Members whose name begins with the prefix, at most `limit`; for "" the first members. */
   async search(
     start: string,
     options: { readonly limit?: number } = {},

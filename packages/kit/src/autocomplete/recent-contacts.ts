@@ -26,13 +26,13 @@ export class RecentContacts {
     await this.#store.remember(contact, this.#options.max);
   }
 
-  /** Forgets a contact. False if it was not there. */
+  /** Removes a contact. Returns false if it was not there. */
   async remove(contact: string): Promise<boolean> {
     checkName("the contact", contact);
     return this.#store.forget(contact);
   }
 
-  /** Contacts whose name begins so, newest first; all of them for "". */
+  /** Contacts whose name begins with the prefix, newest first; all of them for "". */
   async search(
     start: string,
     options: { readonly limit?: number } = {},

@@ -104,7 +104,7 @@ export class MembersStore {
     return this.#redis.send(["ZCARD", members], { repeatable: true, key: members });
   }
 
-  /** One command, and more of them only behind markers of searches that died, which nobody removes. */
+  /** One command, and more of them only behind markers of searches that died, which are never removed. */
   async #inOrder(plain: string, limit: number): Promise<readonly string[]> {
     const { members, folded: index } = this.#keys;
     const byName = this.#options.fold === "none";

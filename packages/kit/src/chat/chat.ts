@@ -1,10 +1,10 @@
 /**
  * Group chat on the documented keys. A message is stored once per room, whatever the number of members;
- * each member has a cursor, the id of the last message it has dealt with.
+ * each member has a cursor, the id of the last message that it has acknowledged.
  *
  * Differences to the documented programs: sending is one script without a lock (but respects theirs), a
- * cursor moves when a message was dealt with and not when it was fetched, it moves forward only, and a
- * member that stays away does not keep messages for ever.
+ * cursor moves when a message is acknowledged and not when it is fetched, it moves forward only, and an
+ * absent member does not keep messages for ever.
  */
 
 import { InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
@@ -26,7 +26,7 @@ import {
 import { NO_ROOM, Room, type RoomView } from "./room.ts";
 import { ChatStore } from "./store.ts";
 
-/** A room to be made. */
+/** A new room. */
 export interface NewRoom<Message> {
   readonly sender: string;
   readonly recipients: readonly string[];
@@ -36,7 +36,7 @@ export interface NewRoom<Message> {
   readonly id?: string;
 }
 
-/** What a user has not dealt with in one room. */
+/** The messages of one room that a user has not acknowledged. */
 export interface Pending<Message> {
   readonly room: string;
   readonly messages: readonly RoomMessage<Message>[];
@@ -63,7 +63,7 @@ export class Chat<Message = unknown> {
     return new Room<Message>(this.#redis, id, this.#store.options);
   }
 
-  /** Makes a room and sends its first message. Throws RoomExistsError. */
+  /** Creates a room and sends its first message. Throws RoomExistsError. */
   async create({ sender, recipients, message, id }: NewRoom<Message>): Promise<Room<Message>> {
     if (!Array.isArray(recipients)) {
       throw new InvalidArgumentError("recipients", recipients, "an array of users");
@@ -77,7 +77,7 @@ export class Chat<Message = unknown> {
     return room;
   }
 
-  /** A room with the next number; one that somebody chose as an id is passed over. */
+  /** A room with the next number; a number that is an id already is skipped. */
   async #numbered(users: readonly string[]): Promise<Room<Message>> {
     for (;;) {
       const room = this.room(await this.#store.newRoomId());
@@ -90,7 +90,9 @@ export class Chat<Message = unknown> {
     }
   }
 
-  /** What a user has not dealt with, in all rooms; rooms without news are left out. */
+  /**
+   * The messages that a user has not acknowledged, in all rooms; rooms without such messages are left out.
+   */
   async pending(
     user: string,
     options?: HistoryOptions & { readonly perRoom?: number },
@@ -111,7 +113,7 @@ export class Chat<Message = unknown> {
     return places.length < limit ? { items } : { items, cursor: String(first + limit) };
   }
 
-  /** The rooms of a user and how many messages it has not dealt with in each. */
+  /** The rooms of a user, and how many messages it has not acknowledged in each. */
   async unread(
     user: string,
     options?: HistoryOptions,
@@ -127,7 +129,7 @@ export class Chat<Message = unknown> {
     return places.length < limit ? { items } : { items, cursor: String(first + limit) };
   }
 
-  /** What is pending for a user and then everything as it happens, until the signal aborts. */
+  /** The pending messages of a user, then every event as it happens, until the signal aborts. */
   feed(user: string, options: FeedOptions): AsyncGenerator<ChatEvent<Message>, void> {
     checkName("a user", user);
     const { signal } = resolveFeedOptions(options);

@@ -1,7 +1,7 @@
 /**
  * The live feed of one user: first what is pending, then everything as it happens, room by room in the
  * order of ids. Messages are read when the consumer asks for the next one, so a slow consumer holds back
- * only itself. A feed does not acknowledge; the consumer does that after it has dealt with a message. While
+ * only itself. A feed does not acknowledge; the consumer does that when it has handled a message. While
  * Redis is away a feed waits, and then goes on at the message that comes next.
  *
  * Ids begin anew in a room that ended and was made again, and go back if Redis lost its last writes. A feed

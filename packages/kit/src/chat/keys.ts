@@ -6,7 +6,7 @@ import { headOf } from "../keyspace.ts";
 
 /** The keys of one room. */
 export interface RoomKeys {
-  /** zset: user -> id of the last message it has dealt with. */
+  /** zset: user -> id of the last message that it has acknowledged. */
   readonly members: string;
   /** string: id of the newest message. */
   readonly ids: string;
@@ -44,7 +44,7 @@ export function roomCounterKey(prefix: string): string {
   return `${headOf(prefix)}ids:chat:`;
 }
 
-/** zset: room -> id of the last message that the user has dealt with there. */
+/** zset: room -> id of the last message that the user has acknowledged there. */
 export function seenKey(prefix: string, user: string): string {
   return `${headOf(prefix)}seen:${user}`;
 }

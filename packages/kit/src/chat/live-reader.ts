@@ -55,7 +55,7 @@ export class LiveReader {
     this.#store = store;
   }
 
-  /** Calls the listener when something happens in the room; returns the function that ends that. */
+  /** Calls the listener when something happens in the room; returns an unsubscribe function. */
   watch(room: string, listener: Listener): () => void {
     const { live } = this.#store.keys(room);
     let watched = this.#rooms.get(live);

@@ -28,7 +28,7 @@ export interface ChatOptions {
 
 /** Which messages. */
 export interface HistoryOptions {
-  /** From the page before. */
+  /** The cursor of the previous page. */
   readonly cursor?: string | undefined;
   /** @default 50 */
   readonly limit?: number;

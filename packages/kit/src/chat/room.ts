@@ -19,7 +19,7 @@ export const NO_ROOM = "chat:";
 const TYPING_MS = 5_000;
 const PRESENT_MS = 30_000;
 
-/** What a room is at this moment. */
+/** The state of a room. */
 export interface RoomView {
   readonly id: string;
   readonly members: number;
@@ -31,7 +31,7 @@ export interface RoomView {
 /** A member and how far it has read. */
 export interface Member {
   readonly user: string;
-  /** Id of the last message that it has dealt with. */
+  /** The id of the last message that it has acknowledged. */
   readonly cursor: number;
 }
 
@@ -48,7 +48,7 @@ export class Room<Message = unknown> {
     this.#store = new ChatStore(redis, resolveChatOptions(options));
   }
 
-  /** Sends a message and returns its id. Throws RoomNotFoundError if nobody is in the room. */
+  /** Sends a message and returns its id. Throws RoomNotFoundError if the room has no members. */
   async send(sender: string, message: Message): Promise<number> {
     checkName("the sender", sender);
     const json = messageJson(message, this.#store.options.maxMessageBytes);
@@ -58,8 +58,8 @@ export class Room<Message = unknown> {
   }
 
   /**
-   * Makes a user a member, from now on or with the messages that are there. A user who is one keeps its
-   * cursor. Throws RoomNotFoundError.
+   * Adds a member, from now on or with the stored messages. An existing member keeps its cursor. Throws
+   * RoomNotFoundError.
    */
   async join(user: string, options: { readonly history?: boolean } = {}): Promise<void> {
     checkName("a user", user);
@@ -85,7 +85,7 @@ export class Room<Message = unknown> {
   }
 
   /**
-   * Says that a member has dealt with all messages up to `id`. The cursor moves forward only, so two
+   * Acknowledges all messages up to `id` for a member. The cursor moves forward only, so two
    * devices of one user cannot undo each other. Returns the cursor. Throws NotAMemberError.
    */
   async acknowledge(user: string, id: number): Promise<number> {
@@ -115,7 +115,7 @@ export class Room<Message = unknown> {
       : { items, cursor: String(last.id) };
   }
 
-  /** The members, those who are furthest behind first. */
+  /** The members. Members with the most unread messages come first. */
   async members(options?: HistoryOptions): Promise<Page<Member>> {
     const { cursor, limit } = resolveHistoryOptions(options);
     const first = Number(cursor ?? 0);
@@ -129,22 +129,22 @@ export class Room<Message = unknown> {
     return { id: this.id, ...(await this.#store.counts(this.id)) };
   }
 
-  /** Tells live feeds that a member is typing, for `ttlMs`. Throws NotAMemberError. */
+  /** Shows in live feeds that a member is typing, for `ttlMs`. Throws NotAMemberError. */
   setTyping(user: string, ttlMs: number = TYPING_MS): Promise<void> {
     return this.#note(user, { kind: "typing", ttlMs });
   }
 
-  /** Tells live feeds that a member is present, for `ttlMs`. Throws NotAMemberError. */
+  /** Shows in live feeds that a member is present, for `ttlMs`. Throws NotAMemberError. */
   setPresent(user: string, ttlMs: number = PRESENT_MS): Promise<void> {
     return this.#note(user, { kind: "present", ttlMs });
   }
 
-  /** Who is typing. */
+  /** The members that are typing. */
   typing(): Promise<readonly string[]> {
     return this.#store.noted(this.id, "typing");
   }
 
-  /** Who is present. */
+  /** The members that are present. */
   present(): Promise<readonly string[]> {
     return this.#store.noted(this.id, "present");
   }

@@ -27,7 +27,7 @@ const MEMBERS_AT_ONCE = 500;
 /** A user's place in a room. */
 export interface Place {
   readonly room: string;
-  /** Id of the last message that the user has dealt with. */
+  /** The id of the last message that the user has acknowledged. */
   readonly cursor: number;
 }
 

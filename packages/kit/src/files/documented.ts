@@ -11,7 +11,7 @@ import type { Sent } from "./sender.ts";
 import { chunksOf } from "./sender.ts";
 import type { FilesStore } from "./store.ts";
 
-/** Documented receivers wake nobody, so the count is looked at. */
+/** Documented receivers send no wake-up, so the count is polled. */
 const LOOK_MS = 100;
 const BLOCK_BYTES = 131_072;
 

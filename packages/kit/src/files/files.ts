@@ -35,7 +35,7 @@ import { keepingPlaces } from "./place-keeper.ts";
 import { ChunksLostError, type Sent, sendFile } from "./sender.ts";
 import { FilesStore, type TransferView } from "./store.ts";
 
-/** What a handler gets: iterate over its chunks. */
+/** The argument of a handler. Iterate over its chunks. */
 export interface ReceivedFile extends AsyncIterable<Buffer> {
   readonly name: string;
   /** Undefined if the sender did not know it. */
@@ -169,7 +169,7 @@ export class Files {
     return { files, missed };
   }
 
-  /** Ends the channel: receivers return when they have all files. The last one out removes the room. */
+  /** Ends the channel: receivers return when they have all files. The last receiver removes the room. */
   async end(): Promise<void> {
     try {
       await this.#room.send(SENDER, END);
@@ -344,7 +344,7 @@ interface Sending extends Required<Omit<PublishOptions, "id" | "name">> {
   readonly readAgain: boolean;
 }
 
-/** Opens the file when it is read, so that whoever reads it gets its errors. */
+/** Opens the file when it is read, so that the reader gets its errors. */
 async function* contentOf(path: string): AsyncGenerator<Buffer, void> {
   yield* createReadStream(path);
 }

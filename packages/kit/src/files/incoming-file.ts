@@ -1,7 +1,7 @@
 /**
- * A file that is being received. Iterating yields its chunks; asking for the next one says that the last
- * one was dealt with, so that it may be removed. A receiver that starts again after a crash goes on at
- * `offset`. The lease is renewed from the beginning until close(), when the handler has returned.
+ * A file that is being received. Iterating yields its chunks; asking for the next chunk acknowledges the
+ * last one, so that it can be removed. A receiver that starts again after a crash goes on at `offset`. The
+ * lease is renewed from the beginning until close(), when the handler has returned.
  */
 import { createHash } from "node:crypto";
 import { AbortedError, LeaseLostError } from "@ropeway/core";

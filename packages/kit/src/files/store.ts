@@ -88,7 +88,7 @@ export class FilesStore {
     return { next, sent: sent === 1, announced: announced === 1, chunkBytes };
   }
 
-  /** Remembers that the room was told, unless the data of the transfer is gone. */
+  /** Records that the file was announced in the room, unless the data of the transfer is gone. */
   async announced(id: string): Promise<void> {
     const { meta } = this.#keys(id);
     const running = this.redis.run(announcedScript, [meta], []);
@@ -157,7 +157,7 @@ export class FilesStore {
     return { status: status === 3 ? "gone" : "dropped" };
   }
 
-  /** Says that a receiver has dealt with a file, and moves its cursor past the announcement. */
+  /** Records that a receiver has a file, and moves its cursor past the announcement. */
   async finish(id: string, receiver: string, message: number): Promise<void> {
     const { prefix } = this.#options;
     const { members } = roomKeys(prefix, this.#channel);

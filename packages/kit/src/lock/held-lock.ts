@@ -14,8 +14,8 @@ export interface Holding {
 }
 
 /**
- * One acquisition of a lock. Give `fence` to whatever the lock protects: a store that refuses a fence
- * below the highest it has seen is safe even if this process is paused past its lease.
+ * One acquisition of a lock. Pass `fence` to the resource that the lock protects: a store that refuses a
+ * fence below the highest it has seen is safe even if this process is paused past its lease.
  */
 export interface HeldLock extends AsyncDisposable {
   readonly name: string;
@@ -23,7 +23,7 @@ export interface HeldLock extends AsyncDisposable {
   readonly token: string;
   /** Greater than the fence of every acquisition before this one. */
   readonly fence: number;
-  /** Aborts with LeaseLostError when the lock is lost, before anybody else can hold it. */
+  /** Aborts with LeaseLostError when the lock is lost, before another process can hold it. */
   readonly signal: AbortSignal;
   /** Whether the lock is held, as far as this process can know. */
   readonly held: boolean;

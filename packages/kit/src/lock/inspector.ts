@@ -1,4 +1,4 @@
-/** What an operator sees and does: the locks that are held, who holds them, and breaking one. */
+/** The operator's view of locks: which are held, by which processes, and how to break one. */
 import { InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
 import { type OptionTable, requireRedis, resolveOptions } from "@ropeway/core/internal";
 import { prefixSpec } from "../keyspace.ts";
@@ -12,7 +12,7 @@ export interface LockInspectorOptions {
   readonly prefix?: string;
 }
 
-/** A lock that somebody holds. */
+/** A lock that is held. */
 export interface LockView {
   readonly name: string;
   /** `read`: shared by readers. `foreign`: held by a program that follows the documented lock. */
@@ -48,14 +48,15 @@ export class LockInspector {
     return { items: await viewsOf(items, (name) => this.get(name)), ...rest };
   }
 
-  /** One lock, or undefined if nobody holds it. */
+  /** One lock, or undefined if it is not held. */
   get(name: string): Promise<LockView | undefined> {
     return this.#store(name).view(name);
   }
 
   /**
    * Takes the lock from its holder and hands it to the next waiter. With `token`, only from that holder.
-   * The holder learns of it with its next renewal. Returns false if nobody, or another token, holds it.
+   * The holder learns of it with its next renewal. Returns false if it is not held, or another token holds
+   * it.
    */
   async break(name: string, token?: string): Promise<boolean> {
     if (token !== undefined && (typeof token !== "string" || token === "")) {

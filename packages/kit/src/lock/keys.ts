@@ -7,7 +7,7 @@ export interface LockKeys {
   readonly lock: string;
   /** string: the last fence. Expires a day after the time it stands for. */
   readonly fence: string;
-  /** zset: token -> place. Only while somebody waits. */
+  /** zset: token -> place. Only while a process waits. */
   readonly queue: string;
   /** hash: token -> "ms when the place ends" SPACE "w" or "r" SPACE list to wake. */
   readonly waiters: string;

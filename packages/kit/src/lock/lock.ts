@@ -6,8 +6,8 @@
  *   release()   one command, which also picks the next live waiter.
  *
  * What a Redis lock does not guarantee: a holder that is paused longer than `ttlMs`, or a Redis that
- * loses its data, can lead to two processes that both believe they hold it. `signal` tells the first
- * one as soon as it runs again. Only `fence`, checked by the resource itself, excludes it for certain.
+ * loses its data, can lead to two processes that both believe they hold it. The `signal` of the first one
+ * aborts as soon as it runs again. Only `fence`, checked by the resource itself, excludes it for certain.
  */
 import { AbortedError, LeaseLostError, type Redis } from "@ropeway/core";
 import { newToken, requireRedis } from "@ropeway/core/internal";
@@ -25,7 +25,7 @@ import {
 } from "./options.ts";
 import { type LockMode, LockStore } from "./store.ts";
 
-/** What a lock and each side of a read/write lock can do. */
+/** The interface of a lock, and of each side of a read/write lock. */
 export interface Lockable {
   readonly name: string;
   /** Waits for the lock. Throws NotAcquiredError after `waitMs`, AbortedError if the signal aborts. */
@@ -146,7 +146,7 @@ export class ModalLock implements Lockable {
     }
   }
 
-  /** Once the command that acquires is over: one that nobody waits for may still be on its way. */
+  /** Once the command that acquires is over: one that no caller waits for may still be on its way. */
   #giveUp(token: string, asking: Promise<unknown>, entry: string = "0"): void {
     const leave = () => this.#store.leave(token, entry);
     asking.then(leave, leave).catch((error) => {

@@ -31,8 +31,8 @@ export interface LockOptions {
   /** Stop renewing after this time, so that a holder that hangs loses the lock. @default undefined */
   readonly maxHoldMs?: number | undefined;
   /**
-   * Hand the lock to the process that waits longest. false: a release frees the lock, and whoever asks
-   * first gets it, which is faster and can starve a waiter. @default true
+   * Hand the lock to the process that waits longest. false: a release frees the lock, and the first
+   * process that asks gets it. That is faster and can starve a waiter. @default true
    */
   readonly fair?: boolean;
   /** Who holds the lock, for operators; part of the token. @default "host:pid" */

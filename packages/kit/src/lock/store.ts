@@ -12,7 +12,7 @@ import { type Turn, turnScript } from "./scripts.ts";
 /** Whether others may hold the lock at the same time. */
 export type LockMode = "read" | "write";
 
-/** A program that follows the documents releases by DEL and wakes nobody, so its lock is looked at. */
+/** A program that follows the documents releases by DEL and sends no wake-up, so its lock is polled. */
 const FOREIGN_CHECK_MS = 50;
 /** Expiry in Redis has a resolution of 1 ms. */
 const PAST_EXPIRY_MS = 2;

@@ -9,7 +9,7 @@ import type { HandedOut, MailboxStore } from "./store.ts";
 export interface DeliveryPlan {
   readonly leaseMs: number;
   readonly safeUntil: number;
-  /** After so many the message is a dead letter. */
+  /** After this many deliveries the message is a dead letter. */
   readonly attempts: number;
 }
 
@@ -24,9 +24,9 @@ export interface Delivery<Message> extends AsyncDisposable {
   readonly attempt: number;
   /** Aborts with LeaseLostError before another receiver can get the message. */
   readonly signal: AbortSignal;
-  /** Keeps the message for `leaseMs` from now. Throws LeaseLostError if it went to somebody else. */
+  /** Keeps the message for `leaseMs` from now. Throws LeaseLostError if another receiver has it. */
   extend(leaseMs?: number): Promise<void>;
-  /** Removes the message for good. False if its lease ended before and it went back. */
+  /** Removes the message permanently. False if its lease ended before and it went back. */
   acknowledge(): Promise<boolean>;
   /**
    * Puts the message back in front of the others, for the next receiver. After the last of its `attempts`

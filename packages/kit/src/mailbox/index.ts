@@ -1,4 +1,4 @@
-/** `@ropeway/kit/mailbox`: messages for one recipient, kept until it has dealt with them. */
+/** `@ropeway/kit/mailbox`: messages for one recipient, kept until it acknowledges them. */
 export type { Delivery } from "./delivery.ts";
 export type { Envelope } from "./envelope.ts";
 export {

@@ -1,5 +1,5 @@
 /**
- * Messages for one recipient, kept until it has dealt with them. A documented program pops them from
+ * Messages for one recipient, kept until it acknowledges them. A documented program pops them from
  * the list and loses what it cannot finish; here a message is handed out under a lease, and comes back
  * to the front of the box if it is not acknowledged in time.
  *
@@ -127,7 +127,7 @@ export class Mailbox<Message = unknown> {
     }
   }
 
-  /** Removes messages for good, in few commands; says for each whether its lease was still ours. */
+  /** Removes messages permanently, in few commands; says for each whether its lease was still ours. */
   async acknowledge(deliveries: readonly Delivery<Message>[]): Promise<readonly boolean[]> {
     if (!Array.isArray(deliveries)) {
       throw new InvalidArgumentError("deliveries", deliveries, "an array of deliveries");
@@ -155,7 +155,7 @@ export class Mailbox<Message = unknown> {
     return this.#page("dead", options);
   }
 
-  /** How many messages wait, are handed out, and were given up. */
+  /** How many messages wait, are handed out, and are dead letters. */
   counts(): Promise<MailboxCounts> {
     return this.#store.counts();
   }
@@ -184,7 +184,7 @@ export class Mailbox<Message = unknown> {
     }
   }
 
-  /** Puts messages back that were taken when nobody waited for them any more. */
+  /** Puts messages back that were taken when no caller waited for them any more. */
   async #undo(found: readonly Delivery<Message>[]): Promise<void> {
     for (const delivery of found) (delivery as LeasedDelivery<Message>).end();
     const raw = found.map(rawOf);

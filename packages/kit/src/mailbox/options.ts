@@ -32,7 +32,7 @@ export interface MailboxOptions {
 
 /** How one message is sent. */
 export interface SendOptions {
-  /** Who sends it. @default nobody */
+  /** The name of the sender. @default none */
   readonly sender?: string | undefined;
   /** How long it lives; null: no end. @default that of the mailbox */
   readonly ttlMs?: number | null | undefined;

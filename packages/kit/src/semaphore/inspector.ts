@@ -1,4 +1,4 @@
-/** What an operator sees: the semaphores that are in use. */
+/** The operator's view of semaphores: which are in use. */
 import type { Page, Redis } from "@ropeway/core";
 import { type OptionTable, requireRedis, resolveOptions } from "@ropeway/core/internal";
 import { headOf, prefixSpec } from "../keyspace.ts";
@@ -24,7 +24,7 @@ export class SemaphoreInspector {
     this.#prefix = resolveOptions(table, options).prefix;
   }
 
-  /** The semaphores of which somebody of ours holds a permit, page by page. */
+  /** The semaphores of which one of our processes holds a permit, page by page. */
   async list(options: ListOptions = {}): Promise<Page<SemaphoreUse>> {
     const between = { before: headOf(this.#prefix), after: ":leases", type: "zset" as const };
     const { items, ...rest } = await scanNames(this.#redis, { ...options, ...between });

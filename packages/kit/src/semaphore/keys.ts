@@ -14,7 +14,7 @@ export interface SemaphoreKeys {
   readonly counter: string;
   /** zset: token -> ms when it ends; only tokens of ours. */
   readonly leases: string;
-  /** zset: token -> place. Only while somebody waits. */
+  /** zset: token -> place. Only while a process waits. */
   readonly queue: string;
   /** hash: token -> "ms when the place ends" SPACE list to wake. */
   readonly waiters: string;

@@ -6,7 +6,7 @@ import type { SemaphoreStore } from "./store.ts";
 export interface Permit extends AsyncDisposable {
   /** Identifies the holder in Redis. */
   readonly token: string;
-  /** Aborts with LeaseLostError when the permit is lost, before anybody else can have it. */
+  /** Aborts with LeaseLostError when the permit is lost, before another process can have it. */
   readonly signal: AbortSignal;
   /** Whether the permit is held, as far as this process can know. */
   readonly held: boolean;

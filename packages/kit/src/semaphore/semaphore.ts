@@ -131,7 +131,7 @@ export class Semaphore {
     });
   }
 
-  /** Once the command that acquires is over: one that nobody waits for may still be on its way. */
+  /** Once the command that acquires is over: one that no caller waits for may still be on its way. */
   #giveUp(token: string, asking: Promise<unknown>): void {
     const leave = () => this.#store.leave(token);
     asking.then(leave, leave).catch((error) => {

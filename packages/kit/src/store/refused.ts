@@ -1,4 +1,4 @@
-/** Replies by which Redis refuses a step, as errors that callers can tell apart. */
+/** Replies by which Redis refuses a step, as typed errors. */
 import { isReply, OutOfMemoryError, WrongKeyTypeError } from "@ropeway/core";
 
 /** What a step is about: for messages. */

@@ -19,7 +19,7 @@ const MOST_CURSOR = 2n ** 64n - 1n;
 
 /** Which page. */
 export interface ListOptions {
-  /** From the page before. */
+  /** The cursor of the previous page. */
   readonly cursor?: string | undefined;
   /** How many items at most, about. @default 50 */
   readonly limit?: number;

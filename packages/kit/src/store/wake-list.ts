@@ -9,8 +9,8 @@
  * because the push is a command of its own. One connection serves every wait of the process under one
  * prefix. It is opened by the first wait and closed when none came for a while.
  *
- * A wake-up is speed, not correctness: its pusher or its reader may die. Everything that waits also asks
- * again by itself (see ../line.ts).
+ * Wake-ups only save time, and can be lost when a process dies. Every waiter therefore also polls (see
+ * ../line.ts).
  */
 import type { Redis } from "@ropeway/core";
 import { Backoff, type BlockingConnection, newToken } from "@ropeway/core/internal";
@@ -18,7 +18,7 @@ import { headOf } from "../keyspace.ts";
 import { wakeScript } from "../scripts.ts";
 
 const BLOCK_MS = 5_000;
-/** A wake-up nobody reads any more, since its process died, is removed after this time. */
+/** A wake-up that is not read, because its process died, is removed after this time. */
 const KEEP_MS = 60_000;
 
 /** Takes what was pushed for one token; the token is the first word of it. */
@@ -71,7 +71,7 @@ export class WakeList {
     this.#listeners.delete(token);
   }
 
-  /** Wakes whoever a script named: in this process directly, in another one through its list. */
+  /** Wakes the waiters that a script named: in this process directly, in another one through its list. */
   deliver(wakeUps: readonly WakeUp[]): void {
     for (const { list, message } of wakeUps) {
       if (list === this.key) this.#dispatch(message);
