@@ -26,7 +26,7 @@ export interface ClusterOptions {
   readonly secrets?: SecretBox;
   /** The task types. @default sync and scripted */
   readonly runners?: readonly Runner[];
-  /** Receives alerts, besides the log. @default nobody */
+  /** Receives alerts, besides the log. @default none */
   readonly alertSinks?: readonly AlertSink[];
   /** @default silent */
   readonly logger?: Logger;

@@ -26,7 +26,7 @@ export class StoreRefusedError extends RopewayError {
   }
 }
 
-/** The store sent something that is not its protocol. */
+/** The store sent a message that does not follow its protocol. */
 export class StoreProtocolError extends RopewayError {
   constructor(reason: string) {
     super("STORE_PROTOCOL", `the store's response cannot be read: ${reason}`, {
@@ -93,7 +93,7 @@ export class DuplicateTaskError extends RopewayError {
   }
 }
 
-/** The task cannot go from its present status to the one that was asked for. */
+/** The task cannot change from its present status to the requested one. */
 export class IllegalTransitionError extends RopewayError {
   constructor(taskId: string, from: string, to: string) {
     super("ILLEGAL_TRANSITION", `task ${taskId} is ${from} and cannot become ${to}`, {

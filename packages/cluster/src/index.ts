@@ -1,4 +1,4 @@
-/** Public door of cluster. */
+/** The public exports of cluster. */
 export { builtInRunners, Cluster, type ClusterOptions } from "./cluster.ts";
 export {
   AlreadyExistsError,

@@ -26,7 +26,7 @@ export function absent(key: string): Compare {
   return { key, target: "create", is: "=", than: 0 };
 }
 
-/** Nobody has changed the key since it was read. */
+/** The key has not changed since it was read. */
 export function unchanged(key: string, entry: Entry | undefined): Compare {
   return { key, target: "mod", is: "=", than: entry?.modRevision ?? 0 };
 }
@@ -70,7 +70,7 @@ export async function rangeAll(
 export interface Change<R> {
   readonly if?: readonly Compare[];
   readonly do: readonly Operation[];
-  /** What the next attempt wants to know, if somebody came in between. */
+  /** What the next attempt reads, if another writer came in between. */
   readonly else?: readonly Operation[];
   readonly result: R;
 }
@@ -78,9 +78,9 @@ export interface Change<R> {
 const MOST_CONFLICTS = 20;
 
 /**
- * Reads, decides and writes until nobody came in between. `decide` throws to give up; what it reads it
- * must compare in `if`. It gets what the `else` of its last attempt has found: a decision that reads nothing
- * but that comes through also if others write all the time.
+ * Reads, decides and writes, until no other writer came in between. `decide` throws to give up; what it
+ * reads it must compare in `if`. It gets what the `else` of its last attempt has found: a decision that
+ * reads nothing but that comes through also if others write all the time.
  */
 export async function optimistically<R>(
   store: Store,

@@ -29,7 +29,10 @@ export interface KeyRecord {
   readonly type: string;
 }
 
-/** What a run can see and say. Reports are merged and stored at intervals. */
+/**
+ * The argument of run(): the task, and methods that report its state. Reports are merged and stored at
+ * intervals.
+ */
 export interface Run {
   readonly taskId: string;
   readonly taskName: string;
@@ -59,7 +62,7 @@ export interface Runner {
    */
   validate(config: Json, rights?: { readonly local: boolean }): Json;
   /**
-   * Runs a task. Resolves when it is done for good (FINISH), rejects when it cannot go on (BROKEN).
+   * Runs a task. Resolves when the task is finished (FINISH), rejects when it cannot continue (BROKEN).
    * After `signal` aborted it settles as soon as it has stopped, either way.
    */
   run(run: Run): Promise<void>;

@@ -137,8 +137,8 @@ export function splitSecrets(config: Json): SplitConfig {
 }
 
 /**
- * A URL with its password taken out; any other text as it is. Whoever creates tasks chooses the text, so each
- * step takes time in proportion to its length: no expression looks at the same stretch from many starts.
+ * A URL with its password taken out; any other text as it is. The text comes from users, so each step
+ * takes time in proportion to its length: no expression looks at the same stretch from many starts.
  */
 function withoutPassword(text: string): string {
   // Not `new URL`: addresses may be lists (redis://:p@a:1,b:2), and a bad one must not leak either.

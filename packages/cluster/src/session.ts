@@ -1,8 +1,8 @@
 /**
  * A lease that is kept alive, with a deadline of our own. The server may end the lease `ttl` after it
  * received a renewal; all we know is when we sent it. So the session is over, for us, a margin before
- * `sent + ttl`, whatever the server says later, and never comes back: whoever needs a lease again opens
- * a new session.
+ * `sent + ttl`, whatever the server says later, and never comes back: a holder that needs a lease again
+ * opens a new session.
  *
  *   sent            sent + ttl/3: renew          lost: signal aborts       the server may end it
  *    |----------------|----------------- ... ---------|------- margin -----------|

@@ -1,15 +1,16 @@
 /**
- * Alerts: one record per cause, however many portals notice it and however often. Whoever creates the
- * record tells the world (log, webhook); everybody else finds it there.
+ * Alerts: one record per cause, however many portals notice it and however often. The portal that creates
+ * the record notifies the log and the webhook; the others find the record.
  *
  *   raise ---> open ---- ack ----> acknowledged
  *                '------- resolve -----'----> resolved: the same cause may be raised anew
  *
  * `sentAt` is set when every sink has taken the alert. Until then each inspection sends it again, so an
- * alert survives the death of the portal that raised it; sinks must bear to get the same one twice. That
+ * alert survives the death of the portal that raised it; sinks must accept the same alert twice. That
  * it cannot be sent is logged once, and once more when it has been sent after all.
  *
- * Nobody waits for a sink: one that hangs, such as a queue whose server is away, holds up no inspection.
+ * Inspections do not wait for a sink: one that hangs, such as a queue whose server is away, holds up no
+ * inspection.
  */
 import { createHash } from "node:crypto";
 import { type Clock, type Logger, localClock, type Page } from "@ropeway/core";
@@ -45,12 +46,12 @@ export interface Alert {
   readonly sentAt: number | null;
 }
 
-/** What is to be said. */
+/** The content of a new alert. */
 export type AlertDraft = Pick<Alert, "kind" | "cause" | "text" | "subject"> & {
   readonly group?: string;
 };
 
-/** Tells somebody of a new alert, such as a webhook. It may get the next alert before it has taken this one. */
+/** Delivers a new alert, for example to a webhook. It may get the next alert before it has taken this one. */
 export type AlertSink = (alert: Alert) => Promise<unknown>;
 
 /** Resolved alerts beyond this number are removed, oldest first. */
@@ -172,7 +173,7 @@ export class Alerts {
     await this.#store.txn({ if: [unchanged(key, entry)], do: [putRecord(key, resolved)] });
   }
 
-  /** Somebody takes care of it. */
+  /** An operator acknowledges it. */
   acknowledge(id: string, by: string): Promise<Alert> {
     const key = keys.alert(id);
     return optimistically(this.#store, `alert ${id}`, async () => {
@@ -271,7 +272,7 @@ function alertOf(entry: Entry | undefined): Alert | undefined {
   };
 }
 
-/** Tells the same alert raised anew from the one before. */
+/** Distinguishes an alert that was raised again from the one before. */
 function nameOf({ id, count }: Pick<Alert, "id" | "count">): string {
   return `${id}-${count}`;
 }

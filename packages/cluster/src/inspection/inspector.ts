@@ -11,9 +11,9 @@
  *   3. tasks   that wait for a node -> placed, if there is room by now
  *   4. BROKEN tasks -> an alert each, once
  *
- * The brake: if most nodes vanish within one lease, or the store was away a moment ago, it is more
- * likely that we are cut off than that they all died. Then nothing is moved for a while, and an alert
- * says so.
+ * The brake: if most nodes vanish within one lease, or the store was away a moment ago, it is more likely
+ * that this portal is cut off than that all nodes are down. Then the inspector moves nothing for a while
+ * and raises an alert.
  */
 import { type EventMap, RopewayError, silentLogger } from "@ropeway/core";
 import { BackgroundRole, Loop, type Opening, reasonOf } from "@ropeway/core/internal";
@@ -33,7 +33,7 @@ import { RecordSweep } from "./record-sweep.ts";
 import { RoundLock } from "./round-lock.ts";
 import { TaskInspection } from "./task-inspection.ts";
 
-/** What an inspector tells. */
+/** The events of an inspector. */
 export interface InspectorEvents extends EventMap {
   /** It inspected, and its round counted. */
   inspected: [atMs: number];

@@ -1,4 +1,4 @@
-/** Asks a node whether it is well: GET /healthz. */
+/** The health check of a node: GET /healthz. */
 import { get } from "node:http";
 import { sleep } from "@ropeway/core/internal";
 

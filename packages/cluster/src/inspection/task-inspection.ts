@@ -118,14 +118,14 @@ export class TaskInspection {
     else await this.#change(task, entry, { status: "BROKEN", desired: "stop", reason });
   }
 
-  /** A task that a node should have begun, or had begun without a word. */
+  /** A task that a node should have started, or started without reporting it. */
   async #leavePending(task: Task, entry: Entry): Promise<void> {
     const isNew = task.status === "CREATED"; // nobody has started it yet
     if (task.desired === "run") await this.#replace(task, entry);
     else if (!isNew) await this.#change(task, entry, { status: "STOP", reason: "" });
   }
 
-  /** Gives a task that nobody runs to another node; without one it waits as CREATED. */
+  /** Places a task that no node runs on another node; without one it waits as CREATED. */
   async #replace(task: Task, entry: Entry): Promise<void> {
     const { type, nodeId } = task;
     const except = [...task.refusedBy, ...(nodeId === "" ? [] : [nodeId])];

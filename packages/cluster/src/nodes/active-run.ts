@@ -4,7 +4,7 @@
  *   claimed (owner key created: epoch) --> fenced status STARTING --> runner --> release
  *
  * Every write is guarded by the owner key's create revision. Once that is no longer ours, the run is
- * told to stop, and nothing it says is stored any more.
+ * stopped, and its reports are not stored any more.
  */
 import { type Clock, LeaseLostError, type Logger, localClock } from "@ropeway/core";
 import { type Deferred, deferred, reasonOf, sleep } from "@ropeway/core/internal";
@@ -42,10 +42,10 @@ interface KnownTask {
   readonly modRevision: number;
 }
 
-/** Why a run was told to stop. */
+/** Why a run was stopped. */
 export type StopReason = "stopped" | "moved" | "lost" | "closing";
 
-/** How the runner ended: by itself, well or badly, or because it was told to. */
+/** How the runner ended: by itself, with or without an error, or because it was stopped. */
 interface Outcome {
   /** What the runner threw, in an object because that may be undefined. */
   readonly failed: { readonly failure: unknown } | undefined;
@@ -68,7 +68,7 @@ export class ActiveRun {
   readonly epoch: number;
   readonly #plan: ActiveRunPlan;
   readonly #abort = new AbortController();
-  /** Resolves when the owner key is lost: whatever the store still has to say does not matter any more. */
+  /** Resolves when the owner key is lost: later responses of the store do not matter any more. */
   readonly #lost: Deferred<undefined> = deferred();
   readonly #clock: Clock;
   #phase: RunPhase = "STARTING";
@@ -95,7 +95,7 @@ export class ActiveRun {
     return this.#stopped;
   }
 
-  /** Tells the run to stop; the first reason counts, except that a loss overrides. */
+  /** Stops the run. The first reason counts, but a loss overrides it. */
   stop(reason: StopReason): void {
     if (this.#stopped === undefined || reason === "lost") this.#stopped = reason;
     if (reason === "closing") this.#closing = true;
@@ -106,8 +106,8 @@ export class ActiveRun {
   /**
    * Runs the task and writes how it ended. Never rejects. A run that is lost ends with its runner: it does
    * not wait for a store that may be away, because its node comes back only after all its runs have ended.
-   * As long as the node holds its lease, the run lasts until its end is stored: a task whose end nobody
-   * knows would be run again.
+   * As long as the node holds its lease, the run lasts until its end is stored: a task whose end is not
+   * stored would be run again.
    */
   async run(): Promise<void> {
     const { logger, taskId } = this.#plan;
@@ -290,7 +290,7 @@ export class ActiveRun {
 
   /**
    * Changes the task if this run still owns it; undefined, and the run is stopped, if not. It reads only
-   * after somebody else has changed the task: what this run wrote last, it knows.
+   * after another writer has changed the task: what this run wrote last, it knows.
    */
   async #write(
     event: string | undefined,

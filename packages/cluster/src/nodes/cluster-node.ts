@@ -16,11 +16,11 @@ import { TaskRecords } from "../tasks/task-records.ts";
 import { Registration } from "./registration.ts";
 import { TaskHost } from "./task-host.ts";
 
-/** What a node tells. */
+/** The events of a node. */
 export interface NodeEvents extends EventMap {
   /** It is registered, the first time or again. */
   registered: [];
-  /** Its lease was lost; every run has been told to stop. */
+  /** Its lease was lost; every run is being stopped. */
   lost: [];
   /** A run began. */
   run: [taskId: string, epoch: number];
@@ -35,7 +35,7 @@ export class ClusterNode extends BackgroundRole<NodeEvents> {
   readonly #options: ReturnType<typeof resolveNodeOptions>;
   #registration: Registration | undefined;
   #host: TaskHost | undefined;
-  /** The lease that was lost last: nobody else has it, and nothing of it is used any more. */
+  /** The lease that was lost last. It is not used any more. */
   #former: string | undefined;
   /** Said that another process has the id. */
   #warned = false;

@@ -25,7 +25,7 @@ export class HealthServer implements AsyncDisposable {
     this.#server = server;
   }
 
-  /** Listens; answers 503 until `serve` says for whom. */
+  /** Listens; responds with 503 until `serve` names the node. */
   static async listen({ host, port }: HealthServerOptions): Promise<HealthServer> {
     const server = createServer({ requestTimeout: 5_000, keepAliveTimeout: 1_000 });
     const health = new HealthServer(server);

@@ -67,7 +67,7 @@ export class Nodes {
   }
 
   /**
-   * Forgets a node that is offline, also that it was draining, and that tasks at rest were placed on it.
+   * Removes a node that is offline, with its draining mark and its placements of tasks at rest.
    * Throws ProtectedError if it is online.
    */
   async forget(nodeId: string): Promise<void> {

@@ -3,7 +3,7 @@
  * one with the fewest tasks, and of those the least busy machine. Reports are a little old, so what this
  * process has placed since a node's last report counts too; else a burst would go to one node.
  *
- * The nodes are read at most twice a second. A choice is only a proposal: whoever writes it compares
+ * The nodes are read at most twice a second. A choice is only a proposal: the writer compares
  * `stillUsable` in the same transaction, and asks again for a `fresh` one if that fails.
  */
 import { keys, lastPart } from "../keys.ts";

@@ -1,12 +1,12 @@
 /**
- * Makes what runs on this node equal to what the store says should run. It watches only the node's own
+ * Makes the node run the tasks that the store assigns to it. It watches only the node's own
  * index, /tasks/node/{nodeId}/, which portals write again whenever the node has something to do, and
  * looks at one task at a time:
  *
  *   store says                          here          -> do
  *   mine, should run, no owner          not running   -> claim and run
  *   mine, should run, owner is another  not running   -> look again soon: it is being handed over
- *   mine, was running, not immortal     not running   -> BROKEN: whatever ran it is gone
+ *   mine, was running, not immortal     not running   -> BROKEN: the process that ran it is gone
  *   not mine, or should stop            running       -> stop
  *   not mine, or should stop, I am owner, not running -> release
  *
@@ -39,7 +39,7 @@ export interface TaskHostPlan {
   readonly progressMs: number;
   readonly closeWithinMs: number;
   readonly logger: Logger;
-  /** True while the node takes no new work; what waits is looked at again. */
+  /** True while the node takes no new work; waiting tasks are checked again later. */
   isHeld(): boolean;
   onRun(taskId: string, epoch: number): void;
   onEnd(taskId: string, epoch: number): void;
@@ -79,7 +79,7 @@ export class TaskHost {
     this.#looker.start();
   }
 
-  /** Tells every run to stop. */
+  /** Stops every run. */
   stopAll(reason: StopReason): void {
     for (const { run } of this.#runs.values()) run.stop(reason);
   }
@@ -228,7 +228,10 @@ export class TaskHost {
     this.#runs.set(taskId, { run, done });
   }
 
-  /** Lets go of a task whose run has ended here without a word: the store was away at that moment. */
+  /**
+   * Lets go of a task whose run has ended here without a report, because the store was away at that
+   * moment.
+   */
   async #release(task: Task | undefined, entry: Entry | undefined, owner: Entry): Promise<void> {
     const { store } = this.#plan;
     const taskId = lastPart(owner.key);
@@ -248,7 +251,7 @@ export class TaskHost {
     if (!succeeded) this.#again.add(taskId);
   }
 
-  /** Changes a task that nobody runs. */
+  /** Changes a task that no node runs. */
   async #settle(task: Task, entry: Entry, change: Partial<Task>): Promise<void> {
     const { taskId } = task;
     const { succeeded } = await this.#plan.store.txn({

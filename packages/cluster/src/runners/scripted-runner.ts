@@ -1,6 +1,6 @@
 /**
  * Tasks that follow a script instead of moving data: for trying out a cluster, for tests, and as the
- * smallest example of a runner. With a target they count there behind a fence, so that anyone can check
+ * smallest example of a runner. With a target they count there behind a fence, so that a test can check
  * that no two runs ever wrote at the same time. A target is left to tasks of an admin (`local`).
  *
  *   {"runMs": 5000}                        ends well after 5 s (FINISH)

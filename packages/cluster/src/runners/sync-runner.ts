@@ -6,7 +6,7 @@ import { type Json, splitSecrets } from "../secrets.ts";
 import type { TaskProgress } from "../tasks/task.ts";
 
 const PHASES: readonly string[] = ["STARTING", "RDBRUNNING", "COMMANDRUNNING", "FAILOVER"];
-/** Options that are the cluster's business, or no JSON. */
+/** Options that the cluster sets itself, or that cannot be JSON. */
 const RESERVED = ["name", "logger", "transform", "restart", "epoch", "progressMs", "keepOff"];
 
 /** How the runner is made. */
@@ -111,7 +111,7 @@ function optionsOf(config: Json): SyncOptions {
 }
 
 /**
- * What a node can read beside Redis is not for everybody: the installation's own Redis keeps its data in
+ * Only admins may use what a node can read besides Redis: the installation's own Redis keeps its data in
  * files, and HTTP addresses that only the node can reach would show by the errors what is there.
  */
 function refuseFiles(options: SyncOptions): void {

@@ -7,12 +7,12 @@
  *   - An entry knows the revision that created it, the one that changed it last, and its version (1 for
  *     a new key). Deleting and creating again starts over with a higher createRevision, which is what
  *     makes createRevision a fencing token.
- *   - A lease is a promise to be heard of within a time. Keys put with a lease go when it ends.
+ *   - A lease ends if it is not renewed within its time to live. Its keys are removed with it.
  *   - A watch reports every change from a revision on, once and in order, across lost connections and
  *     restarts, or fails with CompactedError if the store no longer keeps those changes.
  *
- * A write that failed with StoreUnavailableError may have been made (`maybeApplied`). Whoever writes
- * must be able to repeat it or to find out.
+ * A write that failed with StoreUnavailableError may have been made (`maybeApplied`). The writer must be
+ * able to repeat the write, or to find out.
  */
 
 /** One key with its value. */

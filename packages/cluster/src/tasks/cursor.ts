@@ -10,7 +10,7 @@ export function encodeCursor(last: string): string {
 export function decodeCursor(cursor: string | undefined): string | undefined {
   if (cursor === undefined || cursor === "") return undefined;
   const last = Buffer.from(cursor, "base64url").toString("utf8");
-  // The last part of a path, whoever wrote it: names of keys have signs of all kinds.
+  // The last part of a path, also of another program: names of keys can have any character.
   const usable = /^[^/\0]{1,1024}$/u.test(last) && encodeCursor(last) === cursor;
   if (!usable) throw new InvalidArgumentError("cursor", cursor, "one that a list returned");
   return last;

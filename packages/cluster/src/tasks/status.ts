@@ -60,7 +60,7 @@ export function isPending(status: TaskStatus): boolean {
   return status === "CREATED" || status === "CREATING";
 }
 
-/** Whether nothing happens until somebody starts it. */
+/** Whether nothing happens until an operator starts it. */
 export function isAtRest(status: TaskStatus): boolean {
   return (ENDS as readonly string[]).includes(status);
 }

@@ -6,7 +6,7 @@ import type { Json } from "../secrets.ts";
 import type { Entry } from "../store/store.ts";
 import { TASK_STATUSES, type TaskStatus } from "./status.ts";
 
-/** What a runner tells about its work. */
+/** The progress that a runner reports. */
 export interface TaskProgress {
   readonly [name: string]: string | number | boolean | null;
 }
@@ -85,7 +85,7 @@ function isRecord(value: unknown): boolean {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Tells tasks apart that would do the same. */
+/** A digest that is equal for tasks that would do the same. */
 export function md5Of(type: string, name: string, config: Json): string {
   return createHash("md5")
     .update(JSON.stringify([type, name, config]))

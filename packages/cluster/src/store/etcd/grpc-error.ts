@@ -1,6 +1,6 @@
 /** A call that etcd, or the network, answered with a gRPC status. Stays inside the etcd store. */
 
-/** The gRPC statuses that we tell apart. */
+/** The gRPC statuses that are handled. */
 export const Status = {
   ok: 0,
   invalidArgument: 3,
@@ -26,7 +26,7 @@ export class GrpcError extends Error {
     this.sent = sent;
   }
 
-  /** Another member, or the same one later, may do better. */
+  /** Another member, or the same one later, may succeed. */
   get transient(): boolean {
     return this.status === Status.unavailable || this.status === Status.deadlineExceeded;
   }

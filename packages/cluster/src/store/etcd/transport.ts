@@ -1,12 +1,12 @@
 /**
- * Calls to an etcd cluster: which member is asked, how long, who we are, and what a failure means.
+ * Calls to an etcd cluster: the member to ask, timeouts, authentication, and the meaning of failures.
  *
  *   call -> channel of the present member --- response
  *             |  UNAVAILABLE, deadline, no connection: the next member, if the call may be repeated
  *             |  token unknown or too old: log in again and repeat (etcd did nothing)
  *
  * A request that never left may always be repeated. One that left may be repeated only if doing it twice
- * is harmless; otherwise the caller is told that it may have been made.
+ * is harmless; otherwise the caller gets an error with `maybeApplied`.
  */
 import { type Logger, ServerTooOldError } from "@ropeway/core";
 import { StoreRefusedError, StoreUnavailableError } from "../../errors.ts";

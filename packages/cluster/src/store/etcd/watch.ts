@@ -10,8 +10,8 @@
  * history it stamps batches with the present revision, and resuming there would skip the rest.
  *
  * etcd takes a watch from a revision that is still to come, and is silent until it comes. After a restore
- * from a backup that would be for long, so it counts as history that is gone. A member that lags behind the
- * others is told apart by asking all of them.
+ * from a backup that would be for long, so it counts as history that is gone. A member that lags behind
+ * the others is recognised by asking all of them.
  */
 import type { Logger } from "@ropeway/core";
 import { Backoff, reasonOf } from "@ropeway/core/internal";

@@ -18,7 +18,7 @@ export interface FeedPlan {
   readonly logger: Logger;
 }
 
-/** The feed of one client; runs while somebody waits. */
+/** The feed of one client; runs while a watch waits. */
 export class Feed {
   readonly #plan: FeedPlan;
   /** Wakes each watch that waits, with the revision it has read. */

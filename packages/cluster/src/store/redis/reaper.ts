@@ -1,6 +1,6 @@
 /**
- * Ends leases whose time has come. Every client with a lease or a watch runs one, so leases end as long
- * as anybody is there to notice. Two that work on the same lease do no harm: the script checks again.
+ * Ends leases whose time has come. Every client with a lease or a watch runs one, so leases end as long as
+ * one client is there. Two that work on the same lease do no harm: the script checks again.
  */
 import type { Logger, Redis } from "@ropeway/core";
 import { Loop, reasonOf } from "@ropeway/core/internal";

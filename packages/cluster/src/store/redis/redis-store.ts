@@ -148,7 +148,7 @@ class RedisStore implements Store {
     const ttl = Math.max(1, Math.ceil(ttlMs));
     const id = `${ttl}-${newToken()}`;
     await this.#guard(() => this.#redis.run(storeGrant, [this.#keys.leases], [id, ttl]));
-    this.#reaper.start(); // whoever has a lease sees to it that leases end
+    this.#reaper.start(); // a client with a lease also ends leases
     return { id, ttlMs: ttl };
   }
 
@@ -165,7 +165,7 @@ class RedisStore implements Store {
     const { prefix, from } = options;
     checkKey(prefix);
     const signal = AbortSignal.any([options.signal, this.#closing.signal]);
-    this.#reaper.start(); // whoever watches wants to see leases end
+    this.#reaper.start(); // a client with a watch also ends leases
     let next = from;
     let seen = 0;
     let history: string | undefined;
