@@ -67,9 +67,9 @@ export class Room<Message = unknown> {
   }
 
   /**
-   * Removes a member; the last one out removes the room. False if the user was no member. If the connection is
-   * lost before the reply comes, the command is sent again, and false can also mean that its first run has
-   * removed the member.
+   * Removes a member. The room is removed with its last member. Returns false if the user was not a
+   * member. If the connection is lost before the reply comes, the command is sent again, and false can
+   * also mean that its first run has removed the member.
    */
   async leave(user: string): Promise<boolean> {
     return (await this.#store.leave(this.id, user)) !== undefined;
