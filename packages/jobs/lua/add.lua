@@ -10,10 +10,12 @@
 --          {d delay ms | at due ms, p priority, g group, l 1 = in front, b 1 = waits for its children,
 --           n number of children, y token of the flow, w 1 = its end is awaited,
 --           k [dedupe key, ttl ms or 0, "keep"|"replace", longest wait ms or 0]}
---       +2 the record without its first field
+--       +2 the record, without the time in front or with that of Redis when it was sent, as the caller
+--          believes. A time that is later than that of Redis or more than 100 ms earlier is replaced
 -- Returns the number of jobs when all were added; else a list of: index (from 0), id that is there
---         instead, "exists" | "kept" | "replaced" for each job that was not. A repeated call that was
---         applied before returns the same again.
+--         instead, "exists" | "kept" | "replaced" for each job that was not; then -1, the time of Redis, "time"
+--         if a time was replaced. A repeated call that was applied before returns the same again, without the
+--         time.
 local FIRST = 5
 local total = (#ARGV - FIRST + 1) / 3
 
@@ -72,11 +74,11 @@ local function pending(id)
 end
 
 -- Gives a pending job other data and options. It keeps its place unless its group or priority changed.
-local function replace(id, how, rest)
+local function replace(id, how, record)
   local created, _, _, opts = parse(redis.call("HGET", JOBS, id))
   created = created or now
   local old = optionsOf(opts)
-  redis.call("HSET", JOBS, id, created .. rest)
+  redis.call("HSET", JOBS, id, created .. string.sub(record, string.find(record, ";", 1, true) or 1))
   if redis.call("ZSCORE", DELAYED, id) then
     local at = math.max(now, dueOf(how))
     if how.k[4] > 0 then at = math.min(at, created + how.k[4]) end
@@ -98,14 +100,14 @@ local function await(id)
 end
 
 -- Takes the dedupe key for `id`, or says which job has it and what became of the new one.
-local function claim(id, how, rest)
+local function claim(id, how, record)
   local key, ttl, mode = how.k[1], how.k[2], how.k[3]
   local ends, holder = string.match(redis.call("HGET", DEDUPE, key) or "", "^(%d+):(.*)$")
   ends = tonumber(ends)
   if ends and (ends == 0 or ends > now) then
     if mode ~= "replace" then return holder, "kept" end
     if pending(holder) then
-      replace(holder, how, rest)
+      replace(holder, how, record)
       if ttl > 0 then
         redis.call("HSET", DEDUPE, key, (now + ttl) .. ":" .. holder)
         redis.call("ZADD", TIMERS, now + ttl, "d" .. key)
@@ -123,10 +125,10 @@ local function refuse(index, id, why)
   other[#other + 1] = why
 end
 
-local function add(index, id, how, rest)
+local function add(index, id, how, record)
   if how == "" then
     fields[#fields + 1] = id
-    fields[#fields + 1] = stamp .. rest
+    fields[#fields + 1] = dated(record, now, stamp)
     tail[#tail + 1] = id
   else
     local message = messageIn(how)
@@ -136,23 +138,23 @@ local function add(index, id, how, rest)
     end
     how = cjson.decode(how)
     local holder, outcome
-    if how.k then holder, outcome = claim(id, how, rest) end
+    if how.k then holder, outcome = claim(id, how, record) end
     if holder then
       seen[id] = "other"
       if how.w then await(holder) end
       return refuse(index, holder, outcome)
     end
     if how.k then
-      redis.call("HSET", JOBS, id, stamp .. rest) -- at once: the next one may want to replace it
+      redis.call("HSET", JOBS, id, dated(record, now, stamp)) -- at once: the next one may want to replace it
     else
       fields[#fields + 1] = id
-      fields[#fields + 1] = stamp .. rest
+      fields[#fields + 1] = dated(record, now, stamp)
     end
     if how.w then redis.call("SADD", AWAITED, id) end
     place(id, how)
   end
   born = born + 1
-  if listening then emit("added", id, string.match(rest, "^[^\n]*\n([^\n]*)\n")) end
+  if listening then emit("added", id, string.match(record, "^[^\n]*\n([^\n]*)\n")) end
 end
 
 local function idsOf(first, last)
@@ -206,5 +208,10 @@ addMany()
 redis.call("HSET", ADDS, ARGV[1], ARGV[2] .. "@" .. now .. (#other == 0 and "" or " " .. cjson.encode(other)))
 if born > 0 then redis.call("ZADD", WAKE, 0, "0") end
 if earlier or due == 0 then publish("control", "due") end
+if misdated then
+  other[#other + 1] = -1
+  other[#other + 1] = now
+  other[#other + 1] = "time"
+end
 if #other > 0 then return other end
 return total

@@ -7,7 +7,7 @@
  *   |             | | `- options that differ from the defaults, JSON on one line, or nothing
  *   |             | `- how often its lease ran out
  *   |             `- attempts that have ended
- *   `- added at, ms of the Redis clock; add.lua puts it in front of what we send
+ *   `- added at, ms of the Redis clock; the store puts it in front, add.lua corrects it
  *
  * One field of one hash per job costs less than half the memory of a key per job, and a job without
  * special wishes carries no options at all. Lua reads the first line only.
@@ -55,8 +55,8 @@ export interface JobRecord {
   readonly stalls: number;
   readonly options: RecordOptions;
   readonly name: string;
-  /** JSON text; empty for undefined. */
-  readonly json: string;
+  /** JSON text; empty for undefined. An attempt that has read it lets go of it. */
+  json: string;
 }
 
 /** What follows the time of adding in the record of a new job. */

@@ -19,16 +19,21 @@ local function forget(id, o)
   end
 end
 
+-- The options of a job that is to be added: its record may have no time yet.
+local function optionsOfNew(record)
+  return optionsOf(string.match(record, "^%d*;%d+;%d+;([^\n]*)"))
+end
+
 -- Whether the job is the very one that is to be added: the call was applied before.
-local function isSame(record, tail)
+local function isSame(record, new)
   local flow = optionsIn(record).y
-  return flow and flow == optionsIn("0" .. tail).y
+  return flow and flow == optionsOfNew(new).y
 end
 
 -- Whether the job is what the same child of a flow's earlier life left behind: it has ended and is only kept.
--- Its place in the flow is free. `tail` is the record of the new child without its first field.
-local function isEarlierLife(id, record, tail)
-  local old, new = optionsIn(record), optionsIn("0" .. tail)
+-- Its place in the flow is free. `added` is the record of the new child.
+local function isEarlierLife(id, record, added)
+  local old, new = optionsIn(record), optionsOfNew(added)
   return new.f
     and new.f == old.f
     and new.q == old.q

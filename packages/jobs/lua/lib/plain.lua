@@ -2,13 +2,27 @@
 -- wishes, sent for the first time, while nobody listens. Other calls go on below.
 --
 -- KEYS and ARGV as for add.lua
+-- Redis hashes every string that a script makes, from its first byte to its last. So a record that has the right
+-- time already is stored as it came; putting the time in front would make a second string of it.
+local LATE = 100 -- ms that a record may need from its producer to this script
+local misdated = false -- a record came with a time that is not that of Redis
+
+local function dated(record, now, stamp)
+  local given = string.match(record, "^(%d*);")
+  local at = tonumber(given)
+  if at and at <= now and now - at <= LATE then return record end
+  if not at then return stamp .. record end
+  misdated = true
+  return stamp .. string.sub(record, #given + 1)
+end
+
 if #ARGV == 7 and ARGV[6] == "" and ARGV[3] == "" then
   local META, JOBS = KEYS[1], KEYS[2]
   local time = redis.call("TIME")
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local set = redis.call("HMGET", META, "listen", "paused", "hold", "conc", "max")
   if tonumber(set[1] or 0) <= now then
-    local id, record = ARGV[5], now .. ARGV[7]
+    local id, record = ARGV[5], dated(ARGV[7], now, now .. "")
     if redis.call("HSETNX", JOBS, id, record) == 0 then
       redis.call("HSET", KEYS[25], ARGV[1], ARGV[2] .. "@" .. now .. " " .. cjson.encode({ 0, id, "exists" }))
       return { 0, id, "exists" }
@@ -41,6 +55,6 @@ if #ARGV == 7 and ARGV[6] == "" and ARGV[3] == "" then
       redis.pcall("ZREM", KEYS[10], id)
       error(problem)
     end
-    return 1
+    return misdated and { -1, now, "time" } or 1
   end
 end

@@ -139,7 +139,9 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     jobs: B,
   ): Promise<JobOf<Jobs, B[number]["name"]>[]> {
     checkBulk(jobs);
-    for (const job of jobs) await this.#definitions?.checkInput(job.name, job.data);
+    if (this.#definitions !== undefined) {
+      for (const job of jobs) await this.#definitions.checkInput(job.name, job.data);
+    }
     this.#checkOpen();
     const planned = jobs.map((job) => this.#planner.plan(job.name, job.data, job.options));
     const other = await this.#adder.addMany(planned);

@@ -18,6 +18,7 @@ import {
   renewScript,
 } from "../scripts.ts";
 import { registerQueue } from "./registry.ts";
+import { ServerClock } from "./server-clock.ts";
 import { QueueSite } from "./site.ts";
 
 /** How often a queue in use is registered again. */
@@ -28,8 +29,10 @@ export interface NewJob {
   readonly id: string;
   /** JSON of a Placement, or "". */
   readonly where: string;
-  /** encodeRecord() */
-  readonly record: string;
+  /** encodeRecord(), which the store puts the time in front of; empty for a message to another queue. */
+  record: string;
+  /** The time is in front. */
+  dated?: boolean;
 }
 
 /** What stands in place of a job that was not added. */
@@ -125,6 +128,7 @@ export interface ChildReport {
 /** One queue in Redis. */
 export class QueueStore extends QueueSite {
   #registeredUntil = Number.NEGATIVE_INFINITY;
+  readonly #clock = new ServerClock();
 
   /** Adds jobs; the answer says which were not, by their index. */
   async add(call: AddCall): Promise<ReadonlyMap<number, NotAdded>> {
@@ -135,7 +139,8 @@ export class QueueStore extends QueueSite {
     const list = reply as readonly (string | number)[];
     for (let i = 0; i < list.length; i += 3) {
       const [index, id, why] = list.slice(i, i + 3) as [number, string, NotAdded["why"]];
-      other.set(Number(index), { id, why });
+      if (Number(index) < 0) this.#clock.learn(Number(id));
+      else other.set(Number(index), { id, why });
     }
     return other;
   }
@@ -143,7 +148,14 @@ export class QueueStore extends QueueSite {
   async #add(call: AddCall): Promise<Reply> {
     const { jobs, whole = false, producer, number, repeated = false } = call;
     const args: (string | number)[] = [producer, number, repeated ? "1" : "", whole ? "1" : ""];
-    for (const job of jobs) args.push(job.id, job.where, job.record);
+    const time = String(this.#clock.now());
+    for (const job of jobs) {
+      if (job.record !== "" && job.dated !== true) {
+        job.record = time + job.record; // in place: a second string of a long record is not to stay in memory
+        job.dated = true;
+      }
+      args.push(job.id, job.where, job.record);
+    }
     try {
       return await this.run(addScript, this.keys.adding, args);
     } catch (error) {

@@ -109,7 +109,8 @@ export class Attempt implements JobContext {
   noted = false;
   cancelled = false;
   readonly #home: AttemptHome;
-  #data: { readonly value: unknown } | undefined;
+  #data: unknown;
+  #read = false;
   #children: number;
   /** The token of the flow that its children belong to. */
   #flow: string | undefined;
@@ -140,13 +141,17 @@ export class Attempt implements JobContext {
   }
 
   get data(): unknown {
-    this.#data ??= { value: decodeData(this.record.json) };
-    return this.#data.value;
+    if (!this.#read) {
+      this.data = decodeData(this.record.json);
+      this.record.json = ""; // its string is as long as the data and would stay as long
+    }
+    return this.#data;
   }
 
   /** What the schema made of it, or update(). */
   set data(value: unknown) {
-    this.#data = { value };
+    this.#data = value;
+    this.#read = true;
   }
 
   get attempt(): number {
