@@ -2,7 +2,6 @@
 import { ConnectionLostError } from "@ropeway/core";
 import { CancelledError } from "../errors.ts";
 import type { Metadata, Progress } from "../wire/dialect.ts";
-import { writeHead } from "../wire/head.ts";
 import { checkSize, paramsJson } from "../wire/params.ts";
 import { whenAborted } from "./cancellation.ts";
 import type { Exchange } from "./exchange.ts";
@@ -38,19 +37,19 @@ export class CallSender {
   sendPlain(route: Route, params: unknown, reader?: ResultReader): Promise<unknown> {
     const exchange = this.#exchange;
     const { plainMiddle } = route;
-    const { timeoutMs, whenDown } = exchange.options;
+    const { timeoutMs, whenDown, maxMessageBytes } = exchange.options;
     const at = performance.now();
     if (plainMiddle === undefined || !exchange.usesReplyList(route.service, at)) {
       return this.send(route, params, { timeoutMs, whenDown, reader });
     }
     return new Promise((resolve, reject) => {
-      const pending = new PendingCall(exchange, route, { id: exchange.nextId(true), at, reader });
-      pending.number = exchange.lastNumber;
+      const number = exchange.nextNumber();
+      const call = { number, at, timeoutMs, sharesDeadline: true, reader };
+      const pending = new PendingCall(exchange, route, call);
       pending.settles(resolve, reject);
-      pending.timeoutMs = timeoutMs;
-      const head = writeHead(exchange.deadlineIn(timeoutMs, pending.sentAt), pending.id);
-      const text = `${head}${plainMiddle}${paramsJson(route.method, params)}}`;
-      checkSize(text, exchange.options.maxMessageBytes, "the call");
+      const json = paramsJson(route.method, params);
+      const text = `${exchange.plainHead(at)}${number}"${plainMiddle}${json}}`;
+      checkSize(text, maxMessageBytes, "the call");
       exchange.await(pending);
       exchange.expectReply(pending);
       exchange.push(route.list, text, timeoutMs);
@@ -66,9 +65,10 @@ export class CallSender {
       const at = performance.now();
       const shared = exchange.usesReplyList(route.service, at);
       const id = exchange.nextId(shared);
-      const pending = new PendingCall(exchange, route, { id, at, reader: options.reader });
+      const { timeoutMs, reader } = options;
+      const call = { id, number: 0, at, timeoutMs, sharesDeadline: false, reader };
+      const pending = new PendingCall(exchange, route, call);
       pending.settles(resolve, reject);
-      pending.timeoutMs = options.timeoutMs;
       const message = this.#write(pending, params, { ...options, shared });
       this.#await(pending, message, { ...options, shared });
       this.#placement.place(message).catch((error) => {

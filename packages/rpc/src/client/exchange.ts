@@ -19,9 +19,10 @@ import { hasBlmpop } from "../store/list-popper.ts";
 import { PushBuffer } from "../store/push-buffer.ts";
 import { explain, isPassing } from "../store/refusal.ts";
 import { RequestSweeper } from "../store/request-sweeper.ts";
-import { TimerWheel } from "../timer-wheel.ts";
+import { TimerWheel, WheelTimer } from "../timer-wheel.ts";
 import type { Dialect, IncomingResponse, Progress } from "../wire/dialect.ts";
-import { readHead } from "../wire/head.ts";
+import { beginHead, readHead } from "../wire/head.ts";
+import { CommonDeadline } from "./common-deadline.ts";
 import type { PendingCall, PendingHost, Receiver } from "./pending-call.ts";
 import { PendingTable } from "./pending-table.ts";
 import type { Outgoing } from "./placement.ts";
@@ -58,9 +59,13 @@ export class Exchange implements PendingHost {
   readonly #pushes: PushBuffer;
   readonly #pending: PendingTable;
   readonly #poller: ResponsePoller;
+  readonly #commonDeadline: CommonDeadline;
   readonly #onError: (error: unknown) => void;
   /** Messages that are being pushed, by their id. */
   readonly #delivering = new Map<string, Outgoing>();
+  /** The latest deadline of a plain call, and how such calls begin: those of one millisecond share both. */
+  #plainDeadline = 0;
+  #plainHead = "";
   #closed = false;
 
   constructor(given: ExchangeOptions) {
@@ -99,6 +104,7 @@ export class Exchange implements PendingHost {
       onError: given.onError,
     });
     this.#poller = new ResponsePoller(this, this.#pending);
+    this.#commonDeadline = new CommonDeadline(this.wheel, this.#pending, options.timeoutMs);
     this.withdrawals = new Withdrawals(this);
   }
 
@@ -106,9 +112,24 @@ export class Exchange implements PendingHost {
     return this.#pending.size;
   }
 
-  /** The counter in the newest id. */
-  get lastNumber(): number {
+  /** The counter of a new short id. */
+  nextNumber(): number {
+    this.#pending.ids.last += 1;
     return this.#pending.ids.last;
+  }
+
+  idOf(number: number): string {
+    return this.#pending.ids.short(number);
+  }
+
+  /** How a call with the default timeout and a short id begins, up to the number in the id; `at` is now. */
+  plainHead(at: number): string {
+    const deadline = this.deadlineIn(this.options.timeoutMs, at);
+    if (deadline !== this.#plainDeadline) {
+      this.#plainDeadline = deadline;
+      this.#plainHead = beginHead(deadline, this.#pending.ids.shortPrefix);
+    }
+    return this.#plainHead;
   }
 
   /** Whether responses of this service come in the reply list; `at` is now, for callers that know it already. */
@@ -131,7 +152,13 @@ export class Exchange implements PendingHost {
   /** From here on the call is answered, expires, or is cancelled. */
   await(pending: PendingCall): void {
     this.register(pending);
-    this.wheel.set(pending, pending.timeoutMs, pending.sentAt);
+    const { sharesDeadline, timeoutMs, sentAt } = pending;
+    if (sharesDeadline) {
+      this.#commonDeadline.watch(sentAt);
+      return;
+    }
+    pending.timer = new WheelTimer(() => pending.due());
+    this.wheel.set(pending.timer, timeoutMs, sentAt);
   }
 
   /** The response of a registered receiver comes in the reply list. */
@@ -226,7 +253,7 @@ export class Exchange implements PendingHost {
 
   answered(call: PendingCall): void {
     this.#pending.delete(call);
-    this.wheel.clear(call);
+    if (call.timer !== undefined) this.wheel.clear(call.timer);
     call.extras.onSettled?.();
   }
 

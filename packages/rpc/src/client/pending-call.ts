@@ -1,5 +1,5 @@
 /** A call that waits for its response, or for its deadline, whichever comes first. */
-import { WheelEntry } from "../timer-wheel.ts";
+import type { WheelTimer } from "../timer-wheel.ts";
 import type { IncomingResponse, Progress } from "../wire/dialect.ts";
 import type { Route } from "./route.ts";
 
@@ -11,6 +11,8 @@ export interface Receiver {
   readonly route: Route;
   /** When it was sent; by performance.now(). */
   readonly sentAt: number;
+  /** Whether its deadline is watched by CommonDeadline and not by an entry of its own. */
+  readonly sharesDeadline: boolean;
   /** When its documented key is read although its response should come in the reply list. */
   nextPollAt: number;
   /** Whether it can still be answered under its documented key, and nobody watches that. */
@@ -23,10 +25,14 @@ export interface Receiver {
   onUnsure(error: unknown): void;
   /** Messages popped for it may have been lost; whether the worker has to be asked for them again. */
   onGap(): boolean;
+  /** Its deadline has passed. */
+  due(): void;
 }
 
 /** What a pending call needs from its client. */
 export interface PendingHost {
+  /** The short id with this counter. */
+  idOf(number: number): string;
   answered(call: PendingCall): void;
   expired(call: PendingCall): void;
   decode(message: Readonly<Record<string, unknown>>): IncomingResponse | undefined;
@@ -59,9 +65,14 @@ export interface PendingExtras {
 
 /** How a call begins to wait. */
 export interface PendingCallOptions {
-  readonly id: string;
+  /** Undefined: the short id with its number. */
+  readonly id?: string | undefined;
+  /** The counter in its id; 0 for the table to read it. */
+  readonly number: number;
   /** Now, by performance.now(). */
   readonly at: number;
+  readonly timeoutMs: number;
+  readonly sharesDeadline: boolean;
   readonly reader?: ResultReader | undefined;
 }
 
@@ -70,26 +81,37 @@ const PLAIN: PendingExtras = Object.freeze({});
 const IGNORE = (): void => {};
 
 /** One unary call. */
-export class PendingCall extends WheelEntry implements Receiver {
-  readonly id: string;
-  number = 0;
+export class PendingCall implements Receiver {
+  number: number;
   readonly route: Route;
   readonly sentAt: number;
-  timeoutMs = 0;
+  readonly timeoutMs: number;
+  readonly sharesDeadline: boolean;
+  /** Its deadline, if it shares none. */
+  timer: WheelTimer | undefined = undefined;
   nextPollAt = 0;
   extras: PendingExtras = PLAIN;
   readonly #host: PendingHost;
+  #id: string | undefined;
   readonly #reader: ResultReader | undefined;
   #resolve: (value: unknown) => void = IGNORE;
   #reject: (reason: unknown) => void = IGNORE;
 
   constructor(host: PendingHost, route: Route, call: PendingCallOptions) {
-    super();
     this.#host = host;
     this.route = route;
-    this.id = call.id;
+    this.#id = call.id;
+    this.number = call.number;
     this.sentAt = call.at;
+    this.timeoutMs = call.timeoutMs;
+    this.sharesDeadline = call.sharesDeadline;
     this.#reader = call.reader;
+  }
+
+  /** Most calls are answered before anybody asks for it. */
+  get id(): string {
+    this.#id ??= this.#host.idOf(this.number);
+    return this.#id;
   }
 
   get polled(): boolean {
@@ -151,7 +173,7 @@ export class PendingCall extends WheelEntry implements Receiver {
     return this.polled;
   }
 
-  override due(): void {
+  due(): void {
     this.#host.expired(this);
   }
 }

@@ -40,7 +40,7 @@ export class PendingTable implements Iterable<Receiver> {
   /** Whether the id is that of a call of this client which nobody waits for any more. */
   isOver(id: unknown): boolean {
     const number = this.ids.numberOf(id);
-    return !Number.isNaN(number) && !this.#waiting.has(number);
+    return number >= 0 && !this.#waiting.has(number);
   }
 
   has(receiver: Receiver): boolean {

@@ -5,7 +5,7 @@
 
 import { CancelledError, DeadlineExceededError } from "../errors.ts";
 import type { CallOptions } from "../options.ts";
-import { type TimerWheel, WheelEntry } from "../timer-wheel.ts";
+import { type TimerWheel, WheelTimer } from "../timer-wheel.ts";
 import type { IncomingCall, Metadata } from "../wire/dialect.ts";
 
 /** The session a call belongs to. */
@@ -63,12 +63,14 @@ export interface ContextHost {
 }
 
 /** One running call. */
-export class RunningCall extends WheelEntry implements CallContext {
+export class RunningCall implements CallContext {
   readonly service: string;
   readonly request: IncomingCall;
   readonly session: SessionInfo | undefined;
   readonly #host: ContextHost;
   #abort: AbortController | undefined;
+  /** Aborts the signal at the deadline. */
+  #timer: WheelTimer | undefined;
   #reason: unknown;
   #meta: Record<string, unknown> | undefined;
   #reports = 0;
@@ -80,7 +82,6 @@ export class RunningCall extends WheelEntry implements CallContext {
     call: IncomingCall,
     where: { readonly service: string; readonly session: SessionInfo | undefined },
   ) {
-    super();
     this.#host = host;
     this.request = call;
     this.service = where.service;
@@ -127,7 +128,8 @@ export class RunningCall extends WheelEntry implements CallContext {
       if (this.#reason !== undefined) this.#abort.abort(this.#reason);
       // A stream may run past its deadline, which only says by when it must have begun.
       else if (this.deadline !== undefined && this.request.window === undefined) {
-        this.#host.wheel.set(this, Math.max(0, this.remainingMs));
+        this.#timer = new WheelTimer(() => this.#expire());
+        this.#host.wheel.set(this.#timer, Math.max(0, this.remainingMs));
       }
     }
     return this.#abort.signal;
@@ -169,16 +171,16 @@ export class RunningCall extends WheelEntry implements CallContext {
   abort(reason: unknown = new CancelledError(`${this.service}.${this.method}`)): void {
     this.#reason ??= reason;
     this.#abort?.abort(this.#reason);
-    this.#host.wheel.clear(this);
-  }
-
-  override due(): void {
-    this.abort(new DeadlineExceededError(`${this.service}.${this.method}`));
+    this.finish();
   }
 
   /** The handler has ended. */
   finish(): void {
-    if (this.after !== undefined) this.#host.wheel.clear(this);
+    if (this.#timer !== undefined) this.#host.wheel.clear(this.#timer);
+  }
+
+  #expire(): void {
+    this.abort(new DeadlineExceededError(`${this.service}.${this.method}`));
   }
 }
 

@@ -44,6 +44,7 @@ const BEATS_PER_IDLE = 3;
 /** One call that responds with a stream. */
 export class StreamCall extends WheelEntry implements Receiver {
   readonly id: string;
+  readonly sharesDeadline = false;
   number = 0;
   nextPollAt = 0;
   readonly route: Route;

@@ -1,9 +1,17 @@
 /**
  * How long things took, in buckets that grow with the value: 8 per power of two of microseconds, so a
- * percentile is right to within 9 %, whatever its size, in 256 numbers.
+ * percentile is right to within 7 %, whatever its size, in 256 numbers.
+ *
+ * The bucket is read from the bits of the number: its exponent counts the powers of two, and the first
+ * three bits behind it the eighths of one. A logarithm would cost more than everything else here.
  */
 const PER_OCTAVE = 8;
 const BUCKETS = 32 * PER_OCTAVE;
+/** Bits of the upper half of a float64 behind its exponent and the first three of its fraction. */
+const UNUSED_BITS = 17;
+/** What those first bits are for 1. */
+const BITS_OF_ONE = 1023 * PER_OCTAVE;
+const bits = new DataView(new ArrayBuffer(8));
 
 /** The rate is taken over this time. */
 const RATE_SECONDS = 10;
@@ -17,18 +25,18 @@ export class Histogram {
   /** Calls in each of the last seconds, by second modulo length. */
   readonly #perSecond = new Uint32Array(RATE_SECONDS + 1);
   #second = 0;
+  /** Where the present second is counted. */
+  #slot = 0;
 
   /** `at` is now, for callers that know it already. */
   record(ms: number, failed: boolean, at: number = performance.now()): void {
-    const octaves = Math.log2(Math.max(1, ms * 1_000));
-    const bucket = Math.min(BUCKETS - 1, Math.floor(octaves * PER_OCTAVE));
-    this.#buckets[bucket] = (this.#buckets[bucket] ?? 0) + 1;
+    const bucket = bucketOf(ms);
+    this.#buckets[bucket] = (this.#buckets[bucket] as number) + 1;
     this.#count += 1;
     this.#sumMs += ms;
     if (failed) this.#errors += 1;
     this.#turn(at);
-    const slot = this.#second % this.#perSecond.length;
-    this.#perSecond[slot] = (this.#perSecond[slot] ?? 0) + 1;
+    this.#perSecond[this.#slot] = (this.#perSecond[this.#slot] as number) + 1;
   }
 
   /** Forgets the seconds that have passed since the last call. */
@@ -40,12 +48,13 @@ export class Histogram {
       this.#perSecond[(this.#second + i) % this.#perSecond.length] = 0;
     if (passed === this.#perSecond.length) this.#perSecond.fill(0);
     this.#second = second;
+    this.#slot = second % this.#perSecond.length;
   }
 
   /** Calls per second over the last ten full seconds. */
   #rate(): number {
     this.#turn(performance.now());
-    const current = this.#perSecond[this.#second % this.#perSecond.length] ?? 0;
+    const current = this.#perSecond[this.#slot] ?? 0;
     const total = this.#perSecond.reduce((sum, count) => sum + count, 0);
     return (total - current) / RATE_SECONDS;
   }
@@ -66,7 +75,7 @@ export class Histogram {
     let left = Math.ceil(this.#count * part);
     for (let i = 0; i < BUCKETS; i++) {
       left -= this.#buckets[i] ?? 0;
-      if (left <= 0 && this.#count > 0) return round(2 ** ((i + 0.5) / PER_OCTAVE) / 1_000);
+      if (left <= 0 && this.#count > 0) return round(middleOf(i));
     }
     return 0;
   }
@@ -81,6 +90,18 @@ export interface MethodStats {
   readonly p99Ms: number;
   /** Calls per second over the last ten seconds. */
   readonly perSecond: number;
+}
+
+function bucketOf(ms: number): number {
+  bits.setFloat64(0, Math.max(1, ms * 1_000));
+  return Math.min(BUCKETS - 1, (bits.getUint32(0) >>> UNUSED_BITS) - BITS_OF_ONE);
+}
+
+/** The middle of a bucket, in ms. */
+function middleOf(bucket: number): number {
+  const eighths = bucket % PER_OCTAVE;
+  const octave = (bucket - eighths) / PER_OCTAVE;
+  return (2 ** octave * (1 + (eighths + 0.5) / PER_OCTAVE)) / 1_000;
 }
 
 function round(ms: number): number {

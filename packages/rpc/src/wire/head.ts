@@ -37,7 +37,12 @@ let latestDeadline = 0;
 
 /** The head as text, without the closing of the object. */
 export function writeHead(deadline: number, id: string): string {
-  return `${BEFORE_DEADLINE}${deadline}${BEFORE_ID}${id}"`;
+  return `${beginHead(deadline, id)}"`;
+}
+
+/** The head as far as the id, whose beginning is given. */
+export function beginHead(deadline: number, idPrefix: string): string {
+  return `${BEFORE_DEADLINE}${deadline}${BEFORE_ID}${idPrefix}`;
 }
 
 /** The deadline alone, or undefined if the text does not begin with one. */
