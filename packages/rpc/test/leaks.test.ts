@@ -148,7 +148,8 @@ test("calls that timed out in the list of a busy worker are left to it", async (
   const client = await stage.client();
   const running = client.call("demo.wait");
   await eventually(() => expect(ends).toHaveLength(1));
-  const late = Array.from({ length: 5 }, () => client.call("demo.wait", [], { timeoutMs: 20 }));
+  // Long enough to be in the list by then: a call that times out while it is being pushed is withdrawn.
+  const late = Array.from({ length: 5 }, () => client.call("demo.wait", [], { timeoutMs: 1_000 }));
   for (const outcome of await Promise.allSettled(late)) {
     expect(outcome).toMatchObject({ reason: { code: "DEADLINE_EXCEEDED" } });
   }
