@@ -1,5 +1,5 @@
 /**
- * What travels over HTTP: a type for those who call, and a schema of the same name that checks
+ * The requests and responses of the HTTP API: a type for callers, and a schema of the same name that checks
  * requests and describes the API. The compiler keeps the two in step. Importing this module loads zod
  * and nothing of the server.
  */
@@ -84,13 +84,13 @@ export const Readiness: z.ZodType<Readiness> = z.object({
     .describe("Only with ?verbose."),
 });
 
-/** Who is asking, and what they may do. */
+/** The signed-in account and its permissions. */
 export interface Session {
   readonly username: string;
   readonly role: string;
   /** Everything the role allows, such as session:view. */
   readonly permissions: readonly string[];
-  /** The only groups whose tasks they may see; null for all. */
+  /** The only groups whose tasks the account may see; null for all. */
   readonly groups: readonly string[] | null;
   /** How the request said who it comes from. */
   readonly via: "cookie" | "bearer" | "basic" | "token";
@@ -104,7 +104,7 @@ const session = {
   groups: z
     .array(z.string())
     .nullable()
-    .describe("The only groups whose tasks they may see; null for all."),
+    .describe("The only groups whose tasks the account may see; null for all."),
   via: z
     .enum(["cookie", "bearer", "basic", "token"])
     .describe("How the request said who it comes from."),
@@ -126,7 +126,7 @@ export const OpenedSession: z.ZodType<OpenedSession> = z.object({
 
 const secret = z.string().min(1).max(128).meta({ format: "password", writeOnly: true });
 
-/** A login; it is answered with a cookie unless `as` asks for a token. */
+/** A login. The response sets a cookie, unless `as` asks for a token. */
 export interface Login {
   readonly username: string;
   readonly password: string;

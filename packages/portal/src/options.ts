@@ -1,4 +1,4 @@
-/** What a portal can be told, what it does when it is not told, and what it refuses. */
+/** The options of a portal: their meaning, defaults and limits. */
 import { isIP } from "node:net";
 import type { Store } from "@ropeway/cluster";
 import { InvalidOptionError, type Logger, silentLogger } from "@ropeway/core";
@@ -24,7 +24,7 @@ export interface PortalOptions {
   readonly port?: number;
   /** The beginning of every key the portal keeps in Redis. @default "ropeway" */
   readonly prefix?: string;
-  /** The largest request body in bytes; a larger one is answered with 413. @default 1048576 */
+  /** The largest request body in bytes; a larger one gets the status 413. @default 1048576 */
   readonly bodyLimit?: number;
   /** How long a client may take to send a request, body included; then 408. @default 60000 */
   readonly requestTimeoutMs?: number;
@@ -34,13 +34,13 @@ export interface PortalOptions {
    */
   readonly hosts?: readonly string[];
   /**
-   * Whose X-Forwarded-For and -Proto are believed: true for anyone's (only behind a proxy that sets
+   * Which proxies are trusted to send X-Forwarded-For and -Proto: true for all (only behind a proxy that sets
    * them), or addresses and networks such as "10.0.0.0/8, 127.0.0.1". @default false
    */
   readonly trustProxy?: boolean | string;
   /** How long a readiness probe may take before it counts as failed. @default 1000 */
   readonly readyWithinMs?: number;
-  /** How long Redis may be silent before requests are answered with 503. @default 3000 */
+  /** How long Redis may not respond before requests get the status 503. @default 3000 */
   readonly redisSilenceMs?: number;
   /** How long close() keeps serving with /readyz at 503, so that balancers notice. @default 0 */
   readonly closeDelayMs?: number;
@@ -48,15 +48,15 @@ export interface PortalOptions {
   readonly closeWithinMs?: number;
   /** How long a session lives without a request. @default 1800000 (30 minutes) */
   readonly sessionIdleMs?: number;
-  /** How long a session lives at most. @default 43200000 (12 hours) */
+  /** The maximum lifetime of a session. @default 43200000 (12 hours) */
   readonly sessionMaxMs?: number;
-  /** Whether /metrics is served to anyone; if not, it needs metrics:view. @default true */
+  /** Whether /metrics is served without a login. If false, it needs metrics:view. @default true */
   readonly publicMetrics?: boolean;
   /** The maximum number of event streams that are open at once. @default 500 */
   readonly maxStreams?: number;
   /** The maximum number of event streams of one account; on public routes, of one address. @default 32 */
   readonly maxStreamsPerAccount?: number;
-  /** More abilities, besides the built-in ones. @default [] */
+  /** Parts to add to the built-in ones. @default [] */
   readonly parts?: readonly PortalPart[];
   /** The name of the account that the first start creates. @default "admin" */
   readonly adminUsername?: string;

@@ -1,6 +1,6 @@
 /**
- * How the portal grows. A part is one folder under src/ that exports one PortalPart: its routes, the
- * permissions they ask for, its metrics and its readiness probes. The portal's own abilities (health,
+ * A part of the portal. A part is one folder under src/ that exports one PortalPart: its routes, the
+ * permissions they ask for, its metrics and its readiness probes. The portal's own functions (health,
  * metrics, sessions, description, home page) are parts like any other; see health/health-part.ts for
  * the smallest.
  */
@@ -21,10 +21,10 @@ export type PortalApp = FastifyInstance<
   ZodTypeProvider
 >;
 
-/** Resolves if something that readiness needs is there, rejects with why not. */
+/** Resolves if the checked resource is ready. Rejects with the reason if not. */
 export type Probe = () => Promise<unknown>;
 
-/** One ability of the portal. */
+/** One part of the portal. */
 export interface PortalPart {
   /** The tag of its routes in the API's description. */
   readonly name: string;
@@ -32,7 +32,7 @@ export interface PortalPart {
   readonly about: { readonly en: string; readonly zh: string };
   /** What its routes can ask for. */
   readonly permissions?: PermissionSpecs;
-  /** Makes /readyz say no while one of them rejects. */
+  /** Readiness probes: /readyz responds with 503 while one of them rejects. */
   readonly probes?: Readonly<Record<string, Probe>>;
   /** Adds its routes, each with `config: needs(...)`; hooks and parsers stay inside the part. */
   routes?(app: PortalApp): void | Promise<void>;
@@ -50,9 +50,9 @@ declare module "fastify" {
     ownBound?: boolean;
   }
   interface FastifyRequest {
-    /** Who asks; null on public routes. */
+    /** The caller; null on public routes. */
     caller: Caller | null;
-    /** What they may do; null on public routes. */
+    /** The permissions of the caller; null on public routes. */
     rights: Rights | null;
   }
 }

@@ -1,7 +1,7 @@
 /**
  * Objects by name that are too costly for one request and too many to keep: RPC clients per namespace,
  * event feeds per queue. Requests for the same name share one object. It is opened by the first, kept for
- * a while after the last, and never closed while somebody uses it.
+ * a while after the last, and never closed while it is in use.
  *
  *   use("a") ---> opening ---> in use (count > 0) <---> idle ---> closed: idle for idleMs, or the oldest
  *                                                                 idle one when there is no room

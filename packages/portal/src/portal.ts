@@ -10,7 +10,7 @@
  *                       |                                        3. parts close
  *                       '---------------- close() --------------------------------^
  *
- * It is given a Redis and leaves it open: whoever connected closes.
+ * The portal does not close its Redis connection. The caller that opened the connection closes it.
  */
 import type { AddressInfo } from "node:net";
 import type { Redis } from "@ropeway/core";
@@ -24,17 +24,17 @@ import type { ListedRoute } from "./http/route-table.ts";
 import { type PortalOptions, type ResolvedPortalOptions, resolvePortalOptions } from "./options.ts";
 import type { PortalApp } from "./part.ts";
 
-/** What start() tells its caller. */
+/** The result of start(). */
 export interface PortalStart {
-  /** Where the portal answers, such as http://127.0.0.1:7480. */
+  /** The URL of the portal, such as http://127.0.0.1:7480. */
   readonly url: string;
-  /** The account that this very start created; undefined on every later one. */
+  /** The account that this start created; undefined if there was an account already. */
   readonly firstAdmin: FirstAdmin | undefined;
 }
 
 /** The HTTP side of an installation. */
 export interface Portal extends AsyncDisposable {
-  /** Where it answers; undefined until it does. */
+  /** Its URL; undefined until it listens. */
   readonly url: string | undefined;
   /** Every route it has; empty until it is started. */
   readonly routes: readonly ListedRoute[];

@@ -15,7 +15,7 @@
  *          |   with Last-Event-ID and shows again who it is
  *          +-- its session ended, or its caller lost the permission or a group: at once if this portal
  *          |   ended the session, else within a heartbeat
- *          +-- the portal closes: the client is told when to come back
+ *          +-- the portal closes: the client gets the time after which to reconnect
  *
  * Back-pressure: send() resolves when there is room again. A producer that does not wait for it can
  * pile up no more than MOST_BUFFERED and one event before its client is given up.
@@ -32,7 +32,7 @@ import type { Caller } from "./access/authenticator.ts";
 import { addressOf, placeOf } from "./access/place.ts";
 import { InvalidEventError, TooManyStreamsError } from "./errors.ts";
 
-/** One event; `data` that is not a text is sent as JSON. */
+/** One event; `data` that is not a string is sent as JSON. */
 export interface StreamEvent {
   /** What a client that comes back sends as Last-Event-ID. */
   readonly id?: string;
@@ -49,7 +49,7 @@ export interface EventStreamOptions {
   readonly retryMs?: number;
   /** How long a client may leave a full buffer unread. @default 30000 */
   readonly stallMs?: number;
-  /** After this long the client has to come back, and is looked at again. @default 600000 */
+  /** After this time the client has to reconnect, and is authenticated again. @default 600000 */
   readonly maxAgeMs?: number;
 }
 
@@ -61,7 +61,7 @@ const DEFAULTS: Required<EventStreamOptions> = {
 };
 const MOST_BUFFERED = 1_048_576;
 
-/** Answers with a stream of what `produce` sends; the stream ends when that does. */
+/** Responds with a stream of the events that `produce` sends. The stream ends when `produce` ends. */
 export function serveEvents(
   reply: FastifyReply,
   produce: (stream: EventStream) => Promise<void>,
@@ -183,7 +183,7 @@ interface EventStreamPlan {
   isAllowed(request: FastifyRequest): Promise<boolean>;
 }
 
-/** How many streams may be open, and for whom. */
+/** The maximum numbers of open streams. */
 export interface EventStreamsPlan {
   /** At once, in all. */
   readonly most: number;

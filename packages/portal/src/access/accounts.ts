@@ -1,7 +1,7 @@
 /**
- * The accounts as the operator of the Redis handles them, past the portal: whoever may write to that
- * Redis could replace a hash anyway, so this asks for no other permission. It is the way back in when
- * the last admin has forgotten the password.
+ * The accounts, managed directly in Redis without the portal. A user who can write to that Redis could
+ * replace a password hash anyway, so no other permission is needed. Use it when the password of the last
+ * admin is lost.
  */
 
 import { openRedisStore, type Store } from "@ropeway/cluster";
@@ -33,7 +33,7 @@ export class Accounts {
     this.#store = new AccessStore(redis, new PortalKeys(prefix), shared);
   }
 
-  /** Everyone who can sign in, by name. */
+  /** All accounts, by name. */
   list(): Promise<readonly AccountInfo[]> {
     return this.#store.accounts();
   }

@@ -1,7 +1,7 @@
 /**
- * Who changed what, when, from where, and how it ended. An entry is written before the change is made
- * and completed afterwards, so that a change without an entry cannot happen, also if the process dies
- * in between (`outcome` then stays "started").
+ * The audit log: who changed what, when, from where, and with which outcome. An entry is written before
+ * the change is made and completed afterwards, so that a change without an entry cannot happen, also if
+ * the process dies in between (`outcome` then stays "started").
  *
  * Ids count backwards in time, so that the store's order is newest first.
  */
@@ -21,7 +21,7 @@ import type { Page } from "@ropeway/core";
 export interface AuditEntry {
   readonly id: string;
   readonly at: number;
-  /** The account; "-" if nobody was signed in. */
+  /** The account; "-" without a login. */
   readonly actor: string;
   readonly via: string;
   /** The address it came from. */
@@ -94,8 +94,8 @@ export class AuditLog {
   }
 
   /**
-   * Removes the oldest entries beyond the bound, of those who have the most: nobody can push the entries
-   * of others out by adding many.
+   * Removes the oldest entries beyond the bound, of those who have the most: no account can push the
+   * entries of others out by adding many.
    */
   async trim(kept: number = AUDIT_KEPT): Promise<void> {
     const found = await this.#keysByActor();

@@ -1,8 +1,8 @@
 /**
  * Puts every change that comes over HTTP into the audit log: every request with a method that changes
- * something, once it is known who asks, and every login. Requests of nobody are left to the access log:
- * otherwise a stranger could push real entries out. For the same reason only so many refused requests of
- * one account are noted per hour; the access log has the rest.
+ * something, once it is known who asks, and every login. Requests without an account are only in the
+ * access log; otherwise a stranger could push real entries out. For the same reason, a limited number of
+ * refused requests of one account is recorded per hour; the access log has the rest.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { LoginFailedError } from "../errors.ts";
@@ -65,7 +65,7 @@ export class Auditor {
 
   /**
    * Notes a login when it has passed or failed. Logins that were throttled, cut or malformed are left
-   * out: those that failed are limited per address and account, so nobody can fill the log with them.
+   * out: those that failed are limited per address and account, so no client can fill the log with them.
    * A name that no account has may be a password in the wrong field, and is not kept.
    */
   #noteLogin(request: FastifyRequest, status: number): void {

@@ -25,7 +25,7 @@ import type { AccessStore, LoginAttempt, SessionLife } from "./store.ts";
 import { type TokenInfo, Tokens } from "./tokens.ts";
 import type { Account } from "./users.ts";
 
-/** Who a request comes from. */
+/** The caller of a request. */
 export interface Caller {
   readonly account: Account;
   readonly via: "cookie" | "bearer" | "basic" | "token";
@@ -35,7 +35,7 @@ export interface Caller {
   readonly session: { readonly token: string; readonly expiresAt: number } | undefined;
 }
 
-/** What someone signs in with. */
+/** The credentials of a login. */
 export interface Credentials {
   readonly username: string;
   readonly password: string;
@@ -51,7 +51,7 @@ export interface AuthenticatorPlan {
   readonly tokens: Tokens;
   readonly hasher: PasswordHasher;
   readonly life: SessionLife;
-  /** Told of each password that was tried. */
+  /** Called with each login attempt. */
   onLogin(outcome: LoginOutcome): void;
 }
 
@@ -64,7 +64,7 @@ const REMEMBER_MOST = 1_000;
 /** Passwords of one user from one place that are checked at once: few of all that can be, see hasher.ts. */
 const CHECKS_OF_ONE = 5;
 
-/** Finds out who is calling. */
+/** Authenticates requests. */
 export class Authenticator {
   readonly #plan: AuthenticatorPlan;
   readonly #secret = randomBytes(32);
@@ -80,7 +80,10 @@ export class Authenticator {
     this.#plan = plan;
   }
 
-  /** The caller with these headers; undefined if they do not say who it is, an error if they lie. */
+  /**
+   * The caller with these headers; undefined if they have no credentials. Throws if the credentials are
+   * invalid.
+   */
   async identify(
     authorization: string | undefined,
     cookie: string | undefined,

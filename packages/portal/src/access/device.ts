@@ -1,11 +1,11 @@
 /**
- * A browser in which somebody signed in before. Its failed logins are counted by themselves, so that an
+ * A browser in which an account has signed in before. Its failed logins are counted by themselves, so that an
  * attacker who makes a whole address wait, or a whole account, does not keep the account's owner out
  * (OWASP calls this a device cookie).
  *
  * The cookie is a random id and a MAC whose key is the account's password hash. Nothing has to be
  * stored, a new password makes every device unknown, and the cookie tells nothing about the hash, which
- * has a random salt. It lets nobody in: it only decides which throttle a login is counted by.
+ * has a random salt. It does not sign in a user: it only decides which throttle counts a login.
  */
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";

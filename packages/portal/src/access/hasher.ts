@@ -1,7 +1,7 @@
 /**
  * Passwords to argon2id hashes and back, a few at a time. Each hash takes 64 MiB and tens of
  * milliseconds on purpose, so without a bound a burst of logins would take the machine's memory:
- * at most PARALLEL run, at most WAITING wait, and whoever comes then is told to come back later.
+ * at most PARALLEL run, at most WAITING wait, and further logins get an OverloadedError.
  */
 import { randomBytes } from "node:crypto";
 import { hash, parseOptions, verify } from "@node-rs/argon2";
@@ -41,7 +41,7 @@ export class PasswordHasher {
     return this.#bounded(() => verify(hashed, normal(password)));
   }
 
-  /** Takes as long as verify() and is always false: the answer for a user who does not exist. */
+  /** Takes as long as verify() and is always false: the check for a user that does not exist. */
   async verifyNobody(password: string): Promise<false> {
     await this.verify(this.#decoy, password);
     return false;

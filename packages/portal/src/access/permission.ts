@@ -1,7 +1,7 @@
 /**
  * Who may do what, as pure functions. A permission is a resource and a verb, `task:operate`. A role is
  * a list of grants; a grant may have a star for either half, and every verb implies `view` of the same
- * resource, since nobody can stop what they cannot see.
+ * resource, because an operator must see what they stop.
  *
  *   grant         covers
  *   task:operate  task:operate, task:view

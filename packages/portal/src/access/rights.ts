@@ -16,8 +16,8 @@ export interface Rights {
 }
 
 /**
- * What of `wanted` goes beyond `own`; undefined if nothing does. Whoever manages accounts and roles can
- * hand out only what they have themselves: otherwise user:edit would be as good as admin.
+ * What of `wanted` goes beyond `own`; undefined if nothing does. An account that manages accounts and
+ * roles can grant only its own permissions; otherwise user:edit would equal admin.
  */
 export function beyond(own: Rights, wanted: Rights): string | undefined {
   const permission = wanted.permissions.find((one) => !own.permissions.includes(one));
@@ -28,7 +28,7 @@ export function beyond(own: Rights, wanted: Rights): string | undefined {
   return group === undefined ? undefined : `(in the group ${group})`;
 }
 
-/** Finds out what callers may do. */
+/** Finds the permissions of callers. */
 export class RightsFinder {
   readonly #policy: Policy;
   readonly #roles: Roles;

@@ -82,7 +82,7 @@ export class AccessStore {
     return this.users.get(username);
   }
 
-  /** Everyone who can sign in, by name. */
+  /** All accounts, by name. */
   accounts(): Promise<AccountInfo[]> {
     return this.users.list();
   }
@@ -169,7 +169,7 @@ export class AccessStore {
     return this.#redis.run(endLogin, keys, []);
   }
 
-  /** The login that was counted was not tried: nobody looked at its password. */
+  /** The login that was counted was not tried: its password was not checked. */
   cancelLogin(attempt: LoginAttempt): Promise<void> {
     const keys = this.#throttles(attempt).map(({ key }) => key);
     return this.#redis.run(cancelLogin, keys, []);
@@ -193,7 +193,7 @@ export interface SessionLife {
   readonly maxMs: number;
 }
 
-/** What is kept of a token: whoever reads the Redis cannot use it. */
+/** The stored form of a token: a reader of Redis cannot use it. */
 function digestOf(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }

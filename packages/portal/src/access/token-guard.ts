@@ -1,8 +1,8 @@
 /**
  * Bearer tokens of a port without accounts. Guesses are throttled per address: after some wrong tokens
  * nothing from there is looked at for a while, twice as long each time. An address that has sent a right
- * token lately may go on sending that one, so that somebody behind the same proxy cannot keep it out by
- * guessing.
+ * token lately may go on sending that one, so that another client behind the same proxy cannot lock it out
+ * by guessing.
  *
  * Counted in memory, since a push must not cost a second round trip to Redis; with several processes an
  * attacker has as many guesses as there are processes.

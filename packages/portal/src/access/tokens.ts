@@ -12,7 +12,7 @@ import { absent, keys, putRecord, rangeAll, recordOf, unchanged } from "@ropeway
 import { TooManyTokensError } from "../errors.ts";
 import type { Account } from "./users.ts";
 
-/** What may be told of a token. */
+/** The public fields of a token. */
 export interface TokenInfo {
   readonly id: string;
   readonly name: string;

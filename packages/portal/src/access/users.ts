@@ -15,7 +15,7 @@ import {
 import { UnknownAccountError } from "../errors.ts";
 import { Tokens } from "./tokens.ts";
 
-/** Someone who can sign in. */
+/** An account. */
 export interface Account {
   readonly username: string;
   readonly role: string;
@@ -30,7 +30,7 @@ export interface Account {
   readonly id: number;
 }
 
-/** What may be told of an account. */
+/** The public fields of an account. */
 export interface AccountInfo {
   readonly username: string;
   readonly role: string;
@@ -78,7 +78,7 @@ export class Users {
     return user && accountOf(user);
   }
 
-  /** Everyone who can sign in, by name. */
+  /** All accounts, by name. */
   async list(): Promise<AccountInfo[]> {
     const { entries } = await rangeAll(this.#store, keys.users);
     return entries
@@ -117,7 +117,7 @@ export class Users {
     return stored;
   }
 
-  /** Removes an account; its sessions and tokens are worth nothing any more. */
+  /** Removes an account. Its sessions and tokens are invalid from then on. */
   async remove(username: string): Promise<void> {
     await this.#change(username, () => undefined);
     // They belong to the id of the removed account and are refused already.

@@ -1,5 +1,5 @@
 /**
- * Keeps requests from waiting for a Redis that does not answer. A server that hangs (stopped, swapping, a
+ * Keeps requests from waiting for a Redis that does not respond. A server that hangs (stopped, swapping, a
  * network that swallows packets) keeps its connections open, and core notices only after many seconds. So
  * while requests are under way, a PING is:
  *
@@ -52,7 +52,7 @@ export class Pulse {
     this.#plan = plan;
   }
 
-  /** Whether Redis does not answer. */
+  /** Whether Redis does not respond. */
   get silent(): boolean {
     return this.#silent;
   }

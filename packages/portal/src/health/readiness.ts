@@ -1,6 +1,6 @@
 /**
- * Whether the portal can do its work: every probe passes within a bound, and nobody is closing it.
- * Askers that come while a probe runs share its outcome, so that a stuck Redis is not sent one PING
+ * Whether the portal can do its work: every probe passes within a bound, and the portal is not closing.
+ * Requests that arrive while a probe runs share its outcome, so that a stuck Redis is not sent one PING
  * per poll.
  */
 import { RopewayError } from "@ropeway/core";
@@ -20,7 +20,7 @@ export class Readiness {
     this.#withinMs = withinMs;
   }
 
-  /** From now on the answer is no. */
+  /** From now on the portal is not ready. */
   drain(): void {
     this.#draining = true;
   }

@@ -24,7 +24,7 @@ const TEXTS = {
   },
 } as const;
 
-/** The part for the home page; it tells of every part there is. */
+/** The part for the home page; it lists every part. */
 export function homePart(parts: () => readonly PortalPart[]): PortalPart {
   return {
     name: "home",

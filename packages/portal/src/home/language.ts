@@ -1,4 +1,4 @@
-/** The languages our pages speak, and which of them a reader wants. */
+/** The languages of our pages, and how one is chosen. */
 export type Language = "en" | "zh";
 
 /** The language that Accept-Language ranks highest; English if it names none of ours. */

@@ -4,7 +4,7 @@
  *
  *   request id -> span -> headers, log and metrics -> guard (host, origin, caller, permission) -> room for
  *   the body -> body -> schema
- *   -> the route's handler -> answer; whatever throws on the way becomes a problem+json
+ *   -> the route's handler -> response; an error on the way becomes a problem+json
  */
 import { ConnectionLostError, type Logger } from "@ropeway/core";
 import fastify, {
@@ -138,7 +138,7 @@ async function addPart(app: PortalApp, part: PortalPart): Promise<void> {
   });
 }
 
-/** What every answer carries, whatever comes of the request. */
+/** The headers of every response. */
 function greet(request: FastifyRequest, reply: FastifyReply): void {
   reply.headers(SECURITY_HEADERS).header(REQUEST_ID, request.id);
 }

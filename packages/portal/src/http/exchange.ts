@@ -1,7 +1,7 @@
 /**
  * What is known of every request when it is over: one log line and one observation. "Over" is the
  * moment its response is closed, which also comes when the client gave up; then the status is 499,
- * the customary number for an answer that nobody waited for.
+ * the usual status for a client that has disconnected.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { addressOf } from "../access/place.ts";

@@ -1,20 +1,19 @@
 /**
- * From errors to RFC 9457 problems. One table says for every error code which status it has and what
- * is told about it; an error that is not in the table is our fault: it is logged, and the answer says
- * no more than that.
+ * From errors to RFC 9457 problems. One table has the status and the title of every error code. An error
+ * that is not in the table is an internal error: it is logged, and the response has no details.
  *
- * `detail` in the table replaces the error's own message, which for our side of things would name
- * addresses and commands that are nobody's business.
+ * `detail` in the table replaces the error's own message, which for internal errors would expose addresses
+ * and commands.
  */
 import { InvalidArgumentError, RopewayError, ServerReplyError } from "@ropeway/core";
 import type { Problem } from "../contract.ts";
 import { InvalidRequestError, MethodNotAllowedError, seconds } from "../errors.ts";
 
-/** What is told about one error code. */
+/** How one error code is reported. */
 export interface ProblemKind {
   readonly status: number;
   readonly title: string;
-  /** Told instead of the error's message. */
+  /** Sent instead of the error's message. */
   readonly detail?: string;
   /** Seconds after which trying again makes sense. */
   readonly retryAfter?: number;
@@ -142,13 +141,13 @@ const FOR_NOW = new Set([
   "NOREPLICAS",
 ]);
 
-/** A problem with everything that its answer needs. */
+/** A problem with the headers of its response. */
 export interface ProblemAnswer {
   readonly body: Problem;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The answer that an error gets. */
+/** The response to an error. */
 export function problemOf(error: unknown, request: { id: string; url: string }): ProblemAnswer {
   const code = codeOf(error);
   const kind = PROBLEMS[code] as ProblemKind;

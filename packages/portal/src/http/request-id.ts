@@ -1,6 +1,6 @@
 /**
- * Each request has a name: the one its sender gave it, if that is fit for a log line, else a new one.
- * It is in the answer's headers, in every problem and in every log line of the request.
+ * Each request has an id: the one that the client sent, if it can stand in a log line, else a new one. It
+ * is in the response's headers, in every problem and in every log line of the request.
  */
 import type { IncomingMessage } from "node:http";
 import { IdSource } from "@ropeway/core/internal";

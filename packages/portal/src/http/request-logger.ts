@@ -1,5 +1,5 @@
 /**
- * Lets Fastify log through our Logger, whose four methods are all that we ask of an application. What
+ * Lets Fastify log through our Logger, which has four methods. What
  * a part writes with `request.log` then carries the request's id.
  */
 import type { Logger } from "@ropeway/core";

@@ -1,6 +1,6 @@
 /**
- * Headers that every answer carries. Pages may load only what the portal itself serves, and the one
- * inline style sheet that we know by its hash; nobody may frame them.
+ * Headers of every response. Pages may load only what the portal itself serves, and the one
+ * inline style sheet that we know by its hash; no page may frame them.
  */
 import { STYLE_HASH } from "./page.ts";
 

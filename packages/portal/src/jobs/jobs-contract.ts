@@ -1,7 +1,7 @@
-/** What the routes of the task queues take and answer; see contract.ts. */
+/** The requests and responses of the task queues; see contract.ts. */
 import { z } from "zod";
 
-/** Where a job can be in its life. */
+/** The states of a job. */
 export type JobStateName = "waiting" | "delayed" | "active" | "blocked" | "completed" | "failed";
 export const JobStateName: z.ZodType<JobStateName> = z.enum([
   "waiting",
@@ -63,7 +63,7 @@ export interface JobLimits {
 }
 export const JobLimits: z.ZodType<JobLimits> = limits;
 
-/** A queue with who works on it and what recurs. */
+/** A queue with its workers and its recurring jobs. */
 export interface JobQueueDetail extends JobQueueView {
   readonly limits: JobLimits;
   readonly workers: readonly {
@@ -120,7 +120,7 @@ export const JobQueueDetail: z.ZodType<JobQueueDetail> = z.object({
   ),
 });
 
-/** Everything that is known of a job; times in ms. */
+/** All stored information about a job; times in ms since 1970. */
 export interface JobDetail {
   readonly id: string;
   readonly state: JobStateName;

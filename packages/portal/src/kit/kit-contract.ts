@@ -1,4 +1,4 @@
-/** What the routes of the building blocks answer; see contract.ts. */
+/** The responses of the building blocks; see contract.ts. */
 import { z } from "zod";
 
 /** A lock that is held. */
@@ -23,7 +23,7 @@ export const HeldLockView: z.ZodType<HeldLockView> = z.object({
   waiting: z.int(),
 });
 
-/** A semaphore of which somebody holds a permit. */
+/** A semaphore of which a process holds a permit. */
 export interface SemaphoreUseView {
   readonly name: string;
   readonly limit: number | null;

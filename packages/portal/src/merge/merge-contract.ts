@@ -85,7 +85,7 @@ export const MergeKeyPage: z.ZodType<MergeKeyPage> = z.object({
   cursor,
 });
 
-/** A batch that was given up. */
+/** A batch whose delivery was abandoned. */
 export interface DeadLetterView {
   readonly id: string;
   readonly key: string;

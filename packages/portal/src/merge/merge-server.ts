@@ -50,7 +50,7 @@ export interface MergeServerOptions {
   readonly maxBodyBytes?: number;
   /** Names by which clients reach it, besides loopback names and IP addresses. @default [] */
   readonly hosts?: readonly string[];
-  /** How long Redis may be silent before requests are answered with 503. @default 3000 */
+  /** How long Redis may not respond before requests get the status 503. @default 3000 */
   readonly redisSilenceMs?: number;
   /** How long a client may take to send a request, body included. @default 60000 */
   readonly requestTimeoutMs?: number;
@@ -77,7 +77,7 @@ function isStrings(value: unknown): boolean {
   return Array.isArray(value) && value.every((each) => typeof each === "string");
 }
 
-/** An empty token, of a variable that is not set, would let everybody in. The error shows no token. */
+/** An empty token, of a variable that is not set, would allow every request. The error shows no token. */
 function checkTokens(tokens: readonly string[]): void {
   if (isStrings(tokens) && tokens.every((token) => token.trim() !== "")) return;
   throw new InvalidOptionError("tokens", "(hidden)", "a list of strings that are not empty");

@@ -36,7 +36,7 @@ export interface PushBody {
 /** The path that a raw URL names, cut and not yet decoded. */
 export interface V3Path {
   readonly mergeKey: string;
-  /** Method and service: few different ones come again and again. */
+  /** Method and service. Most requests repeat a few of them. */
   readonly rest: string;
 }
 

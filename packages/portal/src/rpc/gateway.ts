@@ -4,7 +4,7 @@
  *
  *   not JSON                      one error -32700, id null
  *   [] or not a request           one error -32600, id null (in a batch: one per such element)
- *   no id                         sent as a notification, never answered, not even with an error
+ *   no id                         sent as a notification, never gets a response, not even an error
  *   everything else               result or error with the request's own id
  */
 import { OverloadedError } from "@ropeway/core";
@@ -14,7 +14,7 @@ import { RPC_CODES, RpcError } from "@ropeway/rpc";
 export interface GatewayTarget {
   call(method: string, params: unknown): Promise<unknown>;
   notify(method: string, params: unknown): Promise<void>;
-  /** Told of an error that says nothing to callers. */
+  /** Called with an error whose message callers do not see. */
   onError(error: unknown): void;
 }
 
@@ -27,7 +27,7 @@ export interface GatewayRequest {
   readonly id: Id | undefined;
 }
 
-/** What is answered. */
+/** The response. */
 export interface GatewayResponse {
   readonly jsonrpc: "2.0";
   readonly id: Id;
@@ -37,7 +37,7 @@ export interface GatewayResponse {
 
 const MOST_IN_BATCH = 1_000;
 
-/** Answers a message; undefined if there is nothing to answer. */
+/** Returns the response to a message; undefined if there is none. */
 export async function answerMessage(
   text: string,
   target: GatewayTarget,

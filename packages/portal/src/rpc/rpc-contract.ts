@@ -1,7 +1,7 @@
-/** What the routes about calls take and answer; see contract.ts. */
+/** The requests and responses about calls; see contract.ts. */
 import { z } from "zod";
 
-/** How the calls of one method fared at one worker. */
+/** The statistics of one method at one worker. */
 export interface RpcMethodStats {
   readonly calls: number;
   readonly errors: number;

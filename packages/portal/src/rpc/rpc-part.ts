@@ -1,4 +1,7 @@
-/** Calls in the portal: who serves what, and a JSON-RPC 2.0 gateway with live progress and streams. */
+/**
+ * Calls in the portal: the services and their workers, and a JSON-RPC 2.0 gateway with live progress and
+ * streams.
+ */
 
 import type { Redis } from "@ropeway/core";
 import { requireRedis } from "@ropeway/core/internal";
@@ -149,7 +152,7 @@ interface Asked {
   onError(error: unknown): void;
 }
 
-/** One call as a stream of events; who goes away cancels it. */
+/** One call as a stream of events. A client that disconnects cancels it. */
 function answerByEvents(reply: FastifyReply, asked: Asked): FastifyReply {
   const { clients, ns } = asked;
   return serveEvents(reply, (stream) =>
@@ -195,7 +198,7 @@ function parse(text: string): GatewayRequest | { readonly code: number; readonly
 }
 
 /**
- * Aborts when the one who asked has gone away without an answer. Listens to the response and not to the
+ * Aborts when the client has disconnected before the response. Listens to the response and not to the
  * connection, which outlives it and would keep a listener for every request that it ever carried.
  */
 function whileConnected(reply: FastifyReply): AbortSignal {

@@ -1,7 +1,8 @@
 /**
  * A task's life as server-sent events: what was noted so far (`event`), the task as it is (`task`), then
- * the task at every change. Ids are revisions of the store, the same on every portal: whoever comes back
- * with Last-Event-ID misses nothing, or is told by `reset` that history is gone and gets the present.
+ * the task at every change. Ids are revisions of the store, the same on every portal: a client that
+ * reconnects with Last-Event-ID misses nothing, or gets a `reset` event if the history is gone, and then
+ * the current state.
  */
 import { type Cluster, CompactedError, type Entry, type Task } from "@ropeway/cluster";
 import { keys, taskOf } from "@ropeway/cluster/internal";
