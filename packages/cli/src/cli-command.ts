@@ -1,7 +1,8 @@
 /**
  * commander's Command with what every command of ours has: --json and the other global options, flags
  * for the settings it uses, and a handler that gets a Context. Parsing only finds out which handler is
- * meant (`chosen`); it runs afterwards, so that everything can be told apart: help, usage, the work.
+ * meant (`chosen`); it runs afterwards, so that help, usage errors and the work itself are handled
+ * separately.
  */
 import { Command, Option } from "commander";
 import { CommandHelp, EVERYWHERE, SETTINGS } from "./command-help.ts";

@@ -1,6 +1,6 @@
 /**
- * A command line that cannot be understood, in one sentence. commander parses it; its own words know neither our
- * style nor which command's help to point at, and it answers `ropeway upp --help` with the help of `ropeway`.
+ * A command line that cannot be understood, in one sentence. commander parses it; its messages do not name
+ * the help of the right command, and it prints the help of `ropeway` for `ropeway upp --help`.
  */
 import { closest, show } from "@ropeway/core/internal";
 import type { Command, CommanderError } from "commander";

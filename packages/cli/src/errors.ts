@@ -55,7 +55,7 @@ export class UnknownSettingError extends RopewayError {
   }
 }
 
-/** A secret stands where others can read it: in a settings file or on a command line. */
+/** A secret is in a place that other users can read: in a settings file or on a command line. */
 export class MisplacedSecretError extends RopewayError {
   constructor(key: string, where: string, instead: string) {
     super("MISPLACED_SECRET", `${where} holds a secret for ${key}: ${instead} instead`, {

@@ -1,6 +1,6 @@
 /**
- * What an exit code means; docs/reference/cli.md lists them from here. The line between 1 and 2: what
- * can be seen in the command line and the settings alone is 2; what took a look at the world, 1 or 3.
+ * What an exit code means; docs/reference/cli.md lists them from here. An error in the command line or the
+ * settings is 2. An error that was found while the command ran is 1 or 3.
  */
 import { RopewayError } from "@ropeway/core";
 

@@ -1,11 +1,11 @@
 /**
- * Ctrl-C and its relatives. The first one asks: `signal` aborts, and the command ends in its own way.
- * Another one insists: the process exits at once.
+ * Ctrl-C and its relatives. The first one aborts `signal`, and the command ends by itself. Another one
+ * exits the process at once.
  *
  * npm is in the way twice. One Ctrl-C can arrive twice, from the terminal and again from npm, which
- * forwards what it gets; so insisting counts only after a pause that no machine takes and every person
- * does. And a SIGTERM to npm ends npm and the shell it started us with, but never reaches us; so below
- * npm the loss of our parent is a SIGTERM.
+ * forwards what it gets; so a second one counts only after a pause that is longer than npm's and shorter
+ * than a person's. And a SIGTERM to npm ends npm and the shell it started us with, but never reaches us;
+ * so below npm the loss of our parent is a SIGTERM.
  */
 const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 const SAME_KEYSTROKE_MS = 700;

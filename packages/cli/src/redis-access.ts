@@ -1,4 +1,4 @@
-/** Which Redis a command talks to, and the way in. */
+/** Finds and opens the Redis of a command. */
 import {
   AuthFailedError,
   ConnectFailedError,
@@ -18,10 +18,10 @@ import type { LoadedSettings } from "./settings/load.ts";
 import { homeAt } from "./up/home.ts";
 import { holderOf } from "./up/home-claim.ts";
 
-/** A person waits: a server that is down is told soon. */
+/** A person waits, so a server that is down is reported soon. */
 export const INTERACTIVE: ConnectOptions = { connectWaitMs: 2_000, connectTimeoutMs: 2_000 };
 
-/** A Redis and who named it. */
+/** A Redis, and the setting that names it. */
 export interface RedisPlace {
   readonly endpoint: Endpoint;
   /** Such as REDIS_URL, or the home whose `up` runs it. */

@@ -1,4 +1,4 @@
-/** A library's refusal names its option; a person wants to know which setting or flag that was. */
+/** Translates the option that a library refused into the setting or flag that the user gave. */
 import { InvalidOptionError } from "@ropeway/core";
 import { show } from "@ropeway/core/internal";
 import { SettingError, UsageError } from "./errors.ts";

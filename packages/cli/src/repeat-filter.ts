@@ -1,7 +1,7 @@
 /**
- * Keeps a log readable while Redis or the store is away. Everything that runs meets the same error again
- * and again then; the first line says it, the rest would fill the disk of a machine whose Redis is away for a
- * night. Lines about requests are not touched: they have an id that somebody may look for.
+ * Keeps a log readable while Redis or the store is away. Every part then reports the same error
+ * repeatedly. The first line is enough; the rest would fill the disk of a machine whose Redis is away for
+ * a night. Lines about requests are not touched: they have an id that can be searched for.
  */
 
 /** Errors that last as long as something is away; a loss itself happens once and is always written. */

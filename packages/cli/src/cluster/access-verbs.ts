@@ -142,7 +142,7 @@ async function userRole(context: Context): Promise<void> {
   context.output.outcome("changed", { username, role }, `${username} has the role ${role} now`);
 }
 
-/** Made at random, or asked for; never taken from the command line. */
+/** Generated, or asked for; never taken from the command line. */
 async function newPassword(username: string, context: Context) {
   if (context.options.generate === true) return { password: randomPassword(), shown: true };
   const password = await askPassword(username, context);

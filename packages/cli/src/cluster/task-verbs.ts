@@ -47,7 +47,7 @@ async function create(context: Context): Promise<void> {
       name: String(name),
       type: String(type),
       config,
-      local: true, // whoever has the store may do everything
+      local: true, // a user with access to the store may do everything
       group: group === undefined ? undefined : String(group),
       immortal: options.immortal === true,
       start: options.start === true,

@@ -16,7 +16,7 @@ export interface Word {
 }
 
 export interface Flag {
-  /** Such as --json; short forms are for fingers, not for completion. */
+  /** Such as --json; short forms are not completed. */
   readonly name: string;
   readonly summary: string;
   readonly takes: "nothing" | "path" | "word" | "other";

@@ -1,4 +1,4 @@
-/** What Ropeway wants of this machine. */
+/** The checks of this machine. */
 import { constants } from "node:fs";
 import { access, statfs } from "node:fs/promises";
 import { dirname } from "node:path";

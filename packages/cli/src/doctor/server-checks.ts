@@ -1,4 +1,4 @@
-/** What Ropeway wants of a Redis server, and what to change where it is otherwise. */
+/** The checks of a Redis server, and what to change if one fails. */
 import { type Finding, fail, ok, warn } from "./finding.ts";
 import type { ServerFacts } from "./server-facts.ts";
 

@@ -1,12 +1,12 @@
-/** What a Redis server tells about itself, gathered for the checks to judge. */
+/** The facts about a Redis server that the checks use. */
 import type { Redis } from "@ropeway/core";
 import { ping, readConfig, readInfo, readTime } from "../store.ts";
 
-/** The answers of INFO, TIME and PING. */
+/** The replies to INFO, TIME and PING. */
 export interface ServerFacts {
   readonly title: string;
   readonly topology: Redis["topology"];
-  /** The fields of INFO; empty if this user may not ask. */
+  /** The fields of INFO; empty if this user may not run INFO. */
   readonly info: ReadonlyMap<string, string>;
   /** Some of CONFIG GET; a managed server often refuses that. */
   readonly config: ReadonlyMap<string, string>;

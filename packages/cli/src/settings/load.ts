@@ -1,7 +1,6 @@
 /**
  * The settings in force, each with where it came from: defaults < ropeway.toml < environment < flags.
- * Every value is judged where it was said, also one that a stronger source overrules: a wrong line in
- * a file is a mistake even today's flag hides.
+ * Every value is checked, also one that another source overrides.
  */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
@@ -30,7 +29,7 @@ export interface SettingsSources {
   readonly file?: string | undefined;
 }
 
-/** Who said a setting's value. */
+/** The source of a setting's value. */
 export interface Origin {
   readonly source: "default" | "file" | "environment" | "flag";
   /** Such as ropeway.toml:4, REDIS_URL or --port. */

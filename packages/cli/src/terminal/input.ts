@@ -6,7 +6,7 @@ import { UsageError } from "../errors.ts";
 const MAX_BYTES = 64 * 1024 * 1024;
 
 /**
- * All of standard input. A person at a terminal is told that the command waits for them and how to end
+ * All of standard input. On a terminal, a note says that the command waits for input and how to end
  * the input; `what` names what is read, such as "the body". Ctrl-C ends the wait.
  */
 export async function readInput({ stdin, output, signal }: Context, what: string): Promise<Buffer> {

@@ -2,7 +2,7 @@
  * Rows under a head, in the width of a terminal. Words are never broken:
  *
  *   1. every cell on one line, if all columns fit;
- *   2. else the widest columns give way, down to their longest word, and cells continue below;
+ *   2. else the widest columns become narrower, down to their longest word, and cells continue below;
  *   3. if the longest words do not fit side by side, columns without a value are left out, and then
  *      the column with the longest word continues below its row:
  *
@@ -102,7 +102,7 @@ function columnWidths(
   if (sum(least) > room) return undefined;
   const widths = [...natural];
   while (sum(widths) > room) {
-    // The column that can give way most gives way first.
+    // The column with the most room to shrink shrinks first.
     const slack = widths.map((each, column) => each - (least[column] ?? 0));
     const column = slack.indexOf(Math.max(...slack));
     widths[column] = Math.max(least[column] ?? 0, (widths[column] ?? 0) - (sum(widths) - room));

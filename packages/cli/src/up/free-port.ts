@@ -1,8 +1,8 @@
 /**
  * Ports for servers of ours. Not `listen(0)`: that hands out ports of the range that outgoing
  * connections use (Linux 32768+, macOS 49152+), so a port kept for the next start would often be
- * taken then. Between finding a port free and using it another program may take it; whoever uses it
- * must be ready to draw again.
+ * taken then. Between finding a port free and using it another program may take it; the caller must be
+ * ready to choose another one.
  */
 import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
@@ -11,7 +11,7 @@ const LOWEST = 20_000;
 const HIGHEST = 31_999;
 const DRAWS = 200;
 
-/** A port nobody listens on now. */
+/** A port that is free now. */
 export async function freePort(host: string): Promise<number> {
   for (let draw = 0; draw < DRAWS; draw++) {
     const port = randomInt(LOWEST, HIGHEST + 1);

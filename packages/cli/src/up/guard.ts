@@ -1,5 +1,5 @@
 /**
- * Sees to it that a server we started does not outlive us, however we end.
+ * Ends the servers that this process started when the process ends, in whatever way.
  *
  *   up ------- pipe -------> guard (sh, in a session of its own)
  *        "4711"  guard that process          "-"  it is gone
@@ -41,7 +41,7 @@ export class Guard {
     this.#shell.stdin?.write("-\n");
   }
 
-  /** Sends the guard home. */
+  /** Ends the guard. */
   close(): void {
     this.forget();
     this.#shell.stdin?.end();

@@ -37,7 +37,7 @@ export interface ClaimNote {
   readonly redisUrl?: string;
 }
 
-/** Who holds or wants a home. */
+/** A process that holds a home or asks for it. */
 interface Claimant {
   readonly pid: number;
   readonly host: string;
@@ -53,7 +53,7 @@ interface Claim extends ClaimNote, Claimant {
 
 /** How a home is taken. */
 export interface TakeOptions {
-  /** Hears a sentence before a wait of some seconds. */
+  /** Called with a message before a wait of some seconds. */
   onWait?(sentence: string): void;
   /** How long a claim of another host is watched for a sign of life. @default 10000 */
   readonly watchMs?: number;
@@ -76,7 +76,7 @@ export class HomeClaim implements AsyncDisposable {
 
   private constructor(home: Home) {
     this.#home = home;
-    this.#lost.promise.catch(() => {}); // told to whoever races with it
+    this.#lost.promise.catch(() => {}); // its callers handle it
   }
 
   /** Takes the home, or says who has it. */
@@ -139,7 +139,7 @@ export class HomeClaim implements AsyncDisposable {
   #touch(): void {
     touch(this.#file, new Date()).then(
       (isThere) => isThere || this.#loseHome(),
-      () => {}, // the disk is away: whoever looks cannot see anything either
+      () => {}, // the disk is away: other processes cannot read it either
     );
   }
 

@@ -42,7 +42,7 @@ export interface RedisChildOptions {
   readonly appendfsync: string;
   /** A port that someone asked for, and where. @default the last one, or a free one */
   readonly port?: { readonly number: number; readonly where: string } | undefined;
-  /** Hears a sentence when the server ended by itself or came back. */
+  /** Called with a message when the server ended by itself or came back. */
   onTrouble(sentence: string): void;
   /** Ends a start that takes long. */
   readonly signal: AbortSignal;
@@ -74,7 +74,7 @@ export class RedisChild implements AsyncDisposable {
 
   private constructor(options: RedisChildOptions) {
     this.#options = options;
-    this.#failed.promise.catch(() => {}); // told to whoever races with it
+    this.#failed.promise.catch(() => {}); // its callers handle it
   }
 
   /** Starts the home's server and waits until it has loaded its data. */

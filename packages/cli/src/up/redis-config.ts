@@ -1,6 +1,6 @@
 /**
- * The redis.conf of a home. Loopback only and without a password: whoever may log in to this machine
- * may use it, as is usual for a server under development; a fleet sets REDIS_URL instead.
+ * The redis.conf of a home. Loopback only and without a password: every user of this machine can use it,
+ * as is usual for a server under development; a fleet sets REDIS_URL instead.
  *
  * The Unix socket is a sign of life for other containers that share the home (presence.ts). Its path is
  * relative to `dir`, which comes first: a socket's path may have 107 bytes only.

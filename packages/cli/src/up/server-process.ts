@@ -21,7 +21,7 @@ export class ServerProcess {
     this.exited = once(child, "exit").then(([code, signal]) => ({ code, signal }));
   }
 
-  /** Starts the program; what it prints is added to the log. `noted` hears the pid at once. */
+  /** Starts the program; what it prints is added to the log. `noted` is called with the pid at once. */
   static async start(
     command: readonly string[],
     log: string,
