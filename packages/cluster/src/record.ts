@@ -16,6 +16,20 @@ export function recordOf<T extends object>(entry: Entry | undefined): T | undefi
   }
 }
 
+/** The last ms that a date can name. */
+const LAST_TIME = 8_640_000_000_000_000;
+
+/** A time in a record, ms since 1970; undefined if it is none that a date can name. */
+export function timeOf(value: unknown): number | undefined {
+  const usable = typeof value === "number" && value >= 0 && value <= LAST_TIME;
+  return usable ? value : undefined;
+}
+
+/** A string in a record; "" if it is none. */
+export function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
 /** A put of a record. */
 export function putRecord(key: string, value: object, lease?: string): Operation {
   return { op: "put", key, value: JSON.stringify(value), lease };

@@ -17,7 +17,15 @@ import { type Clock, type Logger, localClock, type Page } from "@ropeway/core";
 import { reasonOf } from "@ropeway/core/internal";
 import { UnknownAlertError } from "../errors.ts";
 import { keys, lastPart } from "../keys.ts";
-import { optimistically, putRecord, rangeAll, recordOf, unchanged } from "../record.ts";
+import {
+  optimistically,
+  putRecord,
+  rangeAll,
+  recordOf,
+  textOf,
+  timeOf,
+  unchanged,
+} from "../record.ts";
 import { MAX_RANGE } from "../store/limits.ts";
 import type { Entry, Store } from "../store/store.ts";
 import { decodeCursor, encodeCursor } from "../tasks/cursor.ts";
@@ -253,16 +261,15 @@ function alertOf(entry: Entry | undefined): Alert | undefined {
   const { cause } = found;
   const id = idOf(cause);
   if (lastPart(entry.key) !== id) return undefined;
-  const text = (value: unknown) => (typeof value === "string" ? value : "");
-  const time = (value: unknown) => (Number.isFinite(value) ? (value as number) : null);
-  const raisedAt = time(found.raisedAt) ?? 0;
+  const time = (value: unknown) => timeOf(value) ?? null;
+  const raisedAt = timeOf(found.raisedAt) ?? 0;
   return {
     id,
-    kind: text(found.kind) as AlertKind,
+    kind: textOf(found.kind) as AlertKind,
     cause,
-    text: text(found.text),
-    subject: text(found.subject),
-    group: text(found.group),
+    text: textOf(found.text),
+    subject: textOf(found.subject),
+    group: textOf(found.group),
     raisedAt,
     count: Number.isSafeInteger(found.count) ? (found.count as number) : 1,
     acknowledgedAt: time(found.acknowledgedAt),

@@ -1,7 +1,7 @@
 /** What a node reports about itself under /nodes/{nodetype}/{nodeId}: the documented fields, and ours. */
 import { freemem, loadavg, totalmem } from "node:os";
 import { isPart, keys, lastPart, type NodeType } from "../keys.ts";
-import { recordOf } from "../record.ts";
+import { recordOf, textOf, timeOf } from "../record.ts";
 import type { Entry } from "../store/store.ts";
 
 /** How busy a node is. */
@@ -52,19 +52,18 @@ export function idOfNode({ key }: Entry): string | undefined {
 
 /** A record with every field. */
 export function completeNode(known: Partial<NodeRecord> & { readonly nodeid: string }): NodeRecord {
-  const text = (value: unknown) => (typeof value === "string" ? value : "");
   const count = (value: unknown) => (Number.isFinite(value) ? (value as number) : 0);
   const load: Partial<NodeLoad> =
     typeof known.load === "object" && known.load !== null ? known.load : {};
   return {
     nodetype: known.nodetype === "portal" ? "portal" : "redissyncer",
     nodeid: known.nodeid,
-    nodeaddr: text(known.nodeaddr),
+    nodeaddr: textOf(known.nodeaddr),
     nodeport: count(known.nodeport),
-    heartbeaturl: text(known.heartbeaturl),
+    heartbeaturl: textOf(known.heartbeaturl),
     online: known.online === true,
-    lastreporttime: count(known.lastreporttime),
-    version: text(known.version),
+    lastreporttime: timeOf(known.lastreporttime) ?? 0,
+    version: textOf(known.version),
     load: {
       cpu: count(load.cpu),
       memory: count(load.memory),
@@ -72,7 +71,7 @@ export function completeNode(known: Partial<NodeRecord> & { readonly nodeid: str
       maxTasks: count(load.maxTasks),
     },
     types: Array.isArray(known.types) ? known.types.map(String) : [],
-    reason: text(known.reason),
+    reason: textOf(known.reason),
   };
 }
 

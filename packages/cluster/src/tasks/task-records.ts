@@ -5,10 +5,10 @@
 import { createHash } from "node:crypto";
 import type { Page } from "@ropeway/core";
 import { keys, lastPart } from "../keys.ts";
-import { putRecord, rangeAll, recordOf } from "../record.ts";
+import { putRecord, rangeAll, recordOf, textOf, timeOf } from "../record.ts";
 import type { KeyRecord } from "../runner.ts";
 import { MAX_OPERATIONS } from "../store/limits.ts";
-import type { Operation, Store } from "../store/store.ts";
+import type { Entry, Operation, Store } from "../store/store.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
 
 /** How many of each kind stay. */
@@ -59,7 +59,7 @@ export class TaskRecords {
   async events(taskId: string): Promise<TaskEvent[]> {
     const { entries } = await this.#store.range(keys.events(taskId));
     const inOrder = [...entries].sort((a, b) => a.createRevision - b.createRevision);
-    return inOrder.map((entry) => recordOf<TaskEvent>(entry)).filter((one) => one !== undefined);
+    return inOrder.map(eventOf).filter((one) => one !== undefined);
   }
 
   /** The operation that notes a key, for a transaction of its run. The same big key replaces its record. */
@@ -80,13 +80,17 @@ export class TaskRecords {
       limit: options.limit,
       after: after === undefined ? undefined : `${prefix}${after}`,
     });
-    const items = found.entries
-      .map((entry) => recordOf<StoredKey>(entry))
-      .filter((one) => one !== undefined);
+    const items = found.entries.map(storedKeyOf).filter((one) => one !== undefined);
     const last = found.entries.at(-1);
     return found.more && last !== undefined
       ? { items, cursor: encodeCursor(lastPart(last.key)) }
       : { items };
+  }
+
+  /** The last offset that was stored for display. */
+  async offset(taskId: string): Promise<Record<string, unknown>> {
+    const found = recordOf<Record<string, unknown>>(await this.#store.get(keys.offset(taskId)));
+    return { ...found, at: timeOf(found?.at) ?? 0 };
   }
 
   /** Removes the oldest of each list that is longer than its bound. */
@@ -125,6 +129,33 @@ export class TaskRecords {
 export interface PageRequest {
   readonly cursor?: string | undefined;
   readonly limit?: number | undefined;
+}
+
+/** The event in an entry; what another program left out gets its default. */
+export function eventOf(entry: Entry): TaskEvent | undefined {
+  const found = recordOf<Partial<Record<keyof TaskEvent, unknown>>>(entry);
+  if (found === undefined) return undefined;
+  return {
+    at: timeOf(found.at) ?? 0,
+    event: textOf(found.event),
+    detail: textOf(found.detail),
+    nodeId: textOf(found.nodeId),
+    epoch: Number.isSafeInteger(found.epoch) ? (found.epoch as number) : 0,
+  };
+}
+
+/** The same for a big or discarded key. */
+function storedKeyOf(entry: Entry): StoredKey | undefined {
+  const found = recordOf<Partial<Record<keyof StoredKey, unknown>>>(entry);
+  if (found === undefined) return undefined;
+  return {
+    id: textOf(found.id),
+    taskId: textOf(found.taskId),
+    key: textOf(found.key),
+    command: textOf(found.command),
+    command_type: textOf(found.command_type),
+    at: timeOf(found.at) ?? 0,
+  };
 }
 
 function storedKey(what: { taskId: string; record: KeyRecord; id: string; at: number }): StoredKey {

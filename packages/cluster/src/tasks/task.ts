@@ -1,7 +1,7 @@
 /** A task as it is stored: the documented fields, and ours. */
 import { createHash } from "node:crypto";
 import { isName, isPart, lastPart } from "../keys.ts";
-import { recordOf } from "../record.ts";
+import { recordOf, textOf, timeOf } from "../record.ts";
 import type { Json } from "../secrets.ts";
 import type { Entry } from "../store/store.ts";
 import { TASK_STATUSES, type TaskStatus } from "./status.ts";
@@ -70,14 +70,14 @@ export function taskOf(entry: Entry | undefined): Task | undefined {
     ...(task.local !== undefined && { local: task.local === true }),
     epoch: count(task.epoch),
     afresh: task.afresh === true,
-    reason: typeof task.reason === "string" ? task.reason : "",
+    reason: textOf(task.reason),
     config: task.config ?? {},
     secrets: isRecord(task.secrets) ? task.secrets : {},
     progress: isRecord(task.progress) ? task.progress : {},
     refusedBy: Array.isArray(task.refusedBy) ? task.refusedBy : [],
     generation: count(task.generation),
-    createTime: count(task.createTime),
-    updateTime: count(task.updateTime),
+    createTime: timeOf(task.createTime) ?? 0,
+    updateTime: timeOf(task.updateTime) ?? 0,
   };
 }
 

@@ -273,7 +273,7 @@ export class Tasks {
   /** The last offset that was stored for display. */
   async offset(taskId: string): Promise<Record<string, unknown>> {
     await this.get(taskId);
-    return recordOf<Record<string, unknown>>(await this.#store.get(keys.offset(taskId))) ?? {};
+    return this.records.offset(taskId);
   }
 
   #sealed(config: Json, taskId: string) {
