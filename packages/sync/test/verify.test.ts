@@ -47,3 +47,23 @@ test("every kind of difference is named and repaired, and the task goes on", asy
   expect(await verify(ends)).toMatchObject({ keys: 9, different: 0, undecided: 0 });
   expect(Number(await target.command("TTL", "later"))).toBeLessThanOrEqual(1000);
 });
+
+test("nothing is repaired while the task is behind, because it would apply its changes again", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis();
+  const ends = { from: source.url, to: target.url, name: "behind" };
+  const once = async () => {
+    await using task = new SyncTask({ ...ends, once: true });
+    await task.start();
+    await task.finished;
+  };
+  await source.command("SET", "n", "1");
+  await once();
+  for (let i = 0; i < 5; i++) await source.command("INCR", "n");
+  const found = await verify({ ...ends, repair: true });
+  expect(found).toMatchObject({ different: 1, repaired: 0, behind: true });
+  await once();
+  expect(await target.command("GET", "n")).toBe("6");
+  await target.command("SET", "n", "7");
+  expect(await verify({ ...ends, repair: true })).toMatchObject({ repaired: 1, behind: false });
+}, 60_000);

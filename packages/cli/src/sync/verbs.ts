@@ -92,6 +92,11 @@ async function compare(context: Context): Promise<number> {
     output.line(
       `${keys} keys compared: ${different} differ, ${repaired} repaired, ${undecided} undecided`,
     );
+    if (report.behind) {
+      output.line(
+        "The task is behind the source, so nothing is repaired. Start sync run, and verify again when it has caught up.",
+      );
+    }
   });
   return report.different > report.repaired || report.undecided > 0 ? 1 : 0;
 }

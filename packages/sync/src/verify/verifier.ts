@@ -11,7 +11,8 @@
  *   target    --------------[Y: must be v]-------------->
  *
  * If the source's value changed meanwhile, the key is looked at again. A repair writes v under a WATCH of the
- * checkpoint, so that it is applied exactly at Y and no change of the stream is lost or doubled.
+ * checkpoint, so that it is applied exactly at Y and no change of the stream is lost or doubled. If the task does not get as
+ * far as X1, because it is stopped or stands still, nothing is repaired: it would apply the changes up to X1 on top of v.
  */
 import { sleep } from "@ropeway/core/internal";
 import type { Mapping } from "../mapping.ts";
@@ -46,6 +47,8 @@ export interface VerifyReport {
   readonly undecided: number;
   /** Whether a task's checkpoint was used. */
   readonly anchored: boolean;
+  /** Whether the task did not catch up with the source, so that nothing could be repaired from then on. */
+  readonly behind: boolean;
   /** The source's offset when the comparison ended. */
   readonly offset: number | undefined;
 }
@@ -86,6 +89,7 @@ export class Verifier {
   #repaired = 0;
   #undecided = 0;
   #anchored: boolean;
+  #behind = false;
   #offset: number | undefined;
 
   constructor(options: VerifierOptions) {
@@ -107,6 +111,7 @@ export class Verifier {
       repaired: this.#repaired,
       undecided: this.#undecided,
       anchored: this.#anchored,
+      behind: this.#behind,
       offset: this.#offset,
     };
   }
@@ -196,7 +201,8 @@ export class Verifier {
       if (this.#differ(before.states[0], here) !== undefined) continue;
       const within = at === undefined || (at >= (before.offset ?? 0) && at <= (after.offset ?? at));
       if (!within && round < ROUNDS - 1) continue;
-      const repaired = await this.#repair(guard, { db: targetDb, key: name, state: here });
+      const what = { db: targetDb, key: name, state: here };
+      const repaired = within ? await this.#repair(guard, what) : false;
       if (repaired === "raced") continue;
       this.#note({ key: String(name), db: targetDb, reason, ...shown(here, there), repaired });
       return "different";
@@ -209,7 +215,8 @@ export class Verifier {
     what: { db: number; key: Buffer; state: KeyState },
   ): Promise<boolean | "raced"> {
     const { abilities } = this.#options;
-    if (!this.#options.repair) return false;
+    // A task that is behind would apply changes again that are in the value.
+    if (!this.#options.repair || this.#behind) return false;
     return repair({ connection, abilities, ...what });
   }
 
@@ -229,6 +236,7 @@ export class Verifier {
       await sleep(PAUSE_MS, this.#options.signal);
     }
     this.#anchored = false;
+    this.#behind = true;
   }
 
   async #checkpoint(key: Buffer): Promise<number | undefined> {
