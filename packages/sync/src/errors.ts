@@ -242,6 +242,18 @@ export class CommandRefusedError extends RopewayError {
   }
 }
 
+/** The transform function of the user failed. */
+export class TransformError extends RopewayError {
+  constructor(write: { command: string; key: string }, problem: string, cause: unknown) {
+    const { command, key } = write;
+    super(
+      "TRANSFORM_FAILED",
+      `the transform function failed for ${command} ${show(key)}: ${problem}. It must return true, false, or a list of commands`,
+      { cause, details: { command, key, problem } },
+    );
+  }
+}
+
 function adviceFor(reply: string): string {
   if (/NOPERM/.test(reply))
     return "Grant the user all data commands, watch, multi, exec and restore.";

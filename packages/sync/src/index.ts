@@ -32,6 +32,7 @@ export {
   TargetRefusedError,
   TargetRewoundError,
   TooManyErrorsError,
+  TransformError,
   type UnsupportedRdb,
   UnsupportedRdbError,
 } from "./errors.ts";

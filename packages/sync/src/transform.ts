@@ -2,6 +2,8 @@
  * A function of the user that sees each write before it goes to the target, and may change or drop it. It
  * must be pure: after a lost connection the same write may be asked for again.
  */
+import { reasonOf, show } from "@ropeway/core/internal";
+import { TransformError } from "./errors.ts";
 
 /** A write as the source made it, with the changes that other options made to it. */
 export interface TransformInput {
@@ -21,3 +23,31 @@ export type TransformResult = boolean | readonly (readonly (Buffer | string)[])[
 
 /** Changes or drops a write before it goes to the target. */
 export type Transform = (input: TransformInput) => TransformResult;
+
+/** Commands that would change the connection or the transaction that they are sent in. */
+const FORBIDDEN = new Set(
+  `AUTH ASKING CLIENT DISCARD EXEC HELLO MONITOR MULTI PSUBSCRIBE PSYNC QUIT READONLY READWRITE REPLCONF RESET SELECT
+   SSUBSCRIBE SUBSCRIBE SYNC UNWATCH WATCH`.split(/\s+/),
+);
+
+/** Calls the function. Throws TransformError if it throws, or returns what cannot be written. */
+export function transformed(transform: Transform, input: TransformInput): TransformResult {
+  const { command, keys } = input;
+  const failed = (problem: string, cause?: unknown) =>
+    new TransformError({ command, key: String(keys[0] ?? "") }, problem, cause);
+  let result: unknown;
+  try {
+    result = transform(input);
+  } catch (error) {
+    throw failed(`it threw ${reasonOf(error)}`, error);
+  }
+  if (typeof result === "boolean") return result;
+  if (!Array.isArray(result)) throw failed(`it returned ${show(result)}`);
+  for (const argv of result as readonly unknown[]) {
+    const words = Array.isArray(argv) ? (argv as readonly unknown[]) : [];
+    const valid = words.every((word) => typeof word === "string" || Buffer.isBuffer(word));
+    const name = valid ? String(words[0] ?? "").toUpperCase() : "";
+    if (name === "" || FORBIDDEN.has(name)) throw failed(`it returned the command ${show(argv)}`);
+  }
+  return result as TransformResult;
+}

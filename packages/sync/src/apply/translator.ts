@@ -20,7 +20,7 @@ import type { WireCommand } from "../resp/command-reader.ts";
 import type { Argument } from "../resp/writer.ts";
 import type { Abilities } from "../sink/abilities.ts";
 import type { Transaction } from "../sink/transaction.ts";
-import type { Transform } from "../transform.ts";
+import { type Transform, transformed } from "../transform.ts";
 import type { StreamNote, Translate } from "./applier.ts";
 import { restoreFor } from "./restore-for.ts";
 import type { Unit } from "./unit-reader.ts";
@@ -192,7 +192,7 @@ export class Translator implements Translate {
     if (transform !== undefined) {
       const command = nameOf(argv[0] as Buffer);
       const keys = (keysOf(argv) ?? []).map((at) => argv[at] as Buffer);
-      const result = transform({ command, argv, keys, db, phase: "stream" });
+      const result = transformed(transform, { command, argv, keys, db, phase: "stream" });
       if (result === false) {
         onFiltered();
         return;

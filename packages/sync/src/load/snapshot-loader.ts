@@ -18,7 +18,7 @@ import type { SnapshotWriter } from "../sink/load-writer.ts";
 import type { Sink } from "../sink/sink.ts";
 import type { CommandBatch } from "../sink/transaction.ts";
 import type { Snapshot } from "../source/feed.ts";
-import type { Transform, TransformResult } from "../transform.ts";
+import { type Transform, type TransformResult, transformed } from "../transform.ts";
 import type { BigKeyRecord } from "./big-key-record.ts";
 import { BigValue } from "./big-value.ts";
 import { KeyNote, KeyWriter, type LoadNote } from "./key-writer.ts";
@@ -157,7 +157,8 @@ export class SnapshotLoader {
     const { key, db, source, expiresAtMs } = note;
     const ttl = Buffer.from(String(Math.max(0, expiresAtMs)));
     const argv = [Buffer.from("RESTORE"), key, ttl, dumpPayload(source)];
-    return transform({ command: "RESTORE", argv, keys: [key], db, phase: "snapshot" });
+    const input = { command: "RESTORE", argv, keys: [key], db, phase: "snapshot" } as const;
+    return transformed(transform, input);
   }
 
   /** The expiry to write, -1 for none; undefined if the key has expired and nothing can renew it. */
