@@ -5,7 +5,7 @@
  *              0       start   pos         end
  *
  * A chunk that arrives when nothing is kept is read in place, without a copy. Otherwise it is appended
- * behind the kept bytes, in memory that nobody else writes to; so views that were handed out stay
+ * behind the kept bytes, in memory that no other code writes to; so views that were handed out stay
  * valid. Memory grows with the bytes received, never with a length that the input claims.
  */
 

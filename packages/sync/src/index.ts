@@ -1,4 +1,4 @@
-/** Public door of sync. */
+/** The public exports of sync. */
 
 export { type ReadAofOptions, readAof } from "./aof/read.ts";
 export type { AofItem } from "./aof/reader.ts";

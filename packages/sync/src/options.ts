@@ -16,7 +16,7 @@ import {
 import type { SyncFilterOptions } from "./mapping.ts";
 import type { Transform } from "./transform.ts";
 
-/** What a task copies: everything and then changes, only what is there, or only changes. */
+/** What a task copies: all data and then changes, only the data of now, or only changes. */
 export type SyncMode = "total" | "stock" | "increment";
 
 /** The settings of a SyncTask. */
@@ -29,11 +29,14 @@ export interface SyncOptions {
   readonly mode?: SyncMode;
   /** Names the checkpoint in the target. @default derived from both ends and the mode */
   readonly name?: string | undefined;
-  /** The fencing token of this run, given by the program that decides which run may write. @default one more than the last run's */
+  /**
+   * The fencing token of this run, chosen by the program that decides which run may write. @default one
+   * more than the last run's
+   */
   readonly epoch?: number | undefined;
   /** End when the target has everything the source had at the end of the full synchronisation, or, resuming, at the start. @default false */
   readonly once?: boolean;
-  /** Begin anew instead of resuming. @default false */
+  /** Start from the beginning instead of resuming. @default false */
   readonly restart?: boolean;
   /** Read with SCAN and DUMP instead of PSYNC; only for mode "stock". @default false */
   readonly scan?: boolean;
@@ -79,9 +82,9 @@ export interface SyncOptions {
 
   /** The maximum number of writes that may fail. Each is recorded. @default 0 */
   readonly maxErrors?: number;
-  /** Commands per second at most; 0: no bound. @default 0 */
+  /** The maximum number of commands per second; 0: no limit. @default 0 */
   readonly opsPerS?: number;
-  /** Bytes per second at most; 0: no bound. @default 0 */
+  /** The maximum number of bytes per second; 0: no limit. @default 0 */
   readonly bytesPerS?: number;
   /** Slow down while a round trip to the target takes longer; 0: no bound. @default 0 */
   readonly latencyMs?: number;
@@ -94,9 +97,9 @@ export interface SyncOptions {
   readonly batchCommands?: number;
   /** The folder of the spool. @default the system's folder for temporary files */
   readonly spoolDir?: string;
-  /** What the spool holds in memory. @default 16 MiB */
+  /** The maximum size of the spool in memory. @default 16 MiB */
   readonly spoolMemoryBytes?: number;
-  /** What the spool holds on disk at most. @default 32 GiB */
+  /** The maximum size of the spool on disk. @default 32 GiB */
   readonly spoolDiskBytes?: number;
   /** How long the target may refuse writes before the task fails. @default 60 s */
   readonly stallMs?: number;

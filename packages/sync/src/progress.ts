@@ -1,4 +1,4 @@
-/** What a task has done so far, counted where it happens and read by whoever shows it. */
+/** The counters of a task. Each is increased where the work is done, and read by displays. */
 
 import type { Position } from "./checkpoint.ts";
 
@@ -48,7 +48,10 @@ export interface SyncProgress {
   /** Keys and commands per second, over the last seconds. */
   readonly opsPerS: number;
   readonly bytesPerS: number;
-  /** How long ago the target was as new as the source; undefined while it is not known. */
+  /**
+   * The age of the newest data that the target has, compared with the source; undefined while it is not
+   * known.
+   */
   readonly lagMs: number | undefined;
   /** Bytes of the stream that the target does not have yet. */
   readonly lagBytes: number;
@@ -57,7 +60,7 @@ export interface SyncProgress {
   /** Where each shard that follows its source stands. */
   readonly positions: readonly Position[];
   readonly epoch: number;
-  /** Keys by what became of them. */
+  /** Keys by outcome. */
   readonly reasons: Readonly<Partial<Record<KeyReason, number>>>;
   /** Writes that failed and were recorded. */
   readonly errors: number;

@@ -1,5 +1,5 @@
 /**
- * A synchronisation task: the role that users start. It names itself, opens source and target, and runs one
+ * A synchronisation task: the role that users start. It chooses a name, opens source and target, and runs one
  * ShardSync per shard of the source.
  *
  *   STOP -> CREATING -> STARTING -> RDBRUNNING -> COMMANDRUNNING -> FINISH
@@ -70,7 +70,7 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
     this.#finished.promise.catch(() => {}); // whoever awaits it has the error
   }
 
-  /** Where the task is. */
+  /** The status of the task. */
   get status(): SyncStatus {
     return this.#status;
   }

@@ -53,7 +53,7 @@ export interface VanishedKeysOptions {
   reader(): Promise<TargetReader>;
   /** Reads keys of a database of the source, as the commands that write them, at one offset. */
   read(db: number, keys: readonly Buffer[]): Promise<ReadKeys>;
-  /** For a cluster as the source: somebody else reads and writes the keys, and the set is theirs. */
+  /** For a cluster as the source: another part reads and writes the keys, and owns the set. */
   readonly handOver?: ((keys: readonly Buffer[]) => void) | undefined;
 }
 

@@ -33,7 +33,10 @@ export interface FileSinkOptions {
   admit(commands: number, bytes: number): Promise<void> | undefined;
 }
 
-/** The newest server there is: commands are passed on as they come, and whoever loads the file must know them. */
+/**
+ * The newest server there is: commands are passed on as they come, and the server that loads the file must
+ * know them.
+ */
 const NEWEST: Abilities = {
   family: "redis",
   version: [99, 0],

@@ -3,7 +3,7 @@
  * killed run wrote behind it is cut off, and the next run continues at the right byte.
  *
  *   dump.aof.part             during the full synchronisation
- *   dump.aof                  from its end on: nobody ever sees half a snapshot under this name
+ *   dump.aof                  from its end on: this name never has half a snapshot
  *   dump.aof.checkpoint       JSON: task, bytes, epoch, phase, replid, offset, db; replaced as a whole
  */
 import { type FileHandle, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -17,7 +17,7 @@ interface Saved extends Checkpoint {
   readonly bytes: number;
 }
 
-/** Which file is written, and by whom. */
+/** Which file is written, and by which task. */
 export interface TargetFileOptions {
   readonly path: string;
   readonly task: string;
@@ -41,7 +41,7 @@ export class TargetFile {
     return this.#options.path;
   }
 
-  /** Raises the epoch. Throws InvalidOptionError if the file is somebody else's. */
+  /** Raises the epoch. Throws InvalidOptionError if another task or program wrote the file. */
   async claim(epoch: number | undefined): Promise<Checkpoint> {
     const { path, task, overwrite } = this.#options;
     const saved = await this.#saved();

@@ -1,6 +1,7 @@
 /**
  * Deletes keys of the target that a repeated full synchronisation did not bring. They were copied by an
- * earlier run and deleted at the source while nobody listened; without the sweep they would stay for ever.
+ * earlier run and deleted at the source while no task followed it; without the sweep they would stay for
+ * ever.
  *
  * It runs after the load and before the first command of the stream, when the target should hold exactly
  * the snapshot. Only databases and names that the task writes to are looked at.

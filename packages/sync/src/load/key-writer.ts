@@ -31,7 +31,7 @@ export interface LoadNote {
   readonly path: KeyReason;
 }
 
-/** The note of a whole key. Its name becomes a Buffer only when somebody asks for it. */
+/** The note of a whole key. Its name becomes a Buffer only on demand. */
 export class KeyNote implements LoadNote {
   readonly source: RdbKey;
   readonly db: number;

@@ -49,7 +49,7 @@ export interface SnapshotLoaderOptions {
   readonly seen: SeenKeys | undefined;
   readonly signal: AbortSignal;
   readonly logger: Logger;
-  /** Hears of every key that was written in parts. */
+  /** Called for every key that was written in parts. */
   onBigKey(record: BigKeyRecord): void;
 }
 
@@ -150,7 +150,7 @@ export class SnapshotLoader {
     return (mapping.identity && plain) || mapping.copies(source.key);
   }
 
-  /** What the user's function makes of a key: itself, nothing, or other commands. */
+  /** The result of the user's function for a key: the key itself, nothing, or other commands. */
   #transformed(note: KeyNote): TransformResult {
     const { transform } = this.#options;
     if (transform === undefined) return true;

@@ -19,7 +19,7 @@ export abstract class PackedCursor {
   /** The next element, integers as their decimal digits; undefined after the last one. */
   abstract next(): Buffer | undefined;
 
-  /** The bytes from `from`, after checking that there are so many. */
+  /** The bytes from `from`, after checking that they exist. */
   protected slice(from: number, length: number): Buffer {
     const to = from + length;
     if (to > this.bytes.length) throw this.malformed("an element that reaches over the end");
@@ -38,7 +38,7 @@ export abstract class PackedCursor {
   }
 }
 
-/** Digits of small integers, which are most of them. They are shared, so nobody may write to them. */
+/** Digits of small integers, which are most of them. They are shared, so they must not be written to. */
 const SMALL: readonly Buffer[] = Array.from({ length: 256 }, (_, n) => Buffer.from(String(n)));
 
 /** An integer as an element. */

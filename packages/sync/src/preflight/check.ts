@@ -1,5 +1,5 @@
 /**
- * Looks at both ends before anything is written, and says what would go wrong and what to do. The only
+ * Examines both ends before anything is written, and reports problems with their solutions. The only
  * writes are those of the probe, on a key of our own.
  */
 import { RopewayError } from "@ropeway/core";

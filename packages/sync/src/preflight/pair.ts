@@ -1,4 +1,4 @@
-/** What only both ends together show: memory, modules, clocks, databases, commands with several keys. */
+/** Checks that need both ends: memory, modules, clocks, databases, commands with several keys. */
 import { type Finding, fine, problem, warning } from "./finding.ts";
 import type { ServerFacts } from "./server-facts.ts";
 import type { Servers } from "./servers.ts";

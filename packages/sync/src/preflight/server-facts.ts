@@ -1,4 +1,4 @@
-/** What a server says about itself, as far as it lets us ask. */
+/** The facts about a server, as far as it allows the questions. */
 import type { ServerInfo } from "@ropeway/core";
 import { parseServerInfo } from "@ropeway/core/internal";
 import { ErrorReply, type Reply } from "../resp/reply-reader.ts";

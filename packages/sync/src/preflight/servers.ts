@@ -34,7 +34,7 @@ export interface Servers extends AsyncDisposable {
 
 const NAME = "ropeway-check";
 
-/** Opens what can be reached; `onFailure` hears of the rest. */
+/** Opens the servers that can be reached; `onFailure` is called for the others. */
 export async function openServers(
   plan: ServersPlan,
   onFailure: (error: unknown) => void,

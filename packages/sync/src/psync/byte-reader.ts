@@ -1,8 +1,8 @@
 /**
- * Reads lines and chunks from a socket, with back-pressure: nothing is read that nobody asked for.
+ * Reads lines and chunks from a socket, with back-pressure: nothing is read before it is asked for.
  *
- * A server that sends nothing for `silenceMs` while somebody waits is lost. The timeout of the socket cannot
- * tell that: our own ACKs, one per second, count as activity there.
+ * A server that sends nothing for `silenceMs` while a reader waits counts as lost. The timeout of the
+ * socket cannot tell that: our own ACKs, one per second, count as activity there.
  */
 import type { Socket } from "node:net";
 import { ConnectionLostError } from "@ropeway/core";

@@ -1,6 +1,6 @@
 /**
- * What a replica says before the replication begins, one command at a time: the server refuses a PSYNC that
- * is pipelined behind another command.
+ * The handshake of a replica before the replication begins, one command at a time: the server refuses a
+ * PSYNC that is pipelined behind another command.
  *
  *   AUTH -> PING -> [EXISTS] -> REPLCONF listening-port 0 -> REPLCONF capa eof capa psync2 -> REPLCONF version
  *        -> [REPLCONF rdb-filter-only ""] -> PSYNC
@@ -33,7 +33,7 @@ export type PsyncReply =
   | { readonly kind: "full"; readonly replid: string; readonly offset: number }
   | { readonly kind: "continue"; readonly replid: string };
 
-/** What Valkey is told: the newest version whose RDB format we read. */
+/** The version that is reported to Valkey: the newest one whose RDB format we read. */
 const ANNOUNCED_VERSION = "9.0.0";
 
 /** Goes through the handshake up to the reply to PSYNC. */

@@ -95,7 +95,7 @@ export class ReplicaLink {
     for (;;) yield await this.#reader.some();
   }
 
-  /** Tells the source how far the target is. */
+  /** Acknowledges to the source how far the target is. */
   acknowledge(offset: number): void {
     if (this.#socket.writable) {
       this.#socket.write(encodeCommand(["REPLCONF", "ACK", String(offset)]));

@@ -1,6 +1,6 @@
 /**
- * A connection on which every transaction is fenced: it is applied only if nobody has changed the
- * checkpoint since we looked at it.
+ * A connection on which every transaction is fenced: it is applied only if the checkpoint has not changed
+ * since it was read.
  *
  *   opening:   WATCH keys, HGET epoch, HGET mark            -> is the epoch ours, and how far are we?
  *   execute:   MULTI ... HMSET mark ... EXEC, WATCH keys, HGET epoch, HGET mark      in one write
@@ -9,7 +9,8 @@
  * under a WATCH whose values we have seen. This stops two kinds of writers:
  *
  * - Another run of the task. It raised `epoch`, so our EXEC is answered with nil.
- * - Our own past. A transaction may still be in the buffers of a connection that we gave up, and the server
+ * - An earlier connection of this run. A transaction may still be in the buffers of a connection that we
+ * gave up, and the server
  *   may read it after we sent the same transaction again. Its WATCH is older than our EXEC, which changed
  *   the mark; so it is answered with nil.
  *

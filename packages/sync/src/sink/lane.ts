@@ -58,7 +58,7 @@ export interface Committed {
   readonly reply: string;
 }
 
-/** Refusals that end by themselves or by somebody's help. */
+/** Refusals that end by themselves or when an operator helps. */
 const FOR_NOW =
   /\b(OOM|MOVED|LOADING|MASTERDOWN|READONLY|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|BUSY)\b/;
 
@@ -115,7 +115,7 @@ export class Lane {
     }
   }
 
-  /** Closes the connection for good: a commit under way is rejected and not repeated. */
+  /** Closes the connection permanently: a commit under way is rejected and not repeated. */
   close(): void {
     this.#closed = true;
     this.#disconnect();

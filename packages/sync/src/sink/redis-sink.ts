@@ -242,7 +242,7 @@ interface Commit {
   readonly mark: string;
 }
 
-/** Names a transaction that does not move the offset, so that it is told apart from the one before it. */
+/** Names a transaction that does not move the offset, so that it differs from the one before it. */
 export function singleMark({ offset }: Checkpoint): string {
   return `${offset}-${randomBytes(6).toString("hex")}`;
 }

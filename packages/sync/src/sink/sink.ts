@@ -1,4 +1,4 @@
-/** What every target can do. */
+/** The interface of every target. */
 import type { StreamNote, StreamTarget } from "../apply/applier.ts";
 import type { Checkpoint } from "../checkpoint.ts";
 import type { Mapping } from "../mapping.ts";

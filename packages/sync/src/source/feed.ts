@@ -1,6 +1,6 @@
 /**
- * What every source gives: perhaps a snapshot, then perhaps a stream of commands, both as bytes. A feed
- * survives lost connections by itself, as long as the source still has the history it needs.
+ * The interface of every source: an optional snapshot, then an optional stream of commands, both as bytes.
+ * A feed survives lost connections by itself, as long as the source still has the history it needs.
  */
 import type { Position } from "../checkpoint.ts";
 
@@ -24,7 +24,7 @@ export interface Feed {
   read(signal?: AbortSignal): Promise<Buffer | undefined>;
   /** The next bytes of the stream, if they are in memory. */
   readNow(): Buffer | undefined;
-  /** Tells the source what the target has. `now`: without waiting for the next second. */
+  /** Acknowledges to the source what the target has. `now`: without waiting for the next second. */
   acknowledge(applied: number, now?: boolean): void;
   /** The last byte that the source has written so far. */
   end(): Promise<number>;

@@ -252,8 +252,8 @@ export class PsyncFeed implements Feed {
   }
 
   /**
-   * After a silence, nobody knows how old the bytes are: the source had nothing to say, or its connection stood still.
-   * What stood still arrives much faster than it was written.
+   * After a silence, the age of the bytes is unknown: the source had nothing to say, or its connection
+   * stood still. What stood still arrives much faster than it was written.
    */
   #noteStall(bytes: number): void {
     const now = performance.now();

@@ -1,7 +1,7 @@
 /**
  * A decoded value is a sequence of parts of bounded size: one part for a small value, many for a large
- * one, always in the order of the file. Whoever handles parts (commands, digest, JSON) handles values of
- * every size the same way.
+ * one, always in the order of the file. Code that handles parts (commands, digest, JSON) handles values of
+ * every size in the same way.
  *
  *   string   string*                                    bytes in order
  *   list     list*                                      elements head to tail

@@ -22,7 +22,7 @@ import { encodeCommand } from "./encode.ts";
 import { refuseOffLimits } from "./off-limits.ts";
 import { openSocket } from "./socket.ts";
 
-/** How a server is reached and who we are. */
+/** How to connect to a server and authenticate. */
 export interface ConnectionPlan {
   readonly address: Address;
   readonly username?: string | undefined;
@@ -50,7 +50,7 @@ interface Due {
 const CONNECT_TIMEOUT_MS = 5_000;
 const REPLY_TIMEOUT_MS = 60_000;
 
-/** One connection, from handshake to death. */
+/** One connection, from handshake to end. */
 export class Connection implements AsyncDisposable {
   readonly where: string;
   readonly #socket: Socket;

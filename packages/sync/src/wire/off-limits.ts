@@ -1,6 +1,6 @@
 /**
- * Servers that a task must stay away from, recognised by a key that they have. Whoever may create a task
- * could otherwise write the accounts of the Ropeway installation that runs it. Every connection asks for
+ * Servers that a task must stay away from, recognised by a key that they have. A user who may create tasks
+ * could otherwise change the accounts of the Ropeway installation that runs it. Every connection asks for
  * itself, because a name, a Sentinel or a cluster may lead to another server the next time.
  */
 import { InvalidOptionError } from "@ropeway/core";
