@@ -131,6 +131,20 @@ describe("whatever an endpoint does, an attempt ends by its timeout", () => {
     expect((await inspector.stats()).deadLetters).toBe(0);
   });
 
+  test("close cuts requests that hang, and they use up no attempt", async () => {
+    const { queue } = fresh();
+    let requests = 0;
+    const silent = await rawEndpoint((socket) => socket.on("data", () => (requests += 1)));
+    const key = at("k", silent.url);
+    await queue.push(key, "1");
+    const dispatcher = await deliver(queue, { closeWithinMs: 1, timeoutMs: 20_000 });
+    await eventually(() => expect(requests).toBe(1));
+    await dispatcher.close();
+    await eventually(() => expect(silent.sockets.size).toBe(0));
+    const batch = await queue.get(key, { leaseMs: 1_000 }); // not locked any more
+    expect(batch).toMatchObject({ attempt: 1, items: [{ body: Buffer.from("1") }] });
+  });
+
   test("a request on a connection that broke is not repeated within its attempt", async () => {
     const { queue, letters } = fresh();
     let requests = 0;

@@ -49,6 +49,35 @@ test("the portal alone has no port for the merge queue", async () => {
   });
 });
 
+test(
+  "it ends although receivers hang, and gives their batches back",
+  async () => {
+    let requests = 0;
+    const silent = createServer(() => {
+      requests += 1;
+    }).listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    const target = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/`;
+    const service = Buffer.from(target).toString("base64url");
+    const env = {
+      ...{ ROPEWAY_MERGE_SERVE: "true", ROPEWAY_MERGE_PORT: "0", ROPEWAY_MERGE_ALLOW: "loopback" },
+      ROPEWAY_PREFIX: "hanging",
+    };
+    await whileServing(env, async ({ merge }) => {
+      for (const key of ["a", "b", "c"]) {
+        const path = `${merge}/v3/queue/${key}/POST/${service}`;
+        expect((await fetch(path, { method: "POST", body: "1" })).status).toBe(202);
+      }
+      await eventually(() => expect(requests).toBe(3));
+    });
+    silent.closeAllConnections();
+    silent.close();
+    expect(await server.command("ZCARD", "hanging:{merge}:timer")).toBe(3);
+    expect(await server.command("KEYS", "hanging:*:locker")).toEqual([]);
+  },
+  2 * PATIENCE_MS,
+);
+
 test("with merge.serve it takes pushes on a port of its own and delivers them where merge.allow allows it", async () => {
   const bodies: string[] = [];
   const receiver = createServer(async (request, response) => {
