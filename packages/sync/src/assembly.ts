@@ -213,7 +213,7 @@ function openSink(
     return new RedisSink({ ...common, lanes, onZero });
   }
   const mapping = new Mapping(options);
-  const rereaders = sources.map((source) => new Rereader(source, mapping));
+  const rereaders = sources.map((source) => new Rereader(source, mapping, options.ttlShiftMs));
   return new ClusterSink({
     ...{ ...common, crossSlot },
     reread: (shard, keys) => (rereaders[shard] as Rereader).read(keys),
@@ -341,7 +341,7 @@ class ShardParts {
 
   #translate(checkpoint: Checkpoint): Translator {
     const { options, task, budget } = this.#context;
-    const { flush, swapDb, functions, publish, transform, twoWay, lanes } = options;
+    const { flush, swapDb, functions, publish, transform, ttlShiftMs, twoWay, lanes } = options;
     // FLUSHALL of one shard must not take the data of the others.
     const harmless = checkpoint.owned && !this.#sharded;
     const flushed = flush === "auto" ? (harmless ? "apply" : "stop") : flush;
@@ -350,7 +350,7 @@ class ShardParts {
       policies: { flush: flushed, swapDb, functions, publish },
       mapping: this.#mapping,
       abilities: this.#abilities,
-      ...{ transform, twoWay },
+      ...{ transform, ttlShiftMs, twoWay },
       ownKeys: isFile(options.to)
         ? []
         : [

@@ -27,8 +27,8 @@ export class KeyFilter {
 
   /** Throws InvalidOptionError. */
   constructor({ accept, refuse }: KeyFilterOptions = {}) {
-    this.#accept = accept && matcher("filter.accept", accept);
-    this.#refuse = refuse && matcher("filter.refuse", refuse);
+    this.#accept = accept === undefined ? undefined : matcher("filter.accept", accept);
+    this.#refuse = refuse === undefined ? undefined : matcher("filter.refuse", refuse);
   }
 
   /** Whether all keys take part. */
@@ -41,7 +41,13 @@ export class KeyFilter {
   }
 }
 
+const FIELDS = ["prefixes", "globs", "patterns"];
+
 function matcher(option: string, rule: KeyRule): Test {
+  requireFields(option, rule, FIELDS);
+  if (rule.patterns !== undefined && !Array.isArray(rule.patterns)) {
+    throw new InvalidOptionError(`${option}.patterns`, rule.patterns, "an array of RegExp");
+  }
   const prefixes = listOf(option, "prefixes", rule.prefixes).map(toBuffer);
   const globs = listOf(option, "globs", rule.globs).map(toBuffer);
   const patterns = (rule.patterns ?? []).map((pattern) => {
@@ -58,6 +64,23 @@ function matcher(option: string, rule: KeyRule): Test {
     const text = key.toString();
     return patterns.some((pattern) => pattern.test(text));
   };
+}
+
+/** Throws InvalidOptionError unless the value is an object with these fields: a misspelt one would filter nothing. */
+export function requireFields(option: string, value: unknown, fields: readonly string[]): void {
+  const allowed = `an object with any of ${fields.join(", ")}`;
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new InvalidOptionError(option, value, allowed);
+  }
+  for (const [field, given] of Object.entries(value)) {
+    if (!fields.includes(field)) {
+      throw new InvalidOptionError(
+        `${option}.${field}`,
+        given,
+        `left out: ${option} is ${allowed}`,
+      );
+    }
+  }
 }
 
 function listOf(

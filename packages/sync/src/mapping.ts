@@ -2,7 +2,8 @@
  * Where a key of the source goes: to which database and under which name, or nowhere. One decision for
  * snapshots, streams and verification.
  */
-import { beginsWith, KeyFilter, type KeyFilterOptions } from "./key-filter.ts";
+import { InvalidOptionError } from "@ropeway/core";
+import { beginsWith, KeyFilter, type KeyFilterOptions, requireFields } from "./key-filter.ts";
 import { isTaskKey } from "./keys.ts";
 import type { SyncOptions } from "./options.ts";
 
@@ -29,6 +30,7 @@ export class Mapping {
 
   constructor(options: Pick<SyncOptions, "dbMap" | "filter" | "rename">) {
     const { dbMap, rename, filter = {} } = options;
+    requireFilter(filter);
     const { acceptCommands, refuseCommands, combine = "and", ...keys } = filter;
     this.keys = new KeyFilter(keys);
     this.combine = combine;
@@ -97,6 +99,23 @@ export class Mapping {
   /** Whether a key of a snapshot is copied. */
   copies(key: Buffer): boolean {
     return !isTaskKey(key) && this.keys.accepts(key);
+  }
+}
+
+const FIELDS = ["accept", "refuse", "acceptCommands", "refuseCommands", "combine"];
+
+function requireFilter(filter: SyncFilterOptions): void {
+  requireFields("filter", filter, FIELDS);
+  for (const field of ["acceptCommands", "refuseCommands"] as const) {
+    const names: unknown = filter[field];
+    const valid = Array.isArray(names) && names.every((name) => typeof name === "string");
+    if (names !== undefined && !valid) {
+      throw new InvalidOptionError(`filter.${field}`, names, "an array of command names");
+    }
+  }
+  const { combine = "and" } = filter;
+  if (combine !== "and" && combine !== "or") {
+    throw new InvalidOptionError("filter.combine", combine, 'one of "and", "or"');
   }
 }
 

@@ -13,7 +13,7 @@ import {
   satisfying,
   text,
 } from "@ropeway/core/internal";
-import type { SyncFilterOptions } from "./mapping.ts";
+import { Mapping, type SyncFilterOptions } from "./mapping.ts";
 import type { Transform } from "./transform.ts";
 
 /** What a task copies: all data and then changes, only the data of now, or only changes. */
@@ -53,7 +53,7 @@ export interface SyncOptions {
   readonly bigBytes?: number;
   /** Keys that expire sooner than this are held back during the full synchronisation. @default 1 hour */
   readonly ttlFenceMs?: number;
-  /** Added to every expiry. @default 0 */
+  /** Added to every expiry, of keys and of hash fields. @default 0 */
   readonly ttlShiftMs?: number;
 
   /** Which databases are copied, and to which. Others are left out. @default all, to the same number */
@@ -200,11 +200,11 @@ export function resolveSyncOptions(given: SyncOptions): ResolvedSyncOptions {
     const allowed = "an object with from and to, such as { from: OLD_URL, to: NEW_URL }";
     throw new InvalidArgumentError("options", given, allowed);
   }
-  return resolveOptions<SyncOptions>(table, {
-    ...given,
-    from: given.from ?? "",
-    to: given.to ?? "",
-  });
+  const from = given.from ?? "";
+  const to = given.to ?? "";
+  const resolved = resolveOptions<SyncOptions>(table, { ...given, from, to });
+  new Mapping(resolved); // checks what is inside of the filter
+  return resolved;
 }
 
 function isTexts(value: unknown): value is readonly string[] {

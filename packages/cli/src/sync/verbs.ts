@@ -75,8 +75,11 @@ async function examine(context: Context): Promise<number> {
 
 async function compare(context: Context): Promise<number> {
   const { options, output, signal } = context;
-  const { name, dbMap, filter, rename } = await optionsOf(context);
-  const keys = { ...(dbMap && { dbMap }), ...(filter && { filter }), ...(rename && { rename }) };
+  const given = await optionsOf(context);
+  // The options of a task are checked as its run does, also those that change nothing here.
+  await namingFlags(FLAGS, async () => new SyncTask(given));
+  const { name, dbMap, filter, rename, ttlShiftMs } = given;
+  const keys = { dbMap, filter, rename, ...(ttlShiftMs === undefined ? {} : { ttlShiftMs }) };
   const both = { ...(await ends(context)), ...(name === undefined ? {} : { name }) };
   const report = await namingFlags(FLAGS, () =>
     verify({ ...both, ...keys, repair: options.repair === true, signal }),
@@ -121,11 +124,14 @@ async function optionsOf(context: Context): Promise<SyncOptions> {
 }
 
 function readOptions(file: string): Partial<SyncOptions> {
+  let options: unknown;
   try {
-    return JSON.parse(readFileSync(file, "utf8")) as Partial<SyncOptions>;
+    options = JSON.parse(readFileSync(file, "utf8"));
   } catch (error) {
     throw new UsageError(`--options ${file} cannot be read: ${(error as Error).message}`);
   }
+  if (typeof options === "object" && options !== null && !Array.isArray(options)) return options;
+  throw new UsageError(`--options ${file} must be a JSON object such as {"lanes": 4}`);
 }
 
 export const verbs: Readonly<Record<VerbName, (context: Context) => Promise<number>>> = {

@@ -10,27 +10,30 @@ import { NotExpressibleError } from "../errors.ts";
 import type { Argument } from "../resp/writer.ts";
 import { commandsOf, ValueCommands } from "../value/commands.ts";
 import { decodeValue } from "../value/decode.ts";
+import { needsShift, shiftedParts } from "../value/shift-fields.ts";
 
-/** The commands that do the same on the target; undefined if none do. */
+/** The commands that do the same on the target; undefined if none do. `shiftMs` is added to the expiry of hash fields. */
 export function restoreFor(
   target: TargetServer,
   argv: readonly Buffer[],
+  shiftMs = 0,
 ): readonly (readonly Argument[])[] | undefined {
   const [, key, ttl, payload, ...options] = argv;
   if (key === undefined || ttl === undefined || payload === undefined) return [argv];
   const value = readDump(payload);
   const restore = (bytes: Buffer) =>
     rewriteFor(target, [RESTORE, key, ttl, bytes, ...options], () => Date.now());
-  if (value.version <= target.rdbVersion) return restore(payload);
+  const decoded = needsShift(value, shiftMs);
+  if (!decoded && value.version <= target.rdbVersion) return restore(payload);
   const version = footerVersion(value.family, value.type, target.rdbVersion);
-  if (version !== undefined) return restore(dumpPayload(value, version));
+  if (!decoded && version !== undefined) return restore(dumpPayload(value, version));
   try {
     const words = options.map((option) => option.toString("latin1").toUpperCase());
     const given = Number(ttl);
     const expiry = words.includes("ABSTTL") || given === 0 ? given : Date.now() + given;
     return [
       ["DEL", key],
-      ...commandsOf(new ValueCommands(key, target), decodeValue(value)),
+      ...commandsOf(new ValueCommands(key, target), shiftedParts(decodeValue(value), shiftMs)),
       ...(expiry > 0 ? [["PEXPIREAT", key, expiry]] : []),
     ];
   } catch (error) {

@@ -3,13 +3,14 @@
  * refuse it:
  *
  *   noise of servers -> policy (FLUSHALL, SWAPDB, FUNCTION, PUBLISH) -> database map -> filter -> rename
- *      -> rewriting for older targets -> transform
+ *      -> shift of expiries -> rewriting for older targets -> transform
  *
  * Without options, and for a target that is new enough, the bytes of a command are passed on as they came.
  */
 import { keysOf, readsByPattern } from "../command/keys.ts";
 import { pickKeys, renameKeys } from "../command/pick.ts";
 import { isRewrittenAlways, rewriteFor } from "../command/rewrite.ts";
+import { shiftExpiry } from "../command/shift-expiry.ts";
 import { supports } from "../command/target.ts";
 import { requireDatabase } from "../database-range.ts";
 import { CommandRefusedError } from "../errors.ts";
@@ -39,6 +40,8 @@ export interface TranslatorOptions {
   readonly mapping: Mapping;
   readonly abilities: Abilities;
   readonly transform: Transform | undefined;
+  /** Added to every expiry. */
+  readonly ttlShiftMs: number;
   /** Leave out what another task of ours wrote to the source. */
   readonly twoWay: boolean;
   /** The keys of the task that must not stay behind when SWAPDB moves database 0. */
@@ -75,9 +78,9 @@ export class Translator implements Translate {
 
   constructor(options: TranslatorOptions) {
     this.#options = options;
-    const { mapping, abilities, transform } = options;
+    const { mapping, abilities, transform, ttlShiftMs } = options;
     const newest = supports(abilities, "hsetex") && supports(abilities, "fieldExpiry");
-    this.#plain = mapping.identity && transform === undefined && newest;
+    this.#plain = mapping.identity && transform === undefined && ttlShiftMs === 0 && newest;
   }
 
   /** With two-way tasks: whether the unit comes from a client, and not from the reverse task. */
@@ -173,11 +176,13 @@ export class Translator implements Translate {
     return keys.isOpen ? argv : pickKeys(argv, (key) => keys.accepts(key));
   }
 
-  #rewritten(name: string, { argv, db, into }: Write): void {
-    const { abilities, onUnwritable } = this.#options;
+  #rewritten(name: string, write: Write): void {
+    const { abilities, onUnwritable, ttlShiftMs } = this.#options;
+    const { db, into } = write;
+    const argv = shiftExpiry(write.argv, ttlShiftMs);
     const restores = RESTORES.has(name);
     const commands = restores
-      ? restoreFor(abilities, name === "RESTORE" ? argv : replacing(argv))
+      ? restoreFor(abilities, name === "RESTORE" ? argv : replacing(argv), ttlShiftMs)
       : rewriteFor(abilities, argv, () => Date.now());
     if (commands === undefined) {
       onUnwritable(argv, db, "the target has no command that does the same");

@@ -12,9 +12,11 @@ import type { Reread } from "./cluster-stream.ts";
 export class Rereader {
   readonly #source: Source;
   readonly #mapping: Mapping;
+  readonly #ttlShiftMs: number;
   #connection: Connection | undefined;
 
-  constructor(source: Source, mapping: Mapping) {
+  constructor(source: Source, mapping: Mapping, ttlShiftMs: number) {
+    this.#ttlShiftMs = ttlShiftMs;
     this.#source = source;
     this.#mapping = mapping;
   }
@@ -47,7 +49,7 @@ export class Rereader {
         throw new CommandRefusedError("a command with keys in different slots", reason);
       }
       try {
-        return await new KeyReader(this.#connection).read(db, keys);
+        return await new KeyReader(this.#connection, this.#ttlShiftMs).read(db, keys);
       } catch (error) {
         if (!(error instanceof ConnectionLostError) || attempt > 5) throw error;
       }

@@ -18,6 +18,7 @@ import type { CommandBatch } from "../sink/transaction.ts";
 import { BigKey } from "../value/big-key.ts";
 import { commandsOf, ValueCommands } from "../value/commands.ts";
 import { decodeValue } from "../value/decode.ts";
+import { needsShift, shiftedParts } from "../value/shift-fields.ts";
 
 /** A key on its way to the target. */
 export interface LoadNote {
@@ -57,6 +58,8 @@ export interface KeyWriterOptions {
   readonly abilities: Abilities;
   readonly existing: "replace" | "keep" | "fail";
   readonly path: "auto" | "fast" | "slow";
+  /** Added to every expiry. */
+  readonly ttlShiftMs: number;
   /** Sets runs apart in the names of temporary keys. */
   readonly token: string;
 }
@@ -80,8 +83,8 @@ export class KeyWriter {
 
   /** How the key is best written. */
   pathOf(key: RdbKey): KeyReason {
-    const { path, abilities, existing } = this.#options;
-    if (path === "slow") return "policy";
+    const { path, abilities, existing, ttlShiftMs } = this.#options;
+    if (path === "slow" || needsShift(key, ttlShiftMs)) return "policy";
     // SET cannot carry what RESTORE can, nor say that the key exists.
     const plain = key.idleS < 0 && key.freq < 0 && key.meta === undefined;
     if (key.type === STRING && plain && existing === "replace") return "set";
@@ -175,15 +178,16 @@ export class KeyWriter {
   }
 
   #slow(note: KeyNote, into: CommandBatch<LoadNote>): void {
-    const { abilities, existing, token } = this.#options;
+    const { abilities, existing, token, ttlShiftMs } = this.#options;
     const { source, key, expiresAtMs } = note;
+    const values = [...shiftedParts(decodeValue(source), ttlShiftMs)];
     if (existing !== "replace") {
       const built = new BigKey(key, { target: abilities, token, expiresAtMs, keep: true });
-      const parts = [...decodeValue(source)].flatMap((part) => built.part(part));
+      const parts = values.flatMap((part) => built.part(part));
       for (const argv of [...built.begin(), ...parts, ...built.end()]) into.command(argv, note);
       return;
     }
-    const commands = [...commandsOf(new ValueCommands(key, abilities), decodeValue(source))];
+    const commands = [...commandsOf(new ValueCommands(key, abilities), values)];
     into.command([abilities.unlink ? "UNLINK" : "DEL", key], note);
     for (const argv of commands) into.command(argv, note);
     if (expiresAtMs >= 0) into.command(["PEXPIREAT", key, expiresAtMs], note);

@@ -19,6 +19,7 @@ import type { Sink } from "../sink/sink.ts";
 import type { CommandBatch } from "../sink/transaction.ts";
 import type { Snapshot } from "../source/feed.ts";
 import { type Transform, type TransformResult, transformed } from "../transform.ts";
+import { shiftFields } from "../value/shift-fields.ts";
 import type { BigKeyRecord } from "./big-key-record.ts";
 import { BigValue } from "./big-value.ts";
 import { KeyNote, KeyWriter, type LoadNote } from "./key-writer.ts";
@@ -68,9 +69,9 @@ export class SnapshotLoader {
 
   constructor(options: SnapshotLoaderOptions) {
     this.#options = options;
-    const { abilities, existing, path, task, checkpoint } = options;
+    const { abilities, existing, path, task, checkpoint, ttlShiftMs } = options;
     this.#token = `${task}-${checkpoint.epoch}`;
-    this.#keys = new KeyWriter({ abilities, existing, path, token: this.#token });
+    this.#keys = new KeyWriter({ abilities, existing, path, ttlShiftMs, token: this.#token });
     this.#fenceMs = fenceFrom(this.#startedAt);
     this.#held = new HeldWriter(this.#fenceMs);
   }
@@ -205,7 +206,7 @@ export class SnapshotLoader {
       case "begin":
         return this.#begin(entry);
       case "part":
-        return this.#big?.part(entry.part);
+        return this.#big?.part(shiftFields(entry.part, this.#options.ttlShiftMs));
       case "end":
         return this.#end(entry.bytes, entry.elements);
       default:

@@ -21,9 +21,11 @@ const MOVING = /\b(MOVED|ASK|TRYAGAIN|CLUSTERDOWN|EXECABORT|LOADING|MASTERDOWN)\
 /** See above. The connections belong to the nodes. */
 export class ClusterKeyReader implements KeySource {
   readonly #nodes: ClusterNodes;
+  readonly #ttlShiftMs: number;
 
-  constructor(nodes: ClusterNodes) {
+  constructor(nodes: ClusterNodes, ttlShiftMs: number) {
     this.#nodes = nodes;
+    this.#ttlShiftMs = ttlShiftMs;
   }
 
   async dbs(): Promise<number[]> {
@@ -79,7 +81,8 @@ export class ClusterKeyReader implements KeySource {
         });
         const questions: (() => Promise<void>)[] = [];
         for (const [slot, places] of slots) {
-          const reader = new KeyReader(await this.#nodes.at(await this.#nodes.addressOf(slot)));
+          const node = await this.#nodes.at(await this.#nodes.addressOf(slot));
+          const reader = new KeyReader(node, this.#ttlShiftMs);
           const some = places.map((place) => keys[place] as Buffer);
           questions.push(() => ask(reader, some, places));
         }

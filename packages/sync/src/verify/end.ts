@@ -13,6 +13,8 @@ export interface EndOptions {
   readonly option: "from" | "to";
   readonly name: string;
   readonly connectTimeoutMs: number;
+  /** Added to every expiry that is read. */
+  readonly ttlShiftMs: number;
   readonly signal: AbortSignal;
 }
 
@@ -39,12 +41,12 @@ export async function openEnd(options: EndOptions): Promise<End> {
 }
 
 async function openServer(endpoint: Endpoint, options: EndOptions): Promise<End> {
-  const { option, name, connectTimeoutMs, signal } = options;
+  const { option, name, connectTimeoutMs, ttlShiftMs, signal } = options;
   const locator = new Locator(endpoint, { connectTimeoutMs, name, master: option === "to" });
   const reading = await locator.connect(signal);
   const guarding = option === "to" ? await locator.connect(signal) : reading;
   return {
-    keys: new KeyReader(reading),
+    keys: new KeyReader(reading, ttlShiftMs),
     clustered: false,
     guard: async () => guarding,
     shardOf: async () => 0,
@@ -56,12 +58,12 @@ async function openServer(endpoint: Endpoint, options: EndOptions): Promise<End>
 }
 
 async function openCluster(endpoint: Endpoint, options: EndOptions): Promise<End> {
-  const { name, connectTimeoutMs, signal } = options;
+  const { name, connectTimeoutMs, ttlShiftMs, signal } = options;
   const reading = new ClusterNodes({ endpoint, name, connectTimeoutMs, signal });
   const guarding = new ClusterNodes({ endpoint, name, connectTimeoutMs, signal });
   await reading.refresh();
   return {
-    keys: new ClusterKeyReader(reading),
+    keys: new ClusterKeyReader(reading, ttlShiftMs),
     clustered: true,
     guard: async (key) => guarding.at(await guarding.addressOf(keySlot(key))),
     // The shards of a task are the masters in the order of their first slots.

@@ -9,6 +9,7 @@ import { ErrorReply, type Reply } from "../resp/reply-reader.ts";
 import { type Argument, RespWriter } from "../resp/writer.ts";
 import { decodeValue } from "../value/decode.ts";
 import { digestOf } from "../value/digest.ts";
+import { shiftedParts } from "../value/shift-fields.ts";
 import type { Connection } from "../wire/connection.ts";
 
 /** A key as it was at one moment. */
@@ -53,9 +54,12 @@ const ABSENT: KeyState = { digest: undefined, expiresAtMs: -1, value: undefined 
 /** One server. */
 export class KeyReader implements KeySource {
   readonly connection: Connection;
+  readonly #ttlShiftMs: number;
 
-  constructor(connection: Connection) {
+  /** `ttlShiftMs` is added to every expiry that is read. */
+  constructor(connection: Connection, ttlShiftMs = 0) {
     this.connection = connection;
+    this.#ttlShiftMs = ttlShiftMs;
   }
 
   /** Databases that have keys. */
@@ -97,6 +101,7 @@ export class KeyReader implements KeySource {
     const [seconds, micros] = time as readonly Reply[];
     const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
     const offset = /^master_repl_offset:(\d+)/m.exec(String(info))?.[1];
+    const shiftMs = this.#ttlShiftMs;
     let bytes = 0;
     const states = keys.map((_, index) => {
       const dump = values[2 * index];
@@ -104,8 +109,9 @@ export class KeyReader implements KeySource {
       bytes += dump.length;
       const value = readDump(dump);
       const ttl = Number(values[2 * index + 1]);
-      const expiresAtMs = ttl < 0 ? -1 : now + ttl;
-      return { digest: digestOf(decodeValue(value)), expiresAtMs, value };
+      const expiresAtMs = ttl < 0 ? -1 : Math.max(1, now + ttl + shiftMs);
+      const parts = shiftedParts(decodeValue(value), shiftMs);
+      return { digest: digestOf(parts), expiresAtMs, value };
     });
     return { states, offset: offset === undefined ? undefined : Number(offset), bytes };
   }

@@ -6,6 +6,7 @@ import { type Argument, RespWriter } from "../resp/writer.ts";
 import type { Abilities } from "../sink/abilities.ts";
 import { commandsOf, ValueCommands } from "../value/commands.ts";
 import { decodeValue } from "../value/decode.ts";
+import { needsShift, shiftedParts } from "../value/shift-fields.ts";
 import type { Connection } from "../wire/connection.ts";
 import type { KeyState } from "./key-reader.ts";
 
@@ -17,6 +18,8 @@ export interface RepairPlan {
   readonly db: number;
   readonly key: Buffer;
   readonly state: KeyState;
+  /** Added to the expiry of hash fields; that of the key has it already. */
+  readonly ttlShiftMs: number;
 }
 
 /** True: written; false: the target refused it; "raced": the checkpoint moved, so nothing was written. */
@@ -37,17 +40,17 @@ export async function repair(plan: RepairPlan): Promise<boolean | "raced"> {
   return Array.isArray(executed) && !executed.some((reply) => reply instanceof ErrorReply);
 }
 
-function writes({ abilities, key, state }: RepairPlan): Argument[][] {
+function writes({ abilities, key, state, ttlShiftMs }: RepairPlan): Argument[][] {
   const { value, expiresAtMs } = state;
   if (value === undefined) return [["DEL", key]];
   const version = footerVersion(value.family, value.type, abilities.rdbVersion);
-  if (version !== undefined && abilities.restoreAbsTtl) {
+  if (version !== undefined && abilities.restoreAbsTtl && !needsShift(value, ttlShiftMs)) {
     const ttl = expiresAtMs < 0 ? 0 : expiresAtMs;
     return [["RESTORE", key, ttl, dumpPayload(value, version), "REPLACE", "ABSTTL"]];
   }
   return [
     ["DEL", key],
-    ...commandsOf(new ValueCommands(key, abilities), decodeValue(value)),
+    ...commandsOf(new ValueCommands(key, abilities), shiftedParts(decodeValue(value), ttlShiftMs)),
     ...(expiresAtMs < 0 ? [] : [["PEXPIREAT", key, expiresAtMs]]),
   ];
 }

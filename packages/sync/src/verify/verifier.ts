@@ -64,6 +64,8 @@ export interface VerifierOptions {
   readonly mapping: Mapping;
   readonly abilities: Abilities;
   readonly repair: boolean;
+  /** Added to the expiry of hash fields that are repaired. */
+  readonly ttlShiftMs: number;
   /** Expiries may differ by this much. */
   readonly ttlToleranceMs: number;
   /** Differences beyond this number are counted only. */
@@ -214,10 +216,10 @@ export class Verifier {
     connection: Connection,
     what: { db: number; key: Buffer; state: KeyState },
   ): Promise<boolean | "raced"> {
-    const { abilities } = this.#options;
+    const { abilities, ttlShiftMs } = this.#options;
     // A task that is behind would apply changes again that are in the value.
     if (!this.#options.repair || this.#behind) return false;
-    return repair({ connection, abilities, ...what });
+    return repair({ connection, abilities, ttlShiftMs, ...what });
   }
 
   #note(difference: Difference): void {

@@ -20,7 +20,7 @@ import { Verifier, type VerifyReport } from "./verifier.ts";
 
 /** What is compared. */
 export interface VerifyOptions
-  extends Pick<SyncOptions, "from" | "to" | "name" | "dbMap" | "filter" | "rename"> {
+  extends Pick<SyncOptions, "from" | "to" | "name" | "dbMap" | "filter" | "rename" | "ttlShiftMs"> {
   /** Write keys that differ as the source has them. @default false */
   readonly repair?: boolean;
   /** Expiries may differ by this much. @default 2 s */
@@ -47,6 +47,7 @@ const table: OptionTable<VerifyOptions> = {
   dbMap: anything("an object such as { 0: 1 }", isObject),
   filter: anything("an object of filters", isObject),
   rename: anything("an object of prefixes", isObject),
+  ttlShiftMs: { default: 0, rule: integer(-(2 ** 47), 2 ** 47) },
   repair: { default: false, rule: flag },
   ttlToleranceMs: { default: 2_000, rule: milliseconds() },
   maxListed: { default: 100_000, rule: integer(0) },
@@ -58,12 +59,13 @@ const table: OptionTable<VerifyOptions> = {
 /** Compares every key; see verifier.ts for what a difference is. */
 export async function verify(given: VerifyOptions): Promise<VerifyReport> {
   const options = resolveOptions<VerifyOptions>(table, given);
-  const { from, to, connectTimeoutMs } = options;
+  const { from, to, connectTimeoutMs, ttlShiftMs } = options;
+  const mapping = new Mapping(options); // before anything is opened: it checks the filter
   const signal = options.signal ?? new AbortController().signal;
   const task = options.name ?? taskName({ from, to, mode: "total" });
   const opening = { name: `ropeway-verify:${task}`, connectTimeoutMs, signal };
-  await using source = await openEnd({ ...opening, url: from, option: "from" });
-  await using target = await openEnd({ ...opening, url: to, option: "to" });
+  await using source = await openEnd({ ...opening, ttlShiftMs, url: from, option: "from" });
+  await using target = await openEnd({ ...opening, ttlShiftMs: 0, url: to, option: "to" });
   const home = await target.guard(Buffer.from(checkpointKey(task, 0)));
   const abilities = await probe(home, task);
   const anchor = new Anchor(task, source, target);
@@ -71,10 +73,11 @@ export async function verify(given: VerifyOptions): Promise<VerifyReport> {
     source: source.keys,
     target: target.keys,
     guard: (key) => target.guard(key),
-    mapping: new Mapping(options),
+    mapping,
     abilities,
     anchor: (await anchor.exists()) ? anchor : undefined,
     repair: options.repair,
+    ttlShiftMs,
     ttlToleranceMs: options.ttlToleranceMs,
     maxListed: options.maxListed,
     signal,

@@ -18,7 +18,7 @@ function translated(line: string): string[] {
   const translator = new Translator({
     policies: { flush: "apply", swapDb: "apply", functions: "apply", publish: "apply" },
     mapping: new Mapping({}),
-    ...{ abilities: NEWEST, transform: undefined, twoWay: false },
+    ...{ abilities: NEWEST, transform: undefined, ttlShiftMs: 0, twoWay: false },
     ...{ ownKeys: [], expiriesKey: "ropeway:sync:{t}:expiries:0" },
     onUnwritable: (_argv, _db, reason) => {
       throw new Error(reason);
