@@ -105,13 +105,13 @@ test("a key that expires while the connection to the source is lost is read agai
   task.on("error", () => {});
   await task.start();
   await eventually(() => expect(task.status).toBe("COMMANDRUNNING"));
-  await source.command("SET", "n", "5", "PX", "800");
+  await source.command("SET", "n", "5", "PX", "600000");
   await eventually(async () => expect(await target.command("GET", "n")).toBe("5"));
   proxy.refuse();
   proxy.cut();
   await source.command("INCR", "n");
   await source.command("PEXPIRE", "n", "600000");
-  await gone(target, "n");
+  await expire(target, "n");
   proxy.heal();
   await eventually(async () => expect(await target.command("GET", "n")).toBe("6"), {
     withinMs: 20_000,
