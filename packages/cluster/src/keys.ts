@@ -107,6 +107,20 @@ function isShort(value: unknown, most: number): boolean {
   return typeof value === "string" && Buffer.byteLength(value) <= most && !/\p{C}/u.test(value);
 }
 
+/** The part that follows a prefix; undefined if more than one part follows, or one that is not ours. */
+export function childOf(prefix: string, path: string): string | undefined {
+  const part = path.slice(prefix.length);
+  return path.startsWith(prefix) && !part.includes("/") && isPart(part) ? part : undefined;
+}
+
+/** The parts that follow a prefix in the paths of its entries; paths of other programs are left out. */
+export function childrenOf(
+  prefix: string,
+  entries: readonly { readonly key: string }[],
+): readonly string[] {
+  return entries.map(({ key }) => childOf(prefix, key)).filter((part) => part !== undefined);
+}
+
 /** The last part of a path. */
 export function lastPart(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);

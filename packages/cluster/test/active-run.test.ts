@@ -1,4 +1,5 @@
 /** Runs whose runner says too much, and runs that the store does not hear. */
+import { type Logger, silentLogger } from "@ropeway/core";
 import { deferred } from "@ropeway/core/internal";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
@@ -46,6 +47,33 @@ describe("a run", () => {
       ...{ id, address: "", runners: [ownRunner(run)], secrets },
       ...{ leaseMs: 5_000, reportMs: 200, progressMs: 60_000 },
     }).start();
+
+  it("survives abort listeners of its runner that throw or reject, and ends as if they had not", async () => {
+    const errors: unknown[] = [];
+    const logger: Logger = { ...silentLogger, error: (...said) => void errors.push(said) };
+    const options = { address: "", secrets, leaseMs: 5_000, reportMs: 200, logger };
+    const runner = ownRunner((run) => {
+      run.signal.addEventListener("abort", () => {
+        throw new Error("thrown by a listener");
+      });
+      run.signal.addEventListener("abort", async () => {
+        throw new Error("rejected by a listener");
+      });
+      return untilStopped(run);
+    });
+    const node = new ClusterNode(store, { ...options, id: "node_throws", runners: [runner] });
+    await using _node = await node.start();
+    const id = await create();
+    await becomes(id, { status: "STARTING" });
+    await cluster.tasks.stop(id);
+    await becomes(id, { status: "STOP" });
+    await eventually(() => expect(errors).toHaveLength(2));
+    expect(errors).toMatchObject([
+      [{ err: "thrown by a listener", taskId: id }, "an abort listener of a runner failed"],
+      [{ err: "rejected by a listener", taskId: id }, "an abort listener of a runner failed"],
+    ]);
+    expect(node.registered).toBe(true);
+  });
 
   it.each([
     [

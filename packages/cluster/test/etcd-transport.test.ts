@@ -3,11 +3,13 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer, connect as openSocket, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { createServer as createTlsServer } from "node:tls";
 import { silentLogger } from "@ropeway/core";
 import { type Etcd, eventually, freePort, startEtcd, startProxy } from "@ropeway/testkit";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeCertificate } from "../../testkit/src/certificate.ts";
+import { getMany } from "../src/record.ts";
 import { openEtcdStore } from "../src/store/etcd/etcd-store.ts";
 import * as messages from "../src/store/etcd/messages.ts";
 import { collect } from "./store.conformance.ts";
@@ -63,6 +65,23 @@ describe("one etcd", () => {
     etcd = await startEtcd();
   });
   afterAll(() => etcd.close());
+
+  it("repeats a transaction that only reads when the connection was lost meanwhile, and no other", async () => {
+    await using proxy = await startProxy(etcd.first);
+    const store = await openEtcdStore({ endpoints: [`http://127.0.0.1:${proxy.port}`], logger });
+    await store.put("/reads/a", "1");
+    proxy.halfOpen();
+    const reading = getMany(store, ["/reads/a", "/reads/b"]);
+    const writing = store.txn({ do: [{ op: "put", key: "/reads/a", value: "2" }] });
+    const refused = expect(writing).rejects.toMatchObject({ maybeApplied: true });
+    reading.catch(() => {});
+    await setImmediate(); // both have left, and their responses do not come
+    proxy.cut();
+    await proxy.heal();
+    await refused;
+    expect((await reading).map((entry) => entry?.value)).toEqual(["1", undefined]);
+    await store.close();
+  });
 
   it("loses no event when the connection is cut again and again while history is replayed", async () => {
     const proxy = await startProxy(etcd.first);

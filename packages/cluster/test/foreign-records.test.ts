@@ -26,12 +26,17 @@ async function abandoned(cluster: Cluster, store: Store, nodeId: string): Promis
 }
 
 /** Inspections go on, and move the tasks of a node that is gone to one that is there. */
-async function expectTakeOver(store: Store, nodeId: string): Promise<void> {
+async function expectTakeOver(
+  store: Store,
+  nodeId: string,
+  prepare: (taskId: string) => Promise<unknown> = async () => {},
+): Promise<void> {
   const cluster = new Cluster(store, { secrets });
   const id = `alive_${nodeId}`;
   const lasting = { secrets, runners: [scriptedRunner()], leaseMs: 5_000, reportMs: 200 };
   await using _node = await new ClusterNode(store, { id, address: "", ...lasting }).start();
   const taskId = await abandoned(cluster, store, nodeId);
+  await prepare(taskId);
   const often = { everyMs: 100, probes: 1, leaseMs: 1_000, brakeMs: 0 };
   const inspector = cluster.inspector({ id: `portal_${nodeId}`, address: "", ...often });
   let rounds = 0;
@@ -76,6 +81,7 @@ describe.each(stages)("on %s", async (name, make) => {
     [`/tasks/event/${long(1_011)}`, {}],
     [`/tasks/bigkey/${long(1_010)}`, {}],
     ["/nodes/redissyncer/z/alive_dead_odd", { nodeid: "alive_dead_odd", online: false }],
+    ["/inspect/drain/z/alive_dead_odd", { nodeId: "alive_dead_odd" }],
     ["/tasks/alert/a", { id: "a", kind: "brake", cause: 5, resolvedAt: null, sentAt: null }],
     ["/tasks/alert/b", { id: "b", kind: "task-broken", cause: {}, resolvedAt: null, count: "1" }],
   ];
@@ -94,6 +100,10 @@ describe.each(stages)("on %s", async (name, make) => {
     }
     await expectTakeOver(store, "dead_odd");
     for (const [key] of odd) expect(await store.get(key), name).toBeDefined();
+  });
+
+  it("moves a task whose owner key has no lease and would never end", async () => {
+    await expectTakeOver(store, "dead_owned", (id) => store.put(keys.owner(id), "{}"));
   });
 
   it.each(["x", 1e300, 8.64e15 + 1, -1, null])(

@@ -1,6 +1,8 @@
+import { setImmediate } from "node:timers/promises";
 import { connect, type Redis } from "@ropeway/core";
 import { eventually, startCluster, startProxy, startRedis } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
+import { getMany } from "../src/record.ts";
 import { RedisStoreKeys } from "../src/store/redis/keys.ts";
 import { openRedisStore } from "../src/store/redis/redis-store.ts";
 import { storeRevoke } from "../src/store/redis/scripts.ts";
@@ -319,6 +321,22 @@ describe("what only the Redis store has", () => {
     proxy.cut();
     await refused;
     await server.command("CLIENT", "UNPAUSE");
+    await store.close();
+  });
+
+  it("repeats a transaction that only reads when the connection was lost meanwhile", async () => {
+    await using server = await startRedis();
+    await using proxy = await startProxy(server);
+    await using redis = await connect(proxy.url);
+    const store = openRedisStore(redis);
+    await store.put("/a/b", "1");
+    proxy.halfOpen();
+    const reading = getMany(store, ["/a/b", "/a/c"]);
+    reading.catch(() => {});
+    await setImmediate(); // it has left, and its response does not come
+    proxy.cut();
+    await proxy.heal();
+    expect((await reading).map((entry) => entry?.value)).toEqual(["1", undefined]);
     await store.close();
   });
 

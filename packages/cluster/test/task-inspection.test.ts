@@ -12,6 +12,7 @@ import { HealthServer } from "../src/nodes/health-server.ts";
 import { Placement } from "../src/nodes/placement.ts";
 import { Registration } from "../src/nodes/registration.ts";
 import { putRecord } from "../src/record.ts";
+import type { Transaction } from "../src/store/store.ts";
 import { taskOperations } from "../src/tasks/indexes.ts";
 import type { Task } from "../src/tasks/task.ts";
 import { clusterForFile } from "./cluster-for-file.fixture.ts";
@@ -235,6 +236,50 @@ describe("an inspection", () => {
       expect(chosen.filter((one) => one === id)).toHaveLength(3);
     }
     for (const node of nodes) await node.close();
+  });
+
+  it("moves the tasks of a node that is gone several at a time, with a bound", async () => {
+    const node = await register("node_m2");
+    const state = { status: "COMMANDRUNNING", desired: "run", nodeId: "node_m1" } as const;
+    const ids = await Promise.all(
+      Array.from({ length: 60 }, () => taskIn({ ...state, immortal: true })),
+    );
+    let underWay = 0;
+    let most = 0;
+    const counting = new Proxy(store, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name);
+        if (name !== "txn") return typeof value === "function" ? value.bind(target) : value;
+        return async (transaction: Transaction) => {
+          most = Math.max(most, ++underWay);
+          return target.txn(transaction).finally(() => underWay--);
+        };
+      },
+    });
+    const guard = { key: "/inspect/execlock", target: "create", is: "=", than: 0 } as const;
+    const placement = new Placement(counting);
+    const plan = { store: counting, alerts: cluster.alerts, placement, guard };
+    await new TaskInspection(plan).leave("node_m1", ids);
+    expect(most).toBe(16);
+    for (const id of ids) {
+      expect(await cluster.tasks.get(id)).toMatchObject({ nodeId: "node_m2", status: "CREATING" });
+      await cluster.tasks.stop(id);
+    }
+    await remove(...ids);
+    await node.close();
+  });
+
+  it("raises no alert for a task that was started after the broken ones were listed", async () => {
+    const id = await taskIn({ status: "COMMANDRUNNING", desired: "run" });
+    await store.put(keys.ofStatus("BROKEN", id), "{}"); // what the list had
+    const guard = { key: "/inspect/execlock", target: "create", is: "=", than: 0 } as const;
+    const plan = { store, alerts: cluster.alerts, placement: new Placement(store), guard };
+    await new TaskInspection(plan).alertBroken(new Set());
+    const { items } = await cluster.alerts.list({ limit: 500, all: true });
+    expect(items.filter(({ subject }) => subject === id)).toEqual([]);
+    await store.delete(keys.ofStatus("BROKEN", id));
+    await cluster.tasks.stop(id);
+    await remove(id);
   });
 
   it("drains a node although one of its tasks cannot be read, or was removed at that moment", async () => {

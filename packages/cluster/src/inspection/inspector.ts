@@ -68,6 +68,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
   #revoked: string | undefined;
   #forgotTo: string | undefined;
   #placedTo: string | undefined;
+  #releasedTo: string | undefined;
   #braked = false;
 
   /** @internal Made by Cluster. */
@@ -214,6 +215,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     );
     const inspection = new TaskInspection({ store, alerts, placement, guard: lock.guard });
     const moving = offline.filter((nodeId) => (assigned.get(nodeId)?.length ?? 0) > 0);
+    this.#releasedTo = await inspection.releaseOwners(this.#releasedTo);
     if (moving.length === 0) await this.#releaseBrake();
     if (moving.length === 0 || !(await this.#mustBrake())) {
       for (const nodeId of moving) await inspection.leave(nodeId, assigned.get(nodeId) ?? []);

@@ -1,5 +1,6 @@
 /** What a round does about tasks. Every change is guarded by the round's lock and by the task itself. */
-import { keys, lastPart } from "../keys.ts";
+import { concurrently } from "../concurrently.ts";
+import { childrenOf, keys } from "../keys.ts";
 import { type Placement, stillUsable } from "../nodes/placement.ts";
 import { absent, getMany, rangeAll, recordOf, unchanged } from "../record.ts";
 import type { Compare, Entry, Store } from "../store/store.ts";
@@ -20,6 +21,8 @@ export interface TaskInspectionPlan {
 
 /** The most tasks placed, and alerts raised, in one round. */
 const MOST_PER_ROUND = 1_000;
+/** The most tasks and alerts that are changed at the same time. */
+const MOST_AT_ONCE = 16;
 const REQUEST_LIFE_MS = 24 * 3_600_000;
 
 /** The tasks' part of one round. */
@@ -34,24 +37,41 @@ export class TaskInspection {
 
   /** Deals with the tasks of a node that is offline. */
   async leave(nodeId: string, taskIds: readonly string[]): Promise<void> {
-    for (const { task, entry } of await this.#load(taskIds)) {
-      if (task.nodeId !== nodeId) continue;
+    await this.#each(taskIds, async ({ task, entry }) => {
+      if (task.nodeId !== nodeId) return;
       if (isRunning(task.status)) await this.#leaveRunning(task, entry);
       else if (isPending(task.status)) await this.#leavePending(task, entry);
-    }
+    });
+  }
+
+  /**
+   * Removes owner keys without a lease, a page per round; returns where the next round goes on. Nodes write
+   * owner keys with their lease. One that another program wrote without it would keep its task from running
+   * for ever; the fence at the target keeps a run out that still goes on.
+   */
+  async releaseOwners(after: string | undefined): Promise<string | undefined> {
+    const { store, guard } = this.#plan;
+    const { entries, more } = await store.range(keys.owners, { after, limit: MOST_PER_ROUND });
+    const lasting = entries.filter(({ lease }) => lease === undefined);
+    await concurrently(lasting, MOST_AT_ONCE, (entry) =>
+      store.txn({
+        if: [guard, unchanged(entry.key, entry)],
+        do: [{ op: "delete", key: entry.key }],
+      }),
+    );
+    return more ? entries.at(-1)?.key : undefined;
   }
 
   /** Places tasks that wait for a node, a page per round; returns where the next round goes on. */
   async placeWaiting(after: string | undefined): Promise<string | undefined> {
-    const { entries, more } = await this.#plan.store.range(keys.tasksOfStatus("CREATED"), {
-      after,
-      limit: MOST_PER_ROUND,
-    });
-    for (const { task, entry } of await this.#load(entries.map(({ key }) => lastPart(key)))) {
-      if (task.desired !== "run" || task.nodeId !== "") continue;
+    const prefix = keys.tasksOfStatus("CREATED");
+    const page = { after, limit: MOST_PER_ROUND };
+    const { entries, more } = await this.#plan.store.range(prefix, page);
+    await this.#each(childrenOf(prefix, entries), async ({ task, entry }) => {
+      if (task.status !== "CREATED" || task.desired !== "run" || task.nodeId !== "") return;
       // Those that refused it may have room by now.
       await this.#replace({ ...task, refusedBy: [] }, entry);
-    }
+    });
     return more ? entries.at(-1)?.key : undefined;
   }
 
@@ -59,13 +79,12 @@ export class TaskInspection {
   async drain(): Promise<void> {
     const { store } = this.#plan;
     const { entries } = await rangeAll(store, keys.drains);
-    for (const { key } of entries) {
-      const nodeId = lastPart(key);
-      const assigned = await rangeAll(store, keys.tasksOfNode(nodeId));
-      const ids = assigned.entries.map((one) => lastPart(one.key));
-      for (const { task, entry } of await this.#load(ids)) {
+    for (const nodeId of childrenOf(keys.drains, entries)) {
+      const prefix = keys.tasksOfNode(nodeId);
+      const assigned = await rangeAll(store, prefix);
+      await this.#each(childrenOf(prefix, assigned.entries), async ({ task, entry }) => {
         if (task.desired === "run" && task.nodeId === nodeId) await this.#handOver(task, entry);
-      }
+      });
     }
   }
 
@@ -76,28 +95,30 @@ export class TaskInspection {
    */
   async alertBroken(nodes: ReadonlySet<string>): Promise<void> {
     const { store, alerts } = this.#plan;
-    const { entries } = await rangeAll(store, keys.tasksOfStatus("BROKEN"));
-    const broken = new Set(entries.map(({ key }) => lastPart(key)));
+    const prefix = keys.tasksOfStatus("BROKEN");
+    const { entries } = await rangeAll(store, prefix);
+    const broken = new Set(childrenOf(prefix, entries));
     const open = await alerts.open();
     const known = new Set([...open.values()].map(({ subject }) => subject));
     const newFirst = [...broken].sort((a, b) => Number(known.has(a)) - Number(known.has(b)));
     const current = new Map<string, string>();
-    for (const { task } of await this.#load(newFirst.slice(0, MOST_PER_ROUND))) {
+    await this.#each(newFirst.slice(0, MOST_PER_ROUND), async ({ task }) => {
       const { taskId, taskName, epoch, reason, groupId } = task;
+      if (task.status !== "BROKEN") return void broken.delete(taskId); // it was started meanwhile
       const cause = `task-broken:${taskId}:${epoch}`;
       current.set(taskId, cause);
-      if (open.has(cause)) continue;
+      if (open.has(cause)) return;
       const text = `Task ${taskName} (${taskId}) is BROKEN: ${reason}`;
       await alerts.raise({ kind: "task-broken", cause, text, subject: taskId, group: groupId });
-    }
-    for (const alert of open.values()) {
+    });
+    await concurrently(open.values(), MOST_AT_ONCE, async (alert) => {
       const { kind, subject, cause } = alert;
       const mended = !broken.has(subject) || (current.get(subject) ?? cause) !== cause;
       const ofNode = kind === "node-offline" || kind === "node-unreachable";
       const over = kind === "task-broken" ? mended : ofNode && !nodes.has(subject);
       if (over) await alerts.resolve(cause);
       else void alerts.send(alert);
-    }
+    });
   }
 
   /** Forgets idempotency keys after a day, a page per round; returns where the next round goes on. */
@@ -169,6 +190,14 @@ export class TaskInspection {
       ],
       do: [...taskOperations(taskOf(entry), next), this.#records.eventOperation(taskId, event)],
     });
+  }
+
+  /** Does something about each task that exists, several at the same time. */
+  async #each(
+    taskIds: readonly string[],
+    work: (found: { readonly task: Task; readonly entry: Entry }) => Promise<void>,
+  ): Promise<void> {
+    await concurrently(await this.#load(taskIds), MOST_AT_ONCE, work);
   }
 
   async #load(taskIds: readonly string[]): Promise<{ task: Task; entry: Entry }[]> {

@@ -7,7 +7,7 @@
  * stopped, and its reports are not stored any more.
  */
 import { type Clock, LeaseLostError, type Logger, localClock } from "@ropeway/core";
-import { type Deferred, deferred, reasonOf, sleep } from "@ropeway/core/internal";
+import { type Deferred, deferred, guardSignal, reasonOf, sleep } from "@ropeway/core/internal";
 import { ConflictError } from "../errors.ts";
 import { keys } from "../keys.ts";
 import { createdAt, putRecord } from "../record.ts";
@@ -68,6 +68,7 @@ export class ActiveRun {
   readonly epoch: number;
   readonly #plan: ActiveRunPlan;
   readonly #abort = new AbortController();
+  readonly #signal: AbortSignal;
   /** Resolves when the owner key is lost: later responses of the store do not matter any more. */
   readonly #lost: Deferred<undefined> = deferred();
   readonly #clock: Clock;
@@ -89,6 +90,10 @@ export class ActiveRun {
     this.epoch = plan.epoch;
     this.#known = plan.known;
     this.#clock = plan.clock ?? localClock;
+    this.#signal = guardSignal(this.#abort.signal, (error) => {
+      const { logger, taskId } = plan;
+      logger.error({ err: reasonOf(error), taskId }, "an abort listener of a runner failed");
+    });
   }
 
   get stopping(): StopReason | undefined {
@@ -183,7 +188,7 @@ export class ActiveRun {
       config,
       afresh: task.afresh,
       local: task.local === true,
-      signal: this.#abort.signal,
+      signal: this.#signal,
       logger: this.#plan.logger,
       phase: (phase) => {
         if (phase === this.#phase) return;

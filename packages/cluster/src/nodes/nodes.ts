@@ -1,7 +1,8 @@
 /** The nodes of a cluster, as operators see them. */
 import type { Page } from "@ropeway/core";
+import { concurrently } from "../concurrently.ts";
 import { ProtectedError, UnknownNodeError, UnknownTaskError } from "../errors.ts";
-import { keys, lastPart, type NodeType } from "../keys.ts";
+import { childrenOf, keys, type NodeType } from "../keys.ts";
 import { checkId } from "../names.ts";
 import { optimistically, rangeAll, unchanged } from "../record.ts";
 import type { Store } from "../store/store.ts";
@@ -12,6 +13,9 @@ import { isOnline, type NodeRecord, nodeOf } from "./node-record.ts";
 export interface NodeView extends NodeRecord {
   readonly draining: boolean;
 }
+
+/** The most tasks that are changed at the same time. */
+const MOST_AT_ONCE = 16;
 
 /** The nodes. */
 export class Nodes {
@@ -27,7 +31,7 @@ export class Nodes {
   async list(type?: NodeType): Promise<Page<NodeView>> {
     const types: readonly NodeType[] = type === undefined ? ["redissyncer", "portal"] : [type];
     const drains = await rangeAll(this.#store, keys.drains);
-    const draining = new Set(drains.entries.map(({ key }) => lastPart(key)));
+    const draining = new Set(childrenOf(keys.drains, drains.entries));
     const items: NodeView[] = [];
     for (const one of types) {
       const { entries } = await rangeAll(this.#store, keys.nodes(one));
@@ -53,10 +57,7 @@ export class Nodes {
   async drain(nodeId: string): Promise<NodeView> {
     await this.get(nodeId);
     await this.#store.put(keys.drain(nodeId), JSON.stringify({ nodeId, at: Date.now() }));
-    const { entries } = await rangeAll(this.#store, keys.tasksOfNode(nodeId));
-    for (const { key } of entries) {
-      await this.#tasks.leave(lastPart(key), nodeId).catch(unlessRemoved);
-    }
+    await this.#eachTask(nodeId, (taskId) => this.#tasks.leave(taskId, nodeId));
     return this.get(nodeId);
   }
 
@@ -85,10 +86,16 @@ export class Nodes {
         result: undefined,
       };
     });
-    const { entries } = await rangeAll(this.#store, keys.tasksOfNode(nodeId));
-    for (const one of entries) {
-      await this.#tasks.unplace(lastPart(one.key), nodeId).catch(unlessRemoved);
-    }
+    await this.#eachTask(nodeId, (taskId) => this.#tasks.unplace(taskId, nodeId));
+  }
+
+  /** Does something about each task that is placed on the node, several at the same time. */
+  async #eachTask(nodeId: string, work: (taskId: string) => Promise<unknown>): Promise<void> {
+    const prefix = keys.tasksOfNode(nodeId);
+    const { entries } = await rangeAll(this.#store, prefix);
+    await concurrently(childrenOf(prefix, entries), MOST_AT_ONCE, (taskId) =>
+      work(taskId).catch(unlessRemoved),
+    );
   }
 }
 

@@ -6,7 +6,7 @@
  * The nodes are read at most twice a second. A choice is only a proposal: the writer compares
  * `stillUsable` in the same transaction, and asks again for a `fresh` one if that fails.
  */
-import { keys, lastPart } from "../keys.ts";
+import { childrenOf, keys } from "../keys.ts";
 import { absent, rangeAll } from "../record.ts";
 import type { Compare, Entry, Store } from "../store/store.ts";
 import { isOnline, type NodeRecord, nodeOf } from "./node-record.ts";
@@ -70,7 +70,7 @@ export class Placement {
       rangeAll(this.#store, keys.nodes("redissyncer")),
       rangeAll(this.#store, keys.drains),
     ]);
-    return { entries, draining: new Set(drained.entries.map(({ key }) => lastPart(key))), readAt };
+    return { entries, draining: new Set(childrenOf(keys.drains, drained.entries)), readAt };
   }
 
   #chooseFrom({ entries, draining }: View, request: PlacementRequest): PlacementResult {

@@ -9,6 +9,7 @@ import {
   endOfPrefix,
   limitOf,
 } from "../limits.ts";
+import { onlyReads } from "../reads.ts";
 import type {
   Compare,
   Entry,
@@ -64,6 +65,7 @@ const range: Method<RangeRequest, RangeResponse> = {
 const put = write(`${KV}/Put`, PutRequest, PutResponse);
 const remove = write(`${KV}/DeleteRange`, DeleteRangeRequest, DeleteRangeResponse);
 const txn = write(`${KV}/Txn`, TxnRequest, TxnResponse);
+const readTxn = { ...txn, repeatable: true };
 const compact = write(`${KV}/Compact`, CompactionRequest, CompactionResponse);
 const grant = write(`${LEASE}/LeaseGrant`, LeaseGrantRequest, LeaseGrantResponse);
 // Twice does no harm: a lease that is gone stays gone, and a renewal only sets it to its full time.
@@ -175,7 +177,8 @@ class EtcdStore implements Store {
   async txn(transaction: Transaction): Promise<TransactionResult> {
     checkTransaction(transaction);
     const { if: compares = [], do: operations, else: otherwise = [] } = transaction;
-    const response = await this.#transport.call(txn, {
+    const method = onlyReads(transaction) ? readTxn : txn;
+    const response = await this.#transport.call(method, {
       compare: compares.map(compareOf),
       success: operations.map(operationOf),
       failure: otherwise.map(operationOf),

@@ -14,6 +14,7 @@ import {
 import { newToken, requireRedis } from "@ropeway/core/internal";
 import { CompactedError, StoreRefusedError, StoreUnavailableError } from "../../errors.ts";
 import { checkKey, checkPrefixPath, checkTransaction, endOfPrefix, limitOf } from "../limits.ts";
+import { onlyReads } from "../reads.ts";
 import type {
   Entry,
   Grant,
@@ -36,6 +37,7 @@ import {
   storeKeepAlive,
   storeList,
   storeRead,
+  storeReadTxn,
   storeTxn,
 } from "./scripts.ts";
 import { transactionArguments } from "./transaction-arguments.ts";
@@ -128,8 +130,9 @@ class RedisStore implements Store {
       history: this.#history,
       newId: newToken(),
     });
+    const script = onlyReads(transaction) ? storeReadTxn : storeTxn;
     const [outcome, second, ...found] = await this.#guard(() =>
-      this.#redis.run(storeTxn, keys, args),
+      this.#redis.run(script, keys, args),
     );
     if (outcome === -1) {
       throw new StoreRefusedError(this.where, `the lease ${String(second)} has ended`);

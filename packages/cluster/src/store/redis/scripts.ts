@@ -4,6 +4,8 @@ import { defineScript, type Reply, type Script } from "@ropeway/core";
 const strings = (reply: Reply) => reply as string[];
 
 export const storeTxn: Script<readonly Reply[]> = script("store-txn", (reply) => reply as Reply[]);
+/** The same script, for transactions that only read: it is repeated when no response came. */
+export const storeReadTxn: Script<readonly Reply[]> = { ...storeTxn, idempotent: true };
 export const storeList: Script<string[]> = script("store-list", strings, true);
 export const storeRead: Script<string[][]> = script(
   "store-read",
