@@ -128,6 +128,14 @@ describe("rooms", () => {
     expect(Number(await server.command("PTTL", `msgs:${room.id}`))).toBeGreaterThan(0);
   });
 
+  test("messages of a room that is kept without an end do not expire any more", async () => {
+    const [a, b] = [fresh(), fresh()];
+    const room = await chat.create({ sender: a, recipients: [b], message: "1" });
+    expect(Number(await server.command("PTTL", `msgs:${room.id}`))).toBeGreaterThan(0);
+    await new Chat<string>(redis, { maxAgeMs: null }).room(room.id).send(a, "2");
+    expect(await server.command("PTTL", `msgs:${room.id}`)).toBe(-1);
+  });
+
   test("keepRead keeps history that all have read; pages follow their cursor", async () => {
     const [a, b] = [fresh(), fresh()];
     const keeping = new Chat<number>(redis, { keepRead: true });

@@ -38,6 +38,19 @@ describe("shapes", () => {
     );
   });
 
+  test("an entry after the first one was released does not bring that one back", async () => {
+    const name = fresh();
+    const lock = new Lock(redis, name, { ttlMs: null });
+    const outer = await lock.acquire();
+    const inner = await lock.acquire({ token: outer.token });
+    await outer.release();
+    const last = await lock.acquire({ token: outer.token });
+    expect(await inner.release()).toBe(true);
+    expect(await server.command("EXISTS", lockKeys("", name).lock)).toBe(1);
+    expect(await last.release()).toBe(true);
+    expect(await server.command("EXISTS", lockKeys("", name).lock)).toBe(0);
+  });
+
   test("an extension counts for every entry", async () => {
     const name = fresh();
     const how = { ttlMs: 5_000, renew: false };

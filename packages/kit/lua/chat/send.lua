@@ -47,5 +47,5 @@ for _ = 1, (surplus > 0 or oldest) and AT_ONCE or 0 do
   call('ZREMRANGEBYRANK', MSGS, 0, 0)
   surplus, bytes = surplus - 1, bytes + #first
 end
-if age > 0 then call('PEXPIRE', MSGS, age) end
+if age > 0 then call('PEXPIRE', MSGS, age) else call('PERSIST', MSGS) end
 return id

@@ -201,7 +201,8 @@ end
 
 if verb == 'enter' then
   if value ~= token then return reply(0) end
-  call('SADD', ENTRIES, '0', ARGV[3])
+  if call('EXISTS', ENTRIES) == 0 then call('SADD', ENTRIES, '0') end -- the first one may be released since
+  call('SADD', ENTRIES, ARGV[3])
   local left = call('PTTL', LOCK)
   if left > 0 then call('PEXPIRE', ENTRIES, left) end
   return reply(text(lastFence))

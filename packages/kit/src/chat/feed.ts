@@ -109,23 +109,36 @@ export async function* feedOf<M>(
   }
 }
 
-/** The messages that come next. The last one that was read is read again, to see that it is still the same. */
+/**
+ * The messages that come next. The last one that was read is read again, to see that it is still the same. If
+ * this feed has read none, the user's cursor says whether the room is. It is looked at after the messages.
+ */
 async function news<M>(
   store: ChatStore,
   { room, user }: { readonly room: string; readonly user: string },
   watched: Watched,
 ): Promise<readonly RoomMessage<M>[]> {
   const { cursor, last } = watched;
-  if (last === undefined) return store.after<M>(room, cursor, MESSAGES_AT_ONCE);
+  const seenNow = () =>
+    store.cursor(room, user).catch((error) => {
+      if (error instanceof NotAMemberError) return undefined;
+      throw error;
+    });
+  if (last === undefined) {
+    const unread = await store.after<M>(room, cursor, MESSAGES_AT_ONCE);
+    if (unread.length === 0) return unread;
+    const seen = await seenNow();
+    if (seen === undefined) return []; // the user has left
+    if (seen >= watched.seen) return unread;
+    watched.seen = seen;
+    goBack(watched, seen);
+    return [];
+  }
   const found = await store.after<M>(room, cursor - 1, MESSAGES_AT_ONCE + 1);
   const [first, ...rest] = found;
   if (first?.id !== cursor) return found.slice(0, MESSAGES_AT_ONCE);
   if (first.sentAt === last.sentAt && first.sender === last.sender) return rest;
-  const seen = await store.cursor(room, user).catch((error) => {
-    if (error instanceof NotAMemberError) return 0;
-    throw error;
-  });
-  goBack(watched, Math.min(seen, cursor - 1));
+  goBack(watched, Math.min((await seenNow()) ?? 0, cursor - 1));
   return [];
 }
 
