@@ -196,6 +196,18 @@ test("reindex adds neither markers of a documented search nor members that were 
   expect(await server.command("ZRANGE", "members:reindexed", "0", "-1")).toEqual([marker]);
 });
 
+test("reindex removes what documented programs removed from every index", async () => {
+  const members = new GroupMembers(redis, "pruned", { ranked: true, fold: "case" });
+  for (const one of ["Jeff", "Jenny"]) await members.use(one);
+  await server.command("ZREM", "members:pruned", "Jeff");
+  expect(await members.reindex()).toBe(1);
+  for (const start of ["", "j", "jeff", "je"])
+    expect(await members.search(start)).toEqual(start === "jeff" ? [] : ["Jenny"]);
+  await server.command("ZREM", "members:pruned", "Jenny");
+  expect(await members.reindex()).toBe(0);
+  expect(await server.command("KEYS", "*pruned*")).toEqual([]);
+});
+
 test("edits at the same time leave every index as the last of them", async () => {
   const names = Array.from({ length: 20 }, (_, i) => `${"abc"[i % 3]}${i}`);
   const handles = [redis, other].map(

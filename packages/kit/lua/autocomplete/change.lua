@@ -5,7 +5,8 @@
 -- All sums shrink at the same rate, so their order never changes by itself and nothing has to be decayed.
 --
 -- KEYS  1 members  2 folded  3 scores  4... top lists, one per prefix of the name
--- ARGV  1 "add", "use", "remove", or "index": add what is a member already  2 member  3 its entry in folded, or ""  4 half-life ms, 0: not ranked
+-- ARGV  1 "add", "use", "remove", "index": add what is a member already, or "prune": remove what is none
+--       2 member  3 its entry in folded, or ""  4 half-life ms, 0: not ranked
 --       5 weight  6 length of a top list
 -- Returns 1 if the member is new, or was removed, else 0
 local MEMBERS, FOLDED, SCORES = KEYS[1], KEYS[2], KEYS[3]
@@ -13,7 +14,8 @@ local call = redis.call
 local verb, member, entry, halfLife, weight, cap = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 for i = 1, #KEYS do call('ZCARD', KEYS[i]) end -- a wrong type fails here, before anything is written
 
-if verb == 'remove' then
+if verb == 'prune' and call('ZSCORE', MEMBERS, member) then return 0 end -- added meanwhile
+if verb == 'remove' or verb == 'prune' then
   local removed = call('ZREM', MEMBERS, member)
   if entry ~= '' then call('ZREM', FOLDED, entry) end
   for i = 3, #KEYS do call('ZREM', KEYS[i], member) end

@@ -62,12 +62,25 @@ export class GroupMembers {
     return this.#store.count();
   }
 
-  /** Indexes members that documented programs added, for `fold` and `ranked`; returns how many it read. */
+  /**
+   * Brings the indexes of `fold` and `ranked` in step with members that documented programs added or removed.
+   * Returns how many members it read.
+   */
   async reindex(): Promise<number> {
+    await this.#each("folded", (member) => this.#store.change("prune", member));
+    await this.#each("scores", (member) => this.#store.change("prune", member));
+    return this.#each("members", (member) => this.#store.change("index", member));
+  }
+
+  /** Does something with every member of a set; returns how many there were. */
+  async #each(
+    of: "members" | "folded" | "scores",
+    work: (member: string) => Promise<unknown>,
+  ): Promise<number> {
     let read = 0;
     for (let cursor = "0"; ; ) {
-      const page = await this.#store.scan(cursor);
-      await Promise.all(page.members.map((member) => this.#store.change("index", member)));
+      const page = await this.#store.scan(of, cursor);
+      await Promise.all(page.members.map(work));
       read += page.members.length;
       cursor = page.cursor;
       if (cursor === "0") return read;

@@ -59,7 +59,7 @@ export class MembersStore {
 
   /** Adds, counts or removes a member; true if it is new, or was there. */
   async change(
-    verb: "add" | "use" | "remove" | "index",
+    verb: "add" | "use" | "remove" | "index" | "prune",
     member: string,
     weight: number = 1,
   ): Promise<boolean> {
@@ -90,12 +90,17 @@ export class MembersStore {
     return this.#redis.run(rankScript, keys, [...args, listed ? "1" : "0"]);
   }
 
-  /** Some members as they are stored, to index them anew. The markers of a search are none. */
-  async scan(cursor: string): Promise<{ cursor: string; members: readonly string[] }> {
-    const command = ["ZSCAN", this.#keys.members, cursor, "COUNT", "500"];
+  /** Some members as they are stored, or as an index has them. The markers of a search are none. */
+  async scan(
+    of: "members" | "folded" | "scores",
+    cursor: string,
+  ): Promise<{ cursor: string; members: readonly string[] }> {
+    const command = ["ZSCAN", this.#keys[of], cursor, "COUNT", "500"];
     const options = { repeatable: true, key: this.#keys.members };
     const [next, flat] = await this.#redis.send<[string, string[]]>(command, options);
-    const members = flat.filter((member, i) => i % 2 === 0 && !MARKER.test(member));
+    const entries = flat.filter((entry, i) => i % 2 === 0 && !MARKER.test(entry));
+    const members =
+      of === "folded" ? entries.map((entry) => entry.slice(entry.indexOf("\0") + 1)) : entries;
     return { cursor: next, members };
   }
 
