@@ -84,6 +84,15 @@ export function checkName(what: string, name: unknown): asserts name is string {
   }
 }
 
+/** How the keys of the parts begin, behind the prefix; those of semaphores and files are names as they are. */
+const PART_KEY =
+  /^(lock|chat|ids|msgs|seen|mailbox|recent|members|kit-wake|(lock|chat|mailbox|members|file)-[a-z0-9]+):/;
+
+/** Whether a name that is used as a key could be a key of another part. */
+export function isPartKey(name: string): boolean {
+  return PART_KEY.test(name);
+}
+
 /** Refuses keys of one unit that Cluster would put on different slots. */
 export function checkSlots(redis: Redis, keys: readonly string[]): void {
   if (redis.topology !== "cluster") return;

@@ -2,7 +2,8 @@ import { InvalidArgumentError, InvalidNameError, InvalidOptionError } from "@rop
 import { expect, test } from "vitest";
 import { RecentContacts } from "../src/autocomplete/index.ts";
 import { Chat } from "../src/chat/index.ts";
-import { LockInspector } from "../src/lock/index.ts";
+import { Files } from "../src/files/index.ts";
+import { LockInspector, MultiLock } from "../src/lock/index.ts";
 import { Mailbox } from "../src/mailbox/index.ts";
 import { SemaphoreInspector } from "../src/semaphore/index.ts";
 import { twoConnections } from "./two-connections.ts";
@@ -14,9 +15,14 @@ circle.self = circle;
 const wrong = (value: unknown) => value as never;
 
 const room = async () => new Chat(redis).create({ sender: "a", recipients: ["b"], message: 1 });
+const several = (options: object) => new MultiLock(redis, [fresh(), fresh()]).acquire(options);
 const calls: readonly [string, (value: never) => Promise<unknown>, readonly unknown[]][] = [
   ["message of a mailbox", (v) => new Mailbox(redis, fresh()).send(v), [10n, circle, () => {}]],
-  ["deliveries", (v) => new Mailbox(redis, fresh()).acknowledge(v), [null, "xs", 5, {}]],
+  ["deliveries", (v) => new Mailbox(redis, fresh()).acknowledge(v), [null, "xs", 5, {}, [5], [{}]]],
+  ["options of listen()", (v) => new Mailbox(redis, "m").listen(v).next(), [5, "x", { signal: 5 }]],
+  ["wait for several locks", (waitMs) => several({ waitMs }), [-1, NaN, Number.POSITIVE_INFINITY]],
+  ["source of a file", (v) => new Files(redis, "f:").publish(v, { receivers: ["r"] }), [5, null]],
+  ["handler of files", (v) => new Files(redis, "f:").receive("r", v), [5, null, undefined]],
   ["cursor of peek()", (cursor) => new Mailbox(redis, "m").peek({ cursor }), [5, "1e3", "-1", " "]],
   ["message of a room", async (v) => (await room()).send("a", v), [10n, circle, undefined]],
   [

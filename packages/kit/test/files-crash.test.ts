@@ -206,6 +206,7 @@ describe("the step that ends a receiver", () => {
 
   test("counts it once on the documented wire, however often it is repeated", async () => {
     const { store, room, message } = await announced();
+    await store.append("n", Buffer.from("content"));
     for (let i = 0; i < 3; i++) await store.done("n", "r", message);
     expect(await store.doneCount("n")).toBe(1);
     expect(await room.unread("r")).toBe(0);

@@ -225,3 +225,43 @@ test.each([
   await files.end();
   expect(await receiving).toEqual({ files: 1, missed: [missed] });
 });
+
+test("a documented file that was removed before its receiver was done leaves no count", async () => {
+  const [channel, r] = [fresh(), somebody()];
+  const files = new Files(redis, channel);
+  let finish = () => {};
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  let busy = false;
+  const handler = () => {
+    busy = true;
+    return finished;
+  };
+  const receiving = new Files(other, channel).receive(r, handler, { files: 1 });
+  const stop = new AbortController();
+  const how = { receivers: [r], name: "n", wire: "documented", signal: stop.signal } as const;
+  const sending = expect(files.publish(of("x"), how)).rejects.toThrow("sending n");
+  await eventually(() => expect(busy).toBe(true));
+  stop.abort();
+  await sending;
+  finish();
+  await receiving;
+  expect(await server.command("EXISTS", `${channel}n`, `${channel}n:done`)).toBe(0);
+});
+
+test.each(["..", "a\0b", ".x.part", "x".repeat(256)])(
+  "a file that cannot be saved is missed, and does not stop its receiver: %j",
+  async (unusable) => {
+    const [channel, r] = [fresh(), somebody()];
+    const files = new Files(redis, channel, { leaseMs: 2_000 });
+    const receiving = new Files(other, channel, { leaseMs: 2_000 }).receive(r, saveTo(folder));
+    for (const wire of ["chunks", "documented"] as const) {
+      const sent = await files.publish(of("x"), { receivers: [r], name: unusable, wire });
+      expect(sent.dropped).toBe(1);
+    }
+    await files.publish(of("good"), { receivers: [r], name: "good" });
+    await files.end();
+    expect(await receiving).toEqual({ files: 1, missed: [unusable, unusable] });
+  },
+);

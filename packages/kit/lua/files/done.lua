@@ -1,14 +1,14 @@
 -- Counts a receiver of a file on the documented wire, once, and moves its cursor past the announcement.
 --
--- KEYS  1 done  2 members  3 seen of the receiver
+-- KEYS  1 done  2 members  3 seen of the receiver  4 content
 -- ARGV  1 room  2 receiver  3 id of the announcement
--- Returns how many receivers are done, or 0 if this one was counted before
+-- Returns how many receivers are done, or 0 if this one was counted before, or comes after the file was removed
 local call = redis.call
 local cursor = call('ZSCORE', KEYS[2], ARGV[2])
 if not cursor or tonumber(cursor) >= tonumber(ARGV[3]) then return 0 end
 call('ZCARD', KEYS[3])
 call('ZREM', KEYS[3], '') -- a write that frees memory; those after it are then allowed without any
-local done = call('INCR', KEYS[1])
+local done = call('EXISTS', KEYS[4]) == 1 and call('INCR', KEYS[1]) or 0
 call('ZADD', KEYS[2], 'GT', ARGV[3], ARGV[2])
 call('ZADD', KEYS[3], 'GT', ARGV[3], ARGV[1])
 return done

@@ -48,11 +48,11 @@ for _ = 1, want + AT_ONCE do
   elseif body and not isOver(body) then
     back[#back + 1] = body
     call('HSET', TRIES, nameOf(body), attempt)
-    call('PEXPIRE', TRIES, KEEP_TRIES_MS)
   elseif body then
     call('HDEL', TRIES, nameOf(body))
   end
 end
+if #back > 0 then call('PEXPIRE', TRIES, KEEP_TRIES_MS) end
 for i = #back, 1, -1 do call('LPUSH', BOX, back[i]) end -- the oldest ends in front
 if cut then want = #back end -- the next call goes on with those that come back
 bytes = 0

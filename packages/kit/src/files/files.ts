@@ -6,7 +6,13 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { basename } from "node:path";
-import { AbortedError, InvalidArgumentError, type Page, type Redis } from "@ropeway/core";
+import {
+  AbortedError,
+  InvalidArgumentError,
+  InvalidNameError,
+  type Page,
+  type Redis,
+} from "@ropeway/core";
 import { newToken, requireRedis } from "@ropeway/core/internal";
 import { Chat } from "../chat/chat.ts";
 import { NotAMemberError, RoomExistsError, RoomNotFoundError } from "../chat/errors.ts";
@@ -14,7 +20,7 @@ import type { RoomMessage } from "../chat/message.ts";
 import { resolveChatOptions } from "../chat/options.ts";
 import type { Room } from "../chat/room.ts";
 import { ChatStore } from "../chat/store.ts";
-import { checkName } from "../keyspace.ts";
+import { checkName, isPartKey } from "../keyspace.ts";
 import { Lock } from "../lock/lock.ts";
 import { scanNames, viewsOf } from "../store/scan.ts";
 import { announcementOf, END, readAnnouncement } from "./announcement.ts";
@@ -97,6 +103,9 @@ export class Files {
     options: PublishOptions,
   ): Promise<Published> {
     const how = resolvePublishOptions(options);
+    if (typeof source !== "string" && typeof source?.[Symbol.asyncIterator] !== "function") {
+      throw new InvalidArgumentError("source", source, "a path or an async iterable of Buffers");
+    }
     const id = how.id ?? newToken();
     const name = how.name ?? (typeof source === "string" ? basename(source) : id);
     checkName("the name of the file", name);
@@ -104,6 +113,10 @@ export class Files {
     const total = typeof source === "string" ? (await stat(source)).size : undefined;
     if (how.wire === "documented" && name.endsWith(END)) {
       throw new InvalidArgumentError("name", name, `a name that does not end in "${END}"`);
+    }
+    if (how.wire === "documented" && isPartKey(`${this.channel}${name}`)) {
+      const allowed = "a name that is no key of another part behind the name of the channel";
+      throw new InvalidArgumentError("name", name, allowed);
     }
     if (how.wire === "chunks" && id.includes(":")) {
       throw new InvalidArgumentError("id", id, "a string without colons");
@@ -119,7 +132,8 @@ export class Files {
 
   /**
    * Receives files one after the other, until the channel ends, `files` were received or the signal
-   * aborts. A file counts as received when the handler has returned.
+   * aborts. A file counts as received when the handler has returned, and as missed if the handler throws
+   * InvalidNameError for its name.
    */
   async receive(
     receiver: string,
@@ -127,6 +141,9 @@ export class Files {
     options?: ReceiveOptions,
   ): Promise<Received> {
     checkName("the receiver", receiver);
+    if (typeof handler !== "function") {
+      throw new InvalidArgumentError("handler", handler, "a function");
+    }
     const {
       files: most = Number.POSITIVE_INFINITY,
       signal,
@@ -309,11 +326,18 @@ export class Files {
       await this.#store.finish(id, receiving.receiver, message);
       return true;
     } catch (error) {
-      if (error instanceof TransferGoneError) return false;
+      if (error instanceof TransferGoneError || this.#refuses(announced.name, error)) return false;
       throw error;
     } finally {
       file.close();
     }
+  }
+
+  /** Whether a handler cannot take a file of this name. The receiver goes on: the name is the same next time. */
+  #refuses(name: string, error: unknown): boolean {
+    if (!(error instanceof InvalidNameError) || error.details.value !== name) return false;
+    this.#redis.logger.warn({ err: error, channel: this.channel }, "a file is missed");
+    return true;
   }
 
   async #receiveDocumented(
@@ -327,7 +351,7 @@ export class Files {
     try {
       await handler({ name, size, offset: 0, sha256: undefined, [Symbol.asyncIterator]: content });
     } catch (error) {
-      if (error instanceof TransferGoneError) return false;
+      if (error instanceof TransferGoneError || this.#refuses(name, error)) return false;
       throw error;
     }
     await this.#store.done(name, receiver, message);

@@ -19,7 +19,9 @@ const MOST_NAME_BYTES = 255;
 export function saveTo(folder: string): (file: ReceivedFile) => Promise<void> {
   return async (file) => {
     const name = basename(file.name);
-    if (name === "" || name === "." || name === ".." || name.includes("\0") || PART.test(name)) {
+    const special = name === "" || name === "." || name === "..";
+    const long = Buffer.byteLength(name) > MOST_NAME_BYTES;
+    if (special || long || name.includes("\0") || PART.test(name)) {
       throw new InvalidNameError("the name of a file", file.name, "a name that a folder can hold");
     }
     await mkdir(folder, { recursive: true });

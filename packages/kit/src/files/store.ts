@@ -242,7 +242,8 @@ export class FilesStore {
   async done(name: string, receiver: string, message: number): Promise<void> {
     const { prefix } = this.#options;
     const { members } = roomKeys(prefix, this.#channel);
-    const keys = [doneKey(prefix, this.#channel, name), members, seenKey(prefix, receiver)];
+    const [done, content] = [doneKey, contentKey].map((key) => key(prefix, this.#channel, name));
+    const keys = [done as string, members, seenKey(prefix, receiver), content as string];
     await this.redis.run(doneScript, keys, [this.#channel, receiver, message]);
   }
 

@@ -8,7 +8,12 @@ import { requireRedis } from "@ropeway/core/internal";
 import { NotAcquiredError } from "../errors.ts";
 import type { HeldLock } from "./held-lock.ts";
 import { Lock } from "./lock.ts";
-import { type AcquireOptions, type LockOptions, resolveLockOptions } from "./options.ts";
+import {
+  type AcquireOptions,
+  type LockOptions,
+  resolveAcquireOptions,
+  resolveLockOptions,
+} from "./options.ts";
 
 /** Locks of several names, held together. */
 export class HeldLocks implements AsyncDisposable {
@@ -50,7 +55,7 @@ export class HeldLocks implements AsyncDisposable {
 export class MultiLock {
   readonly names: readonly string[];
   readonly #locks: readonly Lock[];
-  readonly #waitMs: number | null;
+  readonly #options: Required<LockOptions>;
 
   constructor(redis: Redis, names: readonly string[], options?: LockOptions) {
     requireRedis(redis);
@@ -59,12 +64,12 @@ export class MultiLock {
     }
     this.names = [...new Set(names)].sort();
     this.#locks = this.names.map((name) => new Lock(redis, name, options));
-    this.#waitMs = resolveLockOptions(options).waitMs;
+    this.#options = resolveLockOptions(options);
   }
 
   /** Waits for all locks; `waitMs` bounds the whole wait. Throws NotAcquiredError and holds none. */
   async acquire(options: Omit<AcquireOptions, "token"> = {}): Promise<HeldLocks> {
-    const waitMs = options.waitMs === undefined ? this.#waitMs : options.waitMs;
+    const { waitMs } = resolveAcquireOptions(this.#options, options);
     const until = performance.now() + (waitMs ?? Number.POSITIVE_INFINITY);
     for (;;) {
       const held = await this.#acquire(options, until);

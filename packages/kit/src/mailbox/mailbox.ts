@@ -121,15 +121,16 @@ export class Mailbox<Message = unknown> {
   async *listen(options: {
     readonly signal: AbortSignal;
   }): AsyncGenerator<Delivery<Message>, void> {
-    while (!options.signal.aborted) {
-      const [delivery] = await this.receive({ waitMs: null, signal: options.signal });
+    const { signal } = resolveReceiveOptions(options);
+    while (signal?.aborted !== true) {
+      const [delivery] = await this.receive({ waitMs: null, signal });
       if (delivery !== undefined) yield delivery;
     }
   }
 
   /** Removes messages permanently, in few commands; says for each whether its lease was still ours. */
   async acknowledge(deliveries: readonly Delivery<Message>[]): Promise<readonly boolean[]> {
-    if (!Array.isArray(deliveries)) {
+    if (!Array.isArray(deliveries) || !deliveries.every((one) => typeof one?.id === "string")) {
       throw new InvalidArgumentError("deliveries", deliveries, "an array of deliveries");
     }
     if (deliveries.length === 0) return [];

@@ -3,6 +3,7 @@ import type { Page, Redis } from "@ropeway/core";
 import { type OptionTable, requireRedis, resolveOptions } from "@ropeway/core/internal";
 import { headOf, prefixSpec } from "../keyspace.ts";
 import { type ListOptions, scanNames, viewsOf } from "../store/scan.ts";
+import { isSemaphoreName } from "./keys.ts";
 import { SemaphoreStore, type SemaphoreUse } from "./store.ts";
 
 /** Which semaphores. */
@@ -30,6 +31,6 @@ export class SemaphoreInspector {
     const { items, ...rest } = await scanNames(this.#redis, { ...options, ...between });
     const shape = { prefix: this.#prefix, limit: 1, ttlMs: 10_000 };
     const use = (name: string) => new SemaphoreStore(this.#redis, name, shape).use();
-    return { items: await viewsOf(items, use), ...rest };
+    return { items: await viewsOf(items.filter(isSemaphoreName), use), ...rest };
   }
 }

@@ -2,7 +2,29 @@
  * Every key of a semaphore. The first three and the lock are the documented ones, so on Cluster the
  * prefix or the name needs a hash tag.
  */
-import { headOf } from "../keyspace.ts";
+import { InvalidNameError } from "@ropeway/core";
+import { checkName, headOf, isPartKey } from "../keyspace.ts";
+
+const PARTS = ["owner", "counter", "leases", "queue", "waiters", "limit", "others"] as const;
+const KEY_OF_ANOTHER = new RegExp(`:(${PARTS.join("|")})$`);
+
+/**
+ * Whether a name is usable. The documented key of a semaphore is its name as it is, so a name can be a key of
+ * another semaphore (`printers:leases`) or of another part (`chat:7`). Both would remove what they do not know.
+ */
+export function isSemaphoreName(name: string): boolean {
+  return !KEY_OF_ANOTHER.test(name) && !isPartKey(name);
+}
+
+/** Refuses a name that is no usable one. */
+export function checkSemaphoreName(name: unknown): asserts name is string {
+  const what = "the name of a semaphore";
+  checkName(what, name);
+  if (isSemaphoreName(name)) return;
+  const ends = PARTS.map((part) => `":${part}"`).join(", ");
+  const allowed = `a name that does not end in ${ends}, and does not begin like a key of another part ("lock:", "chat:")`;
+  throw new InvalidNameError(what, name, allowed);
+}
 
 /** The keys of one semaphore. */
 export interface SemaphoreKeys {
@@ -32,15 +54,9 @@ export interface SemaphoreKeys {
 export function semaphoreKeys(prefix: string, name: string): SemaphoreKeys {
   const head = headOf(prefix);
   const times = `${head}${name}`;
-  const [owner, counter, leases, queue, waiters, limit, others] = [
-    "owner",
-    "counter",
-    "leases",
-    "queue",
-    "waiters",
-    "limit",
-    "others",
-  ].map((part) => `${times}:${part}`) as [string, string, string, string, string, string, string];
+  const [owner, counter, leases, queue, waiters, limit, others] = PARTS.map(
+    (part) => `${times}:${part}`,
+  ) as [string, string, string, string, string, string, string];
   const lock = `${head}lock:${name}`;
   const all = [times, owner, counter, leases, queue, waiters, limit, lock, others];
   return { times, owner, counter, leases, queue, waiters, limit, lock, others, all };

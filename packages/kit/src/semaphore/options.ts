@@ -73,8 +73,8 @@ export function resolveSemaphoreOptions(given?: SemaphoreOptions): Required<Sema
 /** The options of one acquire(), those of the semaphore where it says nothing. */
 export function resolvePermitOptions(
   { waitMs, renew, maxHoldMs }: Required<SemaphoreOptions>,
-  given: PermitOptions = {},
+  given?: PermitOptions,
 ): Required<PermitOptions> {
-  const said = Object.entries(given).filter(([, value]) => value !== undefined);
+  const said = Object.entries(given ?? {}).filter(([, value]) => value !== undefined);
   return resolveOptions(permitTable, { waitMs, renew, maxHoldMs, ...Object.fromEntries(said) });
 }

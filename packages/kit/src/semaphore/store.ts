@@ -1,11 +1,11 @@
 /** All Redis traffic of one semaphore: a method per verb of turn.lua. */
 import type { Redis, Reply } from "@ropeway/core";
-import { checkName, checkSlots } from "../keyspace.ts";
+import { checkSlots } from "../keyspace.ts";
 import { type Asked, WAITER_LEASE_MS } from "../line.ts";
 import { refused } from "../store/refused.ts";
 import { storedInteger } from "../store/stored-integer.ts";
 import { type WakeList, wakeListOf } from "../store/wake-list.ts";
-import { type SemaphoreKeys, semaphoreKeys } from "./keys.ts";
+import { checkSemaphoreName, type SemaphoreKeys, semaphoreKeys } from "./keys.ts";
 import { type Turn, turnScript } from "./scripts.ts";
 
 /** What the handle knows of its semaphore. */
@@ -44,7 +44,7 @@ export class SemaphoreStore {
   readonly #shape: SemaphoreShape;
 
   constructor(redis: Redis, name: string, shape: SemaphoreShape) {
-    checkName("the name of a semaphore", name);
+    checkSemaphoreName(name);
     this.redis = redis;
     this.#name = name;
     this.#shape = shape;
