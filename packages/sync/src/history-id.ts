@@ -14,6 +14,13 @@ export function historyId(info: Reply | undefined): string | undefined {
   return /^master_replid:([0-9a-f]{40})/m.exec(info.toString())?.[1];
 }
 
+/** The ids that INFO names: of the history, and of the one before the last failover. */
+export function historyIds(info: Reply | undefined): string[] {
+  if (!Buffer.isBuffer(info)) return [];
+  const ids = [...info.toString().matchAll(/^master_replid2?:([0-9a-f]{40})/gm)];
+  return ids.map(([, id]) => id as string).filter((id) => !/^0+$/.test(id));
+}
+
 /** Throws InvalidOptionError if a source has the target's history. */
 export async function refuseSameServer(
   sources: readonly Source[],

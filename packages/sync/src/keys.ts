@@ -44,6 +44,11 @@ export function checkpointKey(task: string, shard: number): string {
   return `${OWN_PREFIX}{${task}}:checkpoint:${shard}`;
 }
 
+/** The task that a key is the checkpoint of; undefined if it is none. */
+export function taskOfCheckpoint(key: Buffer): string | undefined {
+  return /^ropeway:sync:\{(.+)\}:checkpoint:\d+$/.exec(key.toString())?.[1];
+}
+
 /** Hash. */
 export function laneKey(task: string, shard: number, lane: number): string {
   return `${OWN_PREFIX}{${task}}:load:${shard}:${lane}`;

@@ -1,6 +1,6 @@
 /**
- * Where the task is with the stream, seen from one key: up to which offset the target has everything, and what
- * to WATCH so that a repair is refused if the stream has moved on.
+ * Where the task is with the stream, seen from one key: up to which offset the target has everything, and which hash
+ * says how far the stream is, so that a repair is refused if the stream has moved on.
  *
  *   target a server     the checkpoint of the key's shard says both
  *   target a cluster    the checkpoint says what all slots have; the mark of the key's slot moves with its writes
@@ -8,7 +8,6 @@
 import { slotTag } from "../cluster/slot-tags.ts";
 import { keySlot } from "../command/slot.ts";
 import { checkpointKey, slotMarkKey } from "../keys.ts";
-import type { Connection } from "../wire/connection.ts";
 import type { End } from "./end.ts";
 
 /** See above. */
@@ -23,13 +22,6 @@ export class Anchor {
     this.#target = target;
   }
 
-  /** Whether a task follows the changes. */
-  async exists(): Promise<boolean> {
-    const key = checkpointKey(this.#task, 0);
-    const home = await this.#target.guard(Buffer.from(key));
-    return String(await home.call("HGET", key, "phase")) === "stream";
-  }
-
   /** The last offset that the target has of the shard of this key of the source. */
   async offset(key: Buffer): Promise<number | undefined> {
     const checkpoint = checkpointKey(this.#task, await this.#source.shardOf(key));
@@ -38,15 +30,11 @@ export class Anchor {
     return offset === null ? undefined : Number(offset);
   }
 
-  /** Watches what moves with every write of the stream to `name`, which is `key` of the source at the target. */
-  async watch(key: Buffer, name: Buffer): Promise<Connection> {
+  /** The hash that moves with every write of the stream to `name`, which is `key` of the source at the target. */
+  async mark(key: Buffer, name: Buffer): Promise<string> {
     const shard = await this.#source.shardOf(key);
-    const guard = await this.#target.guard(name);
-    const watched = this.#target.clustered
+    return this.#target.clustered
       ? slotMarkKey(this.#task, shard, slotTag(keySlot(name)))
       : checkpointKey(this.#task, shard);
-    await guard.call("UNWATCH");
-    await guard.call("WATCH", watched);
-    return guard;
   }
 }

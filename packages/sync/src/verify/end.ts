@@ -24,6 +24,8 @@ export interface End extends AsyncDisposable {
   readonly clustered: boolean;
   /** The connection for WATCH and EXEC of a key; another one than that of the reads. */
   guard(key: Buffer): Promise<Connection>;
+  /** A connection to each master, in database 0. */
+  servers(): Promise<readonly Connection[]>;
   /** Which shard of a task a key of this end belongs to. */
   shardOf(key: Buffer): Promise<number>;
 }
@@ -49,6 +51,7 @@ async function openServer(endpoint: Endpoint, options: EndOptions): Promise<End>
     keys: new KeyReader(reading, ttlShiftMs),
     clustered: false,
     guard: async () => guarding,
+    servers: async () => [reading],
     shardOf: async () => 0,
     [Symbol.asyncDispose]: async () => {
       reading.destroy();
@@ -66,6 +69,10 @@ async function openCluster(endpoint: Endpoint, options: EndOptions): Promise<End
     keys: new ClusterKeyReader(reading, ttlShiftMs),
     clustered: true,
     guard: async (key) => guarding.at(await guarding.addressOf(keySlot(key))),
+    servers: async () => {
+      const masters = await reading.masters();
+      return Promise.all(masters.map(({ address }) => reading.at(address)));
+    },
     // The shards of a task are the masters in the order of their first slots.
     shardOf: async (key) => {
       const slots = (await reading.masters()).map(({ firstSlot }) => firstSlot);

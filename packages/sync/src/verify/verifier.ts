@@ -10,8 +10,8 @@
  *   source    ----[X1: v]--------------------[X2: v]---->
  *   target    --------------[Y: must be v]-------------->
  *
- * If the source's value changed meanwhile, the key is looked at again. A repair writes v under a WATCH of the
- * checkpoint, so that it is applied exactly at Y and no change of the stream is lost or doubled. If the task does not get as
+ * If the source's value changed meanwhile, the key is looked at again. A repair writes v only while the target is not
+ * further than X2, so that no change of the stream is lost or doubled. If the task does not get as
  * far as X1, because it is stopped or stands still, nothing is repaired: it would apply the changes up to X1 on top of v.
  */
 import { sleep } from "@ropeway/core/internal";
@@ -20,7 +20,7 @@ import type { Abilities } from "../sink/abilities.ts";
 import type { Connection } from "../wire/connection.ts";
 import type { Anchor } from "./anchor.ts";
 import type { KeySource, KeyState } from "./key-reader.ts";
-import { repair } from "./repair.ts";
+import { type RepairPlan, repair } from "./repair.ts";
 
 /** Why a key differs. */
 export type DifferenceReason = "missing" | "extra" | "type" | "value" | "ttl";
@@ -59,7 +59,11 @@ export interface VerifierOptions {
   readonly target: KeySource;
   /** Where the task is, if there is one. */
   readonly anchor: Anchor | undefined;
-  /** The connection on which a key of the target is written if there is no task. */
+  /** Whether the task still loads its snapshot, and will apply changes that the target has not got. */
+  readonly behind: boolean;
+  /** Whether the target is a cluster. */
+  readonly clustered: boolean;
+  /** The connection on which a key of the target is written. */
   guard(key: Buffer): Promise<Connection>;
   readonly mapping: Mapping;
   readonly abilities: Abilities;
@@ -78,6 +82,8 @@ const FIRST_PAGE = 8;
 const LARGEST_PAGE = 512;
 const PAGE_BYTES = 4 * 1024 * 1024;
 const ROUNDS = 10;
+/** How often a repair is tried in a row while the stream moves on. */
+const RACES = 20;
 const PAUSE_MS = 50;
 const ANCHOR_WITHIN_MS = 5_000;
 
@@ -91,12 +97,13 @@ export class Verifier {
   #repaired = 0;
   #undecided = 0;
   #anchored: boolean;
-  #behind = false;
+  #behind: boolean;
   #offset: number | undefined;
 
   constructor(options: VerifierOptions) {
     this.#options = options;
     this.#anchored = options.anchor !== undefined;
+    this.#behind = options.behind;
   }
 
   async run(): Promise<VerifyReport> {
@@ -155,7 +162,10 @@ export class Verifier {
       }
       const missing = origins.filter((some) => !some.some((name) => found.has(name)));
       const extra = missing.map(([name]) => name as Buffer);
-      if (extra.length > 0) await this.#examine(froms[0] as number, extra);
+      // Their sizes are not known, so only a few are read at a time.
+      for (let at = 0; at < extra.length; at += FIRST_PAGE) {
+        await this.#examine(froms[0] as number, extra.slice(at, at + FIRST_PAGE));
+      }
     }
   }
 
@@ -171,28 +181,62 @@ export class Verifier {
     this.#keys += keys.length;
     this.#equal += keys.length - suspects.length;
     this.#offset = here.offset;
-    for (const key of suspects) await this.#examine(db, [key]);
+    await this.#examine(db, suspects);
     return here.bytes + there.bytes;
   }
 
-  /** Looks at keys until their difference is certain or gone. */
+  /** Looks at keys until their difference is certain or gone. The pauses are for all of them together. */
   async #examine(db: number, keys: readonly Buffer[]): Promise<void> {
-    for (const key of keys) {
-      const verdict = await this.#certain(db, key);
-      if (verdict === "equal") this.#equal += 1;
-      else if (verdict === "undecided") this.#undecided += 1;
+    const { signal } = this.#options;
+    let open = keys;
+    for (let round = 0; round < ROUNDS && open.length > 0; round++) {
+      if (round > 0) await sleep(PAUSE_MS * round, signal);
+      const { changing, suspects } = await this.#screen(db, open);
+      const undecided = [...changing];
+      for (const key of suspects) {
+        const verdict = await this.#certain(db, key, round === ROUNDS - 1);
+        if (verdict === "equal") this.#equal += 1;
+        else if (verdict === "undecided") undecided.push(key);
+      }
+      open = undecided;
     }
+    this.#undecided += open.length;
   }
 
-  async #certain(db: number, key: Buffer): Promise<"equal" | "different" | "undecided"> {
-    const { source, target, mapping, signal, anchor } = this.#options;
+  /** Leaves out keys that are equal by now, and those that change too fast to be looked at one by one. */
+  async #screen(
+    db: number,
+    keys: readonly Buffer[],
+  ): Promise<{ readonly changing: readonly Buffer[]; readonly suspects: readonly Buffer[] }> {
+    const { source, target, mapping } = this.#options;
+    const names = keys.map((key) => mapping.key(key));
+    const before = await source.read(db, keys);
+    await this.#reached(keys[0] as Buffer, before.offset);
+    const there = await target.read(mapping.db(db) ?? db, names);
+    const after = await source.read(db, keys);
+    const differing = keys.map((_, at) => this.#differ(after.states[at], there.states[at]));
+    const changed = keys.map((_, at) => this.#differ(before.states[at], after.states[at]));
+    this.#equal += differing.filter((reason) => reason === undefined).length;
+    const differ = (_: Buffer, at: number) => differing[at] !== undefined;
+    const isChanging = (at: number) => changed[at] !== undefined;
+    return {
+      changing: keys.filter((key, at) => differ(key, at) && isChanging(at)),
+      suspects: keys.filter((key, at) => differ(key, at) && !isChanging(at)),
+    };
+  }
+
+  /** One look at one key; several if a repair was too late, because the stream moved on meanwhile. */
+  async #certain(
+    db: number,
+    key: Buffer,
+    last: boolean,
+  ): Promise<"equal" | "different" | "undecided"> {
+    const { source, target, mapping, anchor } = this.#options;
     const targetDb = mapping.db(db) ?? db;
     const name = mapping.key(key);
-    for (let round = 0; round < ROUNDS; round++) {
-      if (round > 0) await sleep(PAUSE_MS * round, signal);
+    for (let race = 0; race < RACES; race++) {
       const before = await source.read(db, [key]);
       await this.#reached(key, before.offset);
-      const guard = (await anchor?.watch(key, name)) ?? (await this.#options.guard(name));
       const at = await this.#checkpoint(key);
       const there = (await target.read(targetDb, [name])).states[0] as KeyState;
       const after = await source.read(db, [key]);
@@ -200,11 +244,13 @@ export class Verifier {
       this.#offset = after.offset;
       const reason = this.#differ(here, there);
       if (reason === undefined) return "equal";
-      if (this.#differ(before.states[0], here) !== undefined) continue;
+      if (this.#differ(before.states[0], here) !== undefined) return "undecided";
       const within = at === undefined || (at >= (before.offset ?? 0) && at <= (after.offset ?? at));
-      if (!within && round < ROUNDS - 1) continue;
-      const what = { db: targetDb, key: name, state: here };
-      const repaired = within ? await this.#repair(guard, what) : false;
+      if (!within && !last) return "undecided";
+      const mark = this.#anchored ? await anchor?.mark(key, name) : undefined;
+      const until = after.offset ?? Number.MAX_SAFE_INTEGER;
+      const what = { mark, until, db: targetDb, key: name, state: here };
+      const repaired = within ? await this.#repair(what) : false;
       if (repaired === "raced") continue;
       this.#note({ key: String(name), db: targetDb, reason, ...shown(here, there), repaired });
       return "different";
@@ -213,13 +259,13 @@ export class Verifier {
   }
 
   async #repair(
-    connection: Connection,
-    what: { db: number; key: Buffer; state: KeyState },
+    what: Pick<RepairPlan, "mark" | "until" | "db" | "key" | "state">,
   ): Promise<boolean | "raced"> {
-    const { abilities, ttlShiftMs } = this.#options;
+    const { abilities, ttlShiftMs, clustered, guard } = this.#options;
     // A task that is behind would apply changes again that are in the value.
     if (!this.#options.repair || this.#behind) return false;
-    return repair({ connection, abilities, ttlShiftMs, ...what });
+    const connection = await guard(what.key);
+    return repair({ connection, abilities, ttlShiftMs, clustered, ...what });
   }
 
   #note(difference: Difference): void {
@@ -232,10 +278,10 @@ export class Verifier {
   async #reached(key: Buffer, offset: number | undefined): Promise<void> {
     if (!this.#anchored || offset === undefined) return;
     const deadline = performance.now() + ANCHOR_WITHIN_MS;
-    while (performance.now() < deadline) {
+    for (let pauseMs = 1; performance.now() < deadline; pauseMs = Math.min(PAUSE_MS, 2 * pauseMs)) {
       const at = await this.#checkpoint(key);
       if (at === undefined || at >= offset) return;
-      await sleep(PAUSE_MS, this.#options.signal);
+      await sleep(pauseMs, this.#options.signal);
     }
     this.#anchored = false;
     this.#behind = true;

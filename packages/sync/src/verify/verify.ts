@@ -16,6 +16,7 @@ import { probe } from "../sink/abilities.ts";
 import { taskName } from "../task-name.ts";
 import { Anchor } from "./anchor.ts";
 import { openEnd } from "./end.ts";
+import { findTask } from "./task-finder.ts";
 import { Verifier, type VerifyReport } from "./verifier.ts";
 
 /** What is compared. */
@@ -62,21 +63,24 @@ export async function verify(given: VerifyOptions): Promise<VerifyReport> {
   const { from, to, connectTimeoutMs, ttlShiftMs } = options;
   const mapping = new Mapping(options); // before anything is opened: it checks the filter
   const signal = options.signal ?? new AbortController().signal;
-  const task = options.name ?? taskName({ from, to, mode: "total" });
-  const opening = { name: `ropeway-verify:${task}`, connectTimeoutMs, signal };
+  const byDefault = taskName({ from, to, mode: "total" });
+  const opening = { name: `ropeway-verify:${options.name ?? byDefault}`, connectTimeoutMs, signal };
   await using source = await openEnd({ ...opening, ttlShiftMs, url: from, option: "from" });
   await using target = await openEnd({ ...opening, ttlShiftMs: 0, url: to, option: "to" });
+  const { name, repair } = options;
+  const { name: task, phase } = await findTask({ source, target, name, byDefault, repair });
   const home = await target.guard(Buffer.from(checkpointKey(task, 0)));
   const abilities = await probe(home, task);
-  const anchor = new Anchor(task, source, target);
   const verifier = new Verifier({
     source: source.keys,
     target: target.keys,
+    clustered: target.clustered,
     guard: (key) => target.guard(key),
     mapping,
     abilities,
-    anchor: (await anchor.exists()) ? anchor : undefined,
-    repair: options.repair,
+    anchor: phase === "stream" ? new Anchor(task, source, target) : undefined,
+    behind: phase === "load",
+    repair,
     ttlShiftMs,
     ttlToleranceMs: options.ttlToleranceMs,
     maxListed: options.maxListed,
