@@ -54,7 +54,11 @@ test("a job is added, found, promoted, failed, retried and removed", async () =>
     if (broken) throw new Error("no luck");
   });
   await eventually(async () => expect(await ask(job)).toMatchObject({ state: "failed" }));
-  expect(await ask(job)).toMatchObject({ failure: { message: "no luck" } });
+  expect(await ask(job)).toMatchObject({
+    failure: { message: "no luck" },
+    addedAt: expect.stringMatching(/^20\d\d-.*Z$/),
+    endedAt: expect.stringMatching(/^20\d\d-.*Z$/),
+  });
   expect(await ask(`${job}/promote`, { method: "POST" })).toMatchObject({
     code: "JOB_STATE",
     status: 409,
@@ -126,9 +130,12 @@ test("a job is changed, a schedule written, a key freed, rates shown, and the qu
   expect(await ask(`${base}/jobs/a`, changes)).toBeUndefined();
   expect(await ask(`${base}/jobs/a`)).toMatchObject({ data: 2, priority: 3 });
   expect(await ask(`${base}/dedupe/k`, { method: "DELETE" })).toEqual({ freed: true });
-  const schedule = { method: "PUT", body: { name: "report", cron: "@daily", limit: 2 } };
+  const startAt = "2040-01-02T03:04:05.000Z";
+  const schedule = { method: "PUT", body: { name: "report", cron: "@daily", limit: 2, startAt } };
   expect(await ask(`${base}/schedules/nightly`, schedule)).toBeUndefined();
-  expect(await ask(base)).toMatchObject({ schedules: [{ id: "nightly", limit: 2, runs: 0 }] });
+  expect(await ask(base)).toMatchObject({
+    schedules: [{ id: "nightly", limit: 2, runs: 0, startAt }],
+  });
   const typo = { method: "PUT", body: { name: "report", cron: "61 * * * *" } };
   expect(await ask(`${base}/schedules/nightly`, typo)).toMatchObject({ code: "INVALID_OPTION" });
   const removed = await ask(`${base}/schedules/nightly`, { method: "DELETE" });

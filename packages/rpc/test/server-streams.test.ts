@@ -20,7 +20,7 @@ test("a stream that its reader has whole is forgotten by its worker", async () =
         await silent.promise;
       },
     },
-    { streamIdleMs: 300 },
+    { streamIdleMs: 2_000 },
   );
   const client = await stage.client();
   await expect(all(client.stream("demo.one"))).resolves.toEqual([1]);

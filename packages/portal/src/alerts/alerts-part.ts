@@ -4,6 +4,7 @@ import { Gauge } from "prom-client";
 import { z } from "zod";
 import { callerOf, rightsOf } from "../access/guard.ts";
 import { needs, type PermissionSpecs } from "../access/permission.ts";
+import { isoTime, isoTimeOrEpoch } from "../http/iso-time.ts";
 import type { PortalPart } from "../part.ts";
 import { AlertView } from "./alerts-contract.ts";
 
@@ -80,11 +81,10 @@ export function alertsPart({ alerts }: Cluster): PortalPart {
 
 function alertView(alert: Alert): AlertView {
   const { cause: _cause, sentAt: _sentAt, raisedAt, acknowledgedAt, resolvedAt, ...rest } = alert;
-  const iso = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
   return {
     ...rest,
-    raisedAt: new Date(raisedAt).toISOString(),
-    acknowledgedAt: iso(acknowledgedAt),
-    resolvedAt: iso(resolvedAt),
+    raisedAt: isoTimeOrEpoch(raisedAt),
+    acknowledgedAt: isoTime(acknowledgedAt),
+    resolvedAt: isoTime(resolvedAt),
   };
 }

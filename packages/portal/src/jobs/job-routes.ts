@@ -5,6 +5,7 @@ import { needs } from "../access/permission.ts";
 import type { PortalApp } from "../part.ts";
 import { JobChangesBody, JobDetail, JobPage, JobStateName, NewJob } from "./jobs-contract.ts";
 import type { Queues } from "./queues.ts";
+import { jobView } from "./views.ts";
 
 const view = { config: needs("job:view") };
 const operate = { config: needs("job:operate") };
@@ -50,7 +51,7 @@ function addLooking(app: PortalApp, queues: Queues): void {
       const given = Object.entries(request.query).filter(([, value]) => value !== undefined);
       const query = Object.fromEntries(given);
       const page = await queues.use(request.params.queue, (queue) => queue.search(query));
-      return { items: page.items, cursor: page.cursor ?? null };
+      return { items: page.items.map(jobView), cursor: page.cursor ?? null };
     },
   );
   app.get(
@@ -60,7 +61,7 @@ function addLooking(app: PortalApp, queues: Queues): void {
       const { queue, id } = request.params;
       const job = await queues.use(queue, (handle) => handle.get(id));
       if (job === undefined) throw new JobNotFoundError(queue, id);
-      return job;
+      return jobView(job);
     },
   );
 }

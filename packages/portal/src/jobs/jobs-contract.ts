@@ -1,6 +1,8 @@
 /** The requests and responses of the task queues; see contract.ts. */
 import { z } from "zod";
 
+const time = z.iso.datetime();
+
 /** The states of a job. */
 export type JobStateName = "waiting" | "delayed" | "active" | "blocked" | "completed" | "failed";
 export const JobStateName: z.ZodType<JobStateName> = z.enum([
@@ -63,31 +65,37 @@ export interface JobLimits {
 }
 export const JobLimits: z.ZodType<JobLimits> = limits;
 
+/** A worker of a queue. */
+export interface JobWorkerView {
+  readonly id: string;
+  readonly name: string;
+  readonly concurrency: number;
+  readonly leaseMs: number;
+  readonly startedAt: string;
+  readonly seenAt: string;
+}
+
+/** A recurring job. */
+export interface JobScheduleView {
+  readonly id: string;
+  readonly name: string;
+  readonly cron?: string | undefined;
+  readonly timeZone?: string | undefined;
+  readonly everyMs?: number | undefined;
+  readonly nextAt?: string | undefined;
+  readonly runs: number;
+  readonly limit?: number | undefined;
+  readonly startAt?: string | undefined;
+  readonly endAt?: string | undefined;
+  readonly noOverlap?: boolean | undefined;
+  readonly malformed?: true | undefined;
+}
+
 /** A queue with its workers and its recurring jobs. */
 export interface JobQueueDetail extends JobQueueView {
   readonly limits: JobLimits;
-  readonly workers: readonly {
-    readonly id: string;
-    readonly name: string;
-    readonly concurrency: number;
-    readonly leaseMs: number;
-    readonly startedAt: number;
-    readonly seenAt: number;
-  }[];
-  readonly schedules: readonly {
-    readonly id: string;
-    readonly name: string;
-    readonly cron?: string | undefined;
-    readonly timeZone?: string | undefined;
-    readonly everyMs?: number | undefined;
-    readonly nextAt?: number | undefined;
-    readonly runs: number;
-    readonly limit?: number | undefined;
-    readonly startAt?: number | undefined;
-    readonly endAt?: number | undefined;
-    readonly noOverlap?: boolean | undefined;
-    readonly malformed?: true | undefined;
-  }[];
+  readonly workers: readonly JobWorkerView[];
+  readonly schedules: readonly JobScheduleView[];
 }
 export const JobQueueDetail: z.ZodType<JobQueueDetail> = z.object({
   ...queueShape,
@@ -98,8 +106,8 @@ export const JobQueueDetail: z.ZodType<JobQueueDetail> = z.object({
       name: z.string(),
       concurrency: z.int(),
       leaseMs: z.number(),
-      startedAt: z.number(),
-      seenAt: z.number().describe("Its last sign of life, ms."),
+      startedAt: time,
+      seenAt: time.describe("Its last sign of life."),
     }),
   ),
   schedules: z.array(
@@ -109,24 +117,24 @@ export const JobQueueDetail: z.ZodType<JobQueueDetail> = z.object({
       cron: z.string().optional(),
       timeZone: z.string().optional(),
       everyMs: z.number().optional(),
-      nextAt: z.number().optional().describe("When it is due next, ms."),
+      nextAt: time.optional().describe("When it is due next."),
       runs: z.int().describe("How often it ran."),
       limit: z.int().optional(),
-      startAt: z.number().optional(),
-      endAt: z.number().optional(),
+      startAt: time.optional(),
+      endAt: time.optional(),
       noOverlap: z.boolean().optional(),
       malformed: z.literal(true).optional().describe("It cannot be read and is not due any more."),
     }),
   ),
 });
 
-/** All stored information about a job; times in ms since 1970. */
+/** All stored information about a job. */
 export interface JobDetail {
   readonly id: string;
   readonly state: JobStateName;
   readonly name: string;
   readonly data?: unknown;
-  readonly addedAt: number;
+  readonly addedAt: string;
   readonly attempts: number;
   readonly maxAttempts: number;
   readonly stalls: number;
@@ -135,9 +143,9 @@ export interface JobDetail {
   readonly parent?: string | undefined;
   readonly children?: number | undefined;
   readonly schedule?: string | undefined;
-  readonly dueAt?: number | undefined;
+  readonly dueAt?: string | undefined;
   readonly worker?: string | undefined;
-  readonly activeSince?: number | undefined;
+  readonly activeSince?: string | undefined;
   readonly fence?: number | undefined;
   readonly cancelling?: string | undefined;
   readonly progress?: unknown;
@@ -145,7 +153,7 @@ export interface JobDetail {
   readonly result?: unknown;
   readonly failure?: JobFailureView | undefined;
   readonly failures?: readonly JobFailureView[] | undefined;
-  readonly endedAt?: number | undefined;
+  readonly endedAt?: string | undefined;
   readonly malformed?: true | undefined;
 }
 
@@ -169,7 +177,7 @@ export const JobDetail: z.ZodType<JobDetail> = z.object({
   state: JobStateName,
   name: z.string(),
   data: z.unknown().optional(),
-  addedAt: z.number(),
+  addedAt: time,
   attempts: z.int().describe("Attempts that have ended."),
   maxAttempts: z.int(),
   stalls: z.int().describe("How often it lost its worker."),
@@ -178,9 +186,9 @@ export const JobDetail: z.ZodType<JobDetail> = z.object({
   parent: z.string().optional(),
   children: z.int().optional(),
   schedule: z.string().optional(),
-  dueAt: z.number().optional(),
+  dueAt: time.optional(),
   worker: z.string().optional(),
-  activeSince: z.number().optional(),
+  activeSince: time.optional(),
   fence: z.int().optional(),
   cancelling: z.string().optional().describe("The reason for which its handler was asked to stop."),
   progress: z.unknown().optional(),
@@ -188,7 +196,7 @@ export const JobDetail: z.ZodType<JobDetail> = z.object({
   result: z.unknown().optional(),
   failure: failure.optional().describe("The error of the last attempt."),
   failures: z.array(failure).readonly().optional().describe("Of the last ten attempts."),
-  endedAt: z.number().optional(),
+  endedAt: time.optional(),
   malformed: z.literal(true).optional(),
 });
 
@@ -235,7 +243,7 @@ export const NewJob: z.ZodType<NewJob> = z.object({
 
 /** A minute of a queue. */
 export interface JobMinute {
-  readonly at: number;
+  readonly at: string;
   readonly completed: number;
   readonly failed: number;
   readonly retried: number;
@@ -245,7 +253,7 @@ export interface JobMinute {
   readonly active: number;
 }
 export const JobMinute: z.ZodType<JobMinute> = z.object({
-  at: z.number().describe("The beginning of the minute, ms."),
+  at: time.describe("The beginning of the minute."),
   completed: z.int(),
   failed: z.int(),
   retried: z.int(),
@@ -274,8 +282,8 @@ export interface JobScheduleBody {
   readonly cron?: string | undefined;
   readonly timeZone?: string | undefined;
   readonly everyMs?: number | undefined;
-  readonly startAt?: number | undefined;
-  readonly endAt?: number | undefined;
+  readonly startAt?: string | undefined;
+  readonly endAt?: string | undefined;
   readonly limit?: number | undefined;
   readonly immediately?: boolean | undefined;
   readonly noOverlap?: boolean | undefined;
@@ -286,8 +294,8 @@ export const JobScheduleBody: z.ZodType<JobScheduleBody> = z.object({
   cron: z.string().max(200).optional(),
   timeZone: z.string().max(100).optional(),
   everyMs: z.number().min(1).optional(),
-  startAt: z.number().optional(),
-  endAt: z.number().optional(),
+  startAt: time.optional(),
+  endAt: time.optional(),
   limit: z.int().min(1).optional(),
   immediately: z.boolean().optional(),
   noOverlap: z.boolean().optional(),

@@ -14,12 +14,14 @@ import { DEFAULT_PREFIX } from "@ropeway/jobs/internal";
 import { Gauge, type Registry } from "prom-client";
 import { z } from "zod";
 import { needs, type PermissionSpecs } from "../access/permission.ts";
+import { isoTimeOrEpoch } from "../http/iso-time.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import { serveEvents } from "../sse.ts";
 import { addJobRoutes } from "./job-routes.ts";
 import { JobLimits, JobQueueDetail, JobQueueView } from "./jobs-contract.ts";
 import { addQueueRoutes } from "./queue-routes.ts";
 import { Queues } from "./queues.ts";
+import { scheduleView, workerView } from "./views.ts";
 
 /** What the part is given. */
 export interface JobsPartOptions {
@@ -105,7 +107,12 @@ function addQueues(app: PortalApp, queues: Queues): void {
           queue.workers(),
           queue.schedules(),
         ]);
-        return { ...numbers, limits, workers, schedules };
+        return {
+          ...numbers,
+          limits,
+          workers: workers.map(workerView),
+          schedules: schedules.map(scheduleView),
+        };
       }),
   );
 }
@@ -192,7 +199,8 @@ function addEvents(app: PortalApp, queues: Queues): void {
         queues.watch(name, async (events) => {
           const forward = (event: QueueEvent) => {
             // A client that cannot keep up is given up by the stream itself.
-            stream.send({ event: event.event, data: event }).catch(() => undefined);
+            const data = { ...event, at: isoTimeOrEpoch(event.at) };
+            stream.send({ event: event.event, data }).catch(() => undefined);
           };
           events.on("event", forward);
           try {

@@ -5,6 +5,7 @@ import { needs } from "../access/permission.ts";
 import type { PortalApp } from "../part.ts";
 import { JobMinute, JobScheduleBody } from "./jobs-contract.ts";
 import type { Queues } from "./queues.ts";
+import { minuteView } from "./views.ts";
 
 const view = { config: needs("job:view") };
 const operate = { config: needs("job:operate") };
@@ -31,7 +32,10 @@ function addRates(app: PortalApp, queues: Queues): void {
         response: { 200: z.array(JobMinute) },
       },
     },
-    (request) => queues.use(request.params.queue, (queue) => queue.rates(request.query.minutes)),
+    async ({ params, query }) => {
+      const minutes = await queues.use(params.queue, (queue) => queue.rates(query.minutes));
+      return minutes.map(minuteView);
+    },
   );
 }
 
@@ -50,8 +54,7 @@ function addSchedules(app: PortalApp, queues: Queues): void {
     },
     async (request, reply) => {
       const { queue, schedule } = request.params;
-      const given = Object.entries(request.body).filter(([, value]) => value !== undefined);
-      const wanted = Object.fromEntries(given) as Schedule;
+      const wanted = scheduleOf(request.body);
       await queues.useNew(queue, (handle) => handle.setSchedule(schedule, wanted));
       return reply.code(204).send();
     },
@@ -71,6 +74,13 @@ function addSchedules(app: PortalApp, queues: Queues): void {
       return { removed: await queues.use(queue, (handle) => handle.removeSchedule(schedule)) };
     },
   );
+}
+
+function scheduleOf({ startAt, endAt, ...rest }: JobScheduleBody): Schedule {
+  const ms = (time: string | undefined) => (time === undefined ? undefined : Date.parse(time));
+  const fields = Object.entries({ ...rest, startAt: ms(startAt), endAt: ms(endAt) });
+  const given: object = Object.fromEntries(fields.filter(([, value]) => value !== undefined));
+  return given as Schedule;
 }
 
 function addDeleting(app: PortalApp, queues: Queues): void {

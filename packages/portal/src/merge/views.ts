@@ -10,6 +10,7 @@ import {
   type PendingKey,
   type ScheduleView,
 } from "@ropeway/merge";
+import { isoTime, isoTimeOrEpoch } from "../http/iso-time.ts";
 import type {
   AttemptView,
   DeadLetterView,
@@ -20,15 +21,12 @@ import type {
   MergeScheduleView,
 } from "./merge-contract.ts";
 
-/** Stands for a time that another program wrote and no calendar has. */
-const EPOCH = new Date(0).toISOString();
-
 export function keyView(pending: PendingKey): MergeKey {
   const { key, items, state, paused, attempts, error } = pending;
   return {
     ...{ key, items, state, paused, attempts },
     destination: destinationView(pending.destination),
-    at: iso(pending.at),
+    at: isoTime(pending.at),
     error: error ?? null,
   };
 }
@@ -38,23 +36,23 @@ export function itemView(item: PeekedItem): MergeItem {
   const encoding = isUtf8(body) ? "utf8" : "base64";
   return {
     ...{ id, contentType, encoding, size, truncated: size > body.length },
-    pushedAt: iso(pushedAt) ?? EPOCH,
+    pushedAt: isoTimeOrEpoch(pushedAt),
     body: body.toString(encoding),
   };
 }
 
 export function letterView({ destination, at, ...letter }: DeadLetter): DeadLetterView {
   const view = { ...letter, destination: destinationView(destination) };
-  return { ...view, at: iso(at) ?? EPOCH };
+  return { ...view, at: isoTimeOrEpoch(at) };
 }
 
 export function endpointView(endpoint: Endpoint): EndpointView {
   const { url, delivered, failed, status, paused, breaker, secrets } = endpoint;
   return {
     ...{ url, delivered, failed, status, paused, breaker, secrets },
-    at: iso(endpoint.at === 0 ? undefined : endpoint.at),
-    heldUntil: iso(endpoint.heldUntil),
-    openUntil: iso(endpoint.openUntil),
+    at: isoTime(endpoint.at === 0 ? undefined : endpoint.at),
+    heldUntil: isoTime(endpoint.heldUntil),
+    openUntil: isoTime(endpoint.openUntil),
     disabled: endpoint.disabled ?? null,
     ratePerSecond: endpoint.ratePerSecond ?? null,
     concurrency: endpoint.concurrency ?? null,
@@ -69,13 +67,13 @@ export function attemptView(attempt: Attempt): AttemptView {
     reason: attempt.reason ?? null,
     status: attempt.status ?? null,
     response: attempt.response ?? null,
-    at: new Date(attempt.at).toISOString(),
+    at: isoTimeOrEpoch(attempt.at),
   };
 }
 
 export function scheduleView(view: ScheduleView): MergeScheduleView {
   const { id, state, runs, error = null, schedule } = view;
-  const times = { nextAt: iso(view.nextAt), lastAt: iso(view.lastAt) };
+  const times = { nextAt: isoTime(view.nextAt), lastAt: isoTime(view.lastAt) };
   if (schedule === undefined) return { id, state, ...times, runs, error, schedule: null };
   const { body, startAt, endAt, ...rest } = schedule;
   const encoding = typeof body === "string" || isUtf8(body) ? "utf8" : "base64";
@@ -84,18 +82,12 @@ export function scheduleView(view: ScheduleView): MergeScheduleView {
     schedule: {
       ...rest,
       ...{ encoding, body: typeof body === "string" ? body : body.toString(encoding) },
-      ...(startAt !== undefined && { startAt: new Date(startAt).toISOString() }),
-      ...(endAt !== undefined && { endAt: new Date(endAt).toISOString() }),
+      ...(startAt !== undefined && { startAt: isoTimeOrEpoch(startAt) }),
+      ...(endAt !== undefined && { endAt: isoTimeOrEpoch(endAt) }),
     },
   };
 }
 
 function destinationView(destination: Destination | undefined): DestinationView | null {
   return destination === undefined ? null : { ...destination };
-}
-
-/** A score of the timer may be any number; what no calendar has is no time. */
-function iso(ms: number | undefined): string | null {
-  if (ms === undefined || !(Math.abs(ms) <= 253_402_300_799_999)) return null;
-  return new Date(ms).toISOString();
 }
