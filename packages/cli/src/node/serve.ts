@@ -5,6 +5,7 @@ import { startAfterFormer } from "../cluster/former-process.ts";
 import { openSettingsStore, secretBoxOf } from "../cluster/open-cluster.ts";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
+import { listenOn } from "../listen.ts";
 import { openLogger } from "../logger.ts";
 import { findRedis, INTERACTIVE, openRedis } from "../redis-access.ts";
 import type { LoadedSettings } from "../settings/load.ts";
@@ -56,11 +57,33 @@ export function startLocalNode(plan: NodePlan): Promise<StartedNode> {
 export async function startNode({ store, settings, logger, id }: NodePlan): Promise<StartedNode> {
   const { values } = settings;
   const host = values["node.host"];
-  const health = await HealthServer.listen({ host, port: values["node.port"] });
+  const health = await listenOn({ key: "node.port", settings, atHome: false }, (port) =>
+    HealthServer.listen({ host, port }),
+  );
   const url = `http://${host.includes(":") ? `[${host}]` : host}:${health.port}`;
+  let node: ClusterNode;
+  try {
+    node = await openNode({ store, settings, logger, id }, url).start();
+  } catch (error) {
+    await health[Symbol.asyncDispose](); // a server that listens would keep the process from ending
+    throw error;
+  }
+  health.serve(node);
+  return {
+    id,
+    url,
+    async [Symbol.asyncDispose]() {
+      await node.close();
+      await health[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function openNode({ store, settings, logger, id }: NodePlan, address: string): ClusterNode {
+  const { values } = settings;
   const node = new ClusterNode(store, {
     id,
-    address: url,
+    address,
     runners: builtInRunners({ prefix: values.prefix }),
     secrets: secretBoxOf(settings),
     leaseMs: values["node.leaseMs"],
@@ -73,19 +96,5 @@ export async function startNode({ store, settings, logger, id }: NodePlan): Prom
   );
   node.on("registered", () => logger.info({ node: id }, "the node is registered"));
   node.on("error", (error) => logger.warn({ err: error, node: id }, "the node has a problem"));
-  try {
-    await node.start();
-  } catch (error) {
-    await health[Symbol.asyncDispose]();
-    throw error;
-  }
-  health.serve(node);
-  return {
-    id,
-    url,
-    async [Symbol.asyncDispose]() {
-      await node.close();
-      await health[Symbol.asyncDispose]();
-    },
-  };
+  return node;
 }
