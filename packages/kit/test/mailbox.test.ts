@@ -268,6 +268,24 @@ test("large messages are handed out and acknowledged in several steps, in order"
   expect(await mailbox.counts()).toEqual({ waiting: 0, taken: 0, dead: 0 });
 });
 
+test("many messages are handed out in several steps, in order, and come back in order", async () => {
+  const name = fresh();
+  const { leases } = mailboxKeys("", name);
+  const mailbox = new Mailbox<number>(redis, name, { leaseMs: 60_000 });
+  const sent = Array.from({ length: 700 }, (_, i) => i);
+  for (const message of sent) await mailbox.send(message);
+  for (const max of [600, 1_000]) {
+    await server.command("CONFIG", "RESETSTAT");
+    const got = await mailbox.receive({ max });
+    expect(got.map(({ message }) => message)).toEqual(sent.slice(0, max));
+    const stats = String(await server.command("INFO", "commandstats"));
+    expect(stats).toContain("cmdstat_evalsha:calls=3,"); // at most 250 each
+    const ended = got.flatMap(({ id }, i) => [String(i + 1), id]);
+    await server.command("ZADD", leases, ...ended);
+  }
+  await mailbox.clear();
+});
+
 test("large messages of a receiver that died come back in order", async () => {
   const name = fresh();
   const sent = Array.from({ length: 10 }, (_, i) => `${i} ${"x".repeat(300_000)}`);

@@ -35,6 +35,12 @@ export interface RawMessage {
   readonly body: string;
 }
 
+/** What was taken. */
+interface TakenMessages {
+  readonly leaseEndsMs: number;
+  readonly messages: readonly RawMessage[];
+}
+
 /** A message that was handed out. */
 export interface HandedOut extends Omit<RawMessage, "body"> {
   /** How long the message is, as far as it is known. */
@@ -47,6 +53,10 @@ export type Settlement = "done" | "back" | "dead" | "undo" | "extend";
 const MOST_DEAD = 1_000;
 /** How many characters of messages one call of settle.lua handles: larger ones would hold up Redis. */
 const MOST_SETTLED = 1_048_576;
+/** How many messages one call of take.lua hands out, for the same reason. */
+const MOST_AT_ONCE = 250;
+/** How many characters of messages are handed out together, as in take.lua. */
+const MOST_TAKEN = 1_048_576;
 
 /** One mailbox in Redis. */
 export class MailboxStore {
@@ -77,12 +87,30 @@ export class MailboxStore {
     return Number(reply[0]) >= 0;
   }
 
-  /** Takes messages under a lease; `leaseEndsMs` is when the next one may come back. */
-  async take(
-    request: TakeRequest,
-  ): Promise<{ leaseEndsMs: number; messages: readonly RawMessage[] }> {
+  /**
+   * Takes messages under a lease, in short steps; `leaseEndsMs` is when the next one may come back. If a step
+   * fails, the messages of those before it are returned.
+   */
+  async take(request: TakeRequest): Promise<TakenMessages> {
+    const max = Math.min(request.max, MOST_AT_ONCE);
+    const first = await this.#takeSome({ ...request, max });
+    const messages = [...first.messages];
+    let characters = lengthOf(first.messages);
+    for (let full = messages.length === max; full && characters < MOST_TAKEN; ) {
+      const rest = Math.min(request.max - messages.length, MOST_AT_ONCE);
+      if (rest === 0) break;
+      const { leaseMs, attempts } = request;
+      const some = await this.#takeSome({ leaseMs, attempts, max: rest }).catch(() => undefined);
+      if (some === undefined) break;
+      messages.push(...some.messages);
+      characters += lengthOf(some.messages);
+      full = some.messages.length === rest;
+    }
+    return { leaseEndsMs: first.leaseEndsMs, messages };
+  }
+
+  async #takeSome({ max, leaseMs, attempts, wake }: TakeRequest): Promise<TakenMessages> {
     const { box, leases, taken, tries, dead, waiters } = this.keys;
-    const { max, leaseMs, attempts, wake } = request;
     const who = wake === undefined ? "" : `${this.wakes.key} ${wake.token}`;
     const args = [max, leaseMs, attempts, who, wake?.withinMs ?? 0, MOST_DEAD];
     const keys = [box, leases, taken, tries, dead, waiters];
@@ -147,6 +175,10 @@ export class MailboxStore {
   #ask<T extends Reply>(...command: string[]): Promise<T> {
     return this.redis.send<T>(command, { repeatable: true, key: this.keys.box });
   }
+}
+
+function lengthOf(messages: readonly RawMessage[]): number {
+  return messages.reduce((sum, { body }) => sum + body.length, 0);
 }
 
 /** Messages in their order, at most MOST_SETTLED characters together unless one alone has more. */
