@@ -125,3 +125,10 @@ test("a sync task's addresses are changed together", async () => {
     config: { from: "redis://127.0.0.1:3" },
   });
 });
+
+test("the audit log says which role an account was given", async () => {
+  await ropeway("user", "add", "ann", "--role", "operator", "--generate");
+  await ropeway("user", "role", "ann", "admin");
+  const audit = (await json("audit", "list")).items.map(({ action }: { action: string }) => action);
+  expect(audit).toEqual(expect.arrayContaining(["user add ann operator", "user role ann admin"]));
+});

@@ -87,7 +87,7 @@ async function userAdd(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   await new Roles(opened.store).check(role);
   const passwordHash = await new PasswordHasher().hash(password);
-  await opened.audited(`user add ${username}`, () =>
+  await opened.audited(`user add ${username} ${role}`, () =>
     new Users(opened.store).create({ username, role, passwordHash }),
   );
   context.output.outcome(
@@ -136,7 +136,7 @@ async function userRole(context: Context): Promise<void> {
   const username = given.toLowerCase();
   await using opened = await openCluster(context);
   await new Roles(opened.store).check(role);
-  await opened.audited(`user role ${username}`, () =>
+  await opened.audited(`user role ${username} ${role}`, () =>
     new Users(opened.store).setRole(username, role),
   );
   context.output.outcome("changed", { username, role }, `${username} has the role ${role} now`);
