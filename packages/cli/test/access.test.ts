@@ -131,4 +131,18 @@ test("the audit log says which role an account was given", async () => {
   await ropeway("user", "role", "ann", "admin");
   const audit = (await json("audit", "list")).items.map(({ action }: { action: string }) => action);
   expect(audit).toEqual(expect.arrayContaining(["user add ann operator", "user role ann admin"]));
+  const task = await json("task", "create", "--name", "one", "--type", "scripted");
+  const token = await json("token", "add", "ci", "--user", "ann");
+  await ropeway("token", "revoke", token.id);
+  const { items } = await json("audit", "list");
+  expect(items.map(({ subject }: { subject: string }) => subject)).toEqual([
+    `token ${token.id} user ann`,
+    `token ${token.id} user ann`,
+    `task ${task.id}`,
+    "user ann role admin",
+    "user ann role operator",
+  ]);
+  expect((await ropeway("audit", "list", "--limit", "1")).stdout).toMatch(
+    new RegExp(`\\ttoken ${token.id} user ann\\n`),
+  );
 });

@@ -82,14 +82,22 @@ export class UnknownTaskError extends RopewayError {
 
 /** A task with the same name, or with the same source, target and name, exists already. */
 export class DuplicateTaskError extends RopewayError {
-  constructor(field: "name" | "md5", value: string, taskId: string) {
+  /** The name or the MD5 that is taken. */
+  readonly field: "name" | "md5";
+  readonly value: string;
+  /** The task that has it; undefined if the caller may not see that task. */
+  readonly taskId: string | undefined;
+
+  constructor(field: "name" | "md5", value: string, taskId?: string) {
+    const holder = taskId === undefined ? "" : `: ${taskId}`;
     super(
       "DUPLICATE_TASK",
-      `a task with the ${field} ${show(value)} exists already: ${taskId}; choose another name`,
-      {
-        details: { field, value, taskId },
-      },
+      `a task with the ${field} ${show(value)} exists already${holder}; choose another name`,
+      { details: { field, value, ...(taskId !== undefined && { taskId }) } },
     );
+    this.field = field;
+    this.value = value;
+    this.taskId = taskId;
   }
 }
 

@@ -54,5 +54,7 @@ declare module "fastify" {
     caller: Caller | null;
     /** The permissions of the caller; null on public routes. */
     rights: Rights | null;
+    /** What the request changes, for the audit log; see access/subject.ts. */
+    subject: string;
   }
 }

@@ -58,6 +58,7 @@ test("whoever manages accounts and roles hands out no more than they have", asyn
   const clerkGrants = { name: "clerk", permissions: ["user:edit", "role:edit", "kit:view"] };
   expect((await send("POST /api/roles", clerkGrants)).status).toBe(201);
   expect((await send("POST /api/roles", { ...clerkGrants, name: "Admin" })).status).toBe(409);
+  await send("POST /api/roles", { name: "wider", permissions: ["*:*"] });
   await stage.addAccount("clark", "clerk");
   const clark = await stage.bearer("clark");
   const user = { username: "helper", role: "clerk", password: PASSWORD };
@@ -67,7 +68,10 @@ test("whoever manages accounts and roles hands out no more than they have", asyn
     ["PATCH", "/api/users/admin", { password: "taken over" }, 403],
     ["DELETE", "/api/users/admin", undefined, 403],
     ["POST", "/api/roles", { name: "more", permissions: ["*:*"] }, 403],
+    ["DELETE", "/api/roles/wider", undefined, 403],
+    ["DELETE", "/api/roles/none", undefined, 404],
     ["POST", "/api/roles", { name: "same", permissions: ["kit:view"] }, 201],
+    ["DELETE", "/api/roles/same", undefined, 204],
     ["POST", "/api/users", user, 201],
     ["DELETE", "/api/users/helper", undefined, 204],
   ] as const) {
@@ -217,4 +221,36 @@ test("tokens that are made at the same moment are not more than an account may h
   const kept = (await tokens.list("crowd")).length;
   expect(kept).toBeLessThanOrEqual(MAX_TOKENS);
   expect(made.filter(({ status }) => status === "fulfilled")).toHaveLength(kept);
+});
+
+test("the audit log says what was changed: also what was created, and which role an account was given", async () => {
+  const role = { name: "night-shift", permissions: ["kit:view"] };
+  const user = { username: "Nora", role: "night-shift", password: PASSWORD };
+  const made = (await send("POST /api/tokens", { name: "ci" })).body;
+  await send("POST /api/roles", role);
+  await send("POST /api/users", user);
+  await send("PATCH /api/users/nora", { role: "viewer", password: "another password" });
+  await send("POST /api/users", { ...user, username: "olga", role: "no-such-role" });
+  await send(`DELETE /api/tokens/${made.id}`);
+  await send("DELETE /api/users/nora");
+  await send("DELETE /api/roles/night-shift");
+  await send("POST /api/kit/locks/nightly%20run/break");
+  await eventually(async () => {
+    const { body } = await send("GET /api/audit?limit=9");
+    const seen = body.items.map((entry: { subject: string; outcome: string }) => [
+      entry.subject,
+      entry.outcome,
+    ]);
+    expect(seen.toReversed()).toEqual([
+      [`token ${made.id} user admin`, "done"],
+      ["role night-shift", "done"],
+      ["user nora role night-shift", "done"],
+      ["user nora role viewer password", "done"],
+      ["user olga role no-such-role", "failed"],
+      [`token ${made.id} user admin`, "done"],
+      ["user nora", "done"],
+      ["role night-shift", "done"],
+      ["lock nightly run", "done"],
+    ]);
+  });
 });

@@ -8,7 +8,14 @@ const { redis } = await redisForFile();
 test("trimming keeps the newest entries, over any number of pages, and none below the bound", async () => {
   await using store = openRedisStore(redis);
   const log = new AuditLog(store);
-  const about = { actor: "ann", via: "token", from: "127.0.0.1", action: "stop", requestId: "r" };
+  const about = {
+    actor: "ann",
+    via: "token",
+    from: "127.0.0.1",
+    action: "stop",
+    subject: "",
+    requestId: "r",
+  };
   for (let n = 0; n < 1_250; n += 50) {
     await Promise.all(
       Array.from({ length: 50 }, (_, i) =>
@@ -28,7 +35,14 @@ test("trimming keeps the newest entries, over any number of pages, and none belo
 test("who adds many entries pushes out their own, and failed logins under many names only each other", async () => {
   await using store = openRedisStore(redis, { prefix: "fair:store" });
   const log = new AuditLog(store);
-  const about = { from: "127.0.0.1", action: "a", path: "/", requestId: "r", status: 0 };
+  const about = {
+    from: "127.0.0.1",
+    action: "a",
+    path: "/",
+    subject: "",
+    requestId: "r",
+    status: 0,
+  };
   const add = (actor: string, via: string, outcome: "done" | "refused") =>
     log.begin({ ...about, actor, via, outcome });
   for (let n = 0; n < 10; n++) await add("admin", "cookie", "done");

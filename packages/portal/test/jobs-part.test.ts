@@ -138,6 +138,15 @@ test("a job is changed, a schedule written, a key freed, rates shown, and the qu
   });
   const typo = { method: "PUT", body: { name: "report", cron: "61 * * * *" } };
   expect(await ask(`${base}/schedules/nightly`, typo)).toMatchObject({ code: "INVALID_OPTION" });
+  // Deeper than Redis's scripts can read; brackets in strings are no levels.
+  const nested = (levels: number) => JSON.parse("[".repeat(levels) + "]".repeat(levels));
+  const deep = { name: "report", cron: "@daily", limit: 2, data: nested(1_000) };
+  expect(await ask(`${base}/schedules/nightly`, { method: "PUT", body: deep })).toMatchObject({
+    code: "INVALID_ARGUMENT",
+    status: 400,
+  });
+  const flat = { ...deep, data: [nested(400), '"['.repeat(1_000)] };
+  expect(await ask(`${base}/schedules/nightly`, { method: "PUT", body: flat })).toBeUndefined();
   const removed = await ask(`${base}/schedules/nightly`, { method: "DELETE" });
   expect(removed).toEqual({ removed: true });
   expect(await ask(`${base}/rates?minutes=5`)).toEqual([]);

@@ -3,7 +3,7 @@ import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { mergePart } from "../src/index.ts";
-import { Stage } from "./stage.fixture.ts";
+import { problemOf, Stage } from "./stage.fixture.ts";
 
 const HOOK = "http://127.0.0.1:9/hook";
 const PATH = `/v3/queue/digest_1/POST/${encodeService(HOOK)}`;
@@ -248,6 +248,12 @@ test("attempts are listed, and followed live from where a client left", async ()
       { result: "retry", attempt: 1 },
     ]);
     return items;
+  });
+  const wrongId = { headers: { ...admin, "last-event-id": "yesterday" } };
+  const refused = await stage.ask("/api/merge/events", wrongId);
+  expect(await problemOf(refused)).toMatchObject({
+    status: 400,
+    errors: [{ pointer: "/header/last-event-id" }],
   });
   const leave = new AbortController();
   const streamed = await stage.ask("/api/merge/events?result=dead", {

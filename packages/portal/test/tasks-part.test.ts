@@ -50,6 +50,7 @@ afterAll(async () => {
 
 interface View {
   readonly id: string;
+  readonly name: string;
   readonly status: string;
   readonly group: string;
 }
@@ -163,6 +164,19 @@ test("a role with groups sees and touches only its tasks", async () => {
   expect(seen.items.map(({ id }) => id)).toEqual([mine.id]);
   expect((await stage.ask(`/api/tasks/${other.id}`, { headers: anna })).status).toBe(404);
   expect((await post(`/api/tasks/${other.id}/start`, undefined, anna)).status).toBe(404);
+  // A name that is taken is refused without the id of a task that they may not see.
+  const taken = task({ group: "a", name: other.name });
+  const renamed = { method: "PATCH", headers: anna, body: { name: other.name } };
+  for (const answer of [
+    await post("/api/tasks", taken, anna),
+    await stage.ask(`/api/tasks/${mine.id}`, renamed),
+  ]) {
+    const problem = await problemOf(answer);
+    expect(problem).toMatchObject({ status: 409, code: "DUPLICATE_TASK" });
+    expect(JSON.stringify(problem)).not.toContain(other.id);
+  }
+  const own = await problemOf(await post("/api/tasks", { ...taken, name: mine.name }, anna));
+  expect(own.detail).toContain(mine.id);
   expect((await stage.ask("/api/roles/team-a", { method: "DELETE", headers: admin })).status).toBe(
     409,
   );

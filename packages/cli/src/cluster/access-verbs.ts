@@ -87,8 +87,9 @@ async function userAdd(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   await new Roles(opened.store).check(role);
   const passwordHash = await new PasswordHasher().hash(password);
-  await opened.audited(`user add ${username} ${role}`, () =>
-    new Users(opened.store).create({ username, role, passwordHash }),
+  await opened.audited(
+    { action: `user add ${username} ${role}`, subject: `user ${username} role ${role}` },
+    () => new Users(opened.store).create({ username, role, passwordHash }),
   );
   context.output.outcome(
     "added",
@@ -102,7 +103,9 @@ async function userAdd(context: Context): Promise<void> {
 async function userRemove(context: Context): Promise<void> {
   const username = (context.arguments[0] ?? "").toLowerCase();
   await using opened = await openCluster(context);
-  await opened.audited(`user remove ${username}`, () => new Users(opened.store).remove(username));
+  await opened.audited({ action: `user remove ${username}`, subject: `user ${username}` }, () =>
+    new Users(opened.store).remove(username),
+  );
   context.output.outcome(
     "removed",
     { username },
@@ -118,7 +121,8 @@ async function userPassword(context: Context): Promise<void> {
   const account = await users.get(username);
   if (account === undefined) throw new UnknownAccountError(username);
   const hash = await new PasswordHasher().hash(password);
-  await opened.audited(`user password ${username}`, async () => {
+  const what = { action: `user password ${username}`, subject: `user ${username} password` };
+  await opened.audited(what, async () => {
     const done = await users.setPassword(account, hash, { ends: true });
     if (done === undefined) throw new PasswordConflictError(username);
   });
@@ -136,8 +140,9 @@ async function userRole(context: Context): Promise<void> {
   const username = given.toLowerCase();
   await using opened = await openCluster(context);
   await new Roles(opened.store).check(role);
-  await opened.audited(`user role ${username} ${role}`, () =>
-    new Users(opened.store).setRole(username, role),
+  await opened.audited(
+    { action: `user role ${username} ${role}`, subject: `user ${username} role ${role}` },
+    () => new Users(opened.store).setRole(username, role),
   );
   context.output.outcome("changed", { username, role }, `${username} has the role ${role} now`);
 }
@@ -188,7 +193,7 @@ async function roleAdd(context: Context): Promise<void> {
     throw new InvalidArgumentError("the role's name", name, USERNAME_ALLOWED);
   const groups = groupsOf(context.options.groups);
   await using opened = await openCluster(context);
-  const role = await opened.audited(`role add ${name}`, () =>
+  const role = await opened.audited({ action: `role add ${name}`, subject: `role ${name}` }, () =>
     new Roles(opened.store).create({ name, permissions, groups }),
   );
   context.output.outcome("added", { ...role }, `role ${name} added`);
@@ -197,7 +202,9 @@ async function roleAdd(context: Context): Promise<void> {
 async function roleRemove(context: Context): Promise<void> {
   const [name = ""] = context.arguments;
   await using opened = await openCluster(context);
-  await opened.audited(`role remove ${name}`, () => new Roles(opened.store).remove(name));
+  await opened.audited({ action: `role remove ${name}`, subject: `role ${name}` }, () =>
+    new Roles(opened.store).remove(name),
+  );
   context.output.outcome("removed", { name }, `role ${name} removed`);
 }
 
@@ -234,14 +241,18 @@ async function tokenAdd(context: Context): Promise<void> {
   const { store } = opened;
   const account = await new Users(store).get(username);
   if (account === undefined) throw new UnknownAccountError(username);
-  const { info, token } = await opened.audited(`token add ${username}`, () =>
-    new Tokens(store).create({
-      name,
-      account,
-      permissions: permissionsOf(options.permissions) ?? null,
-      groups: groupsOf(options.groups),
-      expiresAt: lifeMs === undefined ? null : Date.now() + lifeMs,
-    }),
+  const limits = {
+    permissions: permissionsOf(options.permissions) ?? null,
+    groups: groupsOf(options.groups),
+    expiresAt: lifeMs === undefined ? null : Date.now() + lifeMs,
+  };
+  const { info, token } = await opened.audited(
+    {
+      action: `token add ${username}`,
+      subject: `user ${username}`,
+      created: (made) => `token ${made.info.id} user ${username}`,
+    },
+    () => new Tokens(store).create({ name, account, ...limits }),
   );
   output.outcome("added", { id: info.id, name, username, token }, `${token}   (shown only once)`);
 }
@@ -261,7 +272,12 @@ function lifeOf(options: Context["options"]): number | undefined {
 async function tokenRevoke(context: Context): Promise<void> {
   const [id = ""] = context.arguments;
   await using opened = await openCluster(context);
-  await opened.audited(`token revoke ${id}`, () => new Tokens(opened.store).revoke(id));
+  const tokens = new Tokens(opened.store);
+  const { username } = await tokens.get(id);
+  await opened.audited(
+    { action: `token revoke ${id}`, subject: `token ${id} user ${username}` },
+    () => tokens.revoke(id),
+  );
   context.output.outcome("revoked", { id }, `token ${id} revoked`);
 }
 
@@ -273,7 +289,11 @@ async function auditList(context: Context): Promise<void> {
     cursor: options.cursor === undefined ? undefined : String(options.cursor),
     limit: wholeNumber(options, "limit", 1) ?? 50,
   });
-  const items = page.items.map((entry) => ({ ...entry, at: iso(entry.at) }));
+  const items = page.items.map((entry) => ({
+    ...entry,
+    subject: entry.subject ?? "", // entries of earlier versions have none
+    at: iso(entry.at),
+  }));
   output.list(
     { items, cursor: page.cursor },
     {
@@ -284,6 +304,7 @@ async function auditList(context: Context): Promise<void> {
         OUTCOME: ({ outcome }) => outcome,
         ACTION: ({ path, action, via }) =>
           via === "cli" ? action : `${action.split(" ", 1)[0]} ${path}`,
+        SUBJECT: ({ subject }) => subject || "-",
       },
       empty:
         "the audit log is empty: it lists changes to tasks, nodes and accounts, and every change made in the portal",

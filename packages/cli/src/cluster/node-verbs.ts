@@ -42,7 +42,8 @@ function draining(verb: "drain" | "undrain"): Verb {
   return async (context) => {
     await using opened = await openCluster(context);
     const [id = ""] = context.arguments;
-    const node = await opened.audited(`nodes ${verb} ${id}`, () => opened.cluster.nodes[verb](id));
+    const what = { action: `nodes ${verb} ${id}`, subject: `node ${id}` };
+    const node = await opened.audited(what, () => opened.cluster.nodes[verb](id));
     const sentence = node.draining ? `${id} takes no new tasks` : `${id} takes tasks again`;
     context.output.outcome(`${verb}ed`, { id, draining: node.draining }, sentence);
   };
@@ -51,7 +52,9 @@ function draining(verb: "drain" | "undrain"): Verb {
 async function remove(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   const [id = ""] = context.arguments;
-  await opened.audited(`nodes remove ${id}`, () => opened.cluster.nodes.forget(id));
+  await opened.audited({ action: `nodes remove ${id}`, subject: `node ${id}` }, () =>
+    opened.cluster.nodes.forget(id),
+  );
   context.output.outcome("removed", { id }, `node ${id} removed`);
 }
 
@@ -85,7 +88,7 @@ async function alertsAck(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   const [id = ""] = context.arguments;
   const by = cliActor();
-  const alert = await opened.audited(`alerts ack ${id}`, () =>
+  const alert = await opened.audited({ action: `alerts ack ${id}`, subject: `alert ${id}` }, () =>
     opened.cluster.alerts.acknowledge(id, by),
   );
   context.output.outcome(

@@ -27,7 +27,17 @@ export interface OpenedCluster extends AsyncDisposable {
   readonly cluster: Cluster;
   readonly store: Store;
   /** Does a change and notes it in the audit log, as made from the command line. */
-  audited<T>(action: string, change: () => Promise<T>): Promise<T>;
+  audited<T>(what: AuditedChange<T>, change: () => Promise<T>): Promise<T>;
+}
+
+/** A change by a command; T is its result. */
+export interface AuditedChange<T> {
+  /** The command, such as `user role ann operator`. */
+  readonly action: string;
+  /** What it changes, such as `user ann role operator`. */
+  readonly subject: string;
+  /** What it has created, if only the result says it. */
+  created?(result: T): string;
 }
 
 const KEY_FILE = "secret.key";
@@ -61,7 +71,7 @@ export async function openCluster(context: Context): Promise<OpenedCluster> {
     return {
       cluster,
       store,
-      audited: (action, change) => audited(log, action, change),
+      audited: (what, change) => audited(log, what, change),
       async [Symbol.asyncDispose]() {
         await store.close();
         await redis?.close();
@@ -107,20 +117,26 @@ export async function ensureSecretKey(home: string): Promise<void> {
   await rename(fresh, file);
 }
 
-async function audited<T>(log: AuditLog, action: string, change: () => Promise<T>): Promise<T> {
+async function audited<T>(
+  log: AuditLog,
+  { action, subject, created }: AuditedChange<T>,
+  change: () => Promise<T>,
+): Promise<T> {
   const entry = await log.begin({
     actor: cliActor(),
     via: "cli",
     from: hostname(),
     action,
     path: action,
+    subject,
     requestId: "",
     outcome: "started",
     status: 0,
   });
   try {
     const result = await change();
-    await log.complete(entry, { outcome: "done", status: 0 });
+    const final = { ...entry, subject: created?.(result) ?? subject };
+    await log.complete(final, { outcome: "done", status: 0 });
     return result;
   } catch (error) {
     await log.complete(entry, { outcome: "failed", status: 0 });

@@ -42,16 +42,22 @@ async function create(context: Context): Promise<void> {
     throw new UsageError("--from is missing: a sync task needs --from and --to");
   }
   await using opened = await openCluster(context);
-  const { task } = await opened.audited("task create", () =>
-    opened.cluster.tasks.create({
-      name: String(name),
-      type: String(type),
-      config,
-      local: true, // a user with access to the store may do everything
-      group: group === undefined ? undefined : String(group),
-      immortal: options.immortal === true,
-      start: options.start === true,
-    }),
+  const { task } = await opened.audited(
+    {
+      action: "task create",
+      subject: `task ${name}`,
+      created: (made) => `task ${made.task.taskId}`,
+    },
+    () =>
+      opened.cluster.tasks.create({
+        name: String(name),
+        type: String(type),
+        config,
+        local: true, // a user with access to the store may do everything
+        group: group === undefined ? undefined : String(group),
+        immortal: options.immortal === true,
+        start: options.start === true,
+      }),
   );
   const view = taskView(task);
   output.result(view, () => output.line(`${view.id} created: ${view.status}${because(view)}`));
@@ -105,7 +111,11 @@ function changing(
     const { output } = context;
     await using opened = await openCluster(context);
     const id = idOf(context);
-    const view = await opened.audited(`task ${verb} ${id}`, () => change(opened, id, context));
+    const [, node] = context.arguments; // of move
+    const subject = node === undefined ? `task ${id}` : `task ${id} node ${node}`;
+    const view = await opened.audited({ action: `task ${verb} ${id}`, subject }, () =>
+      change(opened, id, context),
+    );
     output.result(view, () => output.line(`${view.id}: ${view.status}${because(view)}`));
   };
 }
@@ -147,7 +157,7 @@ async function edit(context: Context): Promise<void> {
       "pass what to change, such as --name, --group, --immortal or --from and --to",
     );
   }
-  const task = await opened.audited(`task edit ${id}`, () =>
+  const task = await opened.audited({ action: `task edit ${id}`, subject: `task ${id}` }, () =>
     opened.cluster.tasks.edit(id, changes),
   );
   const view = taskView(task);
@@ -157,7 +167,9 @@ async function edit(context: Context): Promise<void> {
 async function remove(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   const id = idOf(context);
-  await opened.audited(`task remove ${id}`, () => opened.cluster.tasks.remove(id));
+  await opened.audited({ action: `task remove ${id}`, subject: `task ${id}` }, () =>
+    opened.cluster.tasks.remove(id),
+  );
   context.output.outcome("removed", { id }, `${id} removed`);
 }
 

@@ -39,7 +39,7 @@ test("a forgotten password is set from a pipe or at a terminal, and old sessions
   const { token } = await login("the forgotten one");
   expect(await ropeway(["password", "Admin"], Readable.from(["from a pipe\nmore\n"]))).toEqual({
     code: 0,
-    stdout: "Password of admin set. Its sessions have ended.\n",
+    stdout: "password of admin set; its sessions have ended\n",
     stderr: "",
   });
   const headers = { authorization: `Bearer ${token}` };

@@ -2,7 +2,7 @@
  * The recurring jobs of a queue: written, listed, and fired once per due time, by the first worker that
  * checks.
  */
-import { InvalidOptionError } from "@ropeway/core";
+import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
 import { dueAfter, firstDue } from "@ropeway/core/internal";
 import { MalformedJobError } from "../errors.ts";
 import { checkId, checkName } from "../name.ts";
@@ -17,6 +17,9 @@ const AT_ONCE = 100;
 const OWN = ["id", "delayMs", "runAt", "dedupe"] as const;
 /** A clock that is corrected by less has not been set back. */
 const CORRECTION_MS = 1_000;
+
+/** Redis's scripts cannot read JSON that is nested more than 1,000 levels deep. */
+const DEEPEST = 500;
 
 /** Reads, writes and fires schedules. */
 export class Scheduler {
@@ -42,11 +45,19 @@ export class Scheduler {
     const options = withDefaults(defaults, schedule.options) ?? {};
     const whole: Schedule = { ...schedule, options };
     jobOf(id, whole); // refuses what could not be added later
+    const json = JSON.stringify(whole);
+    if (depthOf(json) > DEEPEST) {
+      throw new InvalidArgumentError(
+        "data",
+        schedule.data,
+        `nested at most ${DEEPEST} levels deep`,
+      );
+    }
     const now = await this.#store.now();
     const due = firstDue(whole, now);
     const regular = dueAfter(whole, now);
     if (due === undefined) await this.#store.remove(id);
-    else await this.#store.set(id, JSON.stringify(whole), { due, regular });
+    else await this.#store.set(id, json, { due, regular });
   }
 
   async remove(id: string): Promise<boolean> {
@@ -125,6 +136,16 @@ export class Scheduler {
     await this.#store.fire({ id, due, next: next ?? -1, limit, noOverlap, ...job });
     return next;
   }
+}
+
+/** How deep JSON is nested. */
+function depthOf(json: string): number {
+  let [depth, deepest] = [0, 0];
+  for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/g)) {
+    if (token === "[" || token === "{") deepest = Math.max(deepest, ++depth);
+    else if (token === "]" || token === "}") depth--;
+  }
+  return deepest;
 }
 
 /** The schedule, if it is one that can be due. */

@@ -181,6 +181,7 @@ export interface Audit {
   readonly from: string;
   readonly action: string;
   readonly path: string;
+  readonly subject: string;
   readonly requestId: string;
   readonly outcome: "started" | "done" | "refused" | "failed";
   readonly status: number;
@@ -193,6 +194,11 @@ export const Audit: z.ZodType<Audit> = z.object({
   from: z.string(),
   action: z.string(),
   path: z.string(),
+  subject: z
+    .string()
+    .describe(
+      "What was changed, such as `user ann role operator` or `task task_1_1700000000000_1`; empty if it is no single thing.",
+    ),
   requestId: z.string(),
   outcome: z.enum(["started", "done", "refused", "failed"]),
   status: z.number(),

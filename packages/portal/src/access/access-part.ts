@@ -27,6 +27,7 @@ import type { PasswordHasher } from "./hasher.ts";
 import { BUILT_IN_ROLES, needs, type PermissionSpecs, type Policy } from "./permission.ts";
 import { beyond, type Rights, type RightsFinder } from "./rights.ts";
 import type { Roles } from "./roles.ts";
+import { noteSubject } from "./subject.ts";
 import type { TokenInfo, Tokens } from "./tokens.ts";
 import type { Account, AccountInfo, Users } from "./users.ts";
 
@@ -99,6 +100,7 @@ function addUsers(app: PortalApp, plan: AccessPartPlan): void {
     async (request, reply) => {
       const { role, password = randomPassword() } = request.body;
       const username = usernameOf(request.body.username) ?? request.body.username;
+      noteSubject(request, "user", username, "role", role);
       await roles.check(role);
       checkGrant(request, await rights().ofRole(role));
       const passwordHash = await hasher.hash(password);
@@ -123,6 +125,9 @@ function addUsers(app: PortalApp, plan: AccessPartPlan): void {
     async (request) => {
       const { role, password } = request.body;
       const username = request.params.name.toLowerCase();
+      const changed = role === undefined ? [] : ["role", role];
+      if (password !== undefined) changed.push("password");
+      noteSubject(request, "user", username, ...changed);
       const account = await changeable(request, username, plan);
       if (role !== undefined) {
         await roles.check(role);
@@ -176,6 +181,7 @@ function addRoles(app: PortalApp, { roles, policy, rights }: AccessPartPlan): vo
     },
     async (request, reply) => {
       const { name, permissions, groups = null } = request.body;
+      noteSubject(request, "role", name);
       policy().checkGrants(permissions);
       for (const grant of permissions) {
         if (
@@ -198,12 +204,16 @@ function addRoles(app: PortalApp, { roles, policy, rights }: AccessPartPlan): vo
       config: needs("role:edit"),
       schema: {
         summary: "Remove a role that no account has",
+        description: "Needs every permission that the role has.",
         params: NamePath,
         response: { 204: NO_BODY },
       },
     },
     async (request, reply) => {
-      await roles.remove(request.params.name);
+      const { name } = request.params;
+      const role = await roles.get(name);
+      if (role !== undefined) checkGrant(request, rights().granted(role));
+      await roles.remove(name);
       return reply.code(204).send();
     },
   );
@@ -245,6 +255,7 @@ function addTokens(app: PortalApp, { tokens, policy }: AccessPartPlan): void {
         groups,
         expiresAt,
       });
+      noteSubject(request, "token", info.id, "user", info.username);
       return reply.code(201).send({ ...tokenView(info), token });
     },
   );
@@ -257,6 +268,7 @@ function addTokens(app: PortalApp, { tokens, policy }: AccessPartPlan): void {
     async (request, reply) => {
       const { id } = request.params;
       const { username } = await tokens.get(id);
+      noteSubject(request, "token", id, "user", username);
       const { account, token } = callerOf(request);
       // A token with limits is for one purpose: of its owner's tokens it can end itself only.
       const isLimited = token !== undefined && token.permissions !== null;
@@ -322,7 +334,8 @@ function tokenView(token: TokenInfo): Token {
 }
 
 function auditView(entry: AuditEntry): Audit {
-  return { ...entry, at: iso(entry.at) };
+  // Entries of earlier versions have no subject.
+  return { ...entry, subject: entry.subject ?? "", at: iso(entry.at) };
 }
 
 function iso(ms: number): string {

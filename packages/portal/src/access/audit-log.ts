@@ -30,6 +30,8 @@ export interface AuditEntry {
   readonly action: string;
   /** Such as /api/tasks/task_1/stop. */
   readonly path: string;
+  /** What was changed, such as `user ann role operator`; "" if it is no single thing. */
+  readonly subject: string;
   readonly requestId: string;
   /** How it ended: done, refused (it was not allowed), failed, or started (not known). */
   readonly outcome: "started" | "done" | "refused" | "failed";

@@ -11,6 +11,7 @@ import type { AuditEntry, AuditLog } from "./audit-log.ts";
 import { basicCredentials } from "./basic.ts";
 import { usernameOf } from "./credentials.ts";
 import { addressOf } from "./place.ts";
+import { subjectOf } from "./subject.ts";
 import type { Account } from "./users.ts";
 
 const READING = new Set(["GET", "HEAD", "OPTIONS"]);
@@ -52,7 +53,10 @@ export class Auditor {
       const status = finished ? reply.raw.statusCode : 499;
       const actor = request.caller?.account.username ?? entry.actor;
       this.#log
-        .complete({ ...entry, actor }, { status, outcome: outcomeOf(status) })
+        .complete(
+          { ...entry, actor, subject: subjectOf(request) },
+          { status, outcome: outcomeOf(status) },
+        )
         .catch((error) => request.log.error({ err: error }, "an audit entry was not completed"));
     });
     this.#count += 1;
@@ -123,6 +127,7 @@ export class Auditor {
       from: addressOf(request),
       action: `${method} ${request.routeOptions.url ?? ""}`,
       path: loggedPath(request.url).slice(0, 500),
+      subject: subjectOf(request),
       requestId: request.id,
       outcome: "started",
       status: 0,

@@ -58,6 +58,7 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   app.decorate("eventStreams", plan.streams);
   app.decorateRequest("caller", null);
   app.decorateRequest("rights", null);
+  app.decorateRequest("subject", "");
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(serializerCompiler);
   app.removeContentTypeParser("text/plain"); // JSON only; a part may add a parser of its own

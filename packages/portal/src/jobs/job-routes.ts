@@ -2,6 +2,7 @@
 import { JobNotFoundError, type JobOptions } from "@ropeway/jobs";
 import { z } from "zod";
 import { needs } from "../access/permission.ts";
+import { noteSubject } from "../access/subject.ts";
 import type { PortalApp } from "../part.ts";
 import { JobChangesBody, JobDetail, JobPage, JobStateName, NewJob } from "./jobs-contract.ts";
 import type { Queues } from "./queues.ts";
@@ -79,6 +80,7 @@ function addChanging(app: PortalApp, queues: Queues): void {
       const wishes = Object.fromEntries(given) as JobOptions;
       const { queue } = request.params;
       const job = await queues.useNew(queue, (handle) => handle.add(name, data, wishes));
+      noteSubject(request, "queue", queue, "job", job.id);
       return reply.code(201).send({ id: job.id, deduplicated: job.deduplicated ?? null });
     },
   );

@@ -19,6 +19,14 @@ const Filter = z.object({
     .describe("Only with this result."),
 });
 
+const Resuming = z.object({
+  "last-event-id": z
+    .string()
+    .regex(/^(\d{1,15}-\d{1,15})?$/)
+    .optional()
+    .describe("The id of the last event that was received, such as 1700000000000-0."),
+});
+
 export function addAttempts(app: PortalApp, attempts: Attempts): void {
   app.get(
     "/api/merge/attempts",
@@ -45,6 +53,7 @@ export function addAttempts(app: PortalApp, attempts: Attempts): void {
         description:
           "Server-sent events. The type is the attempt's result, the id its entry in the log, the data the attempt as JSON. A client that sends Last-Event-ID goes on behind that entry.",
         querystring: Filter,
+        headers: Resuming,
         produces: ["text/event-stream"],
       },
     },

@@ -1,9 +1,11 @@
 /** The tasks of the cluster over HTTP. Which groups a caller may see is decided here, route by route. */
 import {
   type Cluster,
+  DuplicateTaskError,
   type Json,
   TASK_STATUSES,
   type Task,
+  type Tasks,
   UnknownTaskError,
 } from "@ropeway/cluster";
 import type { FastifyRequest } from "fastify";
@@ -11,6 +13,7 @@ import { Gauge, type Registry } from "prom-client";
 import { z } from "zod";
 import { callerOf, isAdmin, rightsOf } from "../access/guard.ts";
 import { needs, type PermissionSpecs } from "../access/permission.ts";
+import { noteSubject } from "../access/subject.ts";
 import { ForbiddenError } from "../errors.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import { serveEvents } from "../sse.ts";
@@ -117,15 +120,18 @@ function addChanges(app: PortalApp, { tasks }: Cluster): void {
     },
     async (request, reply) => {
       const { config, ...wish } = request.body;
+      noteSubject(request, "task", wish.name);
       checkGroup(request, wish.group);
       if (wish.start === true) checkStart(request);
-      const { task, repeated } = await tasks.create({
+      const creating = tasks.create({
         ...wish,
         config: config as Json,
         ...(isAdmin(request) && { local: true }),
         idempotencyKey: request.headers["idempotency-key"],
         requester: callerOf(request).account.username,
       });
+      const { task, repeated } = await hidingOthers(request, tasks, creating);
+      noteSubject(request, "task", task.taskId);
       // The first request may be long ago, and the task in another group by now.
       await visible(request, Promise.resolve(task));
       return reply.code(repeated ? 200 : 201).send(taskView(task));
@@ -150,7 +156,8 @@ function addChanges(app: PortalApp, { tasks }: Cluster): void {
       if (rest.group !== undefined) checkGroup(request, rest.group);
       const configured = { config: config as Json, local: isAdmin(request) };
       const wish = config === undefined ? rest : { ...rest, ...configured };
-      return taskView(await tasks.edit(request.params.id, wish));
+      const editing = tasks.edit(request.params.id, wish);
+      return taskView(await hidingOthers(request, tasks, editing));
     },
   );
   app.delete(
@@ -218,6 +225,7 @@ function addVerbs(app: PortalApp, { tasks }: Cluster): void {
     },
     async (request) => {
       await visible(request, tasks.get(request.params.id));
+      noteSubject(request, "task", request.params.id, "node", request.body.node);
       return taskView(await tasks.move(request.params.id, request.body.node));
     },
   );
@@ -300,6 +308,24 @@ async function visible(request: FastifyRequest, found: Promise<Task>): Promise<T
   if (groups !== undefined && !groups.includes(task.groupId))
     throw new UnknownTaskError(task.taskId);
   return task;
+}
+
+/** Does not tell the id of a task that has the name already, if the caller may not see that task. */
+async function hidingOthers<T>(
+  request: FastifyRequest,
+  tasks: Tasks,
+  change: Promise<T>,
+): Promise<T> {
+  try {
+    return await change;
+  } catch (error) {
+    if (!(error instanceof DuplicateTaskError) || error.taskId === undefined) throw error;
+    const isVisible = await visible(request, tasks.get(error.taskId)).then(
+      () => true,
+      () => false,
+    );
+    throw isVisible ? error : new DuplicateTaskError(error.field, error.value);
+  }
 }
 
 function checkGroup(request: FastifyRequest, group: string | undefined): void {
