@@ -10,8 +10,10 @@
  * The clock is performance.now(): it does not jump with the wall clock, and it goes on counting while
  * the process is stopped.
  */
+
 import { LeaseLostError, type Logger } from "@ropeway/core";
 import { Loop, reasonOf, within } from "@ropeway/core/internal";
+import { CLOSE_WITHIN_MS } from "./store/limits.ts";
 import type { Store } from "./store/store.ts";
 
 /** How a session behaves. */
@@ -46,6 +48,7 @@ export class Session {
           "a lease was not renewed",
         ),
       backoff: { baseMs: 100, maxMs: this.ttlMs / 8 },
+      closeWithinMs: CLOSE_WITHIN_MS,
     });
   }
 
@@ -78,9 +81,11 @@ export class Session {
    */
   async close(): Promise<void> {
     if (this.#closed) return;
+    // Lost because the store is away: it will hardly respond now.
+    const timeoutMs = this.alive ? 3_000 : CLOSE_WITHIN_MS;
     this.#closed = true;
     clearTimeout(this.#deadline);
-    const revoking = within(this.#store.revoke(this.lease), { timeoutMs: 3_000 }).catch((error) =>
+    const revoking = within(this.#store.revoke(this.lease), { timeoutMs }).catch((error) =>
       this.#options.logger.debug({ err: reasonOf(error) }, "a lease was not revoked; it will end"),
     );
     await Promise.all([revoking, this.#loop.close()]);

@@ -11,7 +11,7 @@
  * A tick that throws does not end the loop; only close() does.
  */
 import { Backoff, type BackoffOptions } from "./backoff.ts";
-import { LONGEST_TIMER_MS } from "./wait.ts";
+import { LONGEST_TIMER_MS, within } from "./wait.ts";
 
 /** What a loop does and how it fails. */
 export interface LoopOptions {
@@ -21,6 +21,11 @@ export interface LoopOptions {
   onError(error: unknown): void;
   /** The pause after a tick that threw. @default 50 ms growing to 5 s */
   readonly backoff?: BackoffOptions;
+  /**
+   * How long close() waits for a tick that does not end by its signal, such as one that waits for a server
+   * that is away. The tick must not start anything after its signal was aborted. @default until it ends
+   */
+  readonly closeWithinMs?: number;
 }
 
 const DEFAULT_BACKOFF: BackoffOptions = { baseMs: 50, maxMs: 5_000 };
@@ -49,11 +54,14 @@ export class Loop implements AsyncDisposable {
     this.#wake?.();
   }
 
-  /** Aborts the running tick and waits until it has ended. */
+  /** Aborts the running tick and waits until it has ended, or for `closeWithinMs`. */
   async close(): Promise<void> {
     this.#abort.abort();
     this.#wake?.();
-    await this.#running;
+    const { closeWithinMs: timeoutMs } = this.#options;
+    const running = this.#running ?? Promise.resolve();
+    if (timeoutMs === undefined) await running;
+    else await within(running, { timeoutMs, what: "the last tick" }).catch(() => {});
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -79,3 +79,18 @@ test("a pause longer than a timer can hold is long, not short", async () => {
   await loop.close();
   expect(ticks).toBe(1);
 });
+
+test("close() does not wait longer than it may for a tick that goes on", async () => {
+  let ticks = 0;
+  const loop = new Loop({
+    onError: () => expect.unreachable(),
+    tick: () => {
+      ticks += 1;
+      return new Promise(() => {}); // as a call to a server that never responds
+    },
+    closeWithinMs: 20,
+  }).start();
+  await loop.close();
+  await loop.close();
+  expect(ticks).toBe(1);
+});

@@ -15,6 +15,7 @@
  * that this portal is cut off than that all nodes are down. Then the inspector moves nothing for a while
  * and raises an alert.
  */
+
 import { type EventMap, RopewayError, silentLogger } from "@ropeway/core";
 import { BackgroundRole, Loop, type Opening, reasonOf } from "@ropeway/core/internal";
 import { NodeIdTakenError } from "../errors.ts";
@@ -24,6 +25,7 @@ import type { Placement } from "../nodes/placement.ts";
 import { Registration } from "../nodes/registration.ts";
 import { type InspectorOptions, resolveInspectorOptions } from "../options.ts";
 import { absent, putRecord, rangeAll } from "../record.ts";
+import { CLOSE_WITHIN_MS } from "../store/limits.ts";
 import type { Entry, Store } from "../store/store.ts";
 import { seedRdbVersions } from "../tasks/rdb-versions.ts";
 import type { Alerts } from "./alerts.ts";
@@ -91,6 +93,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
         this.#noteFailure(error);
       },
       backoff: { baseMs: 250, maxMs: resolved.everyMs },
+      closeWithinMs: CLOSE_WITHIN_MS,
     });
   }
 
@@ -112,7 +115,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
   }
 
   async #register(who: { id: string; address: string; version: string; leaseMs: number }) {
-    this.#registration = await Registration.open({
+    const registration = await Registration.open({
       ...who,
       store: this.#plan.store,
       type: "portal",
@@ -122,6 +125,9 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
       logger: this.#logger,
       tasks: () => 0,
     });
+    this.#registration = registration;
+    // The store responded after close() had given it up.
+    if (this.closing.aborted) await registration.close();
   }
 
   /** Registers again; false if its old record was in the way, and is gone now. */

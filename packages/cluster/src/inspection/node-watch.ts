@@ -2,12 +2,14 @@
  * What a portal has seen of the nodes: their last record and when it last changed, by this portal's own
  * clock. Clocks of different machines are never compared.
  */
+
 import type { Logger } from "@ropeway/core";
 import { Loop, reasonOf } from "@ropeway/core/internal";
 import { CompactedError } from "../errors.ts";
 import { keys, lastPart } from "../keys.ts";
 import { isOnline, type NodeRecord, nodeOf } from "../nodes/node-record.ts";
 import { rangeAll } from "../record.ts";
+import { CLOSE_WITHIN_MS } from "../store/limits.ts";
 import type { Entry, Store } from "../store/store.ts";
 
 /** What is known of a node. */
@@ -40,6 +42,7 @@ export class NodeWatch {
         this.noteTrouble();
         logger.debug({ err: reasonOf(error) }, "cannot watch the nodes");
       },
+      closeWithinMs: CLOSE_WITHIN_MS,
     });
   }
 

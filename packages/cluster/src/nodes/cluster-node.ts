@@ -10,6 +10,7 @@ import { type EventMap, silentLogger } from "@ropeway/core";
 import { BackgroundRole, Loop, type Opening, reasonOf, within } from "@ropeway/core/internal";
 import { NodeIdTakenError } from "../errors.ts";
 import { type NodeOptions, resolveNodeOptions } from "../options.ts";
+import { CLOSE_WITHIN_MS } from "../store/limits.ts";
 import { requireStore } from "../store/require-store.ts";
 import type { Store } from "../store/store.ts";
 import { TaskRecords } from "../tasks/task-records.ts";
@@ -65,6 +66,7 @@ export class ClusterNode extends BackgroundRole<NodeEvents> {
       tick: (signal) => this.#stayIn(signal),
       onError: (error) => this.report(error),
       backoff: { baseMs: 250, maxMs: 2_000 },
+      closeWithinMs: CLOSE_WITHIN_MS,
     });
     defer(() => this.#leave("closing"));
     defer(() => membership.close());
@@ -81,6 +83,8 @@ export class ClusterNode extends BackgroundRole<NodeEvents> {
       logger,
       tasks: () => this.running,
     });
+    // The store responded after close() had given it up.
+    if (this.closing.aborted) return registration.close();
     this.#registration = registration;
     this.#host = new TaskHost({
       ...options,

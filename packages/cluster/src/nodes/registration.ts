@@ -5,6 +5,7 @@
  *   absent, or offline ---- register ----> online ---- report, report ... ----> lease ended: absent
  *                                            '-- registered by another process: NodeIdTakenError
  */
+
 import { availableParallelism } from "node:os";
 import type { Logger } from "@ropeway/core";
 import { LeaseLostError } from "@ropeway/core";
@@ -14,6 +15,7 @@ import { keys, type NodeType } from "../keys.ts";
 import { checkId } from "../names.ts";
 import { absent, createdAt, optimistically, putRecord, unchanged } from "../record.ts";
 import { Session } from "../session.ts";
+import { CLOSE_WITHIN_MS } from "../store/limits.ts";
 import type { Store } from "../store/store.ts";
 import { addressParts, isOnline, machineLoad, type NodeRecord, nodeOf } from "./node-record.ts";
 
@@ -53,6 +55,7 @@ export class Registration {
       },
       onError: (error) => plan.logger.debug({ err: reasonOf(error) }, "the node could not report"),
       backoff: { baseMs: 200, maxMs: plan.reportMs },
+      closeWithinMs: CLOSE_WITHIN_MS,
     });
   }
 
@@ -115,8 +118,7 @@ export class Registration {
 
   /** Leaves the cluster: the record goes with the lease. */
   async close(): Promise<void> {
-    await this.#reporter.close();
-    await this.session.close();
+    await Promise.all([this.#reporter.close(), this.session.close()]);
   }
 }
 

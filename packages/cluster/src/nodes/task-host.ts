@@ -12,6 +12,7 @@
  *
  * It lives as long as one session: when the lease is lost, every run stops, and the host with it.
  */
+
 import type { Logger } from "@ropeway/core";
 import { Loop, reasonOf, within } from "@ropeway/core/internal";
 import { CompactedError } from "../errors.ts";
@@ -20,6 +21,7 @@ import { absent, createdAt, getMany, putRecord, rangeAll, unchanged } from "../r
 import type { Runner } from "../runner.ts";
 import type { SecretBox } from "../secrets.ts";
 import type { Session } from "../session.ts";
+import { CLOSE_WITHIN_MS } from "../store/limits.ts";
 import type { Entry, Operation, Store } from "../store/store.ts";
 import { taskOperations } from "../tasks/indexes.ts";
 import { isPending, isRunning } from "../tasks/status.ts";
@@ -57,15 +59,22 @@ export class TaskHost {
   readonly #looker: Loop;
   readonly #watcher: Loop;
   #again = new Set<string>();
+  /** Every run was told to stop: a claim that the store has confirmed only now starts no other. */
+  #stopped = false;
 
   constructor(plan: TaskHostPlan) {
     this.#plan = plan;
     const report = (what: string) => (error: unknown) =>
       plan.logger.warn({ err: reasonOf(error), nodeId: plan.nodeId }, what);
-    this.#looker = new Loop({ tick: () => this.#look(), onError: report("cannot look at a task") });
+    this.#looker = new Loop({
+      tick: () => this.#look(),
+      onError: report("cannot look at a task"),
+      closeWithinMs: CLOSE_WITHIN_MS,
+    });
     this.#watcher = new Loop({
       tick: (signal) => this.#watch(signal),
       onError: report("cannot watch the node's tasks"),
+      closeWithinMs: CLOSE_WITHIN_MS,
     });
     plan.session.signal.addEventListener("abort", () => this.stopAll("lost"), { once: true });
   }
@@ -92,6 +101,7 @@ export class TaskHost {
     this.#closing.abort();
     const resting = Promise.all([this.#watcher.close(), this.#looker.close()]);
     if (reason !== "lost") await resting;
+    this.#stopped = true;
     this.stopAll(reason);
     const ending = Promise.all([...this.#runs.values()].map(({ done }) => done));
     const { closeWithinMs, logger } = this.#plan;
@@ -211,6 +221,7 @@ export class TaskHost {
       }
       epoch = claimed.revision;
     }
+    if (this.#stopped) return; // the owner's key goes with the lease
     this.#begin({ taskId, epoch, runner, known: { task, modRevision: entry.modRevision } });
   }
 

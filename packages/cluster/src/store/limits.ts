@@ -108,3 +108,6 @@ export function endOfPrefix(prefix: string): string {
 function wellFormed(text: string): boolean {
   return !/\p{Surrogate}/u.test(text);
 }
+
+/** How long a role that closes waits for calls to the store, which may be away. */
+export const CLOSE_WITHIN_MS = 1_000;

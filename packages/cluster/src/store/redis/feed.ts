@@ -4,8 +4,10 @@
  * something; each watch then reads for itself from where it stands, so a wake-up that is lost, doubled
  * or early does no harm.
  */
+
 import type { Logger, Redis } from "@ropeway/core";
 import { type BlockingConnection, Loop, reasonOf } from "@ropeway/core/internal";
+import { CLOSE_WITHIN_MS } from "../limits.ts";
 import type { RedisStoreKeys } from "./keys.ts";
 
 const BLOCK_MS = 5_000;
@@ -78,12 +80,15 @@ export class Feed {
         this.#plan.logger.debug({ err: reasonOf(error) }, "cannot wait for changes");
         this.#wake(() => true);
       },
+      closeWithinMs: CLOSE_WITHIN_MS,
     }).start();
   }
 
   async #tick(signal: AbortSignal): Promise<number> {
     const { redis, keys } = this.#plan;
     this.#connection ??= await redis.blocking("store-watch", keys.log);
+    if (signal.aborted) await this.#connection.close(); // close() did not wait for it
+    signal.throwIfAborted();
     const reply = await this.#connection.send<Reply>(
       [
         ...["XREAD", "COUNT", "1", "BLOCK", String(BLOCK_MS), "STREAMS", keys.log],

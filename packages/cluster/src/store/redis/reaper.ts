@@ -2,8 +2,10 @@
  * Ends leases whose time has come. Every client with a lease or a watch runs one, so leases end as long as
  * one client is there. Two that work on the same lease do no harm: the script checks again.
  */
+
 import type { Logger, Redis } from "@ropeway/core";
 import { Loop, reasonOf } from "@ropeway/core/internal";
+import { CLOSE_WITHIN_MS } from "../limits.ts";
 import type { RedisStoreKeys } from "./keys.ts";
 import { storeDue, storeRevoke } from "./scripts.ts";
 
@@ -30,6 +32,7 @@ export class LeaseReaper {
     this.#loop = new Loop({
       tick: () => this.tick(),
       onError: (error) => plan.logger.debug({ err: reasonOf(error) }, "cannot end leases"),
+      closeWithinMs: CLOSE_WITHIN_MS,
     });
   }
 
