@@ -31,6 +31,7 @@ import {
   type NewTask,
   requestOf,
 } from "./creation.ts";
+import { flagsOf } from "./flags.ts";
 import { taskOperations } from "./indexes.ts";
 import { checkTransition, isAtRest, isPending, isRunning, type TaskStatus } from "./status.ts";
 import { md5Of, type Task, taskOf } from "./task.ts";
@@ -97,7 +98,7 @@ export class Tasks {
   /** Creates a task; returns it, and whether an earlier request with the same key had done so. */
   async create(wish: NewTask): Promise<{ readonly task: Task; readonly repeated: boolean }> {
     const name = checkTaskName(wish.name);
-    const local = wish.local === true;
+    const { local = false, immortal = false, start = false } = flagsOf(wish);
     const config = this.#runnerOf(wish.type).validate(wish.config, { local });
     const request = requestOf(wish);
     const earlier = request && (await this.#earlier(request, wish.idempotencyKey ?? ""));
@@ -117,7 +118,7 @@ export class Tasks {
       type: wish.type,
       status: "CREATED",
       desired: "stop",
-      immortal: wish.immortal ?? false,
+      immortal,
       ...(local && { local }),
       epoch: 0,
       afresh: true,
@@ -133,7 +134,7 @@ export class Tasks {
     };
     for (let tries = 1; ; tries++) {
       const run: Task = { ...base, desired: "run" };
-      const task = wish.start === true ? await this.#placed(run, tries > 1) : base;
+      const task = start ? await this.#placed(run, tries > 1) : base;
       const note = this.#event(task, "created", task.reason);
       const result = await createOnce(this.#store, { task, request, note });
       const [name, md5] = result.found.map((entry) => recordOf<{ taskId: string }>(entry)?.taskId);
@@ -180,7 +181,7 @@ export class Tasks {
       if (waiting || isRunning(task.status)) {
         throw new IllegalTransitionError(taskId, task.status, "STARTING");
       }
-      const afresh = options.afresh ?? task.epoch === 0;
+      const afresh = flagsOf(options).afresh ?? task.epoch === 0;
       return this.#placed({ ...task, desired: "run", afresh, reason: "", refusedBy: [] }, fresh);
     });
   }
@@ -239,7 +240,7 @@ export class Tasks {
       const configured =
         edit.config === undefined ? task : this.#configured(task, edit.config, edit.local === true);
       const md5 = md5Of(task.type, taskName, configured.config);
-      const immortal = edit.immortal ?? task.immortal;
+      const immortal = flagsOf(edit).immortal ?? task.immortal;
       return { ...configured, taskName, groupId, md5, immortal };
     });
   }
