@@ -134,15 +134,17 @@ test("the audit log says which role an account was given", async () => {
   const task = await json("task", "create", "--name", "one", "--type", "scripted");
   const token = await json("token", "add", "ci", "--user", "ann");
   await ropeway("token", "revoke", token.id);
+  await ropeway("token", "revoke", "none");
   const { items } = await json("audit", "list");
   expect(items.map(({ subject }: { subject: string }) => subject)).toEqual([
+    "token none",
     `token ${token.id} user ann`,
     `token ${token.id} user ann`,
     `task ${task.id}`,
     "user ann role admin",
     "user ann role operator",
   ]);
-  expect((await ropeway("audit", "list", "--limit", "1")).stdout).toMatch(
+  expect((await ropeway("audit", "list", "--limit", "2")).stdout).toMatch(
     new RegExp(`\\ttoken ${token.id} user ann\\n`),
   );
 });

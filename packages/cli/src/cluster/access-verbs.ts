@@ -250,7 +250,7 @@ async function tokenAdd(context: Context): Promise<void> {
     {
       action: `token add ${username}`,
       subject: `user ${username}`,
-      created: (made) => `token ${made.info.id} user ${username}`,
+      fullSubject: (made) => `token ${made.info.id} user ${username}`,
     },
     () => new Tokens(store).create({ name, account, ...limits }),
   );
@@ -273,10 +273,17 @@ async function tokenRevoke(context: Context): Promise<void> {
   const [id = ""] = context.arguments;
   await using opened = await openCluster(context);
   const tokens = new Tokens(opened.store);
-  const { username } = await tokens.get(id);
   await opened.audited(
-    { action: `token revoke ${id}`, subject: `token ${id} user ${username}` },
-    () => tokens.revoke(id),
+    {
+      action: `token revoke ${id}`,
+      subject: `token ${id}`,
+      fullSubject: (username) => `token ${id} user ${username}`,
+    },
+    async () => {
+      const { username } = await tokens.get(id);
+      await tokens.revoke(id);
+      return username;
+    },
   );
   context.output.outcome("revoked", { id }, `token ${id} revoked`);
 }

@@ -36,8 +36,8 @@ export interface AuditedChange<T> {
   readonly action: string;
   /** What it changes, such as `user ann role operator`. */
   readonly subject: string;
-  /** What it has created, if only the result says it. */
-  created?(result: T): string;
+  /** The same in full, if only the result says it: the id of what was created. */
+  fullSubject?(result: T): string;
 }
 
 const KEY_FILE = "secret.key";
@@ -119,7 +119,7 @@ export async function ensureSecretKey(home: string): Promise<void> {
 
 async function audited<T>(
   log: AuditLog,
-  { action, subject, created }: AuditedChange<T>,
+  { action, subject, fullSubject }: AuditedChange<T>,
   change: () => Promise<T>,
 ): Promise<T> {
   const entry = await log.begin({
@@ -135,7 +135,7 @@ async function audited<T>(
   });
   try {
     const result = await change();
-    const final = { ...entry, subject: created?.(result) ?? subject };
+    const final = { ...entry, subject: fullSubject?.(result) ?? subject };
     await log.complete(final, { outcome: "done", status: 0 });
     return result;
   } catch (error) {

@@ -46,7 +46,7 @@ async function create(context: Context): Promise<void> {
     {
       action: "task create",
       subject: `task ${name}`,
-      created: (made) => `task ${made.task.taskId}`,
+      fullSubject: (made) => `task ${made.task.taskId}`,
     },
     () =>
       opened.cluster.tasks.create({
