@@ -210,7 +210,12 @@ function openSink(
   };
   if (endpoint.topology !== "cluster") {
     const onZero = (shard: number, note: StreamNote) => vanished.get(shard)?.idle(note);
-    return new RedisSink({ ...common, lanes, onZero });
+    const onLost = (shard: number, notes: readonly (StreamNote | undefined)[]) => {
+      if (vanished.get(shard)?.lost(notes)) return;
+      const commands = notes.length;
+      logger.warn({ shard, commands }, "replies of the target were lost; run sync verify --repair");
+    };
+    return new RedisSink({ ...common, lanes, onZero, onLost });
   }
   const mapping = new Mapping(options);
   const rereaders = sources.map((source) => new Rereader(source, mapping, options.ttlShiftMs));

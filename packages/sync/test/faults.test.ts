@@ -152,3 +152,25 @@ test("start() rejects if the source refuses us", async () => {
 function range(count: number): [string, ...string[]] {
   return Array.from({ length: count }, (_, i) => `k${i}`) as [string, ...string[]];
 }
+
+test("keys of a batch whose replies were lost are read again, because commands may have failed", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis();
+  await using proxy = await startProxy(target);
+  await using task = new SyncTask({ from: source.url, to: proxy.url, name: "lost" });
+  task.on("error", () => {});
+  await task.start();
+  await eventually(() => expect(task.status).toBe("COMMANDRUNNING"));
+  await source.command("SET", "first", "1");
+  await reaches(target, "first", "1");
+  await target.command("SET", "list", "in the way");
+  proxy.delay(1_000);
+  const script = "redis.call('RPUSH', 'list', 'a') redis.call('SET', 'seen', '1')";
+  await source.command("EVAL", script, "0");
+  await reaches(target, "seen", "1");
+  proxy.cut();
+  proxy.heal();
+  await eventually(async () => expect(await target.command("TYPE", "list")).toBe("list"), LONG);
+  expect(await target.command("LRANGE", "list", "0", "-1")).toEqual(["a"]);
+  expect(task.progress()).toMatchObject({ errors: 0, fullResyncs: 1 });
+}, 60_000);

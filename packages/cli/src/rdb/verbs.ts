@@ -1,5 +1,5 @@
 /** What `ropeway rdb ...` does. */
-import { type FileHandle, open } from "node:fs/promises";
+import { type FileHandle, open, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { JsonLines, type RdbEntry, RdbInspector, RdbReader } from "@ropeway/sync";
 import type { Context } from "../context.ts";
@@ -81,14 +81,14 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 async function openFile(path: string, as: string): Promise<FileHandle> {
-  const file = await open(path, "r").catch((error: NodeJS.ErrnoException) => {
+  const unreadable = (error: NodeJS.ErrnoException) => {
     throw new UnreadableFileError(as, REASONS[error.code ?? ""] ?? error.message, error);
-  });
-  if ((await file.stat()).isDirectory()) {
-    await file.close();
-    throw new UnreadableFileError(as, "it is a folder");
-  }
-  return file;
+  };
+  // Before it is opened: opening a pipe waits for a writer, and cannot be interrupted.
+  const found = await stat(path).catch(unreadable);
+  if (found.isDirectory()) throw new UnreadableFileError(as, "it is a folder");
+  if (!found.isFile()) throw new UnreadableFileError(as, "it is a pipe or a device, not a file");
+  return await open(path, "r").catch(unreadable);
 }
 
 type Verb = (context: Context) => Promise<void>;

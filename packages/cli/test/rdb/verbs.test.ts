@@ -61,6 +61,7 @@ test("rdb to-json prints one line per key", async () => {
 test.each([
   ["a file that is not there", "none.rdb", 2, "file not found"],
   ["a folder", ".", 2, "it is a folder"],
+  ["a device", "/dev/zero", 2, "it is a pipe or a device, not a file"],
   ["a file that is no RDB", "text", 1, "is not the beginning of an RDB"],
   ["half an RDB", "half.rdb", 1, "before its EOF opcode"],
 ])("%s ends with a sentence", async (...[, name, code, sentence]) => {

@@ -183,6 +183,13 @@ export class VanishedKeys {
     if (EXPIRING.has(specOf(argv)?.name ?? "")) this.#miss(note, argv.length === 3);
   }
 
+  /** The replies of a batch were lost: any of its commands may have failed, so all its keys are read again. */
+  lost(notes: readonly (StreamNote | undefined)[]): boolean {
+    if (this.#refused) return false;
+    for (const note of notes) if (note !== undefined && !note.own) this.#miss(note, true);
+    return true;
+  }
+
   #miss({ argv, db }: StreamNote, surely: boolean): void {
     for (const at of keysOf(argv) ?? []) {
       const place = { db, key: argv[at] as Buffer, surely };

@@ -51,6 +51,8 @@ export interface LaneOptions {
 export interface Committed {
   /** False: it was refused as a whole because of these commands. */
   readonly applied: boolean;
+  /** It was applied, but its replies were lost, so that nobody knows which commands failed. */
+  readonly lost?: boolean;
   readonly errors: readonly CommandFailure[];
   /** Commands that answered 0, by their index. */
   readonly zeros: readonly number[];
@@ -91,7 +93,7 @@ export class Lane {
       const fenced = await this.#connection(mark);
       if (!first && fenced.mark === mark) {
         this.#confirmed.mark = mark;
-        return { applied: true, errors: [], zeros: [], reply: "" };
+        return { applied: true, lost: true, errors: [], zeros: [], reply: "" };
       }
       try {
         const started = performance.now();

@@ -36,6 +36,8 @@ export interface RedisSinkOptions {
   admit(commands: number, bytes: number): Promise<void> | undefined;
   /** Called for each command of a shard's stream that failed. */
   onFailure(shard: number, note: StreamNote, reply: string): void;
+  /** Called for the commands of a batch that was applied, but whose replies were lost. */
+  onLost(shard: number, notes: readonly (StreamNote | undefined)[]): void;
   /** Called for each command of a shard's stream that answered 0. */
   onZero(shard: number, note: StreamNote): void;
 }
@@ -188,6 +190,7 @@ export class RedisSink implements Sink {
     const fields = checkpointFields(checkpoint, mark);
     const outcome = await lane.commit(batch, mark, fields);
     this.#options.onStall(undefined);
+    if (outcome.lost) this.#options.onLost(shard, batch.notes);
     const failed = new Set<number>();
     for (const { index, reply } of outcome.errors) {
       const note = batch.notes[index];
