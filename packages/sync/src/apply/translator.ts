@@ -57,6 +57,12 @@ export interface TranslatorOptions {
 /** Commands that servers and providers send to replicas for themselves. */
 const NOISE = new Set(["PING", "REPLCONF", "OPINFO", "CLUSTER", "SELECT"]);
 
+/** Commands that no server sends to its replicas. In a file of a stranger they would take the target over. */
+const ADMINISTRATION = new Set(
+  `ACL AUTH BGREWRITEAOF BGSAVE CLIENT CONFIG DEBUG FAILOVER HELLO MIGRATE MODULE MONITOR PSYNC REPLICAOF RESET SAVE
+   SHUTDOWN SLAVEOF SYNC`.split(/\s+/),
+);
+
 const POLICY: Readonly<Record<string, keyof Policies>> = {
   FLUSHALL: "flush",
   FLUSHDB: "flush",
@@ -95,6 +101,10 @@ export class Translator implements Translate {
     const { argv } = command;
     const name = nameOf(argv[0] as Buffer);
     if (NOISE.has(name)) return;
+    if (ADMINISTRATION.has(name)) {
+      this.#options.onUnwritable(argv, db, "it administers a server, and is not data");
+      return;
+    }
     const policy = POLICY[name];
     if (policy !== undefined) {
       this.#special(policy, name, { argv, db, into });

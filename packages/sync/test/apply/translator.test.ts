@@ -45,3 +45,10 @@ test.each([
 ])("%s reaches the newest target as: %s", (line, expected) => {
   expect(translated(line).join(" ")).toBe(expected);
 });
+
+test.each(["ACL SETUSER u on nopass", "config set dir /tmp", "SHUTDOWN", "REPLICAOF h 1"])(
+  "a command that administers a server is refused: %s",
+  (line) => {
+    expect(() => translated(line)).toThrow("it administers a server");
+  },
+);
