@@ -6,6 +6,7 @@
  *                --> handler --> a number     that number
  *                            --> an error     exit-code.ts; one sentence, the stack with --debug only
  */
+import { RopewayError } from "@ropeway/core";
 import { reasonOf } from "@ropeway/core/internal";
 import { CommanderError } from "commander";
 import type { CliCommand, Invocation } from "./cli-command.ts";
@@ -31,15 +32,17 @@ export interface CliWorld extends World {
 export async function runCli(argv: readonly string[], world: CliWorld): Promise<number> {
   let output = outputFor(world, { json: argv.includes("--json") });
   const debug = argv.includes("--debug");
+  let context: Context | undefined;
   try {
     const invocation = parse(argv, world);
     if (invocation === undefined) return EXIT.ok.code;
     const { handler, options } = invocation;
     output = outputFor(world, options);
-    return (await handler(contextOf(invocation, world, output))) ?? EXIT.ok.code;
+    context = contextOf(invocation, world, output);
+    return (await handler(context)) ?? EXIT.ok.code;
   } catch (error) {
     if (world.signal.aborted) return interruptionCode(world.signal);
-    const first = explained(firstOf(error), world);
+    const first = explained(firstOf(error), world, context);
     report(first, output, debug);
     return exitCodeOf(first);
   }
@@ -51,8 +54,19 @@ function firstOf(error: unknown): unknown {
   return isPair ? firstOf((error as Error & { suppressed: unknown }).suppressed) : error;
 }
 
-/** A full disk shows as an error of Node that names neither the disk nor what to do. */
-function explained(error: unknown, { cwd }: CliWorld): unknown {
+/** A full disk and an etcd that cannot be reached are errors that do not say what to do. */
+function explained(error: unknown, { cwd }: CliWorld, context: Context | undefined): unknown {
+  if (
+    error instanceof RopewayError &&
+    error.code === "STORE_UNAVAILABLE" &&
+    context !== undefined
+  ) {
+    const { values, origins } = context.settings();
+    if (values["store.url"] === "redis") return error;
+    const advice = `check that server, or change ${origins["store.url"].where}`;
+    const about = { cause: error, details: { ...error.details, advice } };
+    return new RopewayError(error.code, `${error.message}; ${advice}`, about);
+  }
   if (!isDiskFull(error)) return error;
   return new DiskFullError((error as NodeJS.ErrnoException).path ?? cwd, error);
 }

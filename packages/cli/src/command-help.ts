@@ -19,6 +19,8 @@ type Item = readonly [term: string, description: string];
 
 /** Formats the help of a command of ours. */
 export class CommandHelp extends Help {
+  /** Descriptions wrap even beside long terms: below commander's 40, they would run over the edge. */
+  override minWidthToWrap = 20;
   /** Longer text below the description; see `paragraphs`. */
   explanation = "";
   /** Whether settings are described one by one: for the commands that are all about them. */

@@ -17,6 +17,19 @@ test("without a command the help is printed", async () => {
   }
 });
 
+test("no line of any help is wider than 80 columns", async () => {
+  const paths: string[][] = [[]];
+  for (const path of paths) {
+    const { stdout } = await speak([...path, "--help"]);
+    expect(stdout).toMatch(/^Usage: ropeway/);
+    expect(stdout.split("\n").filter((line) => line.length > 80)).toEqual([]);
+    const [, listed = ""] = /\nCommands:\n([\s\S]*?)\n\n/.exec(stdout) ?? [];
+    const names = [...listed.matchAll(/^ {2}([a-z][\w-]*)/gm)].map(([, name = ""]) => name);
+    paths.push(...names.filter((name) => name !== "help").map((name) => [...path, name]));
+  }
+  expect(paths.length).toBeGreaterThan(100);
+});
+
 test("an unknown command or option is one sentence with the one that was meant", async () => {
   expect(await speak(["docter"])).toEqual({
     code: 2,

@@ -235,6 +235,12 @@ export function reasonOf(cause: unknown): string {
 function lineOf(cause: unknown): string {
   if (cause instanceof AggregateError && cause.errors.length > 0) return lineOf(cause.errors[0]);
   if (!(cause instanceof Error)) return show(cause);
+  const { code, hostname } = cause as NodeJS.ErrnoException & { readonly hostname?: unknown };
+  if (code === "ENOTFOUND" && typeof hostname === "string")
+    return `no host is named ${show(hostname)}`;
+  if (code === "EAI_AGAIN" && typeof hostname === "string") {
+    return `the name server did not find the host ${show(hostname)} in time`;
+  }
   const line: unknown = cause.message || cause.name;
   return typeof line === "string" ? line : show(line);
 }

@@ -28,6 +28,12 @@ test("any thrown value has a reason, and long values are cut", () => {
   cyclic.self = cyclic;
   expect(errors.reasonOf(new AggregateError([new Error("refused")]))).toBe("refused");
   expect(errors.reasonOf("text")).toBe('"text"');
+  const lookup = (code: string) =>
+    Object.assign(new Error(`getaddrinfo ${code} old`), { code, hostname: "old" });
+  expect(errors.reasonOf(lookup("ENOTFOUND"))).toBe('no host is named "old"');
+  expect(errors.reasonOf(lookup("EAI_AGAIN"))).toBe(
+    'the name server did not find the host "old" in time',
+  );
   expect(errors.show(cyclic)).toBe("[object Object]");
   expect(errors.show("x".repeat(500))).toHaveLength(120);
 });

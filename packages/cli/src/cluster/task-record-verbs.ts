@@ -17,7 +17,13 @@ export async function offset(context: Context): Promise<void> {
     epoch: Number(epoch),
     at: new Date(Number(at)).toISOString(),
   };
-  context.output.details(view, view);
+  context.output.details(view, {
+    "replication id": view.replId,
+    offset: view.replOffset,
+    database: view.db,
+    epoch: view.epoch,
+    stored: view.at,
+  });
 }
 
 /** A verb that lists the recorded keys of one kind. */

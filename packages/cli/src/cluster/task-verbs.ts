@@ -6,6 +6,7 @@ import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { addressesOf, contentOf } from "../secret-address.ts";
 import { stateCell } from "../terminal/colour.ts";
+import { labelOf } from "../terminal/label.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { openCluster } from "./open-cluster.ts";
 import { keysOf, offset } from "./task-record-verbs.ts";
@@ -97,7 +98,7 @@ async function show(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   const view = taskView(await opened.cluster.tasks.get(idOf(context)));
   const facts = Object.entries(view).map(([name, value]) => [
-    name,
+    labelOf(name),
     typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "-"),
   ]);
   context.output.details(view, Object.fromEntries(facts));

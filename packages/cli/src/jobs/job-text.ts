@@ -10,6 +10,8 @@
 import { show } from "@ropeway/core/internal";
 import type { JobFailure, JobView, QueueEvent } from "@ropeway/jobs";
 import { UsageError } from "../errors.ts";
+import { labelOf } from "../terminal/label.ts";
+import { isoTime } from "../terminal/time.ts";
 
 const NAME_WIDTH = 12;
 /** JSON that is longer is spread over lines. */
@@ -19,7 +21,7 @@ const LONG = 100;
 export function jobText(job: JobView): string {
   return Object.entries(job)
     .filter(([name, value]) => name !== "failures" || (value as unknown[]).length > 1)
-    .map(([name, value]) => below(`${name.padEnd(NAME_WIDTH)} `, fieldText(name, value)))
+    .map(([name, value]) => below(`${labelOf(name).padEnd(NAME_WIDTH)} `, fieldText(name, value)))
     .join("\n");
 }
 
@@ -41,7 +43,7 @@ function failureLine({ name = "Error", message, code }: JobFailure): string {
 
 /** A time of Redis. */
 export function timeText(ms: number): string {
-  return new Date(ms).toISOString();
+  return isoTime(ms);
 }
 
 function fieldText(name: string, value: unknown): string {

@@ -1,5 +1,6 @@
 /** What `ropeway sync ...` does. */
 import { readFileSync } from "node:fs";
+import { ConnectFailedError, RopewayError } from "@ropeway/core";
 import { check, type SyncOptions, type SyncProgress, SyncTask, verify } from "@ropeway/sync";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
@@ -9,9 +10,16 @@ import { Display, jsonLine } from "./display.ts";
 
 const FLAGS = { from: "--from", to: "--to", mode: "--mode", name: "--name" };
 
+interface Ends {
+  readonly from: string;
+  readonly to: string;
+}
+
 async function run(context: Context): Promise<number> {
   const { output, signal } = context;
-  const task = await namingFlags(FLAGS, async () => new SyncTask(await optionsOf(context)));
+  const given = await optionsOf(context);
+  const both = { from: String(given.from), to: String(given.to) };
+  const task = await namingFlags(FLAGS, async () => new SyncTask(given));
   const display = new Display(output);
   task.on("progress", (progress) => display.show(progress));
   task.on("error", () => {}); // finished rejects with it
@@ -22,9 +30,9 @@ async function run(context: Context): Promise<number> {
   signal.addEventListener("abort", stop, { once: true });
   try {
     if (signal.aborted) return 0;
-    await namingFlags(FLAGS, () => task.start());
+    await reaching(both, () => task.start());
     output.note(`task ${task.name}, epoch ${task.progress().epoch}`);
-    const progress = await task.finished;
+    const progress = await reaching(both, () => task.finished);
     display.end();
     output.result({ ...jsonLine(progress), ...summaryOf(task, progress) }, () =>
       output.line(sentence(task, progress)),
@@ -65,8 +73,8 @@ async function examine(context: Context): Promise<number> {
   context.output.result(report, () => {
     for (const { what, level, message, advice } of report.findings) {
       const mark = { ok: "ok      ", warning: "warning ", problem: "problem " }[level];
-      context.output.line(`${mark} ${what}: ${message}`);
-      if (advice !== "") context.output.line(`          ${advice}`);
+      context.output.paragraph(`${mark} `, `${what}: ${message}`);
+      if (advice !== "") context.output.paragraph(" ".repeat(11), advice);
     }
     context.output.line(report.ok ? "No problems found." : "Solve the problems first.");
   });
@@ -81,7 +89,7 @@ async function compare(context: Context): Promise<number> {
   const { name, dbMap, filter, rename, ttlShiftMs } = given;
   const keys = { dbMap, filter, rename, ...(ttlShiftMs === undefined ? {} : { ttlShiftMs }) };
   const both = { ...(await ends(context)), ...(name === undefined ? {} : { name }) };
-  const report = await namingFlags(FLAGS, () =>
+  const report = await reaching(both, () =>
     verify({ ...both, ...keys, repair: options.repair === true, signal }),
   );
   output.result(report, () => {
@@ -104,7 +112,33 @@ async function compare(context: Context): Promise<number> {
   return report.different > report.repaired || report.undecided > 0 ? 1 : 0;
 }
 
-async function ends(context: Context): Promise<{ from: string; to: string }> {
+/** Does the work; a server that cannot be reached is reported with the flag that names it. */
+async function reaching<T>(ends: Ends, work: () => Promise<T>): Promise<T> {
+  try {
+    return await namingFlags(FLAGS, work);
+  } catch (error) {
+    if (!(error instanceof ConnectFailedError)) throw error;
+    const { code, message, details } = error;
+    const advice = `check that server, or change ${flagOf(ends, String(details.address))}`;
+    const context = { cause: error, details: { ...details, advice } };
+    throw new RopewayError(code, `${message.replace(/\.$/, "")}; ${advice}`, context);
+  }
+}
+
+/** The flag whose URL has this address; both, if that is not certain. */
+function flagOf({ from, to }: Ends, address: string): string {
+  const host = address.replace(/:\d+$/, "");
+  const [inFrom, inTo] = [from, to].map((url) => url.includes(host));
+  if (inFrom === inTo) {
+    if (from.includes(address) !== to.includes(address)) {
+      return from.includes(address) ? "--from" : "--to";
+    }
+    return "--from or --to";
+  }
+  return inFrom ? "--from" : "--to";
+}
+
+async function ends(context: Context): Promise<Ends> {
   const { from = "", to = "" } = await addressesOf(context, ["from", "to"]);
   return { from, to };
 }

@@ -19,7 +19,7 @@
  */
 import { type Cell, type Colour, coloured, type Styled, textOf } from "./colour.ts";
 import { printable, printableJson, printableLines } from "./printable.ts";
-import { tableLines } from "./table.ts";
+import { tableLines, wrap } from "./table.ts";
 import { withIsoTimes } from "./time.ts";
 
 /** One of the process's streams, or a stand-in. */
@@ -123,6 +123,14 @@ export class Output {
   /** One line of standard output, with or without --json; what is not printable in it is escaped. */
   line(...parts: readonly Cell[]): void {
     this.#write(parts.map((part) => this.#cell(part)).join(""));
+  }
+
+  /** A line whose text continues below its own beginning if the terminal is too narrow; in a pipe, one line. */
+  paragraph(head: string, text: string): void {
+    const width = this.#stdout.isTTY === true ? this.#stdout.columns || DEFAULT_WIDTH : Infinity;
+    const [first = "", ...rest] = wrap(printable(text), width - head.length);
+    this.#write(`${head}${first}`);
+    for (const line of rest) this.#write(`${" ".repeat(head.length)}${line}`);
   }
 
   /** Several lines of standard output, such as a file's text; line feeds stay. */

@@ -37,6 +37,8 @@ test("a node that is offline can be removed, an online or unknown one cannot", a
 test("the offset, the big keys and the discarded keys of a task are shown", async () => {
   const { id } = await json("task", "create", "--name", "t", "--type", "scripted");
   expect(await json("task", "offset", id)).toMatchObject({ replOffset: "-1", epoch: 0 });
+  expect((await ropeway("task", "offset", id)).stdout).toMatch(/^offset {10}-1$/m);
+  expect((await ropeway("task", "show", id)).stdout).toMatch(/^created {3}20\d\d-/m);
   expect((await ropeway("task", "bigkeys", id)).stderr).toContain("no keys");
   const { records } = new Cluster(store, { secrets: new SecretBox(undefined) }).tasks;
   const record = { key: "cart:7", command: "HSET", type: "hash", at: 1 };

@@ -36,6 +36,9 @@ test("a job is added, listed, shown, promoted, cancelled", async () => {
     shown.addedAt,
     shown.dueAt,
   ]);
+  const words = (await ropeway(["show", "mail", "a"])).stdout;
+  expect(words).toMatch(/^max attempts 1$/m);
+  expect(words).toContain(`\nadded        ${shown.addedAt}\n`);
   expect((await json("list", "mail")).items).toMatchObject([{ addedAt: shown.addedAt }]);
   expect((await ropeway(["list", "mail"])).stdout).toMatch(/^delayed\ta\tsend\t0\/1\tdue /);
   expect(await json("promote", "mail", "a")).toEqual({ outcome: "promoted", id: "a" });
@@ -63,7 +66,7 @@ test("the demo worker echoes, sleeps and fails; watch shows it; retry and pause 
     expect(await json("show", "demo", "bad")).toMatchObject({ state: "failed" }),
   );
   expect((await ropeway(["show", "demo", "bad"])).stdout).toMatch(
-    /^failure {6}Error: this job always fails\n {15}at .*\n( {15}at .*\n)*endedAt {6}\d{4}-/m,
+    /^failure {6}Error: this job always fails\n {15}at .*\n( {15}at .*\n)*ended {8}\d{4}-/m,
   );
   const failed = await ropeway(["add", "demo", "fail", "--wait"]);
   expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining("always fails") });

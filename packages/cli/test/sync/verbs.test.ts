@@ -95,6 +95,24 @@ test("check exits 1 for a target that would evict keys, and says what to do", as
   const checked = await speak(["sync", "check", ...ends(source.url, target.url)]);
   expect(checked.code).toBe(1);
   expect(checked.stdout).toContain("maxmemory-policy noeviction");
+  const shown = await speak(["sync", "check", ...ends(source.url, target.url)], { terminal: true });
+  expect(shown.stdout.split("\n").filter((line) => line.length > 80)).toEqual([]);
+  const words = (text: string) => text.replace(/\s+/g, " ").replace(/\d+ bytes left/, "");
+  expect(words(shown.stdout)).toBe(words(checked.stdout));
+});
+
+test("a host that does not exist is a sentence with the host and the flag", async () => {
+  await using target = await startRedis();
+  const away = "redis://nosuch.invalid:6379";
+  for (const verb of ["run", "verify"]) {
+    const { code, stderr } = await speak(["sync", verb, ...ends(away, target.url)]);
+    expect({ code, stderr }).toEqual({
+      code: 3,
+      stderr: expect.stringMatching(
+        /^ropeway: cannot connect to nosuch\.invalid:6379: .*"nosuch\.invalid".*; check that server, or change --from\n$/,
+      ),
+    });
+  }
 });
 
 test("a wrong password, an unknown option and a missing target are sentences", async () => {
