@@ -137,3 +137,20 @@ test("docs/reference/wire/portal.md lists every key", () => {
   const methods = Object.getOwnPropertyNames(PortalKeys.prototype);
   expect(methods.filter((name) => name !== "constructor")).toHaveLength(spelled.length);
 });
+
+test("the alert rules of the guide name metrics that exist, and use increase() and rate() on counters only", () => {
+  const read = (page: string) =>
+    readFileSync(new URL(`../../../docs/${page}`, import.meta.url), "utf8");
+  const rows = [...read("reference/metrics.md").matchAll(/^\| `(\w+)` \| (\w+) \|/gm)];
+  const types = new Map(rows.map(([, name, type]) => [name, type]));
+  const rules = [...read("guides/observability.md").matchAll(/^ *expr: (.*)$/gm)].map(
+    ([, rule = ""]) => rule,
+  );
+  expect(rules.length).toBeGreaterThan(0);
+  for (const rule of rules) {
+    for (const [name] of rule.matchAll(/ropeway_\w+/g)) expect(types.has(name), name).toBe(true);
+    for (const [, name] of rule.matchAll(/(?:increase|rate)\((\w+)/g)) {
+      expect(types.get(name), rule).toBe("counter");
+    }
+  }
+});
