@@ -3,7 +3,10 @@ import { redisKeys } from "../settings/table.ts";
 
 /** `ropeway semaphore ...`: semaphores, looked at directly in their Redis. */
 export function semaphoreCommand(): CliCommand {
-  const semaphore = defineCommand("semaphore", "List the semaphores in use");
+  const semaphore = defineCommand(
+    "semaphore",
+    "List the semaphores in use, and set the limit of one",
+  );
   semaphore.addCommand(
     defineCommand("list", "List the semaphores of which a process holds a permit")
       .uses(...redisKeys)
@@ -12,6 +15,14 @@ export function semaphoreCommand(): CliCommand {
       .option("--limit <number>", "the approximate maximum number of entries", "50")
       .option("--cursor <cursor>", "the cursor of the previous page")
       .runs(async (context) => (await import("../kit/semaphore-verbs.ts")).list(context)),
+  );
+  semaphore.addCommand(
+    defineCommand("resize", "Set the limit of a semaphore for all processes")
+      .uses(...redisKeys)
+      .argument("<name>", "the semaphore's name")
+      .argument("<limit>", "the limit; none: every process uses its own limit again")
+      .option("--key-prefix <prefix>", "the prefix of the keys")
+      .runs(async (context) => (await import("../kit/semaphore-verbs.ts")).resize(context)),
   );
   return semaphore;
 }

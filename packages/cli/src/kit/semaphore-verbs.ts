@@ -1,6 +1,8 @@
 /** What `ropeway semaphore ...` does. */
-import { SemaphoreInspector } from "@ropeway/kit/semaphore";
+import { show } from "@ropeway/core/internal";
+import { Semaphore, SemaphoreInspector } from "@ropeway/kit/semaphore";
 import type { Context } from "../context.ts";
+import { UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { keyPrefix, pageOf } from "./key-prefix.ts";
@@ -19,4 +21,20 @@ export async function list(context: Context): Promise<void> {
     },
     empty: "no semaphore is in use: pass --key-prefix if your program has a `prefix`",
   });
+}
+
+/** Sets the limit that counts in all processes, or removes it. */
+export async function resize(context: Context): Promise<void> {
+  const [name = "", text = ""] = context.arguments;
+  if (text !== "none" && !/^[1-9]\d{0,8}$/.test(text)) {
+    throw new UsageError(
+      `limit is ${show(text)}, but must be a whole number of at least 1, or none`,
+    );
+  }
+  const limit = text === "none" ? undefined : Number(text);
+  await using redis = await openRedis(await findRedis(context));
+  await new Semaphore(redis, name, { prefix: keyPrefix(context) }).resize(limit);
+  const now =
+    limit === undefined ? "has the limit of each process again" : `has the limit ${limit}`;
+  context.output.outcome("resized", { name, limit: limit ?? null }, `semaphore ${name} ${now}`);
 }

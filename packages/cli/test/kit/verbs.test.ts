@@ -46,6 +46,18 @@ test("semaphores in use are listed, and an empty list says what to do", async ()
     items: [{ name: "printers", held: 1, waiting: 0 }],
     cursor: null,
   });
+  expect(await json("semaphore", "resize", "printers", "5")).toEqual({
+    outcome: "resized",
+    name: "printers",
+    limit: 5,
+  });
+  expect((await json("semaphore", "list")).items).toMatchObject([{ name: "printers", limit: 5 }]);
+  expect((await ropeway(["semaphore", "resize", "printers", "none"])).code).toBe(0);
+  expect((await json("semaphore", "list")).items[0].limit).toBeUndefined();
+  expect(await ropeway(["semaphore", "resize", "printers", "0"])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('limit is "0"'),
+  });
   await permit.release();
 });
 
