@@ -22,6 +22,20 @@ characters in data are printed as escapes such as \`\\u001b\`.
 | an error | \`{"error": {"code": "...", "message": "..."}}\` on standard error; [errors.md](errors.md) lists the codes |
 
 Times are ISO 8601 strings in UTC.
+
+## Standard input
+
+\`-\` in place of a payload or an address reads it from standard input. A payload is a job's data, the body of an item, the
+params of a call, a message, or the JSON of \`--options\`; it takes all of standard input. An address, such as \`--from\`, takes
+one line. Passwords are asked for on a terminal, and taken from the first line of standard input in a pipe. If standard input is a
+terminal, the command says on standard error that it reads.
+
+\`\`\`sh
+echo '{"to":"ann@example.com"}' | ropeway jobs add mail welcome -
+ropeway sync run --from - --to env:NEW_URL < old.url
+\`\`\`
+
+In all other arguments \`-\` is an ordinary string.
 `;
 
 /** The page's text. */

@@ -14,7 +14,7 @@ import { resolve } from "node:path";
 import type { Context } from "./context.ts";
 import { UsageError } from "./errors.ts";
 import { fileText } from "./file-text.ts";
-import { readInput } from "./terminal/input.ts";
+import { payloadOf, readInput } from "./terminal/input.ts";
 
 /** What help says about such an option. */
 export const ADDRESS_HELP = `Every user of the machine can read command lines, so keep passwords out of them: an address can also be
@@ -66,7 +66,7 @@ export async function addressesOf<const N extends string>(
 export async function contentOf(context: Context, option: string): Promise<string | undefined> {
   const given = context.options[option];
   if (given === undefined) return undefined;
-  if (given === "-") return (await readInput(context, `--${option}`)).toString("utf8");
+  if (given === "-") return payloadOf(context, given, `--${option}`);
   const text = String(given);
   if (text.startsWith("@")) return fileText(resolve(context.cwd, text.slice(1)));
   warnOfSecret(context, option);

@@ -17,13 +17,13 @@ export function chatCommand(): CliCommand {
     verbOf("create", "Create a room and send its first message")
       .argument("<sender>", "who creates it")
       .argument("<recipients>", "the other members, separated by commas")
-      .argument("<message>", "JSON, or any string")
+      .argument("<message>", "JSON, or any string; - reads standard input")
       .option("--id <id>", "the room's id; the next number if it is left out"),
   );
   chat.addCommand(
     room("send", "Send a message")
       .argument("<sender>", "who sends it")
-      .argument("<message>", "JSON, or any string"),
+      .argument("<message>", "JSON, or any string; - reads standard input"),
   );
   chat.addCommand(
     room("read", "Print the newest messages of a room")

@@ -58,7 +58,7 @@ function addVerb(): CliCommand {
   return verbOf("add", "Add a job")
     .argument("<queue>", "the queue's name")
     .argument("<name>", "the job's name, which chooses its handler")
-    .argument("[data]", "JSON")
+    .argument("[data]", "JSON; - reads standard input")
     .option("--id <id>", "an id of your own; a second job with it is not added")
     .option("--delay <time>", "run it this much later, such as 5s; milliseconds without a unit")
     .option("--priority <number>", "lower runs first")
@@ -119,7 +119,7 @@ function scheduleVerb(): CliCommand {
   return oneQueue("schedule", "Write or replace a recurring job")
     .argument("<id>", "the schedule's id")
     .argument("<name>", "the job's name, which chooses its handler")
-    .argument("[data]", "JSON")
+    .argument("[data]", "JSON; - reads standard input")
     .option("--cron <pattern>", "five or six fields, or an alias such as @daily")
     .option("--time-zone <name>", "the time zone of the pattern; UTC if it is left out")
     .option("--every <time>", "the interval instead of a pattern, such as 15m")
@@ -130,7 +130,7 @@ function scheduleVerb(): CliCommand {
 
 function updateVerb(): CliCommand {
   return oneJob("update", "Change the data, priority or delay of a job that has not started")
-    .option("--data <json>", "the new data")
+    .option("--data <json>", "the new data; - reads standard input")
     .option("--priority <number>", "lower runs first")
     .option("--delay <time>", "run it this much later, such as 5s; 0 for now");
 }

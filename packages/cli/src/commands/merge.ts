@@ -52,7 +52,7 @@ function pushVerb(): CliCommand {
   return delivery(verbOf("push", "Push one item"))
     .argument("<merge-key>", "items of one key, method and URL are delivered together")
     .argument("<url>", "the endpoint they are delivered to")
-    .argument("[body]", "JSON; read from standard input if it is left out")
+    .argument("[body]", "JSON; read from standard input if it is - or left out")
     .addOption(method())
     .option("--ontime <time>", "unix seconds, or from now: +30s, +5m, +2h", "0")
     .addOption(
@@ -82,7 +82,7 @@ function scheduleVerb(): CliCommand {
     .argument("<id>", "the schedule's id")
     .argument("<merge-key>", "the merge key of its items")
     .argument("<url>", "the endpoint they are delivered to")
-    .argument("[body]", "JSON; read from standard input if it is left out")
+    .argument("[body]", "JSON; read from standard input if it is - or left out")
     .addOption(method())
     .option("--cron <pattern>", "five or six fields, or an alias such as @daily")
     .option("--time-zone <name>", "the time zone of the pattern; UTC if it is left out")

@@ -49,7 +49,7 @@ function callVerb(): CliCommand {
       "<target>",
       "service.method in the namespace `default`, or namespace/service.method; for the kw wire, the name of the function",
     )
-    .argument("[params]", "a JSON array or object", "[]")
+    .argument("[params]", "a JSON array or object; - reads standard input", "[]")
     .option("--timeout <time>", "how long to wait", "10s")
     .option("--stream", "print the items of a stream, one line each")
     .option("--progress", "print progress to standard error")

@@ -9,7 +9,9 @@
  */
 import { show } from "@ropeway/core/internal";
 import type { JobFailure, JobView, QueueEvent } from "@ropeway/jobs";
+import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
+import { payloadOf } from "../terminal/input.ts";
 import { labelOf } from "../terminal/label.ts";
 import { isoTime } from "../terminal/time.ts";
 
@@ -70,8 +72,9 @@ function below(head: string, text: string): string {
   return `${head}${text.replaceAll("\n", `\n${" ".repeat(head.length)}`)}`.trimEnd();
 }
 
-/** The JSON of a job's data on the command line. */
-export function parseData(text: string): unknown {
+/** A job's data: JSON of the command line or of standard input. */
+export async function dataOf(context: Context, given: string): Promise<unknown> {
+  const text = await payloadOf(context, given, "the data");
   try {
     return JSON.parse(text);
   } catch {

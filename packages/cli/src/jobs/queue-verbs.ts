@@ -16,7 +16,7 @@ import { plural } from "../terminal/plural.ts";
 import { isoTime, withIsoTimes } from "../terminal/time.ts";
 import { aborted } from "../wait.ts";
 import { wholeNumber } from "../whole-number.ts";
-import { eventText, parseData } from "./job-text.ts";
+import { dataOf, eventText } from "./job-text.ts";
 import { withNewQueue, withQueue } from "./queue-access.ts";
 
 /** What a verb does with the command line. */
@@ -168,7 +168,7 @@ export async function schedule(context: Context): Promise<void> {
   const limit = wholeNumber(options, "limit", 1);
   const wanted: Schedule = {
     name,
-    ...(data === undefined ? {} : { data: parseData(data) }),
+    ...(data === undefined ? {} : { data: await dataOf(context, data) }),
     ...(options.cron === undefined ? {} : { cron: String(options.cron) }),
     ...(options.timeZone === undefined ? {} : { timeZone: String(options.timeZone) }),
     ...(everyMs === undefined ? {} : { everyMs }),

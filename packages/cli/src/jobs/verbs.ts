@@ -15,7 +15,7 @@ import { paint, stateCell } from "../terminal/colour.ts";
 import { plural } from "../terminal/plural.ts";
 import { isoTime, withIsoTimes } from "../terminal/time.ts";
 import { wholeNumber } from "../whole-number.ts";
-import { jobText, parseData } from "./job-text.ts";
+import { dataOf, jobText } from "./job-text.ts";
 import { jobsPrefix, withNewQueue, withQueue } from "./queue-access.ts";
 import * as queueVerbs from "./queue-verbs.ts";
 import { workDemo } from "./work-demo.ts";
@@ -23,7 +23,7 @@ import { workDemo } from "./work-demo.ts";
 async function add(context: Context): Promise<void> {
   const { arguments: given, options, output } = context;
   const [, name = "", text] = given;
-  const data = text === undefined ? undefined : parseData(text);
+  const data = text === undefined ? undefined : await dataOf(context, text);
   const wishes = jobOptions(options);
   await withNewQueue(context, async (queue) => {
     const job = await queue.add(name, data, { ...wishes, awaited: options.wait === true });
@@ -116,7 +116,7 @@ async function update(context: Context): Promise<void> {
   const priority = wholeNumber(options, "priority");
   const delayMs = durationOf(options, "delay");
   const changes = {
-    ...(options.data === undefined ? {} : { data: parseData(String(options.data)) }),
+    ...(options.data === undefined ? {} : { data: await dataOf(context, String(options.data)) }),
     ...(priority === undefined ? {} : { priority }),
     ...(delayMs === undefined ? {} : { delayMs }),
   };

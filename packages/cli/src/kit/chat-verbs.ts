@@ -5,6 +5,7 @@ import { findRedis, openRedis } from "../redis-access.ts";
 import { isoTime, withIsoTimes } from "../terminal/time.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { keyPrefix, pageOf } from "./key-prefix.ts";
+import { messageOf, textOf } from "./message.ts";
 
 export type ChatVerb = "rooms" | "create" | "send" | "read" | "watch";
 
@@ -28,20 +29,22 @@ function rooms(context: Context): Promise<void> {
   });
 }
 
-function create(context: Context): Promise<void> {
+async function create(context: Context): Promise<void> {
   const [sender = "", recipients = "", text = ""] = context.arguments;
   const id = context.options.id === undefined ? {} : { id: String(context.options.id) };
-  return withChat(context, async (chat) => {
+  const message = await messageOf(context, text);
+  await withChat(context, async (chat) => {
     const names = recipients.split(",").filter((name) => name !== "");
-    const room = await chat.create({ sender, recipients: names, message: messageOf(text), ...id });
+    const room = await chat.create({ sender, recipients: names, message, ...id });
     context.output.outcome("created", { room: room.id }, `room ${room.id} created`);
   });
 }
 
-function send(context: Context): Promise<void> {
+async function send(context: Context): Promise<void> {
   const [room = "", sender = "", text = ""] = context.arguments;
-  return withChat(context, async (chat) => {
-    const id = await chat.room(room).send(sender, messageOf(text));
+  const message = await messageOf(context, text);
+  await withChat(context, async (chat) => {
+    const id = await chat.room(room).send(sender, message);
     context.output.outcome("sent", { room, id }, `message ${id} sent`);
   });
 }
@@ -81,19 +84,6 @@ function watch(context: Context): Promise<void> {
       }
     }
   });
-}
-
-/** JSON if it is JSON, otherwise the text itself. */
-function messageOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
-}
-
-function textOf(message: unknown): string {
-  return typeof message === "string" ? message : JSON.stringify(message);
 }
 
 export const verbs: Readonly<Record<ChatVerb, (context: Context) => Promise<void>>> = {

@@ -14,7 +14,7 @@ export async function push(context: Context): Promise<void> {
   const { options, output } = context;
   await withMerge(context, async (opened) => {
     const to = destinationOf(context, opened);
-    const body = context.arguments[2] ?? (await readInput(context, "the body"));
+    const body = await bodyOf(context, context.arguments[2] ?? "-");
     const pushed = await opened.at.push(to, body, {
       at: await timeOf(String(options.ontime), opened),
       update: options.update as "once" | "always",
@@ -25,6 +25,11 @@ export async function push(context: Context): Promise<void> {
     const facts = { id: pushed.id, key: to.mergeKey, at, items: pushed.items };
     output.outcome("pushed", facts, `${pushed.id}: item ${pushed.items} of its batch, fires ${at}`);
   });
+}
+
+/** The body of an item. From standard input it is taken byte for byte. */
+export async function bodyOf(context: Context, given: string): Promise<string | Buffer> {
+  return given === "-" ? readInput(context, "the body") : given;
 }
 
 export async function list(context: Context): Promise<void> {

@@ -4,9 +4,8 @@ import type { Context } from "../context.ts";
 import { durationOf } from "../duration.ts";
 import { NotFoundError } from "../errors.ts";
 import { stateCell } from "../terminal/colour.ts";
-import { readInput } from "../terminal/input.ts";
 import { wholeNumber } from "../whole-number.ts";
-import { requestOf } from "./key-verbs.ts";
+import { bodyOf, requestOf } from "./key-verbs.ts";
 import { pageOf, when, withMerge } from "./opened.ts";
 
 export async function schedules(context: Context): Promise<void> {
@@ -33,13 +32,13 @@ export async function schedules(context: Context): Promise<void> {
 
 export async function schedule(context: Context): Promise<void> {
   const { options, output } = context;
-  const [id = "", mergeKey = "", url = "", given] = context.arguments;
+  const [id = "", mergeKey = "", url = "", given = "-"] = context.arguments;
   const optional = (name: string) =>
     options[name] === undefined ? undefined : String(options[name]);
   await withMerge(context, async (opened) => {
     const wanted: Schedule = {
       destination: { mergeKey, url, method: optional("method") },
-      body: given ?? (await readInput(context, "the body")),
+      body: await bodyOf(context, given),
       ...{ cron: optional("cron"), timeZone: optional("timeZone") },
       everyMs: durationOf(options, "every", 1),
       limit: wholeNumber(options, "limit", 1),

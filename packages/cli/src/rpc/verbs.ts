@@ -16,6 +16,7 @@ import type { Context } from "../context.ts";
 import { durationOf } from "../duration.ts";
 import { NotFoundError, UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
+import { payloadOf } from "../terminal/input.ts";
 import { demo, demoHandlers } from "./demo.ts";
 
 type Verb = (context: Context) => Promise<void>;
@@ -73,7 +74,7 @@ async function describe(context: Context): Promise<void> {
 async function call(context: Context): Promise<void> {
   const { options, output, signal } = context;
   const [target = "", text = "[]"] = context.arguments;
-  const params = readParams(text);
+  const params = readParams(await payloadOf(context, text, "the params"));
   const kw = options.dialect === "kw";
   const shape = "service.method or namespace/service.method";
   const { ns, rest } = kw ? { ns: "default", rest: target } : splitNamespace(target, shape);
@@ -221,7 +222,7 @@ function readParams(text: string): unknown {
     const params: unknown = JSON.parse(text);
     if (typeof params === "object" && params !== null) return params;
   } catch {
-    // told below
+    // the error below
   }
   throw new UsageError(`the params are ${show(text)}, but must be a JSON array or object`);
 }

@@ -1,4 +1,8 @@
-/** Standard input as a command's argument. */
+/**
+ * Standard input in place of an argument. One rule for the whole program: `-` as a payload (a job's data, a
+ * body, params, a message, --options) takes all of standard input, and `-` as an address takes one line of
+ * it (see secret-address.ts).
+ */
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
 
@@ -11,7 +15,8 @@ const MAX_BYTES = 64 * 1024 * 1024;
  */
 export async function readInput({ stdin, output, signal }: Context, what: string): Promise<Buffer> {
   if (stdin.isTTY === true) {
-    output.note(`Reading ${what} from standard input; end it with Ctrl-D on a line of its own.`);
+    const end = "end it with Ctrl-D on a line of its own";
+    output.prompt(`Reading ${what} from standard input; ${end}.\n`);
   }
   const abort = () => stdin.destroy(signal.reason instanceof Error ? signal.reason : undefined);
   signal.addEventListener("abort", abort, { once: true });
@@ -28,4 +33,10 @@ export async function readInput({ stdin, output, signal }: Context, what: string
   } finally {
     signal.removeEventListener("abort", abort);
   }
+}
+
+/** A payload as it was given, or all of standard input for `-`; the last line break is not part of it. */
+export async function payloadOf(context: Context, given: string, what: string): Promise<string> {
+  if (given !== "-") return given;
+  return (await readInput(context, what)).toString("utf8").replace(/\r?\n$/, "");
 }
