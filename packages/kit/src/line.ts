@@ -10,7 +10,8 @@
  * A place in the queue has a lease of its own, WAITER_LEASE_MS. A process that died stops asking, and
  * the scripts pass over its places. What is handed over is held until the lease of the place ends, and
  * the first renewal gives it its own time to live. So the holder's time is known here without a common
- * clock: it ends WAITER_LEASE_MS after the last ask that Redis answered.
+ * clock: it ends WAITER_LEASE_MS after the last ask that Redis answered. A waiter of the process that
+ * released a lock is known to live: it gets its own time to live at once, counted from the release.
  */
 import { AbortedError, isReply, LeaseLostError, RopewayError } from "@ropeway/core";
 import { NotAcquiredError } from "./errors.ts";
@@ -41,6 +42,8 @@ export interface Grant {
   readonly fence: number;
   /** Until when it is surely held, on the monotonic clock. */
   readonly safeUntil: number;
+  /** It has its own time to live already, and need not be prolonged. */
+  readonly whole: boolean;
 }
 
 /** How long a waiter waits. */
@@ -115,23 +118,24 @@ export class Line {
           reject(error);
         },
       });
-      this.#wakes.expect(token, (message) => this.#woken(token, message));
+      this.#wakes.expect(token, (message, sentAt) => this.#woken(token, message, sentAt));
       if (signal?.aborted) onAbort();
       else this.#schedule(performance.now() + Math.min(TOUCH_MS, place.retryMs ?? TOUCH_MS));
     });
   }
 
-  #woken(token: string, message: string): void {
-    const fence = Number(message.slice(token.length + 1));
-    if (fence > 0) this.#grant(token, fence);
-    else void this.#askAll(); // free, and open to everybody: ask before somebody else does
+  #woken(token: string, message: string, sentAt?: number): void {
+    const [, fence = 0, ttlMs = 0] = message.split(" ").map(Number);
+    if (!(fence > 0))
+      void this.#askAll(); // free, and open to everybody: ask before somebody else does
+    else if (sentAt === undefined || ttlMs === 0) this.#grant(token, fence);
+    else this.#waiters.get(token)?.resolve({ fence, ...heldFrom(sentAt, ttlMs), whole: true });
   }
 
   #grant(token: string, fence: number): void {
     const waiter = this.#waiters.get(token);
-    if (waiter === undefined) return;
-    const safeUntil = waiter.touchedAt + WAITER_LEASE_MS - safetyOf(WAITER_LEASE_MS);
-    waiter.resolve({ fence, safeUntil });
+    const since = waiter?.touchedAt ?? 0;
+    waiter?.resolve({ fence, ...heldFrom(since, WAITER_LEASE_MS), whole: false });
   }
 
   #schedule(at: number): void {
@@ -176,6 +180,10 @@ export class Line {
     }
     if (this.#waiters.size > 0) this.#schedule(performance.now() + Math.max(1, retryMs));
   }
+}
+
+function heldFrom(since: number, ttlMs: number): { readonly safeUntil: number } {
+  return { safeUntil: since + ttlMs - safetyOf(ttlMs) };
 }
 
 /** What a caller waits for. */

@@ -171,17 +171,6 @@ describe("waiting", () => {
     expect(await commandsOf()).toBeLessThan(64 * 4 + renewals);
   });
 
-  test("a lock that was handed over is kept for its ttlMs, also if its holder renews nothing", async () => {
-    const name = fresh();
-    const first = await new Lock(redis, name).acquire();
-    const waiting = new Lock(other, name, { ttlMs: 60_000 }).acquire();
-    await sized(lockKeys("", name).queue, 1);
-    await first.release();
-    const held = await waiting;
-    expect(Number(await server.command("PTTL", lockKeys("", name).lock))).toBeGreaterThan(20_000);
-    await held.release();
-  });
-
   test("a waiter takes over when the holder's time ends, and dead waiters are passed over", async () => {
     const name = fresh();
     const keys = lockKeys("", name);

@@ -16,9 +16,12 @@
 --   enter    2 token  3 entry id                       a further entry of the holder
 --   extend   2 token  3 ttl ms, 0: no end
 --   leave    2 token  3 entry id, "0": the first one  4 "1": hand over, "0": free it and wake the next
+--            5 list of the caller: its own waiters live, and get the whole time they asked for
 --   break    2 token of the holder, or ""                frees the lock and hands over
 -- Returns {result, ms the holder has left (-1 no end, -2 free, or the caller need not ask again), "1" if
 --          that is a program of others, {list, message ...} to wake}; result is a fence ("" none), 1 or 0, or {token, fence ...}
+--          message  token, and if it holds the lock now its fence, and if it has its whole time that time
+-- WAITERS  token -> "ends, mode and ttl ms (none: no end), list": `1700000000000 w30000 kit-wake:a`
 local LOCK, FENCE, QUEUE, WAITERS, READERS, ENTRIES = unpack(KEYS)
 local call, floor = redis.call, math.floor
 local SHARED, KEEP_FENCE_MS, MOST_STEPS, MOST_GRANTS = 'rw1:readers', 86400000, 1000, 100
@@ -129,7 +132,7 @@ local function grant(open)
     if #wakes >= 2 * MOST_GRANTS then return end
     local head = call('ZRANGE', QUEUE, 0, 0)[1]
     if not head then return end
-    local ends, mode, list = string.match(call('HGET', WAITERS, head) or '', '^(%d+) (%a) (.*)$')
+    local ends, mode, ttl, list = string.match(call('HGET', WAITERS, head) or '', '^(%d+) (%a)(%d*) (.*)$')
     local left = tonumber(ends or 0) - now
     if left <= 0 or left > LONGEST_PLACE_MS then
       forget(head)
@@ -141,7 +144,10 @@ local function grant(open)
         return
       end
       forget(head)
-      wakes[#wakes + 1] = head .. ' ' .. take(head, mode, left)
+      -- Another process may have died since it renewed the place, so it gets no more than the time of that.
+      local lives = verb == 'leave' and list == ARGV[5] and ttl ~= ''
+      local fence = take(head, mode, lives and tonumber(ttl) or left)
+      wakes[#wakes + 1] = head .. ' ' .. fence .. (lives and ' ' .. ttl or '')
       if mode == 'w' then return end
     end
   end
@@ -169,7 +175,7 @@ if verb == 'acquire' then
   if list ~= '' then
     local last = call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')[2]
     call('ZADD', QUEUE, 'NX', (last or 0) + 1, token)
-    call('HSET', WAITERS, token, text(now + lives) .. ' ' .. mode .. ' ' .. list)
+    call('HSET', WAITERS, token, text(now + lives) .. ' ' .. mode .. (ttl > 0 and ARGV[4] or '') .. ' ' .. list)
     call('PEXPIRE', QUEUE, lives * 4)
     call('PEXPIRE', WAITERS, lives * 4)
   end
@@ -178,8 +184,7 @@ end
 
 if verb == 'ask' then
   local lives, list, mode = tonumber(ARGV[2]), ARGV[3], ARGV[4]
-  local entry = text(now + lives) .. ' ' .. mode .. ' ' .. list
-  local granted, places = {}, {}
+  local known, granted = call('HMGET', WAITERS, unpack(ARGV, 5)), {}
   call('PEXPIRE', QUEUE, lives * 4) -- first, so that places are renewed without memory as well
   call('PEXPIRE', WAITERS, lives * 4)
   for i = 5, #ARGV do
@@ -192,7 +197,8 @@ if verb == 'ask' then
       if not call('ZSCORE', QUEUE, waiter) then
         call('ZADD', QUEUE, (call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')[2] or 0) + 1, waiter)
       end
-      call('HSET', WAITERS, waiter, entry)
+      local ttl = string.match(known[i - 4] or '', '^%d+ %a(%d*) ') or ''
+      call('HSET', WAITERS, waiter, text(now + lives) .. ' ' .. mode .. ttl .. ' ' .. list)
     end
   end
   grant(false)

@@ -106,6 +106,7 @@ export class ModalLock implements Lockable {
       );
       const handed = { name: this.name, token, entry: "0", fence: grant.fence };
       const held = this.#hold(handed, grant, how);
+      if (grant.whole && held.held) return held;
       const leftMs = waitMs && Math.max(1, waitMs - (performance.now() - sentAt));
       const rest = acquiring(this.#what, { waitMs: leftMs, signal });
       return await prolonged(held, bounded(this.#store.redis, held.extend(ttlMs), rest));

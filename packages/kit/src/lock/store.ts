@@ -96,7 +96,7 @@ export class LockStore {
 
   /** Releases one entry of the holder, or gives up a place in the queue. True if the token held it. */
   async leave(token: string, entry: string): Promise<boolean> {
-    const { result } = await this.#turn("leave", token, entry, this.#fair);
+    const { result } = await this.#turn("leave", token, entry, this.#fair, this.wakes.key);
     return result === 1;
   }
 
@@ -133,9 +133,10 @@ export class LockStore {
   }
 
   async #turn(verb: string, ...args: readonly (string | number)[]): Promise<Turn> {
+    const sentAt = performance.now();
     const running = this.redis.run(turnScript, this.keys.all, [verb, ...args]);
     const turn = await refused({ what: "a lock", key: this.keys.lock }, running);
-    this.wakes.deliver(turn.wakeUps);
+    this.wakes.deliver(turn.wakeUps, sentAt);
     return turn;
   }
 }

@@ -21,8 +21,11 @@ const BLOCK_MS = 5_000;
 /** A wake-up that is not read, because its process died, is removed after this time. */
 const KEEP_MS = 60_000;
 
-/** Takes what was pushed for one token; the token is the first word of it. */
-export type WakeListener = (message: string) => void;
+/**
+ * Takes what was pushed for one token; the token is the first word of it. `sentAt` is when the command was sent
+ * that woke it, on the monotonic clock; absent if another process sent it.
+ */
+export type WakeListener = (message: string, sentAt?: number) => void;
 
 /** Whom a script wants to wake: a list, and what to push there. */
 export interface WakeUp {
@@ -72,9 +75,9 @@ export class WakeList {
   }
 
   /** Wakes the waiters that a script named: in this process directly, in another one through its list. */
-  deliver(wakeUps: readonly WakeUp[]): void {
+  deliver(wakeUps: readonly WakeUp[], sentAt?: number): void {
     for (const { list, message } of wakeUps) {
-      if (list === this.key) this.#dispatch(message);
+      if (list === this.key) this.#dispatch(message, sentAt);
       else {
         this.#redis.run(wakeScript, [list], [message, KEEP_MS]).catch((error) => {
           this.#redis.logger.debug({ err: error, list }, "cannot wake a waiter; it asks by itself");
@@ -83,10 +86,10 @@ export class WakeList {
     }
   }
 
-  #dispatch(message: string): void {
+  #dispatch(message: string, sentAt?: number): void {
     const space = message.indexOf(" ");
     const token = space < 0 ? message : message.slice(0, space);
-    this.#listeners.get(token)?.(message);
+    this.#listeners.get(token)?.(message, sentAt);
   }
 
   async #readWhileExpected(): Promise<void> {
