@@ -63,14 +63,15 @@ local function place(id, how)
   end
 end
 
--- Whether the job can still be given other data: it has neither started nor ended, nor does it wait for
--- children.
+-- Whether the job can still be given other data: it neither runs nor has it ended, and it has no children,
+-- whose outcomes belong to its record.
 local function pending(id)
-  return redis.call("HEXISTS", JOBS, id) == 1
+  local record = redis.call("HGET", JOBS, id)
+  return record
+    and not optionsIn(record).n
     and redis.call("HEXISTS", ACTIVE, id) == 0
     and not redis.call("ZSCORE", COMPLETED, id)
     and not redis.call("ZSCORE", FAILED, id)
-    and not redis.call("ZSCORE", BLOCKED, id)
 end
 
 -- Gives a pending job other data and options. It keeps its place unless its group or priority changed.

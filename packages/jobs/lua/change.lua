@@ -114,7 +114,7 @@ elseif verb == "promote" then
 elseif verb == "retry" then
   if not ended then return state end
   leave()
-  redis.call("ZREM", TIMERS, "j" .. id)
+  redis.call("ZREM", TIMERS, "j" .. id, "w" .. id)
   if created then redis.call("HSET", JOBS, id, created .. ";0;0;" .. opts .. rest) end
   if o.n then redis.call("HDEL", CHILDREN, "x" .. familyOf(o.y, id)) end -- what failed it before does not again
   if o.d then redis.call("HSETNX", DEDUPE, o.d, "0:" .. id) end -- it holds its key again, if that is free

@@ -70,8 +70,8 @@ for first = 1, #ready, FEW do
 end
 if moved > 0 then redis.call("ZADD", WAKE, 0, "0") end
 
--- Timers: "j" an ended job need not be kept any longer, "d" a dedupe key is free, "g" a group may go on,
--- "t" a group's bucket is full. A timer that an earlier life of its name left behind changes nothing.
+-- Timers: "j" an ended job need not be kept any longer, "w" its outcome need not be kept for those who await
+-- it, "d" a dedupe key is free, "g" a group may go on, "t" a group's bucket is full. A timer that an earlier life of its name left behind changes nothing.
 for _, timer in ipairs(redis.call("ZRANGEBYSCORE", TIMERS, "-inf", now, "LIMIT", 0, LIMIT)) do
   if forgotten >= MOST_OUTCOMES then break end
   local kind, name = string.sub(timer, 1, 1), string.sub(timer, 2)
@@ -79,6 +79,12 @@ for _, timer in ipairs(redis.call("ZRANGEBYSCORE", TIMERS, "-inf", now, "LIMIT",
   if kind == "j" then
     if redis.call("ZREM", COMPLETED, name) + redis.call("ZREM", FAILED, name) > 0 then
       forget(name, optionsIn(redis.call("HGET", JOBS, name)))
+    end
+  elseif kind == "w" then
+    local ok = redis.call("ZSCORE", COMPLETED, name)
+    if ok or redis.call("ZSCORE", FAILED, name) then
+      local most = retentionOf(optionsIn(redis.call("HGET", JOBS, name)), ok)
+      if most > 0 then trim(ok, most) end
     end
   elseif kind == "g" then
     redis.call("ZREM", CAPPED, name)

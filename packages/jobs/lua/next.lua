@@ -112,8 +112,8 @@ local function undo(id, token, verdict, text)
     redis.call("HSET", META, "hold", now + ms, "holdms", ms)
     set[3], set[12] = now + ms, ms
   end
-  if reason and word ~= "dead" then -- it was to be cancelled: it does not run again
-    finishCancelled(id, reason)
+  if reason then -- it was to be cancelled: it does not run again
+    finishCancelled(id, reason, text ~= "" and text)
   elseif word == "back" or word == "hold" then
     placeOrdered(id, o, tonumber(string.match(token, "^%d+")))
     backOptions[#backOptions + 1] = o

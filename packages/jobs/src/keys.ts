@@ -62,7 +62,7 @@ export interface QueueKeys {
   readonly blocked: string;
   /** hash: dedupe key -> "ends ms, or 0":id. */
   readonly dedupe: string;
-  /** zset: "j" id | "d" dedupe key | "g" group | "t" group -> ms when something is to be done about it. */
+  /** zset: "j" id | "w" id | "d" dedupe key | "g" group | "t" group -> ms when its timer rings. */
   readonly timers: string;
   /** set: ids of jobs that are awaited. */
   readonly awaited: string;

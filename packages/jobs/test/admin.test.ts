@@ -1,14 +1,11 @@
-import { connect, InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
-import { eventually, startProxy } from "@ropeway/testkit";
+import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
+import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import {
-  JobCancelledError,
   type JobContext,
   JobFailedError,
   JobNotFoundError,
-  JobRemovedError,
   JobStateError,
-  JobTimeoutError,
   Queue,
   QueueActiveError,
   RateLimitedError,
@@ -244,59 +241,6 @@ describe("a handler", () => {
     expect(view?.failures?.map((failure) => failure.message)).toEqual(["try 1", "try 2", "try 3"]);
     expect(view?.failures?.every((failure) => failure.stack?.includes("admin.test"))).toBe(true);
   });
-});
-
-describe("whoever awaits a job", () => {
-  it("is told when it is cancelled, removed or drained", async () => {
-    const queue = one.queue();
-    const [a, b, c] = await queue.addBulk([{ name: "a" }, { name: "b" }, { name: "c" }]);
-    const results = [a, b, c].map((job) => job?.result({ timeoutMs: 10_000 }));
-    const settled = Promise.allSettled(results);
-    const { awaited } = queueKeys("ropeway:jobs", queue.name);
-    await eventually(async () => expect(await one.redis.send(["SCARD", awaited])).toBe(3), soon);
-    await a?.cancel("not needed");
-    await b?.remove();
-    await queue.drain();
-    const reasons = (await settled).map((result) => (result as PromiseRejectedResult).reason);
-    expect(reasons[0]).toBeInstanceOf(JobCancelledError);
-    expect(reasons[0]).toMatchObject({ details: { reason: "not needed" } });
-    expect(reasons[1]).toBeInstanceOf(JobRemovedError);
-    expect(reasons[2]).toBeInstanceOf(JobRemovedError);
-    expect(await one.redis.send(["EXISTS", awaited])).toBe(0);
-  });
-
-  it("gets the errors of this library by their class, others as JobFailedError", async () => {
-    const queue = one.queue();
-    one.worker(queue, {
-      slow: () => new Promise(() => {}),
-      bad: () => {
-        throw new TypeError("no such thing");
-      },
-    });
-    const slow = await queue.add("slow", 1, { timeoutMs: 20, awaited: true });
-    const error = await slow.result({ timeoutMs: 10_000 }).catch((reason: unknown) => reason);
-    expect(error).toBeInstanceOf(JobTimeoutError);
-    expect(error).toMatchObject({ details: { id: slow.id, timeoutMs: 20 } });
-    const bad = await queue.run("bad", 1, { timeoutMs: 10_000 }).catch((reason: unknown) => reason);
-    expect(bad).toBeInstanceOf(JobFailedError);
-    expect((bad as JobFailedError).failure).toMatchObject({ name: "TypeError" });
-  });
-
-  it("can wait although the first attempt was made while Redis was away", async () => {
-    const proxy = await startProxy({ host: one.server.host, port: one.server.port });
-    const redis = await connect(`redis://127.0.0.1:${proxy.port}`, { offlineWaitMs: 100 });
-    const queue = new Queue(redis, `away ${Math.random()}`);
-    proxy.refuse();
-    proxy.cut();
-    await expect(queue.result("x", { timeoutMs: 5_000 })).rejects.toThrow();
-    await proxy.heal();
-    one.worker(one.queue({}, queue.name), () => "back");
-    const answer = await eventually(() => queue.run("n", 1, { timeoutMs: 5_000 }), soon);
-    expect(answer).toBe("back");
-    await queue.close();
-    await redis.close();
-    await proxy.close();
-  }, 40_000);
 });
 
 describe("a worker", () => {

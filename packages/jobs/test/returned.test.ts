@@ -1,8 +1,15 @@
 /** Jobs that were taken and come back: where they wait then, what is counted, and what stays of them. */
+import { setTimeout as wait } from "node:timers/promises";
 import { ConnectionLostError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it, vi } from "vitest";
-import { type JobContext, type JobOptions, type Queue, Worker } from "../src/index.ts";
+import {
+  JobCancelledError,
+  type JobContext,
+  type JobOptions,
+  type Queue,
+  Worker,
+} from "../src/index.ts";
 import { QueueStore } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
@@ -177,6 +184,37 @@ describe("a running job that is to be cancelled", () => {
     });
     expect(failed).toMatchObject([[job.id, { code: "JOB_CANCELLED" }, true]]);
     expect(runs).toBe(1);
+  });
+
+  it("fails as cancelled although its handler threw what the aborted signal caused", async () => {
+    const queue = one.queue();
+    let runs = 0;
+    one.worker(queue, async (job: JobContext) => {
+      runs += 1;
+      await wait(60_000, undefined, { signal: job.signal });
+    });
+    const job = await queue.add("n", 0, { awaited: true, attempts: 3 });
+    await eventually(() => expect(runs).toBe(1), soon);
+    await job.cancel("enough");
+    const result = job.result({ timeoutMs: 15_000 });
+    await expect(result).rejects.toBeInstanceOf(JobCancelledError);
+    await expect(result).rejects.toThrow(/was cancelled: enough$/);
+    const view = await job.view();
+    expect(view?.failures?.map(({ name }) => name)).toEqual(["AbortError", "JobCancelledError"]);
+    expect(runs).toBe(1);
+  });
+
+  it("fails as cancelled if its last attempt failed before the worker knew", async () => {
+    const queue = one.queue();
+    const store = storeOf(queue);
+    const job = await queue.add("n");
+    const held = await take(store, 1);
+    await job.cancel();
+    await put(store, held, "dead");
+    expect(await job.view()).toMatchObject({
+      state: "failed",
+      failure: { code: "JOB_CANCELLED", message: `job ${job.id} was cancelled` },
+    });
   });
 
   it("does not run at all if it was handed over and nobody took it", async () => {

@@ -22,34 +22,57 @@ local function releaseKey(id, o)
   if o.d and redis.call("HGET", DEDUPE, o.d) == "0:" .. id then redis.call("HDEL", DEDUPE, o.d) end
 end
 
--- Keeps the ended job as long as it wants to be kept, or forgets it.
-local function keep(id, o, set, count, age)
+-- How many ended jobs like this one are kept, and for how long: -1 is any number, 0 ms is for ever.
+local KEPT = { 0, 0, 10000, 7776000000 }
+local function retentionOf(o, ok)
+  local limits, at = o.k or KEPT, ok and 1 or 3
+  return limits[at], limits[at + 1]
+end
+
+-- Forgets the oldest ended jobs, all but `most`, and not the job `spared`. It stops at an outcome that is kept
+-- for those who await it: the jobs behind it ended within the same minute.
+local function trim(ok, most, spared)
+  local set = ok and COMPLETED or FAILED
+  local over = math.min(redis.call("ZCARD", set) - most, TRIM)
+  if over <= 0 then return end
+  for _, old in ipairs(redis.call("ZRANGE", set, 0, over)) do -- one more, for it may be the spared one
+    if over == 0 or forgotten >= MOST_OUTCOMES then return end
+    if old ~= spared then
+      local o = optionsIn(redis.call("HGET", JOBS, old))
+      local timer = retentionOf(o, ok) == 0 and "j" or "w"
+      if redis.call("ZSCORE", TIMERS, timer .. old) then return end
+      redis.call("ZREM", set, old)
+      forget(old, o)
+      over = over - 1
+    end
+  end
+end
+
+-- Keeps the ended job as long as it wants to be kept, and its outcome as long as it may be awaited, or
+-- forgets it.
+local function keep(id, o, ok)
+  local count, age = retentionOf(o, ok)
   if redis.call("SREM", AWAITED, id) == 1 then
     publish("results", id)
     if count == 0 then count, age = -1, RESULT_MS end
+    if age > 0 then age = math.max(age, RESULT_MS) end
+    if count > 0 then
+      redis.call("ZADD", TIMERS, now + RESULT_MS, "w" .. id)
+      bringForward(RESULT_MS)
+    end
   end
   if count == 0 then
     forget(id, o)
     return false
   end
-  redis.call("ZADD", set, now, id)
+  redis.call("ZADD", ok and COMPLETED or FAILED, now, id)
   if age > 0 then
     redis.call("ZADD", TIMERS, now + age, "j" .. id)
     bringForward(age)
   else
     redis.call("ZREM", TIMERS, "j" .. id)
   end
-  local over = count > 0 and redis.call("ZCARD", set) - count or 0
-  if over > 0 then
-    over = math.min(over, TRIM)
-    for _, old in ipairs(redis.call("ZRANGE", set, 0, over)) do -- one more, for it may be this job
-      if old ~= id and over > 0 and forgotten < MOST_OUTCOMES then
-        redis.call("ZREM", set, old)
-        forget(old, optionsIn(redis.call("HGET", JOBS, old)))
-        over = over - 1
-      end
-    end
-  end
+  if count > 0 then trim(ok, count, id) end
   return true
 end
 
@@ -65,9 +88,7 @@ local function finish(id, ok, text)
     redis.call("HINCRBY", META, "failed", 1)
     emit("failed", id, nil, "error", text)
   end
-  local limits = o.k or { 0, 0, 10000, 7776000000 }
-  local at = ok and 1 or 3
-  if keep(id, o, ok and COMPLETED or FAILED, limits[at], limits[at + 1]) then
+  if keep(id, o, ok) then
     if created then
       redis.call("HSET", JOBS, id, created .. ";" .. (attempts + 1) .. ";" .. stalls .. ";" .. opts .. rest)
     end
@@ -81,9 +102,16 @@ local function reasonIn(token)
   return string.match(token or "", "^%d+@[^@]*@%d+@(.*)$")
 end
 
--- Ends a job that was to be cancelled and whose attempt brought neither a result nor a final error.
-local function finishCancelled(id, reason)
-  local error = { name = "JobCancelledError", code = "JOB_CANCELLED", message = "job " .. id .. " was cancelled: " .. reason, details = { id = id, reason = reason } }
+-- Ends a job that was to be cancelled and whose attempt brought no result. `text` is the error that its
+-- handler threw, if it did: often what the aborted signal made another function throw.
+local function finishCancelled(id, reason, text)
+  if text and string.find(text, '"code":"JOB_CANCELLED"', 1, true) then
+    finish(id, false, text)
+    return
+  end
+  if text then note(id, "e", text) end
+  local message = "job " .. id .. " was cancelled" .. (reason == "" and "" or ": " .. reason)
+  local error = { name = "JobCancelledError", code = "JOB_CANCELLED", message = message, details = { id = id, reason = reason } }
   finish(id, false, cjson.encode(error))
 end
 

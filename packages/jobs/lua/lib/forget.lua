@@ -6,7 +6,7 @@ local forgotten = 0 -- of them
 local function forget(id, o)
   redis.call("HDEL", JOBS, id)
   redis.call("HDEL", NOTES, id)
-  redis.call("ZREM", TIMERS, "j" .. id)
+  redis.call("ZREM", TIMERS, "j" .. id, "w" .. id)
   if o.n then
     forgotten = forgotten + o.n
     local family = familyOf(o.y, id)
