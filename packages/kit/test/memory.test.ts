@@ -2,6 +2,7 @@
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterEach, expect, test } from "vitest";
+import { GroupMembers, RecentContacts } from "../src/autocomplete/index.ts";
 import { Chat } from "../src/chat/index.ts";
 import { Files } from "../src/files/index.ts";
 import { Lock } from "../src/lock/index.ts";
@@ -92,6 +93,20 @@ test("what is refused says why, also where it is a plain command", async () => {
   const made = new Chat(redis).create({ sender: "a", recipients: [], message: "x" });
   await expect(made).rejects.toMatchObject(refusal);
   expect(await server.command("EXISTS", "resized:limit", "ids:chat:")).toBe(0);
+});
+
+test("names to complete are refused and removed", async () => {
+  const [contacts, members] = [new RecentContacts(redis, "u"), new GroupMembers(redis, "g")];
+  await contacts.add("old");
+  await members.add("old");
+  await full();
+  const refusal = { code: "OUT_OF_MEMORY" };
+  await expect(contacts.add("new")).rejects.toMatchObject(refusal);
+  await expect(contacts.add("old")).rejects.toMatchObject(refusal);
+  await expect(members.add("new")).rejects.toMatchObject(refusal);
+  expect(await contacts.search("")).toEqual(["old"]);
+  expect(await contacts.remove("old")).toBe(true);
+  expect(await members.remove("old")).toBe(true);
 });
 
 test("rooms are read, acknowledged and left", async () => {
