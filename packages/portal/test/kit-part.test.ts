@@ -50,6 +50,14 @@ test("a lock is listed without its token, and broken", async () => {
   expect(await held.release()).toBe(false);
 });
 
+test("the token of a program that follows the documented lock is not shown", async () => {
+  await redis.send(["SET", "lock:documented", "a-secret", "NX", "PX", "60000"]);
+  const { items } = await ask("/api/kit/locks?search=documented");
+  expect(items).toMatchObject([{ name: "documented", owner: "", mode: "foreign" }]);
+  expect(JSON.stringify(items)).not.toContain("a-secret");
+  await redis.send(["DEL", "lock:documented"]);
+});
+
 test("semaphores, rooms and transfers are listed", async () => {
   const permit = await new Semaphore(redis, "printers", { limit: 2 }).acquire();
   expect((await ask("/api/kit/semaphores")).items).toEqual([

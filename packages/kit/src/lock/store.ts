@@ -123,7 +123,7 @@ export class LockStore {
     return {
       name,
       mode: token === READERS ? "read" : ours ? "write" : "foreign",
-      owner: token === READERS ? "" : ours ? token.split(":").slice(2).join(":") : token,
+      owner: ours ? token.split(":").slice(2).join(":") : "",
       token,
       fence: storedInteger(newest),
       leftMs: leftMs < 0 ? null : leftMs,

@@ -16,7 +16,7 @@ export const HeldLockView: z.ZodType<HeldLockView> = z.object({
   mode: z
     .enum(["write", "read", "foreign"])
     .describe("foreign: held by a program that follows the documented lock."),
-  owner: z.string().describe("Empty while readers hold the lock."),
+  owner: z.string().describe("Empty for readers and for foreign holders."),
   fence: z.int().nullable(),
   leftMs: z.number().nullable().describe("What is left of its time; null: no end."),
   readers: z.int(),
