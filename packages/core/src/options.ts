@@ -22,10 +22,14 @@ export type OptionTable<T extends object> = {
   readonly [K in keyof Required<T>]-?: OptionSpec<Required<T>[K]>;
 };
 
-/** Fills in the defaults and checks every given value against its rule. */
+/**
+ * Fills in the defaults and checks every given value against its rule. `instead` has defaults that replace those of
+ * the table, for the options of one call.
+ */
 export function resolveOptions<T extends object>(
   table: OptionTable<T>,
   given: Partial<T> | undefined,
+  instead: Partial<T> = {},
 ): Required<T> {
   const resolved: Record<string, unknown> = {};
   const specs = table as Record<string, OptionSpec<unknown>>;
@@ -38,6 +42,7 @@ export function resolveOptions<T extends object>(
     throw new InvalidArgumentError("options", given, `an object with any of ${known}`);
   }
   for (const [name, spec] of Object.entries(specs)) resolved[name] = spec.default;
+  Object.assign(resolved, instead);
   for (const [name, value] of Object.entries(given ?? {})) {
     if (value === undefined) continue;
     const spec = Object.hasOwn(specs, name) ? specs[name] : undefined;

@@ -17,6 +17,11 @@ export function requireRedis(redis: unknown): asserts redis is Redis {
   });
 }
 
+/** Refuses an argument that is no function. */
+export function requireFunction(argument: string, value: unknown): void {
+  if (typeof value !== "function") throw new InvalidArgumentError(argument, value, "a function");
+}
+
 /** What an argument is called, and how one gets a value for it. */
 export interface RequiredArgument {
   readonly argument: string;

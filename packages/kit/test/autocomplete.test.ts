@@ -163,7 +163,7 @@ describe("group members", () => {
     await expect(members.add("a\0b")).rejects.toThrow(InvalidNameError);
     await expect(members.use("a", -1)).rejects.toThrow(InvalidArgumentError);
     await expect(members.search("\ud800")).rejects.toThrow(InvalidArgumentError);
-    await expect(members.search("a", { limit: 0 })).rejects.toThrow(InvalidArgumentError);
+    await expect(members.search("a", { limit: 0 })).rejects.toThrow(InvalidOptionError);
     expect(() => new GroupMembers(redis, "x", { halfLifeMs: 0 })).toThrow(InvalidOptionError);
   });
 });

@@ -10,6 +10,7 @@ import { Files, type ReceivedFile, saveTo, TransferGoneError } from "../src/file
 import { transferKeys } from "../src/files/keys.ts";
 import { resolveFilesOptions } from "../src/files/options.ts";
 import { FilesStore } from "../src/files/store.ts";
+import { LockInspector } from "../src/lock/index.ts";
 import { twoConnections } from "./two-connections.ts";
 
 const { server, redis, other, fresh } = await twoConnections("crash");
@@ -247,6 +248,47 @@ test("a receiver that was paused while another of its name went on stops, and ne
   expect(await second).toEqual({ files: 1, missed: [] });
   expect(Buffer.concat(got[1] as Buffer[]).equals(content)).toBe(true);
   expect(await publishing).toMatchObject({ dropped: 0 });
+});
+
+test("a sender that lost its lock, as after a pause, goes on with a file, and reports it for a stream", {
+  timeout: 40_000,
+}, async () => {
+  const [channel, name] = [fresh(), fresh()];
+  const content = randomBytes(2 * CHUNK);
+  await writeFile(join(folder, name), content);
+  const publish = (id: string, source: string | AsyncIterable<Buffer>) =>
+    new Files(redis, `${channel}${id}`, { chunkBytes: CHUNK }).publish(source, {
+      ...{ receivers: ["r"], id },
+    });
+  const publishing = publish("file", join(folder, name));
+  const streaming = publish("stream", of(content));
+  const lost = expect(streaming).rejects.toThrow(LeaseLostError);
+  const locks = new LockInspector(other);
+  const tokens: string[] = [];
+  for (const id of ["file", "stream"]) {
+    const lock = `file:${channel}${id}:${id}`;
+    const held = await eventually(async () => {
+      const view = await locks.get(lock);
+      expect(view).toBeDefined();
+      return view;
+    });
+    tokens.push(held?.token ?? "");
+    await locks.break(lock);
+  }
+  await lost;
+  await eventually(
+    async () => {
+      const view = await locks.get(`file:${channel}file:file`);
+      expect(view?.token).toBeDefined();
+      expect(tokens).not.toContain(view?.token);
+    },
+    { withinMs: 30_000 },
+  );
+  const save = saveTo(join(folder, channel));
+  const receiving = new Files(other, `${channel}file`).receive("r", save, { files: 1 });
+  expect(await receiving).toMatchObject({ files: 1 });
+  expect((await readFile(join(folder, channel, name))).equals(content)).toBe(true);
+  expect(await publishing).toMatchObject({ bytes: content.length, dropped: 0 });
 });
 
 test("a file whose name is as long as a folder allows is saved", async () => {

@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from "@ropeway/core";
+import { InvalidOptionError } from "@ropeway/core";
 import { expect, test } from "vitest";
 import { Chat } from "../src/chat/index.ts";
 import { Files } from "../src/files/index.ts";
@@ -72,6 +72,6 @@ test("hashes of other programs that look like transfers do not hide those", asyn
 test("a cursor that is none of Redis is refused, and the largest one is not", async () => {
   const inspector = new LockInspector(redis);
   for (const cursor of ["99999999999999999999", "18446744073709551616", "-1", "1e3"])
-    await expect(inspector.list({ cursor })).rejects.toThrow(InvalidArgumentError);
+    await expect(inspector.list({ cursor })).rejects.toThrow(InvalidOptionError);
   await inspector.list({ cursor: "18446744073709551615" });
 });

@@ -126,6 +126,24 @@ describe("a release that failed", () => {
   });
 });
 
+test("work that fails is reported by its own error, also if the release fails", async () => {
+  class WorkError extends Error {}
+  const name = fresh();
+  const ends = [
+    (work: () => Promise<void>) => new Lock(redis, name).run(work),
+    (work: () => Promise<void>) => new MultiLock(redis, [`${name}m`]).run(work),
+    (work: () => Promise<void>) => new Semaphore(redis, `${name}s`).run(work),
+  ];
+  for (const run of ends) {
+    const work = async () => {
+      await server.command("ACL", "SETUSER", "default", "-evalsha", "-eval");
+      throw new WorkError();
+    };
+    await expect(run(work)).rejects.toThrow(WorkError);
+    await server.command("ACL", "SETUSER", "default", "+evalsha", "+eval");
+  }
+});
+
 describe("while Redis is away", () => {
   /** Longer than a test may take: only the bounds of the caller end a wait. */
   const offlineWaitMs = 600_000;

@@ -163,7 +163,7 @@ test("wrong values are refused", async () => {
   await expect(mailbox.send("x".repeat(20))).rejects.toThrow(InvalidArgumentError);
   await expect(mailbox.send(1, { ttlMs: -1 })).rejects.toThrow(InvalidOptionError);
   await expect(mailbox.receive({ max: 0 })).rejects.toThrow(InvalidOptionError);
-  await expect(mailbox.peek({ cursor: "x" })).rejects.toThrow(InvalidArgumentError);
+  await expect(mailbox.peek({ cursor: "x" })).rejects.toThrow(InvalidOptionError);
   expect(() => new Mailbox(redis, "x", { leaseMs: Number.NaN })).toThrow(InvalidOptionError);
 });
 

@@ -7,7 +7,12 @@
 import { InvalidArgumentError, InvalidNameError, type Redis } from "@ropeway/core";
 import { requireRedis } from "@ropeway/core/internal";
 import { checkName, isWellFormed } from "../keyspace.ts";
-import { type MembersOptions, resolveMembersOptions } from "./options.ts";
+import {
+  type MembersOptions,
+  resolveMemberSearch,
+  resolveMembersOptions,
+  type SearchOptions,
+} from "./options.ts";
 import { MembersStore } from "./store.ts";
 
 /** Members of one group. */
@@ -43,16 +48,10 @@ export class GroupMembers {
   }
 
   /** Members whose name begins with the prefix, at most `limit`; for "" the first members. */
-  async search(
-    start: string,
-    options: { readonly limit?: number } = {},
-  ): Promise<readonly string[]> {
-    const { limit = 10 } = options;
+  async search(start: string, options?: SearchOptions): Promise<readonly string[]> {
+    const { limit } = resolveMemberSearch(options);
     if (typeof start !== "string" || !isWellFormed(start)) {
       throw new InvalidArgumentError("start", start, "a Unicode string");
-    }
-    if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1_000) {
-      throw new InvalidArgumentError("limit", limit, "a whole number from 1 to 1000");
     }
     return this.#store.search(start, limit);
   }

@@ -29,7 +29,21 @@ export interface MembersOptions {
   readonly topLength?: number;
 }
 
+/** How many names a search returns. */
+export interface SearchOptions {
+  /** At most this many. @default 10 for members, all for contacts */
+  readonly limit?: number;
+}
+
 const fold = oneOf("none", "case", "accents");
+
+const memberSearchTable: OptionTable<SearchOptions> = {
+  limit: { default: 10, rule: integer(1, 1_000) },
+};
+
+const contactSearchTable: OptionTable<SearchOptions> = {
+  limit: { default: 100, rule: integer(1) },
+};
 
 const contactsTable: OptionTable<ContactsOptions> = {
   prefix: prefixSpec,
@@ -45,6 +59,19 @@ const membersTable: OptionTable<MembersOptions> = {
   topPrefixes: { default: 5, rule: integer(1, 20) },
   topLength: { default: 100, rule: integer(10, 1_000) },
 };
+
+/** The options of a search for members. */
+export function resolveMemberSearch(given?: SearchOptions): Required<SearchOptions> {
+  return resolveOptions(memberSearchTable, given);
+}
+
+/** The options of a search for contacts; `max` is how many are kept. */
+export function resolveContactSearch(
+  given: SearchOptions | undefined,
+  max: number,
+): Required<SearchOptions> {
+  return resolveOptions(contactSearchTable, given, { limit: max });
+}
 
 export function resolveContactsOptions(given?: ContactsOptions): Required<ContactsOptions> {
   return resolveOptions(contactsTable, given);

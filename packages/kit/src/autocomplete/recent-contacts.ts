@@ -4,7 +4,12 @@ import { InvalidArgumentError, type Redis } from "@ropeway/core";
 import { requireRedis } from "@ropeway/core/internal";
 import { checkName } from "../keyspace.ts";
 import { folded } from "./fold.ts";
-import { type ContactsOptions, resolveContactsOptions } from "./options.ts";
+import {
+  type ContactsOptions,
+  resolveContactSearch,
+  resolveContactsOptions,
+  type SearchOptions,
+} from "./options.ts";
 import { ContactsStore } from "./store.ts";
 
 /** Recent contacts of one user. */
@@ -33,16 +38,10 @@ export class RecentContacts {
   }
 
   /** Contacts whose name begins with the prefix, newest first; all of them for "". */
-  async search(
-    start: string,
-    options: { readonly limit?: number } = {},
-  ): Promise<readonly string[]> {
+  async search(start: string, options?: SearchOptions): Promise<readonly string[]> {
     const { max, fold } = this.#options;
-    const { limit = max } = options;
+    const { limit } = resolveContactSearch(options, max);
     if (typeof start !== "string") throw new InvalidArgumentError("start", start, "a string");
-    if (!Number.isSafeInteger(limit) || limit < 1) {
-      throw new InvalidArgumentError("limit", limit, "a whole number of at least 1");
-    }
     const plain = folded(start, fold);
     const all = await this.#store.list(max);
     return all.filter((contact) => folded(contact, fold).startsWith(plain)).slice(0, limit);

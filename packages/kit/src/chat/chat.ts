@@ -19,9 +19,11 @@ import {
   type ChatOptions,
   type FeedOptions,
   type HistoryOptions,
+  type PendingOptions,
   resolveChatOptions,
   resolveFeedOptions,
   resolveHistoryOptions,
+  resolvePendingOptions,
 } from "./options.ts";
 import { NO_ROOM, Room, type RoomView } from "./room.ts";
 import { ChatStore } from "./store.ts";
@@ -64,17 +66,21 @@ export class Chat<Message = unknown> {
   }
 
   /** Creates a room and sends its first message. Throws RoomExistsError. */
-  async create({ sender, recipients, message, id }: NewRoom<Message>): Promise<Room<Message>> {
+  async create(room: NewRoom<Message>): Promise<Room<Message>> {
+    if (typeof room !== "object" || room === null) {
+      throw new InvalidArgumentError("room", room, "an object with sender, recipients and message");
+    }
+    const { sender, recipients, message, id } = room;
     if (!Array.isArray(recipients)) {
       throw new InvalidArgumentError("recipients", recipients, "an array of users");
     }
     const users = [...new Set([...recipients, sender])];
     for (const user of users) checkName("a user", user);
     messageJson(message, this.#store.options.maxMessageBytes); // before anything is made
-    const room = id === undefined ? await this.#numbered(users) : this.room(id);
+    const made = id === undefined ? await this.#numbered(users) : this.room(id);
     if (id !== undefined) await this.#store.create(id, users);
-    await room.send(sender, message);
-    return room;
+    await made.send(sender, message);
+    return made;
   }
 
   /** A room with the next number; a number that is an id already is skipped. */
@@ -93,13 +99,8 @@ export class Chat<Message = unknown> {
   /**
    * The messages that a user has not acknowledged, in all rooms; rooms without such messages are left out.
    */
-  async pending(
-    user: string,
-    options?: HistoryOptions & { readonly perRoom?: number },
-  ): Promise<Page<Pending<Message>>> {
-    const { perRoom = 100, ...page } = options ?? {};
-    const { cursor, limit } = resolveHistoryOptions(page);
-    const { limit: most } = resolveHistoryOptions({ limit: perRoom });
+  async pending(user: string, options?: PendingOptions): Promise<Page<Pending<Message>>> {
+    const { cursor, limit, perRoom: most } = resolvePendingOptions(options);
     const first = Number(cursor ?? 0);
     const places = await this.#store.places(user, first, limit);
     const found = await Promise.all(
@@ -137,9 +138,9 @@ export class Chat<Message = unknown> {
   }
 
   /** All rooms, page by page, for operators. */
-  async rooms(options: ListOptions = {}): Promise<Page<RoomView>> {
-    const before = membersHead(this.#prefix);
-    const { items, ...rest } = await scanNames(this.#redis, { ...options, before, type: "zset" });
+  async rooms(options?: ListOptions): Promise<Page<RoomView>> {
+    const of = { before: membersHead(this.#prefix), type: "zset" } as const;
+    const { items, ...rest } = await scanNames(this.#redis, of, options);
     const rooms = items.filter((id) => id !== NO_ROOM);
     return { items: await viewsOf(rooms, (id) => this.room(id).inspect()), ...rest };
   }

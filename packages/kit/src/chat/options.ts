@@ -34,6 +34,18 @@ export interface HistoryOptions {
   readonly limit?: number;
 }
 
+/** Which messages, over all rooms of a user. */
+export interface PendingOptions extends HistoryOptions {
+  /** How many messages of each room at most. @default 100 */
+  readonly perRoom?: number;
+}
+
+/** How a member joins. */
+export interface JoinOptions {
+  /** Begin at the oldest message that is kept, instead of now. @default false */
+  readonly history?: boolean;
+}
+
 /** How long a feed runs. */
 export interface FeedOptions {
   readonly signal: AbortSignal;
@@ -61,6 +73,13 @@ const historyTable: OptionTable<HistoryOptions> = {
   limit: { default: 50, rule: integer(1, 1_000) },
 };
 
+const pendingTable: OptionTable<PendingOptions> = {
+  ...historyTable,
+  perRoom: { default: 100, rule: integer(1, 1_000) },
+};
+
+const joinTable: OptionTable<JoinOptions> = { history: { default: false, rule: flag } };
+
 const feedTable: OptionTable<FeedOptions> = {
   signal: {
     default: new AbortController().signal,
@@ -74,6 +93,14 @@ export function resolveChatOptions(given?: ChatOptions): Required<ChatOptions> {
 
 export function resolveHistoryOptions(given?: HistoryOptions): Required<HistoryOptions> {
   return resolveOptions(historyTable, given);
+}
+
+export function resolvePendingOptions(given?: PendingOptions): Required<PendingOptions> {
+  return resolveOptions(pendingTable, given);
+}
+
+export function resolveJoinOptions(given?: JoinOptions): Required<JoinOptions> {
+  return resolveOptions(joinTable, given);
 }
 
 export function resolveFeedOptions(given: FeedOptions): Required<FeedOptions> {

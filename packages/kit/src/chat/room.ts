@@ -8,8 +8,10 @@ import { messageJson, type RoomMessage } from "./message.ts";
 import {
   type ChatOptions,
   type HistoryOptions,
+  type JoinOptions,
   resolveChatOptions,
   resolveHistoryOptions,
+  resolveJoinOptions,
 } from "./options.ts";
 import { ChatStore } from "./store.ts";
 
@@ -61,9 +63,10 @@ export class Room<Message = unknown> {
    * Adds a member, from now on or with the stored messages. An existing member keeps its cursor. Throws
    * RoomNotFoundError.
    */
-  async join(user: string, options: { readonly history?: boolean } = {}): Promise<void> {
+  async join(user: string, options?: JoinOptions): Promise<void> {
     checkName("a user", user);
-    await this.#store.join(this.id, user, options.history === true);
+    const { history } = resolveJoinOptions(options);
+    await this.#store.join(this.id, user, history);
   }
 
   /**

@@ -10,6 +10,7 @@ import {
   AbortedError,
   InvalidArgumentError,
   InvalidNameError,
+  LeaseLostError,
   type Page,
   type Redis,
 } from "@ropeway/core";
@@ -21,6 +22,7 @@ import { resolveChatOptions } from "../chat/options.ts";
 import type { Room } from "../chat/room.ts";
 import { ChatStore } from "../chat/store.ts";
 import { checkName, isPartKey } from "../keyspace.ts";
+import type { HeldLock } from "../lock/held-lock.ts";
 import { Lock } from "../lock/lock.ts";
 import { scanNames, viewsOf } from "../store/scan.ts";
 import { announcementOf, END, readAnnouncement } from "./announcement.ts";
@@ -35,7 +37,9 @@ import {
   resolveFilesOptions,
   resolvePublishOptions,
   resolveReceiveOptions,
+  resolveTransfersOptions,
   SENDER,
+  type TransfersOptions,
 } from "./options.ts";
 import { keepingPlaces } from "./place-keeper.ts";
 import { ChunksLostError, type Sent, sendFile } from "./sender.ts";
@@ -197,18 +201,12 @@ export class Files {
   }
 
   /** The transfers under way in all channels of the prefix, for operators. */
-  static async transfers(
-    redis: Redis,
-    options: {
-      readonly prefix?: string;
-      readonly cursor?: string | undefined;
-      readonly limit?: number;
-    } = {},
-  ): Promise<Page<TransferView>> {
-    const { prefix, ...page } = options;
-    const resolved = resolveFilesOptions(prefix === undefined ? {} : { prefix });
-    const before = transferHead(resolved.prefix);
-    const { items, ...rest } = await scanNames(redis, { ...page, before, type: "hash" });
+  static async transfers(redis: Redis, options?: TransfersOptions): Promise<Page<TransferView>> {
+    requireRedis(redis);
+    const { prefix, cursor, limit } = resolveTransfersOptions(options);
+    const resolved = resolveFilesOptions({ prefix });
+    const of = { before: transferHead(prefix), type: "hash" } as const;
+    const { items, ...rest } = await scanNames(redis, of, { cursor, limit });
     const view = async (name: string) => {
       const colon = name.lastIndexOf(":");
       if (colon < 1) return undefined;
@@ -233,33 +231,46 @@ export class Files {
     }
   }
 
-  /** One sender per transfer: a second one waits, and then finds it done. */
-  #chunked(file: Sending): Promise<Sent> {
-    const { id, name, receivers, total, content, readAgain, onProgress } = file;
+  /**
+   * One sender per transfer: a second one waits, and then finds it done. A sender that was paused, and lost its
+   * lock, goes on if it can read its source again.
+   */
+  async #chunked(file: Sending): Promise<Sent> {
     const { prefix } = this.#options;
-    const lock = new Lock(this.#redis, `file:${this.channel}:${id}`, { prefix, waitMs: null });
-    return lock.run(
-      async (held) => {
-        const signal = file.signal ? AbortSignal.any([file.signal, held.signal]) : held.signal;
-        for (;;) {
-          const begun = await this.#store.begin(id, { name, receivers });
-          const { next, sent, announced, chunkBytes } = begun;
-          if (!announced) {
-            await this.#announce(announcementOf({ id, name, chunkBytes, size: total }));
-            await this.#store.announced(id);
-          }
-          const from = { next: sent ? Number.POSITIVE_INFINITY : next };
-          const outgoing = { id, name, source: content(), total, onProgress, signal, ...from };
-          try {
-            return await sendFile(this.#store, outgoing, { ...this.#options, chunkBytes });
-          } catch (error) {
-            if (!(error instanceof ChunksLostError)) throw error;
-            if (!readAgain) throw new TransferGoneError(id);
-          }
-        }
-      },
-      { signal: file.signal },
-    );
+    const name = `file:${this.channel}:${file.id}`;
+    const lock = new Lock(this.#redis, name, { prefix, waitMs: null });
+    for (;;) {
+      try {
+        const send = (held: HeldLock) => this.#sendChunks(file, held.signal);
+        return await lock.run(send, { signal: file.signal });
+      } catch (error) {
+        if (!(error instanceof LeaseLostError) || !file.readAgain) throw error;
+      }
+    }
+  }
+
+  /** Sends a file until the signal `lost` says that another sender may go on with it. */
+  async #sendChunks(file: Sending, lost: AbortSignal): Promise<Sent> {
+    const { id, name, receivers, total, content, readAgain, onProgress } = file;
+    const signal = file.signal ? AbortSignal.any([file.signal, lost]) : lost;
+    for (;;) {
+      const begun = await this.#store.begin(id, { name, receivers });
+      const { next, sent, announced, chunkBytes } = begun;
+      if (!announced) {
+        await this.#announce(announcementOf({ id, name, chunkBytes, size: total }));
+        await this.#store.announced(id);
+      }
+      const from = { next: sent ? Number.POSITIVE_INFINITY : next };
+      const outgoing = { id, name, source: content(), total, onProgress, signal, ...from };
+      try {
+        return await sendFile(this.#store, outgoing, { ...this.#options, chunkBytes });
+      } catch (error) {
+        const aborted = error instanceof AbortedError && file.signal?.aborted !== true;
+        if (aborted && lost.aborted) throw lost.reason;
+        if (!(error instanceof ChunksLostError)) throw error;
+        if (!readAgain) throw new TransferGoneError(id);
+      }
+    }
   }
 
   #documented(file: Sending): Promise<Sent> {

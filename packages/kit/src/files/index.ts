@@ -1,7 +1,13 @@
 /** `@ropeway/kit/files`: files for many receivers, through Redis with bounded memory. */
 export { CorruptFileError, SourceChangedError, TransferGoneError } from "./errors.ts";
 export { Files, type Published, type Received, type ReceivedFile } from "./files.ts";
-export type { FilesOptions, Progress, PublishOptions, ReceiveOptions } from "./options.ts";
+export type {
+  FilesOptions,
+  Progress,
+  PublishOptions,
+  ReceiveOptions,
+  TransfersOptions,
+} from "./options.ts";
 export { saveTo } from "./save-to.ts";
 export type { TransferView } from "./store.ts";
 export { gunzip, lines } from "./streams.ts";

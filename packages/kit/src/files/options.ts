@@ -9,6 +9,7 @@ import {
   text,
 } from "@ropeway/core/internal";
 import { prefixSpec } from "../keyspace.ts";
+import { type ListOptions, pageSpecs } from "../store/scan.ts";
 
 /** The member of the room that sends, as documented. */
 export const SENDER = "source";
@@ -56,6 +57,12 @@ export interface ReceiveOptions {
   readonly files?: number | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
+}
+
+/** Which transfers. */
+export interface TransfersOptions extends Omit<ListOptions, "search"> {
+  /** In front of every key. @default "" */
+  readonly prefix?: string;
 }
 
 const signal = optional(
@@ -108,6 +115,12 @@ const receiveTable: OptionTable<ReceiveOptions> = {
   onProgress: { default: undefined, rule: callback },
   signal: { default: undefined, rule: signal },
 };
+
+const transfersTable: OptionTable<TransfersOptions> = { prefix: prefixSpec, ...pageSpecs };
+
+export function resolveTransfersOptions(given?: TransfersOptions): Required<TransfersOptions> {
+  return resolveOptions(transfersTable, given);
+}
 
 export function resolveFilesOptions(given?: FilesOptions): Required<FilesOptions> {
   return resolveOptions(table, given);

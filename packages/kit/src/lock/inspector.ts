@@ -17,8 +17,9 @@ export interface LockView {
   readonly name: string;
   /** `read`: shared by readers. `foreign`: held by a program that follows the documented lock. */
   readonly mode: "write" | "read" | "foreign";
-  /** Names the holder; "" for readers. */
+  /** Names the holder; "" for readers and for programs that follow the documented lock. */
   readonly owner: string;
+  /** Keep it to yourself: a program that knows it can enter and release the lock. */
   readonly token: string;
   /** The newest fence; undefined for a foreign holder that never met one of ours. */
   readonly fence: number | undefined;
@@ -42,9 +43,9 @@ export class LockInspector {
   }
 
   /** The locks that are held now, page by page. */
-  async list(options: ListOptions = {}): Promise<Page<LockView>> {
-    const before = lockHead(this.#prefix);
-    const { items, ...rest } = await scanNames(this.#redis, { ...options, before, type: "string" });
+  async list(options?: ListOptions): Promise<Page<LockView>> {
+    const of = { before: lockHead(this.#prefix), type: "string" } as const;
+    const { items, ...rest } = await scanNames(this.#redis, of, options);
     return { items: await viewsOf(items, (name) => this.get(name)), ...rest };
   }
 

@@ -10,11 +10,12 @@
  * aborts as soon as it runs again. Only `fence`, checked by the resource itself, excludes it for certain.
  */
 import { AbortedError, LeaseLostError, type Redis } from "@ropeway/core";
-import { newToken, requireRedis } from "@ropeway/core/internal";
+import { newToken, requireFunction, requireRedis } from "@ropeway/core/internal";
 import { acquiring, bounded, prolonged } from "../bounded.ts";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
 import { Line, patiently } from "../line.ts";
+import { whileHeld } from "../while-held.ts";
 import { type HeldLock, type Holding, LockHolding, lockToken } from "./held-lock.ts";
 import {
   type AcquireOptions,
@@ -67,16 +68,17 @@ export class ModalLock implements Lockable {
     return patiently(wait, (waitMs) => this.#acquire({ ...how, waitMs }));
   }
 
-  tryAcquire(options?: Omit<AcquireOptions, "waitMs">): Promise<HeldLock | undefined> {
-    return this.acquire({ ...options, waitMs: 0 }).catch((error) => {
+  async tryAcquire(options?: Omit<AcquireOptions, "waitMs">): Promise<HeldLock | undefined> {
+    const how = resolveAcquireOptions(this.#options, options);
+    return this.acquire({ ...how, waitMs: 0 }).catch((error) => {
       if (error instanceof NotAcquiredError) return undefined;
       throw error;
     });
   }
 
   async run<T>(work: (held: HeldLock) => T | Promise<T>, options?: AcquireOptions): Promise<T> {
-    await using held = await this.acquire(options);
-    return await work(held);
+    requireFunction("work", work);
+    return whileHeld(await this.acquire(options), work);
   }
 
   get #what(): string {

@@ -4,8 +4,10 @@
  */
 
 import { InvalidArgumentError, type Redis } from "@ropeway/core";
-import { requireRedis } from "@ropeway/core/internal";
+import { requireFunction, requireRedis } from "@ropeway/core/internal";
 import { NotAcquiredError } from "../errors.ts";
+import { checkName } from "../keyspace.ts";
+import { whileHeld } from "../while-held.ts";
 import type { HeldLock } from "./held-lock.ts";
 import { Lock } from "./lock.ts";
 import {
@@ -62,6 +64,7 @@ export class MultiLock {
     if (!Array.isArray(names) || names.length === 0) {
       throw new InvalidArgumentError("names", names, "an array of at least one name");
     }
+    for (const name of names) checkName("the name of a lock", name);
     this.names = [...new Set(names)].sort();
     this.#locks = this.names.map((name) => new Lock(redis, name, options));
     this.#options = resolveLockOptions(options);
@@ -102,7 +105,7 @@ export class MultiLock {
     work: (held: HeldLocks) => T | Promise<T>,
     options?: Omit<AcquireOptions, "token">,
   ): Promise<T> {
-    await using held = await this.acquire(options);
-    return await work(held);
+    requireFunction("work", work);
+    return whileHeld(await this.acquire(options), work);
   }
 }

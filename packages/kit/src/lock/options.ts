@@ -115,8 +115,5 @@ export function resolveAcquireOptions(
   given?: AcquireOptions,
 ): Required<AcquireOptions> {
   const { ttlMs, waitMs, renew, maxHoldMs } = lock;
-  const said = Object.fromEntries(
-    Object.entries(given ?? {}).filter(([, value]) => value !== undefined),
-  );
-  return resolveOptions(acquireTable, { ttlMs, waitMs, renew, maxHoldMs, ...said });
+  return resolveOptions(acquireTable, given, { ttlMs, waitMs, renew, maxHoldMs });
 }

@@ -8,4 +8,4 @@ export {
   OverloadedError,
 } from "./errors.ts";
 export { Mailbox, type MailboxCounts } from "./mailbox.ts";
-export type { MailboxOptions, ReceiveOptions, SendOptions } from "./options.ts";
+export type { MailboxOptions, PageOptions, ReceiveOptions, SendOptions } from "./options.ts";

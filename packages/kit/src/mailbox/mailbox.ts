@@ -26,8 +26,10 @@ import { type Delivery, LeasedDelivery } from "./delivery.ts";
 import { type Envelope, readEnvelope } from "./envelope.ts";
 import {
   type MailboxOptions,
+  type PageOptions,
   type ReceiveOptions,
   resolveMailboxOptions,
+  resolvePageOptions,
   resolveReceiveOptions,
   resolveSendOptions,
   type SendOptions,
@@ -141,18 +143,12 @@ export class Mailbox<Message = unknown> {
   }
 
   /** Messages that wait, oldest first, without taking them. */
-  peek(options?: {
-    readonly cursor?: string;
-    readonly limit?: number;
-  }): Promise<Page<Envelope<Message>>> {
+  peek(options?: PageOptions): Promise<Page<Envelope<Message>>> {
     return this.#page("box", options);
   }
 
   /** Messages that came back too often, newest first. */
-  deadLetters(options?: {
-    readonly cursor?: string;
-    readonly limit?: number;
-  }): Promise<Page<Envelope<Message>>> {
+  deadLetters(options?: PageOptions): Promise<Page<Envelope<Message>>> {
     return this.#page("dead", options);
   }
 
@@ -222,17 +218,9 @@ export class Mailbox<Message = unknown> {
     return again ? this.#take(max, wake) : { leaseEndsMs, found };
   }
 
-  async #page(
-    of: "box" | "dead",
-    { cursor = "0", limit = 50 }: { readonly cursor?: string; readonly limit?: number } = {},
-  ): Promise<Page<Envelope<Message>>> {
-    const first = typeof cursor === "string" && /^\d{1,15}$/.test(cursor) ? Number(cursor) : -1;
-    if (first < 0) {
-      throw new InvalidArgumentError("cursor", cursor, "a cursor of an earlier page");
-    }
-    if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1_000) {
-      throw new InvalidArgumentError("limit", limit, "a whole number from 1 to 1000");
-    }
+  async #page(of: "box" | "dead", options?: PageOptions): Promise<Page<Envelope<Message>>> {
+    const { cursor, limit } = resolvePageOptions(options);
+    const first = Number(cursor ?? 0);
     const { bodies, more } = await this.#store.range(of, first, limit);
     const items = bodies.flatMap((body) => readEnvelope<Message>(body) ?? []);
     return more ? { items, cursor: String(first + bodies.length) } : { items };

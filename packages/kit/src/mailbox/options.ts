@@ -48,6 +48,14 @@ export interface ReceiveOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Which messages of a mailbox. */
+export interface PageOptions {
+  /** The cursor of the previous page. */
+  readonly cursor?: string | undefined;
+  /** How many messages at most. @default 50 */
+  readonly limit?: number;
+}
+
 /** How long a lease may be. */
 export const leaseRule: Rule<number> = integer(10, 604_800_000);
 
@@ -75,12 +83,29 @@ const receiveTable: OptionTable<ReceiveOptions> = {
   },
 };
 
+const pageTable: OptionTable<PageOptions> = {
+  cursor: {
+    default: undefined,
+    rule: optional(
+      satisfying(
+        "a cursor of an earlier page",
+        (value) => typeof value === "string" && /^\d{1,15}$/.test(value),
+      ),
+    ),
+  },
+  limit: { default: 50, rule: integer(1, 1_000) },
+};
+
 export function resolveMailboxOptions(given?: MailboxOptions): Required<MailboxOptions> {
   return resolveOptions(table, given);
 }
 
 export function resolveSendOptions(given?: SendOptions): Required<SendOptions> {
   return resolveOptions(sendTable, given);
+}
+
+export function resolvePageOptions(given?: PageOptions): Required<PageOptions> {
+  return resolveOptions(pageTable, given);
 }
 
 export function resolveReceiveOptions(given?: ReceiveOptions): Required<ReceiveOptions> {

@@ -26,9 +26,9 @@ export class SemaphoreInspector {
   }
 
   /** The semaphores of which one of our processes holds a permit, page by page. */
-  async list(options: ListOptions = {}): Promise<Page<SemaphoreUse>> {
+  async list(options?: ListOptions): Promise<Page<SemaphoreUse>> {
     const between = { before: headOf(this.#prefix), after: ":leases", type: "zset" as const };
-    const { items, ...rest } = await scanNames(this.#redis, { ...options, ...between });
+    const { items, ...rest } = await scanNames(this.#redis, between, options);
     const shape = { prefix: this.#prefix, limit: 1, ttlMs: 10_000 };
     const use = (name: string) => new SemaphoreStore(this.#redis, name, shape).use();
     return { items: await viewsOf(items.filter(isSemaphoreName), use), ...rest };

@@ -75,6 +75,5 @@ export function resolvePermitOptions(
   { waitMs, renew, maxHoldMs }: Required<SemaphoreOptions>,
   given?: PermitOptions,
 ): Required<PermitOptions> {
-  const said = Object.entries(given ?? {}).filter(([, value]) => value !== undefined);
-  return resolveOptions(permitTable, { waitMs, renew, maxHoldMs, ...Object.fromEntries(said) });
+  return resolveOptions(permitTable, given, { waitMs, renew, maxHoldMs });
 }

@@ -8,11 +8,12 @@
  * be admitted beside its holder.
  */
 import { AbortedError, InvalidArgumentError, type Redis } from "@ropeway/core";
-import { newToken, requireRedis } from "@ropeway/core/internal";
+import { newToken, requireFunction, requireRedis } from "@ropeway/core/internal";
 import { acquiring, bounded, prolonged } from "../bounded.ts";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
 import { Line, patiently } from "../line.ts";
+import { whileHeld } from "../while-held.ts";
 import {
   limitRule,
   type PermitOptions,
@@ -55,8 +56,9 @@ export class Semaphore {
   }
 
   /** A permit if one is free now, otherwise undefined. */
-  tryAcquire(options?: Omit<PermitOptions, "waitMs">): Promise<Permit | undefined> {
-    return this.acquire({ ...options, waitMs: 0 }).catch((error) => {
+  async tryAcquire(options?: Omit<PermitOptions, "waitMs">): Promise<Permit | undefined> {
+    const how = resolvePermitOptions(this.#options, options);
+    return this.acquire({ ...how, waitMs: 0 }).catch((error) => {
       if (error instanceof NotAcquiredError) return undefined;
       throw error;
     });
@@ -64,8 +66,8 @@ export class Semaphore {
 
   /** Runs `work` with a permit, and gives it back whatever happens. */
   async run<T>(work: (permit: Permit) => T | Promise<T>, options?: PermitOptions): Promise<T> {
-    await using permit = await this.acquire(options);
-    return await work(permit);
+    requireFunction("work", work);
+    return whileHeld(await this.acquire(options), work);
   }
 
   /**

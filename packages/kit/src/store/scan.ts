@@ -2,14 +2,15 @@
  * Pages of keys, for operators. SCAN needs no index that every acquisition would have to keep. Each page
  * looks at a bounded number of keys, so a page may be short, or empty, and still have a cursor.
  */
+import { InvalidOptionError, isReply, type Page, type Redis } from "@ropeway/core";
 import {
-  InvalidArgumentError,
-  InvalidOptionError,
-  isReply,
-  type Page,
-  type Redis,
-} from "@ropeway/core";
-import { hashTag } from "@ropeway/core/internal";
+  hashTag,
+  integer,
+  type OptionTable,
+  optional,
+  resolveOptions,
+  satisfying,
+} from "@ropeway/core/internal";
 import { isName } from "../keyspace.ts";
 
 const STEP = 1_000;
@@ -27,16 +28,42 @@ export interface ListOptions {
   readonly search?: string | undefined;
 }
 
+/** The options of every page of keys. */
+export const pageSpecs: Omit<OptionTable<ListOptions>, "search"> = {
+  cursor: {
+    default: undefined,
+    rule: optional(satisfying("a cursor of an earlier page", isCursor)),
+  },
+  limit: { default: 50, rule: integer(1, 1_000) },
+};
+
+const table: OptionTable<ListOptions> = {
+  ...pageSpecs,
+  search: { default: undefined, rule: optional(satisfying("a string", isString)) },
+};
+
+function isCursor(value: unknown): boolean {
+  return typeof value === "string" && /^\d{1,20}$/.test(value) && BigInt(value) <= MOST_CURSOR;
+}
+
+function isString(value: unknown): boolean {
+  return typeof value === "string";
+}
+
 /** What to look for. */
-export interface ScanRequest extends ListOptions {
+export interface ScanRequest {
   readonly before: string;
   readonly after?: string;
   readonly type: "string" | "zset" | "list" | "hash";
 }
 
 /** The names between `before` and `after` in the keys that exist, without those that are no names here. */
-export async function scanNames(redis: Redis, request: ScanRequest): Promise<Page<string>> {
-  const { before, after = "", type, search = "", limit = 50 } = request;
+export async function scanNames(
+  redis: Redis,
+  { before, after = "", type }: ScanRequest,
+  options?: ListOptions,
+): Promise<Page<string>> {
+  const { search = "", limit, cursor: start = "0" } = resolveOptions(table, options);
   if (redis.topology === "cluster" && hashTag(before) === undefined) {
     throw new InvalidOptionError(
       "prefix",
@@ -44,15 +71,9 @@ export async function scanNames(redis: Redis, request: ScanRequest): Promise<Pag
       'a string with a hash tag, as in "{shop}", to list keys on Cluster',
     );
   }
-  if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1_000) {
-    throw new InvalidArgumentError("limit", limit, "a whole number from 1 to 1000");
-  }
-  if (typeof search !== "string") throw new InvalidArgumentError("search", search, "a string");
   const middle = search === "" ? "*" : `*${escaped(search)}*`;
   const pattern = `${escaped(before)}${middle}${escaped(after)}`;
-  let cursor = request.cursor ?? "0";
-  if (typeof cursor !== "string" || !/^\d{1,20}$/.test(cursor) || BigInt(cursor) > MOST_CURSOR)
-    throw new InvalidArgumentError("cursor", cursor, "a cursor of an earlier page");
+  let cursor = start;
   const items = new Set<string>();
   for (let step = 0; step < MOST_STEPS && items.size < limit; step++) {
     const command = ["SCAN", cursor, "MATCH", pattern, "COUNT", String(STEP), "TYPE", type];
