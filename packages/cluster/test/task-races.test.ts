@@ -6,26 +6,12 @@ import { keys } from "../src/keys.ts";
 import { ClusterNode } from "../src/nodes/cluster-node.ts";
 import { scriptedRunner } from "../src/runners/scripted-runner.ts";
 import { SecretBox } from "../src/secrets.ts";
-import type { Store, Transaction } from "../src/store/store.ts";
+import type { Transaction } from "../src/store/store.ts";
 import { md5Of } from "../src/tasks/task.ts";
 import { clusterForFile } from "./cluster-for-file.fixture.ts";
+import { gatedStore } from "./gated-store.fixture.ts";
 
 const secrets = new SecretBox("00".repeat(32));
-
-/** The same store; `before` is awaited before each transaction. */
-function gatedStore(store: Store, before: (transaction: Transaction) => Promise<void>): Store {
-  return new Proxy(store, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name);
-      if (typeof value !== "function") return value;
-      if (name !== "txn") return value.bind(target);
-      return async (transaction: Transaction) => {
-        await before(transaction);
-        return target.txn(transaction);
-      };
-    },
-  });
-}
 
 const { stage, store, cluster, becomes } = await clusterForFile({ secrets });
 

@@ -1,7 +1,8 @@
 /**
  * Makes the node run the tasks that the store assigns to it. It watches only the node's own
  * index, /tasks/node/{nodeId}/, which portals write again whenever the node has something to do, and
- * looks at one task at a time:
+ * looks at several tasks at once, but never twice at the same task: two looks would find the same claim,
+ * and each would start a run.
  *
  *   store says                          here          -> do
  *   mine, should run, no owner          not running   -> claim and run
@@ -48,6 +49,8 @@ export interface TaskHostPlan {
 }
 
 const LOOK_AGAIN_MS = 250;
+/** The maximum number of tasks that the host looks at, and claims, at the same time. */
+const MOST_AT_ONCE = 16;
 const LIST_EVERY_MS = 30_000;
 
 /** The tasks on this node during one session. */
@@ -55,25 +58,25 @@ export class TaskHost {
   readonly #plan: TaskHostPlan;
   readonly #runs = new Map<string, { readonly run: ActiveRun; readonly done: Promise<void> }>();
   readonly #queue = new Set<string>();
-  readonly #closing = new AbortController();
-  readonly #looker: Loop;
   readonly #watcher: Loop;
-  #again = new Set<string>();
+  /** The looks under way, by task. */
+  readonly #looks = new Map<string, Promise<void>>();
+  /** The tasks to look at again after a pause. */
+  readonly #again = new Set<string>();
+  #pause: NodeJS.Timeout | undefined;
+  /** A look failed: no other begins before the pause is over. */
+  #failed = false;
+  /** Claims under way; each of them may become a run. */
+  #claiming = 0;
+  #closing = false;
   /** Every run was told to stop: a claim that the store has confirmed only now starts no other. */
   #stopped = false;
 
   constructor(plan: TaskHostPlan) {
     this.#plan = plan;
-    const report = (what: string) => (error: unknown) =>
-      plan.logger.warn({ err: reasonOf(error), nodeId: plan.nodeId }, what);
-    this.#looker = new Loop({
-      tick: () => this.#look(),
-      onError: report("cannot look at a task"),
-      closeWithinMs: CLOSE_WITHIN_MS,
-    });
     this.#watcher = new Loop({
       tick: (signal) => this.#watch(signal),
-      onError: report("cannot watch the node's tasks"),
+      onError: (error) => this.#warn(error, "cannot watch the node's tasks"),
       closeWithinMs: CLOSE_WITHIN_MS,
     });
     plan.session.signal.addEventListener("abort", () => this.stopAll("lost"), { once: true });
@@ -85,7 +88,6 @@ export class TaskHost {
 
   start(): void {
     this.#watcher.start();
-    this.#looker.start();
   }
 
   /** Stops every run. */
@@ -98,8 +100,9 @@ export class TaskHost {
    * to the store, which may be away: without a session they change nothing.
    */
   async close(reason: StopReason): Promise<void> {
-    this.#closing.abort();
-    const resting = Promise.all([this.#watcher.close(), this.#looker.close()]);
+    this.#closing = true;
+    clearTimeout(this.#pause);
+    const resting = Promise.all([this.#watcher.close(), this.#lastLooks()]);
     if (reason !== "lost") await resting;
     this.#stopped = true;
     this.stopAll(reason);
@@ -133,36 +136,55 @@ export class TaskHost {
 
   #enqueue(taskId: string): void {
     this.#queue.add(taskId);
-    this.#looker.wake();
+    this.#lookOn();
   }
 
-  async #look(): Promise<number> {
+  /** Begins as many looks as may be under way. */
+  #lookOn(): void {
     for (const taskId of this.#queue) {
-      if (this.#closing.signal.aborted) return LOOK_AGAIN_MS;
+      const full = this.#looks.size >= MOST_AT_ONCE;
+      if (full || this.#failed || this.#closing) return;
+      if (this.#looks.has(taskId)) continue; // its next look begins when this one has ended
       this.#queue.delete(taskId);
-      try {
-        await this.#reconcile(taskId);
-      } catch (error) {
-        this.#again.add(taskId);
-        throw error;
-      } finally {
-        // What waits for others is looked at again after a pause, not at once.
-        if (this.#queue.size === 0) this.#scheduleAgain();
-      }
+      const look = this.#look(taskId).finally(() => {
+        this.#looks.delete(taskId);
+        this.#lookOn();
+      });
+      this.#looks.set(taskId, look);
     }
-    return 60_000;
   }
 
-  #scheduleAgain(): void {
-    if (this.#again.size === 0) return;
-    const again = this.#again;
-    this.#again = new Set();
-    const timer = setTimeout(() => {
-      this.#closing.signal.removeEventListener("abort", cancel);
-      for (const taskId of again) this.#enqueue(taskId);
+  async #look(taskId: string): Promise<void> {
+    try {
+      await this.#reconcile(taskId);
+    } catch (error) {
+      if (!this.#failed) this.#warn(error, "cannot look at a task");
+      this.#failed = true;
+      this.#lookAgain(taskId);
+    }
+  }
+
+  /** Looks at the task again after a pause. */
+  #lookAgain(taskId: string): void {
+    this.#again.add(taskId);
+    if (this.#closing) return;
+    this.#pause ??= setTimeout(() => {
+      this.#pause = undefined;
+      this.#failed = false;
+      for (const waiting of this.#again) this.#queue.add(waiting);
+      this.#again.clear();
+      this.#lookOn();
     }, LOOK_AGAIN_MS);
-    const cancel = () => clearTimeout(timer);
-    this.#closing.signal.addEventListener("abort", cancel, { once: true });
+  }
+
+  async #lastLooks(): Promise<void> {
+    const looks = Promise.all(this.#looks.values());
+    await within(looks, { timeoutMs: CLOSE_WITHIN_MS, what: "the last looks" }).catch(() => {});
+  }
+
+  #warn(error: unknown, what: string): void {
+    const { logger, nodeId } = this.#plan;
+    logger.warn({ err: reasonOf(error), nodeId }, what);
   }
 
   async #reconcile(taskId: string): Promise<void> {
@@ -174,13 +196,13 @@ export class TaskHost {
     const wanted = task?.nodeId === nodeId && task.desired === "run";
     if (active !== undefined) {
       if (!wanted) active.run.stop(task?.nodeId === nodeId ? "stopped" : "moved");
-      if (active.run.stopping !== undefined) this.#again.add(taskId); // it may be wanted again
+      if (active.run.stopping !== undefined) this.#lookAgain(taskId); // it may be wanted again
       return;
     }
     if (owner?.lease === session.lease && !wanted) return this.#release(task, entry, owner);
     if (task === undefined || entry === undefined || task.nodeId !== nodeId) return;
     if (owner !== undefined && owner.lease !== session.lease) {
-      if (wanted || isRunning(task.status)) this.#again.add(taskId);
+      if (wanted || isRunning(task.status)) this.#lookAgain(taskId);
       return;
     }
     if (isRunning(task.status) && owner === undefined) {
@@ -191,14 +213,14 @@ export class TaskHost {
       }
     }
     if (wanted && this.#plan.isHeld()) {
-      this.#again.add(taskId);
+      this.#lookAgain(taskId);
     } else if (wanted && (isPending(task.status) || isRunning(task.status))) {
       await this.#claim(task, entry, owner);
     }
   }
 
   async #claim(task: Task, entry: Entry, owner: Entry | undefined): Promise<void> {
-    const { store, nodeId, session, runners, maxTasks } = this.#plan;
+    const { nodeId, session, runners, maxTasks } = this.#plan;
     const { taskId } = task;
     const runner = runners.find(({ type }) => type === task.type);
     if (runner === undefined || this.#runs.size >= maxTasks) {
@@ -210,19 +232,29 @@ export class TaskHost {
     if (!session.alive) return;
     let epoch = owner?.createRevision; // ours already: the response to an earlier claim was lost
     if (epoch === undefined) {
-      const key = keys.owner(taskId);
+      // The claims under way may take what room is left, or fail.
+      if (this.#runs.size + this.#claiming >= maxTasks) return this.#lookAgain(taskId);
+      epoch = await this.#own(taskId, entry);
+      if (epoch === undefined) return this.#lookAgain(taskId);
+    }
+    if (this.#stopped) return; // the owner's key goes with the lease
+    this.#begin({ taskId, epoch, runner, known: { task, modRevision: entry.modRevision } });
+  }
+
+  /** Creates the owner key; returns the epoch, or undefined if another was faster. */
+  async #own(taskId: string, entry: Entry): Promise<number | undefined> {
+    const { store, nodeId, session } = this.#plan;
+    const key = keys.owner(taskId);
+    this.#claiming += 1;
+    try {
       const claimed = await store.txn({
         if: [absent(key), unchanged(keys.task(taskId), entry)],
         do: [putRecord(key, { nodeId, taskId }, session.lease)],
       });
-      if (!claimed.succeeded) {
-        this.#again.add(taskId);
-        return;
-      }
-      epoch = claimed.revision;
+      return claimed.succeeded ? claimed.revision : undefined;
+    } finally {
+      this.#claiming -= 1;
     }
-    if (this.#stopped) return; // the owner's key goes with the lease
-    this.#begin({ taskId, epoch, runner, known: { task, modRevision: entry.modRevision } });
   }
 
   #begin(claim: Pick<ActiveRunPlan, "taskId" | "epoch" | "runner" | "known">): void {
@@ -234,7 +266,7 @@ export class TaskHost {
     const done = run.run().finally(() => {
       this.#runs.delete(taskId);
       onEnd(taskId, epoch);
-      if (!this.#closing.signal.aborted) this.#enqueue(taskId);
+      if (!this.#closing) this.#enqueue(taskId);
     });
     this.#runs.set(taskId, { run, done });
   }
@@ -259,7 +291,7 @@ export class TaskHost {
         ...(ended ? this.#change(task, { status, reason: "" }) : []),
       ],
     });
-    if (!succeeded) this.#again.add(taskId);
+    if (!succeeded) this.#lookAgain(taskId);
   }
 
   /** Changes a task that no node runs. */
@@ -269,7 +301,7 @@ export class TaskHost {
       if: [unchanged(keys.task(taskId), entry), absent(keys.owner(taskId))],
       do: this.#change(task, change),
     });
-    if (!succeeded) this.#again.add(taskId);
+    if (!succeeded) this.#lookAgain(taskId);
   }
 
   #change(task: Task, change: Partial<Task>): Operation[] {

@@ -1,0 +1,121 @@
+/** A node that has many tasks to claim: several at once, each of them once. */
+import { eventually } from "@ropeway/testkit";
+import { afterEach, describe, expect, it } from "vitest";
+import { keys } from "../src/keys.ts";
+import { ClusterNode } from "../src/nodes/cluster-node.ts";
+import type { NodeOptions } from "../src/options.ts";
+import { scriptedRunner } from "../src/runners/scripted-runner.ts";
+import { SecretBox } from "../src/secrets.ts";
+import type { Store, Transaction } from "../src/store/store.ts";
+import { clusterForFile } from "./cluster-for-file.fixture.ts";
+import { faultyStore } from "./faulty-store.fixture.ts";
+import { gatedStore } from "./gated-store.fixture.ts";
+
+const secrets = new SecretBox("00".repeat(32));
+const { stage, store, cluster, becomes } = await clusterForFile({ secrets });
+const ownerKey = /^\/tasks\/owner\//;
+
+/** The task that a transaction claims. */
+function claimOf({ do: operations }: Transaction): string | undefined {
+  const claim = operations.find(({ op, key }) => op === "put" && ownerKey.test(key));
+  return claim?.key.replace(ownerKey, "");
+}
+
+describe("a node with many tasks", () => {
+  let names = 0;
+  let ids: string[] = [];
+  let nodes: ClusterNode[] = [];
+  afterEach(async () => {
+    await Promise.all(nodes.map((node) => node.close()));
+    for (const id of ids) {
+      await cluster.tasks.stop(id).catch(() => {});
+      await cluster.tasks.remove(id);
+    }
+    ids = [];
+    nodes = [];
+  });
+
+  const startNode = async (on: Store, id: string, options: Partial<NodeOptions> = {}) => {
+    const node = new ClusterNode(on, {
+      ...{ id, address: "", runners: [scriptedRunner()], secrets },
+      ...{ leaseMs: 10_000, reportMs: 200, progressMs: 60_000, ...options },
+    });
+    nodes.push(node);
+    return node.start();
+  };
+
+  /** Tasks that the node finds all together when it resumes. */
+  const waitingTasks = async (count: number) => {
+    for (let n = 0; n < count; n++) {
+      const wish = { name: `many ${++names}`, type: "scripted", config: {}, start: true };
+      ids.push((await cluster.tasks.create(wish)).task.taskId);
+    }
+    return ids;
+  };
+
+  it("claims several at once, within a bound, and each once", async () => {
+    const claims: string[] = [];
+    let open = false;
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = () => {
+        open = true;
+        resolve();
+      };
+    });
+    const gated = gatedStore(await stage.open(), async (transaction) => {
+      const taskId = claimOf(transaction);
+      if (taskId === undefined) return;
+      claims.push(taskId);
+      if (!open) await gate;
+    });
+    const node = await startNode(gated, "node_many");
+    await waitingTasks(40);
+    await eventually(() => expect(claims.length).toBeGreaterThanOrEqual(16));
+    // While those are under way, the portals write the tasks again: the node must not claim them twice.
+    for (const id of ids) await cluster.tasks.edit(id, { immortal: true });
+    expect(claims).toHaveLength(16);
+    release();
+    for (const id of ids) await becomes(id, { status: "COMMANDRUNNING" });
+    expect(node.running).toBe(40);
+    for (const id of ids) {
+      const { epoch } = await cluster.tasks.get(id);
+      expect((await store.get(keys.owner(id)))?.createRevision).toBe(epoch);
+    }
+  });
+
+  it("runs each once when the responses to claims are lost", async () => {
+    const heard = new Set<string>();
+    const faulty = faultyStore(await stage.open(), (transaction) => {
+      const taskId = claimOf(transaction);
+      if (taskId === undefined || heard.has(taskId)) return undefined;
+      heard.add(taskId);
+      return "unheard";
+    });
+    const runs: string[] = [];
+    const node = await startNode(faulty, "node_deaf");
+    node.on("run", (taskId) => runs.push(taskId));
+    await waitingTasks(20);
+    for (const id of ids) await becomes(id, { status: "COMMANDRUNNING" });
+    expect(runs.sort()).toEqual([...ids].sort());
+  });
+
+  it("never runs more than its maximum", async () => {
+    let most = 0;
+    const node = await startNode(await stage.open(), "node_three", { maxTasks: 3 });
+    node.on("run", () => {
+      most = Math.max(most, node.running + 1);
+    });
+    await node.pause();
+    await startNode(await stage.open(), "node_rest");
+    await waitingTasks(20);
+    for (const id of ids) await cluster.tasks.move(id, "node_three").catch(() => {});
+    node.resume();
+    await eventually(async () => {
+      const refused = (await cluster.tasks.list({ status: "CREATED" })).items;
+      expect(refused).toHaveLength(17);
+      for (const { reason } of refused) expect(reason).toBe("node node_three is full");
+    });
+    expect([node.running, most]).toEqual([3, 3]);
+  });
+});
