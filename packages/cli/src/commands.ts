@@ -5,6 +5,7 @@
 import type { CliCommand } from "./cli-command.ts";
 import { alertsCommand } from "./commands/alerts.ts";
 import { auditCommand } from "./commands/audit.ts";
+import { autocompleteCommand } from "./commands/autocomplete.ts";
 import { chatCommand } from "./commands/chat.ts";
 import { completionCommand } from "./commands/completion.ts";
 import { configCommand } from "./commands/config.ts";
@@ -12,6 +13,7 @@ import { doctorCommand } from "./commands/doctor.ts";
 import { filesCommand } from "./commands/files.ts";
 import { jobsCommand } from "./commands/jobs.ts";
 import { lockCommand } from "./commands/lock.ts";
+import { mailboxCommand } from "./commands/mailbox.ts";
 import { mergeCommand } from "./commands/merge.ts";
 import { nodeCommand } from "./commands/node.ts";
 import { nodesCommand } from "./commands/nodes.ts";
@@ -40,7 +42,9 @@ export const commands: readonly (() => CliCommand)[] = [
   syncCommand,
   lockCommand,
   semaphoreCommand,
+  mailboxCommand,
   chatCommand,
+  autocompleteCommand,
   filesCommand,
   rdbCommand,
   userCommand,

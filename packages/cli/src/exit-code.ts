@@ -52,6 +52,7 @@ const BY_ERROR: Readonly<Record<string, number>> = {
   UNKNOWN_TOKEN: EXIT.notFound.code,
   UNKNOWN_ALERT: EXIT.notFound.code,
   ROOM_NOT_FOUND: EXIT.notFound.code,
+  NOT_A_MEMBER: EXIT.notFound.code,
   UNKNOWN_TASK_TYPE: EXIT.usage.code,
   STORE_UNAVAILABLE: EXIT.unreachable.code,
   STORE_UNSUPPORTED: EXIT.unreachable.code,

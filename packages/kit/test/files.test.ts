@@ -67,7 +67,7 @@ describe("chunks", () => {
       receivers,
       onProgress: (now) => progress.push(now),
     });
-    await files.end();
+    expect(await files.end()).toBe(true);
     expect(await Promise.all(receiving)).toEqual([
       { files: 1, missed: [] },
       { files: 1, missed: [] },
@@ -76,6 +76,7 @@ describe("chunks", () => {
     const sha256 = createHash("sha256").update(content).digest("hex");
     expect(published).toMatchObject({ name: "one.bin", bytes: content.length, sha256, dropped: 0 });
     expect(got.map((incoming) => incoming.sha256)).toEqual([sha256, sha256, sha256]);
+    expect(await files.end()).toBe(false);
     expect(progress.at(-1)).toEqual({
       name: "one.bin",
       bytes: content.length,

@@ -35,6 +35,18 @@ test("sorted sets of other programs that look like semaphores do not hide those"
   await permit.release();
 });
 
+test("a semaphore is shown by its name, and one that is not in use is undefined", async () => {
+  const name = fresh();
+  const inspector = new SemaphoreInspector(redis);
+  expect(await inspector.get(name)).toBeUndefined();
+  const permit = await new Semaphore(redis, name, { limit: 7 }).acquire();
+  expect(await inspector.get(name)).toEqual({ name, limit: undefined, held: 1, waiting: 0 });
+  await permit.release();
+  await new Semaphore(redis, name).resize(2);
+  expect(await inspector.get(name)).toEqual({ name, limit: 2, held: 0, waiting: 0 });
+  await expect(inspector.get("lock:x")).rejects.toThrow("lock:x");
+});
+
 test("rooms of other programs with ids that are none here do not hide the others", async () => {
   const chat = new Chat<string>(redis);
   const room = await chat.create({ sender: "a", recipients: ["b"], message: "m", id: fresh() });

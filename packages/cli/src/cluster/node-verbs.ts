@@ -1,9 +1,12 @@
 /** What `ropeway nodes ...` and `ropeway alerts ...` do. */
+import type { NodeView } from "@ropeway/cluster";
 import type { Context } from "../context.ts";
 import { cliActor } from "../os-user.ts";
 import { stateCell } from "../terminal/colour.ts";
+import { isoTime } from "../terminal/time.ts";
 import { openCluster } from "./open-cluster.ts";
 
+export type NodeVerb = "list" | "show" | "drain" | "undrain" | "remove";
 type Verb = (context: Context) => Promise<void>;
 
 async function list(context: Context): Promise<void> {
@@ -11,24 +14,13 @@ async function list(context: Context): Promise<void> {
   const { items } = await opened.cluster.nodes.list();
   context.output.list(
     {
-      items: items.map((node) => ({
-        id: node.nodeid,
-        type: node.nodetype,
-        online: node.online,
-        draining: node.draining,
-        address: node.heartbeaturl ?? "",
-        tasks: node.load?.tasks ?? 0,
-        maxTasks: node.load?.maxTasks ?? 0,
-        version: node.version ?? "",
-        reason: node.reason ?? "",
-      })),
+      items: items.map(nodeView),
     },
     {
       columns: {
         ID: ({ id }) => id,
         TYPE: ({ type }) => type,
-        STATE: ({ online, draining }) =>
-          stateCell(online ? (draining ? "draining" : "online") : "offline"),
+        STATE: (node) => stateCell(stateOf(node)),
         TASKS: ({ tasks }) => String(tasks),
         ADDRESS: ({ address }) => address || "-",
         REASON: ({ reason }) => reason,
@@ -36,6 +28,49 @@ async function list(context: Context): Promise<void> {
       empty: "no nodes: start one with `ropeway node --id node_a`",
     },
   );
+}
+
+async function show(context: Context): Promise<void> {
+  await using opened = await openCluster(context);
+  const [id = ""] = context.arguments;
+  const found = await opened.cluster.nodes.get(id);
+  const { cpu = 0, memory = 0 } = found.load ?? {};
+  const node = { ...nodeView(found), cpu, memory, types: found.types ?? [] };
+  const lastReportAt = found.lastreporttime > 0 ? isoTime(found.lastreporttime) : null;
+  context.output.details(
+    { ...node, lastReportAt },
+    {
+      id,
+      type: node.type,
+      state: stateCell(stateOf(node)),
+      reason: node.reason || undefined,
+      address: node.address || undefined,
+      version: node.version || undefined,
+      tasks: node.maxTasks === 0 ? node.tasks : `${node.tasks} of ${node.maxTasks}`,
+      "task types": node.types.join(" ") || undefined,
+      load: `${cpu.toFixed(2)} per core, ${Math.round(memory * 100)} % of memory`,
+      "last report": lastReportAt ?? undefined,
+    },
+  );
+}
+
+function nodeView(node: NodeView) {
+  return {
+    id: node.nodeid,
+    type: node.nodetype,
+    online: node.online,
+    draining: node.draining,
+    address: node.heartbeaturl ?? "",
+    tasks: node.load?.tasks ?? 0,
+    maxTasks: node.load?.maxTasks ?? 0,
+    version: node.version ?? "",
+    reason: node.reason ?? "",
+  };
+}
+
+function stateOf({ online, draining: drained }: { online: boolean; draining: boolean }): string {
+  if (!online) return "offline";
+  return drained ? "draining" : "online";
 }
 
 function draining(verb: "drain" | "undrain"): Verb {
@@ -84,6 +119,26 @@ async function alertsList(context: Context): Promise<void> {
   );
 }
 
+async function alertsShow(context: Context): Promise<void> {
+  await using opened = await openCluster(context);
+  const [id = ""] = context.arguments;
+  const { cause: _, ...alert } = await opened.cluster.alerts.get(id);
+  const time = (ms: number | null) => (ms === null ? undefined : isoTime(ms));
+  context.output.details(alert, {
+    id,
+    kind: alert.kind,
+    text: alert.text,
+    subject: alert.subject || undefined,
+    group: alert.group || undefined,
+    raised: time(alert.raisedAt),
+    "raised again": alert.count || undefined,
+    acknowledged: time(alert.acknowledgedAt),
+    by: alert.acknowledgedBy ?? undefined,
+    resolved: time(alert.resolvedAt),
+    sent: time(alert.sentAt),
+  });
+}
+
 async function alertsAck(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   const [id = ""] = context.arguments;
@@ -99,13 +154,15 @@ async function alertsAck(context: Context): Promise<void> {
 }
 
 /** By the name of the verb on the command line. */
-export const nodeVerbs: Readonly<Record<"list" | "drain" | "undrain" | "remove", Verb>> = {
+export const nodeVerbs: Readonly<Record<NodeVerb, Verb>> = {
   list,
+  show,
   drain: draining("drain"),
   undrain: draining("undrain"),
   remove,
 };
-export const alertVerbs: Readonly<Record<"list" | "ack", Verb>> = {
+export const alertVerbs: Readonly<Record<"list" | "show" | "ack", Verb>> = {
   list: alertsList,
+  show: alertsShow,
   ack: alertsAck,
 };

@@ -4,7 +4,7 @@ import { redisKeys } from "../settings/table.ts";
 
 /** `ropeway chat ...`: group chat, directly in its Redis. */
 export function chatCommand(): CliCommand {
-  const chat = defineCommand("chat", "List rooms, read and send messages");
+  const chat = defineCommand("chat", "List and manage rooms, read and send messages");
   const room = (name: ChatVerb, summary: string) =>
     verbOf(name, summary).argument("<room>", "the room's id");
   chat.addCommand(
@@ -25,10 +25,38 @@ export function chatCommand(): CliCommand {
       .argument("<sender>", "who sends it")
       .argument("<message>", "JSON, or any string; - reads standard input"),
   );
+  chat.addCommand(room("show", "Show a room, and who is present and typing"));
+  chat.addCommand(
+    room("members", "List the members of a room, and how far each has read")
+      .option("--limit <number>", "the maximum number of members", "50")
+      .option("--cursor <cursor>", "the cursor of the previous page"),
+  );
+  chat.addCommand(
+    room("join", "Add a member to a room")
+      .argument("<user>", "the user")
+      .option("--history", "let it read the stored messages too"),
+  );
+  chat.addCommand(
+    room("leave", "Remove a member from a room; the last one removes the room").argument(
+      "<user>",
+      "the user",
+    ),
+  );
   chat.addCommand(
     room("read", "Print the newest messages of a room")
       .option("--limit <number>", "the maximum number of messages", "50")
       .option("--cursor <cursor>", "the cursor of the previous page"),
+  );
+  chat.addCommand(
+    verbOf("unread", "List the rooms of a user, and how many messages it has not read in each")
+      .argument("<user>", "the user")
+      .option("--limit <number>", "the maximum number of rooms", "50")
+      .option("--cursor <cursor>", "the cursor of the previous page"),
+  );
+  chat.addCommand(
+    room("acknowledge", "Mark messages of a room as read by a user")
+      .argument("<user>", "the user")
+      .argument("<id>", "the id of the last message that was read"),
   );
   chat.addCommand(
     verbOf("watch", "Print what a user has not read and everything that follows, until Ctrl-C")

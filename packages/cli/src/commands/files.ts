@@ -22,6 +22,12 @@ export function filesCommand(): CliCommand {
       .option("--files <number>", "stop after this number of files"),
   );
   files.addCommand(
+    verbOf("end", "End a channel: receivers return when they have all files").argument(
+      "<channel>",
+      "the channel's name",
+    ),
+  );
+  files.addCommand(
     verbOf("list", "List the transfers under way")
       .option("--limit <number>", "the approximate maximum number of entries", "50")
       .option("--cursor <cursor>", "the cursor of the previous page"),

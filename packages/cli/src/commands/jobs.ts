@@ -9,7 +9,14 @@ export function jobsCommand(): CliCommand {
   for (const verb of [
     addVerb(),
     listVerb(),
-    oneJob("show", "Show all details of a job"),
+    verbOf("show", "Show all details of a job, or of a queue")
+      .argument("<queue>", "the queue's name")
+      .argument("[id]", "the job's id; the queue itself if it is left out"),
+    oneJob("children", "List the children of a job and what became of them"),
+    oneJob("result", "Wait for a job and print its result").option(
+      "--timeout <time>",
+      "how long to wait, such as 30s; without a limit if it is left out",
+    ),
     retryVerb(),
     updateVerb(),
     oneJob("promote", "Run a delayed job now"),
@@ -81,6 +88,7 @@ function listVerb(): CliCommand {
       ]),
     )
     .option("--name <name>", "only jobs of this name")
+    .option("--group <name>", "only jobs of this group")
     .option("--search <text>", "only the job with this id, or jobs with this string in their data")
     .option("--limit <number>", "the maximum number of jobs to print", "50")
     .option("--cursor <cursor>", "the cursor of the previous page");
@@ -139,7 +147,10 @@ function retryVerb(): CliCommand {
   return verbOf("retry", "Run failed jobs again, with all their attempts")
     .argument("<queue>", "the queue's name")
     .argument("[ids...]", "the jobs' ids")
-    .option("--all", "all failed jobs of the queue");
+    .option("--all", "all failed jobs of the queue")
+    .option("--name <name>", "all failed jobs of this name")
+    .option("--group <name>", "all failed jobs of this group")
+    .option("--search <text>", "all failed jobs with this string in their data");
 }
 
 function workDemoVerb(): CliCommand {

@@ -27,6 +27,7 @@ export function mergeCommand(): CliCommand {
     attemptFilter(paged(verbOf("attempts", "List the last attempts to deliver, newest first"))),
     paged(verbOf("schedules", "List recurring pushes, soonest first")),
     scheduleVerb(),
+    oneSchedule("show-schedule", "Show a recurring push"),
     oneSchedule("unschedule", "Delete a recurring push; items that it has pushed stay"),
     oneSchedule("pause-schedule", "Stop the runs of a recurring push until it is resumed"),
     oneSchedule("resume-schedule", "Resume a paused recurring push at its next time"),
@@ -154,7 +155,9 @@ function letterFilter(command: CliCommand): CliCommand {
   return command
     .option("--key <key>", "only of this key, as `merge letters` shows it")
     .option("--url <url>", "only of this endpoint")
-    .option("--reason <string>", "only dead letters whose reason contains this string");
+    .option("--reason <string>", "only dead letters whose reason contains this string")
+    .option("--since <time>", "only dead letters of this time or later, such as 2026-01-31T12:00Z")
+    .option("--until <time>", "only dead letters of this time or earlier");
 }
 
 function attemptFilter(command: CliCommand): CliCommand {

@@ -7,7 +7,18 @@ type Verbs = typeof import("../rpc/verbs.ts");
 /** `ropeway rpc ...`: services found, described and called, and a demo to try it with. */
 export function rpcCommand(): CliCommand {
   const rpc = defineCommand("rpc", "List services, call them, and show their statistics");
-  for (const verb of [listVerb(), describeVerb(), callVerb(), statsVerb(), serveDemoVerb()]) {
+  for (const verb of [
+    listVerb(),
+    describeVerb(),
+    workersVerb(),
+    callVerb(),
+    toMethod(verbOf("notify", "Call a method and do not wait for its result")),
+    submitVerb(),
+    pollVerb(),
+    wire(verbOf("cancel", "Cancel a submitted call")).argument("<ticket>", TICKET),
+    statsVerb(),
+    serveDemoVerb(),
+  ]) {
     rpc.addCommand(verb);
   }
   return rpc;
@@ -43,13 +54,39 @@ function describeVerb(): CliCommand {
   );
 }
 
-function callVerb(): CliCommand {
-  return wire(verbOf("call", "Call a method and print its result as JSON"))
+function workersVerb(): CliCommand {
+  return verbOf("workers", "List the live workers of a service").argument(
+    "<service>",
+    "as namespace/service",
+  );
+}
+
+const TICKET = "what `rpc submit` printed";
+
+function toMethod(verb: CliCommand): CliCommand {
+  return wire(verb)
     .argument(
       "<target>",
       "service.method in the namespace `default`, or namespace/service.method; for the kw wire, the name of the function",
     )
-    .argument("[params]", "a JSON array or object; - reads standard input", "[]")
+    .argument("[params]", "a JSON array or object; - reads standard input", "[]");
+}
+
+function submitVerb(): CliCommand {
+  return toMethod(verbOf("submit", "Start a call and print its ticket"))
+    .option("--timeout <time>", "the call is refused if it has not started by then", "2m")
+    .explains("`rpc poll` prints the result, and `rpc cancel` cancels the call.");
+}
+
+function pollVerb(): CliCommand {
+  return wire(verbOf("poll", "Print the result of a submitted call as JSON"))
+    .argument("<ticket>", TICKET)
+    .option("--wait <time>", "how long to wait for the result, such as 30s", "0")
+    .option("--progress", "print progress to standard error until the call has ended");
+}
+
+function callVerb(): CliCommand {
+  return toMethod(verbOf("call", "Call a method and print its result as JSON"))
     .option("--timeout <time>", "how long to wait", "10s")
     .option("--stream", "print the items of a stream, one line each")
     .option("--progress", "print progress to standard error")

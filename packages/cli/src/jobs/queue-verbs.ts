@@ -34,6 +34,40 @@ function change(outcome: string, work: (queue: Queue) => Promise<void>): Verb {
 export const pause: Verb = change("paused", (queue) => queue.pause());
 export const resume: Verb = change("resumed", (queue) => queue.resume());
 
+/** A queue as a whole, in the shape of the HTTP API. */
+export async function showQueue(context: Context): Promise<void> {
+  await withQueue(context, async (queue) => {
+    const [numbers, now, working, recurring] = await Promise.all([
+      queue.counts(),
+      queue.limits(),
+      queue.workers(),
+      queue.schedules(),
+    ]);
+    const { paused, oldestWaitingMs = null, totals, ...counts } = numbers;
+    const facts = { name: queue.name, counts, paused, oldestWaitingMs, totals, limits: now };
+    const lists = {
+      workers: working.map(withIsoTimes),
+      schedules: recurring.map(withIsoTimes),
+    };
+    const states = Object.entries(counts).map(([state, count]) => [state, count]);
+    context.output.details(
+      { ...facts, ...lists },
+      {
+        queue: queue.name,
+        paused: paused ? paint("yellow", "yes") : "no",
+        ...(Object.fromEntries(states) as Record<string, number>),
+        "oldest waits": oldestWaitingMs === null ? undefined : `${oldestWaitingMs} ms`,
+        totals: Object.entries(totals)
+          .map(([what, count]) => `${count} ${what}`)
+          .join(", "),
+        ...limitFields(now),
+        workers: working.length,
+        schedules: recurring.length,
+      },
+    );
+  });
+}
+
 export async function watch(context: Context): Promise<void> {
   const { output } = context;
   await withNewQueue(context, async (queue) => {
@@ -133,13 +167,17 @@ export async function limits(context: Context): Promise<void> {
   await withQueue(context, async (queue) => {
     if (Object.keys(wanted).length > 0) await queue.setLimits(wanted);
     const now = await queue.limits();
-    output.details(now, {
-      concurrency: String(now.concurrency ?? "no limit"),
-      rate: rateText(now.rate),
-      "group concurrency": String(now.groupConcurrency ?? "no limit"),
-      "group rate": rateText(now.groupRate),
-    });
+    output.details(now, limitFields(now));
   });
+}
+
+function limitFields(now: QueueLimits): Record<string, string> {
+  return {
+    concurrency: String(now.concurrency ?? "no limit"),
+    rate: rateText(now.rate),
+    "group concurrency": String(now.groupConcurrency ?? "no limit"),
+    "group rate": rateText(now.groupRate),
+  };
 }
 
 export async function schedules(context: Context): Promise<void> {

@@ -1,11 +1,13 @@
 /** What `ropeway jobs ...` does. Each verb opens the queues' Redis, does one thing, and closes it. */
 import {
+  type ChildOutcome,
   JobNotFoundError,
   type JobOptions,
   type JobState,
   type JobView,
   Queue,
   type QueueCounts,
+  type SearchQuery,
 } from "@ropeway/jobs";
 import type { Context } from "../context.ts";
 import { durationOf } from "../duration.ts";
@@ -48,8 +50,7 @@ async function list(context: Context): Promise<void> {
       limit,
       ...(options.cursor === undefined ? {} : { cursor: String(options.cursor) }),
       ...(options.state === undefined ? {} : { state: options.state as JobState }),
-      ...(options.name === undefined ? {} : { name: String(options.name) }),
-      ...(options.search === undefined ? {} : { text: String(options.search) }),
+      ...filterOf(options),
     });
     output.list(page, {
       columns: {
@@ -89,7 +90,8 @@ async function listQueues(context: Context): Promise<void> {
 }
 
 async function show(context: Context): Promise<void> {
-  const id = context.arguments[1] ?? "";
+  const [, id] = context.arguments;
+  if (id === undefined) return queueVerbs.showQueue(context);
   await withQueue(context, async (queue) => {
     const job = await queue.get(id);
     if (job === undefined) throw new JobNotFoundError(queue.name, id);
@@ -97,15 +99,48 @@ async function show(context: Context): Promise<void> {
   });
 }
 
+async function children(context: Context): Promise<void> {
+  const id = context.arguments[1] ?? "";
+  await withQueue(context, async (queue) => {
+    const items = await queue.children(id);
+    if (items.length === 0 && (await queue.get(id)) === undefined) {
+      throw new JobNotFoundError(queue.name, id);
+    }
+    context.output.list<ChildOutcome>(
+      { items },
+      {
+        columns: {
+          STATE: ({ state }) => stateCell(state),
+          ID: (child) => child.id,
+          NOTE: outcomeNote,
+        },
+        empty: "no children: only a job of a flow has them",
+      },
+    );
+  });
+}
+
+async function result(context: Context): Promise<void> {
+  const { output, options, signal } = context;
+  const id = context.arguments[1] ?? "";
+  const timeoutMs = durationOf(options, "timeout", 1);
+  await withQueue(context, async (queue) => {
+    const value = await queue.result(id, { signal, ...(timeoutMs && { timeoutMs }) });
+    output.result({ id, result: value }, () => output.line(JSON.stringify(value ?? null)));
+  });
+}
+
 async function retry(context: Context): Promise<void> {
   const { arguments: given, options, output } = context;
   const ids = given.slice(1);
-  if (ids.length === 0 && options.all !== true) {
-    throw new UsageError("name the jobs to retry, or pass --all");
+  const filter = filterOf(options);
+  const many = options.all === true || Object.keys(filter).length > 0;
+  if (ids.length === 0 && !many) {
+    throw new UsageError("name the jobs to retry, filter them, or pass --all");
   }
   await withQueue(context, async (queue) => {
     for (const id of ids) await queue.retry(id);
-    const jobs = ids.length + (options.all === true ? await queue.retryAll() : 0);
+    const jobs = ids.length + (many ? await queue.retryAll(filter) : 0);
     output.outcome("retried", { jobs }, `${plural(jobs, "job")} retried`);
   });
 }
@@ -159,6 +194,8 @@ export const verbs: Readonly<Record<VerbName, Verb>> = {
   add,
   list,
   show,
+  children,
+  result,
   retry,
   update,
   promote,
@@ -184,6 +221,8 @@ export type VerbName =
   | "add"
   | "list"
   | "show"
+  | "children"
+  | "result"
   | "retry"
   | "update"
   | "promote"
@@ -202,6 +241,20 @@ export type VerbName =
   | "unschedule"
   | "watch"
   | "work-demo";
+
+/** The jobs that --name, --group and --search choose. */
+function filterOf(options: Context["options"]): Pick<SearchQuery, "name" | "group" | "text"> {
+  return {
+    ...(options.name === undefined ? {} : { name: String(options.name) }),
+    ...(options.group === undefined ? {} : { group: String(options.group) }),
+    ...(options.search === undefined ? {} : { text: String(options.search) }),
+  };
+}
+
+function outcomeNote(child: ChildOutcome): string {
+  if (child.state === "failed") return child.failure.message;
+  return child.state === "completed" ? JSON.stringify(child.result ?? null) : "";
+}
 
 function jobOptions(options: Context["options"]): JobOptions {
   const delayMs = durationOf(options, "delay");

@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { Files, type FilesOptions, type Progress, saveTo } from "@ropeway/kit/files";
 import type { Context } from "../context.ts";
 import { durationOf } from "../duration.ts";
-import { UnreadableFileError } from "../errors.ts";
+import { NotFoundError, UnreadableFileError } from "../errors.ts";
 import { unreadable } from "../file-text.ts";
 import { byteText } from "../rdb/byte-text.ts";
 import { progressBar } from "../rdb/progress-bar.ts";
@@ -14,7 +14,7 @@ import { plural } from "../terminal/plural.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { keyPrefix, pageOf } from "./key-prefix.ts";
 
-export type FilesVerb = "send" | "receive" | "list";
+export type FilesVerb = "send" | "receive" | "end" | "list";
 
 /** What the library calls options and the command line flags. */
 const FLAGS = {
@@ -115,6 +115,14 @@ function requireFile(path: string): void {
   }
 }
 
+async function end(context: Context): Promise<void> {
+  const [channel = ""] = context.arguments;
+  await using redis = await openRedis(await findRedis(context));
+  const files = new Files(redis, channel, { prefix: keyPrefix(context) });
+  if (!(await files.end())) throw new NotFoundError("channel", channel);
+  context.output.outcome("ended", { channel }, `channel ${channel} ended`);
+}
+
 /** A progress bar that is drawn a few times a second. `waits`: all bytes sent is not the end. */
 function bar({ output }: Context, waits: boolean = false): (progress: Progress) => void {
   const startedAt = performance.now();
@@ -136,5 +144,6 @@ function bar({ output }: Context, waits: boolean = false): (progress: Progress) 
 export const verbs: Readonly<Record<FilesVerb, (context: Context) => Promise<void>>> = {
   send,
   receive,
+  end,
   list,
 };

@@ -2,7 +2,7 @@
 import { show } from "@ropeway/core/internal";
 import { Semaphore, SemaphoreInspector } from "@ropeway/kit/semaphore";
 import type { Context } from "../context.ts";
-import { UsageError } from "../errors.ts";
+import { NotFoundError, UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { keyPrefix, pageOf } from "./key-prefix.ts";
@@ -21,6 +21,19 @@ export async function list(context: Context): Promise<void> {
     },
     empty: "no semaphore is in use: pass --key-prefix if your program has a `prefix`",
   });
+}
+
+/** One semaphore. */
+export async function showOne(context: Context): Promise<void> {
+  const [name = ""] = context.arguments;
+  await using redis = await openRedis(await findRedis(context));
+  const use = await new SemaphoreInspector(redis, { prefix: keyPrefix(context) }).get(name);
+  if (use === undefined) throw new NotFoundError("semaphore in use", name);
+  const { held, waiting, limit } = use;
+  context.output.details(
+    { name, held, limit: limit ?? null, waiting },
+    { name, held, limit: limit ?? "the limit of each process", waiting },
+  );
 }
 
 /** Sets the limit that counts in all processes, or removes it. */

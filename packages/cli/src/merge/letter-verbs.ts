@@ -1,4 +1,5 @@
 /** `ropeway merge letters|letter|replay|discard`: dead letters. */
+import { show } from "@ropeway/core/internal";
 import type { DeadLetters, LetterFilter } from "@ropeway/merge";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
@@ -92,5 +93,15 @@ async function act(
 
 function filterOf(options: Context["options"]): LetterFilter {
   const { key, url, reason } = options as Readonly<Record<string, string | undefined>>;
-  return { key, url, reason };
+  return { key, url, reason, since: timeOf(options, "since"), until: timeOf(options, "until") };
+}
+
+/** The time that an option names, ms since the epoch. */
+function timeOf(options: Context["options"], name: "since" | "until"): number | undefined {
+  const given = options[name];
+  if (given === undefined) return undefined;
+  const ms = Date.parse(String(given));
+  if (!Number.isNaN(ms)) return ms;
+  const allowed = "an ISO 8601 time such as 2026-01-31T12:00Z";
+  throw new UsageError(`--${name} is ${show(given)}, but must be ${allowed}`);
 }

@@ -1,4 +1,4 @@
-/** `ropeway merge schedules|schedule|unschedule|pause-schedule|resume-schedule`: recurring pushes. */
+/** `ropeway merge schedules|schedule|show-schedule|unschedule|pause-schedule|resume-schedule`: recurring pushes. */
 import type { Schedule, ScheduleView } from "@ropeway/merge";
 import type { Context } from "../context.ts";
 import { durationOf } from "../duration.ts";
@@ -51,6 +51,27 @@ export async function schedule(context: Context): Promise<void> {
     const next = nextAt === undefined ? null : when(nextAt);
     const sentence = `${id} ${next === null ? `is ${state}` : `runs at ${next}`}`;
     output.outcome("scheduled", { id, state, nextAt: next }, sentence);
+  });
+}
+
+export async function showSchedule(context: Context): Promise<void> {
+  const [id = ""] = context.arguments;
+  await withMerge(context, async (opened) => {
+    const view = shown(await opened.schedules.get(id));
+    const { state, nextAt, lastAt, runs, error, schedule: given } = view;
+    context.output.details(view, {
+      id,
+      state: stateCell(state),
+      when: whenText(given),
+      next: nextAt ?? undefined,
+      last: lastAt ?? undefined,
+      runs: given?.limit === undefined ? runs : `${runs} of ${given.limit}`,
+      "merge key": given?.destination.mergeKey,
+      url: given?.destination.url,
+      method: given?.destination.method,
+      body: given?.body,
+      error: error ?? undefined,
+    });
   });
 }
 

@@ -8,6 +8,7 @@ import {
   resumeSchedule,
   schedule,
   schedules,
+  showSchedule,
   unschedule,
 } from "./schedule-verbs.ts";
 
@@ -29,6 +30,7 @@ export type VerbName =
   | "attempts"
   | "schedules"
   | "schedule"
+  | "show-schedule"
   | "unschedule"
   | "pause-schedule"
   | "resume-schedule"
@@ -52,6 +54,7 @@ export const verbs: Readonly<Record<VerbName, (context: Context) => Promise<void
   attempts,
   schedules,
   schedule,
+  "show-schedule": showSchedule,
   unschedule,
   "pause-schedule": pauseSchedule,
   "resume-schedule": resumeSchedule,

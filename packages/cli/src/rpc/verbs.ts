@@ -16,8 +16,10 @@ import type { Context } from "../context.ts";
 import { durationOf } from "../duration.ts";
 import { NotFoundError, UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
-import { payloadOf } from "../terminal/input.ts";
+import { isoTime } from "../terminal/time.ts";
 import { demo, demoHandlers } from "./demo.ts";
+import { type Report, requestOf, showProgress, splitNamespace, wireOf } from "./request.ts";
+import { cancel, notify, poll, submit } from "./ticket-verbs.ts";
 
 type Verb = (context: Context) => Promise<void>;
 
@@ -71,18 +73,41 @@ async function describe(context: Context): Promise<void> {
   });
 }
 
+async function workers(context: Context): Promise<void> {
+  const [target = ""] = context.arguments;
+  const { ns, rest: name } = splitNamespace(target, "namespace/service");
+  await using redis = await openRedis(await findRedis(context));
+  await using client = await createClient(redis, { ns });
+  const items = await client.workers(name);
+  if (items.length === 0) {
+    const services = await client.discover();
+    if (!services.some((service) => service.name === name)) {
+      const known = services.map((service) => `${ns}/${service.name}`);
+      throw new NotFoundError("service", target, known);
+    }
+  }
+  context.output.list(
+    { items },
+    {
+      columns: {
+        NODE: ({ node }) => node,
+        GROUP: ({ group = "-" }) => group,
+        RUNNING: ({ running = "-" }) => running,
+        CONCURRENCY: ({ concurrency = "-" }) => concurrency,
+        HOST: ({ host = "-" }) => host,
+        PID: ({ pid = "-" }) => pid,
+        SINCE: ({ since }) => (since === undefined ? "-" : isoTime(since)),
+      },
+      empty: "no live workers: calls wait until one starts",
+    },
+  );
+}
+
 async function call(context: Context): Promise<void> {
   const { options, output, signal } = context;
-  const [target = "", text = "[]"] = context.arguments;
-  const params = readParams(await payloadOf(context, text, "the params"));
-  const kw = options.dialect === "kw";
-  const shape = "service.method or namespace/service.method";
-  const { ns, rest } = kw ? { ns: "default", rest: target } : splitNamespace(target, shape);
-  const [service = ""] = kw ? [] : rest.split(".", 1);
-  if (!kw && !/^[^.]+\../.test(rest)) throw wrongTarget(target, shape);
+  const { ns, rest, service, params } = await requestOf(context);
   const how = { timeoutMs: durationOf(options, "timeout", 1), signal };
-  const onProgress = ({ percent, message }: { percent: number; message: string }) =>
-    output.note(`${Math.round(percent * 100)} % ${message}`);
+  const onProgress = (report: Report) => showProgress(output, report);
   const work = async (client: RpcClient) => {
     if (options.stream === true) {
       for await (const item of client.stream(rest, params, how)) output.line(JSON.stringify(item));
@@ -150,8 +175,31 @@ async function serveDemo(context: Context): Promise<void> {
 }
 
 /** By the name of the verb on the command line. */
-export const verbs: Readonly<Record<"list" | "describe" | "call" | "stats" | "serve-demo", Verb>> =
-  { list, describe, call, stats, "serve-demo": serveDemo };
+export const verbs: Readonly<Record<VerbName, Verb>> = {
+  list,
+  describe,
+  workers,
+  call,
+  notify,
+  submit,
+  poll,
+  cancel,
+  stats,
+  "serve-demo": serveDemo,
+};
+
+/** Every verb of `ropeway rpc`. */
+export type VerbName =
+  | "list"
+  | "describe"
+  | "workers"
+  | "call"
+  | "notify"
+  | "submit"
+  | "poll"
+  | "cancel"
+  | "stats"
+  | "serve-demo";
 
 /** Whom a call is for. */
 interface Callee {
@@ -179,10 +227,6 @@ async function namingAbsence(call: () => Promise<void>, callee: Callee): Promise
   }
 }
 
-function wireOf({ options }: Context, ns: string): ClientOptions {
-  return options.dialect === "kw" ? { dialect: "kw", prefix: String(options.prefix) } : { ns };
-}
-
 async function discover(redis: Redis, { options }: Context): Promise<Found[]> {
   const namespaces = options.ns === undefined ? await listNamespaces(redis) : [String(options.ns)];
   const found = await Promise.all(
@@ -203,26 +247,4 @@ function sessionOf(client: RpcClient, session: unknown) {
     throw new UsageError(`--session is ${show(session)}, but must be group:client`);
   }
   return client.session(group, rest.join(":"));
-}
-
-/** Without a namespace it is `default`, as in the library. */
-function splitNamespace(target: string, shape: string): { ns: string; rest: string } {
-  const at = target.lastIndexOf("/");
-  if (at < 0 && target !== "") return { ns: "default", rest: target };
-  if (at <= 0 || at === target.length - 1) throw wrongTarget(target, shape);
-  return { ns: target.slice(0, at), rest: target.slice(at + 1) };
-}
-
-function wrongTarget(target: string, shape: string): UsageError {
-  return new UsageError(`the target is ${show(target)}, but must be ${shape}`);
-}
-
-function readParams(text: string): unknown {
-  try {
-    const params: unknown = JSON.parse(text);
-    if (typeof params === "object" && params !== null) return params;
-  } catch {
-    // the error below
-  }
-  throw new UsageError(`the params are ${show(text)}, but must be a JSON array or object`);
 }

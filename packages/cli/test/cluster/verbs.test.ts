@@ -29,6 +29,11 @@ test("a node that is offline can be removed, an online or unknown one cannot", a
   }
   expect(await json("nodes", "remove", "node_old")).toEqual({ outcome: "removed", id: "node_old" });
   expect((await json("nodes", "list")).items).toMatchObject([{ id: "node_new" }]);
+  expect(await json("nodes", "show", "node_new")).toMatchObject({
+    ...{ id: "node_new", online: true, draining: false, types: [], lastReportAt: null },
+  });
+  expect((await ropeway("nodes", "show", "node_new")).stdout).toMatch(/^state +online$/m);
+  expect(await ropeway("nodes", "show", "node_old")).toMatchObject({ code: 4 });
   const online = await ropeway("nodes", "remove", "node_new");
   expect(online).toMatchObject({ code: 1, stderr: expect.stringContaining("it is online") });
   expect(await ropeway("nodes", "remove", "node_old")).toMatchObject({ code: 4 });
@@ -50,6 +55,22 @@ test("the offset, the big keys and the discarded keys of a task are shown", asyn
     ]);
     expect(await ropeway("task", verb, "nosuch")).toMatchObject({ code: 4 });
   }
+});
+
+test("an alert is shown and acknowledged", async () => {
+  const { alerts } = new Cluster(store, { secrets: new SecretBox(undefined) });
+  await alerts.raise({
+    ...{ kind: "node-offline", cause: "node n1", text: "node n1 is offline" },
+    ...{ subject: "n1", group: "" },
+  });
+  const [{ id }] = (await json("alerts", "list")).items;
+  expect(await json("alerts", "show", id)).toMatchObject({
+    text: "node n1 is offline",
+    subject: "n1",
+  });
+  await json("alerts", "ack", id);
+  expect((await ropeway("alerts", "show", id)).stdout).toMatch(/^acknowledged +20.*\nby +cli:/m);
+  expect(await ropeway("alerts", "show", "nosuch")).toMatchObject({ code: 4 });
 });
 
 test("an account gets another role, which must exist", async () => {

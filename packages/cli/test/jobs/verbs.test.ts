@@ -47,6 +47,59 @@ test("a job is added, listed, shown, promoted, cancelled", async () => {
   expect(gone).toMatchObject({ code: 4, stderr: expect.stringContaining('no job "a"') });
 });
 
+test("a queue is shown as a whole", async () => {
+  await json("add", "mail", "send", "--delay", "1h");
+  await json("limits", "mail", "--concurrency", "3");
+  await json("schedule", "mail", "nightly", "send", "--every", "1h");
+  expect(await json("show", "mail")).toMatchObject({
+    ...{ name: "mail", paused: false, oldestWaitingMs: null, limits: { concurrency: 3 } },
+    counts: { waiting: 0, delayed: 1, active: 0, failed: 0 },
+    totals: { completed: 0, failed: 0 },
+    workers: [],
+    schedules: [{ id: "nightly", nextAt: expect.stringMatching(/^20/) }],
+  });
+  const { stdout } = await ropeway(["show", "mail"]);
+  expect(stdout).toMatch(/^queue +mail\npaused +no\n/);
+  expect(stdout).toMatch(/^concurrency +3$/m);
+  expect(await ropeway(["show", "mial"])).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining("did you mean mail?"),
+  });
+});
+
+test("children are listed, results are waited for, and failed jobs are retried by name", async () => {
+  const queue = new Queue(redis, "demo");
+  const parent = await queue.addFlow({
+    name: "echo",
+    data: "all",
+    options: { awaited: true },
+    children: [
+      { name: "echo", data: "one" },
+      { name: "fail", onFailure: "ignore" },
+    ],
+  });
+  expect((await json("children", "demo", parent.id)).items).toMatchObject([
+    { state: "pending" },
+    { state: "pending" },
+  ]);
+  expect(await ropeway(["result", "demo", parent.id, "--timeout", "10"])).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("timed out after 10 ms"),
+  });
+  const stop = new AbortController();
+  const working = ropeway(["work-demo", "--queue", "demo"], stop.signal);
+  expect(await json("result", "demo", parent.id)).toEqual({ id: parent.id, result: "all" });
+  const children = (await ropeway(["children", "demo", parent.id])).stdout;
+  expect(children).toMatch(/^completed\t\S+\t"one"$/m);
+  expect(children).toMatch(/^failed\t\S+\t.*always fails/m);
+  expect(await json("retry", "demo", "--name", "echo")).toMatchObject({ jobs: 0 });
+  expect(await json("retry", "demo", "--name", "fail")).toMatchObject({ jobs: 1 });
+  expect((await ropeway(["children", "demo", "nosuch"])).code).toBe(4);
+  expect((await ropeway(["result", "demo", "nosuch"])).code).toBe(4);
+  stop.abort("SIGINT");
+  await working;
+});
+
 test("the demo worker echoes, sleeps and fails; watch shows it; retry and pause work", async () => {
   const stop = new AbortController();
   const working = ropeway(["work-demo", "--queue", "demo"], stop.signal);

@@ -2,6 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Lock } from "@ropeway/kit/lock";
+import { Mailbox } from "@ropeway/kit/mailbox";
 import { Semaphore } from "@ropeway/kit/semaphore";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
@@ -45,6 +46,16 @@ test("semaphores in use are listed, and an empty list says what to do", async ()
   expect(await json("semaphore", "list")).toMatchObject({
     items: [{ name: "printers", held: 1, waiting: 0 }],
     cursor: null,
+  });
+  expect(await json("semaphore", "show", "printers")).toEqual({
+    ...{ name: "printers", held: 1, limit: null, waiting: 0 },
+  });
+  expect((await ropeway(["semaphore", "show", "printers"])).stdout).toMatch(
+    /^limit +the limit of/m,
+  );
+  expect(await ropeway(["semaphore", "show", "printer"])).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining('"printer" not found'),
   });
   expect(await json("semaphore", "resize", "printers", "5")).toEqual({
     outcome: "resized",
@@ -95,6 +106,87 @@ test("rooms are created, written to, read and watched", async () => {
   });
 });
 
+test("rooms are shown and joined, and messages are acknowledged", async () => {
+  await json("chat", "create", "joe", "ann", "hello", "--id", "club");
+  expect(await json("chat", "show", "club")).toEqual({
+    ...{ id: "club", members: 2, messages: 1, newest: 1, present: [], typing: [] },
+  });
+  expect(await json("chat", "join", "club", "eve", "--history")).toEqual({
+    ...{ outcome: "joined", room: "club", user: "eve" },
+  });
+  expect((await json("chat", "unread", "eve")).items).toEqual([{ room: "club", unread: 1 }]);
+  expect(await json("chat", "acknowledge", "club", "eve", "1")).toMatchObject({ id: 1 });
+  expect((await json("chat", "members", "club")).items).toContainEqual({ user: "eve", cursor: 1 });
+  expect(await json("chat", "leave", "club", "eve")).toMatchObject({ outcome: "left" });
+  expect((await ropeway(["chat", "leave", "club", "eve"])).code).toBe(4);
+  expect((await ropeway(["chat", "unread", "eve"])).stderr).toContain("ropeway chat join");
+  expect((await ropeway(["chat", "acknowledge", "club", "ann", "x"])).code).toBe(2);
+  for (const verb of [["show"], ["members"], ["join", "x"], ["leave", "x"]] as const) {
+    const [name, ...rest] = verb;
+    expect(await ropeway(["chat", name, "nowhere", ...rest])).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining('room "nowhere" not found'),
+    });
+  }
+});
+
+test("mailboxes are counted, peeked at, sent to, received from and cleared", async () => {
+  expect((await ropeway(["mailbox", "peek", "anna"])).stderr).toContain("ropeway mailbox send");
+  const sent = await json("mailbox", "send", "anna", '{"n":1}', "--sender", "joe", "--ttl", "1d");
+  expect(sent).toMatchObject({ outcome: "sent", recipient: "anna" });
+  await json("mailbox", "send", "anna", "\u001b[2Jtwo");
+  expect(await json("mailbox", "show", "anna")).toEqual({
+    ...{ recipient: "anna", waiting: 2, taken: 0, dead: 0 },
+  });
+  const page = await json("mailbox", "peek", "anna", "--limit", "1");
+  expect(page.items).toMatchObject([{ sender: "joe", message: { n: 1 } }]);
+  expect((await json("mailbox", "peek", "anna", "--cursor", page.cursor)).items).toHaveLength(1);
+  expect((await ropeway(["mailbox", "peek", "anna"])).stdout).toContain("\\u001b[2Jtwo");
+  expect((await json("mailbox", "receive", "anna")).items).toMatchObject([
+    { id: sent.id, attempt: 1, sender: "joe", message: { n: 1 } },
+  ]);
+  expect(await json("mailbox", "show", "anna")).toMatchObject({ waiting: 1, taken: 0 });
+  expect((await ropeway(["mailbox", "receive", "anna", "--max", "0"])).stderr).toContain("--max");
+  const box = new Mailbox(redis, "anna", { attempts: 1 });
+  const [delivery] = await box.receive();
+  await delivery?.release();
+  expect((await json("mailbox", "letters", "anna")).items).toMatchObject([
+    { message: "\u001b[2Jtwo" },
+  ]);
+  expect((await ropeway(["mailbox", "clear", "anna"])).code).toBe(2);
+  expect(await json("mailbox", "clear", "anna", "--yes")).toMatchObject({ outcome: "cleared" });
+  expect((await ropeway(["mailbox", "letters", "anna"])).stderr).toContain("no dead letters");
+  expect((await ropeway(["mailbox", "show", "anna"])).stderr).toContain("--key-prefix");
+});
+
+test("members and contacts are added, searched, ranked and removed", async () => {
+  const names = async (...args: string[]) =>
+    (await json("autocomplete", ...args)).items.map(({ name }: { name: string }) => name);
+  const how = ["--fold", "case", "--ranked"];
+  const added = { outcome: "added", group: "guild", member: "Joe" };
+  expect(await json("autocomplete", "add-member", "guild", "Joe", ...how)).toEqual(added);
+  expect(await json("autocomplete", "add-member", "guild", "Joe", ...how)).toMatchObject({
+    outcome: "unchanged",
+  });
+  await json("autocomplete", "use-member", "guild", "Jona", ...how);
+  expect(await names("members", "guild", "jo", ...how)).toEqual(["Jona", "Joe"]);
+  expect(await json("autocomplete", "count", "guild")).toEqual({ group: "guild", members: 2 });
+  expect(await json("autocomplete", "reindex", "guild", ...how)).toMatchObject({ members: 2 });
+  await json("autocomplete", "remove-member", "guild", "Joe", ...how);
+  expect(await names("members", "guild", ...how)).toEqual(["Jona"]);
+  expect((await ropeway(["autocomplete", "remove-member", "guild", "Joe", ...how])).code).toBe(4);
+  expect((await ropeway(["autocomplete", "members", "none"])).stderr).toContain("add-member none");
+  const bad = await ropeway(["autocomplete", "reindex", "guild", "--top-length", "1"]);
+  expect(bad).toMatchObject({ code: 2, stderr: expect.stringContaining("--top-length is 1") });
+
+  await json("autocomplete", "add-contact", "anna", "Joe");
+  await json("autocomplete", "add-contact", "anna", "Bob");
+  expect(await names("contacts", "anna")).toEqual(["Bob", "Joe"]);
+  expect(await names("contacts", "anna", "jo")).toEqual(["Joe"]);
+  await json("autocomplete", "remove-contact", "anna", "Joe");
+  expect((await ropeway(["autocomplete", "remove-contact", "anna", "Joe"])).code).toBe(4);
+});
+
 test("files are sent and received", async () => {
   await writeFile(join(folder, "a.log"), "one\ntwo\n");
   const target = join(folder, "target");
@@ -112,6 +204,11 @@ test("files are sent and received", async () => {
   expect(await receiving).toEqual({ files: 1, missed: [] });
   expect(await readFile(join(target, "a.log"), "utf8")).toBe("one\ntwo\n");
   expect(await json("files", "list")).toEqual({ items: [], cursor: null });
+  const waiting = json("files", "receive", "later:", "0", target);
+  await json("files", "send", "later:", join(folder, "a.log"), "--receivers", "0");
+  expect(await json("files", "end", "later:")).toEqual({ outcome: "ended", channel: "later:" });
+  expect(await waiting).toEqual({ files: 1, missed: [] });
+  expect((await ropeway(["files", "end", "later:"])).code).toBe(4);
   const missing = await ropeway(["files", "send", "logs:", "missing", "--receivers", "0"]);
   expect(missing).toMatchObject({ code: 2, stderr: expect.stringContaining("file not found") });
   expect(

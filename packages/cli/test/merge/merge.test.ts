@@ -137,6 +137,12 @@ test("a dead letter is shown with its items, and discarded", async () => {
   await dispatcher.close();
   const [letter] = (await json("letters", "--url", URL)).items;
   expect(await json("letter", letter.id)).toMatchObject({ reason: "gone", oldest: [{ size: 19 }] });
+  expect((await json("letters", "--since", "2026-01-01T00:00Z")).items).toHaveLength(2);
+  expect((await json("letters", "--until", "2026-01-01T00:00Z")).items).toHaveLength(0);
+  expect(await ropeway("discard", "--until", "yesterday")).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('--until is "yesterday"'),
+  });
   const discarded = { outcome: "discarded", letters: 1, items: 1 };
   expect(await json("discard", "--url", `${URL}2`)).toEqual(discarded);
   expect(await json("discard", letter.id)).toEqual(discarded);
@@ -204,6 +210,8 @@ test("recurring pushes are scheduled, listed, paused, resumed and unscheduled", 
     },
   ]);
   expect((await ropeway("schedules")).stdout).toContain("0 9 * * 1 (Europe/Berlin)");
+  expect(await json("show-schedule", "weekly")).toEqual(items[0]);
+  expect((await ropeway("show-schedule", "weekly")).stdout).toMatch(/^url +http:.*\n.*\nbody +1$/m);
   await json("pause-schedule", "weekly");
   expect(await json("schedule", "weekly", "k", URL, "2", ...cron)).toMatchObject({
     ...{ state: "paused", nextAt: null },
@@ -213,6 +221,7 @@ test("recurring pushes are scheduled, listed, paused, resumed and unscheduled", 
   expect(await json("unschedule", "weekly")).toEqual({ outcome: "removed", id: "weekly" });
   expect((await ropeway("unschedule", "weekly")).code).toBe(EXIT.notFound.code);
   expect((await ropeway("pause-schedule", "weekly")).code).toBe(EXIT.notFound.code);
+  expect((await ropeway("show-schedule", "weekly")).code).toBe(EXIT.notFound.code);
   expect((await ropeway("schedule", "x", "k", URL, "1", "--every", "5")).code).not.toBe(0);
   expect((await ropeway("schedules")).stderr).toContain("no schedules");
 });

@@ -52,6 +52,41 @@ test("streams print a line per item, sessions find their node, progress goes to 
   expect(stderr).toContain("100 % step 10 of 10");
 });
 
+test("a call is submitted, followed, polled and cancelled, in both wires", async () => {
+  const kw = ["--dialect", "kw", "--prefix", "p"];
+  const ticket = (await printed("submit", "shop/demo.slow", "[0.05]")).trim();
+  expect(ticket).toMatch(/^shop\/demo\.slow\/[0-9a-f-]+$/);
+  const followed = await ropeway("poll", ticket, "--progress", "--wait", "10s");
+  expect(followed).toMatchObject({ code: 0, stdout: '"took 0.05 s"\n' });
+  expect(followed.stderr).toContain("100 % step 10 of 10");
+  const other = JSON.parse(await printed("submit", "--json", ...kw, "add", '{"a":1,"b":2}'));
+  expect(await printed("poll", ...kw, other.ticket, "--wait", "10s")).toBe("3\n");
+  const long = (await printed("submit", "shop/demo.slow", "[60]")).trim();
+  expect(await ropeway("poll", long)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("timed out after 0 ms"),
+  });
+  expect(JSON.parse(await printed("cancel", long, "--json"))).toEqual({
+    ...{ outcome: "cancelled", ticket: long },
+  });
+  expect(await ropeway("poll", long, "--wait", "10s")).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("cancelled"),
+  });
+  expect(await printed("notify", "shop/demo.echo", "[1]")).toBe("shop/demo.echo called\n");
+  expect((await ropeway("poll", "nonsense")).code).toBe(2);
+});
+
+test("the workers of a service are listed", async () => {
+  expect(JSON.parse(await printed("workers", "shop/demo", "--json")).items).toMatchObject([
+    { node: "n1", group: "g", since: expect.stringMatching(/^20/) },
+  ]);
+  expect(await ropeway("workers", "shop/demos")).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining("did you mean shop/demo?"),
+  });
+});
+
 test("a failing call exits with 1 and says why; a wrong command line with 2", async () => {
   const failed = await ropeway("call", "shop/demo.fail", '["no way"]');
   expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining("no way") });

@@ -190,14 +190,19 @@ export class Files {
     return { files, missed };
   }
 
-  /** Ends the channel: receivers return when they have all files. The last receiver removes the room. */
-  async end(): Promise<void> {
+  /**
+   * Ends the channel: receivers return when they have all files. The last receiver removes the room.
+   * Returns false if there is no such channel: nothing was sent, or it has ended and all receivers have left.
+   */
+  async end(): Promise<boolean> {
     try {
       await this.#room.send(SENDER, END);
     } catch (error) {
-      if (!(error instanceof RoomNotFoundError)) throw error;
+      if (error instanceof RoomNotFoundError) return false;
+      throw error;
     }
     await this.#room.leave(SENDER);
+    return true;
   }
 
   /** The transfers under way in all channels of the prefix, for operators. */

@@ -29,8 +29,21 @@ export class SemaphoreInspector {
   async list(options?: ListOptions): Promise<Page<SemaphoreUse>> {
     const between = { before: headOf(this.#prefix), after: ":leases", type: "zset" as const };
     const { items, ...rest } = await scanNames(this.#redis, between, options);
+    return {
+      items: await viewsOf(items.filter(isSemaphoreName), (name) => this.#use(name)),
+      ...rest,
+    };
+  }
+
+  /** One semaphore; undefined if no process holds a permit or waits and resize() has set no limit. */
+  async get(name: string): Promise<SemaphoreUse | undefined> {
+    const use = await this.#use(name);
+    return use.held + use.waiting > 0 || use.limit !== undefined ? use : undefined;
+  }
+
+  // Its `limit` and `ttlMs` are those of the processes that use it; reading needs neither.
+  async #use(name: string): Promise<SemaphoreUse> {
     const shape = { prefix: this.#prefix, limit: 1, ttlMs: 10_000 };
-    const use = (name: string) => new SemaphoreStore(this.#redis, name, shape).use();
-    return { items: await viewsOf(items.filter(isSemaphoreName), use), ...rest };
+    return new SemaphoreStore(this.#redis, name, shape).use();
   }
 }
