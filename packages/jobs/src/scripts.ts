@@ -33,6 +33,7 @@ export const renewScript: Script<Renewed> = defineScript(lua("renew"), {
     return { lost: lost ?? [], cancelled: pairsOf(cancelled ?? []) };
   },
 });
+export const wakeScript: Script<number> = defineScript(lua("wake"), { idempotent: true });
 export const noteScript: Script<number> = defineScript(lua("note"));
 export const inspectScript: Script = queueScript("inspect", { idempotent: true });
 export const changeScript: Script<string> = queueScript("change");

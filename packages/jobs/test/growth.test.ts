@@ -1,7 +1,7 @@
 /** Bounds: in time per script, in bytes, and in what is left behind. */
 import { eventually } from "@ropeway/testkit";
-import { describe, expect, it } from "vitest";
-import { type JobContext, Queue, Worker } from "../src/index.ts";
+import { describe, expect, it, vi } from "vitest";
+import { type JobContext, Queue, QueueEvents, Worker } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
@@ -149,6 +149,19 @@ describe("bytes", () => {
     await eventually(() => expect(truncated).toEqual([true]), soon);
     expect(await one.redis.send<number>(["MEMORY", "USAGE", key])).toBeLessThan(20_000);
   });
+});
+
+it("a queue forgets the listeners that were closed, and those that could not start", async () => {
+  const queue = new Queue(one.redis, "listeners");
+  for (let i = 0; i < 5; i++) await (await queue.events()).close();
+  await one.server.command("CONFIG", "SET", "maxmemory", "1");
+  for (let i = 0; i < 5; i++) await expect(queue.events()).rejects.toThrow();
+  await one.server.command("CONFIG", "SET", "maxmemory", "0");
+  const last = await queue.events();
+  const close = vi.spyOn(QueueEvents.prototype, "close");
+  await queue.close();
+  expect(close.mock.contexts).toEqual([last]);
+  close.mockRestore();
 });
 
 describe("no script takes long", () => {

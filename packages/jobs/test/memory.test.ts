@@ -3,7 +3,7 @@ import { OutOfMemoryError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import { type JobContext, QueueEvents } from "../src/index.ts";
-import { queueKeys } from "../src/internal.ts";
+import { QueueStore, queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
@@ -48,6 +48,18 @@ describe("out of memory", () => {
       await free();
     }
     expect(runs).toBe(1);
+  });
+
+  it("a worker that has no use for a wake-up passes it on", async () => {
+    const store = new QueueStore(one.redis, "ropeway:jobs", one.queue().name);
+    await full();
+    try {
+      await store.wake();
+      await store.wake();
+    } finally {
+      await free();
+    }
+    expect(await one.redis.send(["ZRANGE", store.keys.wake, "0", "-1"])).toEqual(["0"]);
   });
 
   it("a new worker starts, takes, retries, fails and drains, with somebody listening", async () => {

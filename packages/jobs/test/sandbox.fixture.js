@@ -58,6 +58,12 @@ export const handlers = {
     await new Promise((resolve) => setTimeout(resolve, 50));
     return "done";
   },
+  /** Sends what only the program around it sends, and in no form that it has. */
+  forge: async () => {
+    (parentPort ?? { postMessage }).postMessage({ ropeway: "jobs", kind: "failed" });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    return "done";
+  },
   unreadable: (job) => {
     const details = {};
     details.details = details;

@@ -37,6 +37,7 @@ interface SandboxedJobs {
   flow: { data: undefined; result: unknown };
   strange: { data: undefined; result: unknown };
   chatty: { data: undefined; result: string };
+  forge: { data: undefined; result: string };
   unreadable: { data: "cycle" | "getter" | "bare"; result: never };
   stray: { data: undefined; result: undefined };
   next: { data: string; result: string[] };
@@ -150,6 +151,12 @@ describe.each(["process", "thread"] as const)("a handler in a %s", { timeout: 12
       await expect(queue.run("unreadable", what, bounds)).rejects.toThrow(JobFailedError);
     }
     expect((await queue.run("square", 1, bounds)).pid).toBe(pid); // it has not crashed
+  });
+
+  it("that forges the messages of its sandbox fails its own job only", async () => {
+    const { queue } = sandboxed();
+    await expect(queue.run("forge", undefined, bounds)).rejects.toThrow(JobFailedError);
+    expect(await queue.run("square", 2, bounds)).toMatchObject({ square: 4 });
   });
 
   it("ends with its worker", async () => {

@@ -341,8 +341,14 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
   async events(): Promise<QueueEvents<Jobs>> {
     this.#checkOpen();
     const events = new QueueEvents<Jobs>(this.#redis, this.name, { prefix: this.prefix });
+    for (const old of this.#events) if (old.state === "closed") this.#events.delete(old);
     this.#events.add(events);
-    return events.start();
+    try {
+      return await events.start();
+    } catch (error) {
+      this.#events.delete(events);
+      throw error;
+    }
   }
 
   /** Waits for the adds under way. The connection stays open. */

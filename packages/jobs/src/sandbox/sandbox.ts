@@ -155,21 +155,24 @@ function isOurs(message: unknown): message is FromSandbox {
   return (message as { ropeway?: unknown } | null | undefined)?.ropeway === "jobs";
 }
 
-/** Ends a run as the sandbox says. */
+/** Ends a run as the sandbox says. A message that a handler forged fails its own job only. */
 function settle(run: Run, end: FromSandbox): void {
-  const { job } = run;
-  if (end.kind === "done") run.end.resolve(end.value);
-  else if (end.kind === "failed") run.end.reject(thrownOf(end.failure));
-  else if (end.kind === "noHandler") run.end.reject(new NoHandlerError(job.id, job.name));
-  else if (end.kind === "unusable") run.end.reject(new InvalidDataError(job.name, end.why));
-  else if (end.kind === "putBack") {
-    try {
-      if (end.method === "delay") job.delay(end.args[0] as number);
-      job.waitForChildren();
-    } catch (thrown) {
-      run.end.reject(thrown); // what the worker understands, or that the argument is wrong
-    }
+  try {
+    run.end.resolve(outcomeOf(run.job, end));
+  } catch (thrown) {
+    run.end.reject(thrown);
   }
+}
+
+/** What the handler returned. Throws what it threw, or what delay() and waitForChildren() throw. */
+function outcomeOf(job: JobContext, end: FromSandbox): unknown {
+  if (end.kind === "failed") throw thrownOf(end.failure);
+  if (end.kind === "noHandler") throw new NoHandlerError(job.id, job.name);
+  if (end.kind === "unusable") throw new InvalidDataError(job.name, end.why);
+  if (end.kind === "done") return end.value;
+  if (end.kind !== "putBack") throw new TypeError("the sandbox sent an unknown message");
+  if (end.method === "delay") job.delay(end.args[0] as number);
+  return job.waitForChildren();
 }
 
 function startProcess(file: URL, options: Required<SandboxOptions>): ChildProcess {

@@ -16,6 +16,7 @@ import {
   pairsOf,
   type Renewed,
   renewScript,
+  wakeScript,
 } from "../scripts.ts";
 import { registerQueue } from "./registry.ts";
 import { ServerClock } from "./server-clock.ts";
@@ -299,7 +300,7 @@ export class QueueStore extends QueueSite {
 
   /** Lets an idle worker look for work. */
   async wake(): Promise<void> {
-    await this.send("ZADD", this.keys.wake, "0", "0");
+    await this.run(wakeScript, [this.keys.wake], []);
   }
 
   /** Makes the queue's name known to tools that list queues. */
