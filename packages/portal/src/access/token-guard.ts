@@ -44,9 +44,14 @@ export class TokenGuard {
     return this.#places.size;
   }
 
+  /** Whether a request needs a token. */
+  get required(): boolean {
+    return this.#tokens.length > 0;
+  }
+
   /** Why a request with this Authorization header must not be served; undefined if it may be. */
   refusal(authorization: string | undefined, from: string): RopewayError | undefined {
-    if (this.#tokens.length === 0) return undefined;
+    if (!this.required) return undefined;
     const given = digestOf((authorization ?? "").replace(/^Bearer\s+/i, ""));
     const now = performance.now();
     const known = this.#places.get(from);

@@ -80,7 +80,12 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
     await plan.pulse.bounded(plan.guard(request, reply), () => reply.sent);
     // Here and not in the handler, which runs when the body was read.
     if (request.is404) throw new RouteNotFoundError(request.method, pathOf(request.url));
-    const refusal = bodies.refusal(request, reply, request.caller?.account.username);
+    const refusal = bodies.refusal({
+      headers: request.headers,
+      limit: request.routeOptions.bodyLimit ?? 0,
+      response: reply.raw,
+      owner: request.caller?.account.username,
+    });
     if (refusal !== undefined) throw refusal;
   });
   await describeApi(app, plan.parts);

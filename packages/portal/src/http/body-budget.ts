@@ -3,13 +3,23 @@
  * its sender may take a minute: 10,000 connections with 1 MiB each would be 10 GB. Small bodies are not
  * counted. Of larger ones, one account and all senders together have only so many bytes under way.
  */
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import { OverloadedError } from "@ropeway/core";
-import type { FastifyReply, FastifyRequest } from "fastify";
 
 /** The largest body that is not counted; also the limit of bodies that anybody may send. */
 export const SMALL_BODY_BYTES = 16_384;
 const MOST_BYTES = 256 * 1_048_576;
 const MOST_BYTES_OF_ONE = 32 * 1_048_576;
+
+/** A body that is about to arrive. */
+export interface ComingBody {
+  readonly headers: IncomingHttpHeaders;
+  /** The largest body that the route accepts. */
+  readonly limit: number;
+  readonly response: ServerResponse;
+  /** The account that sends it. */
+  readonly owner?: string | undefined;
+}
 
 /** The bodies of one port. */
 export class BodyBudget {
@@ -31,14 +41,9 @@ export class BodyBudget {
    * Why the body of a request must not be read; undefined if there is room. Then it counts until the
    * response has ended. A limit is never smaller than one body that the route accepts.
    */
-  refusal(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    owner?: string,
-  ): OverloadedError | undefined {
-    const limit = request.routeOptions.bodyLimit ?? 0;
-    const bytes = sizeOf(request, limit);
-    if (bytes <= SMALL_BODY_BYTES || bytes > limit) return undefined; // too large: Fastify refuses it unread
+  refusal({ headers, limit, response, owner }: ComingBody): OverloadedError | undefined {
+    const bytes = sizeOf(headers, limit);
+    if (bytes <= SMALL_BODY_BYTES || bytes > limit) return undefined; // too large: refused unread
     if (this.#held + bytes > Math.max(MOST_BYTES, limit)) {
       return new OverloadedError(this.#port, "too many large bodies are being sent");
     }
@@ -48,7 +53,7 @@ export class BodyBudget {
     }
     this.#held += bytes;
     if (owner !== undefined) this.#heldBy.set(owner, ofOwner);
-    reply.raw.once("close", () => this.#release(bytes, owner));
+    response.once("close", () => this.#release(bytes, owner));
     return undefined;
   }
 
@@ -62,7 +67,7 @@ export class BodyBudget {
 }
 
 /** How large the body will be; without a length, as large as it may be. */
-function sizeOf({ headers }: FastifyRequest, limit: number): number {
+function sizeOf(headers: IncomingHttpHeaders, limit: number): number {
   if (headers["transfer-encoding"] !== undefined) return limit;
   return Number(headers["content-length"] ?? 0);
 }

@@ -8,9 +8,14 @@
  *   connections        10,000                             more are closed at once
  */
 import { randomUUID } from "node:crypto";
-import type { Server } from "node:http";
-import { STATUS_CODES } from "node:http";
-import type { Socket } from "node:net";
+import {
+  createServer,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+  STATUS_CODES,
+} from "node:http";
+import type { Duplex } from "node:stream";
 import { RopewayError } from "@ropeway/core";
 import type { FastifyServerOptions } from "fastify";
 import { problemOf } from "./problems.ts";
@@ -20,10 +25,21 @@ import { REQUEST_ID } from "./request-id.ts";
 export const REQUEST_TIMEOUT_MS = 60_000;
 const HEADERS_TIMEOUT_MS = 10_000;
 const IDLE_SOCKET_MS = 120_000;
+/** How long a connection is kept for the next request: longer than the minute of common proxies. */
+const KEEP_ALIVE_MS = 72_000;
 const MAX_HEADER_BYTES = 16_384;
 const MAX_CONNECTIONS = 10_000;
 /** How often Node looks for requests that took too long; its own default is 30 s. */
 const CHECK_MS = 1_000;
+
+/** Node's own options that bound a port. */
+function serverOptions(requestTimeoutMs: number): ServerOptions {
+  return {
+    headersTimeout: Math.min(HEADERS_TIMEOUT_MS, requestTimeoutMs),
+    connectionsCheckingInterval: Math.min(CHECK_MS, requestTimeoutMs),
+    maxHeaderSize: MAX_HEADER_BYTES,
+  };
+}
 
 /** The options of Fastify that bound a port. */
 export function portOptions(
@@ -33,12 +49,18 @@ export function portOptions(
     requestTimeout: requestTimeoutMs,
     connectionTimeout: IDLE_SOCKET_MS,
     clientErrorHandler: (error, socket) => answerRaw(error, socket),
-    http: {
-      headersTimeout: Math.min(HEADERS_TIMEOUT_MS, requestTimeoutMs),
-      connectionsCheckingInterval: Math.min(CHECK_MS, requestTimeoutMs),
-      maxHeaderSize: MAX_HEADER_BYTES,
-    },
+    http: serverOptions(requestTimeoutMs),
   } as ReturnType<typeof portOptions>;
+}
+
+/** A server with the same bounds, without Fastify. */
+export function boundedServer(requestTimeoutMs: number, listener: RequestListener): Server {
+  const options = { ...serverOptions(requestTimeoutMs), requestTimeout: requestTimeoutMs };
+  const server = createServer({ ...options, keepAliveTimeout: KEEP_ALIVE_MS }, listener);
+  server.setTimeout(IDLE_SOCKET_MS);
+  server.on("clientError", answerRaw);
+  boundConnections(server);
+  return server;
 }
 
 /** Bounds the number of connections. */
@@ -57,7 +79,7 @@ const REASONS: Readonly<Record<string, readonly [code: string, message: string]>
 };
 
 /** Answers what has no request object: it is not HTTP, too large, or too slow. */
-function answerRaw(error: NodeJS.ErrnoException, socket: Socket): void {
+function answerRaw(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === "ECONNRESET" || !socket.writable || isAnswering(socket)) {
     socket.destroy();
     return;
@@ -80,12 +102,12 @@ function answerRaw(error: NodeJS.ErrnoException, socket: Socket): void {
       "",
       body,
     ].join("\r\n"),
-    () => socket.destroySoon(),
+    () => socket.destroy(),
   );
 }
 
 /** Whether a response is under way on the socket: a second head would be read as part of its body. */
-function isAnswering(socket: Socket): boolean {
+function isAnswering(socket: Duplex): boolean {
   const { _httpMessage: message } = socket as { _httpMessage?: { headersSent?: boolean } | null };
   return message?.headersSent === true;
 }

@@ -5,18 +5,16 @@
  *   DELETE /v3/queue/{merge_key}/{method}/{service}   200 {deleted}
  *   GET    /v3/queue/{merge_key}/{method}/{service}   200 what is queued
  *
- * A Fastify without schemas and request logs: a push is one path to cut, one JSON to check and one
- * script to run. It has no accounts; it listens on loopback by default, refuses pages of other
- * sites, and asks for a token if it was given any.
+ * One path and three methods need no framework: a push is one path to cut, one JSON to check and one
+ * script to run, and Fastify's share of that would be a quarter. It has no accounts; it listens on loopback by
+ * default, refuses pages of other sites, and asks for a token if it was given any.
  */
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import {
-  InvalidOptionError,
-  type Logger,
-  OverloadedError,
-  type RopewayError,
-  silentLogger,
-} from "@ropeway/core";
+import { parse as parseQuery } from "node:querystring";
+import { InvalidOptionError, type Logger, OverloadedError, silentLogger } from "@ropeway/core";
 import {
   BackgroundRole,
   integer,
@@ -27,18 +25,22 @@ import {
   text,
 } from "@ropeway/core/internal";
 import { AddressGuard, EndpointQueue, type MergeQueue } from "@ropeway/merge";
-import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { HostGuard } from "../access/host-guard.ts";
 import { placeOf } from "../access/place.ts";
 import { TokenGuard } from "../access/token-guard.ts";
-import { ListenFailedError, MethodNotAllowedError, RouteNotFoundError } from "../errors.ts";
+import {
+  BodyTooLargeError,
+  ListenFailedError,
+  MethodNotAllowedError,
+  RouteNotFoundError,
+} from "../errors.ts";
 import { Pulse } from "../health/pulse.ts";
 import { BodyBudget } from "../http/body-budget.ts";
-import { translate } from "../http/framework-error.ts";
-import { boundConnections, portOptions, REQUEST_TIMEOUT_MS } from "../http/port-options.ts";
+import { boundedServer, REQUEST_TIMEOUT_MS } from "../http/port-options.ts";
 import { pathOf, problemOf } from "../http/problems.ts";
-import { partsOf, V3Handler } from "./v3-handler.ts";
-import { cutPath, destinationOfPath, V3_PATH } from "./v3-request.ts";
+import { readBody } from "../http/read-body.ts";
+import { V3Handler, type V3Request } from "./v3-handler.ts";
+import { V3_PATH } from "./v3-request.ts";
 
 /** How a MergeServer listens. */
 export interface MergeServerOptions {
@@ -87,7 +89,15 @@ function isObject(value: unknown): boolean {
   return typeof value === "object" && value !== null;
 }
 
-const METHODS = ["GET", "HEAD", "POST", "DELETE"];
+const JSON_TYPE = "application/json; charset=utf-8";
+
+/** What serves each method. */
+const VERBS: Readonly<Record<string, "push" | "remove" | "peek">> = {
+  GET: "peek",
+  HEAD: "peek",
+  POST: "push",
+  DELETE: "remove",
+};
 
 /** Listens for pushes, until it is closed. The queue and its Redis stay open. */
 export class MergeServer extends BackgroundRole {
@@ -99,6 +109,7 @@ export class MergeServer extends BackgroundRole {
   readonly #pulse: Pulse;
   readonly #bodies = new BodyBudget("the merge server");
   #url = "";
+  #closing = false;
 
   constructor(queue: MergeQueue, given?: MergeServerOptions) {
     const resolved = resolveOptions(options, given);
@@ -123,98 +134,97 @@ export class MergeServer extends BackgroundRole {
   }
 
   protected async open({ defer }: Opening): Promise<void> {
-    const { host, port } = this.#options;
-    const app = this.#build();
-    defer(() => closeWithin(app, 5_000));
-    await app.listen({ host, port }).catch((error) => {
+    const { host, port, requestTimeoutMs } = this.#options;
+    const server = boundedServer(
+      requestTimeoutMs,
+      (request, response) => void this.#serve(request, response),
+    );
+    this.#closing = false;
+    defer(() => {
+      this.#closing = true;
+      return closeWithin(server, 5_000);
+    });
+    server.listen({ host, port });
+    await once(server, "listening").catch((error) => {
       throw new ListenFailedError(`${host}:${port}`, error);
     });
-    const address = app.server.address() as AddressInfo;
+    const address = server.address() as AddressInfo;
     const shown = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
     this.#url = `http://${shown.includes(":") ? `[${shown}]` : shown}:${address.port}`;
   }
 
-  #build(): FastifyInstance {
-    const { maxBodyBytes, requestTimeoutMs } = this.#options;
-    const app = fastify({
-      ...portOptions(requestTimeoutMs),
-      bodyLimit: maxBodyBytes,
-      routerOptions: { maxParamLength: 8_192 },
-      return503OnClosing: false,
-      forceCloseConnections: "idle",
-      // A path that Fastify cannot decode: ours names the part that is wrong.
-      frameworkErrors: (error, request, reply) =>
-        void this.#refuse(pathFault(request.raw.url ?? "") ?? error, request, reply),
-    });
-    boundConnections(app.server);
-    app.removeAllContentTypeParsers();
-    // JSON by name too: Fastify finds a name at once, and parses every other type before it takes "*".
-    app.addContentTypeParser(
-      ["application/json", "*"],
-      { parseAs: "buffer" },
-      (_request, body, done) => done(null, body),
-    );
-    app.setErrorHandler((error, request, reply) => this.#refuse(error, request, reply));
-    app.setNotFoundHandler((request, reply) => this.#refuse(notFound(request), request, reply));
-    app.addHook("onRequest", (request, reply, done) => {
-      done(this.#refusal(request) ?? this.#bodies.refusal(request, reply));
-    });
-    const handler = this.#handler;
-    const within = <T>(work: Promise<T>, reply: FastifyReply) =>
-      this.#pulse.bounded(work, () => reply.sent);
-    app.post(`${V3_PATH}*`, (request, reply) => {
-      reply.code(202);
-      return within(handler.push(partsOf(request)), reply);
-    });
-    app.delete(`${V3_PATH}*`, (request, reply) => within(handler.remove(partsOf(request)), reply));
-    app.get(`${V3_PATH}*`, (request, reply) => within(handler.peek(partsOf(request)), reply));
-    return app;
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      const verb = this.#verbOf(request, response);
+      const body =
+        verb === "push" ? await readBody(request, this.#options.maxBodyBytes) : undefined;
+      const work = this.#handler[verb](partsOf(request, body));
+      const result = await this.#pulse.bounded(work, () => response.headersSent);
+      this.#answer(response, verb === "push" ? 202 : 200, { result, type: JSON_TYPE });
+    } catch (error) {
+      this.#refuse(error, request, response);
+    }
   }
 
-  /** Why the request must not go on, if so. */
-  #refusal(request: FastifyRequest): RopewayError | undefined {
-    if (this.held) return new OverloadedError("the merge server", "it is paused");
-    const { method, headers } = request;
+  /** What the request wants. Throws if it must not go on, before its body is read. */
+  #verbOf(request: IncomingMessage, response: ServerResponse): "push" | "remove" | "peek" {
+    if (this.held) throw new OverloadedError("the merge server", "it is paused");
+    const { method = "", headers, socket } = request;
     // A page of another site could otherwise make its reader's browser push to this machine.
-    const refusal = this.#hosts.refusal({ method, headers, host: headers.host ?? "" });
-    if (refusal !== undefined) return refusal;
-    const wrong = this.#tokens.refusal(headers.authorization, placeOf(request.ip));
-    if (wrong !== undefined) return wrong;
-    return request.is404 ? notFound(request) : undefined; // before the body is read
+    const foreign = this.#hosts.refusal({ method, headers, host: headers.host ?? "" });
+    if (foreign !== undefined) throw foreign;
+    if (this.#tokens.required) {
+      const place = placeOf(socket.remoteAddress ?? "-");
+      const wrong = this.#tokens.refusal(headers.authorization, place);
+      if (wrong !== undefined) throw wrong;
+    }
+    const path = pathOf(request.url ?? "");
+    if (!path.startsWith(V3_PATH)) throw new RouteNotFoundError(method, path);
+    const verb = VERBS[method];
+    if (verb === undefined) throw new MethodNotAllowedError(method, path, Object.keys(VERBS));
+    const refusal = this.#bodies.refusal({ headers, limit: this.#options.maxBodyBytes, response });
+    if (refusal !== undefined) throw refusal;
+    return verb;
   }
 
-  #refuse(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-    const { body, headers } = problemOf(translate(error, request), request);
+  #refuse(error: unknown, request: IncomingMessage, response: ServerResponse): void {
+    const { body, headers } = problemOf(error, { id: randomUUID(), url: request.url ?? "" });
     if (body.status >= 500 && !this.#pulse.silent)
-      this.#logger.error({ err: error, code: body.code }, "a push failed");
-    return reply
-      .code(body.status)
-      .headers(headers)
-      .type("application/problem+json")
-      .send(JSON.stringify(body));
+      this.#logger.error(
+        { err: error, code: body.code, requestId: body.requestId },
+        "a push failed",
+      );
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+    // The rest of the body is not read.
+    if (error instanceof BodyTooLargeError) response.setHeader("connection", "close");
+    this.#answer(response, body.status, { result: body, type: "application/problem+json" });
   }
+
+  #answer(response: ServerResponse, status: number, { result, type }: Answer): void {
+    const text = JSON.stringify(result);
+    if (this.#closing) response.setHeader("connection", "close");
+    response.writeHead(status, {
+      "content-type": type,
+      "content-length": Buffer.byteLength(text),
+    });
+    response.end(text);
+  }
+}
+
+/** What is sent. */
+interface Answer {
+  readonly result: object;
+  readonly type: string;
+}
+
+function partsOf({ url = "", headers }: IncomingMessage, body: Buffer | undefined): V3Request {
+  const query = url.indexOf("?");
+  return { url, query: query < 0 ? {} : parseQuery(url.slice(query + 1)), headers, body };
 }
 
 /** Lets the requests under way end, then cuts the connections that are left. */
-async function closeWithin(app: FastifyInstance, ms: number): Promise<void> {
-  const cut = setTimeout(() => app.server.closeAllConnections(), ms);
-  await app.close();
+async function closeWithin(server: Server, ms: number): Promise<void> {
+  const cut = setTimeout(() => server.closeAllConnections(), ms);
+  await new Promise((resolve) => server.close(resolve));
   clearTimeout(cut);
-}
-
-/** What is wrong with a path that Fastify could not even decode. */
-function pathFault(url: string): unknown {
-  try {
-    destinationOfPath(cutPath(url));
-    return undefined;
-  } catch (error) {
-    return error;
-  }
-}
-
-function notFound({ method, raw }: FastifyRequest): RopewayError {
-  const path = pathOf(raw.url ?? "");
-  return path.startsWith(V3_PATH)
-    ? new MethodNotAllowedError(method, path, METHODS)
-    : new RouteNotFoundError(method, path);
 }

@@ -17,17 +17,6 @@ export interface V3Request {
   readonly body?: unknown;
 }
 
-/** A request of either listener; the raw URL, since Fastify's is decoded. */
-export function partsOf(request: {
-  readonly raw: { readonly url?: string | undefined };
-  readonly query: unknown;
-  readonly headers: V3Request["headers"];
-  readonly body: unknown;
-}): V3Request {
-  const { raw, query, headers, body } = request;
-  return { url: raw.url ?? "", query, headers, body };
-}
-
 /** The response to a push. */
 export interface V3Pushed {
   readonly id: string;

@@ -1,7 +1,9 @@
 /** The paths of the merge queue's own port, for callers with an account. */
+
+import type { FastifyRequest } from "fastify";
 import type { PortalApp } from "../part.ts";
 import { push, view } from "./route-schemas.ts";
-import { partsOf, type V3Handler } from "./v3-handler.ts";
+import type { V3Handler, V3Request } from "./v3-handler.ts";
 import { V3_PATH } from "./v3-request.ts";
 
 export async function addV3(app: PortalApp, handler: V3Handler): Promise<void> {
@@ -26,4 +28,9 @@ export async function addV3(app: PortalApp, handler: V3Handler): Promise<void> {
       (request) => handler.peek(partsOf(request)),
     );
   });
+}
+
+/** The raw URL, since Fastify's is decoded. */
+function partsOf({ raw, query, headers, body }: FastifyRequest): V3Request {
+  return { url: raw.url ?? "", query, headers, body };
 }
