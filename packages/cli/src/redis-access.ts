@@ -18,8 +18,15 @@ import type { LoadedSettings } from "./settings/load.ts";
 import { homeAt } from "./up/home.ts";
 import { holderOf } from "./up/home-claim.ts";
 
-/** A person waits, so a server that is down is reported soon. */
-export const INTERACTIVE: ConnectOptions = { connectWaitMs: 2_000, connectTimeoutMs: 2_000 };
+/**
+ * A person waits, so a server that is down is reported soon. When a command closes its connection, nobody waits for
+ * replies any more: a server that hangs does not keep the process.
+ */
+export const INTERACTIVE: ConnectOptions = {
+  connectWaitMs: 2_000,
+  connectTimeoutMs: 2_000,
+  closeWithinMs: 500,
+};
 
 /** A Redis, and the setting that names it. */
 export interface RedisPlace {

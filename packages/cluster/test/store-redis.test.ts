@@ -57,6 +57,22 @@ describe("what only the Redis store has", () => {
     await store.close();
   });
 
+  it("closes although the server hangs while it watches", async () => {
+    await using server = await startRedis();
+    const patient = { closeWithinMs: 600_000, deadAfterMs: 600_000 };
+    await using redis = await connect(server.url, patient);
+    const store = openRedisStore(redis);
+    const watch = collect(store, "/a/", await store.put("/a/b", "1"));
+    await eventually(() => expect(watch.seen()).toEqual(["put /a/b 1"]));
+    await eventually(async () =>
+      expect(await server.command("CLIENT", "LIST")).toContain("cmd=xread"),
+    );
+    process.kill(server.pid, "SIGSTOP");
+    await store.close();
+    process.kill(server.pid, "SIGCONT");
+    await watch.stop();
+  });
+
   it("ends a lease without the keys that another took over while it was being ended", async () => {
     await using server = await startRedis();
     await using redis = await connect(server.url);
