@@ -84,7 +84,12 @@ export class JobDefinitions<Jobs> {
   readonly #schemas: ReadonlyMap<string, JobSchemas>;
 
   constructor(schemas: Readonly<Record<string, JobSchemas>>) {
+    checkObject("jobs", schemas, "an object with the schemas of each job");
     for (const [name, job] of Object.entries(schemas)) {
+      checkObject(name, job, SCHEMAS);
+      for (const key of Object.keys(job)) {
+        if (key !== "data" && key !== "result") throw new InvalidArgumentError(name, job, SCHEMAS);
+      }
       checkSchema(`${name}.data`, job.data);
       checkSchema(`${name}.result`, job.result);
     }
@@ -127,6 +132,13 @@ export function defineJobs<const Schemas extends Readonly<Record<string, JobSche
   schemas: Schemas,
 ): JobDefinitions<JobsOf<Schemas>> {
   return new JobDefinitions<JobsOf<Schemas>>(schemas);
+}
+
+const SCHEMAS = "an object with schemas for data and result";
+
+function checkObject(what: string, value: unknown, allowed: string): void {
+  if (typeof value === "object" && value !== null) return;
+  throw new InvalidArgumentError(what, value, allowed);
 }
 
 function checkSchema(what: string, schema: Schema<unknown, unknown> | undefined): void {

@@ -154,6 +154,8 @@ describe("wrong arguments", () => {
     setSchedule: (queue, value) => queue.setSchedule("s", value),
     "the name of QueueEvents": (_, value) => new QueueEvents(one.redis, value),
     SeedWorker: (_, value) => new SeedWorker(one.redis, value),
+    "result's name": (queue, value) => queue.result("a", { what: value, timeoutMs: 1 }),
+    "run's name": (queue, value) => queue.run("a", 0, { what: value, timeoutMs: 1 }),
     "SeedQueue's length": (_, value) => new SeedQueue(one.redis).length(value),
   };
   it.each(Object.entries(calls))("of %s are refused by a typed error", async (_, call) => {
@@ -184,6 +186,8 @@ describe("wrong arguments", () => {
       () => queue.result("a", { timeoutMs: Number.NaN }),
       () => queue.result("a", { timeout: 5 }),
       () => queue.run("a", 0, 5),
+      () => new SeedQueue(one.redis).later("q", "a", null as Loose),
+      () => new SeedQueue(one.redis).later("q", "a", { delay: 5 } as Loose),
       () => queue.addBulk("a"),
       () => queue.addBulk([{ name: "a", opts: { delayMs: 5 } }]),
       () => queue.addFlow({ name: "a", children: {} }),

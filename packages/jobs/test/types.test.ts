@@ -230,5 +230,11 @@ describe("defineJobs", () => {
     const wrong = { parse: () => 1 } as unknown as Schema;
     expect(() => defineJobs({ a: { data: wrong } })).toThrow(InvalidArgumentError);
     expect(() => defineJobs({ a: { result: wrong } })).toThrow(/a\.result/);
+    for (const job of [null, 5, "data", { dta: numeric }]) {
+      expect(() => defineJobs({ a: job as never })).toThrow(InvalidArgumentError);
+    }
+    for (const jobs of [null, 5, "data"]) {
+      expect(() => defineJobs(jobs as never)).toThrow(InvalidArgumentError);
+    }
   });
 });

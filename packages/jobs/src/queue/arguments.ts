@@ -33,10 +33,11 @@ const BOUNDS = new Set(["timeoutMs", "signal", "what"]);
 /** The bounds of a wait. */
 export function checkBounds(bounds: WaitBounds = {}): WaitBounds {
   checkNames("bounds", bounds, BOUNDS);
-  const { timeoutMs, signal } = bounds;
+  const { timeoutMs, signal, what = "" } = bounds;
   if (timeoutMs !== undefined && !(typeof timeoutMs === "number" && timeoutMs >= 0)) {
     throw new InvalidOptionError("timeoutMs", timeoutMs, "a number of milliseconds of at least 0");
   }
+  if (typeof what !== "string") throw new InvalidOptionError("what", what, "a string");
   requireSignal(signal);
   return bounds;
 }

@@ -8,6 +8,7 @@ import { InvalidArgumentError, InvalidOptionError, type Redis } from "@ropeway/c
 import { between, integer, requireRedis, text } from "@ropeway/core/internal";
 import { InvalidDataError } from "../errors.ts";
 import { LONGEST_MS } from "../options.ts";
+import { checkNames } from "../queue/job-plan.ts";
 import { encodeData } from "../record.ts";
 import { SeedStore } from "../store/seed-store.ts";
 
@@ -42,6 +43,8 @@ export interface SeedLater {
   readonly delayMs?: number;
 }
 
+const LATER = new Set(["args", "delayMs"]);
+
 /** Gives work to consumers of the documented Python wire, and moves due items for all of them. */
 export class SeedQueue {
   readonly #store: SeedStore;
@@ -58,6 +61,7 @@ export class SeedQueue {
 
   /** The book's execute_later: a four-element item, at once or after a delay. Returns its id. */
   async later(queue: string, name: string, options: SeedLater = {}): Promise<string> {
+    checkNames("options", options, LATER);
     const { args = [], delayMs = 0 } = options;
     const rule = between(0, LONGEST_MS);
     if (!rule.accepts(delayMs)) throw new InvalidOptionError("delayMs", delayMs, rule.allowed);
