@@ -214,6 +214,30 @@ test("a room is not made for a message that cannot be sent", async () => {
 });
 
 describe("live feed", () => {
+  test("a member that has left gets nothing that is sent afterwards", async () => {
+    const [a, b] = [fresh(), fresh()];
+    const left = await chat.create({ sender: a, recipients: [b], message: "first" });
+    const controller = new AbortController();
+    const seen: string[] = [];
+    const feed = (async () => {
+      for await (const event of chat.feed(b, { signal: controller.signal })) {
+        if (event.type === "message") seen.push(event.message);
+      }
+    })();
+    await eventually(() => expect(seen).toEqual(["first"]));
+    const stays = await chat.create({ sender: a, recipients: [b], message: "second" });
+    await eventually(() => expect(seen).toEqual(["first", "second"]));
+    await left.leave(b);
+    for (const message of ["third", "fourth"]) {
+      await left.send(a, "not for b");
+      await stays.send(a, message);
+      await eventually(() => expect(seen).toContain(message));
+    }
+    expect(seen).toEqual(["first", "second", "third", "fourth"]);
+    controller.abort();
+    await feed;
+  });
+
   test("a room that ended and was made again is followed from its first message", async () => {
     const [a, b, id] = [fresh(), fresh(), `again-${fresh()}`];
     const make = () => chat.create({ sender: a, recipients: [b], message: "first", id });

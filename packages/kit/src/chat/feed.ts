@@ -111,7 +111,8 @@ export async function* feedOf<M>(
 
 /**
  * The messages that come next. The last one that was read is read again, to see that it is still the same. If
- * this feed has read none, the user's cursor says whether the room is. It is looked at after the messages.
+ * this feed has read none, the user's cursor says whether the room is. It is looked at after the messages, so a
+ * user that has left gets none that came later.
  */
 async function news<M>(
   store: ChatStore,
@@ -136,10 +137,15 @@ async function news<M>(
   }
   const found = await store.after<M>(room, cursor - 1, MESSAGES_AT_ONCE + 1);
   const [first, ...rest] = found;
-  if (first?.id !== cursor) return found.slice(0, MESSAGES_AT_ONCE);
-  if (first.sentAt === last.sentAt && first.sender === last.sender) return rest;
-  goBack(watched, Math.min((await seenNow()) ?? 0, cursor - 1));
-  return [];
+  const known = first?.id === cursor ? first : undefined;
+  const same = known?.sentAt === last.sentAt && known.sender === last.sender;
+  if (known !== undefined && !same) {
+    goBack(watched, Math.min((await seenNow()) ?? 0, cursor - 1));
+    return [];
+  }
+  const unread = known === undefined ? found.slice(0, MESSAGES_AT_ONCE) : rest;
+  const member = unread.length === 0 || (await seenNow()) !== undefined;
+  return member ? unread : [];
 }
 
 function goBack(watched: Watched, cursor: number): void {
