@@ -15,6 +15,9 @@
  *   in progress, and repeatable                                 -> sent again on the next link
  *   in progress, otherwise                                      -> ConnectionLostError, at once
  *   no link for offlineWaitMs                                   -> NotConnectedError
+ *
+ * A command of a lost link may still be on its way to the server. Run after the next link has repeated and undone
+ * it, it would bring back a lock that was released. So a new link first has the server close the lost one.
  */
 import type { Address } from "./endpoint.ts";
 import {
@@ -29,7 +32,14 @@ import {
   ServerTooOldError,
   TimeoutError,
 } from "./errors.ts";
-import { explainReply, isNoScript, Link, type LinkOptions, wasNeverSent } from "./link.ts";
+import {
+  explainReply,
+  isNoScript,
+  Link,
+  type LinkId,
+  type LinkOptions,
+  wasNeverSent,
+} from "./link.ts";
 import { Listeners } from "./listeners.ts";
 import type { Logger } from "./logger.ts";
 import { Loop } from "./loop.ts";
@@ -102,6 +112,8 @@ export class Connection implements AsyncDisposable {
     description: "Connections that were lost",
   });
   #link: Link | undefined;
+  /** The link that was lost last, as its server knows it. */
+  #lostLink: LinkId | undefined;
   #server: ServerInfo | undefined;
   #failure: unknown;
   #closed: Promise<void> | undefined;
@@ -242,7 +254,7 @@ export class Connection implements AsyncDisposable {
     const link = await Link.open({ ...this.#plan.link, address }, signal);
     try {
       const { connectTimeoutMs } = this.#plan.link;
-      await within(this.#plan.prepare?.(link) ?? Promise.resolve(), {
+      await within(this.#prepare(link), {
         timeoutMs: connectTimeoutMs,
         signal,
         what: "preparing a connection",
@@ -256,8 +268,14 @@ export class Connection implements AsyncDisposable {
     this.#becomeReady(link);
     const reason = await link.died;
     this.#link = undefined;
+    this.#lostLink = link.id;
     if (this.#closed === undefined) this.#becomeLost(reason);
     return performance.now() - born < YOUNG_MS ? RECONNECT.baseMs * 2 : 0;
+  }
+
+  async #prepare(link: Link): Promise<void> {
+    if (this.#lostLink !== undefined) await link.replace(this.#lostLink);
+    await this.#plan.prepare?.(link);
   }
 
   #becomeReady(link: Link): void {

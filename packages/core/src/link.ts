@@ -47,6 +47,13 @@ export interface LinkOptions {
   readonly sentinel?: boolean;
 }
 
+/** A link as its server knows it. */
+export interface LinkId {
+  readonly clientId: number | undefined;
+  /** Names the server's process: numbers of connections begin anew with each. */
+  readonly runId: string | undefined;
+}
+
 type Client = ReturnType<ReturnType<typeof factoryOf>>;
 type Library = typeof import("@redis/client");
 
@@ -70,6 +77,7 @@ export class Link {
   readonly server: ServerInfo;
   /** The server's number for this connection, for CLIENT UNBLOCK; undefined if it does not report it. */
   readonly clientId: number | undefined;
+  readonly #runId: string | undefined;
   /** Resolves with the reason when the link is no more. */
   readonly died: Promise<unknown>;
   readonly #client: Client;
@@ -84,6 +92,7 @@ export class Link {
     this.#options = options;
     this.server = greeting.server;
     this.clientId = greeting.clientId;
+    this.#runId = greeting.runId;
     this.died = this.#death.promise;
     client.on("error", (error) => this.#die(error));
     client.on("end", () => this.#die(new Error("the server closed the connection")));
@@ -132,6 +141,11 @@ export class Link {
     return showAddress(this.#options.address);
   }
 
+  /** What its server knows it by. */
+  get id(): LinkId {
+    return { clientId: this.clientId, runId: this.#runId };
+  }
+
   get alive(): boolean {
     return this.#alive;
   }
@@ -149,6 +163,19 @@ export class Link {
       this.send(["SCRIPT", "LOAD", script.source]).catch(() => this.#loaded.delete(script.sha1));
     }
     return this.send(scriptCommand(["EVALSHA", script.sha1], keys, args), script.binary);
+  }
+
+  /**
+   * Has the server close an earlier link, so that a command that is still on its way there is never run. Needs the
+   * right to CLIENT KILL, and the same server: without one of them nothing happens.
+   */
+  async replace({ clientId, runId }: LinkId): Promise<void> {
+    if (clientId === undefined || runId === undefined || runId !== this.#runId) return;
+    try {
+      await this.send(["CLIENT", "KILL", "ID", String(clientId)]);
+    } catch (error) {
+      if (!isErrorReply(error)) throw error;
+    }
   }
 
   /** Has the server take the very next command although it is only importing that command's slot. */
@@ -282,9 +309,8 @@ async function createRawClient(options: LinkOptions): Promise<Client> {
 }
 
 /** What a server says of itself and of us when a link opens. */
-interface Greeting {
+interface Greeting extends LinkId {
   readonly server: ServerInfo;
-  readonly clientId: number | undefined;
 }
 
 async function greet(client: Client): Promise<Greeting> {
@@ -296,6 +322,7 @@ async function greet(client: Client): Promise<Greeting> {
   return {
     server: parseServerInfo(String(info ?? "")),
     clientId: id === undefined ? undefined : Number(id),
+    runId: /^run_id:(\w+)/m.exec(String(info ?? ""))?.[1],
   };
 }
 

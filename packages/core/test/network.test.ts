@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { type AddressInfo, connect as connectTo, createServer, type Socket } from "node:net";
 import {
   eventually,
   type FaultProxy,
@@ -99,6 +101,68 @@ test("closing opens no further connection", async () => {
   await redis.close();
   await eventually(async () => expect(await server.clients()).toEqual([]));
   expect(await connectionsReceived()).toBe(before + 1);
+});
+
+/** A network in which what was sent on the first connection arrives after what was sent on the next ones. */
+async function startLatePath() {
+  const held: Buffer[] = [];
+  const sockets: Socket[] = [];
+  let holding = false;
+  const path = createServer((client) => {
+    const upstream = connectTo(server.port, server.host);
+    const first = sockets.length === 0;
+    sockets.push(client, upstream);
+    client.on("data", (data) => {
+      if (first && holding) held.push(data);
+      else upstream.write(data);
+    });
+    upstream.on("data", (data) => client.destroyed || client.write(data));
+    for (const socket of [client, upstream]) socket.on("error", () => {});
+    if (!first) client.on("close", () => upstream.destroy());
+  });
+  await once(path.listen(0, "127.0.0.1"), "listening");
+  return {
+    url: `redis://127.0.0.1:${(path.address() as AddressInfo).port}`,
+    hold: () => {
+      holding = true;
+    },
+    /** The bytes of the first connection arrive now, if the server still has it. */
+    deliver: async () => {
+      const upstream = sockets[1] as Socket;
+      if (upstream.destroyed) return;
+      const over = new AbortController();
+      const { signal } = over;
+      const settled = Promise.race(
+        ["data", "close"].map((name) => once(upstream, name, { signal })),
+      );
+      upstream.write(Buffer.concat(held));
+      await settled;
+      over.abort();
+    },
+    close: async () => {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => path.close(resolve));
+    },
+  };
+}
+
+test.each([
+  ["is not run", "+client|kill", "free"],
+  ["is run if the user may not kill connections", "-client|kill", "taken"],
+])("a command that arrives when the connection was made again %s", async (_what, right, value) => {
+  const rules = ["on", ">secret", "~*", "&*", "+@all", right];
+  await server.command("ACL", "SETUSER", "late", "reset", ...rules);
+  const path = await startLatePath();
+  const redis = await connect(path.url.replace("//", "//late:secret@"), {
+    ...{ heartbeatMs: 50, deadAfterMs: 200 },
+  });
+  path.hold();
+  await redis.send(["SET", "late", "taken"], { repeatable: true }); // its first copy is on its way
+  await redis.send(["SET", "late", "free"]);
+  await path.deliver();
+  expect(await server.command("GET", "late")).toBe(value);
+  await redis.close();
+  await path.close();
 });
 
 async function connectionsReceived(): Promise<number> {
