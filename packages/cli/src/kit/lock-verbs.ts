@@ -58,7 +58,11 @@ function breakLock(context: Context): Promise<void> {
     if (!(await locks.break(name, token))) {
       throw new NotFoundError(token === undefined ? "held lock" : "token of lock", token ?? name);
     }
-    context.output.outcome("broken", { name }, `lock ${name} was taken from its holder`);
+    context.output.outcome(
+      "broken",
+      { name },
+      `lock ${name} was taken from its holder, which notices it at its next renewal`,
+    );
   });
 }
 
