@@ -38,6 +38,38 @@ describe("shapes", () => {
     );
   });
 
+  test("a reader enters again past a writer that waits, and shares until every entry was released", async () => {
+    const near = new ReadWriteLock(redis, fresh());
+    const there = new ReadWriteLock(other, near.name);
+    const outer = await near.read.acquire();
+    const writing = there.write.acquire();
+    await sized(lockKeys("", near.name).queue, 1);
+    expect(await near.read.tryAcquire()).toBeUndefined(); // behind the writer
+    const inner = await near.read.acquire({ token: outer.token });
+    const innermost = await there.read.acquire({ token: inner.token });
+    expect(await outer.release()).toBe(true);
+    await inner.extend();
+    expect(await inner.release()).toBe(true);
+    expect(await there.write.tryAcquire()).toBeUndefined();
+    expect(await innermost.release()).toBe(true);
+    const writer = await writing;
+    expect(writer.fence).toBeGreaterThan(innermost.fence);
+    await expect(near.read.acquire({ token: inner.token })).rejects.toThrow(LeaseLostError);
+    const reading = await near.read.acquire({ token: writer.token }); // an entry of the writer
+    expect(await writer.release()).toBe(true);
+    expect(await there.read.tryAcquire()).toBeUndefined();
+    expect(await reading.release()).toBe(true);
+  });
+
+  test("a reader that tries to enter as a writer keeps what it has", async () => {
+    const lock = new ReadWriteLock(redis, fresh());
+    const reader = await lock.read.acquire();
+    await expect(lock.write.acquire({ token: reader.token })).rejects.toThrow(LeaseLostError);
+    await new Lock(redis, fresh()).run(() => {}); // behind whatever the failed entry has sent
+    expect(await new ReadWriteLock(other, lock.name).write.tryAcquire()).toBeUndefined();
+    expect(await reader.release()).toBe(true);
+  });
+
   test("an entry after the first one was released does not bring that one back", async () => {
     const name = fresh();
     const lock = new Lock(redis, name, { ttlMs: null });
@@ -163,7 +195,7 @@ describe("shapes", () => {
     const store = new LockStore(redis, name, { prefix: "", mode: "write", fair: true });
     const holder = { token: "rw1:dies:x", ttlMs: 30_000, wait: false };
     expect((await store.acquire(holder)).fence).toBeGreaterThan(0);
-    await store.enter(holder.token, "entry");
+    await store.enter({ token: holder.token, entry: "entry", ttlMs: null });
     await store.acquire({ token: "rw1:waits:x", ttlMs: 30_000, wait: true });
     const { lock, fence, queue, waiters, entries } = store.keys;
     for (const key of [lock, fence, queue, waiters, entries])

@@ -13,7 +13,8 @@
 --   acquire  2 token  3 "w" or "r"  4 ttl ms, 0: no end  5 list to wake ("": do not wait)
 --            6 ms a place in the queue lives  7 "1": never overtake a waiter
 --   ask      2 ms a place lives  3 list to wake  4 "w" or "r"  5... tokens that wait
---   enter    2 token  3 entry id                       a further entry of the holder
+--   enter    2 token  3 entry id  4 ttl ms             a further entry of the holder. That of a reader is one more
+--            reader, whose token is the entry id
 --   extend   2 token  3 ttl ms, 0: no end
 --   leave    2 token  3 entry id, "0": the first one  4 "1": hand over, "0": free it and wake the next
 --            5 list of the caller: its own waiters live, and get the whole time they asked for
@@ -206,6 +207,7 @@ if verb == 'ask' then
 end
 
 if verb == 'enter' then
+  if ARGV[4] and reads(token) then return reply({ ARGV[3], take(ARGV[3], 'r', tonumber(ARGV[4])) }, true) end
   if value ~= token then return reply(0) end
   if call('EXISTS', ENTRIES) == 0 then call('SADD', ENTRIES, '0') end -- the first one may be released since
   call('SADD', ENTRIES, ARGV[3])
@@ -233,6 +235,8 @@ elseif value == token then
   if call('SCARD', ENTRIES) > 0 then return reply(1) end
   call('DEL', LOCK, ENTRIES)
   value, left = false, 1
+elseif ARGV[3] ~= '0' then -- an entry of a writer that has lost the lock, or of a token that never wrote
+  return reply(0)
 elseif call('ZREM', READERS, token) == 1 then
   left = value == SHARED and 1 or 0
   call('ZREMRANGEBYSCORE', READERS, '-inf', now) -- readers that died do not hold the others

@@ -10,7 +10,7 @@
  * aborts as soon as it runs again. Only `fence`, checked by the resource itself, excludes it for certain.
  */
 import { AbortedError, LeaseLostError, type Redis } from "@ropeway/core";
-import { newToken, requireFunction, requireRedis } from "@ropeway/core/internal";
+import { requireFunction, requireRedis } from "@ropeway/core/internal";
 import { acquiring, bounded, prolonged } from "../bounded.ts";
 import { NotAcquiredError } from "../errors.ts";
 import { safetyOf } from "../lease.ts";
@@ -129,14 +129,14 @@ export class ModalLock implements Lockable {
   }
 
   async #enter(token: string, how: Required<AcquireOptions>): Promise<HeldLock> {
-    const entry = newToken();
+    const entry = lockToken(this.#options.owner);
     const sentAt = performance.now();
-    const entering = this.#store.enter(token, entry);
+    const entering = this.#store.enter({ token, entry, ttlMs: how.ttlMs });
     try {
-      const fence = await entering;
-      if (fence === undefined) throw new LeaseLostError(this.#what);
+      const entered = await entering;
+      if (entered === undefined) throw new LeaseLostError(this.#what);
       const held = this.#hold(
-        { name: this.name, token, entry, fence },
+        { name: this.name, ...entered },
         { safeUntil: sentAt + (how.ttlMs ?? Number.POSITIVE_INFINITY) },
         how,
       );
@@ -145,6 +145,7 @@ export class ModalLock implements Lockable {
     } catch (error) {
       // An entry that nobody knows of would keep the lock when its holder has released it.
       this.#giveUp(token, entering, entry);
+      if (this.#store.mode === "read") this.#giveUp(entry, entering);
       throw error;
     }
   }

@@ -29,6 +29,21 @@ export interface AcquireRequest {
   readonly wait: boolean;
 }
 
+/** How to enter. */
+export interface EnterRequest {
+  readonly token: string;
+  /** The id of the entry, which is the token of one more reader if a reader enters. */
+  readonly entry: string;
+  readonly ttlMs: number | null;
+}
+
+/** By which token and entry a further entry is held. */
+export interface Entered {
+  readonly token: string;
+  readonly entry: string;
+  readonly fence: number;
+}
+
 /** What acquire() found. */
 export interface Acquired {
   /** Undefined: not acquired. */
@@ -83,10 +98,14 @@ export class LockStore {
     return { granted, ...retryOf(turn) };
   }
 
-  /** Enters a lock that `token` holds once more; the fence, or undefined if the token does not hold it. */
-  async enter(token: string, entry: string): Promise<number | undefined> {
-    const { result } = await this.#turn("enter", token, entry);
-    return result === 0 ? undefined : Number(result);
+  /** Enters a lock that `token` holds once more; undefined if the token does not hold it. */
+  async enter({ token, entry, ttlMs }: EnterRequest): Promise<Entered | undefined> {
+    // Only a reader enters beside readers. Others would not wait for it as a writer.
+    const ttl = this.mode === "read" ? [ttlMs ?? 0] : [];
+    const { result } = await this.#turn("enter", token, entry, ...ttl);
+    if (result === 0) return undefined;
+    if (typeof result !== "object") return { token, entry, fence: Number(result) };
+    return { token: entry, entry: "0", fence: Number(result[1]) };
   }
 
   async extend(token: string, ttlMs: number | null): Promise<boolean> {
