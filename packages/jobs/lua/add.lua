@@ -19,8 +19,15 @@
 local FIRST = 5
 local total = (#ARGV - FIRST + 1) / 3
 
-local plain = true
-for i = 1, total do plain = plain and ARGV[FIRST - 2 + i * 3] == "" end
+-- Where jobs go is read before the first write: text that is not JSON must not leave others half added.
+local plain, wheres = true, {}
+for i = 1, total do
+  local where = ARGV[FIRST - 2 + i * 3]
+  if where ~= "" then
+    plain = false
+    if not messageIn(where) then wheres[i - 1] = cjson.decode(where) end
+  end
+end
 local problem
 if plain then
   problem = wrongType(3, 3) or wrongType(19, 20) or wrongType(25, 25)
@@ -126,18 +133,18 @@ local function refuse(index, id, why)
   other[#other + 1] = why
 end
 
-local function add(index, id, how, record)
-  if how == "" then
+local function add(index, id, where, record)
+  if where == "" then
     fields[#fields + 1] = id
     fields[#fields + 1] = dated(record, now, stamp)
     tail[#tail + 1] = id
   else
-    local message = messageIn(how)
+    local message = messageIn(where)
     if message then
       messages[#messages + 1] = message
       return
     end
-    how = cjson.decode(how)
+    local how = wheres[index]
     local holder, outcome
     if how.k then holder, outcome = claim(id, how, record) end
     if holder then
@@ -190,8 +197,7 @@ local function addMany()
     for n, id in ipairs(ids) do
       local i = first + n - 1
       if there[n] or seen[id] then
-        local where = ARGV[FIRST + 1 + i * 3]
-        if where ~= "" and cjson.decode(where).w then await(id) end
+        if wheres[i] and wheres[i].w then await(id) end
         refuse(i, id, "exists")
       else
         seen[id] = "added"

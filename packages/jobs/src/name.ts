@@ -1,15 +1,25 @@
 /** The rules for names and ids. */
 import { InvalidNameError } from "@ropeway/core";
+import { type Rule, satisfying } from "@ropeway/core/internal";
 
-const ALLOWED = "a string of at least one character without control characters";
+/**
+ * Half of a surrogate pair, such as of an emoji that was cut in two. It has no form in UTF-8: two names with
+ * one would become the same, and Redis's scripts cannot read its JSON.
+ */
+const HALF = /\p{Surrogate}/u;
+
+/** What may stand in keys and lists. */
+export const NAME: Rule<string> = satisfying<string>(
+  "a string of at least one character without control characters and halves of surrogate pairs",
+  (value) =>
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+    typeof value === "string" && value !== "" && !/[\x00-\x1f]/.test(value) && !HALF.test(value),
+);
 
 /** The name, if it may stand in keys and lists; throws InvalidNameError otherwise. */
 export function checkName(what: string, value: unknown): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-  if (typeof value !== "string" || value === "" || /[\x00-\x1f]/.test(value)) {
-    throw new InvalidNameError(what, value, ALLOWED);
-  }
-  return value;
+  if (NAME.accepts(value)) return value;
+  throw new InvalidNameError(what, value, NAME.allowed);
 }
 
 /** The id of what may exist: any string. */
@@ -18,8 +28,9 @@ export function checkId(value: unknown, what: string = "job id"): string {
   throw new InvalidNameError(what, value, "a string");
 }
 
-/** The name of a queue: any string that is not empty, for keys escape what they must. */
+/** The name of a queue: any string that is not empty and has a form in UTF-8, for keys escape what they must. */
 export function checkQueueName(value: unknown): string {
-  if (typeof value === "string" && value !== "") return value;
-  throw new InvalidNameError("queue name", value, "a string of at least one character");
+  if (typeof value === "string" && value !== "" && !HALF.test(value)) return value;
+  const allowed = "a string of at least one character without halves of surrogate pairs";
+  throw new InvalidNameError("queue name", value, allowed);
 }

@@ -1,5 +1,10 @@
 /** What handlers and callers do that nobody expects. */
-import { InvalidOptionError, RopewayError } from "@ropeway/core";
+import {
+  InvalidNameError,
+  InvalidOptionError,
+  RopewayError,
+  ServerReplyError,
+} from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import {
@@ -11,7 +16,7 @@ import {
   SeedWorker,
   Worker,
 } from "../src/index.ts";
-import { queueKeys } from "../src/internal.ts";
+import { QueueStore, queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
@@ -119,6 +124,44 @@ describe("results", () => {
       expect(await job?.result({ timeoutMs: 5_000 })).toBe(10);
     },
   );
+});
+
+describe("half of a surrogate pair", () => {
+  const half = "a\ud83d";
+
+  it("is refused in names, which are JSON for the scripts, and is data like any other", async () => {
+    const queue = one.queue();
+    const calls = [
+      () => queue.add(half),
+      () => queue.add("a", 0, { id: half }),
+      () => queue.add("a", 0, { group: half }),
+      () => queue.add("a", 0, { dedupe: half }),
+      () => queue.add("a", 0, { backoff: { kind: "custom", name: half } }),
+      () => queue.addFlow({ name: "a", children: [{ name: "b", queue: half }] }),
+      () => queue.setSchedule("s", { everyMs: 1_000, name: "a", data: [{ [half]: 1 }] }),
+      () => queue.setSchedule("s", { everyMs: 1_000, name: "a", data: `\\${half}` }),
+      () => queue.removeDedupeKey(half),
+    ];
+    for (const call of calls) await expect(call(), String(call)).rejects.toThrow(RopewayError);
+    expect(() => new Queue(one.redis, half)).toThrow(InvalidNameError);
+    expect(await queue.schedules()).toEqual([]);
+    await queue.setSchedule("s", { everyMs: 60_000, name: "a", data: "\\ud83d \u{1f600}" });
+    await queue.removeSchedule("s");
+    one.worker(queue, (job: JobContext) => job.data);
+    expect(await queue.run("a", half, { timeoutMs: 15_000 })).toBe(half);
+  });
+
+  it("of another program leaves nothing of the jobs beside it", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const record = ";0;0;\na\n";
+    const good = { id: "good", where: '{"k":["k",0,"keep",0]}', record: ';0;0;{"d":"k"}\na\n' };
+    const bad = { id: "bad", where: '{"g":"\\ud83d"}', record };
+    const call = { producer: "p", number: 1, jobs: [good, bad] };
+    await expect(store.add(call)).rejects.toThrow(ServerReplyError);
+    expect(await one.redis.send(["EXISTS", store.keys.jobs, store.keys.dedupe])).toBe(0);
+    expect((await queue.add("a", 0, { dedupe: "k" })).deduplicated).toBeUndefined();
+  });
 });
 
 it("a worker refuses a queue that is named twice", () => {

@@ -245,7 +245,7 @@ export class Admin {
     return count;
   }
 
-  removeDedupeKey(key: string): Promise<boolean> {
+  async removeDedupeKey(key: string): Promise<boolean> {
     return this.#store.removeDedupeKey(checkName("dedupe key", key));
   }
 

@@ -3,8 +3,8 @@
  * what its record says. Wrong options are refused here, before anything is sent.
  */
 import { InvalidOptionError } from "@ropeway/core";
-import { between, closest, flag, integer, type Rule, text } from "@ropeway/core/internal";
-import { checkName } from "../name.ts";
+import { between, closest, flag, integer, type Rule } from "@ropeway/core/internal";
+import { checkName, NAME } from "../name.ts";
 import {
   type BackoffPlan,
   type DedupePlan,
@@ -145,7 +145,7 @@ function planBackoff(backoff: number | BackoffPlan): [string, number, number, nu
       'fixed, exponential or custom; a function of the worker is { kind: "custom", name }';
     throw new InvalidOptionError("backoff.kind", kind, allowed);
   }
-  if (kind === "custom") check("backoff.name", name ?? "", text);
+  if (kind === "custom") check("backoff.name", name ?? "", NAME);
   check("backoff.delayMs", delayMs, DURATION);
   check("backoff.maxMs", maxMs, between(delayMs, LONGEST_MS));
   check("backoff.jitter", jitter, between(0, 1));

@@ -18,8 +18,11 @@ const OWN = ["id", "delayMs", "runAt", "dedupe"] as const;
 /** A clock that is corrected by less has not been set back. */
 const CORRECTION_MS = 1_000;
 
-/** Redis's scripts cannot read JSON that is nested more than 1,000 levels deep. */
+/** Redis's scripts cannot read JSON that is nested more than 1,000 levels deep, */
 const DEEPEST = 500;
+/** nor half of a surrogate pair, which is the only thing that JSON.stringify() writes like this. */
+const HALF = /(?<!\\)(?:\\\\)*\\ud[89a-f]/;
+const READABLE = `nested at most ${DEEPEST} levels deep, without halves of surrogate pairs in its strings`;
 
 /** Reads, writes and fires schedules. */
 export class Scheduler {
@@ -46,12 +49,8 @@ export class Scheduler {
     const whole: Schedule = { ...schedule, options };
     jobOf(id, whole); // refuses what could not be added later
     const json = JSON.stringify(whole);
-    if (depthOf(json) > DEEPEST) {
-      throw new InvalidArgumentError(
-        "data",
-        schedule.data,
-        `nested at most ${DEEPEST} levels deep`,
-      );
+    if (depthOf(json) > DEEPEST || HALF.test(json)) {
+      throw new InvalidArgumentError("data", schedule.data, READABLE);
     }
     const now = await this.#store.now();
     const due = firstDue(whole, now);
