@@ -16,7 +16,8 @@ async function fetched(batch: number) {
   await queue.addBulk([{ name: "late" }, { name: "safe" }]);
   const store = new QueueStore(one.redis, queue.prefix, queue.name);
   const leaseMs = 60_000;
-  const source = new Source({ store, worker: "w", leaseMs, idleMs: 0, logLines: 1 });
+  const onError = (error: unknown) => expect.unreachable(String(error));
+  const source = new Source({ store, worker: "w", leaseMs, idleMs: 0, logLines: 1, onError });
   const open = async (ageMs: number) => {
     const { taken } = await source.exchange(1);
     const [attempt] = source.open(taken, performance.now() - ageMs).attempts;

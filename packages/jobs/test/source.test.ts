@@ -22,7 +22,15 @@ it("an outcome whose reply was lost is confirmed when it is sent again, and is n
   const queue = one.queue();
   await queue.addBulk([{ name: "done" }, { name: "undone" }]);
   const store = new LosingStore(one.redis, queue.prefix, queue.name);
-  const source = new Source({ store, worker: "w", leaseMs: 60_000, idleMs: 0, logLines: 1 });
+  const onError = (error: unknown) => expect.unreachable(String(error));
+  const source = new Source({
+    store,
+    worker: "w",
+    leaseMs: 60_000,
+    idleMs: 0,
+    logLines: 1,
+    onError,
+  });
   const { taken } = await source.exchange(2);
   const [done, undone] = source.open(taken, performance.now()).attempts;
   if (done === undefined || undone === undefined) throw new Error("nothing was taken");

@@ -15,7 +15,8 @@
  *
  * One timer serves all leases of the process.
  */
-import { LeaseLostError } from "@ropeway/core";
+import { LeaseLostError, type Logger } from "@ropeway/core";
+import { guardSignal, reasonOf } from "@ropeway/core/internal";
 import { kitMetrics, type LeaseKind } from "./metrics.ts";
 import { LONGEST_TIMER_MS } from "./timer.ts";
 
@@ -41,6 +42,8 @@ export interface LeasePlan {
   readonly renew: boolean;
   /** Not renewed any more after this time. */
   readonly maxHoldMs?: number | undefined;
+  /** Told when an abort listener of the holder throws. */
+  readonly logger: Logger;
   /** Asks Redis for `ttlMs` more; false if the token does not hold it any more. */
   extend(ttlMs: number | null): Promise<boolean>;
 }
@@ -54,6 +57,7 @@ export function safetyOf(ttlMs: number): number {
 export class Lease {
   readonly #plan: LeasePlan;
   readonly #controller = new AbortController();
+  #signal: AbortSignal | undefined;
   readonly #since: number;
   readonly #renewUntil: number;
   #ttlMs: number | null;
@@ -77,7 +81,11 @@ export class Lease {
   /** Aborts with LeaseLostError when the lease is lost; not when it is ended. */
   get signal(): AbortSignal {
     this.#look(performance.now()); // the timer may be late after a pause of the process
-    return this.#controller.signal;
+    this.#signal ??= guardSignal(this.#controller.signal, (error) => {
+      const { logger, what } = this.#plan;
+      logger.error({ err: reasonOf(error), what }, "an abort listener failed");
+    });
+    return this.#signal;
   }
 
   get held(): boolean {

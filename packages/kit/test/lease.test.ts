@@ -1,7 +1,9 @@
-import { LeaseLostError } from "@ropeway/core";
+import { LeaseLostError, type Logger, silentLogger } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { expect, test, vi } from "vitest";
 import { Lease } from "../src/lease.ts";
+
+const logger = silentLogger;
 
 test("renewing many leases does not look at all of them for each", async () => {
   const many = 1_000;
@@ -13,7 +15,7 @@ test("renewing many leases does not look at all of them for each", async () => {
   };
   const leases = Array.from({ length: many }, (_, i) => {
     const plan = { what: `lease ${i}`, kind: "lock", ttlMs: 1_500, renew: true, extend } as const;
-    return new Lease({ ...plan, safeUntil: performance.now() + 1_500 });
+    return new Lease({ ...plan, logger, safeUntil: performance.now() + 1_500 });
   });
   await eventually(() => expect(renewals).toBeGreaterThan(2 * many));
   expect(looks.mock.calls.length).toBeLessThan(100 * many);
@@ -26,7 +28,7 @@ test("a reply to an earlier extension does not hide that a later one has shorten
   const replies: (() => void)[] = [];
   const lease = new Lease({
     ...({ what: "lease", kind: "lock", ttlMs: 30_000, renew: false } as const),
-    safeUntil: performance.now() + 30_000,
+    ...{ logger, safeUntil: performance.now() + 30_000 },
     extend: () => new Promise((resolve) => replies.push(() => resolve(true))),
   });
   const longer = lease.extend(30_000);
@@ -46,7 +48,7 @@ test("a lease is renewed after an earlier reply when the later extension has fai
   });
   const lease = new Lease({
     ...({ what: "lease", kind: "lock", ttlMs: 300, renew: true } as const),
-    safeUntil: performance.now() + 300,
+    ...{ logger, safeUntil: performance.now() + 300 },
     extend: () => {
       renewals += 1;
       return renewals === 2 ? failing : Promise.resolve(true);
@@ -60,4 +62,29 @@ test("a lease is renewed after an earlier reply when the later extension has fai
   await eventually(() => expect(renewals).toBeGreaterThan(4));
   expect(lease.held).toBe(true);
   lease.end();
+});
+
+test("abort listeners of the holder that throw or reject are logged, and end neither the process nor other leases", async () => {
+  const errors: unknown[] = [];
+  const noting: Logger = { ...silentLogger, error: (...said) => void errors.push(said) };
+  const lose = { kind: "lock", ttlMs: 40, renew: false, extend: async () => true } as const;
+  const lost: string[] = [];
+  const leases = ["first", "second"].map((what) => {
+    const lease = new Lease({ ...lose, what, logger: noting, safeUntil: performance.now() + 40 });
+    lease.signal.addEventListener("abort", () => {
+      throw new Error("thrown by a listener");
+    });
+    lease.signal.addEventListener("abort", async () => {
+      throw new Error("rejected by a listener");
+    });
+    lease.signal.addEventListener("abort", () => lost.push(what));
+    return lease;
+  });
+  await eventually(() => expect(errors).toHaveLength(4));
+  expect(lost).toEqual(["first", "second"]);
+  expect(errors).toContainEqual([
+    { err: "thrown by a listener", what: "first" },
+    "an abort listener failed",
+  ]);
+  expect(leases.some(({ held }) => held)).toBe(false);
 });

@@ -264,7 +264,12 @@ describe("loss", () => {
 
   test("an extension counts from the moment before it was sent, less a margin", async () => {
     const plan = { what: "a lease", kind: "lock", renew: false, extend: async () => true } as const;
-    const lease = new Lease({ ...plan, ttlMs: 1_000, safeUntil: performance.now() + 1_000 });
+    const lease = new Lease({
+      ...plan,
+      logger: redis.logger,
+      ttlMs: 1_000,
+      safeUntil: performance.now() + 1_000,
+    });
     await lease.extend(60_000);
     expect(lease.dueAt).toBeLessThan(performance.now() + 60_000);
     expect(lease.end()).toBe(true);
@@ -282,7 +287,7 @@ describe("loss", () => {
     let renewals = 0;
     const lease = new Lease({
       ...{ what: "a lease", kind: "lock", ttlMs, renew: true, maxHoldMs: 1 },
-      safeUntil: performance.now() + ttlMs,
+      ...{ logger: redis.logger, safeUntil: performance.now() + ttlMs },
       extend: async () => {
         renewals += 1;
         return true;

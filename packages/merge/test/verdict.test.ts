@@ -74,3 +74,31 @@ test("a settlement that cannot be read changes nothing", async () => {
   expect((await new Inspector(queue).peek("k")).items).toBe(2);
   expect(await queue.complete("k", "t")).toBe(0);
 });
+
+test("what an abort listener of a handler throws is an error of the dispatcher, which goes on", async () => {
+  const queue = new MergeQueue(redis, { prefix: "listeners" });
+  const errors: string[] = [];
+  await queue.push("k", "a");
+  const options = { leaseMs: 400, reserveMs: 50, backoff: { delayMs: 20, maxMs: 50 } };
+  let tries = 0;
+  await using dispatcher = new Dispatcher(
+    queue,
+    async (batch, { signal }) => {
+      tries = batch.attempt;
+      if (tries > 1) return undefined;
+      signal.addEventListener("abort", () => {
+        throw new Error("thrown by a listener");
+      });
+      signal.addEventListener("abort", async () => {
+        throw new Error("rejected by a listener");
+      });
+      await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+      return undefined;
+    },
+    options,
+  );
+  dispatcher.on("error", (error) => errors.push((error as Error).message));
+  await dispatcher.start();
+  await eventually(() => expect(tries).toBe(2));
+  expect(errors).toEqual(["thrown by a listener", "rejected by a listener"]);
+});

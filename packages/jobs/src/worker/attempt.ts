@@ -7,7 +7,7 @@
  * returns cannot block a worker. Its signal aborts.
  */
 import { InvalidArgumentError, LeaseLostError } from "@ropeway/core";
-import { between } from "@ropeway/core/internal";
+import { between, guardSignal } from "@ropeway/core/internal";
 import type { JobDefinitions } from "../definition.ts";
 import { InvalidFlowError, JobTimeoutError } from "../errors.ts";
 import {
@@ -91,6 +91,8 @@ export interface AttemptHome {
   readonly store: QueueStore;
   readonly logLines: number;
   readonly definitions?: JobDefinitions<unknown> | undefined;
+  /** What an abort listener of a handler throws. */
+  onError(error: unknown): void;
 }
 
 /** One try. */
@@ -178,6 +180,7 @@ export class Attempt implements JobContext {
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
+      guardSignal(this.#controller.signal, (error) => this.#home.onError(error));
       if (this.#abortReason !== undefined) this.#controller.abort(this.#abortReason);
     }
     return this.#controller.signal;

@@ -212,7 +212,7 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
     // With several queues the worker may be busy with another one: no job is handed over to it.
     const blocks = this.queues.length > 1 ? 0 : idleMs;
     const definitions = this.#options.jobs;
-    const how = { logLines, definitions, worker: this.id, leaseMs, idleMs: blocks };
+    const how = { logLines, definitions, worker: this.id, leaseMs, idleMs: blocks, onError };
     const source = new Source({ store, ...how });
     const relay = new Relay(store, onError);
     const onMoved = () => this.#woken([source]);

@@ -130,6 +130,7 @@ export class IncomingFile implements AsyncIterable<Buffer> {
     const has = this.#has;
     return new Lease({
       kind: "file",
+      logger: this.#store.redis.logger,
       what: `file ${JSON.stringify(this.name)}`,
       ttlMs: leaseMs,
       renew: true,

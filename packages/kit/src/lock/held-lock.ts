@@ -51,7 +51,7 @@ export class LockHolding implements HeldLock {
   constructor(
     store: LockStore,
     holding: Holding,
-    plan: Omit<LeasePlan, "extend" | "what" | "kind">,
+    plan: Omit<LeasePlan, "extend" | "what" | "kind" | "logger">,
   ) {
     this.name = holding.name;
     this.token = holding.token;
@@ -61,6 +61,7 @@ export class LockHolding implements HeldLock {
     this.#lease = new Lease({
       ...plan,
       kind: "lock",
+      logger: store.redis.logger,
       what: `lock ${JSON.stringify(holding.name)}`,
       extend: (ttlMs) => store.extend(holding.token, ttlMs),
     });

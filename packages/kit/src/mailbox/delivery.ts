@@ -64,6 +64,7 @@ export class LeasedDelivery<Message> implements Delivery<Message> {
     this.#lease = new Lease({
       what: `message ${id}`,
       kind: "message",
+      logger: store.redis.logger,
       ttlMs: leaseMs,
       renew: false,
       safeUntil,

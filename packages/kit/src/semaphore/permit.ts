@@ -28,10 +28,19 @@ export class PermitHolding implements Permit {
   readonly #lease: Lease;
   #released: Promise<boolean> | undefined;
 
-  constructor(store: SemaphoreStore, token: string, plan: Omit<LeasePlan, "extend" | "kind">) {
+  constructor(
+    store: SemaphoreStore,
+    token: string,
+    plan: Omit<LeasePlan, "extend" | "kind" | "logger">,
+  ) {
     this.token = token;
     this.#store = store;
-    this.#lease = new Lease({ ...plan, kind: "permit", extend: () => store.extend(token) });
+    this.#lease = new Lease({
+      ...plan,
+      kind: "permit",
+      logger: store.redis.logger,
+      extend: () => store.extend(token),
+    });
   }
 
   get signal(): AbortSignal {

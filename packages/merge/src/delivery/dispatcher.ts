@@ -21,6 +21,7 @@ import {
 } from "@ropeway/core";
 import {
   BackgroundRole,
+  guardSignal,
   inSpan,
   LONGEST_TIMER_MS,
   Loop,
@@ -284,7 +285,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
   /** In a span that links to the pushes of the items. */
   async #handle(batch: Batch, leftMs: number): Promise<Verdict> {
     const running = new AbortController();
-    const { signal } = running;
+    const signal = guardSignal(running.signal, (error) => this.report(error));
     const lease = setTimeout(() => running.abort(new TimeoutError(batch.key, leftMs)), leftMs);
     signal.addEventListener("abort", () => clearTimeout(lease), { once: true });
     this.#running.add(running);

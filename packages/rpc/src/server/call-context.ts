@@ -3,6 +3,7 @@
  * everything that costs something (the signal and its timer above all) is made when it is first asked for.
  */
 
+import { guardSignal } from "@ropeway/core/internal";
 import { CancelledError, DeadlineExceededError } from "../errors.ts";
 import type { CallOptions } from "../options.ts";
 import { type TimerWheel, WheelTimer } from "../timer-wheel.ts";
@@ -60,6 +61,8 @@ export interface ContextHost {
   now(): number;
   progress(call: IncomingCall, percent: number, message: string): void;
   nested(target: string, params: unknown, options: CallOptions): Promise<unknown>;
+  /** What an abort listener of a handler throws. */
+  onError(error: unknown): void;
 }
 
 /** One running call. */
@@ -125,6 +128,7 @@ export class RunningCall implements CallContext {
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
+      guardSignal(this.#abort.signal, (error) => this.#host.onError(error));
       if (this.#reason !== undefined) this.#abort.abort(this.#reason);
       // A stream may run past its deadline, which only says by when it must have begun.
       else if (this.deadline !== undefined && this.request.window === undefined) {

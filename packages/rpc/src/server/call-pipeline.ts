@@ -178,7 +178,7 @@ export class CallPipeline {
   }
 
   #makeContextHost(): ContextHost {
-    const { node, nested } = this.#host;
+    const { node, nested, report } = this.#host;
     const { clock, dialect } = this.#base;
     const replies = this.#replies;
     return {
@@ -193,6 +193,7 @@ export class CallPipeline {
         replies.post(replies.listFor(call), `{"id":${JSON.stringify(call.id)},"progress":${text}}`);
       },
       nested: (target, params, options) => nested.call(target, params, options),
+      onError: report,
     };
   }
 
