@@ -1,6 +1,7 @@
 import { connect } from "@ropeway/core";
 import { eventually, startProxy } from "@ropeway/testkit";
 import { expect, test } from "vitest";
+import { GroupMembers } from "../src/autocomplete/index.ts";
 import { Chat } from "../src/chat/index.ts";
 import { Files } from "../src/files/index.ts";
 import { type Delivery, Mailbox } from "../src/mailbox/index.ts";
@@ -83,6 +84,30 @@ test("a reply that is lost for certain: the message was stored, and is found whe
   await proxy.heal();
   await sending;
   expect(await reader.counts()).toEqual({ waiting: 0, taken: 0, dead: 0 });
+});
+
+test("members are added, indexed and removed although replies are lost; a use is not counted twice", async () => {
+  await using proxy = await startProxy(server);
+  await using cut = await connect(proxy.url);
+  const members = new GroupMembers(cut, fresh(), { fold: "case" });
+  await members.add("Ada");
+  const steps = {
+    add: () => members.add("Bob"),
+    reindex: () => members.reindex(),
+    remove: () => members.remove("Ada"),
+  };
+  for (const step of Object.values(steps)) {
+    const running = step();
+    await new Promise((resolve) => setImmediate(resolve));
+    proxy.cut();
+    await running;
+  }
+  expect(await members.search("")).toEqual(["Bob"]);
+  proxy.delay(500); // the connection ends before a reply can come
+  const using = expect(members.use("Bob")).rejects.toMatchObject({ code: "CONNECTION_LOST" });
+  await new Promise((resolve) => setImmediate(resolve));
+  proxy.cut();
+  await using;
 });
 
 test("an acknowledgement whose reply was lost is one, also when it is sent again", async () => {

@@ -26,19 +26,25 @@ export class GroupMembers {
     this.#store = new MembersStore(redis, group, resolveMembersOptions(options));
   }
 
-  /** Adds a member. Returns false if it was there already. */
+  /**
+   * Adds a member. Returns false if it was there already. If the connection is lost before the reply comes, the
+   * command is sent again, and false can also mean that its first run has added the member.
+   */
   async add(member: string): Promise<boolean> {
     checkMember(member);
     return this.#store.change("add", member);
   }
 
-  /** Removes a member. Returns false if it was not there. */
+  /** Removes a member. Returns false if it was not there. It is sent again in the same way. */
   async remove(member: string): Promise<boolean> {
     checkMember(member);
     return this.#store.change("remove", member);
   }
 
-  /** Counts a use of a member, and adds it if it is new; for groups with `ranked`. */
+  /**
+   * Counts a use of a member, and adds it if it is new; for groups with `ranked`. Throws ConnectionLostError if the
+   * connection is lost before the reply comes: the use may have been counted.
+   */
   async use(member: string, weight: number = 1): Promise<void> {
     checkMember(member);
     if (!(Number.isFinite(weight) && weight > 0)) {

@@ -5,8 +5,11 @@ import { lua } from "../scripts.ts";
 export const rememberScript: Script<number> = defineScript(lua("autocomplete/remember"), {
   idempotent: true,
 });
-// Not repeated after a lost reply: a use would count twice.
-export const changeScript: Script<number> = defineScript(lua("autocomplete/change"));
+export const changeScript: Script<number> = defineScript(lua("autocomplete/change"), {
+  idempotent: true,
+});
+// Not repeated after a lost reply: it would count twice.
+export const useScript: Script<number> = defineScript(lua("autocomplete/change"));
 export const rankScript: Script<readonly string[]> = defineScript(lua("autocomplete/rank"), {
   idempotent: true,
 });

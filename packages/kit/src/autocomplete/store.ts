@@ -5,7 +5,7 @@ import { refused } from "../store/refused.ts";
 import { folded, startsOf } from "./fold.ts";
 import { type GroupKeys, groupKeys, recentKey } from "./keys.ts";
 import type { MembersOptions } from "./options.ts";
-import { changeScript, rankScript, rememberScript } from "./scripts.ts";
+import { changeScript, rankScript, rememberScript, useScript } from "./scripts.ts";
 
 /** Members that one search of a ranked group looks at when its prefix has no top list. */
 const LOOK_AT = 1_000;
@@ -69,7 +69,8 @@ export class MembersStore {
     const tops = ranked ? startsOf(plain, topPrefixes).map(top) : [];
     const entry = fold === "none" ? "" : `${plain}\0${member}`;
     const args = [verb, member, entry, ranked ? halfLifeMs : 0, weight, topLength];
-    const running = this.#redis.run(changeScript, [members, index, scores, ...tops], args);
+    const script = verb === "use" ? useScript : changeScript;
+    const running = this.#redis.run(script, [members, index, scores, ...tops], args);
     return (await refused({ what: "a member", key: members }, running)) === 1;
   }
 
