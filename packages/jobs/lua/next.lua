@@ -22,9 +22,20 @@ if problem then return problem end
 -- finish and drain then.
 redis.call("ZREM", IDLE, LEASE_MS .. " " .. WORKER)
 
-local set = redis.call("HMGET", META, "listen", "paused", "hold", "conc", "max", "per", "tat", "gconc", "gmax", "gper", "turn", "holdms")
+local set = redis.call("HMGET", META, "listen", "paused", "hold", "conc", "max", "per", "tat", "gconc", "gmax", "gper", "turn", "holdms", "fence")
 listening = tonumber(set[1] or 0) > now
-turn = tonumber(set[11] or 0)
+if set[13] and not string.find(set[13], "^%d+$") then -- before jobs are taken from where they wait
+  return redis.error_reply("WRONGTYPE " .. META .. " has a fence that is not a number")
+end
+
+-- Another program may have written anything there: a limit that is not a number counts as not set.
+for i, least in ipairs({ 0, 1, 1, 1, 0, 1, 1, 1, 0, 0 }) do
+  local value = tonumber(set[i + 2])
+  set[i + 2] = value and value >= least and value <= 1e15 and value or nil
+end
+if not set[6] then set[5] = nil end
+if not set[10] then set[9] = nil end
+turn = set[11] or 0
 
 local refused, at = {}, FIRST
 

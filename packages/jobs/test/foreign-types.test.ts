@@ -1,5 +1,5 @@
 /** Another program has put a value of another type under one of a queue's keys. */
-import { RopewayError } from "@ropeway/core";
+import { RopewayError, WrongKeyTypeError } from "@ropeway/core";
 import { describe, expect, it } from "vitest";
 import { JOB_STATES, type Queue } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
@@ -80,6 +80,44 @@ describe("a foreign value under a key", () => {
     if (there) await one.redis.send(["RENAME", aside, key]);
     await store.move(100);
     await expectOnePlaceEach(queue, store);
+  });
+});
+
+describe("a foreign setting", () => {
+  const take = { worker: "w", leaseMs: 60_000, want: 10, done: [], undone: [] };
+  const add = (queue: Queue) =>
+    queue.addBulk([
+      { name: "n", options: { priority: -1 } },
+      { name: "n", options: { group: "g" } },
+      { name: "n" },
+    ]);
+
+  it.each([
+    ["conc", "many"],
+    ["max", "many"],
+    ["max", "5"], // without its interval
+    ["gconc", "many"],
+    ["gmax", "5"],
+    ["hold", "long"],
+    ["turn", "mine"],
+  ])("%s %j counts as not set", async (field, value) => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    await one.redis.send(["HSET", store.keys.meta, field, value]);
+    await add(queue);
+    expect((await store.next(take)).jobs).toHaveLength(6);
+    await queue.add("n");
+    expect((await store.next(take)).jobs).toHaveLength(2);
+  });
+
+  it("fence stops workers with a typed error, and no job is lost", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    await add(queue);
+    await one.redis.send(["HSET", store.keys.meta, "fence", "mine"]);
+    await expect(store.next(take)).rejects.toThrow(WrongKeyTypeError);
+    await one.redis.send(["HDEL", store.keys.meta, "fence"]);
+    expect((await store.next(take)).jobs).toHaveLength(6);
   });
 });
 

@@ -7,7 +7,7 @@ local HALF = 2147483648 -- 2^31: PRIO has 32 bits for the place
 
 local turn -- the number of the round in which groups are served, read when it is needed
 local function currentTurn()
-  turn = turn or tonumber(redis.call("HGET", META, "turn") or 0)
+  turn = turn or tonumber(redis.call("HGET", META, "turn") or 0) or 0
   return turn
 end
 

@@ -34,7 +34,7 @@ if #ARGV == 7 and ARGV[6] == "" and ARGV[3] == "" then
       if idle[2]
         and tonumber(idle[2]) > now
         and not (set[2] or set[4] or set[5])
-        and tonumber(set[3] or 0) <= now
+        and (tonumber(set[3] or 0) or 0) <= now
         and redis.call("LLEN", KEYS[3]) + redis.call("ZCARD", KEYS[4]) + redis.call("ZCARD", KEYS[5]) == 0
       then
         redis.call("ZREM", KEYS[21], idle[1])
