@@ -75,6 +75,19 @@ describe("permits", () => {
     await permit.release();
   });
 
+  test.each(["0", "-1", "x", "", "1e3", "1000001", "99999999999999999999"])(
+    "a limit of another program that is none does not count: %j",
+    async (value) => {
+      const name = fresh();
+      const semaphore = new Semaphore(redis, name, { limit: 1 });
+      await server.command("SET", `${name}:limit`, value);
+      const permit = await semaphore.acquire();
+      expect(await semaphore.tryAcquire()).toBeUndefined();
+      expect(await semaphore.inspect()).toEqual({ name, limit: 1, held: 1, waiting: 0 });
+      await permit.release();
+    },
+  );
+
   test("resize admits more, and a smaller limit lets holders finish", async () => {
     const name = fresh();
     const semaphore = new Semaphore(redis, name, { limit: 1 });

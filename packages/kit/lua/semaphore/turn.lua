@@ -19,6 +19,7 @@
 local TIMES, OWNER, COUNTER, LEASES, QUEUE, WAITERS, LIMIT, DOCLOCK, OTHERS = unpack(KEYS)
 local call, floor = redis.call, math.floor
 local AT_ONCE, KEEP_MS, FOREIGN_CHECK_MS = 1000, 86400000, 50
+local MOST_LIMIT = 1000000 -- as in options.ts
 local LONGEST_PLACE_MS = 60000 -- a place that lives longer is from before the clock was set back
 local verb, ttl, lives, token = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 
@@ -26,7 +27,8 @@ local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
 local seconds = string.format('%d.%06d', time[1], time[2])
 
-local limit = tonumber(string.match(call('GET', LIMIT) or '', '^[1-9]%d*$') or ARGV[2])
+local limit = tonumber(string.match(call('GET', LIMIT) or '', '^[1-9]%d*$') or 0)
+if limit < 1 or limit > MOST_LIMIT then limit = tonumber(ARGV[2]) end -- none was set, or not by resize()
 local locker = call('GET', DOCLOCK) -- a Lock of ours with the same name is no program between its transactions
 local locked = locker and string.sub(locker, 1, 4) ~= 'rw1:'
 local waiting, noted = call('ZCARD', QUEUE), call('HLEN', OTHERS)

@@ -6,6 +6,7 @@ import { refused } from "../store/refused.ts";
 import { storedInteger } from "../store/stored-integer.ts";
 import { type WakeList, wakeListOf } from "../store/wake-list.ts";
 import { checkSemaphoreName, type SemaphoreKeys, semaphoreKeys } from "./keys.ts";
+import { limitRule } from "./options.ts";
 import { type Turn, turnScript } from "./scripts.ts";
 
 /** What the handle knows of its semaphore. */
@@ -96,7 +97,8 @@ export class SemaphoreStore {
       ask<number>("ZCARD", queue),
       ask<string | null>("GET", limitKey),
     ]);
-    return { name: this.#name, limit: storedInteger(limit) || undefined, held, waiting };
+    const set = storedInteger(limit);
+    return { name: this.#name, limit: limitRule.accepts(set) ? set : undefined, held, waiting };
   }
 
   /** The same, without permits that are over. */
