@@ -1,7 +1,7 @@
 // Heads are cut by hand: they must read as their words say.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { newItemId, readItems } from "../src/queue/item.ts";
+import { hasLines, joinHeads, newItemId, readItems } from "../src/queue/item.ts";
 
 /** How heads are read, in the plainest words. */
 function plainly(head: string) {
@@ -19,12 +19,22 @@ function plainly(head: string) {
 test("heads are read word by word, also those of older versions and of other programs", () => {
   const word = fc.constantFrom("", "-", "id", "12", "0", "00-aa-bb-01", "text/plain;", "x=1");
   fc.assert(
-    fc.property(fc.array(word, { maxLength: 7 }), (words) => {
-      const head = words.join(" ");
+    fc.property(fc.array(fc.array(word, { maxLength: 7 }), { minLength: 1 }), (lines) => {
+      const heads = lines.map((words) => words.join(" "));
       const body = Buffer.from("b");
-      expect(readItems([head], [body])).toEqual([{ ...plainly(head), body }]);
+      const bodies = heads.map(() => body);
+      const text = heads.join("\n");
+      expect(readItems(text, bodies)).toEqual(heads.map((head) => ({ ...plainly(head), body })));
+      expect(hasLines(text, heads.length)).toBe(true);
+      expect(hasLines(text, heads.length + 1)).toBe(false);
     }),
   );
+});
+
+test("a head of several lines stays the head of one body", () => {
+  const heads = joinHeads([Buffer.from("a 1 3 -\nb 2 3 -"), Buffer.from("c 3 3 -")]);
+  const items = readItems(heads, [Buffer.from("one"), Buffer.from("two"), Buffer.from("bare")]);
+  expect(items.map(({ id }) => id)).toEqual(["a", "c", ""]);
 });
 
 test("the id of an item or a dead letter is never taken for an option of a command line", () => {

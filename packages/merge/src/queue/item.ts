@@ -56,42 +56,82 @@ export function headRest(traceparent: string | undefined, contentType: string | 
   return contentType === undefined ? ` ${trace}` : ` ${trace} ${contentType}`;
 }
 
-/** Joins heads and bodies. */
-export function readItems(heads: readonly string[], bodies: readonly Buffer[]): Item[] {
-  return bodies.map((body, i) => readItem(heads[i] ?? "", body));
+/**
+ * Joins bodies with their heads, which come in one string with a line each. A batch has hundreds of them: they
+ * are read where they stand, without a string for each line and each word.
+ */
+export function readItems(heads: string, bodies: readonly Buffer[]): Item[] {
+  const items: Item[] = [];
+  let from = 0;
+  for (const body of bodies) {
+    const newline = from < heads.length ? heads.indexOf("\n", from) : -1;
+    const to = newline < 0 ? Math.max(from, heads.length) : newline;
+    items.push(readItem(heads, { from, to }, body));
+    from = to + 1;
+  }
+  return items;
 }
 
-/** A batch has hundreds of heads: they are cut where their spaces are, without a list of their words. */
-function readItem(head: string, body: Buffer): Item {
-  const idEnd = wordEnd(head, 0);
-  const timeEnd = wordEnd(head, idEnd + 1);
-  let from = timeEnd + 1;
-  const sizeEnd = wordEnd(head, from);
+/** Heads that stand alone, in the same form. Ours have no newline; those of another program may. */
+export function joinHeads(heads: readonly Buffer[]): string {
+  return heads.map((head) => head.toString("latin1").replaceAll("\n", " ")).join("\n");
+}
+
+/** Whether there is a line for each of so many bodies. */
+export function hasLines(heads: string, count: number): boolean {
+  let lines = 1;
+  for (let at = heads.indexOf("\n"); at >= 0; at = heads.indexOf("\n", at + 1)) lines += 1;
+  return lines === count;
+}
+
+/** A part of a text. */
+interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+function readItem(text: string, { from, to }: Span, body: Buffer): Item {
+  const idEnd = wordEnd(text, from, to);
+  const timeEnd = wordEnd(text, idEnd + 1, to);
+  let rest = timeEnd + 1;
+  const sizeEnd = wordEnd(text, rest, to);
   // Heads of older versions have no size.
-  if (sizeEnd < head.length && isSize(head, from, sizeEnd)) from = sizeEnd + 1;
-  const traceEnd = wordEnd(head, from);
-  const hasTrace = traceEnd > from && !(traceEnd === from + 1 && head[from] === "-");
+  if (sizeEnd < to && isSize(text, rest, sizeEnd)) rest = sizeEnd + 1;
+  const traceEnd = wordEnd(text, rest, to);
+  const hasTrace = traceEnd > rest && !(traceEnd === rest + 1 && text[rest] === "-");
   return {
-    id: head.slice(0, idEnd),
+    id: text.slice(from, idEnd),
     body,
-    pushedAt: Number(head.slice(idEnd + 1, timeEnd)) || 0, // another program may have written anything
-    contentType: traceEnd < head.length ? head.slice(traceEnd + 1) : undefined,
-    traceparent: hasTrace ? head.slice(from, traceEnd) : undefined,
+    pushedAt: integerIn(text, idEnd + 1, timeEnd), // another program may have written anything
+    contentType: traceEnd < to ? text.slice(traceEnd + 1, to) : undefined,
+    traceparent: hasTrace ? text.slice(rest, traceEnd) : undefined,
   };
 }
 
 /** Where the word that begins at `from` ends. */
-function wordEnd(head: string, from: number): number {
-  const space = head.indexOf(" ", from);
-  return space < 0 ? head.length : space;
+function wordEnd(text: string, from: number, to: number): number {
+  if (from >= to) return to;
+  const space = text.indexOf(" ", from);
+  return space < 0 || space > to ? to : space;
 }
 
 /** Whether the word is "-" or has digits only. */
-function isSize(head: string, from: number, to: number): boolean {
-  if (to === from + 1 && head[from] === "-") return true;
-  for (let i = from; i < to; i++) {
-    const code = head.charCodeAt(i);
-    if (code < 0x30 || code > 0x39) return false;
-  }
-  return to > from;
+function isSize(text: string, from: number, to: number): boolean {
+  if (to === from + 1 && text[from] === "-") return true;
+  return to > from && digitsEnd(text, from, to) === to;
+}
+
+/** The number that stands there; 0 if something else does. */
+function integerIn(text: string, from: number, to: number): number {
+  if (to - from > 15 || digitsEnd(text, from, to) < to) return 0;
+  let value = 0;
+  for (let i = from; i < to; i++) value = value * 10 + text.charCodeAt(i) - 0x30;
+  return value;
+}
+
+/** Where the digits end that begin at `from`. */
+function digitsEnd(text: string, from: number, to: number): number {
+  let i = from;
+  while (i < to && text.charCodeAt(i) >= 0x30 && text.charCodeAt(i) <= 0x39) i += 1;
+  return i;
 }

@@ -1,5 +1,6 @@
 /** The scripts, with their replies parsed. Only the stores beside this file run them. */
 import { defineScript, type Reply, type Script } from "@ropeway/core";
+import { joinHeads } from "../queue/item.ts";
 
 const file = (name: string) => new URL(`../../lua/${name}.lua`, import.meta.url);
 
@@ -49,8 +50,8 @@ export type GetReply =
       readonly status: "ok";
       readonly delivery: string;
       readonly attempt: number;
-      /** As many as bodies, unless another program wrote a head of several lines. */
-      readonly heads: readonly string[];
+      /** A line for each body, unless another program wrote a head of several lines. */
+      readonly heads: string;
       readonly bodies: readonly Buffer[];
       /** How long the key had been due, in ms. */
       readonly lateMs: number;
@@ -75,7 +76,7 @@ export const get: Script<GetReply> = defineScript(file("get"), {
     ];
     return {
       ...{ status: "ok", attempt, bodies, lateMs },
-      heads: heads.toString("latin1").split("\n"),
+      heads: heads.toString("latin1"),
       delivery: String(delivery),
       request: String(request),
     };
@@ -160,7 +161,8 @@ export interface PeekReply {
   readonly lockMs: number;
   readonly state: Readonly<Record<string, string>>;
   readonly data: Readonly<Record<string, string>>;
-  readonly heads: readonly string[];
+  /** A line for each body. */
+  readonly heads: string;
   readonly bodies: readonly Buffer[];
   readonly sizes: readonly number[];
   readonly paused: boolean;
@@ -183,7 +185,7 @@ export const peek: Script<PeekReply> = defineScript(file("peek"), {
     ];
     return {
       ...{ items, lockMs, bodies, sizes, paused: paused === 1 },
-      heads: heads.map((head) => head.toString("latin1")),
+      heads: joinHeads(heads),
       score: score.length === 0 ? undefined : Number(score),
       state: fields(state),
       data: fields(data),
