@@ -1,10 +1,15 @@
 -- Says whether an endpoint may be called now, and counts the call against its limits. A key that holds a
 -- foreign value counts as empty: it says nothing against the call.
 --
+-- Each call that a limit keeps back gets a time of its own, behind those of the calls kept back before it: thousands
+-- that all came back at the next free place would ask again and again. `booked` is the next such time. The times
+-- are closer to each other than the limit allows, since a caller may come late or not at all.
+--
 -- KEYS  1 endpoint  2 breaker of its origin  3 calls under way
 -- ARGV  1 ms after which a probe that never reported is forgotten  2 ms to wait for a probe
 --       3 ms to wait for an endpoint that is paused  4 token of this call
 --       5 ms after which a call that never reported is forgotten  6 ms to wait for a free place
+--       7 the longest ms that a limit keeps a call back
 -- Returns {"go", secrets, wrong} | {"limited", secrets, wrong} as go, but ask again for the next call
 --       | {"probe", secrets, wrong} this call decides whether the breaker closes
 --       | {"disabled", reason} | {"hold", ms, why}; wrong is "" or a key of a wrong type
@@ -15,7 +20,7 @@ local function read(key, ...)
   wrong = key
   return {}
 end
-local known = read(KEYS[1], 'disabled', 'held', 'paused', 'rate', 'concurrency', 'tat', 'secrets')
+local known = read(KEYS[1], 'disabled', 'held', 'paused', 'rate', 'concurrency', 'tat', 'secrets', 'booked', 'took')
 if known[1] then return { 'disabled', known[1] } end
 if known[3] then return { 'hold', tonumber(ARGV[3]), 'the endpoint is paused' } end
 local time = call('TIME')
@@ -33,18 +38,29 @@ if open > 0 and probe > now then
 end
 
 local rate, most, tat = tonumber(known[4] or 0), tonumber(known[5] or 0), tonumber(known[6] or 0)
+local took = tonumber(known[9] or 0) -- how long calls last
+-- Keeps the call back for `wait` ms at least.
+local function later(wait, why)
+  local apart = math.max(rate > 0 and 800 / rate or 0, most > 0 and took / most / 4 or 0, 1)
+  local longest, booked = tonumber(ARGV[7]), tonumber(known[8] or 0)
+  if booked - now > longest + apart then booked = 0 end -- never so far ahead, unless the clock was set back
+  local at = math.max(booked, now + wait)
+  if at - now >= longest then return { 'hold', math.max(wait, longest), why } end
+  call('HSET', KEYS[1], 'booked', string.format('%.3f', at + apart))
+  return { 'hold', math.ceil(at - now), why }
+end
 redis.pcall('HDEL', KEYS[2], '') -- opens the way as in get.lua
 if most > 0 and isForeign(redis.pcall('ZREMRANGEBYSCORE', KEYS[3], '-inf', now)) then
   wrong, most = KEYS[3], 0
 end
 if most > 0 then
   if call('ZCARD', KEYS[3]) >= most then
-    return { 'hold', tonumber(ARGV[6]), 'the endpoint has its maximum of deliveries under way' }
+    return later(tonumber(ARGV[6]), 'the endpoint has its maximum of deliveries under way')
   end
 end
 if rate > 0 then -- the generic cell rate algorithm, with a burst of 100 ms
   if tat - now > 101 + 1000 / rate then tat = 0 end -- never so far ahead, unless the clock was set back
-  if tat - now > 100 then return { 'hold', math.ceil(tat - now - 100), 'the endpoint has its maximum rate' } end
+  if tat - now > 100 then return later(tat - now - 100, 'the endpoint has its maximum rate') end
   call('HSET', KEYS[1], 'tat', string.format('%.3f', math.max(tat, now) + 1000 / rate))
 end
 if most > 0 then

@@ -13,6 +13,7 @@
 --       5 ms the endpoint asked to wait, 0 none  6 "" or why the endpoint is to be disabled
 --       7 threshold  8 first open ms  9 longest open ms  10 ms to remember an endpoint
 --       11 "" or the token of a call that has ended  12 maximum of endpoints  13 origin
+--       14 ms after which admit.lua would have forgotten the call
 -- Returns {"closed"|"open", ms it stays open}
 local call = redis.call
 local endpoint, breaker = KEYS[2], KEYS[3]
@@ -23,7 +24,15 @@ local function isForeign(key)
   return type(reply) == 'table' and string.find(reply.err, 'WRONGTYPE')
 end
 local noBreaker, noEndpoint = isForeign(breaker), isForeign(endpoint) -- opens the way as in get.lua
-if ARGV[11] ~= '' then call('ZREM', KEYS[5], ARGV[11]) end
+if ARGV[11] ~= '' then
+  local forgotten = call('ZSCORE', KEYS[5], ARGV[11])
+  if forgotten and not noEndpoint then -- how long calls last, a moving average
+    local took = math.max(0, now - (forgotten - ARGV[14]))
+    local known = tonumber(call('HGET', endpoint, 'took') or took)
+    call('HSET', endpoint, 'took', math.floor(known + (took - known) / 4 + 0.5))
+  end
+  call('ZREM', KEYS[5], ARGV[11])
+end
 local score = string.format('%.3f', now / 1000)
 if call('ZADD', KEYS[1], score, ARGV[1]) == 1 then
   local excess = call('ZCARD', KEYS[1]) - tonumber(ARGV[12])

@@ -269,6 +269,46 @@ test("a dispatcher with a short lease does not forget the calls of one with a lo
   expect(third).toMatchObject({ verdict: "hold" });
 });
 
+test("batches that a limit keeps back come back one after the other, and not all at once", async () => {
+  const queue = fresh();
+  const url = "http://a.example/";
+  const store = new EndpointStore(redis, queue.keys);
+  const admit = (token: string) => store.admit(url, { token, forgetMs: 60_000 });
+  const holds = async (count: number) => {
+    const admissions = await Promise.all(Array.from({ length: count }, (_, i) => admit(`t${i}`)));
+    return admissions.flatMap((each) => (each.verdict === "hold" ? [each.ms] : []));
+  };
+  await new Endpoints(queue).limit(url, { ratePerSecond: 2 });
+  const byRate = await holds(300);
+  // 0.4 s apart up to a minute, and the rest in a minute.
+  expect(byRate.filter((ms) => ms <= 1_000).length).toBeLessThanOrEqual(3);
+  expect(new Set(byRate).size).toBeGreaterThan(100);
+  expect(Math.max(...byRate)).toBe(60_000);
+  const hourAhead = String((await new Inspector(queue).now()) + 3_600_000);
+  await server.command("HSET", queue.keys.endpoint(url), "booked", hourAhead);
+  expect((await holds(1))[0]).toBeLessThan(1_000); // the clock was set back
+  await new Endpoints(queue).limit(url, { concurrency: 1 });
+  await server.command("HSET", queue.keys.endpoint(url), "booked", "0", "took", "4000");
+  const byPlace = await holds(100);
+  expect(byPlace.filter((ms) => ms <= 2_000).length).toBeLessThanOrEqual(3);
+  expect(Math.max(...byPlace)).toBe(60_000);
+});
+
+test("how long calls last is known from those that have ended", async () => {
+  const queue = fresh();
+  const url = "http://a.example/";
+  await new Endpoints(queue).limit(url, { concurrency: 1 });
+  const store = new EndpointStore(redis, queue.keys);
+  await store.admit(url, { token: "t", forgetMs: 60_000 });
+  const began = (await new Inspector(queue).now()) - 2_000;
+  await server.command("ZADD", queue.keys.active(url), String(began + 60_000), "t");
+  const breaker = { threshold: 5, openMs: 1_000, maxOpenMs: 1_000 };
+  const call = { url, outcome: "ok", calls: 1, status: "200", forgetMs: 60_000, breaker } as const;
+  await store.report({ ...call, token: "t" });
+  const took = Number(await server.command("HGET", queue.keys.endpoint(url), "took"));
+  expect(took >= 2_000 && took < 30_000).toBe(true);
+});
+
 test("a clock that is set back does not stop an endpoint with a rate", async () => {
   const queue = fresh();
   const url = "http://a.example/";

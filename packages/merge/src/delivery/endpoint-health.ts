@@ -124,8 +124,8 @@ export class EndpointHealth implements AsyncDisposable {
     }
     this.#fine.delete(url);
     if (fine !== undefined && fine.calls > 0) await this.#write(url, fine);
-    const { breaker } = this.#options;
-    await this.#store.report({ url, ...noted, calls: 1, breaker });
+    const { breaker, forgetMs } = this.#options;
+    await this.#store.report({ url, ...noted, calls: 1, breaker, forgetMs });
   }
 
   async #flush(): Promise<void> {
@@ -137,7 +137,7 @@ export class EndpointHealth implements AsyncDisposable {
   }
 
   async #write(url: string, { calls, status }: Fine): Promise<void> {
-    const { breaker } = this.#options;
-    await this.#store.report({ url, outcome: "ok", calls, status, breaker });
+    const { breaker, forgetMs } = this.#options;
+    await this.#store.report({ url, outcome: "ok", calls, status, breaker, forgetMs });
   }
 }

@@ -41,6 +41,8 @@ export interface ReportArguments {
   readonly retryAfterMs?: number | undefined;
   readonly disable?: string | undefined;
   readonly token?: string | undefined;
+  /** What admit() was given with the token. */
+  readonly forgetMs: number;
   readonly breaker: BreakerNumbers;
 }
 
@@ -93,6 +95,8 @@ const PROBE_WAIT_MS = 1_000;
 /** What is due for a paused endpoint is looked at again this often, and so fires this late afterwards. */
 const PAUSED_MS = 15_000;
 const PLACE_WAIT_MS = 100;
+/** The longest that a limit keeps a batch back before it asks again, and so how late it learns of a new limit. */
+const LIMITED_MS = 60_000;
 const REMEMBER_MS = 604_800_000;
 const MOST_ENDPOINTS = 10_000;
 const MOST_MARKED = 1_000;
@@ -110,7 +114,7 @@ export class EndpointStore {
   admit(url: string, given: { token: string; forgetMs: number }): Promise<Admission> {
     const keys = [this.#keys.endpoint(url), this.#breaker(url), this.#keys.active(url)];
     const waits = [PROBE_MS, PROBE_WAIT_MS, PAUSED_MS];
-    const args = [...waits, given.token, Math.ceil(given.forgetMs), PLACE_WAIT_MS];
+    const args = [...waits, given.token, Math.ceil(given.forgetMs), PLACE_WAIT_MS, LIMITED_MS];
     return this.#redis.run(admit, keys, args);
   }
 
@@ -127,7 +131,7 @@ export class EndpointStore {
       [
         ...[url, outcome, calls, status, Math.ceil(retryAfterMs), disable],
         ...[threshold, openMs, maxOpenMs, REMEMBER_MS, token, MOST_ENDPOINTS],
-        new URL(url).origin,
+        ...[new URL(url).origin, Math.ceil(given.forgetMs)],
       ],
     );
   }
