@@ -1,7 +1,7 @@
 // Heads are cut by hand: they must read as their words say.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { hasLines, joinHeads, newItemId, readItems } from "../src/queue/item.ts";
+import { hasLines, newItemId, readItems } from "../src/queue/item.ts";
 
 /** How heads are read, in the plainest words. */
 function plainly(head: string) {
@@ -32,9 +32,10 @@ test("heads are read word by word, also those of older versions and of other pro
 });
 
 test("a head of several lines stays the head of one body", () => {
-  const heads = joinHeads([Buffer.from("a 1 3 -\nb 2 3 -"), Buffer.from("c 3 3 -")]);
+  const heads = ["y\ny 1 3 -", "c 3 3 -"];
   const items = readItems(heads, [Buffer.from("one"), Buffer.from("two"), Buffer.from("bare")]);
-  expect(items.map(({ id }) => id)).toEqual(["a", "c", ""]);
+  expect(items.map(({ id }) => id)).toEqual(["y\ny", "c", ""]);
+  expect(hasLines(heads.join("\n"), 2)).toBe(false);
 });
 
 test("the id of an item or a dead letter is never taken for an option of a command line", () => {

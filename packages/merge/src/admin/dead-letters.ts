@@ -6,7 +6,7 @@
 import type { Page } from "@ropeway/core";
 import { UnknownLetterError } from "../errors.ts";
 import { checkUrl, type Destination, destinationOf } from "../queue/destination.ts";
-import { joinHeads, readItems } from "../queue/item.ts";
+import { readItems } from "../queue/item.ts";
 import { type MergeQueue, timeOf } from "../queue/queue.ts";
 import { requireQueue } from "../queue/require-queue.ts";
 import { LetterStore, type StoredLetter } from "../store/letter-store.ts";
@@ -94,7 +94,7 @@ export class DeadLetters {
       const found = await this.#store.item(letter, i);
       if (found === undefined) return { items };
       const size = found.body.length;
-      const [item] = readItems(joinHeads([found.head]), [found.body.subarray(0, left)]);
+      const [item] = readItems([found.head.toString("latin1")], [found.body.subarray(0, left)]);
       if (item !== undefined) items.push({ ...item, size });
       left -= size;
     }

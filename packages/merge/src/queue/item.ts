@@ -56,11 +56,20 @@ export function headRest(traceparent: string | undefined, contentType: string | 
   return contentType === undefined ? ` ${trace}` : ` ${trace} ${contentType}`;
 }
 
+/** The heads of some bodies: one by one, or in one string with a line each. */
+export type Heads = string | readonly string[];
+
 /**
- * Joins bodies with their heads, which come in one string with a line each. A batch has hundreds of them: they
- * are read where they stand, without a string for each line and each word.
+ * Joins bodies with their heads. A batch has hundreds of them in one string: they are read where they stand,
+ * without a string for each line and each word.
  */
-export function readItems(heads: string, bodies: readonly Buffer[]): Item[] {
+export function readItems(heads: Heads, bodies: readonly Buffer[]): Item[] {
+  if (typeof heads !== "string") {
+    return bodies.map((body, i) => {
+      const head = heads[i] ?? "";
+      return readItem(head, { from: 0, to: head.length }, body);
+    });
+  }
   const items: Item[] = [];
   let from = 0;
   for (const body of bodies) {
@@ -72,13 +81,9 @@ export function readItems(heads: string, bodies: readonly Buffer[]): Item[] {
   return items;
 }
 
-/** Heads that stand alone, in the same form. Ours have no newline; those of another program may. */
-export function joinHeads(heads: readonly Buffer[]): string {
-  return heads.map((head) => head.toString("latin1").replaceAll("\n", " ")).join("\n");
-}
-
-/** Whether there is a line for each of so many bodies. */
-export function hasLines(heads: string, count: number): boolean {
+/** Whether there is a head for each of so many bodies. */
+export function hasLines(heads: Heads, count: number): boolean {
+  if (typeof heads !== "string") return heads.length === count;
   let lines = 1;
   for (let at = heads.indexOf("\n"); at >= 0; at = heads.indexOf("\n", at + 1)) lines += 1;
   return lines === count;

@@ -13,7 +13,7 @@ import {
 } from "@ropeway/core";
 import { IdempotencyMismatchError } from "../errors.ts";
 import { MergeKeys } from "../keys.ts";
-import { hasLines, joinHeads } from "../queue/item.ts";
+import { hasLines } from "../queue/item.ts";
 import type { ResolvedQueueOptions } from "../queue/options.ts";
 import * as scripts from "./scripts.ts";
 
@@ -163,16 +163,18 @@ export class QueueStore {
       ...[key, maxItems, leaseMs, token, batchId, maxBytes, resume ? 1 : 0],
       ...[reservation === undefined ? 0 : 1, reservation?.reserved ?? "", reservation?.score ?? ""],
     ]);
+    // Another program may have written a head of several lines.
     if (got.status !== "ok" || hasLines(got.heads, got.bodies.length)) return got;
     return { ...got, heads: await this.#heads(key, got.bodies.length) };
   }
 
   /** The heads of a batch that is out, one by one. */
-  async #heads(key: string, count: number): Promise<string> {
+  async #heads(key: string, count: number): Promise<readonly string[]> {
     const items = this.keys.items(key);
     const options = { key: items, repeatable: true, binary: true };
     const command = ["LRANGE", items, "0", String(count - 1)];
-    return joinHeads(await this.redis.send<readonly Buffer[]>(command, options));
+    const heads = await this.redis.send<readonly Buffer[]>(command, options);
+    return heads.map((head) => head.toString("latin1"));
   }
 
   /** Returns the number of items that are left. */

@@ -1,6 +1,6 @@
 /** The scripts, with their replies parsed. Only the stores beside this file run them. */
 import { defineScript, type Reply, type Script } from "@ropeway/core";
-import { joinHeads } from "../queue/item.ts";
+import type { Heads } from "../queue/item.ts";
 
 const file = (name: string) => new URL(`../../lua/${name}.lua`, import.meta.url);
 
@@ -50,8 +50,7 @@ export type GetReply =
       readonly status: "ok";
       readonly delivery: string;
       readonly attempt: number;
-      /** A line for each body, unless another program wrote a head of several lines. */
-      readonly heads: string;
+      readonly heads: Heads;
       readonly bodies: readonly Buffer[];
       /** How long the key had been due, in ms. */
       readonly lateMs: number;
@@ -161,8 +160,7 @@ export interface PeekReply {
   readonly lockMs: number;
   readonly state: Readonly<Record<string, string>>;
   readonly data: Readonly<Record<string, string>>;
-  /** A line for each body. */
-  readonly heads: string;
+  readonly heads: Heads;
   readonly bodies: readonly Buffer[];
   readonly sizes: readonly number[];
   readonly paused: boolean;
@@ -185,7 +183,7 @@ export const peek: Script<PeekReply> = defineScript(file("peek"), {
     ];
     return {
       ...{ items, lockMs, bodies, sizes, paused: paused === 1 },
-      heads: joinHeads(heads),
+      heads: heads.map((head) => head.toString("latin1")),
       score: score.length === 0 ? undefined : Number(score),
       state: fields(state),
       data: fields(data),
