@@ -1,6 +1,6 @@
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
-import type { JobContext } from "../src/index.ts";
+import { type JobContext, RateLimitedError } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
@@ -109,6 +109,26 @@ describe("first in, first out with one worker", () => {
       expect(order).toEqual(Array.from({ length: 20 }, (_, i) => i));
     }
   });
+});
+
+describe("jobs that were fetched ahead", () => {
+  it.each(["returns at once", "returns a promise"])(
+    "do not start while the queue rests, with a handler that %s",
+    async (how) => {
+      const queue = one.queue();
+      const seen: number[] = [];
+      const handle = (job: JobContext) => {
+        seen.push(job.data as number);
+        const again = seen.filter((data) => data === job.data).length > 1;
+        if ([50, 150].includes(job.data as number) && !again) throw new RateLimitedError(20);
+      };
+      const later = async (job: JobContext) => handle(job);
+      await queue.addBulk(Array.from({ length: 200 }, (_, data) => ({ name: "n", data })));
+      one.worker(queue, how === "returns at once" ? handle : later);
+      await eventually(() => expect(seen).toHaveLength(202), soon);
+      expect(seen).toEqual(seen.toSorted((a, b) => a - b));
+    },
+  );
 });
 
 describe("priorities", () => {

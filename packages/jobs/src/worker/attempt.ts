@@ -110,6 +110,8 @@ export class Attempt implements JobContext {
   /** It has written notes, which have to be cleaned up. */
   noted = false;
   cancelled = false;
+  /** Its handler threw RateLimitedError: the queue rests. */
+  limited = false;
   readonly #home: AttemptHome;
   #data: unknown;
   #read = false;

@@ -217,6 +217,7 @@ export class Processor {
     }
     const { caller, options } = this.#plan;
     for (let next = this.#buffer[0]; next !== undefined; next = this.#buffer[0]) {
+      if (this.#recalling) return; // a handler that has just run wants the queue to rest
       if (caller.batch === undefined) {
         if (this.#runner.running.size >= this.#capacity) return;
         this.#buffer.shift();
@@ -245,6 +246,7 @@ export class Processor {
 
   #ended(attempt: Attempt): void {
     if (this.#alone === attempt) this.#alone = undefined;
+    if (attempt.limited) this.#recalling = true; // what was fetched ahead must not run while the queue rests
     this.#slow = false;
     if (attempt.startedAt > 0) this.#prefetch.handled(attempt.tookMs);
     this.pump();

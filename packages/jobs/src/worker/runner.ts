@@ -1,6 +1,12 @@
 /** Runs handlers and turns how they end into what is reported to Redis. */
 import { LeaseLostError } from "@ropeway/core";
-import { failureOf, JobStalledError, MalformedJobError, readable } from "../errors.ts";
+import {
+  failureOf,
+  JobStalledError,
+  MalformedJobError,
+  RateLimitedError,
+  readable,
+} from "../errors.ts";
 import { endedJob } from "../metrics.ts";
 import type { WorkerOptions } from "../options.ts";
 import { encodeData } from "../record.ts";
@@ -156,6 +162,7 @@ export class Runner {
     const backoffs = { functions: options.backoffs, onError: events.onError };
     const verdict = verdictOf(attempt, error, backoffs);
     const final = verdict === "dead";
+    attempt.limited = error instanceof RateLimitedError;
     const onConfirmed = () => {
       endedJob(queue, final ? "failed" : "retried", attempt.tookMs);
       events.onFailed(attempt, error, final);
