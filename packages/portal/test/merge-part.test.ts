@@ -1,4 +1,4 @@
-import { Dispatcher, encodeService, HttpDispatcher, MergeQueue } from "@ropeway/merge";
+import { Dispatcher, encodeService, HttpDispatcher, keyOf, MergeQueue } from "@ropeway/merge";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -342,4 +342,23 @@ test("the audit log has no secrets of the URLs that are pushed to", async () => 
   expect(pushes).toContain("POST /v3/queue/*");
   expect(pushes).not.toContain("Hidden");
   expect(pushes).not.toContain(encodeService(secret));
+});
+
+test("the audit log names the key or the origin of the endpoint that was changed, without secrets", async () => {
+  const url = "http://127.0.0.1:9/hook/Hidden1?x=Hidden2";
+  const post = (path: string, body: object) => ask(path, { method: "POST", body });
+  const keyed = keyOf({ mergeKey: "named", method: "POST", url }, "");
+  await post("/api/merge/key/pause", { key: "plain" });
+  await post("/api/merge/key/resume", { key: keyed });
+  await post("/api/merge/endpoints/pause", { url });
+  const { items } = await ask("/api/audit");
+  const subjects = items.map(({ subject }: { subject: string }) => subject);
+  expect(subjects).toEqual(
+    expect.arrayContaining([
+      "key plain",
+      "key named http://127.0.0.1:9/***",
+      "endpoint http://127.0.0.1:9/***",
+    ]),
+  );
+  expect(JSON.stringify(items)).not.toContain("Hidden");
 });

@@ -2,6 +2,7 @@
 import type { Endpoints } from "@ropeway/merge";
 import { z } from "zod";
 import type { PortalApp } from "../part.ts";
+import { noteEndpoint } from "./audit-subject.ts";
 import { EndpointPage } from "./merge-contract.ts";
 import { NO_BODY, operate, Paging, Url, view } from "./route-schemas.ts";
 import { endpointView } from "./views.ts";
@@ -74,13 +75,14 @@ export function addEndpoints(app: PortalApp, endpoints: Endpoints): void {
     },
     async (request) => {
       const { url, graceMs } = request.body;
+      noteEndpoint(request, url);
       return { secret: await endpoints.rotateSecret(url, { graceMs }) };
     },
   );
 }
 
 /** A route that changes one endpoint and has nothing to say about it. */
-function addChange<Body extends z.ZodType>(
+function addChange<Body extends z.ZodType<{ readonly url: string }>>(
   app: PortalApp,
   verb: string,
   route: {
@@ -95,7 +97,9 @@ function addChange<Body extends z.ZodType>(
     `/api/merge/endpoints/${verb}`,
     { ...operate, schema: { ...schema, response: { 204: NO_BODY } } },
     async (request, reply) => {
-      await change(request.body as z.output<Body>);
+      const body = request.body as z.output<Body>;
+      noteEndpoint(request, body.url);
+      await change(body);
       return reply.code(204).send();
     },
   );

@@ -2,6 +2,7 @@
 import type { Inspector } from "@ropeway/merge";
 import { z } from "zod";
 import type { PortalApp } from "../part.ts";
+import { noteMergeKey } from "./audit-subject.ts";
 import { MergeKeyDetail, MergeKeyPage, MergeStatsView } from "./merge-contract.ts";
 import { Count, Key, NO_BODY, operate, Paging, view } from "./route-schemas.ts";
 import { itemView, keyView } from "./views.ts";
@@ -16,7 +17,10 @@ export function addKeys(app: PortalApp, inspector: Inspector): void {
   app.post(
     "/api/merge/key/send-now",
     { ...operate, schema: { summary: "Deliver a key now", body: Key, response: { 200: Count } } },
-    async (request) => ({ items: await inspector.sendNow(request.body.key) }),
+    async (request) => {
+      noteMergeKey(request, request.body.key);
+      return { items: await inspector.sendNow(request.body.key) };
+    },
   );
   app.delete(
     "/api/merge/key",
@@ -28,7 +32,10 @@ export function addKeys(app: PortalApp, inspector: Inspector): void {
         response: { 200: Removal },
       },
     },
-    (request) => inspector.remove(request.query.key),
+    (request) => {
+      noteMergeKey(request, request.query.key);
+      return inspector.remove(request.query.key);
+    },
   );
 }
 
@@ -90,6 +97,7 @@ function addPause(app: PortalApp, inspector: Inspector): void {
       },
     },
     async (request, reply) => {
+      noteMergeKey(request, request.body.key);
       await inspector.pause(request.body.key);
       return reply.code(204).send();
     },
@@ -97,7 +105,10 @@ function addPause(app: PortalApp, inspector: Inspector): void {
   app.post(
     "/api/merge/key/resume",
     { ...operate, schema: { summary: "Resume a key", body: Key, response: { 200: Resumed } } },
-    async (request) => ({ wasPaused: await inspector.resume(request.body.key) }),
+    async (request) => {
+      noteMergeKey(request, request.body.key);
+      return { wasPaused: await inspector.resume(request.body.key) };
+    },
   );
   app.post(
     "/api/merge/pause",
