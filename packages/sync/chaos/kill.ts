@@ -1,5 +1,7 @@
 /**
- * Kills the syncer with SIGKILL every second, wherever it is then, and cuts its connections to both sides. Meanwhile a
+ * Kills the syncer with SIGKILL every second and cuts its connections to both sides. A new process may need that second
+ * to start, so every second run is killed a second after it has reached the stream, and the others wherever they
+ * are. Meanwhile a
  * client writes INCR, LPUSH, APPEND and transactions to three databases (one for a cluster target). At the end both
  * sides must be equal, by resuming: the source's `sync_partial_ok` grows and its `sync_full` does not.
  */
@@ -64,6 +66,8 @@ export async function chaosKill(options: ChaosOptions): Promise<ChaosReport> {
     let streamed = 0;
     const failures: string[] = [];
     while (performance.now() < end) {
+      // A run that gives up, or hangs, is killed all the same; its failure is reported.
+      if (kills % 2 === 0) await streams(syncer, end).catch(() => {});
       await pause(options.killEveryMs);
       if (kills % 3 === 1) before.cut();
       if (kills % 3 === 2) behind?.cut();
@@ -123,6 +127,14 @@ export function chaosLines(report: ChaosReport): string[] {
     ),
     line(failures.length === 0, `no run gave up (${failures[0] ?? "none did"})`),
   ];
+}
+
+/** Resolves when the run has reached the stream; rejects when the time is over. */
+function streams(syncer: Syncer, end: number): Promise<void> {
+  const withinMs = Math.max(1, end - performance.now());
+  return eventually(() => assert(syncer.reachedStream || syncer.failure !== undefined), {
+    withinMs,
+  });
 }
 
 /** Resolves when the last writes have arrived, judged by the counters. */
