@@ -104,7 +104,7 @@ elseif verb == "cancel" then
   if ended then return state end
   if state ~= "active" then return remove(ARGV[3]) end
   -- The mark is part of the token: it ends with this attempt and cannot meet another one.
-  if not string.find(token, "^%d+@[^@]*@%d+@") then redis.call("HSET", ACTIVE, id, token .. "@" .. ARGV[3]) end
+  if not string.find(token, "^%d+@[^@]*@[%d/]+@") then redis.call("HSET", ACTIVE, id, token .. "@" .. ARGV[3]) end
   publish("control", "cancel " .. id)
   return "signalled"
 elseif verb == "promote" then

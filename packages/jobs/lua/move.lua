@@ -44,7 +44,7 @@ for _, id in ipairs(redis.call("ZRANGEBYSCORE", LEASE, "-inf", now, "LIMIT", 0, 
     if reason then -- it was cancelled before its worker was lost
       finishCancelled(id, reason)
     else
-      placeOrdered(id, o, tonumber(fence or 0))
+      placeOrdered(id, o, placeIn(token))
       returned = returned + 1
     end
   end

@@ -126,7 +126,7 @@ local function undo(id, token, verdict, text)
   if reason then -- it was to be cancelled: it does not run again
     finishCancelled(id, reason, text ~= "" and text)
   elseif word == "back" or word == "hold" then
-    placeOrdered(id, o, tonumber(string.match(token, "^%d+")))
+    placeOrdered(id, o, placeIn(token))
     backOptions[#backOptions + 1] = o
   elseif word == "delay" and parsed[1] then
     redis.call("ZADD", DELAYED, now + ms, id)
@@ -208,9 +208,13 @@ if want > 0 and set[5] then
   end
 end
 
-local ids = {}
-local function collect(list, step)
-  for i = 1, #list, step or 1 do ids[#ids + 1] = list[i] end
+local ids, places = {}, {} -- places: id -> "/" and its place, of jobs that came back
+local function collect(scored)
+  for i = 1, #scored, 2 do
+    local id, place = scored[i], scored[i + 1] % 4294967296
+    ids[#ids + 1] = id
+    if place < HALF then places[id] = string.format("/%d", place) end
+  end
 end
 
 -- The next job of the group, or nothing if a limit stands against it: then it leaves the round and
@@ -241,7 +245,9 @@ local function takeFrom(group)
   end
   redis.call("ZREM", GROUPED, member)
   redis.call("HINCRBY", USAGE, "a" .. group, 1)
-  return string.sub(member, #group + 21)
+  local id, place = string.sub(member, #group + 21), tonumber(string.sub(member, #group + 8, #group + 20), 16)
+  if place and place < MIDDLE then places[id] = string.format("/%d", place) end
+  return id
 end
 
 -- Fair between groups: each has a turn number, the lowest is next, and being served costs one turn. The
@@ -277,11 +283,9 @@ local asked = want
 if want > 0 then
   local ordered = redis.call("ZCARD", PRIO) > 0
   if ordered then -- negative priorities come before everything, then jobs that came back
-    local urgent = redis.call("ZRANGEBYSCORE", PRIO, "-inf", "(" .. HALF, "LIMIT", 0, want)
-    if #urgent > 0 then
-      redis.call("ZREM", PRIO, unpack(urgent))
-      collect(urgent)
-    end
+    local urgent = redis.call("ZRANGEBYSCORE", PRIO, "-inf", "(" .. HALF, "WITHSCORES", "LIMIT", 0, want)
+    collect(urgent)
+    if #ids > 0 then redis.call("ZREM", PRIO, unpack(ids)) end
   end
   local grouped = redis.call("ZCARD", GROUPS) > 0
   if grouped and want > #ids then -- jobs with and without a group take turns
@@ -291,10 +295,10 @@ if want > 0 then
   end
   if want > #ids then
     local plain = redis.call("LPOP", WAIT, want - #ids)
-    if plain then collect(plain) end
+    for _, id in ipairs(plain or {}) do ids[#ids + 1] = id end
   end
   if grouped and want > #ids then takeGrouped(want - #ids) end
-  if ordered and want > #ids then collect(redis.call("ZPOPMIN", PRIO, want - #ids), 2) end
+  if ordered and want > #ids then collect(redis.call("ZPOPMIN", PRIO, want - #ids)) end
 end
 
 local taken, first = {}, 0
@@ -307,7 +311,7 @@ if #ids > 0 then
       taken[#taken + 1] = id
       taken[#taken + 1] = records[i]
       tokensOf[#tokensOf + 1] = id
-      tokensOf[#tokensOf + 1] = (first + #taken / 2) .. suffix
+      tokensOf[#tokensOf + 1] = (first + #taken / 2) .. suffix .. (places[id] or "")
       leases[#leases + 1] = now + LEASE_MS
       leases[#leases + 1] = id
       if listening then emit("active", id, nil, "worker", WORKER) end

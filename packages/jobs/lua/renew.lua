@@ -35,7 +35,7 @@ for first = 4, #ARGV, 1000 do
       leases[#leases + 1] = ends
       leases[#leases + 1] = id
       if string.find(token, "@handover@", 1, true) then adopt(id, token) end
-      local reason = string.match(token, "^%d+@[^@]*@%d+@(.*)$")
+      local reason = string.match(token, "^%d+@[^@]*@[%d/]+@(.*)$")
       if reason then
         cancelled[#cancelled + 1] = id
         cancelled[#cancelled + 1] = reason

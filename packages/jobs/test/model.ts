@@ -18,7 +18,7 @@ export interface ModelJob {
   cancelled: boolean;
   worker?: number;
   fence?: number;
-  /** It came back after it was taken: it waits in front, where its last fence puts it. */
+  /** It came back after it was taken: it waits in front, where the fence puts it with which it was taken first. */
   back: boolean;
   readonly parent?: ModelJob;
   /** What a failure does to the parent: 0 fail, 1 ignore, 2 remove. */
@@ -123,8 +123,8 @@ export class Model {
   /** A job that comes back goes to the front, in the order in which jobs were taken. */
   waitInFront(job: ModelJob, fence: number): void {
     job.state = "waiting";
+    if (!job.back) job.order = fence - FRONT;
     job.back = true;
-    job.order = fence - FRONT;
   }
 
   /** The job will wait again after the next move(). */

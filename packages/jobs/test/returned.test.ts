@@ -59,6 +59,41 @@ describe("jobs that come back", () => {
     expect(again.map(({ id }) => id)).toEqual(["c", "a", "d", "b", "e"]);
   });
 
+  it.each(places)("%s more than once keep their order", async (_, options) => {
+    const queue = one.queue();
+    const store = storeOf(queue);
+    for (const id of ["c", "a", "d", "b", "e"]) await queue.add("n", 0, { ...options, id });
+    await put(store, await take(store, 4), "back");
+    const [c, a] = await take(store, 2);
+    await put(store, [a as never], "back"); // behind it wait jobs that came back once
+    await expire(store, "c");
+    const [third] = await take(store, 1);
+    expect(third).toMatchObject({ id: "c", fence: (c as { fence: number }).fence + 2 });
+    await put(store, [third as never], "back");
+    const again = await take(store, 5);
+    expect(again.map(({ id }) => id)).toEqual(["c", "a", "d", "b", "e"]);
+  });
+
+  it.each(places)(
+    "%s are cancelled like others, and show since when they run",
+    async (_, options) => {
+      const queue = one.queue();
+      const store = storeOf(queue);
+      await queue.add("n", 0, { ...options, id: "a" });
+      await put(store, await take(store, 1), "back");
+      const [job] = await take(store, 1);
+      expect((await queue.get("a"))?.activeSince).toBeGreaterThan(Date.now() - HOUR);
+      await queue.cancel("a", "for a reason");
+      await queue.cancel("a", "for another");
+      expect((await queue.get("a"))?.cancelling).toBe("for a reason");
+      const sign = { worker: "w", leaseMs: HOUR, description: "{}", held: [job as never] };
+      const { cancelled } = await store.renew(sign);
+      expect([...cancelled]).toEqual([["a", "for a reason"]]);
+      await put(store, [job as never], "back");
+      expect((await queue.get("a"))?.failure?.code).toBe("JOB_CANCELLED");
+    },
+  );
+
   it("wait after urgent jobs and before all others, and can be changed there", async () => {
     const queue = one.queue();
     const store = storeOf(queue);

@@ -99,7 +99,7 @@ end
 
 -- The reason in the token of a job that is to be cancelled.
 local function reasonIn(token)
-  return string.match(token or "", "^%d+@[^@]*@%d+@(.*)$")
+  return string.match(token or "", "^%d+@[^@]*@[%d/]+@(.*)$")
 end
 
 -- Ends a job that was to be cancelled and whose attempt brought no result. `text` is the error that its

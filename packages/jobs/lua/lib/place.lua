@@ -1,7 +1,8 @@
 -- Where a job waits: in WAIT, in PRIO if it has a priority, in GROUPED if it has a group. Places grow from
--- the middle of their range. A job that was taken and comes back waits below the middle, placed by its
--- fence: jobs come back in the order in which they were taken, whoever had them and whenever he let go. A job
--- with neither priority nor group comes back to PRIO with priority 0, which next.lua takes before WAIT.
+-- the middle of their range. A job that was taken and comes back waits below the middle, placed by the fence
+-- with which it was taken first: jobs come back in the order in which they were taken, whoever had them and
+-- however often. The token of a job that is taken from there says its place ("since/place"). A job with neither
+-- priority nor group comes back to PRIO with priority 0, which next.lua takes before WAIT.
 local MIDDLE = 2251799813685248 -- 2^51, for 13 hex digits
 local HALF = 2147483648 -- 2^31: PRIO has 32 bits for the place
 
@@ -20,17 +21,23 @@ local function joinRound(group)
   redis.call("ZADD", GROUPS, "NX", currentTurn() + 1, group)
 end
 
--- Puts a job with a priority or a group where it waits, or one that comes back and had `fence`. Others go to
--- WAIT, many at once.
-local function placeOrdered(id, o, fence)
+-- The place of a job that comes back.
+local function placeIn(token)
+  local fence, place = string.match(token or "", "^(%d+)@[^@]*@%d+/?(%d*)")
+  return tonumber(place) or tonumber(fence) or 0
+end
+
+-- Puts a job with a priority or a group where it waits, or one that comes back to `before`. Others go to WAIT,
+-- many at once.
+local function placeOrdered(id, o, before)
   if o.g then
-    local place = fence and fence % MIDDLE or MIDDLE + redis.call("HINCRBY", META, "seq", 1)
+    local place = before and before % MIDDLE or MIDDLE + redis.call("HINCRBY", META, "seq", 1)
     local order = string.format("%06x%013x", (o.p or 0) + 1048576, place)
     redis.call("ZADD", GROUPED, 0, o.g .. "\0" .. order .. id)
     redis.call("HSET", PLACES, id, order)
     joinRound(o.g)
   else
-    local place = fence and fence % HALF or HALF + redis.call("HINCRBY", META, "seq", 1) % HALF
+    local place = before and before % HALF or HALF + redis.call("HINCRBY", META, "seq", 1) % HALF
     redis.call("ZADD", PRIO, (o.p or 0) * 4294967296 + place, id)
   end
 end

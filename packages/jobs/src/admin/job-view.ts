@@ -95,7 +95,7 @@ export function viewOf(raw: RawJob): JobView {
   };
 }
 
-/** fence@worker@since, and @reason if the job is to be cancelled. */
+/** fence@worker@since, /place if the job has come back before, and @reason if it is to be cancelled. */
 function readToken(
   token: string | null,
 ): { fence: number; worker: string; activeSince: number; cancelling?: string } | undefined {
@@ -104,7 +104,7 @@ function readToken(
   return {
     fence: Number(fence),
     worker,
-    activeSince: Number(since),
+    activeSince: Number.parseInt(since ?? "", 10),
     ...(reason.length === 0 ? {} : { cancelling: reason.join("@") }),
   };
 }
