@@ -12,7 +12,7 @@ import { flagOf, formerFlagOf, type SettingKey, specOf, variableOf } from "./set
 /** Does a command's work; the number is the exit code, nothing is 0. */
 export type Handler = (context: Context) => Promise<number> | Promise<void>;
 
-/** What the command line asks for. */
+/** The handler that the command line names, with its arguments and options. */
 export interface Invocation {
   readonly handler: Handler;
   readonly arguments: readonly string[];
@@ -32,7 +32,7 @@ export function globalOptions(): Option[] {
   ].map((option) => option.helpGroup(EVERYWHERE));
 }
 
-/** The option with values to show and complete; what they may be is judged elsewhere. */
+/** The option with values to show and complete. Its value is checked elsewhere. */
 export function offering(option: Option, words: readonly string[]): Option {
   option.argChoices = [...words];
   return option;
@@ -40,13 +40,13 @@ export function offering(option: Option, words: readonly string[]): Option {
 
 /** A command of ours. */
 export class CliCommand extends Command {
-  /** What explains() said. */
+  /** The text that explains() was given. */
   explanation = "";
   /** The settings this command has flags for. */
   readonly settingKeys: SettingKey[] = [];
   /** Whether help describes the settings one by one, instead of naming their flags in one line. */
   #describesSettings = false;
-  /** Of the root: what the last parse() asked for. */
+  /** The command that the last parse() found; on the root only. */
   chosen: Invocation | undefined;
 
   constructor(name?: string) {
@@ -74,7 +74,7 @@ export class CliCommand extends Command {
     return this;
   }
 
-  /** Has help describe the settings: for a command that is all about them, such as `up`. */
+  /** Makes help describe each setting, for a command such as `up` that reads most of them. */
   describesSettings(): this {
     this.#describesSettings = true;
     return this;
@@ -105,7 +105,7 @@ export class CliCommand extends Command {
     return this;
   }
 
-  /** Says what the command does when it is asked for. */
+  /** Sets the handler that does the command's work. */
   runs(handler: Handler): this {
     return this.action(() => {
       const options = this.#given();
@@ -122,7 +122,7 @@ export class CliCommand extends Command {
     });
   }
 
-  /** `ropeway --json config` is `ropeway config --json`; what is written nearer is stronger. */
+  /** `ropeway --json config` is `ropeway config --json`. The option nearest to the command wins. */
   #given(): Record<string, unknown> {
     const given: Record<string, unknown> = {};
     for (const command of this.#lineage().reverse()) {

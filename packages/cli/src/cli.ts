@@ -1,5 +1,5 @@
 /**
- * One run of the CLI: parse, do, and turn whatever happens into an exit code and at most one sentence.
+ * One run of the CLI: parse, run the handler, and turn the outcome into an exit code and at most one sentence.
  *
  *   command line --> help, version            0
  *                --> not understood           2   one sentence, with "did you mean"
@@ -54,7 +54,7 @@ function firstOf(error: unknown): unknown {
   return isPair ? firstOf((error as Error & { suppressed: unknown }).suppressed) : error;
 }
 
-/** A full disk and an etcd that cannot be reached are errors that do not say what to do. */
+/** The errors for a full disk and an unreachable etcd do not say what to do, so they are replaced. */
 function explained(error: unknown, { cwd }: CliWorld, context: Context | undefined): unknown {
   if (
     error instanceof RopewayError &&
@@ -71,12 +71,12 @@ function explained(error: unknown, { cwd }: CliWorld, context: Context | undefin
   return new DiskFullError((error as NodeJS.ErrnoException).path ?? cwd, error);
 }
 
-/** The exit code of a command that was cut short by a signal. */
+/** The exit code of a command that a signal interrupted. */
 export function interruptionCode(signal: AbortSignal): number {
   return signal.reason === "SIGTERM" ? 143 : EXIT.interrupted.code;
 }
 
-/** What the command line asks for; nothing if it asked for help and got it. */
+/** The invocation that the command line describes; undefined if it asked for help, which was printed. */
 function parse(argv: readonly string[], world: CliWorld): Invocation | undefined {
   const program = createProgram();
   const colours = world.stdout.isTTY === true && allowsColours(world);

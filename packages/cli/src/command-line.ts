@@ -6,13 +6,13 @@ import { closest, show } from "@ropeway/core/internal";
 import type { Command, CommanderError } from "commander";
 import { UsageError } from "./errors.ts";
 
-/** The command that the words lead to, and the word after it where only the name of a command can stand. */
+/** The command that the words name, and the next word if it must be the name of a command. */
 interface Place {
   readonly command: Command;
   readonly stranger: string | undefined;
 }
 
-/** The place that a command line leads to; refuses a name that no command has. */
+/** The command that a command line names. Throws UsageError for a name that no command has. */
 export function commandOf(program: Command, argv: readonly string[]): Command {
   const { command, stranger } = placeOf(program, argv);
   if (stranger === undefined) return command;
@@ -60,7 +60,7 @@ const WRONG_OPTION =
 const WRONG_WORD =
   /^command-argument value '(.*)' is invalid for argument '(.*)'\. Allowed choices are (.*)\.$/s;
 
-/** What commander says of one command's line, such as "error: unknown option '--prot'\n(Did you mean --port?)". */
+/** commander's message about a command line, such as "error: unknown option '--prot'\n(Did you mean --port?)". */
 export function sentenceOf({ message }: CommanderError, command: Command): string {
   const text = message.replace(/^error: /, "");
   const [, option, given, values] = WRONG_OPTION.exec(text) ?? [];

@@ -1,6 +1,6 @@
 /**
- * Every command there is. A new one is a file in commands/ and a line here. Those files only say what a
- * command is called and takes; the work is imported when it is asked for, so that `--help` is quick.
+ * Every command there is. A new one is a file in commands/ and a line here. These files only declare what a
+ * command is called and takes; the work is imported when a verb runs, so that `--help` is fast.
  */
 import type { CliCommand } from "./cli-command.ts";
 import { alertsCommand } from "./commands/alerts.ts";

@@ -13,7 +13,7 @@ export interface World {
 }
 
 export interface Context extends World {
-  /** The settings in force; read and judged when first asked for. */
+  /** The settings in force. They are read and checked on first use. */
   settings(): LoadedSettings;
   readonly output: Output;
   readonly arguments: readonly string[];

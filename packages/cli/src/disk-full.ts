@@ -1,7 +1,7 @@
-/** How a full disk shows: as an error of Node, in the log of a server, or by asking. */
+/** Detects a full disk: by an error of Node, by the log of a server, or by its free space. */
 import { statfs } from "node:fs/promises";
 
-/** With less than this a server cannot write what it has to. */
+/** With less free space than this, a server cannot write its files. */
 const LEAST_BYTES = 1024 * 1024;
 
 /** Whether the disk of a folder has no room left. */
@@ -10,7 +10,7 @@ export async function isFullDisk(folder: string): Promise<boolean> {
     const { bavail, bsize } = await statfs(folder);
     return bavail * bsize < LEAST_BYTES;
   } catch {
-    return false; // a file system that does not tell
+    return false; // a file system that does not report its free space
   }
 }
 
@@ -20,7 +20,7 @@ export function isDiskFull(error: unknown): boolean {
   return code === "ENOSPC" || code === "EDQUOT";
 }
 
-/** Whether a server says so in its log. */
+/** Whether the log of a server reports a full disk. */
 export function tellsOfFullDisk(log: string): boolean {
   return /No space left on device|Disk quota exceeded/i.test(log);
 }

@@ -19,13 +19,13 @@ const UNITS: Readonly<Record<string, number>> = {
 export const DURATION_ALLOWED =
   "a number of milliseconds, or a duration such as 500ms, 5s, 2m, 1h or 7d";
 
-/** Whole milliseconds; undefined if the text is no duration. */
+/** Whole milliseconds; undefined if the string is not a duration. */
 export function parseDuration(text: string): number | undefined {
   const [, number, unit = "ms"] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$/.exec(text.trim()) ?? [];
   if (number === undefined) return undefined;
   const ms = Number(number) * (UNITS[unit] ?? Number.NaN);
   const whole = Math.round(ms);
-  // 0.5ms is no duration that anything here could keep; 1.001s is, whatever its binary fraction.
+  // 0.5ms is refused: durations are whole milliseconds. 1.001s is accepted, although it has no exact binary form.
   return Number.isSafeInteger(whole) && Math.abs(whole - ms) < 1e-6 ? whole : undefined;
 }
 

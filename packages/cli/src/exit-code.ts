@@ -71,10 +71,10 @@ export function exitCodeOf(error: unknown): number {
   return (code === undefined ? undefined : BY_ERROR[code]) ?? EXIT.failed.code;
 }
 
-/** The stable code of an error that was made for people to read; undefined for any other. */
+/** The stable code of an error whose message is for users; undefined for other errors. */
 export function codeOf(error: unknown): string | undefined {
   if (error instanceof RopewayError) return error.code;
-  // provide stands beside core and has an error class of its own.
+  // The package `provide` does not depend on core and has its own error class.
   const code = error instanceof Error ? (error as { code?: unknown }).code : undefined;
   return code === "PROGRAM_UNAVAILABLE" ? code : undefined;
 }

@@ -1,8 +1,8 @@
 /**
- * Ctrl-C and its relatives. The first one aborts `signal`, and the command ends by itself. Another one
+ * Ctrl-C and SIGTERM. The first one aborts `signal`, and the command ends by itself. Another one
  * exits the process at once.
  *
- * npm is in the way twice. One Ctrl-C can arrive twice, from the terminal and again from npm, which
+ * Two workarounds for npm. One Ctrl-C can arrive twice, from the terminal and again from npm, which
  * forwards what it gets; so a second one counts only after a pause that is longer than npm's and shorter
  * than a person's. And a SIGTERM to npm ends npm and the shell it started us with, but never reaches us;
  * so below npm the loss of our parent is a SIGTERM.

@@ -1,4 +1,4 @@
-/** Listening on a port of the settings: the one that was asked for, or near the usual one. */
+/** Listens on the port of the settings, or on a free one near the default. */
 import { PortInUseError } from "./errors.ts";
 import type { LoadedSettings } from "./settings/load.ts";
 import type { SettingKey } from "./settings/table.ts";
@@ -8,14 +8,14 @@ import { isAddressInUse } from "./up/free-port.ts";
 export interface PortPlan {
   readonly key: SettingKey & `${string}.port`;
   readonly settings: LoadedSettings;
-  /** Whether a busy port that nobody asked for may be replaced by a free one. */
+  /** Whether a busy default port may be replaced by a free one. */
   readonly atHome: boolean;
 }
 
 const NEIGHBOURS = 9;
 
 /**
- * Calls `listen` with a port until it does not meet another program there; a port that was asked for
+ * Calls `listen` with a port until one is free. A port that the user chose
  * and is taken is a PortInUseError.
  */
 export async function listenOn<T>(

@@ -1,4 +1,4 @@
-/** Where logs go: standard output belongs to results, so to a file or to standard error. */
+/** Where logs go: to a file or to standard error, because standard output is for results. */
 import type { Logger } from "@ropeway/core";
 import { destination, type LoggerOptions, pino } from "pino";
 import { RepeatFilter } from "./repeat-filter.ts";
@@ -20,6 +20,6 @@ export function openLogger(level: LogLevel, file?: string): Logger {
 
 function standardError(): ReturnType<typeof destination> {
   const target = destination({ dest: 2, sync: true });
-  target.on("error", () => {}); // a reader that went away must not end what is being logged about
+  target.on("error", () => {}); // a closed pipe must not end the process
   return target;
 }

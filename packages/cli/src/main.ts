@@ -4,7 +4,7 @@ import { runCli } from "./cli.ts";
 import { watchInterruption } from "./interruption.ts";
 import { maskedArgument } from "./secret-address.ts";
 
-// A reader that went away (`ropeway ... | head`) is no reason for a stack trace.
+// A closed pipe (`ropeway ... | head`) prints no stack trace.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;

@@ -19,8 +19,8 @@ import { homeAt } from "./up/home.ts";
 import { holderOf } from "./up/home-claim.ts";
 
 /**
- * A person waits, so a server that is down is reported soon. When a command closes its connection, nobody waits for
- * replies any more: a server that hangs does not keep the process.
+ * A user waits, so a server that is down is reported soon. When a command closes its connection, it does not wait for
+ * replies, so a server that hangs does not keep the process alive.
  */
 export const INTERACTIVE: ConnectOptions = {
   connectWaitMs: 2_000,
@@ -68,7 +68,7 @@ export async function redisOfHome(
   return url === undefined ? undefined : { url, where: home };
 }
 
-/** Connects; a failure says whose setting led there. */
+/** Connects. An error names the setting that the address came from. */
 export async function openRedis(
   { endpoint, where }: RedisPlace,
   options: ConnectOptions = INTERACTIVE,

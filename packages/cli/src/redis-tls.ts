@@ -1,5 +1,5 @@
 /**
- * The files of a TLS connection to Redis: whom to trust, and who we are. All of it is judged before the
+ * The files of a TLS connection to Redis: trusted authorities, certificate and key. All files are checked before the
  * first connection, whose own errors would name neither the file nor the setting.
  */
 import { X509Certificate } from "node:crypto";
@@ -12,7 +12,7 @@ import { type LoadedSettings, showSetting } from "./settings/load.ts";
 
 type FileKey = "redis.caFile" | "redis.certFile" | "redis.keyFile";
 
-/** The endpoint with what the settings say about TLS; as it was if they say nothing. */
+/** The endpoint with the TLS settings; unchanged if there are none. */
 export function withTls(endpoint: Endpoint, settings: LoadedSettings): Endpoint {
   const { values } = settings;
   const given = (["redis.caFile", "redis.certFile", "redis.keyFile"] as const).filter(
@@ -21,7 +21,7 @@ export function withTls(endpoint: Endpoint, settings: LoadedSettings): Endpoint 
   const [first] = given;
   if (first === undefined) return endpoint;
   if (endpoint.tls === undefined) {
-    // Going on in the clear is not what somebody wants who names certificates.
+    // A user who configures certificates does not want a connection without TLS.
     throw wrong(first, settings, "left out unless redis.url begins with rediss");
   }
   for (const [one, other] of [
@@ -47,7 +47,7 @@ function readFiles(settings: LoadedSettings): ConnectionOptions {
   try {
     createSecureContext(options);
   } catch (error) {
-    // The certificates were read, so it is the key: no key at all, or another one's.
+    // The certificates were read, so the key is wrong: it is not a key, or it belongs to another certificate.
     const why = `it is not the key of redis.certFile in PEM (${reasonOf(error)})`;
     throw new UnreadableFileError(nameOf("redis.keyFile", settings), why, error);
   }

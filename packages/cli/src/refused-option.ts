@@ -12,7 +12,7 @@ export function namingSettings<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   return renaming(options, work, ({ name: key, value, allowed }) => {
-    // A secret that nobody said came from its file.
+    // A secret that was not set directly came from its file.
     const { orFile = key } = specOf(key);
     const { where } = origins[origins[key].source === "default" ? orFile : key];
     return new SettingError({ key, value, allowed, where });

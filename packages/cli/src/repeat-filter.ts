@@ -4,7 +4,7 @@
  * a night. Lines about requests are not touched: they have an id that can be searched for.
  */
 
-/** Errors that last as long as something is away; a loss itself happens once and is always written. */
+/** Errors that repeat while a server is unreachable. The loss of a connection happens once and is always written. */
 const AWAY = new Set(["NOT_CONNECTED", "CONNECT_FAILED", "STORE_UNAVAILABLE"]);
 const QUIET_MS = 600_000;
 const MOST_KEYS = 200;

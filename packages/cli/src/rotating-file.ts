@@ -1,11 +1,11 @@
 /**
- * A log file that makes room for itself: when it is full, it becomes FILE.1 and a new one is begun. Lines
+ * A log file with a maximum size: when it is full, it is renamed to FILE.1 and a new file is started. Lines
  * are written at once and not in the background, so that a crash does not take along the lines that
  * explain it. A disk that is full loses lines, and nothing else.
  */
 import { closeSync, fstatSync, openSync, renameSync, writeSync } from "node:fs";
 
-/** The size after which a file is set aside. */
+/** The size after which the file is renamed. */
 export const LOG_LIMIT_BYTES: number = 10 * 1024 * 1024;
 
 /** A file to append lines to. */
@@ -30,7 +30,7 @@ export class RotatingFile {
       writeSync(this.#file, text);
       this.#bytes += bytes;
     } catch {
-      // A full disk, or a folder that is gone: there is no better place to tell of it.
+      // The disk is full or the folder is gone. There is no other place to report it.
     }
   }
 
@@ -38,7 +38,7 @@ export class RotatingFile {
     try {
       renameSync(this.#path, `${this.#path}.1`);
     } catch {
-      // Somebody removed it or moved it away: a new one is begun all the same.
+      // The file was removed or moved: a new one is started.
     }
     const next = openSync(this.#path, "a", 0o600);
     closeSync(this.#file);

@@ -7,8 +7,8 @@
  *   --from @old.url              from the first line of a file
  *   --from -                     from standard input, one line for each `-`
  *
- * A password on the command line still works, because scripts do it, but it is warned of and taken out of
- * the process list as soon as the program runs.
+ * A password on the command line still works, because scripts do it, but the program prints a warning and removes it from
+ * the process list as soon as it runs.
  */
 import { resolve } from "node:path";
 import type { Context } from "./context.ts";
@@ -16,11 +16,11 @@ import { UsageError } from "./errors.ts";
 import { fileText } from "./file-text.ts";
 import { payloadOf, readInput } from "./terminal/input.ts";
 
-/** What help says about such an option. */
+/** The help text of such an option. */
 export const ADDRESS_HELP = `Every user of the machine can read command lines, so keep passwords out of them: an address can also be
 \`env:NAME\` (an environment variable), \`@FILE\` (the first line of a file) or \`-\` (a line of standard input).`;
 
-// Every repetition in front of what is looked for has a bound: an argument may be a document of 100 KB.
+// Every repetition is bounded, because an argument may be a document of 100 KB.
 const SECRET =
   /(?<head>[a-z][a-z0-9+.-]{0,19}:\/\/[^:@/?#\s]*):[^/?#\s]*@|(?<name>[?&][^=&#?\s]{0,99}(?:passw|secret|token|credential|sig)[^=&#?\s]{0,99}=)[^&#\s]+/gi;
 const SECRET_FIELD =
@@ -35,7 +35,7 @@ export function maskedArgument(argument: string): string {
     .replace(SECRET_FIELD, '$1"***"');
 }
 
-/** Warns if an option's value, as it stands on the command line, holds a password. */
+/** Warns if the value of an option on the command line contains a password. */
 export function warnOfSecret(context: Context, option: string): void {
   const given = context.options[option];
   if (typeof given !== "string" || maskedArgument(given) === given) return;
@@ -62,7 +62,7 @@ export async function addressesOf<const N extends string>(
   return found;
 }
 
-/** Text that an option has: as it stands, from a file, or from standard input. */
+/** The string of an option: given directly, read from a file, or from standard input. */
 export async function contentOf(context: Context, option: string): Promise<string | undefined> {
   const given = context.options[option];
   if (given === undefined) return undefined;

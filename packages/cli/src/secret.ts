@@ -1,4 +1,4 @@
-/** Secrets that stand in the environment or in a file of their own. */
+/** Secrets from the environment or from a file of their own. */
 import { fileText } from "./file-text.ts";
 import type { LoadedSettings } from "./settings/load.ts";
 import type { SettingKey } from "./settings/table.ts";

@@ -22,7 +22,7 @@ export async function readMasters(redis: Redis): Promise<{ host: string; port: n
   return [...masters.values()];
 }
 
-/** One value of the server's configuration; undefined if there is none, or if the server does not tell. */
+/** One value of the server's configuration; undefined if there is none, or if the server refuses to return it. */
 export async function readConfig(redis: Redis, name: string): Promise<string | undefined> {
   const reply = redis.send<string[]>(["CONFIG", "GET", name], { repeatable: true });
   const [, value] = await reply.catch(() => []);

@@ -1,4 +1,4 @@
-/** Resolves when the signal aborts: how a server's command waits for Ctrl-C. */
+/** Resolves when the signal aborts, for commands that run until Ctrl-C. */
 export function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();

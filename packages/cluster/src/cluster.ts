@@ -1,5 +1,5 @@
 /**
- * A cluster seen from a portal or a tool: the parts that work on one store, put together.
+ * A cluster as a portal or a tool uses it: the parts that work on one store.
  *
  *   const cluster = new Cluster(store, { secrets });
  *   await cluster.tasks.create({ name: "copy", type: "sync", config: { from, to }, start: true });

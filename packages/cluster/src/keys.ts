@@ -1,5 +1,5 @@
 /**
- * Every path of the cluster's store; nothing else spells one. A prefix always ends with "/", so node 1
+ * Every path of the cluster's store; no other file contains one. A prefix always ends with "/", so node 1
  * never meets node 10. docs/reference/store.md describes the values.
  */
 
@@ -87,7 +87,7 @@ export const keys = {
 
 /**
  * The bytes of an id, group, type or digest in a path that another program wrote. Two of them fit into a path
- * with room for the rest, so whatever is derived from such a path is a path too.
+ * with room for the rest, so every path that is derived from such a path is valid.
  */
 const MOST_PART_BYTES = 400;
 /** Names are alone in their path: 200 characters of four bytes. */

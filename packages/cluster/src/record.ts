@@ -12,14 +12,14 @@ export function recordOf<T extends object>(entry: Entry | undefined): T | undefi
       ? (value as T)
       : undefined;
   } catch {
-    return undefined; // written by somebody else: it counts as absent
+    return undefined; // written by another program: it counts as absent
   }
 }
 
-/** The last ms that a date can name. */
+/** The last millisecond that a Date can hold. */
 const LAST_TIME = 8_640_000_000_000_000;
 
-/** A time in a record, ms since 1970; undefined if it is none that a date can name. */
+/** A time in a record, ms since 1970; undefined if it is out of range. */
 export function timeOf(value: unknown): number | undefined {
   const usable = typeof value === "number" && value >= 0 && value <= LAST_TIME;
   return usable ? value : undefined;
@@ -94,7 +94,7 @@ const MOST_CONFLICTS = 20;
 /**
  * Reads, decides and writes, until no other writer came in between. `decide` throws to give up; what it
  * reads it must compare in `if`. It gets what the `else` of its last attempt has found: a decision that
- * reads nothing but that comes through also if others write all the time.
+ * reads nothing else succeeds even if others write all the time.
  */
 export async function optimistically<R>(
   store: Store,

@@ -1,5 +1,5 @@
 /**
- * What runs tasks of one type. The cluster decides where and when; a runner only knows how. Sync is the
+ * Runs tasks of one type. The cluster decides where and when; the runner does the work. Sync is the
  * first one, `scripted` the second.
  *
  * A run is given an epoch, its fencing token. Before it writes anything to a target it must raise the
@@ -13,14 +13,14 @@ import type { TaskProgress } from "./tasks/task.ts";
 /** Phases of a run, as its status shows them. */
 export type RunPhase = "STARTING" | "RDBRUNNING" | "COMMANDRUNNING" | "FAILOVER";
 
-/** Where a run stands in its source. */
+/** The position of a run in its source. */
 export interface RunOffset {
   readonly replId: string;
   readonly replOffset: string;
   readonly db?: number;
 }
 
-/** A key that was worth a record. */
+/** A key that is recorded. */
 export interface KeyRecord {
   readonly key: string;
   /** What was done with it, such as split, or why it could not be written. */

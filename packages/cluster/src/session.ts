@@ -1,7 +1,7 @@
 /**
  * A lease that is kept alive, with a deadline of our own. The server may end the lease `ttl` after it
  * received a renewal; all we know is when we sent it. So the session is over, for us, a margin before
- * `sent + ttl`, whatever the server says later, and never comes back: a holder that needs a lease again
+ * `sent + ttl`, whatever the server replies later, and never comes back: a holder that needs a lease again
  * opens a new session.
  *
  *   sent            sent + ttl/3: renew          lost: signal aborts       the server may end it
@@ -66,7 +66,7 @@ export class Session {
     return this.#lost.signal;
   }
 
-  /** Gives the lease up as lost, for a holder that found its key gone. The store ends it in time. */
+  /** Marks the lease as lost, for a holder whose key is gone. The store ends it later. */
   abandon(): void {
     this.#lose();
   }
@@ -76,12 +76,12 @@ export class Session {
   }
 
   /**
-   * Ends the lease, and with it its keys; a store that is away ends it by itself. A lost one is ended too:
+   * Ends the lease, and with it its keys; an unreachable store ends it by itself. A lost lease is ended too:
    * it may live on in the store, and the next session would wait for its keys.
    */
   async close(): Promise<void> {
     if (this.#closed) return;
-    // Lost because the store is away: it will hardly respond now.
+    // Lost because the store is unreachable: it will hardly respond now.
     const timeoutMs = this.alive ? 3_000 : CLOSE_WITHIN_MS;
     this.#closed = true;
     clearTimeout(this.#deadline);

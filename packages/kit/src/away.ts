@@ -1,7 +1,7 @@
 /** Whether an error only says that Redis cannot be used at the moment. */
 import { isReply, RopewayError } from "@ropeway/core";
 
-/** The pause before a command is repeated that found Redis away. */
+/** The pause before a command is repeated that found Redis unreachable. */
 export const AWAY_MS = 200;
 
 /** What Redis replies while it starts, fails over or runs a long script. */

@@ -9,7 +9,7 @@ import { AbortedError, type Redis } from "@ropeway/core";
 import { NotAcquiredError } from "./errors.ts";
 import { LONGEST_TIMER_MS } from "./timer.ts";
 
-/** A Redis that is connected has at least this long to reply: a short `waitMs` is no bound of a round trip. */
+/** A Redis that is connected has at least this long to reply: a short `waitMs` does not limit a round trip. */
 const REPLY_MS = 1_000;
 
 /** How long the caller waits. */

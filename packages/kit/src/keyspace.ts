@@ -77,7 +77,7 @@ export function isName(name: unknown): name is string {
   );
 }
 
-/** Refuses a name that is no usable key. */
+/** Throws InvalidNameError for a name that cannot be a key. */
 export function checkName(what: string, name: unknown): asserts name is string {
   if (!isName(name)) {
     throw new InvalidNameError(what, name, `a Unicode string of 1 to ${MAX_NAME_BYTES} bytes`);

@@ -9,7 +9,7 @@
  *         end() ----'   '---- renewal says no, or safeUntil comes ----> lost: the signal aborts
  *
  * `safeUntil` is on this machine's monotonic clock and counts from the moment before the command was
- * sent, less a margin for clocks that run at different speeds. Redis lets go later than that, so the
+ * sent, less a margin for clocks that run at different speeds. Redis ends the lease later than that, so the
  * signal aborts before another process can hold the same thing. A renewal never acquires again: the script
  * behind it changes nothing if the token is not the holder's.
  *
@@ -36,7 +36,7 @@ export interface LeasePlan {
   readonly ttlMs: number | null;
   /** Until when it is ours for certain, on the monotonic clock. */
   readonly safeUntil: number;
-  /** How much of a time to live is not counted on. @default safetyOf */
+  /** The safety margin of a time to live. @default safetyOf */
   readonly margin?: (ttlMs: number) => number;
   /** Renew by itself. */
   readonly renew: boolean;
@@ -48,12 +48,12 @@ export interface LeasePlan {
   extend(ttlMs: number | null): Promise<boolean>;
 }
 
-/** How much of a time to live is left to clocks that run at different speeds. */
+/** The part of a time to live that is reserved for clocks that run at different speeds. */
 export function safetyOf(ttlMs: number): number {
   return Math.min(ttlMs / 4, 2 + ttlMs / 100);
 }
 
-/** One held thing. */
+/** One lease. */
 export class Lease {
   readonly #plan: LeasePlan;
   readonly #controller = new AbortController();
@@ -110,7 +110,7 @@ export class Lease {
     const { margin = safetyOf } = this.#plan;
     const until = ttlMs === null ? Number.POSITIVE_INFINITY : sentAt + ttlMs - margin(ttlMs);
     if (until < this.#safeUntil) {
-      this.#safeUntil = until; // Redis may let go earlier from now on, also if its reply is late
+      this.#safeUntil = until; // Redis may end it earlier from now on, also if its reply is late
       timer.moved(this);
     }
     this.#extensions += 1;
@@ -148,7 +148,7 @@ export class Lease {
     if (this.#state !== "holding" || now < this.#renewAt - slackMs) return;
     this.#renewAt = Number.POSITIVE_INFINITY; // until this attempt has ended
     this.extend().catch(() => {
-      // A connection that is away may come back in time. If not, safeUntil ends the lease.
+      // A lost connection may come back in time. If not, safeUntil ends the lease.
       const pauseMs = Math.min(1_000, (this.#ttlMs ?? 1_000) / 10);
       this.#renewAt = performance.now() + pauseMs;
       timer.moved(this);

@@ -8,7 +8,7 @@
  *                           every waiter in one command, and grants if the thing is free
  *
  * A place in the queue has a lease of its own, WAITER_LEASE_MS. A process that died stops asking, and
- * the scripts pass over its places. What is handed over is held until the lease of the place ends, and
+ * the scripts skip its places. What is handed over is held until the lease of the place ends, and
  * the first renewal gives it its own time to live. So the holder's time is known here without a common
  * clock: it ends WAITER_LEASE_MS after the last ask that Redis answered. A waiter of the process that
  * released a lock is known to live: it gets its own time to live at once, counted from the release.
@@ -29,11 +29,11 @@ const TOKENS_PER_ASK = 100;
 /** The pause after an ask that failed. */
 const AWAY_MS = 200;
 
-/** What the scripts say about some waiters. */
+/** The reply of the scripts about some waiters. */
 export interface Asked {
   /** Tokens that hold the thing by now, and their fences. */
   readonly granted: ReadonlyMap<string, number>;
-  /** When asking again is worth it: the end of the holder's time. Absent if that is not known. */
+  /** When to ask again: at the end of the holder's time. Absent if that is not known. */
   readonly retryMs?: number;
 }
 
@@ -127,7 +127,7 @@ export class Line {
   #woken(token: string, message: string, sentAt?: number): void {
     const [, fence = 0, ttlMs = 0] = message.split(" ").map(Number);
     if (!(fence > 0))
-      void this.#askAll(); // free, and open to everybody: ask before somebody else does
+      void this.#askAll(); // free for the first process that asks: ask now
     else if (sentAt === undefined || ttlMs === 0) this.#grant(token, fence);
     else this.#waiters.get(token)?.resolve({ fence, ...heldFrom(sentAt, ttlMs), whole: true });
   }
@@ -218,7 +218,7 @@ export async function patiently<T>(
   }
 }
 
-/** The connection is away, or Redis is busy: the waiter's own bound decides how long that may last. */
+/** The connection is lost, or Redis is busy: the waiter's own limit decides how long that may last. */
 function passes(error: unknown): boolean {
   const code = error instanceof RopewayError ? error.code : "";
   if (code === "CONNECTION_LOST" || code === "NOT_CONNECTED") return true;

@@ -6,7 +6,7 @@
  */
 import { newToken } from "@ropeway/core/internal";
 
-/** What a script knows a send by. */
+/** Identifies a send in a script. */
 export interface SendNumber {
   readonly slot: string;
   readonly number: number;

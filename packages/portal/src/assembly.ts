@@ -1,4 +1,4 @@
-/** Puts a portal together: which objects it consists of, and who knows whom. */
+/** Puts a portal together: its objects and how they are connected. */
 import { openRedisStore } from "@ropeway/cluster";
 import { InvalidOptionError, type Redis } from "@ropeway/core";
 import { accessPart } from "./access/access-part.ts";
@@ -60,7 +60,7 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
     life: { idleMs: sessionIdleMs, maxMs: sessionMaxMs },
     onLogin: (outcome) => metrics.loginTried(outcome),
   });
-  // Some parts tell of all parts, so they ask when they are asked.
+  // Some parts describe all parts, so they read the list when a request comes.
   const parts: readonly PortalPart[] = [
     sessionPart({ authenticator, streams, rights: () => rights }),
     accessPart({

@@ -14,7 +14,7 @@ export interface Problem {
   readonly status: number;
   /** What went wrong this time. */
   readonly detail: string;
-  /** The path that was asked for. */
+  /** The path of the request. */
   readonly instance: string;
   /** A stable name to branch on. */
   readonly code: string;
@@ -31,7 +31,7 @@ export const Problem: z.ZodType<Problem> = z
     title: z.string().describe("The kind of problem in a few words."),
     status: z.int().describe("The HTTP status."),
     detail: z.string().describe("What went wrong this time."),
-    instance: z.string().describe("The path that was asked for."),
+    instance: z.string().describe("The path of the request."),
     code: z.string().describe("A stable name to branch on."),
     requestId: z.string().describe("Finds this request in the log."),
     parameter: z.string().optional().describe("The parameter that is wrong, if there is one."),
@@ -92,7 +92,7 @@ export interface Session {
   readonly permissions: readonly string[];
   /** The only groups whose tasks the account may see; null for all. */
   readonly groups: readonly string[] | null;
-  /** How the request said who it comes from. */
+  /** How the request was authenticated. */
   readonly via: "cookie" | "bearer" | "basic" | "token";
   /** When the session ends at the latest; null without one. */
   readonly expiresAt: string | null;
@@ -107,7 +107,7 @@ const session = {
     .describe("The only groups whose tasks the account may see; null for all."),
   via: z
     .enum(["cookie", "bearer", "basic", "token"])
-    .describe("How the request said who it comes from."),
+    .describe("How the request was authenticated."),
   expiresAt: z.iso
     .datetime()
     .nullable()
@@ -115,7 +115,7 @@ const session = {
 };
 export const Session: z.ZodType<Session> = z.object(session);
 
-/** The session that a login opened; the token only if it was asked for, and only here. */
+/** The session that a login opened; the token is included only if the request asks for it. */
 export interface OpenedSession extends Session {
   readonly token?: string | undefined;
 }
@@ -141,7 +141,7 @@ export const Login: z.ZodType<Login> = z.strictObject({
     .describe("A cookie for browsers (the default), or a token for Authorization: Bearer."),
 });
 
-/** A new password for the account that asks. */
+/** A new password for the calling account. */
 export interface PasswordChange {
   readonly current: string;
   readonly next: string;

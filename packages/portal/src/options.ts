@@ -105,7 +105,7 @@ const table: OptionTable<PortalOptions> = {
     default: "admin",
     rule: satisfying(USERNAME_ALLOWED, (value) => usernameOf(value) !== undefined),
   },
-  // Checked below: a rule's error would repeat the value.
+  // Checked below, because the error of a rule would contain the value.
   adminPassword: { default: undefined, rule: satisfying("a password", () => true) },
   store: {
     default: undefined,

@@ -1,6 +1,6 @@
 /**
  * A part of the portal. A part is one folder under src/ that exports one PortalPart: its routes, the
- * permissions they ask for, its metrics and its readiness probes. The portal's own functions (health,
+ * permissions they need, its metrics and its readiness probes. The portal's own functions (health,
  * metrics, sessions, description, home page) are parts like any other; see health/health-part.ts for
  * the smallest.
  */
@@ -30,7 +30,7 @@ export interface PortalPart {
   readonly name: string;
   /** One sentence for the description and the home page. */
   readonly about: { readonly en: string; readonly zh: string };
-  /** What its routes can ask for. */
+  /** The permissions that its routes can need. */
   readonly permissions?: PermissionSpecs;
   /** Readiness probes: /readyz responds with 503 while one of them rejects. */
   readonly probes?: Readonly<Record<string, Probe>>;
@@ -38,15 +38,15 @@ export interface PortalPart {
   routes?(app: PortalApp): void | Promise<void>;
   /** Adds its metrics. */
   metrics?(registry: Registry): void;
-  /** Ends what it has running; called when no request is under way any more. */
+  /** Stops its background work; called when no request is under way. */
   close?(): Promise<void>;
 }
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** Who may use the route; without it the portal does not start. */
+    /** The permission of the route; without it the portal does not start. */
     permission?: RouteAccess;
-    /** Set for a route that has a bound of its own, such as /readyz: it tells of a Redis that hangs. */
+    /** Set for a route with its own time limit, such as /readyz, which reports a Redis that hangs. */
     ownBound?: boolean;
   }
   interface FastifyRequest {

@@ -10,7 +10,7 @@
  */
 import { ClosedError, OverloadedError } from "@ropeway/core";
 
-/** What a pool holds and how much of it. */
+/** What a pool holds and how many. */
 export interface PoolPlan<T> {
   /** What it holds, for errors, such as "rpc clients". */
   readonly what: string;
@@ -82,7 +82,7 @@ export class Pool<T> {
 
   /** Opens an object when there is room: what is being closed still counts. */
   async #open(name: string, room: Promise<void>): Promise<T> {
-    await room.catch(() => {}); // a failed close was reported by whoever closes
+    await room.catch(() => {}); // the caller that closes reports a failed close
     return this.#plan.open(name);
   }
 
@@ -110,7 +110,7 @@ export class Pool<T> {
     if (entry === undefined) return;
     this.#entries.delete(name);
     clearTimeout(entry.idleTimer);
-    const value = await entry.value.catch(() => undefined); // use() told of it
+    const value = await entry.value.catch(() => undefined); // use() has reported it
     if (value !== undefined) await this.#plan.close(value);
   }
 }

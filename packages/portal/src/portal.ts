@@ -102,7 +102,7 @@ class HttpPortal implements Portal {
     await app.listen({ host, port }).catch((error) => {
       throw new ListenFailedError(`${host}:${port}`, error);
     });
-    // Only now: had the port been taken, nobody would ever have seen the password.
+    // Only now: if the port had been taken, the password would have been lost.
     const firstAdmin = await ensureFirstAdmin({
       store,
       hasher,
@@ -114,7 +114,7 @@ class HttpPortal implements Portal {
   }
 
   async #close(): Promise<void> {
-    await this.#starting?.catch(() => undefined); // start() itself tells of it
+    await this.#starting?.catch(() => undefined); // start() itself rejects with it
     const { closeDelayMs, closeWithinMs } = this.#options;
     const { plan, parts, readiness } = this.#assembly;
     readiness.drain();

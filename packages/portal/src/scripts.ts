@@ -1,4 +1,4 @@
-/** The portal's Lua scripts; each file's header says what it does and what it is given. */
+/** The portal's Lua scripts; the header of each file describes it and its arguments. */
 import { defineScript, type Reply, type Script, type ScriptOptions } from "@ropeway/core";
 
 function read<T>(name: string, options: ScriptOptions<T>): Script<T> {
@@ -31,10 +31,10 @@ export const touchSession: Script<StoredSession | undefined> = read("touch-sessi
   idempotent: true,
 });
 
-// Counting a try twice only makes the throttle stricter; counting it not at all would be a hole.
+// Counting an attempt twice only makes the throttle stricter; not counting it would be a security hole.
 export const beginLogin: Script<number> = read("begin-login", { parse: Number, idempotent: true });
 
-// Taking a count back twice would be a hole, so it is not repeated: the count lapses by itself.
+// Taking a count back twice would be a security hole, so it is not repeated: the count expires by itself.
 export const endLogin: Script<void> = read("end-login", { parse: () => undefined });
 export const cancelLogin: Script<void> = read("cancel-login", { parse: () => undefined });
 

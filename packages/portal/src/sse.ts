@@ -18,11 +18,11 @@
  *          +-- the portal closes: the client gets the time after which to reconnect
  *
  * Back-pressure: send() resolves when there is room again. A producer that does not wait for it can
- * pile up no more than MOST_BUFFERED and one event before its client is given up.
+ * buffer no more than MOST_BUFFERED and one event before its client is disconnected.
  *
  * A heartbeat sends a comment, which keeps proxies from cutting the connection and finds clients that are
- * gone, and looks at the caller again. It comes also while there are events: nobody who lost a permission
- * may go on reading because there is much to read.
+ * gone, and checks the caller again. It is sent also while there are events, so that a caller who lost a permission
+ * does not go on reading because there are many events.
  */
 import { PassThrough } from "node:stream";
 import { AbortedError, OverloadedError } from "@ropeway/core";
@@ -43,7 +43,7 @@ export interface StreamEvent {
 
 /** How a stream behaves. */
 export interface EventStreamOptions {
-  /** How often a comment is sent, and the caller is looked at again. @default 15000 */
+  /** How often a comment is sent, and the caller is checked again. @default 15000 */
   readonly heartbeatMs?: number;
   /** When the client should come back after the stream has ended. @default 2000 */
   readonly retryMs?: number;
@@ -73,7 +73,7 @@ export function serveEvents(
   produce(stream).then(
     () => stream.close(),
     (error) => {
-      // After the end of the stream, failing is what a producer is meant to do.
+      // After the end of the stream, a producer is expected to fail.
       if (!stream.signal.aborted) reply.log.error({ err: error }, "an event stream failed");
       stream.close();
     },
@@ -126,7 +126,7 @@ export class EventStream {
       throw new OverloadedError("an event stream", "its client reads too slowly");
     }
     if (this.#output.write(text)) return;
-    // All who wait share one wait.
+    // All callers that wait share one wait.
     this.#draining ??= this.#drained().finally(() => {
       this.#draining = undefined;
     });
@@ -157,7 +157,7 @@ export class EventStream {
   #beat(): void {
     if (!this.#output.writableNeedDrain) this.#output.write(":\n\n");
     if (this.caller === null) return;
-    // A Redis that is away says nothing about the session.
+    // While Redis is unreachable, the session is not known to have ended.
     this.#isAllowed().then(
       (allowed) => allowed || this.close(),
       () => {},

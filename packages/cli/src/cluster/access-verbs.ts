@@ -45,7 +45,7 @@ function permissionsOf(value: unknown): string[] | undefined {
   return permissions;
 }
 
-/** The names of --groups; null for all if it was not given. An empty list would not say which. */
+/** The names of --groups; null for all groups if it was not given. An empty list is refused as ambiguous. */
 function groupsOf(value: unknown): string[] | null {
   const groups = wordsOf(value) ?? null;
   if (groups?.length === 0) {
@@ -147,7 +147,7 @@ async function userRole(context: Context): Promise<void> {
   context.output.outcome("changed", { username, role }, `${username} has the role ${role} now`);
 }
 
-/** Generated, or asked for; never taken from the command line. */
+/** A new password: generated or typed, never an argument. */
 async function newPassword(username: string, context: Context) {
   if (context.options.generate === true) return { password: randomPassword(), shown: true };
   const password = await askPassword(username, context);
@@ -257,7 +257,7 @@ async function tokenAdd(context: Context): Promise<void> {
   output.outcome("added", { id: info.id, name, username, token }, `${token}   (shown only once)`);
 }
 
-/** How long a new token is to live; undefined for ever. */
+/** The lifetime of a new token; undefined if it never expires. */
 function lifeOf(options: Context["options"]): number | undefined {
   const { expiresInDays: days } = options;
   if (days !== undefined && options.expiresIn !== undefined) {

@@ -1,11 +1,11 @@
-/** Starting again after a crash, while the cluster still knows the process that crashed. */
+/** Starting again after a crash, while the record of the crashed process is still in the cluster. */
 import { NodeIdTakenError } from "@ropeway/cluster";
 import { sleep } from "@ropeway/core/internal";
 
 const AGAIN_MS = 250;
 
 /**
- * Starts what registers in the cluster. The record of a process that crashed is there until its lease has
+ * Starts what registers in the cluster. The record of a crashed process stays until its lease has
  * ended: this waits for that once. Throws NodeIdTakenError if the id is still in use then.
  */
 export async function startAfterFormer<T>(leaseMs: number, start: () => Promise<T>): Promise<T> {

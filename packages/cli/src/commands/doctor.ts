@@ -1,7 +1,7 @@
 import { type CliCommand, defineCommand } from "../cli-command.ts";
 import { redisKeys } from "../settings/table.ts";
 
-/** `ropeway doctor`: looks at everything, changes nothing, says what to change. */
+/** `ropeway doctor`: checks everything, changes nothing, and prints what to change. */
 export function doctorCommand(): CliCommand {
   return defineCommand("doctor", "Check Redis, this machine and the settings")
     .uses(...redisKeys, "portal.host", "portal.port", "merge.port")

@@ -3,7 +3,7 @@ import { type CliCommand, defineCommand } from "../cli-command.ts";
 import type { VerbName } from "../jobs/verbs.ts";
 import { redisKeys } from "../settings/table.ts";
 
-/** `ropeway jobs ...`: the task queues, looked at and handled directly in their Redis. */
+/** `ropeway jobs ...`: the task queues, inspected and managed directly in their Redis. */
 export function jobsCommand(): CliCommand {
   const jobs = defineCommand("jobs", "Add jobs to task queues, inspect and manage them");
   for (const verb of [

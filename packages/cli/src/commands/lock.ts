@@ -2,7 +2,7 @@ import { type CliCommand, defineCommand } from "../cli-command.ts";
 import type { LockVerb } from "../kit/lock-verbs.ts";
 import { redisKeys } from "../settings/table.ts";
 
-/** `ropeway lock ...`: locks, looked at and broken directly in their Redis. */
+/** `ropeway lock ...`: locks, inspected and broken directly in their Redis. */
 export function lockCommand(): CliCommand {
   const lock = defineCommand("lock", "List the locks that are held, and break one");
   lock.addCommand(

@@ -1,7 +1,7 @@
 import { type CliCommand, defineCommand } from "../cli-command.ts";
 import { partsOf, settingKeys } from "../settings/table.ts";
 
-/** `ropeway portal`: the portal, on a Redis that runs already; the merge queue too if that is asked for. */
+/** `ropeway portal`: the portal on a running Redis, with the merge queue if --merge-serve is true. */
 export function portalCommand(): CliCommand {
   return defineCommand("portal", "Serve the portal on an existing Redis")
     .uses(...settingKeys.filter((key) => partsOf(key).section !== "up"))

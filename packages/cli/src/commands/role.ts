@@ -1,7 +1,7 @@
 import { type CliCommand, defineCommand } from "../cli-command.ts";
 import { accessVerb } from "./access-verb.ts";
 
-/** `ropeway role ...`: roles of an operator's own. */
+/** `ropeway role ...`: custom roles. */
 export function roleCommand(): CliCommand {
   const role = defineCommand("role", "Manage roles of your own");
   role.addCommand(accessVerb("role", "list", "List the roles"));

@@ -1,7 +1,7 @@
 import { type CliCommand, defineCommand } from "../cli-command.ts";
 import { redisKeys } from "../settings/table.ts";
 
-/** `ropeway semaphore ...`: semaphores, looked at directly in their Redis. */
+/** `ropeway semaphore ...`: semaphores, inspected and resized directly in their Redis. */
 export function semaphoreCommand(): CliCommand {
   const semaphore = defineCommand(
     "semaphore",

@@ -3,7 +3,7 @@ import type { verbs } from "../cluster/task-verbs.ts";
 import { ADDRESS_HELP } from "../secret-address.ts";
 import { clusterKeys } from "../settings/table.ts";
 
-/** `ropeway task ...`: the tasks of the cluster, handled directly in its store. */
+/** `ropeway task ...`: the tasks of the cluster, managed directly in its store. */
 export function taskCommand(): CliCommand {
   const task = defineCommand("task", "Create, start, stop and follow tasks");
   for (const verb of [

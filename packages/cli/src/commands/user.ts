@@ -1,7 +1,7 @@
 import { type CliCommand, defineCommand } from "../cli-command.ts";
 import { accessVerb } from "./access-verb.ts";
 
-/** `ropeway user ...`: the portal's accounts, handled directly in the cluster's store. */
+/** `ropeway user ...`: the portal's accounts, managed directly in the cluster's store. */
 export function userCommand(): CliCommand {
   const user = defineCommand("user", "Manage the portal's accounts");
   user.addCommand(accessVerb("user", "list", "List the accounts"));

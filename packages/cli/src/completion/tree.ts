@@ -66,7 +66,7 @@ export function flagsTaking(places: readonly Place[], takes: Flag["takes"]): str
   return [...new Set(all.filter((flag) => flag.takes === takes).map(({ name }) => name))];
 }
 
-/** Where a word of a few follows. */
+/** The flags that are followed by one of a few words. */
 export function choicesOf(places: readonly Place[]): Choice[] {
   const all = new Map<string, { after: string[]; values: readonly string[] }>();
   for (const { path, options } of places) {

@@ -35,7 +35,7 @@ function unusable(error: unknown): Finding {
   return fail("redis", reasonOf(error.cause).replace(/\.$/, ""), String(error.details.advice));
 }
 
-/** Each master keeps a part of the data, so each one is asked. */
+/** Each master has a part of the data, so each one is checked. */
 async function checkCluster(cluster: Redis, place: RedisPlace): Promise<Finding[]> {
   const info = await readClusterInfo(cluster);
   const covered = info.get("cluster_slots_ok") ?? "0";

@@ -19,7 +19,7 @@ const NAME_WIDTH = 12;
 /** JSON that is longer is spread over lines. */
 const LONG = 100;
 
-/** Everything that is known of a job. */
+/** All fields of a job. */
 export function jobText(job: JobView): string {
   return Object.entries(job)
     .filter(([name, value]) => name !== "failures" || (value as unknown[]).length > 1)
@@ -67,7 +67,7 @@ function failureText(failure: JobFailure): string {
   return [head, ...frames.map((line) => `  ${line.trim()}`)].join("\n");
 }
 
-/** The text after its head, further lines below its beginning. */
+/** The text after its head; further lines are indented below it. */
 function below(head: string, text: string): string {
   return `${head}${text.replaceAll("\n", `\n${" ".repeat(head.length)}`)}`.trimEnd();
 }

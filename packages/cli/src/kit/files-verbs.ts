@@ -16,7 +16,7 @@ import { keyPrefix, pageOf } from "./key-prefix.ts";
 
 export type FilesVerb = "send" | "receive" | "end" | "list";
 
-/** What the library calls options and the command line flags. */
+/** The library's options and their flags on the command line. */
 const FLAGS = {
   limitBytes: "--limit",
   leaseMs: "--lease",
@@ -123,7 +123,7 @@ async function end(context: Context): Promise<void> {
   context.output.outcome("ended", { channel }, `channel ${channel} ended`);
 }
 
-/** A progress bar that is drawn a few times a second. `waits`: all bytes sent is not the end. */
+/** A progress bar that is drawn a few times a second. `waits`: after all bytes, the receivers are waited for. */
 function bar({ output }: Context, waits: boolean = false): (progress: Progress) => void {
   const startedAt = performance.now();
   let shownAt = 0;

@@ -15,7 +15,7 @@ export type MailboxVerb = "show" | "peek" | "letters" | "send" | "receive" | "cl
 
 /** The names of the library's options on the command line. */
 const FLAGS = { max: "--max", waitMs: "--wait", ttlMs: "--ttl", sender: "--sender" };
-/** The maximum: what becomes a dead letter is decided by the program that owns the mailbox. */
+/** The maximum, because the program that owns the mailbox decides which messages become dead letters. */
 const ATTEMPTS = 1_000_000;
 
 async function withMailbox(
@@ -105,7 +105,7 @@ function list(context: Context, page: Page<Envelope<unknown>>, empty: string): v
   });
 }
 
-/** A mailbox without messages has no keys, so it cannot be told from a name that nobody uses. */
+/** A mailbox without messages has no keys, so it looks like a name that no program uses. */
 function emptyNote(recipient: string): string {
   return `no messages for ${recipient}: send one with \`ropeway mailbox send\`, or pass --key-prefix if your program has a \`prefix\``;
 }

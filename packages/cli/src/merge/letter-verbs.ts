@@ -67,7 +67,7 @@ export async function discard(context: Context): Promise<void> {
   context.output.outcome("discarded", { letters: count, items }, sentence);
 }
 
-/** Does it to the letters that are named, or to all that match. */
+/** Replays or discards the named letters, or all that match. */
 async function act(
   context: Context,
   one: "replay" | "discard",

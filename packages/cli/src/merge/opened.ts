@@ -61,7 +61,7 @@ export function pageOf(options: Context["options"]): { limit: number; cursor: st
   return { limit: Math.min(limit, 1_000), cursor: options.cursor as string | undefined };
 }
 
-/** A time for people; what no calendar has is shown as "-". */
+/** A time as ISO string; "-" if it is out of range. */
 export function when(ms: number | undefined): string {
   if (ms === undefined || !(Math.abs(ms) <= 253_402_300_799_999)) return "-";
   return isoTime(ms);

@@ -46,7 +46,7 @@ export async function serveNode(context: Context): Promise<void> {
 }
 
 /**
- * The node of `ropeway up`. After a crash its own record may still be there until its lease has ended:
+ * The node of `ropeway up`. After a crash, its record stays until its lease has ended:
  * it waits for that once.
  */
 export function startLocalNode(plan: NodePlan): Promise<StartedNode> {

@@ -25,7 +25,7 @@ export interface PartPlan {
   readonly settings: LoadedSettings;
   readonly logger: Logger;
   /**
-   * Whether this is `up`, on a developer's machine. Then a busy port that nobody asked for may be
+   * Whether this is `up`, on a developer's machine. Then a busy default port may be
    * replaced by a free one, and deliveries may reach the programs of the machine.
    */
   readonly atHome: boolean;

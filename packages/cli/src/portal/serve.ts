@@ -1,4 +1,4 @@
-/** The portal on a Redis that runs already, with the merge queue if that is asked for. */
+/** The portal on a running Redis, with the merge queue if --merge-serve is true. */
 import { openSettingsStore, servedCluster } from "../cluster/open-cluster.ts";
 import type { Context } from "../context.ts";
 import { openLogger } from "../logger.ts";

@@ -60,7 +60,7 @@ export const demoHandlers: Handlers<typeof definition> = {
   whoami: (_params, { node }) => node,
 };
 
-/** Waits, unless the call is given up first. */
+/** Waits, unless the call is cancelled first. */
 function pause(ms: number, { signal }: CallContext): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => {

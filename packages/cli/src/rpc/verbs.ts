@@ -201,7 +201,7 @@ export type VerbName =
   | "stats"
   | "serve-demo";
 
-/** Whom a call is for. */
+/** The target of a call. */
 interface Callee {
   readonly client: RpcClient;
   readonly wire: ClientOptions;
@@ -210,8 +210,8 @@ interface Callee {
 }
 
 /**
- * Does the call; one that nobody took in time says so. Looked at only then: a worker of another
- * program may serve without a sign of life.
+ * Makes the call. If no worker took it in time, the error says so. Workers are looked up only then: a worker of another
+ * program may serve without being registered.
  */
 async function namingAbsence(call: () => Promise<void>, callee: Callee): Promise<void> {
   try {

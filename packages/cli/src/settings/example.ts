@@ -25,7 +25,7 @@ export function exampleToml(): string {
 function entry(key: SettingKey): string {
   const { kind, default: usual, example, doc } = specOf(key);
   const about = wrap(`${doc} [${variableOf(key)}]`);
-  // A secret has no place in the file, so it is explained and not offered.
+  // A secret must not be in this file, so it is only explained.
   if (kind === secretKind) return `\n${about}`;
   return `\n${about}# ${partsOf(key).name} = ${JSON.stringify(usual ?? example)}\n`;
 }

@@ -1,6 +1,6 @@
 /**
  * The kinds of values a setting can have. A settings file holds typed values, the environment and
- * flags hold texts: a kind turns the text into the value and then judges both alike.
+ * flags hold texts: a kind turns the string into the value and then checks both in the same way.
  */
 import { resolve } from "node:path";
 import { InvalidOptionError, parseEndpoint } from "@ropeway/core";
@@ -9,17 +9,17 @@ import { parseDuration } from "../duration.ts";
 
 /** One kind of value. */
 export interface Kind<T> {
-  /** Stands for the value in help texts. */
+  /** The placeholder for the value in help texts. */
   readonly placeholder: string;
   /** Finishes the sentence "must be ..." in the reference. */
   readonly allowed: string;
-  /** Every value there is, where they are few. */
+  /** All values, if there are only a few. */
   readonly words?: readonly string[];
   /** What a text of the environment or a flag means; anything but T is refused afterwards. */
   parse(text: string): unknown;
   /** What is allowed instead, if the value is refused. */
   fault(value: unknown): string | undefined;
-  /** The value as used: a path becomes absolute, seen from the folder of who said it. */
+  /** The value as used: a path becomes absolute, relative to the folder of its source. */
   settle?(value: T, folder: string): T;
   /** Whether the value contains a secret: then only the environment may hold it. */
   holdsSecret(value: T): boolean;
@@ -42,7 +42,7 @@ function plain<T>(
   };
 }
 
-/** Any text but the empty one. */
+/** Any string except "". */
 export const textKind: Kind<string> = plain("text", text);
 
 /** One of a few words. */
@@ -108,7 +108,7 @@ export const listKind: Kind<readonly string[]> = plain(
       .filter((entry) => entry !== ""),
 );
 
-/** A password or the like: never printed. */
+/** A password or another secret; never printed. */
 export const secretKind: Kind<string> = {
   ...plain("secret", text),
   holdsSecret: () => true,

@@ -23,7 +23,7 @@ import { isTable, readTomlFile } from "./toml-file.ts";
 export interface SettingsSources {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly flags: Readonly<Partial<Record<SettingKey, string>>>;
-  /** The folder that relative paths of the environment and flags are seen from. */
+  /** The folder that relative paths of the environment and flags start at. */
   readonly cwd: string;
   /** A settings file that must exist. @default ROPEWAY_CONFIG, else ropeway.toml if there is one */
   readonly file?: string | undefined;
@@ -57,7 +57,7 @@ interface Said {
   readonly folder: string;
 }
 
-/** Reads and judges all sources; the first value that is not allowed is a SettingError. */
+/** Reads and checks all sources. Throws SettingError for the first value that is not allowed. */
 export function loadSettings(sources: SettingsSources): LoadedSettings {
   const file = settingsFile(sources);
   const values: Record<string, unknown> = {};
@@ -111,7 +111,7 @@ function fromFile(path: string): Said[] {
 
 function fromEnvironment({ env, cwd }: SettingsSources): Said[] {
   return settingKeys.flatMap((key) => {
-    // Set to nothing is how a shell says "not set".
+    // An empty variable counts as not set.
     const where = [variableOf(key), formerVariableOf(key) ?? ""].find((name) => env[name]);
     const text = where === undefined ? undefined : env[where];
     if (where === undefined || text === undefined) return [];
@@ -150,7 +150,7 @@ function nearest(key: string): string | undefined {
   return closest(key, settingKeys) ?? settingKeys.find((known) => partsOf(known).name === name);
 }
 
-/** Other programs of ours read ROPEWAY_ names too, so only a near miss is worth a word. */
+/** Other programs of ours read ROPEWAY_ names too, so only a name that is close to a setting is reported. */
 function strangers(env: SettingsSources["env"]): string[] {
   const former = settingKeys.flatMap((key) => formerVariableOf(key) ?? []);
   const known = [...settingKeys.map(variableOf), ...former, FILE_VARIABLE];

@@ -61,11 +61,11 @@ export interface Settings extends MergeSettings {
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 export type SettingKey = keyof Settings;
 
-/** One setting: what it may be, what it is unless said, and what it means. */
+/** One setting: its kind, its default and its meaning. */
 export interface SettingSpec<T> {
   readonly kind: Kind<Exclude<T, undefined>>;
   readonly default: T;
-  /** One line; what the default means if that is not plain. */
+  /** One line; explains the default if that is not obvious. */
   readonly doc: string;
   /** A fixed name in the environment. @default ROPEWAY_ and the key, such as ROPEWAY_PORTAL_HOST */
   readonly env?: string;

@@ -1,4 +1,4 @@
-/** A settings file, read into keys with the line each of them stands on. */
+/** A settings file, read into keys and their line numbers. */
 import { basename, dirname } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import { UnreadableFileError } from "../errors.ts";
@@ -12,13 +12,13 @@ export interface TomlEntry {
   readonly where: string;
 }
 
-/** A file's entries and the folder that its relative paths are seen from. */
+/** A file's entries and the folder that its relative paths start at. */
 export interface TomlFile {
   readonly entries: readonly TomlEntry[];
   readonly folder: string;
 }
 
-/** Reads a file of settings; what is wrong with it is an UnreadableFileError with its line. */
+/** Reads a file of settings; throws UnreadableFileError with the line of the first mistake. */
 export function readTomlFile(path: string): TomlFile {
   const name = basename(path);
   const source = fileText(path);
@@ -55,7 +55,7 @@ export function isTable(value: unknown): value is object {
 }
 
 /**
- * Where each key stands. The parser does not tell, so this looks for headers and assignments at the
+ * The line of each key. The parser does not report lines, so this looks for headers and assignments at the
  * beginning of lines, which finds every key that is written the usual way; for another one (a dotted
  * key in quotes, say) a message names the file without a line.
  */

@@ -22,7 +22,7 @@ import { printable, printableJson, printableLines } from "./printable.ts";
 import { tableLines, wrap } from "./table.ts";
 import { withIsoTimes } from "./time.ts";
 
-/** One of the process's streams, or a stand-in. */
+/** One of the process's streams, or a replacement in tests. */
 export interface Sink {
   write(text: string): unknown;
   readonly isTTY?: boolean;
@@ -155,14 +155,14 @@ export class Output {
     for (const line of tableLines(layout)) this.#write(line);
   }
 
-  /** Progress, for people who wait. */
+  /** A message for the user, such as progress. */
   note(text: string): void {
     if (!this.json) this.#stderr.write(`${printable(text)}\n`);
   }
 
   /**
    * One line that the next call writes over, such as a progress bar; an empty text removes it. Only for a
-   * person at a terminal: false if nobody sees it.
+   * terminal; returns false if the output is not one.
    */
   progress(text: string): boolean {
     if (this.json || this.#stderr.isTTY !== true) return false;

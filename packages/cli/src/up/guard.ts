@@ -1,5 +1,5 @@
 /**
- * Ends the servers that this process started when the process ends, in whatever way.
+ * Ends the servers that this process started when the process ends, even by SIGKILL.
  *
  *   up ------- pipe -------> guard (sh, in a session of its own)
  *        "4711"  guard that process          "-"  it is gone
@@ -25,7 +25,7 @@ export class Guard {
       detached: true, // Ctrl-C in the terminal is for us, not for it
     });
     this.#shell.unref();
-    // Without a guard a kill -9 leaves the server running, and the next start ends it; no more.
+    // Without a guard, a kill -9 leaves the server running until the next start ends it.
     this.#shell.on("error", () => {});
     this.#shell.stdin?.on("error", () => {});
     (this.#shell.stdin as unknown as { unref?(): void } | null)?.unref?.();
@@ -36,7 +36,7 @@ export class Guard {
     this.#shell.stdin?.write(`${pid}\n`);
   }
 
-  /** It is gone; its number may be someone else's soon. */
+  /** The process has ended; its pid may soon belong to another process. */
   forget(): void {
     this.#shell.stdin?.write("-\n");
   }

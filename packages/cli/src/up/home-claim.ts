@@ -27,7 +27,7 @@ import { AlreadyRunningError, HomeLostError } from "../errors.ts";
 import type { Home } from "./home.ts";
 import { isListening, kernelId, PresenceSocket, touch, watchFile } from "./presence.ts";
 
-/** What the holder tells others. */
+/** What the holder publishes. */
 export interface ClaimNote {
   /** The portal. */
   readonly url?: string;
@@ -79,7 +79,7 @@ export class HomeClaim implements AsyncDisposable {
     this.#lost.promise.catch(() => {}); // its callers handle it
   }
 
-  /** Takes the home, or says who has it. */
+  /** Takes the home. Throws AlreadyRunningError with its holder if it is taken. */
   static async take(home: Home, options: TakeOptions = {}): Promise<HomeClaim> {
     const claim = new HomeClaim(home);
     try {
@@ -101,17 +101,17 @@ export class HomeClaim implements AsyncDisposable {
     }
   }
 
-  /** Rejects when somebody else has taken the home, because we showed no sign of life for too long. */
+  /** Rejects when another process has taken the home, because this one showed no sign of life for too long. */
   get lost(): Promise<never> {
     return this.#lost.promise;
   }
 
-  /** Tells others what runs here. */
+  /** Publishes what runs here. */
   tell(note: ClaimNote): Promise<void> {
     return this.#write("holding", note);
   }
 
-  /** Gives the home up. */
+  /** Releases the home. */
   async close(): Promise<void> {
     this.#isWritten = false;
     clearInterval(this.#beat);
@@ -213,7 +213,7 @@ async function claimsIn(home: Home): Promise<Claim[]> {
   return claims.filter((claim) => claim !== undefined);
 }
 
-/** Undefined if it was withdrawn since we saw its name, or says nothing that makes sense. */
+/** Undefined if it was withdrawn meanwhile or cannot be read. */
 async function readClaim(home: Home, token: string): Promise<Claim | undefined> {
   try {
     const claim = JSON.parse(await readFile(fileOf(home, token), "utf8")) as Partial<Claim>;

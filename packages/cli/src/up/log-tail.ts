@@ -1,4 +1,4 @@
-/** What a server wrote into its log lately: the reason why it ended is there and nowhere else. */
+/** The end of a server's log, which is the only place with the reason why it ended. */
 import { open, stat } from "node:fs/promises";
 
 const MOST_BYTES = 8_192;

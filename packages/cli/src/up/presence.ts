@@ -4,7 +4,7 @@
  *
  *   same kernel    the process listens on a Unix socket in the folder. The kernel closes it with the
  *                  process, however that ends; a process that is stopped or paused still listens.
- *   else           the process touches its file every second. Who wants to know watches the file for a
+ *   else           the process touches its file every second. Another process watches the file for a
  *                  while and compares what it sees with what it saw; clocks are not compared.
  */
 import { constants } from "node:fs";
@@ -70,7 +70,7 @@ export async function isListening(path: string): Promise<boolean> {
           resolve(is);
         };
         socket.once("connect", () => end(true));
-        // EAGAIN: its queue of connections is full, so there is somebody who has one.
+        // EAGAIN: its queue of connections is full, so a process is listening.
         socket.once("error", (error: NodeJS.ErrnoException) => end(error.code === "EAGAIN"));
       });
     });
@@ -106,7 +106,7 @@ export async function watchFile(
   return first === undefined ? "removed" : "still";
 }
 
-/** Opened and not only looked at: that makes a network file system ask its server. */
+/** Opened instead of only stat(), so that a network file system asks its server. */
 async function timeOf(path: string): Promise<number | undefined> {
   try {
     await using file = await open(path);

@@ -1,6 +1,6 @@
 /**
- * Which process a pid was. Pids are given again, so a pid that was written down means something only
- * together with the moment its process was born.
+ * Which process a pid was. Pids are reused, so a stored pid identifies a process only
+ * together with the time its process started.
  */
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
@@ -13,13 +13,13 @@ export interface ProcessBirth {
   readonly birth: string;
 }
 
-/** The process that has the pid now; undefined if none has, or one that is dead and not yet buried. */
+/** The process that has the pid now; undefined if there is none, or only a zombie. */
 export async function birthOf(pid: number): Promise<ProcessBirth | undefined> {
   const birth = process.platform === "linux" ? await fromProc(pid) : await fromPs(pid);
   return birth === undefined ? undefined : { pid, birth };
 }
 
-/** Whether that very process still runs. */
+/** Whether the same process still runs. */
 export async function isAlive({ pid, birth }: ProcessBirth): Promise<boolean> {
   return (await birthOf(pid))?.birth === birth;
 }

@@ -40,7 +40,7 @@ export interface RedisChildOptions {
   /** Its log file. */
   readonly log: string;
   readonly appendfsync: string;
-  /** A port that someone asked for, and where. @default the last one, or a free one */
+  /** A port that the user chose, and in which setting. @default the last one, or a free one */
   readonly port?: { readonly number: number; readonly where: string } | undefined;
   /** Called with a message when the server ended by itself or came back. */
   onTrouble(sentence: string): void;
@@ -49,17 +49,17 @@ export interface RedisChildOptions {
 }
 
 const HOST = "127.0.0.1";
-/** The words of Redis for a port that another program has. */
+/** The message of Redis for a port that is in use. */
 const IN_USE = "Address already in use";
 const DRAWS = 10;
 const END_WITHIN_MS = 10_000;
 const LOOK_MS = 20;
 const RESTARTS = 5;
 const RESTART_PAUSE = { baseMs: 100, maxMs: 5_000 };
-/** A server that lived this long was well: its end starts a new count. */
+/** A server that ran this long was healthy: the count of failures starts again. */
 const WELL_AFTER_MS = 30_000;
 const SPACE_LOOK_MS = 500;
-/** What a server would say. */
+/** The messages of a server. */
 const FULL_DISK = "No space left on device";
 
 export class RedisChild implements AsyncDisposable {
@@ -99,7 +99,7 @@ export class RedisChild implements AsyncDisposable {
     return this.#failed.promise;
   }
 
-  /** Ends the server at once, for when its files are no longer ours. */
+  /** Kills the server, when its files belong to another process. */
   kill(): void {
     this.#stop.abort();
     this.#server?.kill();
@@ -135,11 +135,11 @@ export class RedisChild implements AsyncDisposable {
     const record = await readRecord(home);
     const left = await leftServer(home, record);
     if (left !== undefined) await endProcess(left);
-    // One that we cannot see, and so not end: it runs in another container.
+    // A server that cannot be ended from here: it runs in another container.
     if (await isListening(serverSocket(home))) {
       throw new RedisStartError("is still running in another container", this.#options.log);
     }
-    // The port of the last time, so that a REDIS_URL somebody noted stays true.
+    // The port of the previous start, so that a copied REDIS_URL stays valid.
     let port = asked?.number ?? record?.port ?? (await freePort(HOST));
     for (let draw = 1; ; draw++) {
       const trouble = (await isFree(HOST, port)) ? await this.#launch(port) : IN_USE;
@@ -151,7 +151,7 @@ export class RedisChild implements AsyncDisposable {
     }
   }
 
-  /** Starts the server; what it said if it ended instead of becoming ready. */
+  /** Starts the server. Returns its last messages if it ended instead of becoming ready. */
   async #launch(port: number): Promise<string | undefined> {
     const { command, home, log, appendfsync, signal } = this.#options;
     this.#port = port;
@@ -189,7 +189,7 @@ export class RedisChild implements AsyncDisposable {
     return (await logSince(log, logged)) || `it ended by ${describeExit(exit)}`;
   }
 
-  /** Why there is no server; `trouble` is what it said last. */
+  /** Why there is no server; `trouble` is its last message. */
   #failure(what: string, trouble: string | undefined): Error {
     const { home, log } = this.#options;
     if (trouble !== undefined && tellsOfFullDisk(trouble)) return new DiskFullError(home.redis);
@@ -206,7 +206,7 @@ export class RedisChild implements AsyncDisposable {
         const exit = await this.#server.exited;
         if (this.#stop.signal.aborted) return;
         if (performance.now() - since > WELL_AFTER_MS) backoff.reset();
-        // On a full disk a server cannot even write its last words.
+        // On a full disk, a server cannot even write its last messages.
         const full = await isFullDisk(this.#options.home.redis);
         const lastWords = full ? FULL_DISK : await logSince(this.#options.log, 0);
         const why = tellsOfFullDisk(lastWords) ? ", because its disk is full" : "";

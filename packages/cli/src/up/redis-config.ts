@@ -5,7 +5,7 @@
  * The Unix socket is a sign of life for other containers that share the home (presence.ts). Its path is
  * relative to `dir`, which comes first: a socket's path may have 107 bytes only.
  *
- * appendfsync always: an answer is sent after its write is on the disk, so that what was accepted
+ * appendfsync always: a reply is sent after its write is on the disk, so that accepted data
  * survives even a power failure. Redis syncs once for all commands of a turn of its loop; measured
  * here, a single client waits about 0.3 ms more per write and 50 clients get nearly the same rate.
  */

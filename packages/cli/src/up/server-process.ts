@@ -31,7 +31,7 @@ export class ServerProcess {
     const output = openSync(log, "a", 0o600);
     try {
       const child = spawn(program, args, { stdio: ["ignore", output, output], detached: true });
-      // Nothing is awaited before this: a kill -9 of ours finds the guard informed.
+      // Nothing is awaited before this, so that the guard knows the server even if this process is killed now.
       if (child.pid !== undefined) noted(child.pid);
       await once(child, "spawn");
       return new ServerProcess(child, child.pid as number);
@@ -49,7 +49,7 @@ export class ServerProcess {
     this.#child.kill("SIGKILL");
   }
 
-  /** SIGTERM, and SIGKILL if that has not ended it in time; tells whether it had to be killed. */
+  /** SIGTERM, and SIGKILL if that has not ended it in time; returns whether it had to be killed. */
   async end(withinMs: number): Promise<"ended" | "killed"> {
     this.#child.kill("SIGTERM");
     try {

@@ -23,7 +23,7 @@ const ASK_WITHIN_MS = 1_000;
 const END_WITHIN_MS = 10_000;
 const LOOK_MS = 25;
 
-/** The last record; undefined if there is none that makes sense. */
+/** The last record; undefined if there is none or it cannot be read. */
 export async function readRecord(home: Home): Promise<ServerRecord | undefined> {
   try {
     const record = JSON.parse(await readFile(recordFile(home), "utf8"));
@@ -47,7 +47,7 @@ export async function leftServer(
   if (record === undefined) return undefined;
   if (record.process !== undefined && (await isAlive(record.process))) return record.process;
   const pid = await serverOf(home, record.port);
-  // A server in another container tells its pid there; here that may be any process.
+  // A server in another container reports its pid there, which may be any process here.
   return pid !== undefined && (await isServer(pid)) ? birthOf(pid) : undefined;
 }
 
@@ -72,8 +72,8 @@ export async function endProcess(target: ProcessBirth): Promise<void> {
 }
 
 /**
- * The pid of this home's server if it answers on the port; another program's server there is not
- * ours. A server tells by INFO which configuration file it was started with.
+ * The pid of this home's server if it responds on the port. Another program's server there is not
+ * ours. INFO contains the configuration file that a server was started with.
  */
 export async function serverOf(home: Home, port: number): Promise<number | undefined> {
   try {
@@ -84,7 +84,7 @@ export async function serverOf(home: Home, port: number): Promise<number | undef
     const isOurs = info.get("config_file") === configFile(home);
     return isOurs ? Number(info.get("process_id")) : undefined;
   } catch {
-    return undefined; // nobody there, not yet ready, not a Redis, or one that lets nobody in
+    return undefined; // no server, not ready yet, not a Redis, or one that refuses the login
   }
 }
 

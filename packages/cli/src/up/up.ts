@@ -59,7 +59,7 @@ export async function up(context: Context): Promise<void> {
     exportUrl,
     tries: tries(portal.url),
   });
-  claim.lost.catch(() => child?.kill()); // its files are somebody else's now
+  claim.lost.catch(() => child?.kill()); // its files belong to another process now
   await Promise.race([aborted(signal), claim.lost, ...(child === undefined ? [] : [child.failed])]);
   output.note("Stopping ...");
 }
@@ -91,7 +91,7 @@ function placeOf(child: RedisChild, home: Home): RedisPlace {
   return { endpoint: parseEndpoint(child.url), where: home.path };
 }
 
-/** Says so when a part does not listen where one would look for it. */
+/** Prints a note if a part does not listen on its default port. */
 function noteMoved(context: Context, key: "portal.port" | "merge.port", url: string): void {
   const port = context.settings().values[key];
   if (port === 0 || url.endsWith(`:${port}`)) return;
@@ -103,7 +103,7 @@ function noteMoved(context: Context, key: "portal.port" | "merge.port", url: str
 }
 
 function tries(portalUrl: string): readonly string[] {
-  const health = `${portalUrl}/healthz`; // also as a receiver: it is there and answers
+  const health = `${portalUrl}/healthz`; // it also serves as an endpoint for trying deliveries
   return [
     `curl ${health}`,
     `npx ropeway merge push demo ${health} '"hello"' --method GET`,

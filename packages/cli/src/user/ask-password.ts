@@ -11,7 +11,7 @@ import { UsageError } from "../errors.ts";
 export async function askPassword(username: string, context: Context): Promise<string> {
   const { stdin: input, output, signal } = context;
   const terminal = input.isTTY === true;
-  // On a terminal readline echoes to its output: to nowhere, then, and the questions are ours.
+  // On a terminal readline echoes to its output: so its output is discarded, and the questions are printed here.
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
   const reader = createInterface({ input, output: nowhere, terminal, signal });
   // In raw mode the terminal sends no signal for Ctrl-C, so we do.
@@ -19,7 +19,7 @@ export async function askPassword(username: string, context: Context): Promise<s
   const lines = reader[Symbol.asyncIterator]();
   const answer = async (): Promise<string> => {
     const { done, value } = await lines.next();
-    if (terminal) output.prompt("\n"); // what was typed went nowhere, and its end too
+    if (terminal) output.prompt("\n"); // the line feed was not echoed
     signal.throwIfAborted();
     if (!done) return value;
     throw new UsageError("no password was given: type one, or send one line to standard input");

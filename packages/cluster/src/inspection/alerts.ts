@@ -3,13 +3,13 @@
  * the record notifies the log and the webhook; the others find the record.
  *
  *   raise ---> open ---- ack ----> acknowledged
- *                '------- resolve -----'----> resolved: the same cause may be raised anew
+ *                '------- resolve -----'----> resolved: the same cause may be raised again
  *
  * `sentAt` is set when every sink has taken the alert. Until then each inspection sends it again, so an
- * alert survives the death of the portal that raised it; sinks must accept the same alert twice. That
- * it cannot be sent is logged once, and once more when it has been sent after all.
+ * alert survives the death of the portal that raised it; sinks must accept the same alert twice. A
+ * failure to send it is logged once, and so is the later success.
  *
- * Inspections do not wait for a sink: one that hangs, such as a queue whose server is away, holds up no
+ * Inspections do not wait for a sink: one that hangs, such as a queue whose server is unreachable, delays no
  * inspection.
  */
 import { createHash } from "node:crypto";
@@ -37,7 +37,7 @@ export type AlertKind = "task-broken" | "node-offline" | "node-unreachable" | "b
 export interface Alert {
   readonly id: string;
   readonly kind: AlertKind;
-  /** What makes two alerts the same. */
+  /** Identifies the cause: alerts with the same cause are one alert. */
   readonly cause: string;
   readonly text: string;
   /** The task or node, or "". */
@@ -73,7 +73,7 @@ export class Alerts {
   readonly #clock: Clock;
   /** Alerts that a sink has refused so far, by id and count. */
   readonly #unsent = new Set<string>();
-  /** Alerts that the sinks are being given at this moment, by id and count. */
+  /** Alerts that are being sent to the sinks now, by id and count. */
   readonly #sending = new Set<string>();
 
   constructor(plan: {
@@ -88,7 +88,7 @@ export class Alerts {
     this.#clock = plan.clock ?? localClock;
   }
 
-  /** Raises an alert unless it is open already; whether it was new. Does not wait for the sinks. */
+  /** Raises an alert unless it is open already. Returns whether it was new. Does not wait for the sinks. */
   async raise(draft: AlertDraft): Promise<boolean> {
     const id = idOf(draft.cause);
     const key = keys.alert(id);
@@ -116,7 +116,7 @@ export class Alerts {
     return true;
   }
 
-  /** Gives an alert to the sinks, unless they have all taken it or are still being given it. Never rejects. */
+  /** Sends an alert to the sinks, unless all have taken it or it is being sent. Never rejects. */
   async send(alert: Alert): Promise<void> {
     const name = nameOf(alert);
     if (alert.sentAt !== null || this.#sinks.length === 0 || this.#sending.has(name)) return;
@@ -171,7 +171,7 @@ export class Alerts {
     return alert !== undefined && alert.resolvedAt === null;
   }
 
-  /** The cause is gone. */
+  /** Marks the alert of a cause as resolved. */
   async resolve(cause: string): Promise<void> {
     const key = keys.alert(idOf(cause));
     const entry = await this.#store.get(key);
@@ -181,7 +181,7 @@ export class Alerts {
     await this.#store.txn({ if: [unchanged(key, entry)], do: [putRecord(key, resolved)] });
   }
 
-  /** An operator acknowledges it. */
+  /** Marks the alert as acknowledged by an operator. */
   acknowledge(id: string, by: string): Promise<Alert> {
     const key = keys.alert(id);
     return optimistically(this.#store, `alert ${id}`, async () => {

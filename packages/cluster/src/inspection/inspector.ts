@@ -1,5 +1,5 @@
 /**
- * A portal's watch over the cluster. Every portal runs one; in each round the lock elects which of them
+ * Inspects the cluster for a portal. Every portal runs one; in each round the lock elects which of them
  * inspects (round-lock.ts). A round:
  *
  *   1. nodes   lease alive, report stale -> health checks; if they fail: an alert, nothing is moved
@@ -11,7 +11,7 @@
  *   3. tasks   that wait for a node -> placed, if there is room by now
  *   4. BROKEN tasks -> an alert each, once
  *
- * The brake: if most nodes vanish within one lease, or the store was away a moment ago, it is more likely
+ * The brake: if most nodes vanish within one lease, or the store was unreachable a moment ago, it is more likely
  * that this portal is cut off than that all nodes are down. Then the inspector moves nothing for a while
  * and raises an alert.
  */
@@ -126,11 +126,11 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
       tasks: () => 0,
     });
     this.#registration = registration;
-    // The store responded after close() had given it up.
+    // The store responded after close() had stopped waiting.
     if (this.closing.aborted) await registration.close();
   }
 
-  /** Registers again; false if its old record was in the way, and is gone now. */
+  /** Registers again. Returns false if its old record prevented that; the record has been removed. */
   async #comeBack(): Promise<boolean> {
     const { id, address, version, leaseMs } = this.#options;
     const former = this.#registration?.session.lease;
@@ -140,7 +140,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
       this.#revoked = undefined;
       return true;
     } catch (error) {
-      // Our own record of before: the store was away when its lease was to be revoked.
+      // Our own earlier record: the store was unreachable when its lease was to be revoked.
       if (!(error instanceof NodeIdTakenError) || former === this.#revoked) throw error;
       if (former !== undefined) await this.#plan.store.revoke(former);
       this.#revoked = former;
@@ -165,7 +165,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
 
   async #turn(signal: AbortSignal): Promise<number> {
     const { everyMs, id } = this.#options;
-    // A portal whose lease was lost is not sure of anything: first it comes back.
+    // A portal whose lease was lost registers again before it inspects.
     if (this.#registration?.session.alive !== true) {
       this.#watch.noteTrouble();
       if (!(await this.#comeBack())) return COME_BACK_MS;
@@ -176,7 +176,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     if (this.#last === undefined || this.#last.modRevision !== revision) {
       const first = this.#last === undefined && seen === undefined;
       this.#last = { modRevision: revision, at: now };
-      // Somebody inspected since we looked: this round is done, unless a node has gone meanwhile.
+      // Another portal has inspected meanwhile: this round is done, unless a node has gone.
       if (!first && !this.#woken) return everyMs;
     }
     const waited = now - this.#last.at;
@@ -240,7 +240,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     const byNode = new Map<string, string[]>();
     for (const { key } of entries) {
       const [nodeId = "", taskId = ""] = key.slice(keys.tasksOfNodes.length).split("/");
-      if (!isPart(nodeId) || !isPart(taskId)) continue; // no node or task of ours is called that
+      if (!isPart(nodeId) || !isPart(taskId)) continue; // not a valid name of a node or task
       const taskIds = byNode.get(nodeId);
       if (taskIds === undefined) byNode.set(nodeId, [taskId]);
       else taskIds.push(taskId);
@@ -271,7 +271,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
       return false;
     }
     if (entry !== undefined) return true; // its record says offline
-    // A node that lost its lease and is well comes back by itself: it has one lease's time for that.
+    // A healthy node that lost its lease registers again within one lease.
     if (silentMs < leaseMs && (await probe())) return false;
     await this.#declareOffline(nodeId, lock);
     return true;
@@ -299,7 +299,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     });
   }
 
-  /** Whether the silence of nodes proves too little to act on. */
+  /** Whether missing reports of nodes are not enough to act on. */
   async #mustBrake(): Promise<boolean> {
     const { leaseMs, brakeMs } = this.#options;
     const { alerts } = this.#plan;
@@ -308,7 +308,7 @@ export class Inspector extends BackgroundRole<InspectorEvents> {
     const all = this.#watch.onlineCount + gone;
     const isMost = (count: number) => count >= 2 && count > all / 2;
     const seen = isMost(gone) && (this.#braked || isMost(together));
-    // A portal that started after the nodes went has not seen it: it keeps the brake of the others.
+    // A portal that started after the nodes vanished has not seen it: it follows the other portals.
     const masses = seen || (this.#watch.ageMs < brakeMs && (await alerts.isOpen("brake")));
     const unsettled = this.#watch.calmMs < leaseMs;
     if (!masses) await this.#releaseBrake();

@@ -1,5 +1,5 @@
 /**
- * What a portal has seen of the nodes: their last record and when it last changed, by this portal's own
+ * The nodes as a portal has observed them: their last record and when it last changed, by this portal's own
  * clock. Clocks of different machines are never compared.
  */
 
@@ -12,7 +12,7 @@ import { rangeAll } from "../record.ts";
 import { CLOSE_WITHIN_MS } from "../store/limits.ts";
 import type { Entry, Store } from "../store/store.ts";
 
-/** What is known of a node. */
+/** What this portal knows about a node. */
 export interface SeenNode {
   readonly record: NodeRecord;
   readonly online: boolean;
@@ -70,7 +70,7 @@ export class NodeWatch {
     return [...this.#seen.values()].filter((node) => node.online).length;
   }
 
-  /** The store could not be reached: for a while, silence of nodes proves nothing. */
+  /** The store could not be reached: for a while, missing reports of nodes prove nothing. */
   noteTrouble(): void {
     this.#trouble = performance.now();
   }

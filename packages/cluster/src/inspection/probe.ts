@@ -2,7 +2,7 @@
 import { get } from "node:http";
 import { sleep } from "@ropeway/core/internal";
 
-/** How to ask. */
+/** How to check a node. */
 export interface ProbePlan {
   readonly url: string;
   /** Another program may have the port by now. */
@@ -14,7 +14,7 @@ export interface ProbePlan {
 }
 
 /**
- * Whether one of several probes succeeds. They are spaced, so that a short pause is no death, and none
+ * Whether one of several probes succeeds. They are spaced, so that a short pause does not count as down, and none
  * waits for the one before it: a node that hangs costs one timeout and not one for each probe.
  */
 export async function answers(plan: ProbePlan): Promise<boolean> {
@@ -30,7 +30,7 @@ export async function answers(plan: ProbePlan): Promise<boolean> {
     await Promise.any(probing);
     return true;
   } catch (error) {
-    if (plan.signal.aborted) throw error; // the round is over: it says nothing about the node
+    if (plan.signal.aborted) throw error; // the round is over: this says nothing about the node
     return false;
   } finally {
     decided.abort();
@@ -39,7 +39,7 @@ export async function answers(plan: ProbePlan): Promise<boolean> {
 
 function probe({ url, nodeId, probeTimeoutMs, signal }: ProbePlan): Promise<boolean> {
   return new Promise((resolve) => {
-    // `agent: false`: no connection stays open. The timer bounds everything, also a body that drips.
+    // `agent: false`: no connection stays open. The timer limits the whole check, also a body that arrives slowly.
     const request = get(url, { agent: false, signal }, (response) => {
       let text = "";
       response.setEncoding("utf8");

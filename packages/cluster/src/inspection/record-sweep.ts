@@ -1,9 +1,9 @@
 /**
  * Removes events, big keys and discarded keys of tasks that do not exist. A task goes in one transaction,
  * its lists may be too long for that and follow; a portal that dies in between leaves them. Ids are never
- * used again, and a list begins in the transaction that creates its task, so a list without a task is over.
+ * used again, and a list begins in the transaction that creates its task, so a list without a task can be removed.
  *
- * Each round looks at a few tasks of each kind of list and goes on there in the next:
+ * Each round checks a few tasks of each kind of list, and the next round continues there:
  *
  *   /tasks/event/task_1/...  /tasks/event/task_1/...  /tasks/event/task_2/...
  *   ^ one read names the task; the next read begins behind all of its entries

@@ -55,7 +55,7 @@ export class RoundLock {
     }
   }
 
-  /** Holds as long as this portal may act. */
+  /** True as long as this portal may act. */
   get guard(): Compare {
     return createdAt(keys.inspectionLock, this.#revision);
   }
@@ -64,7 +64,7 @@ export class RoundLock {
     return this.#session.signal;
   }
 
-  /** Ends the round: writes its time and lets the next portal in. Whether it was still ours. */
+  /** Ends the round: writes its time and releases the lock. Returns whether the lock was still ours. */
   async finish(now: number): Promise<boolean> {
     try {
       const { succeeded } = await this.#store.txn({
@@ -80,7 +80,7 @@ export class RoundLock {
     }
   }
 
-  /** Gives the round up. */
+  /** Abandons the round. */
   abandon(): Promise<void> {
     return this.#session.close();
   }

@@ -1,4 +1,4 @@
-/** What a round does about tasks. Every change is guarded by the round's lock and by the task itself. */
+/** The tasks' part of a round. Every change is guarded by the round's lock and by the task itself. */
 import { concurrently } from "../concurrently.ts";
 import { childrenOf, keys } from "../keys.ts";
 import { type Placement, stillUsable } from "../nodes/placement.ts";
@@ -47,7 +47,7 @@ export class TaskInspection {
   /**
    * Removes owner keys without a lease, a page per round; returns where the next round goes on. Nodes write
    * owner keys with their lease. One that another program wrote without it would keep its task from running
-   * for ever; the fence at the target keeps a run out that still goes on.
+   * for ever. If its run still goes on, the fence at the target refuses its writes.
    */
   async releaseOwners(after: string | undefined): Promise<string | undefined> {
     const { store, guard } = this.#plan;
@@ -69,7 +69,7 @@ export class TaskInspection {
     const { entries, more } = await this.#plan.store.range(prefix, page);
     await this.#each(childrenOf(prefix, entries), async ({ task, entry }) => {
       if (task.status !== "CREATED" || task.desired !== "run" || task.nodeId !== "") return;
-      // Those that refused it may have room by now.
+      // Nodes that refused it may have room now.
       await this.#replace({ ...task, refusedBy: [] }, entry);
     });
     return more ? entries.at(-1)?.key : undefined;
@@ -141,7 +141,7 @@ export class TaskInspection {
 
   /** A task that a node should have started, or started without reporting it. */
   async #leavePending(task: Task, entry: Entry): Promise<void> {
-    const isNew = task.status === "CREATED"; // nobody has started it yet
+    const isNew = task.status === "CREATED"; // no node has started it yet
     if (task.desired === "run") await this.#replace(task, entry);
     else if (!isNew) await this.#change(task, entry, { status: "STOP", reason: "" });
   }
@@ -159,7 +159,7 @@ export class TaskInspection {
     }
   }
 
-  /** Gives a task to another node while this one still runs it; that one lets go first. */
+  /** Hands a running task over to another node. The present node stops it first. */
   async #handOver(task: Task, entry: Entry): Promise<void> {
     const { type, nodeId } = task;
     const found = await this.#plan.placement.choose({ type, except: [nodeId] });
@@ -192,7 +192,7 @@ export class TaskInspection {
     });
   }
 
-  /** Does something about each task that exists, several at the same time. */
+  /** Calls a function for each task that exists, several at the same time. */
   async #each(
     taskIds: readonly string[],
     work: (found: { readonly task: Task; readonly entry: Entry }) => Promise<void>,

@@ -47,7 +47,7 @@ export type StopReason = "stopped" | "moved" | "lost" | "closing";
 
 /** How the runner ended: by itself, with or without an error, or because it was stopped. */
 interface Outcome {
-  /** What the runner threw, in an object because that may be undefined. */
+  /** What the runner threw; in an object, because it may have thrown undefined. */
   readonly failed: { readonly failure: unknown } | undefined;
   readonly stopped: StopReason | undefined;
 }
@@ -117,7 +117,7 @@ export class ActiveRun {
   async run(): Promise<void> {
     const { logger, taskId } = this.#plan;
     const failed = await this.#execute();
-    const stopped = this.#stopped; // what comes later does not change how it ended
+    const stopped = this.#stopped; // later stops do not change how it ended
     for (let tries = 1; this.#stopped !== "lost"; tries++) {
       try {
         return await this.#unlessLost(this.#finish({ failed, stopped }));
@@ -149,12 +149,12 @@ export class ActiveRun {
     }
   }
 
-  /** Writes STARTING, as soon as the store is there: that it is away is no failure of the task. */
+  /** Writes STARTING as soon as the store is reachable. An unreachable store is not a failure of the task. */
   async #announce(): Promise<Task | undefined> {
     const { nodeId, taskId, logger } = this.#plan;
     for (let tries = 1; !this.#abort.signal.aborted; tries++) {
       const writing = this.#write("running", (now) => {
-        // Stopped or moved between the claim and here: it never begins.
+        // The task was stopped or moved after the claim: the run does not begin.
         if (now.desired !== "run" || now.nodeId !== nodeId) this.stop("stopped");
         return this.#stopped === undefined ? { ...now, status: "STARTING", reason: "" } : now;
       });
@@ -162,7 +162,7 @@ export class ActiveRun {
         return await this.#unlessLost(writing);
       } catch (error) {
         logger.warn({ err: reasonOf(error), taskId, tries }, "a run could not be announced yet");
-        await sleep(pauseMs(tries), this.#abort.signal).catch(() => {}); // the loop looks at the signal
+        await sleep(pauseMs(tries), this.#abort.signal).catch(() => {}); // the loop checks the signal
       }
     }
     return undefined;
@@ -213,7 +213,7 @@ export class ActiveRun {
     };
   }
 
-  /** Keeps the last progress or offset that can be stored, and says once that a later one cannot. */
+  /** Keeps the last progress or offset that can be stored. Logs once that a later one cannot be stored. */
   #refuseReport(): void {
     const { taskId, logger } = this.#plan;
     const allowed = `at most ${MOST_REPORT} characters of JSON can be stored`;
@@ -277,7 +277,7 @@ export class ActiveRun {
     const ended = (task: Task): Task => {
       const mine = task.nodeId === nodeId;
       if (stopped !== undefined && task.desired === "run") {
-        // It goes on elsewhere, or here when the node is back; nothing was cut off in between.
+        // The task continues on another node, or here when the node is back.
         const reason = mine ? `node ${nodeId} was stopped` : task.reason;
         return { ...task, status: "CREATING", reason, generation: task.generation + 1 };
       }
@@ -295,7 +295,7 @@ export class ActiveRun {
 
   /**
    * Changes the task if this run still owns it; undefined, and the run is stopped, if not. It reads only
-   * after another writer has changed the task: what this run wrote last, it knows.
+   * after another writer has changed the task, because it knows what it wrote last.
    */
   async #write(
     event: string | undefined,
@@ -335,7 +335,7 @@ export class ActiveRun {
     throw new ConflictError(`task ${taskId}`);
   }
 
-  /** The offset, and an event if there is something to tell. */
+  /** The offset, and an event if there is one. */
   #notes(event: string | undefined, before: Task, after: Task): Operation[] {
     const { taskId, nodeId, records } = this.#plan;
     const at = this.#now();

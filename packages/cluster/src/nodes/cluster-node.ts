@@ -25,7 +25,7 @@ export interface NodeEvents extends EventMap {
   lost: [];
   /** A run began. */
   run: [taskId: string, epoch: number];
-  /** A run ended, in whatever way. */
+  /** A run ended, for any reason. */
   end: [taskId: string, epoch: number];
 }
 
@@ -38,7 +38,7 @@ export class ClusterNode extends BackgroundRole<NodeEvents> {
   #host: TaskHost | undefined;
   /** The lease that was lost last. It is not used any more. */
   #former: string | undefined;
-  /** Said that another process has the id. */
+  /** Whether it was logged that another process has the id. */
   #warned = false;
 
   constructor(store: Store, options: NodeOptions) {
@@ -83,7 +83,7 @@ export class ClusterNode extends BackgroundRole<NodeEvents> {
       logger,
       tasks: () => this.running,
     });
-    // The store responded after close() had given it up.
+    // The store responded after close() had stopped waiting.
     if (this.closing.aborted) return registration.close();
     this.#registration = registration;
     this.#host = new TaskHost({
@@ -125,7 +125,7 @@ export class ClusterNode extends BackgroundRole<NodeEvents> {
     return 0;
   }
 
-  /** The id is taken: by our own record of before, if the store was away when its lease was to be revoked. */
+  /** The id is taken, perhaps by our own earlier record: the store was unreachable when its lease was to be revoked. */
   async #waitForId(error: NodeIdTakenError): Promise<void> {
     const { logger = silentLogger } = this.#options;
     if (this.#former !== undefined) {

@@ -1,9 +1,9 @@
-/** The HTTP side of a node: GET /healthz, which portals ask before they count it as down. */
+/** The HTTP side of a node: GET /healthz, which portals call before they count it as down. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { ConnectFailedError } from "@ropeway/core";
 
-/** What is asked. */
+/** The source of its response. */
 export interface HealthSource {
   readonly id: string;
   readonly registered: boolean;

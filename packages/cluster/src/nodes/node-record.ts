@@ -43,7 +43,7 @@ export function nodeOf(entry: Entry | undefined): NodeRecord | undefined {
     : completeNode({ ...record, nodeid });
 }
 
-/** The id that a node's path names; undefined if no node can be called that. */
+/** The node id in a path; undefined if it is not a valid id. */
 export function idOfNode({ key }: Entry): string | undefined {
   const id = lastPart(key);
   const paths = [keys.node("redissyncer", id), keys.node("portal", id)];
@@ -80,7 +80,7 @@ export function isOnline(entry: Entry | undefined): boolean {
   return entry?.lease !== undefined && nodeOf(entry)?.online === true;
 }
 
-/** What this machine is doing. */
+/** The load of this machine. */
 export function machineLoad(cores: number): { readonly cpu: number; readonly memory: number } {
   const round = (value: number) => Math.round(value * 1_000) / 1_000;
   const [minute = 0] = loadavg();

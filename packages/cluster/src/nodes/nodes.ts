@@ -89,7 +89,7 @@ export class Nodes {
     await this.#eachTask(nodeId, (taskId) => this.#tasks.unplace(taskId, nodeId));
   }
 
-  /** Does something about each task that is placed on the node, several at the same time. */
+  /** Calls a function for each task that is placed on the node, several at the same time. */
   async #eachTask(nodeId: string, work: (taskId: string) => Promise<unknown>): Promise<void> {
     const prefix = keys.tasksOfNode(nodeId);
     const { entries } = await rangeAll(this.#store, prefix);

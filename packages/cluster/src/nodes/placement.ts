@@ -11,10 +11,10 @@ import { absent, rangeAll } from "../record.ts";
 import type { Compare, Entry, Store } from "../store/store.ts";
 import { isOnline, type NodeRecord, nodeOf } from "./node-record.ts";
 
-/** What a placement is for. */
+/** The task to place. */
 export interface PlacementRequest {
   readonly type: string;
-  /** Nodes that are out of the question: they refused it, or are being left. */
+  /** Nodes to exclude: they refused the task, or it is moving away from them. */
   readonly except: readonly string[];
   /** Read the nodes anew. @default false */
   readonly fresh?: boolean;
@@ -25,7 +25,7 @@ export type PlacementResult =
   | { readonly nodeId: string; readonly reason?: never }
   | { readonly nodeId?: never; readonly reason: string };
 
-/** How long what was read of the nodes is used. */
+/** How long the nodes that were read are used. */
 const VIEW_MS = 500;
 
 /** The nodes at one moment. */
@@ -58,7 +58,7 @@ export class Placement {
     const recent = known !== undefined && performance.now() - known.readAt < VIEW_MS;
     if (recent && request.fresh !== true) {
       const chosen = this.#chooseFrom(known, request);
-      if (chosen.nodeId !== undefined) return chosen; // "no node" is never said from memory
+      if (chosen.nodeId !== undefined) return chosen; // "no node" is never concluded from cached nodes
     }
     this.#view = await this.#read();
     return this.#chooseFrom(this.#view, request);

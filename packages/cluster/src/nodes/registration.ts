@@ -19,7 +19,7 @@ import { CLOSE_WITHIN_MS } from "../store/limits.ts";
 import type { Store } from "../store/store.ts";
 import { addressParts, isOnline, machineLoad, type NodeRecord, nodeOf } from "./node-record.ts";
 
-/** Who registers. */
+/** The node that registers. */
 export interface RegistrationPlan {
   readonly store: Store;
   readonly type: NodeType;
@@ -100,7 +100,7 @@ export class Registration {
     }
   }
 
-  /** Writes the present load. Throws LeaseLostError, and gives the session up, if the record is not ours. */
+  /** Writes the present load. Throws LeaseLostError, and abandons the session, if the record is not ours. */
   async report(): Promise<void> {
     const { store } = this.#plan;
     if (!this.session.alive) return;
@@ -111,7 +111,7 @@ export class Registration {
     const { signal } = this.session;
     const { succeeded } = await within(writing, { signal, what: "a report" });
     if (succeeded) return;
-    // Somebody deleted the record: another process can take the id now, so this one must start over.
+    // The record was deleted: another process can take the id now, so this one must register again.
     this.session.abandon();
     throw new LeaseLostError(`node ${this.#plan.id}`);
   }

@@ -1,6 +1,6 @@
 /**
- * What a runner reports, checked and copied when it reports it. What cannot be stored is refused there and
- * then, as an error of the runner: found later, it would keep the end of the run from being stored.
+ * The reports of a runner, checked and copied when they are made. A report that cannot be stored is refused there and
+ * then, as an error of the runner. Found later, it would prevent the end of the run from being stored.
  */
 import { InvalidArgumentError } from "@ropeway/core";
 import type { KeyRecord } from "../runner.ts";
@@ -8,7 +8,7 @@ import type { KeyRecord } from "../runner.ts";
 /** What a record has room for, in characters of JSON. */
 export const MOST_REPORT: number = 64 * 1_024;
 
-/** A copy as JSON keeps it, which later changes do not reach; undefined if it is too long to be stored. */
+/** A copy by way of JSON, which later changes do not affect; undefined if it is too long to be stored. */
 export function reportOf<T extends object>(name: string, report: T): T | undefined {
   if (typeof report !== "object" || report === null) {
     throw new InvalidArgumentError(name, report, "an object");

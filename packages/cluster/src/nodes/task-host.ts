@@ -59,12 +59,12 @@ export class TaskHost {
   readonly #runs = new Map<string, { readonly run: ActiveRun; readonly done: Promise<void> }>();
   readonly #queue = new Set<string>();
   readonly #watcher: Loop;
-  /** The looks under way, by task. */
+  /** The checks under way, by task. */
   readonly #looks = new Map<string, Promise<void>>();
   /** The tasks to look at again after a pause. */
   readonly #again = new Set<string>();
   #pause: NodeJS.Timeout | undefined;
-  /** A look failed: no other begins before the pause is over. */
+  /** A check failed: no other begins before the pause is over. */
   #failed = false;
   /** Claims under way; each of them may become a run. */
   #claiming = 0;
@@ -97,7 +97,7 @@ export class TaskHost {
 
   /**
    * Stops everything, and waits until it has stopped, within a bound. After a loss it does not wait for calls
-   * to the store, which may be away: without a session they change nothing.
+   * to the store, which may be unreachable: without a session they change nothing.
    */
   async close(reason: StopReason): Promise<void> {
     this.#closing = true;
@@ -139,12 +139,12 @@ export class TaskHost {
     this.#lookOn();
   }
 
-  /** Begins as many looks as may be under way. */
+  /** Starts checks up to the maximum. */
   #lookOn(): void {
     for (const taskId of this.#queue) {
       const full = this.#looks.size >= MOST_AT_ONCE;
       if (full || this.#failed || this.#closing) return;
-      if (this.#looks.has(taskId)) continue; // its next look begins when this one has ended
+      if (this.#looks.has(taskId)) continue; // its next check begins when this one has ended
       this.#queue.delete(taskId);
       const look = this.#look(taskId).finally(() => {
         this.#looks.delete(taskId);
@@ -272,14 +272,14 @@ export class TaskHost {
   }
 
   /**
-   * Lets go of a task whose run has ended here without a report, because the store was away at that
+   * Releases a task whose run has ended here without a report, because the store was unreachable at that
    * moment.
    */
   async #release(task: Task | undefined, entry: Entry | undefined, owner: Entry): Promise<void> {
     const { store } = this.#plan;
     const taskId = lastPart(owner.key);
     const status = task?.desired === "run" ? "CREATING" : "STOP";
-    // One that should run and has not begun is as it should be.
+    // A task that should run and has not begun needs no change.
     const ended =
       task !== undefined &&
       entry !== undefined &&

@@ -47,7 +47,7 @@ async function run(task: Run): Promise<void> {
       throw new RopewayError("SCRIPTED_FAILURE", `the script fails after ${script.failAfterMs} ms`);
     }
     if (script.runMs !== undefined && ranMs >= script.runMs) return;
-    await sleep(script.everyMs, signal).catch(() => {}); // the loop looks at the signal
+    await sleep(script.everyMs, signal).catch(() => {}); // the loop checks the signal
   }
 }
 

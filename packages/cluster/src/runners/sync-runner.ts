@@ -17,7 +17,7 @@ export interface SyncRunnerOptions {
 
 /** Makes the runner. */
 export function syncRunner({ prefix = "ropeway" }: SyncRunnerOptions = {}): Runner {
-  // Every store on Redis has this key, also that of an installation next door.
+  // Every store on Redis has this key, also that of another installation.
   const marks = [...new Set(["ropeway", prefix])].map((each) => `${each}:store:@state`);
   return {
     type: "sync",
@@ -25,7 +25,7 @@ export function syncRunner({ prefix = "ropeway" }: SyncRunnerOptions = {}): Runn
       const options = optionsOf(config);
       if (!local) refuseFiles(options);
       try {
-        new SyncTask(options); // does no I/O: only judges
+        new SyncTask(options); // does no I/O, only checks the options
       } catch (error) {
         throw named(error, config);
       }
@@ -112,7 +112,7 @@ function optionsOf(config: Json): SyncOptions {
 
 /**
  * Only admins may use what a node can read besides Redis: the installation's own Redis keeps its data in
- * files, and HTTP addresses that only the node can reach would show by the errors what is there.
+ * files, and errors about HTTP addresses that only the node can reach would reveal what is there.
  */
 function refuseFiles(options: SyncOptions): void {
   const { from, to, spoolDir } = options;
@@ -136,7 +136,7 @@ function named(error: unknown, config: Json): unknown {
   return new InvalidArgumentError(`config.${field}`, clean[field], allowed ?? "valid");
 }
 
-/** Which of the two addresses is refused: the one that stays so beside a good one. */
+/** Which of the two addresses is invalid: the one that is refused also together with a valid one. */
 function badAddress({ from }: Record<string, Json>): "from" | "to" {
   try {
     new SyncTask({ from: String(from), to: "redis://127.0.0.1" });

@@ -6,7 +6,7 @@ import type { Operation, RangeOptions, Transaction } from "./store.ts";
 export const MAX_OPERATIONS = 128;
 /** A little under etcd's default request limit of 1.5 MiB. */
 export const MAX_VALUE_BYTES = 1_000_000;
-/** What all keys and values of one transaction may have together, for the same reason. */
+/** The maximum size of all keys and values of one transaction, for the same reason. */
 export const MAX_TRANSACTION_BYTES = 1_400_000;
 export const MAX_KEY_BYTES = 1_024;
 export const MAX_RANGE = 1_000;
@@ -22,7 +22,7 @@ export function isKey(key: string): boolean {
   );
 }
 
-/** Refuses a key that is no path. */
+/** Throws for a key that is not a path. */
 export function checkKey(key: string): void {
   if (!isKey(key)) {
     throw new InvalidArgumentError("key", key, `a path of at most ${MAX_KEY_BYTES} bytes`);
@@ -109,5 +109,5 @@ function wellFormed(text: string): boolean {
   return !/\p{Surrogate}/u.test(text);
 }
 
-/** How long a role that closes waits for calls to the store, which may be away. */
+/** How long close() waits for calls to the store, which may be unreachable. */
 export const CLOSE_WITHIN_MS = 1_000;

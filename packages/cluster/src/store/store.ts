@@ -42,7 +42,7 @@ export type Compare =
       readonly than: string;
     };
 
-/** A change, or a question answered in the same instant. */
+/** A change, or a read in the same transaction. */
 export type Operation =
   | {
       readonly op: "put";

@@ -1,6 +1,6 @@
 /**
  * The transaction that creates a task. It is all that a create costs: one round trip and one sync of the
- * store's disk. What would have to be read first is compared in it instead: that the name is free, that
+ * store's disk. Conditions are part of it instead of being read first: that the name is free, that
  * the request is new, that the chosen node is there and not drained.
  */
 import { createHash } from "node:crypto";
@@ -16,7 +16,7 @@ import type { Task } from "./task.ts";
 
 export const CREATE_TRIES = 3;
 
-/** What a configuration may have, with its encrypted secrets: progress and reasons need room in the record. */
+/** The maximum size of a configuration with its encrypted secrets: progress and reasons need room in the record. */
 const MOST_CONFIG_BYTES = 500_000;
 
 /** What a new task is. */
@@ -35,7 +35,7 @@ export interface NewTask {
   readonly start?: boolean | undefined;
   /** Creating again with the same key and body returns the task that was created first. */
   readonly idempotencyKey?: string | undefined;
-  /** Who asks. The idempotency keys of one requester mean nothing to others. @default "" */
+  /** The requester. Idempotency keys of different requesters are independent. @default "" */
   readonly requester?: string | undefined;
 }
 
@@ -64,7 +64,7 @@ export function checkSize<T extends SplitConfig>(sealed: T): T {
   return sealed;
 }
 
-/** The request of a wish that has an idempotency key. */
+/** The request of a new task that has an idempotency key. */
 export function requestOf(wish: {
   readonly idempotencyKey?: string | undefined;
   readonly requester?: string | undefined;

@@ -1,4 +1,4 @@
-/** Cursors name the last item seen, nothing else: any portal can go on from one, at any time. */
+/** A cursor contains only the last item seen, so any portal can continue from it at any time. */
 import { InvalidArgumentError } from "@ropeway/core";
 
 /** The cursor after an item. */

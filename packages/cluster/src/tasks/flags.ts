@@ -1,4 +1,4 @@
-/** What a caller says with true or false. */
+/** Boolean options of a request. */
 import { InvalidArgumentError } from "@ropeway/core";
 
 const NAMES = ["immortal", "local", "start", "afresh"] as const;
@@ -6,7 +6,7 @@ const NAMES = ["immortal", "local", "start", "afresh"] as const;
 /** The flags of a request. */
 export type TaskFlags = { readonly [name in (typeof NAMES)[number]]?: boolean | undefined };
 
-/** Refuses anything else: a task that is stored as immortal: "yes" would not be immortal. */
+/** Throws for anything else: a task that is stored as immortal: "yes" would not be immortal. */
 export function flagsOf(request: TaskFlags): TaskFlags {
   for (const name of NAMES) {
     const value: unknown = request[name];

@@ -65,12 +65,12 @@ export function isAtRest(status: TaskStatus): boolean {
   return (ENDS as readonly string[]).includes(status);
 }
 
-/** Whether the table has the step. */
+/** Whether the transition is allowed. */
 export function mayBecome(from: TaskStatus, to: TaskStatus): boolean {
   return TRANSITIONS[from].includes(to);
 }
 
-/** Refuses a step that is not in the table. */
+/** Throws for a transition that is not in the table. */
 export function checkTransition(taskId: string, from: TaskStatus, to: TaskStatus): void {
   if (!mayBecome(from, to)) throw new IllegalTransitionError(taskId, from, to);
 }

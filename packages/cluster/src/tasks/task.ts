@@ -30,7 +30,7 @@ export interface Task {
   readonly epoch: number;
   /** Whether the next run starts from the beginning instead of from the checkpoint. */
   readonly afresh: boolean;
-  /** Why it is in its status; "" if there is nothing to say. */
+  /** The reason for its status, or "". */
   readonly reason: string;
   /** Without secrets. */
   readonly config: Json;

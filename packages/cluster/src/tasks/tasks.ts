@@ -48,9 +48,9 @@ export interface TaskEdit {
   readonly immortal?: boolean | undefined;
 }
 
-/** What is known besides the task. */
+/** What the decision knows besides the task. */
 interface Circumstances {
-  /** After a conflict: what was known of the nodes may be why. */
+  /** After a conflict, which may come from outdated information about the nodes. */
   readonly fresh: boolean;
   readonly owner: Entry | undefined;
   /** What the change asked for. */
@@ -138,9 +138,9 @@ export class Tasks {
       const note = this.#event(task, "created", task.reason);
       const result = await createOnce(this.#store, { task, request, note });
       const [name, md5] = result.found.map((entry) => recordOf<{ taskId: string }>(entry)?.taskId);
-      // A holder that is this very task: the first try was made after all, its response was lost.
+      // The holder is this task itself: the first attempt succeeded, and its response was lost.
       if (result.succeeded || name === taskId) return { task, repeated: false };
-      // Somebody was faster: the same request, or another task of the same name.
+      // Another request was faster: the same one, or one for another task of the same name.
       const twin = request && (await this.#earlier(request, wish.idempotencyKey ?? ""));
       if (twin !== undefined) return { task: twin, repeated: true };
       if (name !== undefined) throw new DuplicateTaskError("name", task.taskName, name);
@@ -247,7 +247,7 @@ export class Tasks {
 
   /**
    * Removes a task that is not running, with everything known about it. Throws ConflictError while its
-   * node still lets go of it. If the store goes away meanwhile,
+   * node is still releasing it. If the store becomes unreachable meanwhile,
    * inspections remove the rest, see inspection/record-sweep.ts.
    */
   async remove(taskId: string): Promise<void> {
@@ -258,7 +258,7 @@ export class Tasks {
       if (isRunning(task.status) || (isPending(task.status) && task.desired === "run")) {
         throw new IllegalTransitionError(taskId, task.status, "removed");
       }
-      // Its node has been told to stop it, and lets go in a moment.
+      // Its node is stopping it and will release it in a moment.
       if (owner !== undefined) throw new ConflictError(`task ${taskId}`);
       return {
         if: [unchanged(keys.task(taskId), entry), absent(keys.owner(taskId))],

@@ -1,6 +1,6 @@
 /** How names are compared. */
 
-/** `none`: byte by byte. `case`: "JO" finds "Jörg" not, but "John". `accents`: "jo" finds both. */
+/** `none`: byte by byte. `case`: "JO" finds "John", but not "Jörg". `accents`: "jo" finds both. */
 export type Fold = "none" | "case" | "accents";
 
 /** A name as it is compared. */

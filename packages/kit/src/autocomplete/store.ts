@@ -74,7 +74,7 @@ export class MembersStore {
     return (await refused({ what: "a member", key: members }, running)) === 1;
   }
 
-  /** Members whose name begins so. One command, whose cost does not depend on the size of the group. */
+  /** Members whose name begins with the prefix. One command, whose cost does not depend on the size of the group. */
   async search(start: string, limit: number): Promise<readonly string[]> {
     const { ranked, fold, topPrefixes, topLength } = this.#options;
     const plain = folded(start, fold);
@@ -110,7 +110,7 @@ export class MembersStore {
     return this.#redis.send(["ZCARD", members], { repeatable: true, key: members });
   }
 
-  /** One command, and more of them only behind markers of searches that died, which are never removed. */
+  /** One command, and more only after markers of searches that were interrupted, which are never removed. */
   async #inOrder(plain: string, limit: number): Promise<readonly string[]> {
     const { members, folded: index } = this.#keys;
     const byName = this.#options.fold === "none";
@@ -129,7 +129,7 @@ export class MembersStore {
   }
 }
 
-/** All strings that begin so: no byte of UTF-8 is 0xff. */
+/** The range of all strings with this prefix: no byte of UTF-8 is 0xff. */
 function rangeOf(start: string): [string | Buffer, string | Buffer] {
   if (start === "") return ["-", "+"];
   const from = Buffer.from(`[${start}`);

@@ -1,12 +1,12 @@
 /**
  * The live feed of one user: first what is pending, then everything as it happens, room by room in the
- * order of ids. Messages are read when the consumer asks for the next one, so a slow consumer holds back
+ * order of ids. Messages are read when the consumer asks for the next one, so a slow consumer delays
  * only itself. A feed does not acknowledge; the consumer does that when it has handled a message. While
- * Redis is away a feed waits, and then goes on at the message that comes next.
+ * Redis is unreachable, a feed waits, and then continues with the next message.
  *
  * Ids begin anew in a room that ended and was made again, and go back if Redis lost its last writes. A feed
  * notices that the message it has read last is another one now, or that its user's cursor went back, and goes
- * on at that cursor: a message may come twice then, but none is passed over.
+ * on at that cursor: a message may come twice then, but none is skipped.
  */
 import { AbortedError } from "@ropeway/core";
 import { within } from "@ropeway/core/internal";
@@ -22,7 +22,7 @@ export type ChatEvent<Message> =
   | ({ readonly type: "message" } & RoomMessage<Message>)
   | { readonly type: "typing" | "present"; readonly room: string; readonly user: string };
 
-/** How often a feed looks for rooms that its user joined or left, and for messages it was not told of. */
+/** How often a feed looks for rooms that its user joined or left, and for messages without a notification. */
 const ROOMS_EVERY_MS = 2_000;
 /** How often it looks while its user is in no room at all. */
 const FIRST_ROOM_MS = 200;
@@ -61,7 +61,7 @@ export async function* feedOf<M>(
     bell.ring();
   };
   const pause = new Bell(signal);
-  // The signal also ends a command that waits for a Redis that is away.
+  // The signal also ends a command that waits for an unreachable Redis.
   const persist = async <T>(read: () => Promise<T>): Promise<T> => {
     for (;;) {
       try {
@@ -157,7 +157,7 @@ function goBack(watched: Watched, cursor: number): void {
 interface Following {
   readonly rooms: Map<string, Watched>;
   readonly watch: (room: string) => () => void;
-  /** Repeats a read until Redis is there. */
+  /** Repeats a read until Redis responds. */
   readonly persist: <T>(read: () => Promise<T>) => Promise<T>;
 }
 

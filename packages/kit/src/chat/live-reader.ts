@@ -13,7 +13,7 @@ import type { ChatStore } from "./store.ts";
 
 const BLOCK_MS = 1_000;
 
-/** Something that happened in a room. */
+/** An event in a room. */
 export interface LiveEvent {
   readonly kind: "message" | "typing" | "present";
   /** The user who is typing or present. */
@@ -62,7 +62,7 @@ export class LiveReader {
     if (watched === undefined) {
       watched = { room, listeners: new Set(), streamId: undefined, newest: 0, again: false };
       this.#rooms.set(live, watched);
-      this.#connection?.interrupt(); // the wait under way does not know this room
+      this.#connection?.interrupt(); // the wait under way does not include this room
     }
     watched.listeners.add(listener);
     this.#reading ??= this.#readWhileWatched();
@@ -146,7 +146,7 @@ export class LiveReader {
     });
   }
 
-  /** The connection was closed for good: feeds learn it from their next command. */
+  /** The connection was closed for good: the next command of each feed fails. */
   #endAll(): void {
     for (const { listeners } of this.#rooms.values()) {
       for (const listener of listeners) listener({ kind: "message", user: "" });

@@ -20,7 +20,7 @@ export interface RoomMessage<Message> {
   readonly message: Message;
 }
 
-/** A message as JSON. Throws InvalidArgumentError if it is none, or larger than a room takes. */
+/** A message as JSON. Throws InvalidArgumentError if it is not JSON, or larger than a room accepts. */
 export function messageJson(message: unknown, maxBytes: number): string {
   const json = jsonOf(message);
   if (Buffer.byteLength(json) > maxBytes) {
@@ -29,7 +29,7 @@ export function messageJson(message: unknown, maxBytes: number): string {
   return json;
 }
 
-/** Reads a member of `msgs:`, whose score is the id; undefined if it is no message. */
+/** Reads a member of `msgs:`, whose score is the id; undefined if it is not a message. */
 export function readMessage<Message>(
   room: string,
   json: string,
@@ -50,7 +50,7 @@ export function readMessage<Message>(
   }
 }
 
-/** A time in seconds as ms since the epoch; 0 if it is none, for example because it is in microseconds. */
+/** A time in seconds as ms since the epoch; 0 if it is out of range, for example because it is in microseconds. */
 function timeOf(ts: unknown): number {
   const ms = Math.round(Number(ts) * 1_000);
   return Math.abs(ms) <= LATEST_MS ? ms : 0;

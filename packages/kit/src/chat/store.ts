@@ -148,7 +148,7 @@ export class ChatStore {
     return cursor;
   }
 
-  /** Notes that a member is typing or present. */
+  /** Records that a member is typing or present. */
   async note(
     room: string,
     user: string,
@@ -298,7 +298,7 @@ export class ChatStore {
     return id;
   }
 
-  /** `limit` messages, or all; those that are no JSON are passed over, however many they are. */
+  /** `limit` messages, or all; those that are not JSON are skipped. */
   async #page<M>(
     room: string,
     { direction, id, limit }: Range,

@@ -1,5 +1,5 @@
 /**
- * What a channel's chat room says about files. A documented program announces a file by its name as a
+ * The messages about files in a channel's chat room. A documented program announces a file by its name as a
  * plain string, and the end of the channel by ":done"; the first message of a room is "". We announce
  *
  *   {"file": "9f..", "name": "access.log", "chunkBytes": 262144, "size": 1073741824}
@@ -21,7 +21,7 @@ export function announcementOf({ id, name, chunkBytes, size }: Announced): objec
   return { file: id, name, chunkBytes, ...(size !== undefined && { size }) };
 }
 
-/** Reads a message; one that is none of these means nothing to us. */
+/** Reads a message; any other message is ignored. */
 export function readAnnouncement(message: unknown): Announcement {
   if (message === END) return { kind: "end" };
   if (typeof message === "string" && message !== "") return { kind: "documented", name: message };

@@ -35,7 +35,7 @@ export async function sendDocumented(
 ): Promise<Sent> {
   const { name, signal, total } = file;
   let bytes = 0;
-  await store.discard(name); // what a sender that died has left
+  await store.discard(name); // left by a sender that died
   try {
     for await (const block of chunksOf(file.source, BLOCK_BYTES)) {
       if (signal.aborted) throw new AbortedError(`sending ${name}`, signal.reason);
@@ -73,7 +73,7 @@ async function countDown(
       if (signal.aborted) throw new AbortedError(`sending ${name}`, signal.reason);
       const done = await store.doneCount(name);
       if (done >= receivers) return 0;
-      if (done > known) until = performance.now() + leaseMs; // they are at it
+      if (done > known) until = performance.now() + leaseMs; // receivers are making progress
       known = done;
       if (performance.now() > until) return receivers - done;
       await bell.wait(LOOK_MS);
@@ -96,7 +96,7 @@ export async function* readDocumented(
   for (let first = 0; first < total; ) {
     if (signal?.aborted) throw new AbortedError(`receiving ${name}`, signal.reason);
     const block = await store.contentRange(name, first, first + BLOCK_BYTES - 1);
-    if (block.length === 0) throw new TransferGoneError(name); // what came is not all of it
+    if (block.length === 0) throw new TransferGoneError(name); // the content is incomplete
     first += block.length;
     onProgress?.({ name, bytes: first, total });
     yield block;

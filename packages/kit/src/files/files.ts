@@ -254,7 +254,7 @@ export class Files {
     }
   }
 
-  /** Sends a file until the signal `lost` says that another sender may go on with it. */
+  /** Sends a file until the signal `lost` aborts, because another sender may continue it. */
   async #sendChunks(file: Sending, lost: AbortSignal): Promise<Sent> {
     const { id, name, receivers, total, content, readAgain, onProgress } = file;
     const signal = file.signal ? AbortSignal.any([file.signal, lost]) : lost;
@@ -349,7 +349,7 @@ export class Files {
     }
   }
 
-  /** Whether a handler cannot take a file of this name. The receiver goes on: the name is the same next time. */
+  /** Whether a handler refuses a file because of its name. The receiver continues: the name would be refused again. */
   #refuses(name: string, error: unknown): boolean {
     if (!(error instanceof InvalidNameError) || error.details.value !== name) return false;
     this.#redis.logger.warn({ err: error, channel: this.channel }, "a file is missed");

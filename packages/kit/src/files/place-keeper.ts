@@ -1,5 +1,5 @@
 /**
- * Keeps the places of a receiver in files that were announced behind the one it is busy with. Its lease for
+ * Renews the leases of a receiver for files that were announced after the one it is receiving. Its lease for
  * such a file begins with the file, and it asks for the first chunk only when it is done with those before it.
  */
 import type { Redis } from "@ropeway/core";

@@ -7,9 +7,9 @@ import { InvalidNameError } from "@ropeway/core";
 import { CorruptFileError } from "./errors.ts";
 import type { ReceivedFile } from "./files.ts";
 
-/** How a file is called until all of it is there. */
+/** The name of a file until it is complete. */
 const PART = /^\..*\.part$/s;
-/** What file systems take. */
+/** The longest name that file systems accept. */
 const MOST_NAME_BYTES = 255;
 
 /**
@@ -52,7 +52,7 @@ function partOf(name: string): string {
   return `.${createHash("sha256").update(name).digest("hex")}.part`;
 }
 
-/** A full disk takes a part of a write, and refuses the next one. */
+/** A full disk accepts a part of a write and refuses the next one. */
 async function writeAll(handle: FileHandle, chunk: Buffer, position: number): Promise<void> {
   for (let done = 0; done < chunk.length; ) {
     const { bytesWritten } = await handle.write(chunk, done, chunk.length - done, position + done);

@@ -17,7 +17,7 @@ import { SourceChangedError, TransferGoneError } from "./errors.ts";
 import type { FilesOptions, Progress } from "./options.ts";
 import type { FilesStore, Put } from "./store.ts";
 
-/** How often a sender looks by itself: for receivers that are gone, and for lost wake-ups. */
+/** How often a sender polls, for receivers that are gone and for lost wake-ups. */
 const LOOK_MS = 1_000;
 
 /** One file on its way. */
@@ -57,7 +57,7 @@ export async function sendFile(
   store.wakes.expect(token, bell.ring);
   let index = 0;
   let bytes = 0;
-  /** Repeats a step until it is not held back any more. */
+  /** Repeats a step until there is room for it. */
   const persist = async (step: () => Promise<Put>, until: Put["status"][]): Promise<Put> => {
     for (;;) {
       if (signal.aborted) throw new AbortedError(`sending ${name}`, signal.reason);
@@ -76,7 +76,7 @@ export async function sendFile(
         const sealed = Buffer.concat([createHash("sha256").update(data).digest(), data]);
         const step = () => store.put(id, { index, data: sealed, most }, token);
         const { status, dropped } = await persist(step, ["taken", "finished"]);
-        // Finished before the end: nobody is left to send to.
+        // Finished early: no receiver is left.
         if (status !== "taken") return { bytes, sha256: "", dropped };
         kitMetrics().noteFile("sent", data.length);
       }

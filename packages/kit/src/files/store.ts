@@ -110,7 +110,7 @@ export class FilesStore {
     }
   }
 
-  /** Says that all chunks were sent. */
+  /** Records that all chunks were sent. */
   end(
     id: string,
     file: { chunks: number; sha256: string; size: number },
@@ -119,7 +119,7 @@ export class FilesStore {
     return this.#put(id, ["end", file.chunks, file.sha256, file.size], token);
   }
 
-  /** The same as look(), after the end was said. */
+  /** The same as look(), after the end was recorded. */
   await(id: string, token: string): Promise<Put> {
     return this.#put(id, ["await", 0, "", 0], token);
   }
@@ -131,7 +131,7 @@ export class FilesStore {
 
   /**
    * Says which chunks a receiver has, and gets the next one. Without a token: only renews its lease. Keys of
-   * another type are no transfer: an announcement of it must not hold up the receiver for ever.
+   * another type are not a transfer: its announcement must not block the receiver for ever.
    */
   async take(id: string, receiver: string, step: { has: number; token?: string }): Promise<Taken> {
     const { leaseMs, keepMs } = this.#options;

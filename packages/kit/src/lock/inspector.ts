@@ -19,9 +19,9 @@ export interface LockView {
   readonly mode: "write" | "read" | "foreign";
   /** Names the holder; "" for readers and for programs that follow the documented lock. */
   readonly owner: string;
-  /** Keep it to yourself: a program that knows it can enter and release the lock. */
+  /** A secret: a program that knows it can enter and release the lock. */
   readonly token: string;
-  /** The newest fence; undefined for a foreign holder that never met one of ours. */
+  /** The newest fence; undefined if only documented programs have used the lock. */
   readonly fence: number | undefined;
   /** What is left of its time; null: no end. */
   readonly leftMs: number | null;

@@ -143,7 +143,7 @@ export class ModalLock implements Lockable {
       await held.extend(how.ttlMs);
       return held;
     } catch (error) {
-      // An entry that nobody knows of would keep the lock when its holder has released it.
+      // An entry that no caller has would keep the lock after its holder has released it.
       this.#giveUp(token, entering, entry);
       if (this.#store.mode === "read") this.#giveUp(entry, entering);
       throw error;

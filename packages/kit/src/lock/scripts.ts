@@ -3,10 +3,10 @@ import { defineScript, type Script } from "@ropeway/core";
 import { lua } from "../scripts.ts";
 import type { WakeUp } from "../store/wake-list.ts";
 
-/** What turn.lua says. */
+/** The reply of turn.lua. */
 export interface Turn {
   readonly result: string | number | readonly string[];
-  /** What the holder has left; -1 no end, -2 nobody holds it. */
+  /** The time that the holder has left; -1: no end, -2: not held. */
   readonly leftMs: number;
   /** The holder is a program that follows the documented SET NX lock. */
   readonly foreign: boolean;

@@ -17,7 +17,7 @@ const FOREIGN_CHECK_MS = 50;
 /** Expiry in Redis has a resolution of 1 ms. */
 const PAST_EXPIRY_MS = 2;
 
-/** How our tokens begin, and what stands in place of one while readers hold the lock. */
+/** How our tokens begin, and the value of the lock while readers hold it. */
 const OURS = "rw1:";
 const READERS = "rw1:readers";
 

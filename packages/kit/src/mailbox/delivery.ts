@@ -102,14 +102,14 @@ export class LeasedDelivery<Message> implements Delivery<Message> {
     if (!this.#settling) await this.release();
   }
 
-  /** What Redis knows the delivery by. */
+  /** Identifies the delivery in Redis. */
   get raw(): HandedOut {
     return { id: this.id, attempt: String(this.attempt), length: this.#length };
   }
 
   /**
-   * Stops the lease here; the caller settles it. Returns what to make of the reply: a command whose reply was
-   * lost runs twice, and then says that the lease is gone. As long as nobody else can have had the message,
+   * Stops the lease here; the caller settles it. Returns a function that interprets the reply: a command whose reply was
+   * lost runs twice, and then reports that the lease is gone. As long as no other receiver can have had the message,
    * that was the first run.
    */
   end(): (ours: boolean) => boolean {

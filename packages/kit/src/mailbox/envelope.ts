@@ -1,5 +1,5 @@
 /**
- * What one element of a mailbox list says. Ours is
+ * One element of a mailbox list. Ours is
  *
  *   {"id":"9f..","ts":1795600000.123,"expires":1795600030123,"sender":"anna","message":...}
  *
@@ -15,7 +15,7 @@ export interface Envelope<Message> {
   readonly sentAt: number | undefined;
 }
 
-/** Reads an element; undefined if it is no JSON. */
+/** Reads an element; undefined if it is not JSON. */
 export function readEnvelope<Message>(body: string): Envelope<Message> | undefined {
   let value: unknown;
   try {

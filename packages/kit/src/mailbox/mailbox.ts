@@ -36,7 +36,7 @@ import {
 } from "./options.ts";
 import { type HandedOut, MailboxStore } from "./store.ts";
 
-/** How often an idle receiver looks by itself: for lost wake-ups, and for messages of other programs. */
+/** How often an idle receiver polls, for lost wake-ups and for messages of other programs. */
 const LOOK_MS = 1_000;
 
 const ids = new IdSource();
@@ -87,7 +87,7 @@ export class Mailbox<Message = unknown> {
 
   /**
    * The oldest messages, each under a lease; empty if none came within `waitMs`. While Redis is away,
-   * receive() waits as well. Throws TimeoutError if Redis did not reply within `waitMs`.
+   * receive() also waits. Throws TimeoutError if Redis did not reply within `waitMs`.
    */
   async receive(options?: ReceiveOptions): Promise<Delivery<Message>[]> {
     const { max, waitMs, signal } = resolveReceiveOptions(options);
@@ -227,7 +227,7 @@ export class Mailbox<Message = unknown> {
   }
 }
 
-/** What Redis knows a delivery by. */
+/** Identifies a delivery in Redis. */
 function rawOf(delivery: Delivery<unknown>): HandedOut {
   if (delivery instanceof LeasedDelivery) return delivery.raw;
   return { id: delivery.id, attempt: String(delivery.attempt) };
@@ -235,7 +235,7 @@ function rawOf(delivery: Delivery<unknown>): HandedOut {
 
 interface Taking {
   readonly max: number;
-  /** Absent: the last look. */
+  /** Absent: the last attempt. */
   readonly wake: { token: string; withinMs: number } | undefined;
 }
 

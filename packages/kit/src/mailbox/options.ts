@@ -16,7 +16,7 @@ import { prefixSpec } from "../keyspace.ts";
 export interface MailboxOptions {
   /** In front of every key; give it a hash tag on Cluster, as in "{shop}". @default "" */
   readonly prefix?: string;
-  /** How long a message that was received and not acknowledged stays away. @default 30000 */
+  /** How long a received message is hidden from other receivers. @default 30000 */
   readonly leaseMs?: number;
   /** How often a message is handed out before it becomes a dead letter. @default 10 */
   readonly attempts?: number;

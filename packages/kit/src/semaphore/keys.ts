@@ -16,7 +16,7 @@ export function isSemaphoreName(name: string): boolean {
   return !KEY_OF_ANOTHER.test(name) && !isPartKey(name);
 }
 
-/** Refuses a name that is no usable one. */
+/** Throws InvalidNameError for a name that cannot be used. */
 export function checkSemaphoreName(name: unknown): asserts name is string {
   const what = "the name of a semaphore";
   checkName(what, name);

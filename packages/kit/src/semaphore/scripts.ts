@@ -3,7 +3,7 @@ import { defineScript, type Script } from "@ropeway/core";
 import { lua } from "../scripts.ts";
 import type { WakeUp } from "../store/wake-list.ts";
 
-/** What turn.lua says. */
+/** The reply of turn.lua. */
 export interface Turn {
   readonly result: string | number | readonly string[];
   readonly retryMs: number;

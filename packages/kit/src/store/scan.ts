@@ -1,5 +1,5 @@
 /**
- * Pages of keys, for operators. SCAN needs no index that every acquisition would have to keep. Each page
+ * Pages of keys, for operators. SCAN needs no index, which every acquisition would have to update. Each page
  * looks at a bounded number of keys, so a page may be short, or empty, and still have a cursor.
  */
 import { InvalidOptionError, isReply, type Page, type Redis } from "@ropeway/core";
@@ -57,7 +57,7 @@ export interface ScanRequest {
   readonly type: "string" | "zset" | "list" | "hash";
 }
 
-/** The names between `before` and `after` in the keys that exist, without those that are no names here. */
+/** The names between `before` and `after` in the keys that exist, without those that are not valid names. */
 export async function scanNames(
   redis: Redis,
   { before, after = "", type }: ScanRequest,

@@ -27,7 +27,7 @@ const KEEP_MS = 60_000;
  */
 export type WakeListener = (message: string, sentAt?: number) => void;
 
-/** Whom a script wants to wake: a list, and what to push there. */
+/** A waiter that a script wakes: its list, and what to push there. */
 export interface WakeUp {
   readonly list: string;
   readonly message: string;
@@ -52,7 +52,7 @@ export function wakeListOf(redis: Redis, prefix: string): WakeList {
 
 /** The waits of one process. */
 export class WakeList {
-  /** list: what this process is to be woken with. */
+  /** list: the wake-ups for this process. */
   readonly key: string;
   readonly #redis: Redis;
   readonly #listeners = new Map<string, WakeListener>();

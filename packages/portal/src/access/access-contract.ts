@@ -1,4 +1,4 @@
-/** What travels about users, roles, tokens and the audit log. */
+/** The requests and responses about users, roles, tokens and the audit log. */
 import { z } from "zod";
 
 const time = z.iso.datetime();
@@ -6,7 +6,7 @@ const name = z
   .string()
   .regex(/^[a-z0-9][a-z0-9._@-]{0,63}$/i)
   .describe("1 to 64 letters, digits or ._@- that start with a letter or digit.");
-// An empty list is refused: to some it says "nothing", to others "no limit".
+// An empty list is refused, because it could mean "nothing" or "no limit".
 const grants = z
   .array(z.string().regex(/^(\*|[a-z-]+):(\*|[a-z-]+)$/))
   .min(1)
@@ -156,7 +156,7 @@ export const CreatedToken: z.ZodType<CreatedToken> = z.object({
   token: z.string().describe("The secret; it is shown here and nowhere else."),
 });
 
-/** A new token of the account that asks. */
+/** A new token for the calling account. */
 export interface NewToken {
   readonly name: string;
   readonly permissions?: readonly string[] | undefined;

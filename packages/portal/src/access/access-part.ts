@@ -52,7 +52,7 @@ const AuditQuery = z.object({
   limit: z.coerce.number().int().min(1).max(500).default(50),
 });
 
-/** What its routes ask for. */
+/** The permissions of its routes. */
 export const accessPermissions: PermissionSpecs = {
   "user:view": { least: "admin", means: "See the accounts." },
   "user:edit": { least: "admin", means: "Create, change and remove accounts." },
@@ -63,7 +63,7 @@ export const accessPermissions: PermissionSpecs = {
   "audit:view": { least: "admin", means: "Read the audit log." },
 };
 
-/** The part for who may do what. */
+/** The part for users, roles, tokens and the audit log. */
 export function accessPart(plan: AccessPartPlan): PortalPart {
   return {
     name: "access",
@@ -270,7 +270,7 @@ function addTokens(app: PortalApp, { tokens, policy }: AccessPartPlan): void {
       const { username } = await tokens.get(id);
       noteSubject(request, "token", id, "user", username);
       const { account, token } = callerOf(request);
-      // A token with limits is for one purpose: of its owner's tokens it can end itself only.
+      // A token with limits is for one purpose: it can revoke itself, but no other token of its owner.
       const isLimited = token !== undefined && token.permissions !== null;
       const mine = username === account.username && (!isLimited || token.id === id);
       if (!mine && !rightsOf(request).permissions.includes("token:edit")) {
@@ -312,7 +312,7 @@ async function changeable(
   return account;
 }
 
-/** Refuses what would give the caller, through another account or role, more than they have. */
+/** Throws if the change would give the caller, through another account or role, more than their own permissions. */
 function checkGrant(request: FastifyRequest, wanted: Rights): void {
   const missing = beyond(rightsOf(request), wanted);
   if (missing === undefined) return;

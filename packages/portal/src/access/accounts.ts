@@ -39,8 +39,8 @@ export class Accounts {
   }
 
   /**
-   * Gives the account a new password and ends all its sessions. Without one it gets a random one, which
-   * is returned and which nothing can show again.
+   * Gives the account a new password and ends all its sessions. Without one, it gets a random
+   * password, which is returned once and cannot be shown again.
    */
   async setPassword(username: string, password?: string): Promise<string> {
     const fault = password === undefined ? undefined : passwordFault(password);

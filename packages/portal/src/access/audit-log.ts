@@ -17,7 +17,7 @@ import {
 } from "@ropeway/cluster/internal";
 import type { Page } from "@ropeway/core";
 
-/** One change, or the attempt. */
+/** One change, or an attempt to make one. */
 export interface AuditEntry {
   readonly id: string;
   readonly at: number;
@@ -47,7 +47,7 @@ export interface AuditFilter {
 }
 
 const END_OF_TIME = 9_999_999_999_999;
-/** More than this are removed: the oldest of those who have the most. */
+/** The maximum number of entries. Beyond it, the oldest entries of the accounts with the most are removed. */
 export const AUDIT_KEPT = 50_000;
 
 /** The audit log of one installation. */
@@ -96,7 +96,7 @@ export class AuditLog {
   }
 
   /**
-   * Removes the oldest entries beyond the bound, of those who have the most: no account can push the
+   * Removes the oldest entries beyond the bound, of the accounts with the most: no account can push the
    * entries of others out by adding many.
    */
   async trim(kept: number = AUDIT_KEPT): Promise<void> {
@@ -112,7 +112,7 @@ export class AuditLog {
     }
   }
 
-  /** The keys of all entries, newest first. Logins that failed may name anybody: they count as one actor. */
+  /** The keys of all entries, newest first. Failed logins can name any account, so they count as one actor. */
   async #keysByActor(): Promise<Map<string, string[]>> {
     const found = new Map<string, string[]>();
     let after: string | undefined;

@@ -1,6 +1,6 @@
 /**
  * Puts every change that comes over HTTP into the audit log: every request with a method that changes
- * something, once it is known who asks, and every login. Requests without an account are only in the
+ * something, once the caller is known, and every login. Requests without an account are only in the
  * access log; otherwise a stranger could push real entries out. For the same reason, a limited number of
  * refused requests of one account is recorded per hour; the access log has the rest.
  */
@@ -68,7 +68,7 @@ export class Auditor {
   }
 
   /**
-   * Notes a login when it has passed or failed. Logins that were throttled, cut or malformed are left
+   * Notes a login when it has passed or failed. Logins that were throttled, aborted or malformed are left
    * out: those that failed are limited per address and account, so no client can fill the log with them.
    * A name that no account has may be a password in the wrong field, and is not kept.
    */

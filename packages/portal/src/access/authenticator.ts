@@ -1,5 +1,5 @@
 /**
- * From what a request brings to the account behind it:
+ * From the credentials of a request to its account:
  *
  *   Authorization: Bearer rws_...      a session's token            \
  *   Cookie: ropeway_session=rws_...    the same, from a browser      }-->  Caller
@@ -39,7 +39,7 @@ export interface Caller {
 export interface Credentials {
   readonly username: string;
   readonly password: string;
-  /** Where they try it from; see place.ts. */
+  /** Where the login comes from; see place.ts. */
   readonly place: string;
   /** The device cookie of their browser; see device.ts. */
   readonly device?: string | undefined;
@@ -55,13 +55,13 @@ export interface AuthenticatorPlan {
   onLogin(outcome: LoginOutcome): void;
 }
 
-/** How a try to sign in ended. */
+/** The outcome of a login attempt. */
 export type LoginOutcome = "passed" | "failed" | "throttled";
 
 const TOKEN = /^rws_[\w-]{43}$/;
 const REMEMBER_MS = 60_000;
 const REMEMBER_MOST = 1_000;
-/** Passwords of one user from one place that are checked at once: few of all that can be, see hasher.ts. */
+/** How many passwords of one user from one place are checked at a time: a small part of the maximum in hasher.ts. */
 const CHECKS_OF_ONE = 5;
 
 /** Authenticates requests. */
@@ -100,7 +100,7 @@ export class Authenticator {
     throw new UnauthenticatedError("the Authorization header must be Bearer or Basic");
   }
 
-  /** The account with this name and password; slow, throttled, and silent about which was wrong. */
+  /** The account with this name and password; slow and throttled. The error does not say which of them was wrong. */
   async checkPassword(credentials: Credentials): Promise<Account> {
     const { store, hasher, onLogin } = this.#plan;
     const { password, place } = credentials;
@@ -123,7 +123,7 @@ export class Authenticator {
         : hasher.verify(account.passwordHash, password),
     );
     const right = await checked.catch(async (error: unknown) => {
-      await store.cancelLogin(attempt); // the hasher had no room: that is no failure
+      await store.cancelLogin(attempt); // the hasher was busy: that does not count as a failed login
       throw error;
     });
     if (account === undefined || !right) {
@@ -143,8 +143,8 @@ export class Authenticator {
   }
 
   /**
-   * The caller as it would be let in now, with its present role; undefined if it would not be. Does not
-   * keep its session from being idle.
+   * The caller with its present role, if it would be authenticated now; otherwise undefined. Does
+   * not count as use of its session.
    */
   async refreshed(caller: Caller): Promise<Caller | undefined> {
     const { store, tokens } = this.#plan;
@@ -174,8 +174,8 @@ export class Authenticator {
   }
 
   /**
-   * Lets nobody take all places of the hasher. Wrong passwords are throttled soon, but somebody who signs
-   * in all the time with a right one would keep everybody else out.
+   * Keeps one client from using the whole hasher. Wrong passwords are throttled soon, but a client that signs
+   * in all the time with a correct one would keep all others out.
    */
   async #inTurn<T>({ username, place }: Credentials, work: () => Promise<T>): Promise<T> {
     const owner = `${username.toLowerCase()} ${place}`;
@@ -248,7 +248,7 @@ export class Authenticator {
     return account;
   }
 
-  /** The one moment when a hash of an older cost can be replaced is when we hold the password. */
+  /** A hash of an older cost can be replaced only here, where the password is known. */
   async #refreshHash(account: Account, password: string): Promise<Account> {
     const { store, hasher } = this.#plan;
     if (!hasher.isOutdated(account.passwordHash)) return account;

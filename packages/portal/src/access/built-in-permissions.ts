@@ -1,4 +1,4 @@
-/** The permissions of the parts that come with the portal, for those who check grants without one. */
+/** The permissions of the parts that come with the portal, to check grants without a portal. */
 
 import { alertsPermissions } from "../alerts/alerts-part.ts";
 import { jobsPermissions } from "../jobs/jobs-part.ts";

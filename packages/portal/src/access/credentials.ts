@@ -1,5 +1,5 @@
 /**
- * What a user name and a password may look like. Names are compared without regard to case, so that
+ * The rules for user names and passwords. Names are compared without regard to case, so that
  * "Admin" cannot pass for "admin"; they are kept in lower case. Passwords have a length and no other
  * rule (NIST SP 800-63B): rules of composition make them worse.
  */
@@ -19,7 +19,7 @@ export function usernameOf(value: unknown): string | undefined {
   return USERNAME.test(name) ? name : undefined;
 }
 
-/** What a new password must be instead; undefined if it is fine. */
+/** What a new password must be instead; undefined if it is valid. */
 export function passwordFault(value: unknown): string | undefined {
   const length = typeof value === "string" ? [...value].length : 0;
   return length >= PASSWORD_MIN && length <= PASSWORD_MAX

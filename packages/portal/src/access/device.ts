@@ -4,7 +4,7 @@
  * (OWASP calls this a device cookie).
  *
  * The cookie is a random id and a MAC whose key is the account's password hash. Nothing has to be
- * stored, a new password makes every device unknown, and the cookie tells nothing about the hash, which
+ * stored, a new password makes every device unknown, and the cookie reveals nothing about the hash, which
  * has a random salt. It does not sign in a user: it only decides which throttle counts a login.
  */
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";

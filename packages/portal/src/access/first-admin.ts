@@ -9,7 +9,7 @@ import type { AccessStore } from "./store.ts";
 /** The account that was just created. */
 export interface FirstAdmin {
   readonly username: string;
-  /** The random password, which nothing can show again; undefined if one had been given. */
+  /** The random password, which cannot be shown again; undefined if a password was given. */
   readonly password: string | undefined;
 }
 
@@ -24,7 +24,7 @@ export interface FirstAdminPlan {
 /** Creates the first admin; undefined if there is an account already. */
 export async function ensureFirstAdmin(plan: FirstAdminPlan): Promise<FirstAdmin | undefined> {
   const { store, hasher, password } = plan;
-  // Only to spare the costly hash on every later start; the script decides.
+  // Only to avoid the slow hash on every later start; the script decides.
   if (await store.hasAccounts()) return undefined;
   const username = plan.username.toLowerCase();
   const secret = password ?? randomPassword();

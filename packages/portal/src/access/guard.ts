@@ -1,6 +1,6 @@
 /**
- * The one place where a request is let in. It runs before the body is read, so that what is refused
- * costs nothing: first its host and origin, then who is calling, then what they may do.
+ * The one place where a request is allowed. It runs before the body is read, so that a refused request
+ * costs little. It checks host and origin, then the caller, then the permission.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import {
@@ -17,10 +17,10 @@ import { addressOf, placeOf } from "./place.ts";
 import type { Rights, RightsFinder } from "./rights.ts";
 import { sessionCookie } from "./session-cookie.ts";
 
-/** Lets a request in, or throws why not. */
+/** Allows a request, or throws the reason. */
 export type Guard = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 
-/** What the guard asks. */
+/** What the guard uses. */
 export interface GuardPlan {
   readonly hosts: HostGuard;
   readonly authenticator: Authenticator;
@@ -60,7 +60,7 @@ export function guard({ hosts, authenticator, rights, auditor }: GuardPlan): Gua
   };
 }
 
-/** Whether the guard would let the request in again and show it the same; for streams, which last. */
+/** Whether the guard would still allow the request and show it the same; for streams, which stay open. */
 export async function isStillAllowed(
   request: FastifyRequest,
   { authenticator, rights }: Pick<GuardPlan, "authenticator" | "rights">,

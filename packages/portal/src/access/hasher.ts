@@ -36,7 +36,7 @@ export class PasswordHasher {
     return this.#bounded(() => hash(normal(password), this.#cost));
   }
 
-  /** Whether the password is the hash's own. */
+  /** Whether the hash was made from the password. */
   verify(hashed: string, password: string): Promise<boolean> {
     return this.#bounded(() => verify(hashed, normal(password)));
   }
@@ -59,7 +59,7 @@ export class PasswordHasher {
     if (this.#running >= PARALLEL) {
       if (this.#queue.length >= WAITING)
         throw new OverloadedError("the portal", "too many logins at once");
-      await new Promise<void>((resolve) => this.#queue.push(resolve)); // its place was kept for us
+      await new Promise<void>((resolve) => this.#queue.push(resolve)); // its place was reserved
     } else {
       this.#running += 1;
     }
@@ -73,7 +73,7 @@ export class PasswordHasher {
   }
 }
 
-/** A hash of the same cost that is random, and so nobody's. */
+/** A random hash of the same cost, which belongs to no password. */
 function decoyOf({ memoryCost, timeCost, parallelism }: HashCost): string {
   const [salt, digest] = [16, 32].map((size) =>
     randomBytes(size).toString("base64").replace(/=/g, ""),

@@ -1,5 +1,5 @@
 /**
- * Keeps web pages of strangers away from every port of ours, with or without accounts.
+ * Refuses requests from web pages of other sites on all our ports, with or without accounts.
  *
  * DNS rebinding: a page on evil.example lets its name resolve to 127.0.0.1 and then asks "its own"
  * server, which is us. The browser sees one origin, but the Host header still says evil.example. So a
@@ -21,18 +21,18 @@ import { isIP } from "node:net";
 import type { RopewayError } from "@ropeway/core";
 import { CrossSiteError, UnknownHostError } from "../errors.ts";
 
-/** What the guard looks at. */
+/** The parts of a request that the guard checks. */
 export interface GuardedRequest {
   readonly method: string;
   readonly headers: IncomingHttpHeaders;
-  /** The Host header, or what a trusted proxy says it was; "" if there is none. */
+  /** The Host header, or the one that a trusted proxy reports; "" if there is none. */
   readonly host: string;
 }
 
 /** The requests that one port serves. */
 export class HostGuard {
   readonly #hosts: ReadonlySet<string>;
-  /** The host that was served last: most clients of a port name it alike. */
+  /** The host that was served last: most clients of a port send the same one. */
   #last = "";
 
   /** `hosts` are the names by which clients reach this port, besides loopback names and IP addresses. */
@@ -58,14 +58,14 @@ export class HostGuard {
   }
 }
 
-/** "[::1]:7480" is "::1", "Portal.example:80" is "portal.example"; undefined for what is no host. */
+/** "[::1]:7480" is "::1", "Portal.example:80" is "portal.example"; undefined if it is not a host. */
 function nameOf(host: string): string | undefined {
   const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(host);
   const name = match?.[1] ?? match?.[2];
   return name?.toLowerCase().replace(/\.$/, "");
 }
 
-/** The foreign origin that a browser names for the request; undefined if the request is fine. */
+/** The foreign origin that a browser names for the request; undefined if the request is allowed. */
 export function foreignOrigin({ method, headers, host }: GuardedRequest): string | undefined {
   if (headers.authorization !== undefined) return undefined;
   const { origin } = headers;
@@ -78,7 +78,7 @@ export function foreignOrigin({ method, headers, host }: GuardedRequest): string
   return hostOf(origin) === host ? undefined : origin;
 }
 
-/** Whether someone followed a link to one of our pages. */
+/** Whether the request follows a link to one of our pages. */
 function isLink(method: string, headers: IncomingHttpHeaders): boolean {
   return (
     (method === "GET" || method === "HEAD") &&

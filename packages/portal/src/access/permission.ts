@@ -1,5 +1,5 @@
 /**
- * Who may do what, as pure functions. A permission is a resource and a verb, `task:operate`. A role is
+ * Permissions and roles, as pure functions. A permission is a resource and a verb, `task:operate`. A role is
  * a list of grants; a grant may have a star for either half, and every verb implies `view` of the same
  * resource, because an operator must see what they stop.
  *
@@ -17,7 +17,7 @@ import { RoutePermissionError } from "../errors.ts";
 /** A resource and a verb. */
 export type Permission = `${string}:${string}`;
 
-/** What a route asks for: a permission, or nothing at all. */
+/** What a route needs: a permission, or nothing. */
 export type RouteAccess = Permission | "public";
 
 /** The roles that every installation has, from least to most. */
@@ -25,7 +25,7 @@ export const BUILT_IN_ROLES = ["viewer", "operator", "admin"] as const;
 /** The name of a role that always exists. */
 export type BuiltInRole = (typeof BUILT_IN_ROLES)[number];
 
-/** What a part says about one of its permissions. */
+/** How a part declares one of its permissions. */
 export interface PermissionSpec {
   /** The least role that has it; "everyone" is every account, whatever its role. */
   readonly least: BuiltInRole | "everyone";
@@ -36,7 +36,7 @@ export interface PermissionSpec {
 /** All permissions of a part. */
 export type PermissionSpecs = Readonly<Record<Permission, PermissionSpec>>;
 
-/** Marks a route with what it asks for: `{ config: needs("task:operate") }`. */
+/** Marks a route with the permission it needs: `{ config: needs("task:operate") }`. */
 export function needs(permission: RouteAccess): { readonly permission: RouteAccess } {
   return { permission };
 }
@@ -61,7 +61,7 @@ export class Policy {
   readonly #specs: Map<Permission, PermissionSpec>;
   readonly #roles: Map<string, readonly string[]>;
 
-  /** `custom` maps the names of roles that an operator made to their grants. */
+  /** `custom` maps the names of custom roles to their grants. */
   constructor(
     parts: readonly { readonly permissions?: PermissionSpecs }[],
     custom: Readonly<Record<string, readonly string[]>> = {},
@@ -78,7 +78,7 @@ export class Policy {
     ]);
   }
 
-  /** Every permission there is, with what it means. */
+  /** Every permission with its meaning. */
   get permissions(): ReadonlyMap<Permission, PermissionSpec> {
     return this.#specs;
   }
@@ -123,7 +123,7 @@ export class Policy {
     return [...this.#specs.keys()].filter((permission) => this.allows(role, permission));
   }
 
-  /** Refuses a route that asks for nothing, or for what no part declares: deny by default. */
+  /** Throws for a route without a permission, or with one that no part declares: deny by default. */
   check(route: string, access: RouteAccess | undefined): void {
     if (access === "public") return;
     if (access === undefined) {

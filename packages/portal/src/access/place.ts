@@ -1,12 +1,12 @@
 /**
- * Where a request comes from, and where a login comes from, for throttling. One IPv6 customer has at least
- * a whole /64 and could try from a new address each time, so there the network is the place.
+ * Where a request comes from, and where a login comes from, for throttling. An IPv6 client has at least
+ * a whole /64 and could use a new address each time, so the network counts instead of the address.
  */
 import { isIP, isIPv6 } from "node:net";
 
-/** What is needed of a request. */
+/** The parts of a request that are needed. */
 export interface AddressedRequest {
-  /** What a trusted proxy says, or the address of the connection. */
+  /** The address that a trusted proxy reports, or that of the connection. */
   readonly ip: string;
   readonly socket: { readonly remoteAddress?: string | undefined };
 }
@@ -30,7 +30,7 @@ export function placeOf(ip: string): string {
   if (!isIPv6(address)) return ip;
   const [head = "", tail] = address.toLowerCase().split("::");
   const groups = head === "" ? [] : head.split(":");
-  // What "::" stands for are zeros; only those among the first four groups matter.
+  // "::" stands for zeros; only those among the first four groups matter.
   if (tail !== undefined) {
     const behind = tail === "" ? [] : tail.split(":");
     const missing = 8 - groups.length - behind.length - (tail.includes(".") ? 1 : 0);

@@ -1,7 +1,7 @@
 /**
  * What one caller may do: the grants of the account's role, cut down by those of the API token that was
- * used, and the groups both are limited to. Roles of an operator's own are read from the store for every
- * request, so a change holds at once on every portal.
+ * used, and the groups both are limited to. Custom roles are read from the store for every
+ * request, so a change takes effect on every portal immediately.
  */
 import type { Caller } from "./authenticator.ts";
 import { BUILT_IN_ROLES, covers, type Permission, type Policy } from "./permission.ts";
@@ -16,7 +16,7 @@ export interface Rights {
 }
 
 /**
- * What of `wanted` goes beyond `own`; undefined if nothing does. An account that manages accounts and
+ * A permission of `wanted` that `own` does not have; undefined if there is none. An account that manages accounts and
  * roles can grant only its own permissions; otherwise user:edit would equal admin.
  */
 export function beyond(own: Rights, wanted: Rights): string | undefined {
@@ -51,7 +51,7 @@ export class RightsFinder {
     return { permissions, groups: common(ofRole.groups, token.groups ?? undefined) };
   }
 
-  /** What an account with this role may do; nothing but what everyone may if there is no such role. */
+  /** The permissions of an account with this role; those of every account if the role does not exist. */
   async ofRole(role: string): Promise<Rights> {
     if ((BUILT_IN_ROLES as readonly string[]).includes(role)) {
       return { permissions: this.#policy.allowedTo(role), groups: undefined };
@@ -60,7 +60,7 @@ export class RightsFinder {
     return this.granted({ permissions, groups });
   }
 
-  /** What grants, limited to groups, allow; null is all groups. */
+  /** The permissions of grants that are limited to groups; null is all groups. */
   granted(role: Pick<CustomRole, "permissions" | "groups">): Rights {
     return {
       permissions: this.#policy.coveredBy(role.permissions),

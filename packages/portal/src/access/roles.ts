@@ -1,4 +1,4 @@
-/** Roles that operators make, under /tasks/role/{name}: permissions, and the groups they hold for. */
+/** Custom roles, under /tasks/role/{name}: permissions, and the groups they apply to. */
 import { AlreadyExistsError, ProtectedError, type Store, UnknownRoleError } from "@ropeway/cluster";
 import {
   absent,
@@ -11,7 +11,7 @@ import {
 } from "@ropeway/cluster/internal";
 import { BUILT_IN_ROLES } from "./permission.ts";
 
-/** A role of an operator's own. */
+/** A custom role. */
 export interface CustomRole {
   readonly name: string;
   /** Grants such as task:operate, task:* or *:view. */
@@ -63,7 +63,7 @@ export class Roles {
     });
   }
 
-  /** Refuses the name of a role that does not exist. */
+  /** Throws if the role does not exist. */
   async check(name: string): Promise<void> {
     if (isBuiltIn(name) || (await this.get(name)) !== undefined) return;
     throw new UnknownRoleError(name);

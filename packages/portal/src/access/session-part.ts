@@ -1,4 +1,4 @@
-/** Signing in and out, and one's own account: the routes under /api/session. */
+/** Signing in and out, and the caller's own account: the routes under /api/session. */
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { Login, OpenedSession, PasswordChange, Session } from "../contract.ts";
@@ -23,7 +23,7 @@ export interface SessionPartPlan {
   rights(): RightsFinder;
 }
 
-/** What its routes ask for. */
+/** The permissions of its routes. */
 export const sessionPermissions: PermissionSpecs = {
   "session:view": { least: "everyone", means: "See who you are and what you may do." },
   "session:edit": { least: "everyone", means: "End your session and change your password." },

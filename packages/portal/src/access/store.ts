@@ -1,6 +1,6 @@
 /**
  * Sessions and login throttles, which live in Redis, and the accounts they belong to, which live in the
- * cluster's store: one method per question or change.
+ * cluster's store: one method per read or change.
  */
 import { createHash } from "node:crypto";
 import { openRedisStore, type Store } from "@ropeway/cluster";
@@ -17,7 +17,7 @@ import {
 } from "../scripts.ts";
 import { type Account, type AccountInfo, Users } from "./users.ts";
 
-/** One count of failed logins: how many are free, and how long the wait can grow. */
+/** One count of failed logins: how many cause no delay, and the maximum delay. */
 interface Throttle {
   readonly key: string;
   readonly free: number;
@@ -33,16 +33,16 @@ export const THROTTLES = {
   ofUser: { free: 5, longestWaitMs: 900_000 },
   /** Of one user in a browser in which that user had signed in; nothing else counts there. */
   onDevice: { free: 5, longestWaitMs: 900_000 },
-  /** From one place, of whatever users. */
+  /** From one place, of all users. */
   fromPlace: { free: 50, longestWaitMs: 900_000 },
-  /** Of one user from all places: slows a spread attack down, and keeps nobody out for long. */
+  /** Of one user from all places: slows a distributed attack down, and locks no user out for long. */
   ofAccount: { free: 100, longestWaitMs: 60_000 },
 } as const;
 
 /** An account has no more sessions than this at a time. */
 export const MAX_SESSIONS = 100;
 
-/** A login that is to be tried. */
+/** A login attempt. */
 export interface LoginAttempt {
   readonly username: string;
   /** The account's; a new password has a new one, and so starts without failures. */
@@ -68,7 +68,7 @@ export class AccessStore {
 
   /** Whether there is any account. */
   async hasAccounts(): Promise<boolean> {
-    // Also if there are some: an adoption that was cut short goes on.
+    // Also if there are accounts: an interrupted migration continues.
     await this.#adoptAccounts();
     return this.users.any();
   }
@@ -155,7 +155,7 @@ export class AccessStore {
     await this.#redis.send(["DEL", key], { key, repeatable: true });
   }
 
-  /** Counts a login before it is tried; returns how long to wait if it must not be. */
+  /** Counts a login attempt before its password is checked. Returns how long to wait if it is refused. */
   beginLogin(attempt: LoginAttempt): Promise<number> {
     const throttles = this.#throttles(attempt);
     const keys = throttles.map(({ key }) => key);

@@ -1,7 +1,7 @@
 /**
- * What a change is about, as the audit log shows it: nouns and names, such as `user ann role operator` or
- * `queue mail job 12`. For most routes the path says it. A route that creates something, or whose body
- * says to whom or where, calls noteSubject().
+ * The subject of a change, as the audit log shows it: nouns and names, such as `user ann role operator` or
+ * `queue mail job 12`. For most routes the path contains it. A route that creates something, or whose body
+ * names the subject, calls noteSubject().
  */
 import type { FastifyRequest } from "fastify";
 import { loggedPath } from "../http/logged-path.ts";

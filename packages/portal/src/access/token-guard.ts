@@ -1,6 +1,6 @@
 /**
  * Bearer tokens of a port without accounts. Guesses are throttled per address: after some wrong tokens
- * nothing from there is looked at for a while, twice as long each time. An address that has sent a right
+ * all requests from there are refused for a while, twice as long each time. An address that has sent a correct
  * token lately may go on sending that one, so that another client behind the same proxy cannot lock it out
  * by guessing.
  *
@@ -15,17 +15,17 @@ import { TooManyLoginsError, UnauthenticatedError } from "../errors.ts";
 const FREE = 20;
 const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 60_000;
-/** After this long without a wrong token an address starts afresh. */
+/** After this long without a wrong token, the count of an address is reset. */
 const FORGET_MS = 3_600_000;
 /** The most addresses that are remembered; the one unused for longest is forgotten. */
 const MOST_PLACES = 10_000;
 
 interface Place {
   wrong: number;
-  /** Until when nothing is looked at, by performance.now(). */
+  /** Until when all requests are refused, by performance.now(). */
   until: number;
   lastWrong: number;
-  /** The digest of the last right token from there. */
+  /** The digest of the last correct token from there. */
   right: Buffer | undefined;
 }
 
@@ -34,7 +34,7 @@ export class TokenGuard {
   readonly #tokens: readonly Buffer[];
   readonly #places = new Map<string, Place>();
 
-  /** Without tokens everything is let in. */
+  /** Without tokens, every request is allowed. */
   constructor(tokens: readonly string[] = []) {
     this.#tokens = tokens.map(digestOf);
   }

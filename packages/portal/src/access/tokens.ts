@@ -54,7 +54,7 @@ export class Tokens {
     this.#store = store;
   }
 
-  /** Whether a text looks like a token of ours. */
+  /** Whether a string has the form of our tokens. */
   static isToken(text: string): boolean {
     return SHAPE.test(text);
   }
@@ -72,7 +72,7 @@ export class Tokens {
       if: [absent(key)],
       do: [putRecord(key, { ...info, accountId: account.id, hash: digest(secret) })],
     });
-    // Requests at the same moment all found room: whoever finds too many now takes its own back.
+    // Concurrent requests may all have found room. Each that now finds too many tokens removes its own.
     if ((await this.list(username)).length > MAX_TOKENS) {
       await this.#store.delete(key);
       throw new TooManyTokensError(username, MAX_TOKENS);
@@ -80,7 +80,7 @@ export class Tokens {
     return { info, token: `rwt_${id}_${secret}` };
   }
 
-  /** The token behind a text; undefined if it is wrong, expired or revoked. */
+  /** The token with this secret; undefined if it is wrong, expired or revoked. */
   async check(
     text: string,
     accountOf: (username: string) => Promise<Account | undefined>,
@@ -88,7 +88,7 @@ export class Tokens {
     const [, id, secret] = SHAPE.exec(text) ?? [];
     if (id === undefined || secret === undefined) return undefined;
     const stored = recordOf<StoredToken>(await this.#store.get(keys.token(id)));
-    // Compared also if there is none, so that time does not tell which ids exist.
+    // Compared even if there is no such token, so that the response time does not reveal which ids exist.
     const right = timingSafeEqual(
       Buffer.from(digest(secret)),
       Buffer.from(stored?.hash ?? digest("")),
@@ -118,7 +118,7 @@ export class Tokens {
     return infoOf(token);
   }
 
-  /** Whether it was neither revoked nor has expired; its owner is not asked for. */
+  /** Whether it is neither revoked nor expired; its owner is not checked. */
   async isLive(id: string): Promise<boolean> {
     const token = recordOf<StoredToken>(await this.#store.get(keys.token(id)));
     return token !== undefined && !isOver(token);

@@ -26,7 +26,7 @@ export interface Account {
    * creation, so that an account with the name of a removed one does not take over its sessions.
    */
   readonly generation: number;
-  /** Tells it from a removed account of the same name; API tokens belong to this id. */
+  /** Distinguishes it from a removed account of the same name; API tokens belong to this id. */
   readonly id: number;
 }
 
@@ -92,7 +92,7 @@ export class Users {
       }));
   }
 
-  /** Creates the account if it is the very first; false if there was one before, ever. */
+  /** Creates the account if it is the very first; false if an account has ever existed. */
   async createFirst(user: NewUser): Promise<boolean> {
     const { username } = user;
     const { succeeded } = await this.#store.txn({
@@ -120,11 +120,11 @@ export class Users {
   /** Removes an account. Its sessions and tokens are invalid from then on. */
   async remove(username: string): Promise<void> {
     await this.#change(username, () => undefined);
-    // They belong to the id of the removed account and are refused already.
+    // They belong to the id of the removed account and are already refused.
     await new Tokens(this.#store).removeAll(username);
   }
 
-  /** Gives it another role, which holds from the next request on. */
+  /** Gives it another role, which applies from the next request. */
   setRole(username: string, role: string): Promise<AccountInfo> {
     return this.#change(username, (user) => ({ ...user, role })) as Promise<AccountInfo>;
   }

@@ -1,4 +1,4 @@
-/** What travels about alerts. */
+/** The responses about alerts. */
 import { z } from "zod";
 
 const time = z.iso.datetime();

@@ -16,7 +16,7 @@ const AlertQuery = z.object({
   limit: z.coerce.number().int().min(1).max(500).default(50),
 });
 
-/** What its routes ask for. */
+/** The permissions of its routes. */
 export const alertsPermissions: PermissionSpecs = {
   "alert:view": { least: "viewer", means: "See alerts." },
   "alert:operate": { least: "operator", means: "Acknowledge alerts." },
@@ -70,7 +70,7 @@ export function alertsPart({ alerts }: Cluster): PortalPart {
         registers: [registry],
         async collect() {
           const found = await alerts.open().catch(() => undefined);
-          if (found === undefined) return; // a store that is away leaves them as they were
+          if (found === undefined) return; // while the store is unreachable, they keep their values
           this.reset();
           for (const { kind } of found.values()) this.inc({ kind });
         },

@@ -33,7 +33,7 @@ interface Waiter {
 const TICK_MS = 100;
 const GRACE_TICKS = 3;
 
-/** Watches one Redis, as long as somebody waits for it. */
+/** Watches one Redis while requests wait for it. */
 export class Pulse {
   readonly #plan: PulsePlan;
   /**
@@ -58,7 +58,7 @@ export class Pulse {
   }
 
   /**
-   * What the work comes to, or ConnectionLostError if Redis falls silent first; then the work may or may
+   * The outcome of the work, or ConnectionLostError if Redis stops responding first; then the work may or may
    * not have its effect. Work whose response is under way, such as an event stream, is left alone.
    */
   bounded<T>(work: Promise<T>, isAnswered: () => boolean): Promise<T> {
@@ -135,7 +135,7 @@ export class Pulse {
         this.#plan.logger.info({ redis: this.#plan.redis.where }, "Redis answers again");
       },
       () => {
-        this.#asking = false; // asked again at the next tick
+        this.#asking = false; // sent again at the next tick
       },
     );
   }

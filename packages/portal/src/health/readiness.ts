@@ -8,7 +8,7 @@ import { within } from "@ropeway/core/internal";
 import type { ProbeOutcome, Readiness as ReadinessView } from "../contract.ts";
 import type { Probe } from "../part.ts";
 
-/** Asks the probes. */
+/** Runs the probes. */
 export class Readiness {
   readonly #withinMs: number;
   readonly #probes: ReadonlyMap<string, Probe>;
@@ -46,7 +46,7 @@ export class Readiness {
       await within(probe(), { timeoutMs: this.#withinMs, what: `the probe ${name}` });
       return { name, ok: true, ms: ms() };
     } catch (error) {
-      // The code only: whoever may see /readyz need not know addresses.
+      // Only the code, because /readyz is public and must not show addresses.
       const code = error instanceof RopewayError ? error.code : "FAILED";
       return { name, ok: false, ms: ms(), code };
     } finally {

@@ -1,4 +1,4 @@
-/** The portal's first page: what runs here and where to go next, in the reader's language. */
+/** The portal's first page: what runs here and links to the rest, in the reader's language. */
 import { needs } from "../access/permission.ts";
 import { html, page } from "../http/page.ts";
 import type { PortalPart } from "../part.ts";

@@ -1,5 +1,5 @@
 /**
- * Builds the Fastify of a portal: what holds for every route is decided here, once, and parts only add
+ * Builds the Fastify of a portal: everything that applies to all routes is set up here, and parts only add
  * routes. The order of hooks for a request:
  *
  *   request id -> span -> headers, log and metrics -> guard (host, origin, caller, permission) -> room for
@@ -64,7 +64,7 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   app.removeContentTypeParser("text/plain"); // JSON only; a part may add a parser of its own
   app.setErrorHandler((error, request, reply) => {
     const translated = translate(error, request);
-    // The pulse has written one line about it, and the access log has the requests.
+    // The pulse has logged it once, and the access log has the requests.
     if (plan.pulse.silent && translated instanceof ConnectionLostError) {
       return send(translated, request, reply);
     }
@@ -78,7 +78,7 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
     greet(request, reply);
     follow(request, reply, plan.metrics);
     await plan.pulse.bounded(plan.guard(request, reply), () => reply.sent);
-    // Here and not in the handler, which runs when the body was read.
+    // Here and not in the handler, which runs after the body was read.
     if (request.is404) throw new RouteNotFoundError(request.method, pathOf(request.url));
     const refusal = bodies.refusal({
       headers: request.headers,
@@ -112,7 +112,7 @@ function newApp({ logger, bodyLimit, trustProxy, requestTimeoutMs }: AppPlan): P
     bodyLimit,
     trustProxy,
     routerOptions: { maxParamLength: LONGEST_PARAMETER },
-    return503OnClosing: false, // a request that still got in is answered, and told to reconnect
+    return503OnClosing: false, // a request that still arrives gets a response and `connection: close`
     onProtoPoisoning: "error",
     onConstructorPoisoning: "error",
     frameworkErrors: (error, request, reply) => {
@@ -122,7 +122,7 @@ function newApp({ logger, bodyLimit, trustProxy, requestTimeoutMs }: AppPlan): P
   }).withTypeProvider<ZodTypeProvider>();
 }
 
-/** Lets no request wait for a Redis that hangs. */
+/** Ends requests that wait for a Redis that hangs. */
 function bound(route: RouteOptions, pulse: Pulse): void {
   if (route.config?.ownBound === true) return;
   const { handler } = route;

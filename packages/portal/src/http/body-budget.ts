@@ -1,12 +1,12 @@
 /**
- * How much a port holds of bodies that are still arriving. A body is kept in memory until it is whole, and
+ * Limits the memory for request bodies that are still arriving. A body is kept in memory until it is whole, and
  * its sender may take a minute: 10,000 connections with 1 MiB each would be 10 GB. Small bodies are not
- * counted. Of larger ones, one account and all senders together have only so many bytes under way.
+ * counted. For larger ones, there is a maximum number of bytes per account and in total.
  */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import { OverloadedError } from "@ropeway/core";
 
-/** The largest body that is not counted; also the limit of bodies that anybody may send. */
+/** The largest body that is not counted; also the limit for bodies of requests without an account. */
 export const SMALL_BODY_BYTES = 16_384;
 const MOST_BYTES = 256 * 1_048_576;
 const MOST_BYTES_OF_ONE = 32 * 1_048_576;

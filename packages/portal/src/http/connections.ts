@@ -1,5 +1,5 @@
 /**
- * Which connections are answering something, so that a closing server can let go of the others. Node
+ * Which connections are answering something, so that a closing server can close the others. Node
  * does that only for connections that have had a request before: one that a browser opened in advance
  * would hold up the close for as long as it may take, and so would one that becomes idle later.
  */
@@ -21,13 +21,13 @@ export class Connections {
     });
   }
 
-  /** Ends every connection that answers nothing, and each other one when it is done. */
+  /** Closes every idle connection now, and each other one when its response is sent. */
   close(): void {
     this.#closing = true;
     for (const [socket, requests] of this.#busy) if (requests === 0) socket.destroySoon();
   }
 
-  /** Ends them all, whatever they are doing. */
+  /** Closes all connections, also those with requests under way. */
   cut(): void {
     for (const socket of this.#busy.keys()) socket.destroy();
   }

@@ -1,5 +1,5 @@
 /**
- * What is known of every request when it is over: one log line and one observation. "Over" is the
+ * Records every request when it has ended: one log line and one observation. "Over" is the
  * moment its response is closed, which also comes when the client gave up; then the status is 499,
  * the usual status for a client that has disconnected.
  */
@@ -17,7 +17,7 @@ export function follow(request: FastifyRequest, reply: FastifyReply, metrics: Po
   reply.raw.once("close", () => {
     const ms = performance.now() - began;
     const status = reply.raw.writableFinished ? reply.raw.statusCode : CLIENT_GONE;
-    // The template, since paths are without number; undefined if no route was found.
+    // The route's template, because the number of paths is unbounded; undefined if no route was found.
     const route = request.is404 ? "unknown" : (request.routeOptions.url ?? "unknown");
     const { method } = request;
     const isStream = String(reply.getHeader("content-type")).startsWith("text/event-stream");

@@ -1,4 +1,4 @@
-/** Fastify's and Node's own complaints, in our words: codes of theirs never reach a caller. */
+/** Turns errors of Fastify and Node into ours: their codes never reach a caller. */
 
 import { RopewayError } from "@ropeway/core";
 import type { FastifyRequest } from "fastify";

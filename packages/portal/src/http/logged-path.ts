@@ -1,5 +1,5 @@
 /**
- * A path as it may stand in a log. Some paths contain a whole URL, such as the endpoint
+ * A path as it may be logged. Some paths contain a whole URL, such as the endpoint
  * of a delivery, and such URLs hold secrets: a password, a token in the path or in the query. Only their
  * origin is logged.
  */

@@ -1,6 +1,6 @@
 /**
  * Our few pages are rendered here: text is escaped unless it is Html already, and the one style sheet
- * is inline, so that a page needs nothing from anywhere.
+ * is inline, so that a page loads nothing else.
  */
 import { createHash } from "node:crypto";
 import { STYLE } from "./style.ts";

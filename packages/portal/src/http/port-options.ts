@@ -1,6 +1,6 @@
 /**
- * What every port of ours has in common, whatever is served on it: bounds on how long and how large a
- * request may be, and an answer in problem+json also to what is not HTTP.
+ * Options that all our ports share: limits on the duration and the size of a
+ * request, and responses in problem+json, also to bytes that are not HTTP.
  *
  *   headers            16 KiB, within 10 s                431 HEADERS_TOO_LARGE, 408 REQUEST_TIMEOUT
  *   whole request      within `requestTimeoutMs`          408 REQUEST_TIMEOUT
@@ -78,7 +78,7 @@ const REASONS: Readonly<Record<string, readonly [code: string, message: string]>
   ERR_HTTP_REQUEST_TIMEOUT: ["REQUEST_TIMEOUT", "the request did not arrive in time"],
 };
 
-/** Answers what has no request object: it is not HTTP, too large, or too slow. */
+/** Responds to input without a request object: it is not HTTP, too large, or too slow. */
 function answerRaw(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === "ECONNRESET" || !socket.writable || isAnswering(socket)) {
     socket.destroy();

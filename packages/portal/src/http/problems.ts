@@ -15,7 +15,7 @@ export interface ProblemKind {
   readonly title: string;
   /** Sent instead of the error's message. */
   readonly detail?: string;
-  /** Seconds after which trying again makes sense. */
+  /** Seconds after which a retry makes sense. */
   readonly retryAfter?: number;
 }
 
@@ -165,7 +165,7 @@ export function problemOf(error: unknown, request: { id: string; url: string }):
   return { body, headers: headersOf(error, kind) };
 }
 
-/** The path of a request's URL: what stands behind the question mark may be secret. */
+/** The path of a request's URL: the query may contain secrets. */
 export function pathOf(url: string): string {
   const end = url.indexOf("?");
   return end < 0 ? url : url.slice(0, end);
@@ -177,7 +177,7 @@ function codeOf(error: unknown): string {
   return Object.hasOwn(PROBLEMS, error.code) ? error.code : "INTERNAL";
 }
 
-/** Which parts of the request are wrong, for an error that knows. */
+/** The invalid parts of the request, if the error names them. */
 function faultsOf(error: unknown): Pick<Problem, "errors"> {
   if (error instanceof InvalidRequestError) return { errors: [...error.faults] };
   // The argument of a library is a field of the body: config.from is /body/config/from.
@@ -186,7 +186,7 @@ function faultsOf(error: unknown): Pick<Problem, "errors"> {
   return { errors: [{ pointer, detail: error.message }] };
 }
 
-/** Which parameter it was, for an error that knows. */
+/** The parameter, if the error names one. */
 function parameterOf(error: unknown): { parameter?: string } {
   const { parameter, argument } = (error ?? {}) as { parameter?: unknown; argument?: unknown };
   const name = parameter ?? argument;

@@ -1,5 +1,5 @@
 /**
- * Each request has an id: the one that the client sent, if it can stand in a log line, else a new one. It
+ * Each request has an id: the one that the client sent, if it is safe in a log line, else a new one. It
  * is in the response's headers, in every problem and in every log line of the request.
  */
 import type { IncomingMessage } from "node:http";

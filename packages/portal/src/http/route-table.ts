@@ -1,7 +1,7 @@
 /**
- * Every route of a portal, written down as it is added. That makes three things possible: a route
- * without a permission is refused before the portal listens, a path that is asked with the wrong
- * method is answered with 405 and what it does take, and the reference lists what there is.
+ * Every route of a portal, recorded as it is added. That makes three things possible: a route
+ * without a permission is refused before the portal listens, a request with the wrong
+ * method gets 405 with the allowed methods, and the reference lists all routes.
  */
 import type { RouteOptions } from "fastify";
 import type { Policy, RouteAccess } from "../access/permission.ts";
@@ -35,7 +35,7 @@ export class RouteTable {
     return this.#routes.filter(({ method }) => method !== "HEAD");
   }
 
-  /** Writes a route down, or throws if it does not say who may use it. */
+  /** Records a route. Throws if it declares no permission. */
   add({ method, url, config, schema }: RouteOptions): void {
     if (this.#complete) return; // one of the refusals below
     const methods = [method].flat();
@@ -58,7 +58,7 @@ export class RouteTable {
         url,
         config: needs("public"),
         schema: { hide: true },
-        // In this hook, so that nobody has to sign in or send a body to learn of it.
+        // In this hook, so that a client gets it without signing in or sending a body.
         onRequest: async (request) => {
           throw new MethodNotAllowedError(request.method, pathOf(request.url), allow);
         },

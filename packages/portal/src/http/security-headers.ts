@@ -26,6 +26,6 @@ export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
   "permissions-policy": "camera=(), geolocation=(), microphone=()",
-  // A page or an answer of the API is for its asker and for now; a route may say otherwise.
+  // Responses must not be cached, unless a route sets its own header.
   "cache-control": "no-store",
 };

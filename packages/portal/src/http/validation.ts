@@ -1,6 +1,6 @@
 /**
- * Checks requests against zod schemas and says in our words what does not fit: which parameter, its
- * value, and what is expected. Values of parameters that look like secrets are not repeated, and
+ * Checks requests against zod schemas. The error names the parameter, its
+ * value and the expected value. Values of parameters that look like secrets are not repeated, and
  * neither are whole objects, which may hold such parameters.
  */
 import { show } from "@ropeway/core/internal";

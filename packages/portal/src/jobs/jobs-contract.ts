@@ -217,7 +217,7 @@ export interface NewJob {
   readonly options?: NewJobOptions | undefined;
 }
 
-/** What a job can be given over HTTP. */
+/** The options of a job over HTTP. */
 export interface NewJobOptions {
   readonly id?: string | undefined;
   readonly delayMs?: number | undefined;

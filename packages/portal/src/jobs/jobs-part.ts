@@ -42,7 +42,7 @@ const Drain = z.object({
 const Count = z.object({ jobs: z.int() });
 const NO_BODY = z.undefined().describe("Done.");
 
-/** What its routes ask for. */
+/** The permissions of its routes. */
 export const jobsPermissions: PermissionSpecs = {
   "job:view": { least: "viewer", means: "See queues, jobs, workers and schedules." },
   "job:operate": {
@@ -198,7 +198,7 @@ function addEvents(app: PortalApp, queues: Queues): void {
       return serveEvents(reply, (stream) =>
         queues.watch(name, async (events) => {
           const forward = (event: QueueEvent) => {
-            // A client that cannot keep up is given up by the stream itself.
+            // The stream itself disconnects a client that cannot keep up.
             const data = { ...event, at: isoTimeOrEpoch(event.at) };
             stream.send({ event: event.event, data }).catch(() => undefined);
           };
@@ -227,7 +227,7 @@ function addMetrics(registry: Registry, queues: Queues): void {
     help: "Jobs by queue and state.",
     labelNames: ["queue", "state"],
     registers,
-    // Gauges are collected together: whichever is read, both are filled first.
+    // Both gauges are filled together, whichever is read first.
     collect: (): Promise<void> => filled(),
   });
   const oldest = new Gauge({
@@ -251,7 +251,7 @@ async function fillGauges(
   jobs: Gauge<"queue" | "state">,
   oldest: Gauge<"queue">,
 ): Promise<void> {
-  // A Redis that is away leaves them as they were.
+  // While Redis is unreachable, they keep their values.
   const names = await queues.names().catch(() => undefined);
   if (names === undefined) return;
   const all = await Promise.all(

@@ -35,14 +35,14 @@ function isScanCursor(text: string): boolean {
 const LockPath = z.object({ name: z.string().min(1).max(1_024) });
 const Broken = z.object({ broken: z.boolean() });
 
-/** One page, as it travels. */
+/** The schema of a page. */
 function pageSchema<T>(
   item: z.ZodType<T>,
 ): z.ZodType<{ items: readonly T[]; cursor: string | null }> {
   return z.object({ items: z.array(item), cursor: z.string().nullable() });
 }
 
-/** What its routes ask for. */
+/** The permissions of its routes. */
 export const kitPermissions: PermissionSpecs = {
   "kit:view": { least: "viewer", means: "See locks, semaphores, rooms and file transfers." },
   "kit:operate": { least: "operator", means: "Break a lock." },

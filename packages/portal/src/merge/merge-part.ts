@@ -27,7 +27,7 @@ export interface MergePartOptions {
   readonly allow?: readonly string[];
 }
 
-/** What its routes ask for. */
+/** The permissions of its routes. */
 export const mergePermissions: PermissionSpecs = {
   "merge:view": {
     least: "viewer",

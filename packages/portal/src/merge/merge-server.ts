@@ -91,7 +91,7 @@ function isObject(value: unknown): boolean {
 
 const JSON_TYPE = "application/json; charset=utf-8";
 
-/** What serves each method. */
+/** The handlers by method. */
 const VERBS: Readonly<Record<string, "push" | "remove" | "peek">> = {
   GET: "peek",
   HEAD: "peek",
@@ -166,11 +166,11 @@ export class MergeServer extends BackgroundRole {
     }
   }
 
-  /** What the request wants. Throws if it must not go on, before its body is read. */
+  /** Checks the request before its body is read. Throws if it is refused. */
   #verbOf(request: IncomingMessage, response: ServerResponse): "push" | "remove" | "peek" {
     if (this.held) throw new OverloadedError("the merge server", "it is paused");
     const { method = "", headers, socket } = request;
-    // A page of another site could otherwise make its reader's browser push to this machine.
+    // Otherwise a page of another site could make a browser push to this machine.
     const foreign = this.#hosts.refusal({ method, headers, host: headers.host ?? "" });
     if (foreign !== undefined) throw foreign;
     if (this.#tokens.required) {
@@ -222,7 +222,7 @@ function partsOf({ url = "", headers }: IncomingMessage, body: Buffer | undefine
   return { url, query: query < 0 ? {} : parseQuery(url.slice(query + 1)), headers, body };
 }
 
-/** Lets the requests under way end, then cuts the connections that are left. */
+/** Waits for the requests under way, then closes the remaining connections. */
 async function closeWithin(server: Server, ms: number): Promise<void> {
   const cut = setTimeout(() => server.closeAllConnections(), ms);
   await new Promise((resolve) => server.close(resolve));

@@ -26,7 +26,7 @@ const COUNTERS = {
 export function addMetrics(registry: Registry, inspector: Inspector, attempts: Attempts): void {
   const registers = [registry];
   addGauges(registers, inspector);
-  // Read anew for each scrape; while Redis is away the metrics stay as they were.
+  // Read anew for each scrape; while Redis is unreachable, the metrics keep their values.
   const totals = shared(() => attempts.totals().catch(() => undefined));
   for (const [group, [name, help, label]] of Object.entries(COUNTERS)) {
     new Counter({
@@ -70,7 +70,7 @@ function addGauges(registers: Registry[], inspector: Inspector): void {
   }
 }
 
-/** A histogram whose counts are read and not observed: as much of a metric as a registry uses. */
+/** A histogram whose counts are read from Redis. It has only the members that a registry uses. */
 function latenessMetric(totals: () => Promise<MergeTotals | undefined>): Metric {
   const [name, help] = ["ropeway_merge_lateness_seconds", "How late batches were first taken."];
   const bucket = `${name}_bucket`;
@@ -97,7 +97,7 @@ function latenessMetric(totals: () => Promise<MergeTotals | undefined>): Metric 
   return metric as unknown as Metric;
 }
 
-/** Metrics of one scrape share one look: callers while it is under way get the same outcome. */
+/** The metrics of one scrape share one read: callers during it get the same result. */
 function shared<T>(look: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => {

@@ -29,7 +29,7 @@ export interface V3Pushed {
 
 const REMEMBERED = 10_000;
 
-/** Takes pushes, deletions and looks. */
+/** Handles pushes, deletions and reads. */
 export class V3Handler {
   readonly #queue: MergeQueue;
   readonly #endpoints: EndpointQueue;
@@ -91,7 +91,7 @@ export class V3Handler {
     return to;
   }
 
-  /** A response soon: no request waits for a Redis that is away. */
+  /** Fails soon: no request waits for a Redis that is unreachable. */
   #checkRedis(): void {
     const { redis } = this.#queue;
     if (!redis.connected) throw new NotConnectedError(redis.where, 0);

@@ -1,5 +1,5 @@
 /**
- * Reads a request of the v3 interface. Every fault is found here and named, before anything is stored.
+ * Reads a request of the v3 interface. Every mistake is found here and reported before anything is stored.
  *
  *   /v3/queue/{merge_key}/{method}/{service}?update=once|always&ontime=T&maxwait=S
  *
@@ -14,10 +14,10 @@ import { checkMergeKey, checkMethod, decodeService, isSingle } from "@ropeway/me
 /** Where every path of the interface begins. */
 export const V3_PATH = "/v3/queue/";
 
-/** The year 9999; what is larger are milliseconds. */
+/** The year 9999 in seconds; larger numbers are milliseconds. */
 const LATEST = 253_402_300_799;
 
-/** What the query says. */
+/** The parameters of the query. */
 export interface PushQuery {
   readonly update: "once" | "always";
   /** Ms since 1970; 0 is now. */
@@ -25,7 +25,7 @@ export interface PushQuery {
   readonly maxWaitMs: number | undefined;
 }
 
-/** A body and what it is delivered as. */
+/** A body and its content type. */
 export interface PushBody {
   /** JSON as text, anything else as bytes. */
   readonly content: string | Buffer;
@@ -90,7 +90,7 @@ export function readBody(
     return { content, contentType: undefined };
   }
   const type = String(given ?? "").trim();
-  // curl -d says "form" unless told otherwise; JSON in it is meant as JSON.
+  // curl -d sends the content type of a form by default; JSON in it is treated as JSON.
   const undeclared = type === "" || type.startsWith("application/x-www-form-urlencoded");
   const isPlainJson = type === "application/json" || (undeclared && isJson(body));
   return { content: body, contentType: isPlainJson || type === "" ? undefined : type };

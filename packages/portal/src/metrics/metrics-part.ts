@@ -1,15 +1,15 @@
-/** /metrics: everything that is counted, in the Prometheus text format. */
+/** /metrics: all metrics, in the Prometheus text format. */
 import { Registry } from "prom-client";
 import { needs, type PermissionSpecs } from "../access/permission.ts";
 import type { PortalPart } from "../part.ts";
 import { processMetrics } from "./process-metrics.ts";
 
-/** What its routes ask for. */
+/** The permissions of its routes. */
 export const metricsPermissions: PermissionSpecs = {
   "metrics:view": { least: "viewer", means: "Read /metrics where it is not public." },
 };
 
-/** The part for metrics; `isPublic` lets a scraper in without an account. */
+/** The part for metrics; with `isPublic`, a scraper needs no account. */
 export function metricsPart(registry: Registry, isPublic: boolean): PortalPart {
   return {
     name: "metrics",

@@ -17,7 +17,7 @@ export interface RequestOutcome {
   readonly seconds: number;
 }
 
-/** What the gauges look at when they are asked. */
+/** What the gauges read when they are collected. */
 export interface Observed {
   readonly redis: Redis;
   readonly streams: { readonly size: number };

@@ -1,4 +1,4 @@
-/** What travels about nodes. */
+/** The responses about nodes. */
 import { z } from "zod";
 
 /** A node, or a portal. */

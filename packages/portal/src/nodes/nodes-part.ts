@@ -9,7 +9,7 @@ import { NodeView } from "./nodes-contract.ts";
 const NodePage = z.object({ items: z.array(NodeView), cursor: z.string().nullable() });
 const NodePath = z.object({ id: z.string().min(1).max(200) });
 
-/** What its routes ask for. */
+/** The permissions of its routes. */
 export const nodesPermissions: PermissionSpecs = {
   "node:view": { least: "viewer", means: "See the nodes." },
   "node:operate": {
@@ -70,7 +70,7 @@ export function nodesPart({ nodes }: Cluster): PortalPart {
         registers: [registry],
         async collect() {
           const found = await nodes.list().catch(() => undefined);
-          if (found === undefined) return; // a store that is away leaves them as they were
+          if (found === undefined) return; // while the store is unreachable, they keep their values
           this.reset();
           for (const { nodetype, online } of found.items) {
             this.inc({ type: nodetype, state: online ? "online" : "offline" });

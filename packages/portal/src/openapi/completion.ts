@@ -1,5 +1,5 @@
 /**
- * Completes a description with what the generator cannot know: an id for every operation, errors, what a
+ * Adds to a description what the generator does not know: an id for every operation, errors, what a
  * parameter means, examples, and which named schemas are in use.
  */
 import { STATUS_CODES } from "node:http";

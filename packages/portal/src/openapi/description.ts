@@ -1,6 +1,6 @@
 /**
  * The API's description, OpenAPI 3.1, made from the same zod schemas that check requests. Each
- * operation says which permission it asks for, and that its errors are problems.
+ * operation has its permission and its errors, which are problems.
  */
 import fastifySwagger from "@fastify/swagger";
 import {
@@ -55,7 +55,7 @@ export async function describeApi(app: PortalApp, parts: readonly PortalPart[]):
   });
 }
 
-/** Brings back what .describe() and .meta() said, and leaves out what only repeats the format. */
+/** Restores the texts of .describe() and .meta(), and removes patterns that only repeat the format. */
 function tidy({ zodSchema, jsonSchema }: { zodSchema: $ZodType; jsonSchema: object }): void {
   const schema = jsonSchema as Record<string, unknown>;
   Object.assign(schema, z.globalRegistry.get(zodSchema));
@@ -120,7 +120,7 @@ export type MediaTypes = Readonly<
   Record<string, { readonly schema?: JsonSchema; readonly example?: unknown }>
 >;
 
-/** As much of a JSON schema as we show. */
+/** The parts of a JSON schema that are shown. */
 export interface JsonSchema {
   readonly $ref?: string;
   readonly type?: string | readonly string[];

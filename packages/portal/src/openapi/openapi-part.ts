@@ -11,7 +11,7 @@ export function openapiPart(): PortalPart {
     name: "docs",
     about: { en: "This API's description.", zh: "本 API 的说明。" },
     routes(app) {
-      // Made once, when first asked for: routes do not change while the portal runs.
+      // Made once, on the first request: routes do not change while the portal runs.
       let made: { readonly json: string; readonly page: string } | undefined;
       const views = () => {
         if (made === undefined) {

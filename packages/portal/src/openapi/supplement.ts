@@ -1,7 +1,7 @@
 /**
- * What no schema of a route can say, by method and path of the route. Only two routes need it, because they
+ * Descriptions that a route's schema cannot express, by method and path. Only two routes need it, because they
  * read and write their bodies themselves: the v3 merge queue, whose path is cut by hand, and the JSON-RPC
- * gateway. openapi-conformance.test.ts holds every response against it.
+ * gateway. openapi-conformance.test.ts checks every response against it.
  */
 import type { JsonSchema, Operation } from "./description.ts";
 
@@ -10,7 +10,7 @@ export const WILDCARDS: Readonly<Record<string, string>> = {
   "/v3/queue/{*}": "/v3/queue/{mergeKey}/{method}/{service}",
 };
 
-/** What a parameter means, by its name; a description in the route's own schema is stronger. */
+/** What a parameter means, by its name; a description in the route's own schema takes precedence. */
 export const PARAMETERS: Readonly<Record<string, string>> = {
   actor: "Only entries of this account.",
   cursor: "The cursor of the previous page; leave it out for the first page.",

@@ -10,7 +10,7 @@
 import { OverloadedError } from "@ropeway/core";
 import { RPC_CODES, RpcError } from "@ropeway/rpc";
 
-/** How a request reaches the service behind. */
+/** How a request reaches the service. */
 export interface GatewayTarget {
   call(method: string, params: unknown): Promise<unknown>;
   notify(method: string, params: unknown): Promise<void>;
@@ -58,7 +58,7 @@ export async function answerMessage(
   return responses.length === 0 ? undefined : responses;
 }
 
-/** Reads one request; undefined if it is none. */
+/** Reads one request; undefined if it is invalid. */
 export function readRequest(value: unknown): GatewayRequest | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
   const { jsonrpc, method, params, id } = value as Record<string, unknown>;
@@ -72,12 +72,12 @@ export function isCallable(method: string): boolean {
   return method !== "" && !method.includes(".");
 }
 
-/** Whether callers see what an error says. */
+/** Whether callers see the message of an error. */
 export function isTold(error: unknown): boolean {
   return error instanceof RpcError || error instanceof OverloadedError;
 }
 
-/** An error as callers may see it: our own faults are only named. */
+/** An error as callers may see it: internal errors have no details. */
 export function errorOf(error: unknown): NonNullable<GatewayResponse["error"]> {
   if (error instanceof RpcError) return error.toWire();
   if (error instanceof OverloadedError) {

@@ -42,7 +42,7 @@ const Name = z.string().regex(/^[^:/\s]{1,200}$/);
 const Namespace = z.object({ ns: z.string().min(1).max(200) });
 const Place = Namespace.extend({ service: Name });
 
-/** What its routes ask for. */
+/** The permissions of its routes. */
 export const rpcPermissions: PermissionSpecs = {
   "rpc:view": { least: "viewer", means: "See services, methods, workers and queue lengths." },
   "rpc:call": { least: "operator", means: "Call services through the gateway." },
@@ -142,7 +142,7 @@ async function addGateway(app: PortalApp, clients: Clients): Promise<void> {
   });
 }
 
-/** What a gateway request asks for. */
+/** A request to the gateway. */
 interface Asked {
   readonly clients: Clients;
   readonly ns: string;
@@ -176,7 +176,7 @@ async function sendEvents(stream: EventStream, client: RpcClient, asked: Asked):
     signal: stream.signal,
     onProgress: (progress) => {
       reports = reports.then(() => stream.send({ event: "progress", data: progress }));
-      reports.catch(() => {}); // the stream has ended, which its signal tells the call
+      reports.catch(() => {}); // the stream has ended, and its signal cancels the call
     },
   });
   try {
@@ -188,7 +188,7 @@ async function sendEvents(stream: EventStream, client: RpcClient, asked: Asked):
   }
 }
 
-/** The request, or why it is none. */
+/** The request, or the reason why it is invalid. */
 function parse(text: string): GatewayRequest | { readonly code: number; readonly message: string } {
   try {
     return readRequest(JSON.parse(text)) ?? { code: -32600, message: "Invalid Request" };
@@ -253,7 +253,7 @@ function addMetrics(registry: Registry, redis: Redis, clients: Clients): void {
     labelNames,
     registers,
     async collect() {
-      // One look serves both; a Redis that is away leaves them as they were.
+      // One read serves both; while Redis is unreachable, they keep their values.
       const found = await findServices(redis, clients).catch(() => undefined);
       if (found === undefined) return;
       this.reset();

@@ -1,5 +1,5 @@
 /**
- * A task's life as server-sent events: what was noted so far (`event`), the task as it is (`task`), then
+ * A task's life as server-sent events: the recorded events (`event`), the current task (`task`), then
  * the task at every change. Ids are revisions of the store, the same on every portal: a client that
  * reconnects with Last-Event-ID misses nothing, or gets a `reset` event if the history is gone, and then
  * the current state.
@@ -9,7 +9,7 @@ import { keys, taskOf } from "@ropeway/cluster/internal";
 import type { EventStream } from "../sse.ts";
 import { taskView } from "./task-view.ts";
 
-/** What is followed, and by whom. */
+/** The task and the client that follows it. */
 export interface FollowedTask {
   readonly taskId: string;
   /** The groups that the client may see; undefined for all. */

@@ -1,7 +1,7 @@
 import type { Task } from "@ropeway/cluster";
 import type { TaskView } from "./tasks-contract.ts";
 
-/** A task as HTTP shows it. Secrets are not part of its configuration to begin with. */
+/** A task as HTTP shows it. Its configuration never contains secrets. */
 export function taskView(task: Task): TaskView {
   const { taskId, taskName, groupId, nodeId, type, status, desired, immortal, epoch, reason } =
     task;

@@ -1,4 +1,4 @@
-/** What travels about tasks. */
+/** The requests and responses about tasks. */
 import { z } from "zod";
 
 const time = z.iso.datetime();
@@ -86,7 +86,7 @@ export const TaskEditBody: z.ZodType<TaskEditBody> = z.strictObject({
   immortal: z.boolean().optional(),
 });
 
-/** Where a task stands in its source, as last stored. */
+/** The last stored offset of a task in its source. */
 export interface TaskOffset {
   readonly replId: string;
   readonly replOffset: string;

@@ -54,7 +54,7 @@ const IdempotencyHeader = z.object({
 
 const view = { config: needs("task:view") };
 
-/** What its routes ask for. */
+/** The permissions of its routes. */
 export const tasksPermissions: PermissionSpecs = {
   "task:view": { least: "viewer", means: "See tasks." },
   "task:operate": { least: "operator", means: "Start, stop and move tasks." },
@@ -132,7 +132,7 @@ function addChanges(app: PortalApp, { tasks }: Cluster): void {
       });
       const { task, repeated } = await hidingOthers(request, tasks, creating);
       noteSubject(request, "task", task.taskId);
-      // The first request may be long ago, and the task in another group by now.
+      // The first request may be long ago, and the task may be in another group now.
       await visible(request, Promise.resolve(task));
       return reply.code(repeated ? 200 : 201).send(taskView(task));
     },
@@ -301,7 +301,7 @@ function addDetails(app: PortalApp, cluster: Cluster): void {
   }
 }
 
-/** The task, if it is in a group that the caller may see; one that is not does not exist for them. */
+/** The task, if it is in a group that the caller may see. Any other task is reported as unknown. */
 async function visible(request: FastifyRequest, found: Promise<Task>): Promise<Task> {
   const task = await found;
   const { groups } = rightsOf(request);
@@ -310,7 +310,7 @@ async function visible(request: FastifyRequest, found: Promise<Task>): Promise<T
   return task;
 }
 
-/** Does not tell the id of a task that has the name already, if the caller may not see that task. */
+/** Hides the id of the task that has the name already, if the caller may not see that task. */
 async function hidingOthers<T>(
   request: FastifyRequest,
   tasks: Tasks,
@@ -351,7 +351,7 @@ function addMetrics(registry: Registry, cluster: Cluster): void {
     async collect() {
       for (const status of TASK_STATUSES) {
         const found = await cluster.tasks.count(status).catch(() => undefined);
-        if (found === undefined) return; // a store that is away leaves them as they were
+        if (found === undefined) return; // while the store is unreachable, they keep their values
         this.set({ status }, found);
       }
     },

@@ -42,7 +42,7 @@ export interface CallPlan {
 /** A call that sends and receives any number of messages. */
 export interface GrpcStream {
   send(message: Buffer): void;
-  /** Says that nothing more will be sent. */
+  /** Ends the sending side. */
   end(): void;
   /** Ends it from our side. */
   cancel(): void;
@@ -72,7 +72,7 @@ export class Channel {
       this.#session.once("connect", () => resolve());
       this.#session.once("close", () => reject(new Error(this.#closed ?? "connection closed")));
     });
-    this.#connected.catch(() => {}); // those who call learn of it
+    this.#connected.catch(() => {}); // callers get the error
     this.#session.on("error", (error) => {
       this.#closed ??= reasonOf(error);
     });
@@ -225,7 +225,7 @@ function listen(stream: ClientHttp2Stream, listener: GrpcListener): void {
     const http = headers[":status"];
     if (status !== undefined) {
       outcome = new GrpcError(Number(status), messageOf(headers), true);
-      // A response and its trailers are all there is to a unary call; we have nothing more to say.
+      // A unary call is complete with its response and trailers.
       if (!stream.writableEnded) stream.end();
     } else if (http !== undefined && Number(http) !== 200) {
       outcome = new GrpcError(Status.unavailable, `HTTP status ${http}`, true);

@@ -1,5 +1,5 @@
 /**
- * A deadline that does not blame the network for our own pauses. Node runs timers before it reads from
+ * A deadline that does not count pauses of this process as timeouts. Node runs timers before it reads from
  * sockets: after a long computation, or a SIGSTOP, a timer fires although the response is there already.
  * A timer that fires late is therefore given a moment more, in which the sockets are read.
  */

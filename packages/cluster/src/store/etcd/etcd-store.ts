@@ -68,7 +68,7 @@ const txn = write(`${KV}/Txn`, TxnRequest, TxnResponse);
 const readTxn = { ...txn, repeatable: true };
 const compact = write(`${KV}/Compact`, CompactionRequest, CompactionResponse);
 const grant = write(`${LEASE}/LeaseGrant`, LeaseGrantRequest, LeaseGrantResponse);
-// Twice does no harm: a lease that is gone stays gone, and a renewal only sets it to its full time.
+// Repeating is harmless: an ended lease stays ended, and a renewal only sets it to its full time.
 const revoke = {
   ...write(`${LEASE}/LeaseRevoke`, LeaseRevokeRequest, LeaseRevokeResponse),
   repeatable: true,
@@ -166,7 +166,7 @@ class EtcdStore implements Store {
       revision ??= revisionOf(response);
       const entries = response.kvs.filter(isUsable).map(entryOf);
       const last = response.kvs.at(-1);
-      // A page of nothing but keys of other programs is no page: the next one may have ours.
+      // A page with only keys of other programs is skipped: the next one may have ours.
       if (entries.length > 0 || !response.more || last === undefined) {
         return { entries, revision, more: response.more };
       }

@@ -6,7 +6,7 @@
 import { StoreProtocolError } from "../../errors.ts";
 
 const HEAD = 5;
-/** No response of etcd that we ask for is near this. */
+/** Far above the size of any response that is used here. */
 const MAX_MESSAGE = 64 * 1_048_576;
 
 /** A message with its head. */

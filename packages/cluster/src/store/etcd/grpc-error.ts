@@ -1,4 +1,4 @@
-/** A call that etcd, or the network, answered with a gRPC status. Stays inside the etcd store. */
+/** A call that failed with a gRPC status of etcd or of the network. Stays inside the etcd store. */
 
 /** The gRPC statuses that are handled. */
 export const Status = {

@@ -78,7 +78,7 @@ export class Transport {
     this.#token = undefined;
   }
 
-  /** Asks the next member from now on, unless another call has seen to that already. */
+  /** Uses the next member from now on, unless another call has already switched. */
   #leave(channel: Channel | undefined): void {
     if (channel === undefined || channel !== this.#channel) return;
     channel.retire();

@@ -1,7 +1,7 @@
 /**
  * Wakes the watches of a client when the log grows: one blocked XREAD for all of them, on a stream and
  * not on a channel, so that a user without channel permissions can watch. It says only that there is
- * something; each watch then reads for itself from where it stands, so a wake-up that is lost, doubled
+ * something; each watch then reads on from its own position, so a wake-up that is lost, doubled
  * or early does no harm.
  */
 
@@ -25,7 +25,7 @@ export class Feed {
   readonly #plan: FeedPlan;
   /** Wakes each watch that waits, with the revision it has read. */
   readonly #waiting = new Map<() => void, number>();
-  /** By watch: the revision that it was last told to have missed. */
+  /** By watch: the last revision that it was woken for. */
   readonly #told = new WeakMap<AbortSignal, number>();
   #connection: BlockingConnection | undefined;
   #loop: Loop | undefined;
@@ -67,7 +67,7 @@ export class Feed {
   async close(): Promise<void> {
     this.#closed = true;
     this.#wake(() => true);
-    // What the blocked XREAD would still say does not matter, so a server that hangs is not waited for.
+    // The reply of the blocked XREAD is not needed any more, so close() does not wait for a server that hangs.
     const closing = this.#connection?.close() ?? Promise.resolve();
     const closed = within(closing, { timeoutMs: CLOSE_WITHIN_MS }).catch(() => {});
     await Promise.all([closed, this.#loop?.close()]);

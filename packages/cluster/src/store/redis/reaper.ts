@@ -44,7 +44,7 @@ export class LeaseReaper {
     return this.#loop.close();
   }
 
-  /** Ends what is due; returns how long nothing will be. */
+  /** Ends the leases that are due. Returns the time until the next one is due. */
   async tick(): Promise<number> {
     const { redis, keys } = this.#plan;
     const [next, ...due] = await redis.run(storeDue, [keys.leases, keys.held], [LEASES_PER_ROUND]);

@@ -52,7 +52,7 @@ export interface RedisStoreOptions {
   readonly logger?: Logger;
 }
 
-/** More than one revision can have, and little enough for a script. */
+/** More entries than one revision can have, and few enough for a script. */
 const EVENTS_PER_READ = 250;
 /** About how much a script reads at once: a server that reads for one client serves no other. */
 const BYTES_PER_READ = 256 * 1_024;
@@ -118,7 +118,7 @@ class RedisStore implements Store {
       const page = paths.slice(0, limit);
       const entries = (await this.#read(page)).filter((entry) => entry !== undefined);
       const more = paths.length > limit;
-      // A page that was removed meanwhile is no page: the next one may have entries.
+      // A page whose entries were all removed meanwhile is skipped: the next one may have entries.
       if (entries.length > 0 || !more) return { entries, revision: listedAt, more };
       after = page.at(-1);
     }
