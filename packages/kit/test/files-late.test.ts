@@ -265,3 +265,65 @@ test.each(["..", "a\0b", ".x.part", "x".repeat(256)])(
     expect(await receiving).toEqual({ files: 1, missed: [unusable, unusable] });
   },
 );
+
+describe("a transfer that its sender cannot finish", () => {
+  async function* broken(): AsyncGenerator<Buffer, void> {
+    yield Buffer.alloc(300_000);
+    throw new Error("the disk failed");
+  }
+
+  test("holds up no receiver if it has no id to resume it by", async () => {
+    const [channel, r] = [fresh(), somebody()];
+    const files = new Files(redis, channel);
+    const receiving = new Files(other, channel).receive(r, saveTo(folder));
+    const publishing = files.publish(broken(), { receivers: [r], name: "broken" });
+    await expect(publishing).rejects.toThrow("the disk failed");
+    await files.publish(of("good"), { receivers: [r], name: "good" });
+    await files.end();
+    expect(await receiving).toEqual({ files: 1, missed: ["broken"] });
+    expect(await server.command("KEYS", `file-*${channel}:*`)).toEqual([
+      expect.stringContaining("file-meta:"), // of the good one, for its sender
+    ]);
+  });
+
+  test("waits for its sender if the caller has given it an id", async () => {
+    const [channel, r] = [fresh(), somebody()];
+    const files = new Files(redis, channel);
+    const how = { receivers: [r], name: "twice", id: "mine" };
+    await expect(files.publish(broken(), how)).rejects.toThrow("the disk failed");
+    const receiving = new Files(other, channel).receive(r, saveTo(folder), { files: 1 });
+    const whole = async function* () {
+      yield Buffer.alloc(300_000);
+      yield Buffer.from("end");
+    };
+    await files.publish(whole(), how);
+    expect(await receiving).toEqual({ files: 1, missed: [] });
+  });
+
+  test("is left to its receivers if all of it was sent", async () => {
+    const [channel, r] = [fresh(), somebody()];
+    const files = new Files(redis, channel);
+    const stop = new AbortController();
+    const how = { receivers: [r], name: "sent", signal: stop.signal };
+    const publishing = files.publish(of("all of it"), how);
+    publishing.catch(() => {});
+    const [meta = ""] = await eventually(async () => {
+      const keys = (await server.command("KEYS", `file-meta:${channel}:*`)) as string[];
+      expect(await server.command("HGET", keys[0] ?? "", "chunks")).toBe("1");
+      return keys;
+    });
+    stop.abort();
+    await expect(publishing).rejects.toThrow();
+    await redis.send(["PING"]); // behind what publish() has sent last
+    expect(await server.command("EXISTS", meta)).toBe(1);
+    const received = new Files(other, channel).receive(r, saveTo(folder), { files: 1 });
+    expect(await received).toEqual({ files: 1, missed: [] });
+  });
+
+  test("is not begun if the path is that of a folder", async () => {
+    const channel = fresh();
+    const publishing = new Files(redis, channel).publish(folder, { receivers: [somebody()] });
+    await expect(publishing).rejects.toThrow(InvalidArgumentError);
+    expect(await server.command("KEYS", `*${channel}*`)).toEqual([]);
+  });
+});

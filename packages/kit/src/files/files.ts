@@ -4,7 +4,7 @@
  * The content goes in chunks (sender.ts, incoming-file.ts), or on the documented wire (documented.ts).
  */
 import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
+import { access, constants, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import {
   AbortedError,
@@ -114,7 +114,7 @@ export class Files {
     const name = how.name ?? (typeof source === "string" ? basename(source) : id);
     checkName("the name of the file", name);
     checkName("the id of the transfer", id);
-    const total = typeof source === "string" ? (await stat(source)).size : undefined;
+    const total = typeof source === "string" ? await sizeOf(source) : undefined;
     if (how.wire === "documented" && name.endsWith(END)) {
       throw new InvalidArgumentError("name", name, `a name that does not end in "${END}"`);
     }
@@ -129,9 +129,15 @@ export class Files {
     if (how.signal?.aborted) throw new AbortedError(`sending ${name}`, how.signal.reason);
     await this.#open(how.receivers);
     const sending = { ...how, id, name, total, content, readAgain: typeof source === "string" };
-    const sent =
-      how.wire === "documented" ? await this.#documented(sending) : await this.#chunked(sending);
-    return { id, name, ...sent };
+    try {
+      const sent = await (how.wire === "documented"
+        ? this.#documented(sending)
+        : this.#chunked(sending));
+      return { id, name, ...sent };
+    } catch (error) {
+      if (how.id === undefined) this.#abandon(id);
+      throw error;
+    }
   }
 
   /**
@@ -278,6 +284,14 @@ export class Files {
     }
   }
 
+  /** Nobody else knows the id of a failed transfer, so its receivers would wait for the rest until `keepMs`. */
+  #abandon(id: string): void {
+    this.#store.abandon(id).catch((error) => {
+      const { logger } = this.#redis;
+      logger.warn({ err: error, channel: this.channel, id }, "cannot abandon a transfer");
+    });
+  }
+
   #documented(file: Sending): Promise<Sent> {
     const { name, receivers, signal, content, ...rest } = file;
     const bound = signal ?? new AbortController().signal;
@@ -382,6 +396,14 @@ interface Sending extends Required<Omit<PublishOptions, "id" | "name">> {
   readonly content: () => AsyncIterable<Buffer>;
   /** Whether `content` can be called more than once: a file can be read again, a stream cannot. */
   readonly readAgain: boolean;
+}
+
+/** How large a file is. Throws if it cannot be read, before anybody is told of it. */
+async function sizeOf(path: string): Promise<number> {
+  const found = await stat(path);
+  if (found.isDirectory()) throw new InvalidArgumentError("source", path, "a file, not a folder");
+  await access(path, constants.R_OK);
+  return found.size;
 }
 
 /** Opens the file when it is read, so that the reader gets its errors. */

@@ -20,3 +20,6 @@ export const finishScript: Script<readonly string[]> = defineScript(lua("files/f
   idempotent: true,
 });
 export const doneScript: Script<number> = defineScript(lua("files/done"), { idempotent: true });
+export const abandonScript: Script<number> = defineScript(lua("files/abandon"), {
+  idempotent: true,
+});

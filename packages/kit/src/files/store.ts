@@ -8,6 +8,7 @@ import { type WakeList, wakeListOf } from "../store/wake-list.ts";
 import { contentKey, doneKey, type TransferKeys, transferKeys } from "./keys.ts";
 import type { FilesOptions } from "./options.ts";
 import {
+  abandonScript,
   announcedScript,
   beginScript,
   doneScript,
@@ -165,6 +166,11 @@ export class FilesStore {
     const args = [receiver, this.#channel, message];
     const [list, token] = await this.redis.run(finishScript, keys, args);
     if (list !== undefined) this.wakes.deliver([{ list, message: token as string }]);
+  }
+
+  /** Removes a transfer that nobody can resume, unless all of its chunks are there. */
+  async abandon(id: string): Promise<void> {
+    await this.redis.run(abandonScript, this.#keys(id).all, []);
   }
 
   /** A transfer that is under way. */
