@@ -29,13 +29,14 @@ const FEWEST_FIELDS = 5;
 
 /** Why a recurrence can never be due; undefined if it can. Numbers are checked by the package's rules. */
 export function recurrenceProblem(times: Recurrence): RecurrenceProblem | undefined {
-  const { cron, everyMs, timeZone } = times;
+  const { cron, everyMs, timeZone, startAt = 0, endAt = startAt } = times;
   if ((cron === undefined) === (everyMs === undefined)) {
     return { name: "cron", value: cron, allowed: "given, or everyMs, but not both" };
   }
   if (timeZone !== undefined && !isTimeZone(timeZone)) {
     return { name: "timeZone", value: timeZone, allowed: "an IANA name, as in Europe/Berlin" };
   }
+  if (endAt < startAt) return { name: "endAt", value: endAt, allowed: "at or after startAt" };
   if (cron === undefined) return undefined;
   const why = patternProblem(cron, timeZone);
   return why === undefined

@@ -40,6 +40,7 @@ describe("a recurrence that can never be due is refused", () => {
     "a pattern without end": [{ cron: "* ".repeat(200) }, "cron"],
     "an unknown time zone": [{ cron: "@daily", timeZone: "Mars/Base" }, "timeZone"],
     "an unknown time zone of an interval": [{ everyMs: 1_000, timeZone: "Mars/Base" }, "timeZone"],
+    "an end before its start": [{ everyMs: 1_000, startAt: 2_000, endAt: 1_999 }, "endAt"],
     "a time zone of another type": [{ cron: "@daily", timeZone: 1 }, "timeZone"],
   };
 
@@ -53,6 +54,8 @@ describe("a recurrence that can never be due is refused", () => {
     { cron: "@hourly" },
     { cron: "0 0 29 2 *" },
     { everyMs: 1 },
+    { everyMs: 1_000, startAt: 2_000, endAt: 2_000 },
+    { everyMs: 1_000, endAt: 0 },
   ])("but not %o", (times) => {
     expect(recurrenceProblem(times)).toBeUndefined();
   });

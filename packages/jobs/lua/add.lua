@@ -39,7 +39,7 @@ if problem then return problem end
 local fields, tail, other = {}, {}, {} -- new records; ids for the end of the list; jobs not added
 local messages = {} -- for other queues
 local seen, born, earlier = {}, 0, false -- seen: id -> "added", or "other" if another job is there instead
-listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
+listening = isLater(redis.call("HGET", META, "listen"))
 
 if ARGV[3] == "1" then
   local number, outcome = string.match(redis.call("HGET", ADDS, ARGV[1]) or "", "^(%d+)@%d+ ?(.*)$")

@@ -17,7 +17,7 @@ if not record then return "missing" end
 local created, attempts, stalls, opts, rest = parse(record)
 local o = optionsOf(opts)
 if o == NONE then o = {} end -- "update" writes to it
-listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
+listening = isLater(redis.call("HGET", META, "listen"))
 
 local state, token = "waiting", redis.call("HGET", ACTIVE, id)
 if token then

@@ -8,7 +8,7 @@ local problem = wrongType(1, #KEYS)
 if problem then return problem end
 -- Removing something first lets this script work while Redis is out of memory.
 redis.call("HDEL", CHILDREN, "")
-listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
+listening = isLater(redis.call("HGET", META, "listen"))
 local policy = tonumber(ARGV[3])
 recordChild(ARGV[1], ARGV[2], ARGV[6] ~= "" and ARGV[6] or nil, policy > 0 and policy or nil, ARGV[4], ARGV[5])
 if due == 0 then publish("control", "due") end

@@ -16,7 +16,7 @@ local created, attempts, stalls, opts, rest = parse(redis.call("HGET", JOBS, par
 if not created then return 0 end
 local options = opts == "" and {} or cjson.decode(opts)
 if count(options.n, before + added, 10000) then return 1 end -- its reply was lost
-listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
+listening = isLater(redis.call("HGET", META, "listen"))
 
 local hows, messages, left = {}, {}, {} -- left by an earlier life of the parent
 for i = 0, added - 1 do

@@ -9,7 +9,7 @@ local first = ordered[1]
 if not first or tonumber(ordered[2]) >= HALF then first = redis.call("LINDEX", WAIT, 0) or first end
 if not first then
   local member = redis.call("ZRANGE", GROUPED, 0, 0)[1]
-  first = member and string.sub(member, string.find(member, "\0", 1, true) + 20)
+  if member then first = select(2, groupAndId(member)) end
 end
 local created = first and parse(redis.call("HGET", JOBS, first))
 local totals = redis.call("HMGET", META, "paused", "completed", "failed", "retried", "stalled")

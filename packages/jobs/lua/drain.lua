@@ -10,7 +10,7 @@ local problem = wrongType(1, #KEYS)
 if problem then return problem end
 redis.call("HDEL", META, "") -- removing something first lets this script work while Redis is out of memory
 local ended = state == "completed" or state == "failed"
-listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
+listening = isLater(redis.call("HGET", META, "listen"))
 
 local function old(record)
   if age == 0 then return true end
@@ -76,8 +76,7 @@ end
 local function drainGrouped()
   local members = redis.call("ZRANGE", GROUPED, skip, skip + limit - 1)
   for _, member in ipairs(members) do
-    local nul = string.find(member, "\0", 1, true)
-    local group, id = string.sub(member, 1, nul - 1), string.sub(member, nul + 20)
+    local group, id = groupAndId(member)
     local record = look(id)
     if not record then return end
     if old(record) then

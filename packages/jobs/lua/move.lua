@@ -15,7 +15,7 @@ if problem then return problem end
 -- Removing something first lets this script work while Redis is out of memory.
 redis.call("ZREMRANGEBYSCORE", IDLE, "-inf", now)
 local set = redis.call("HMGET", META, "listen", "minute", "completed", "failed", "retried", "stalled", "scanadds")
-listening = tonumber(set[1] or 0) > now
+listening = isLater(set[1])
 
 -- Lost leases. The stall is counted in the record: a job that takes its worker down every time must end.
 local stalled, returned, lost, bytes = 0, 0, 0, 0
@@ -93,7 +93,7 @@ for _, timer in ipairs(redis.call("ZRANGEBYSCORE", TIMERS, "-inf", now, "LIMIT",
       redis.call("ZADD", WAKE, 0, "0")
     end
   elseif kind == "t" then
-    if tonumber(redis.call("HGET", USAGE, "t" .. name) or now) <= now then redis.call("HDEL", USAGE, "t" .. name) end
+    if not isLater(redis.call("HGET", USAGE, "t" .. name)) then redis.call("HDEL", USAGE, "t" .. name) end
   elseif kind == "d" then
     local ends = tonumber(string.match(redis.call("HGET", DEDUPE, name) or "", "^(%d+):"))
     if ends and ends > 0 and ends <= now then redis.call("HDEL", DEDUPE, name) end

@@ -23,7 +23,7 @@ if problem then return problem end
 redis.call("ZREM", IDLE, LEASE_MS .. " " .. WORKER)
 
 local set = redis.call("HMGET", META, "listen", "paused", "hold", "conc", "max", "per", "tat", "gconc", "gmax", "gper", "turn", "holdms", "fence")
-listening = tonumber(set[1] or 0) > now
+listening = isLater(set[1])
 if set[13] and not string.find(set[13], "^%d+$") then -- before jobs are taken from where they wait
   return redis.error_reply("WRONGTYPE " .. META .. " has a fence that is not a number")
 end
@@ -166,7 +166,7 @@ local function refund()
     redis.call("HSET", META, "tat", set[7])
   end
   for _, o in ipairs(backOptions) do
-    local full = o.g and set[9] and redis.call("HGET", USAGE, "t" .. o.g)
+    local full = o.g and set[9] and tonumber(redis.call("HGET", USAGE, "t" .. o.g) or nil)
     if full then redis.call("HSET", USAGE, "t" .. o.g, full - set[10] / set[9]) end
   end
 end
@@ -208,7 +208,8 @@ if want > 0 and set[5] then
   end
 end
 
-local ids, places = {}, {} -- places: id -> "/" and its place, of jobs that came back
+local ids, groupOf = {}, {}
+local places = {} -- id -> "/" and its place, of jobs that came back
 local function collect(scored)
   for i = 1, #scored, 2 do
     local id, place = scored[i], scored[i + 1] % 4294967296
@@ -220,7 +221,7 @@ end
 -- The next job of the group, or nothing if a limit stands against it: then it leaves the round and
 -- comes back by release(), by its timer, or when the limit is changed.
 local function takeFrom(group)
-  if set[8] and tonumber(redis.call("HGET", USAGE, "a" .. group) or 0) >= tonumber(set[8]) then
+  if set[8] and (tonumber(redis.call("HGET", USAGE, "a" .. group) or 0) or 0) >= set[8] then
     redis.call("ZADD", CAPPED, now, group)
     return
   end
@@ -228,7 +229,7 @@ local function takeFrom(group)
   if set[9] then
     local free, wait
     local max, per = tonumber(set[9]), tonumber(set[10])
-    full = sane(USAGE, "t" .. group, tonumber(redis.call("HGET", USAGE, "t" .. group) or 0), max, per)
+    full = sane(USAGE, "t" .. group, tonumber(redis.call("HGET", USAGE, "t" .. group) or 0) or 0, max, per)
     free, full, step, wait = tokens(max, per, full)
     if free < 1 then
       redis.call("ZADD", CAPPED, now, group)
@@ -244,9 +245,10 @@ local function takeFrom(group)
     redis.call("ZADD", TIMERS, math.ceil(full + step), "t" .. group) -- then the field says nothing any more
   end
   redis.call("ZREM", GROUPED, member)
-  redis.call("HINCRBY", USAGE, "a" .. group, 1)
   local id, place = string.sub(member, #group + 21), tonumber(string.sub(member, #group + 8, #group + 20), 16)
   if place and place < MIDDLE then places[id] = string.format("/%d", place) end
+  addRunning(group, 1)
+  groupOf[id] = group
   return id
 end
 
@@ -315,6 +317,8 @@ if #ids > 0 then
       leases[#leases + 1] = now + LEASE_MS
       leases[#leases + 1] = id
       if listening then emit("active", id, nil, "worker", WORKER) end
+    elseif groupOf[id] then -- another program left its place without a job
+      release(groupOf[id])
     end
   end
   if #taken > 0 then

@@ -22,7 +22,7 @@ redis.call("HDEL", NOTES, "")
 redis.call("HSET", NOTES, id, cjson.encode(doc))
 
 local time = redis.call("TIME")
-if tonumber(redis.call("HGET", META, "listen") or 0) > time[1] * 1000 then
+if (tonumber(redis.call("HGET", META, "listen") or 0) or 0) > time[1] * 1000 then
   local name = string.match(redis.call("HGET", JOBS, id) or "", "^[^\n]*\n([^\n]*)\n") or ""
   local field = #value > 4096 and "cut" or "value"
   redis.call("XADD", EVENTS, "MAXLEN", "~", 10000, "*", "event", kind, "id", id, "name", name, field, field == "cut" and #value or value)

@@ -17,7 +17,7 @@ redis.call("HSET", WORKERS, WORKER, now .. " " .. ARGV[3])
 local function adopt(id, token)
   local fence, rest = string.match(token, "^(%d+)@handover@(.*)$")
   redis.call("HSET", ACTIVE, id, fence .. "@" .. WORKER .. "@" .. rest)
-  if tonumber(redis.call("HGET", META, "listen") or 0) > now then
+  if (tonumber(redis.call("HGET", META, "listen") or 0) or 0) > now then
     local name = string.match(redis.call("HGET", JOBS, id) or "", "^[^\n]*\n([^\n]*)\n") or ""
     redis.call("XADD", EVENTS, "MAXLEN", "~", 10000, "*", "event", "active", "id", id, "name", name, "worker", WORKER)
   end

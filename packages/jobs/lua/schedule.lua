@@ -90,6 +90,6 @@ redis.call("HSET", SCHEDULES, "l" .. id, job)
 local runs, limit = redis.call("HINCRBY", SCHEDULES, "n" .. id, 1), tonumber(ARGV[9])
 if limit and runs >= limit then redis.call("ZREM", PLAN, id) end
 redis.call("ZADD", WAKE, 0, "0")
-listening = tonumber(redis.call("HGET", META, "listen") or 0) > now
+listening = isLater(redis.call("HGET", META, "listen"))
 emit("added", job)
 return 1

@@ -26,7 +26,7 @@ for _, list in ipairs(lists[state]) do
   elseif #ids < count then
     local members = redis.call(list[1], list[2], skip, skip + count - #ids - 1)
     for _, member in ipairs(members) do
-      if list[4] then member = string.sub(member, string.find(member, "\0", 1, true) + 20) end
+      if list[4] then member = select(2, groupAndId(member)) end
       ids[#ids + 1] = member
     end
     more = more or skip + #members < size

@@ -4,6 +4,7 @@
  * own. The messages are those of src/sandbox/protocol.ts. It ends with the process that started it.
  */
 import process from "node:process";
+import { inspect } from "node:util";
 import { parentPort, Worker as Thread, workerData } from "node:worker_threads";
 
 const file = parentPort === null ? process.argv[2] : workerData;
@@ -40,7 +41,7 @@ class SandboxJob {
   }
 
   log(line) {
-    return this.#call("log", String(line));
+    return this.#call("log", typeof line === "string" ? line : inspect(line));
   }
 
   touch() {

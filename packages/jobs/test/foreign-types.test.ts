@@ -100,6 +100,7 @@ describe("a foreign setting", () => {
     ["gmax", "5"],
     ["hold", "long"],
     ["turn", "mine"],
+    ["listen", "soon"],
   ])("%s %j counts as not set", async (field, value) => {
     const queue = one.queue();
     const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
@@ -108,6 +109,48 @@ describe("a foreign setting", () => {
     expect((await store.next(take)).jobs).toHaveLength(6);
     await queue.add("n");
     expect((await store.next(take)).jobs).toHaveLength(2);
+    await store.move(100);
+    await queue.drain(["failed"]);
+  });
+
+  it("of a group's usage counts as not set, and is replaced", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    await queue.setLimits({ groupConcurrency: 2, groupRate: { max: 100, perMs: 1_000 } });
+    const { usage, timers } = store.keys;
+    const spoil = () => one.redis.send(["HSET", usage, "ag", "many", "tg", "soon"]);
+    await add(queue);
+    await spoil();
+    const { firstFence, jobs } = await store.next(take);
+    expect(jobs).toHaveLength(6);
+    await spoil();
+    const ids = jobs.filter((_, i) => i % 2 === 0);
+    const undone = ids.map((id, i) => ({ id, fence: firstFence + i + 1, how: "back", json: "{}" }));
+    await store.next({ ...take, want: 0, undone });
+    expect((await store.next(take)).jobs).toHaveLength(6);
+    await one.redis.send(["HSET", usage, "tg", "soon"]);
+    await one.redis.send(["ZADD", timers, "1", "tg"]);
+    await store.move(100);
+    expect(await one.redis.send(["HGETALL", usage])).toEqual(["ag", "1"]);
+  });
+
+  it("is no job of a group: it is passed over, and counts for no limit", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    await queue.setLimits({ groupConcurrency: 1 });
+    const { grouped, groups, usage } = store.keys;
+    const gone = `g\0${"0".repeat(19)}gone`;
+    await one.redis.send(["ZADD", grouped, "0", "junk", "0", "g\0", "0", gone]);
+    await one.redis.send(["ZADD", groups, "0", "junk"]);
+    await queue.add("n", 1, { group: "g" });
+    expect((await queue.counts()).waiting).toBe(4);
+    expect((await queue.search({ state: "waiting" })).items).toHaveLength(1);
+    const taken: string[] = [];
+    for (let i = 0; i < 3; i++) taken.push(...(await store.next({ ...take, want: 1 })).jobs);
+    expect(taken).toHaveLength(2);
+    expect(await one.redis.send(["HGETALL", usage])).toEqual(["ag", "1"]);
+    await queue.drain(["waiting"]);
+    expect(await one.redis.send(["EXISTS", grouped, groups])).toBe(0);
   });
 
   it("fence stops workers with a typed error, and no job is lost", async () => {

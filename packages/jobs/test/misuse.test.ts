@@ -1,4 +1,5 @@
 /** What handlers and callers do that nobody expects. */
+import { inspect } from "node:util";
 import {
   InvalidNameError,
   InvalidOptionError,
@@ -77,6 +78,21 @@ describe("attempts", () => {
     const view = await job.view();
     expect(view?.logs?.[0]).toHaveLength(4_000);
     expect(view?.failure?.message).toHaveLength(10_000);
+  });
+});
+
+describe("lines of the log", () => {
+  it("that are not strings are shown as console.log() shows them", async () => {
+    const queue = one.queue();
+    one.worker(queue, async (job: JobContext) => {
+      for (const line of [5, Object.create(null), { a: [1] }, Symbol("s"), undefined]) {
+        await job.log(line as never);
+      }
+    });
+    const { id } = await queue.add("a", 0, { keep: { completed: true } });
+    await eventually(async () => expect((await queue.get(id))?.state).toBe("completed"));
+    const logs = ["5", "[Object: null prototype] {}", "{ a: [ 1 ] }", "Symbol(s)", "undefined"];
+    expect((await queue.get(id))?.logs).toEqual(logs);
   });
 });
 
@@ -169,7 +185,8 @@ it("a worker refuses a queue that is named twice", () => {
 });
 
 describe("wrong arguments", () => {
-  const wrong = [null, 5, Number.NaN, {}, [], [null], () => 1, Symbol("s"), true, { nmae: "a" }];
+  const plain = [null, 5, Number.NaN, {}, [], [null], () => 1, Symbol("s"), true, { nmae: "a" }];
+  const wrong = [...plain, Object.create(null)];
   // biome-ignore lint/suspicious/noExplicitAny: that is the point
   type Loose = any;
 
@@ -181,6 +198,7 @@ describe("wrong arguments", () => {
     "run's signal": (queue, value) => queue.run("a", 0, { signal: value }),
     children: (queue, value) => queue.children(value),
     cancel: (queue, value) => queue.cancel(value),
+    "cancel's reason": (queue, value) => queue.cancel("a", value),
     remove: (queue, value) => queue.remove(value),
     promote: (queue, value) => queue.promote(value),
     retry: (queue, value) => queue.retry(value),
@@ -191,6 +209,8 @@ describe("wrong arguments", () => {
     addFlow: (queue, value) => queue.addFlow(value),
     "a child": (queue, value) => queue.addFlow({ name: "a", children: [value] }),
     "a policy": (queue, onChildFailure) => queue.addFlow({ name: "a", onChildFailure }),
+    "a child's policy": (queue, onFailure) =>
+      queue.addFlow({ name: "a", children: [{ name: "b", onFailure }] }),
     "search's name": (queue, value) => queue.search({ name: value }),
     "search's text": (queue, value) => queue.search({ text: value }),
     "retryAll's group": (queue, value) => queue.retryAll({ group: value }),
@@ -204,7 +224,9 @@ describe("wrong arguments", () => {
   it.each(Object.entries(calls))("of %s are refused by a typed error", async (_, call) => {
     const queue = one.queue();
     for (const value of wrong) {
-      await expect((async () => call(queue, value))(), String(value)).rejects.toThrow(RopewayError);
+      await expect((async () => call(queue, value))(), inspect(value)).rejects.toThrow(
+        RopewayError,
+      );
     }
     expect(await queue.counts()).toMatchObject({ waiting: 0, blocked: 0 });
   });

@@ -12,6 +12,13 @@ local function currentTurn()
   return turn
 end
 
+-- The group and the id in a member of GROUPED; empty in what another program wrote there.
+local function groupAndId(member)
+  local nul = string.find(member, "\0", 1, true)
+  if not nul then return "", "" end
+  return string.sub(member, 1, nul - 1), string.sub(member, nul + 20)
+end
+
 local function hasWaiting(group)
   return #redis.call("ZRANGEBYLEX", GROUPED, "[" .. group .. "\0", "(" .. group .. "\1", "LIMIT", 0, 1) > 0
 end
@@ -59,9 +66,19 @@ local function unplace(id, o)
   if redis.call("ZREM", PRIO, id) == 0 then redis.call("LREM", WAIT, 1, id) end
 end
 
+-- Counts jobs of the group that run. What another program wrote there and is not a number counts as none.
+local function addRunning(group, by)
+  local running = redis.pcall("HINCRBY", USAGE, "a" .. group, by)
+  if type(running) ~= "number" then
+    running = by
+    redis.call("HSET", USAGE, "a" .. group, by)
+  end
+  if running <= 0 then redis.call("HDEL", USAGE, "a" .. group) end
+end
+
 -- A job of the group is no longer running.
 local function release(group)
-  if redis.call("HINCRBY", USAGE, "a" .. group, -1) <= 0 then redis.call("HDEL", USAGE, "a" .. group) end
+  addRunning(group, -1)
   redis.call("ZREM", CAPPED, group)
   if hasWaiting(group) then joinRound(group) end
 end

@@ -21,7 +21,7 @@ if #ARGV == 7 and ARGV[6] == "" and ARGV[3] == "" then
   local time = redis.call("TIME")
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local set = redis.call("HMGET", META, "listen", "paused", "hold", "conc", "max")
-  if tonumber(set[1] or 0) <= now then
+  if (tonumber(set[1] or 0) or 0) <= now then
     local id, record = ARGV[5], dated(ARGV[7], now, now .. "")
     if redis.call("HSETNX", JOBS, id, record) == 0 then
       redis.call("HSET", KEYS[25], ARGV[1], ARGV[2] .. "@" .. now .. " " .. cjson.encode({ 0, id, "exists" }))

@@ -10,6 +10,12 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local listening = false -- set by scripts that write events
 local due = -1 -- ms until move.lua has something to do
 
+-- Whether a stored time is still to come. Another program may have written anything there: what is not a number
+-- is over.
+local function isLater(at)
+  return (tonumber(at or 0) or 0) > now
+end
+
 -- The channels stand beside the keys. A user without rights on channels must not fail half way.
 local function publish(channel, message)
   redis.pcall("PUBLISH", string.sub(META, 1, -5) .. channel, message)

@@ -17,7 +17,7 @@ local function steady()
   local time = redis.call("TIME")
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local set = redis.call("HMGET", META, "listen", "paused", "hold", "conc", "max")
-  if set[2] or set[4] or set[5] or tonumber(set[1] or 0) > now or (tonumber(set[3] or 0) or now) > now then return nil end
+  if set[2] or set[4] or set[5] or (tonumber(set[1] or 0) or 0) > now or (tonumber(set[3] or 0) or now) > now then return nil end
   if redis.call("SCARD", KEYS[18]) + redis.call("ZCARD", KEYS[4]) + redis.call("ZCARD", KEYS[5]) > 0 then return nil end
   local head = redis.call("ZRANGE", DELAYED, 0, 0, "WITHSCORES") -- first: a key of a foreign type must not fail it later
 

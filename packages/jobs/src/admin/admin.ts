@@ -173,7 +173,8 @@ export class Admin {
   }
 
   async cancel(id: string, reason: string = ""): Promise<"removed" | "signalled"> {
-    const outcome = await this.#store.cancel(checkId(id), String(reason));
+    if (typeof reason !== "string") throw new InvalidArgumentError("reason", reason, "a string");
+    const outcome = await this.#store.cancel(checkId(id), reason);
     if (outcome === "signalled") return "signalled";
     this.#expectDone(id, "cancel", outcome);
     return "removed";

@@ -240,7 +240,8 @@ export function checkTrees(trees: unknown, level: number = 1, before: number = 0
     }
     checkNames("", job, KNOWN);
     for (const policy of [job.onFailure, job.onChildFailure]) {
-      if (policy === undefined || Object.hasOwn(POLICIES, policy)) continue;
+      if (policy === undefined) continue;
+      if (typeof policy === "string" && Object.hasOwn(POLICIES, policy)) continue;
       throw new InvalidFlowError(`${show(policy)} is not a policy for failed children`);
     }
     if (job.children !== undefined) jobs = checkTrees(job.children, level + 1, jobs);

@@ -6,6 +6,7 @@
  * An attempt that was settled by anything but its handler frees its slot at once: a handler that never
  * returns cannot block a worker. Its signal aborts.
  */
+import { inspect } from "node:util";
 import { InvalidArgumentError, LeaseLostError } from "@ropeway/core";
 import { between, guardSignal } from "@ropeway/core/internal";
 import type { JobDefinitions } from "../definition.ts";
@@ -193,7 +194,8 @@ export class Attempt implements JobContext {
   }
 
   async log(line: string): Promise<void> {
-    await this.#note("log", String(line).slice(0, LONGEST_LINE));
+    const text = typeof line === "string" ? line : inspect(line); // what is no string is shown as by console.log()
+    await this.#note("log", text.slice(0, LONGEST_LINE));
   }
 
   async touch(): Promise<void> {
