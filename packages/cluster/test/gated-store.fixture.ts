@@ -1,10 +1,11 @@
 /** A store that holds transactions back as long as a test wants. */
 import type { Store, Transaction } from "../src/store/store.ts";
 
-/** The same store; `before` is awaited before each transaction. */
+/** The same store; `before` is awaited before each transaction, and `after` before its response. */
 export function gatedStore(
   store: Store,
   before: (transaction: Transaction) => Promise<void>,
+  after: () => Promise<void> = async () => {},
 ): Store {
   return new Proxy(store, {
     get(target, name) {
@@ -13,7 +14,9 @@ export function gatedStore(
       if (name !== "txn") return value.bind(target);
       return async (transaction: Transaction) => {
         await before(transaction);
-        return target.txn(transaction);
+        const result = await target.txn(transaction);
+        await after();
+        return result;
       };
     },
   });

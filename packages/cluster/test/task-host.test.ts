@@ -100,22 +100,51 @@ describe("a node with many tasks", () => {
     expect(runs.sort()).toEqual([...ids].sort());
   });
 
-  it("never runs more than its maximum", async () => {
+  /** Gives 20 tasks to a node that runs `room` of them; resolves when it has refused the rest. */
+  const overfill = async (node: ClusterNode, room: number) => {
     let most = 0;
-    const node = await startNode(await stage.open(), "node_three", { maxTasks: 3 });
     node.on("run", () => {
       most = Math.max(most, node.running + 1);
     });
     await node.pause();
-    await startNode(await stage.open(), "node_rest");
+    await startNode(await stage.open(), `${node.id}_rest`);
     await waitingTasks(20);
-    for (const id of ids) await cluster.tasks.move(id, "node_three").catch(() => {});
+    for (const id of ids) await cluster.tasks.move(id, node.id).catch(() => {});
     node.resume();
     await eventually(async () => {
       const refused = (await cluster.tasks.list({ status: "CREATED" })).items;
-      expect(refused).toHaveLength(17);
-      for (const { reason } of refused) expect(reason).toBe("node node_three is full");
+      expect(refused).toHaveLength(20 - room);
+      for (const { reason } of refused) expect(reason).toBe(`node ${node.id} is full`);
     });
-    expect([node.running, most]).toEqual([3, 3]);
+    expect([node.running, most]).toEqual([room, room]);
+  };
+
+  it("never runs more than its maximum", async () => {
+    await overfill(await startNode(await stage.open(), "node_three", { maxTasks: 3 }), 3);
+  });
+
+  it("never runs more than its maximum when responses arrive together", async () => {
+    const waiting: (() => void)[] = [];
+    const arrive = () => {
+      for (const response of waiting.splice(0).reverse()) response();
+    };
+    const together = () =>
+      new Promise<void>((resolve) => {
+        if (waiting.push(resolve) === 1) setTimeout(arrive, 20);
+      });
+    const gated = gatedStore(await stage.open(), async () => {}, together);
+    await overfill(await startNode(gated, "node_burst", { maxTasks: 3 }), 3);
+  });
+
+  it("gives a task back that it claimed, if the response came too late to find room", async () => {
+    const heard = new Set<string>();
+    const faulty = faultyStore(await stage.open(), (transaction) => {
+      const taskId = claimOf(transaction);
+      if (taskId === undefined || heard.has(taskId) || heard.size === 2) return undefined;
+      heard.add(taskId);
+      return "unheard";
+    });
+    await overfill(await startNode(faulty, "node_late", { maxTasks: 2 }), 2);
+    expect((await store.range(keys.owners)).entries).toHaveLength(2);
   });
 });

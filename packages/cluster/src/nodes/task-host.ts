@@ -206,10 +206,10 @@ export class TaskHost {
       return;
     }
     if (isRunning(task.status) && owner === undefined) {
-      if (!wanted) return this.#settle(task, entry, { status: "STOP", reason: "" });
+      if (!wanted) return this.#settle(task, { entry }, { status: "STOP", reason: "" });
       if (!task.immortal) {
         const reason = `node ${nodeId} restarted or lost its lease while the task was running`;
-        return this.#settle(task, entry, { status: "BROKEN", desired: "stop", reason });
+        return this.#settle(task, { entry }, { status: "BROKEN", desired: "stop", reason });
       }
     }
     if (wanted && this.#plan.isHeld()) {
@@ -227,34 +227,33 @@ export class TaskHost {
       const why = runner === undefined ? `cannot run tasks of type ${task.type}` : "is full";
       const refusedBy = [...new Set([...task.refusedBy, nodeId])];
       const reason = `node ${nodeId} ${why}`;
-      return this.#settle(task, entry, { status: "CREATED", nodeId: "", refusedBy, reason });
+      const change = { status: "CREATED", nodeId: "", refusedBy, reason } as const;
+      return this.#settle(task, { entry, owner }, change);
     }
     if (!session.alive) return;
-    let epoch = owner?.createRevision; // ours already: the response to an earlier claim was lost
-    if (epoch === undefined) {
-      // The claims under way may take what room is left, or fail.
-      if (this.#runs.size + this.#claiming >= maxTasks) return this.#lookAgain(taskId);
-      epoch = await this.#own(taskId, entry);
+    // The claims under way may take what room is left, or fail.
+    if (this.#runs.size + this.#claiming >= maxTasks) return this.#lookAgain(taskId);
+    this.#claiming += 1; // until the run has begun: in between, its room would look free
+    try {
+      // Ours already: the response to an earlier claim was lost.
+      const epoch = owner?.createRevision ?? (await this.#own(taskId, entry));
       if (epoch === undefined) return this.#lookAgain(taskId);
+      if (this.#stopped) return; // the owner's key goes with the lease
+      this.#begin({ taskId, epoch, runner, known: { task, modRevision: entry.modRevision } });
+    } finally {
+      this.#claiming -= 1;
     }
-    if (this.#stopped) return; // the owner's key goes with the lease
-    this.#begin({ taskId, epoch, runner, known: { task, modRevision: entry.modRevision } });
   }
 
   /** Creates the owner key; returns the epoch, or undefined if another was faster. */
   async #own(taskId: string, entry: Entry): Promise<number | undefined> {
     const { store, nodeId, session } = this.#plan;
     const key = keys.owner(taskId);
-    this.#claiming += 1;
-    try {
-      const claimed = await store.txn({
-        if: [absent(key), unchanged(keys.task(taskId), entry)],
-        do: [putRecord(key, { nodeId, taskId }, session.lease)],
-      });
-      return claimed.succeeded ? claimed.revision : undefined;
-    } finally {
-      this.#claiming -= 1;
-    }
+    const claimed = await store.txn({
+      if: [absent(key), unchanged(keys.task(taskId), entry)],
+      do: [putRecord(key, { nodeId, taskId }, session.lease)],
+    });
+    return claimed.succeeded ? claimed.revision : undefined;
   }
 
   #begin(claim: Pick<ActiveRunPlan, "taskId" | "epoch" | "runner" | "known">): void {
@@ -294,12 +293,17 @@ export class TaskHost {
     if (!succeeded) this.#lookAgain(taskId);
   }
 
-  /** Changes a task that no node runs. */
-  async #settle(task: Task, entry: Entry, change: Partial<Task>): Promise<void> {
+  /** Changes a task that no node runs. An owner key of ours, whose run never began, goes with the change. */
+  async #settle(
+    task: Task,
+    { entry, owner }: { readonly entry: Entry; readonly owner?: Entry | undefined },
+    change: Partial<Task>,
+  ): Promise<void> {
     const { taskId } = task;
+    const key = keys.owner(taskId);
     const { succeeded } = await this.#plan.store.txn({
-      if: [unchanged(keys.task(taskId), entry), absent(keys.owner(taskId))],
-      do: this.#change(task, change),
+      if: [unchanged(keys.task(taskId), entry), createdAt(key, owner?.createRevision ?? 0)],
+      do: [...this.#change(task, change), ...(owner ? [{ op: "delete", key } as const] : [])],
     });
     if (!succeeded) this.#lookAgain(taskId);
   }
