@@ -1,6 +1,6 @@
 /** What `ropeway mailbox ...` does. */
 import type { Page } from "@ropeway/core";
-import { type Envelope, Mailbox } from "@ropeway/kit/mailbox";
+import { type DeadLetter, Mailbox } from "@ropeway/kit/mailbox";
 import type { Context } from "../context.ts";
 import { durationOf } from "../duration.ts";
 import { UsageError } from "../errors.ts";
@@ -94,12 +94,12 @@ function clear(context: Context): Promise<void> {
   });
 }
 
-function list(context: Context, page: Page<Envelope<unknown>>, empty: string): void {
+function list(context: Context, page: Page<DeadLetter<unknown>>, empty: string): void {
   context.output.list(page, {
     columns: {
       SENT: ({ sentAt }) => (sentAt === undefined ? "-" : isoTime(sentAt)),
       SENDER: ({ sender }) => sender ?? "-",
-      MESSAGE: ({ message }) => textOf(message),
+      MESSAGE: ({ message, raw }) => raw ?? textOf(message),
     },
     empty,
   });

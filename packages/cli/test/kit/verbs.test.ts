@@ -153,6 +153,10 @@ test("mailboxes are counted, peeked at, sent to, received from and cleared", asy
   expect((await json("mailbox", "letters", "anna")).items).toMatchObject([
     { message: "\u001b[2Jtwo" },
   ]);
+  await redis.send(["RPUSH", "mailbox:anna", "\u001b[2Jno json"]);
+  expect(await box.receive()).toEqual([]);
+  expect((await json("mailbox", "letters", "anna")).items[0].raw).toBe("\u001b[2Jno json");
+  expect((await ropeway(["mailbox", "letters", "anna"])).stdout).toContain("\\u001b[2Jno json");
   expect((await ropeway(["mailbox", "clear", "anna"])).code).toBe(2);
   expect(await json("mailbox", "clear", "anna", "--yes")).toMatchObject({ outcome: "cleared" });
   expect((await ropeway(["mailbox", "letters", "anna"])).stderr).toContain("no dead letters");

@@ -15,6 +15,26 @@ export interface Envelope<Message> {
   readonly sentAt: number | undefined;
 }
 
+/** A dead letter of another program that is not JSON. */
+export interface UnreadableLetter {
+  readonly message: undefined;
+  readonly sender: undefined;
+  readonly sentAt: undefined;
+  /** What the other program wrote, read as UTF-8. */
+  readonly raw: string;
+}
+
+/** A message that will not be received again. `raw` tells the two forms apart. */
+export type DeadLetter<Message> =
+  | (Envelope<Message> & { readonly raw?: undefined })
+  | UnreadableLetter;
+
+/** Reads a dead letter, JSON or not. */
+export function readLetter<Message>(body: string): DeadLetter<Message> {
+  const unreadable = { message: undefined, sender: undefined, sentAt: undefined, raw: body };
+  return readEnvelope<Message>(body) ?? unreadable;
+}
+
 /** Reads an element; undefined if it is not JSON. */
 export function readEnvelope<Message>(body: string): Envelope<Message> | undefined {
   let value: unknown;

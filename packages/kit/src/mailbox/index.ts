@@ -1,6 +1,6 @@
 /** `@ropeway/kit/mailbox`: messages for one recipient, kept until it acknowledges them. */
 export type { Delivery } from "./delivery.ts";
-export type { Envelope } from "./envelope.ts";
+export type { DeadLetter, Envelope, UnreadableLetter } from "./envelope.ts";
 export {
   InvalidArgumentError,
   LeaseLostError,

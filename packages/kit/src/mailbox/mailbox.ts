@@ -23,7 +23,7 @@ import { jsonOf } from "../json-of.ts";
 import { safetyOf } from "../lease.ts";
 import { kitMetrics } from "../metrics.ts";
 import { type Delivery, LeasedDelivery } from "./delivery.ts";
-import { type Envelope, readEnvelope } from "./envelope.ts";
+import { type DeadLetter, type Envelope, readEnvelope, readLetter } from "./envelope.ts";
 import {
   type MailboxOptions,
   type PageOptions,
@@ -142,14 +142,16 @@ export class Mailbox<Message = unknown> {
     return settled.map((ours, i) => ends[i]?.(ours) ?? ours);
   }
 
-  /** Messages that wait, oldest first, without taking them. */
-  peek(options?: PageOptions): Promise<Page<Envelope<Message>>> {
-    return this.#page("box", options);
+  /** Messages that wait, oldest first, without taking them. Those that are not JSON are left out. */
+  async peek(options?: PageOptions): Promise<Page<Envelope<Message>>> {
+    const { items, ...rest } = await this.#page("box", options);
+    return { items: items.flatMap((body) => readEnvelope<Message>(body) ?? []), ...rest };
   }
 
-  /** Messages that came back too often, newest first. */
-  deadLetters(options?: PageOptions): Promise<Page<Envelope<Message>>> {
-    return this.#page("dead", options);
+  /** Messages that came back too often, or are not JSON, newest first. */
+  async deadLetters(options?: PageOptions): Promise<Page<DeadLetter<Message>>> {
+    const { items, ...rest } = await this.#page("dead", options);
+    return { items: items.map((body) => readLetter<Message>(body)), ...rest };
   }
 
   /** How many messages wait, are handed out, and are dead letters. */
@@ -218,12 +220,11 @@ export class Mailbox<Message = unknown> {
     return again ? this.#take(max, wake) : { leaseEndsMs, found };
   }
 
-  async #page(of: "box" | "dead", options?: PageOptions): Promise<Page<Envelope<Message>>> {
+  async #page(of: "box" | "dead", options?: PageOptions): Promise<Page<string>> {
     const { cursor, limit } = resolvePageOptions(options);
     const first = Number(cursor ?? 0);
-    const { bodies, more } = await this.#store.range(of, first, limit);
-    const items = bodies.flatMap((body) => readEnvelope<Message>(body) ?? []);
-    return more ? { items, cursor: String(first + bodies.length) } : { items };
+    const { bodies: items, more } = await this.#store.range(of, first, limit);
+    return more ? { items, cursor: String(first + items.length) } : { items };
   }
 }
 
