@@ -4,9 +4,9 @@
  */
 import { InvalidArgumentError, type Page } from "@ropeway/core";
 import { keys, lastPart } from "../keys.ts";
-import { checkId, checkTaskName } from "../names.ts";
+import { checkId, checkTaskName, isId } from "../names.ts";
 import { getMany, recordOf } from "../record.ts";
-import type { Store } from "../store/store.ts";
+import type { RangeResult, Store } from "../store/store.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
 import { TASK_STATUSES, type TaskStatus } from "./status.ts";
 import { type Task, taskOf } from "./task.ts";
@@ -37,28 +37,46 @@ export async function listTasks(store: Store, filter: TaskFilter): Promise<Page<
   }
   let after = decodeCursor(filter.cursor);
   if (filter.name !== undefined) return byName(store, filter);
-  const prefix = prefixOf(filter);
+  const prefixes = prefixesOf(filter);
   const items: Task[] = [];
   for (let looked = 0; looked < MOST_LOOKED_AT; ) {
-    const page = await store.range(prefix, {
-      limit: Math.min(limit, 128),
-      after: after === undefined ? undefined : `${prefix}${after}`,
-    });
-    looked += page.entries.length;
-    for (const task of await load(
-      store,
-      page.entries.map(({ key }) => lastPart(key)),
-    )) {
-      after = task.id;
-      if (task.task !== undefined && matches(task.task, filter)) items.push(task.task);
+    const { ids, more } = await nextIds(store, prefixes, { after, limit: Math.min(limit, 128) });
+    looked += ids.length;
+    for (const { id, task } of await load(store, ids)) {
+      after = id;
+      if (task !== undefined && matches(task, filter)) items.push(task);
       if (items.length === limit) break;
     }
-    const last = page.entries.at(-1);
-    const exhausted = !page.more && (last === undefined || after === lastPart(last.key));
-    if (exhausted) return { items };
+    if (!more && after === (ids.at(-1) ?? after)) return { items };
     if (items.length === limit) break;
   }
   return { items, cursor: encodeCursor(after ?? "") };
+}
+
+/** The next ids in any of the indexes, in order; at least one if there is a next. */
+async function nextIds(
+  store: Store,
+  prefixes: readonly string[],
+  { after, limit }: { readonly after: string | undefined; readonly limit: number },
+): Promise<{ readonly ids: readonly string[]; readonly more: boolean }> {
+  const pages = await Promise.all(
+    prefixes.map((prefix) =>
+      store.range(prefix, { limit, after: after === undefined ? undefined : `${prefix}${after}` }),
+    ),
+  );
+  const idsOf = ({ entries }: RangeResult) => entries.map(({ key }) => lastPart(key));
+  // What an index has behind its page may be next: nothing after the end of a page is sure yet.
+  const ends = pages.flatMap((page) => (page.more ? idsOf(page).slice(-1) : []));
+  const [end] = ends.sort(byBytes);
+  const found = pages.flatMap(idsOf).sort(byBytes);
+  const sure = end === undefined ? found : found.slice(0, found.indexOf(end) + 1);
+  const ids = sure.slice(0, limit);
+  return { ids, more: end !== undefined || ids.length < found.length };
+}
+
+/** The order of the store. */
+function byBytes(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
 async function load(store: Store, ids: readonly string[]) {
@@ -79,12 +97,19 @@ async function byName(store: Store, filter: TaskFilter): Promise<Page<Task>> {
   return { items: task !== undefined && matches(task, filter) ? [task] : [] };
 }
 
-/** The index that leaves the fewest tasks to look at. */
-function prefixOf({ node, group, status, type }: TaskFilter): string {
-  if (node !== undefined) return keys.tasksOfNode(checkId("node", node));
-  if (group !== undefined) return keys.tasksOfGroup(checkId("group", group));
-  if (status !== undefined) return keys.tasksOfStatus(checkStatus(status));
-  return type === undefined ? keys.tasks : keys.tasksOfType(checkId("type", type));
+/**
+ * The indexes that leave the fewest tasks to look at. Of a caller who sees some groups only, they are those of the
+ * groups: a cursor names the last task that was looked at, and must not name a task of another group.
+ */
+function prefixesOf({ node, group, groups, status, type }: TaskFilter): readonly string[] {
+  if (groups !== undefined) {
+    const wanted = group === undefined ? groups : groups.filter((one) => one === group);
+    return [...new Set(wanted)].filter(isId).map((one) => keys.tasksOfGroup(one));
+  }
+  if (node !== undefined) return [keys.tasksOfNode(checkId("node", node))];
+  if (group !== undefined) return [keys.tasksOfGroup(checkId("group", group))];
+  if (status !== undefined) return [keys.tasksOfStatus(checkStatus(status))];
+  return [type === undefined ? keys.tasks : keys.tasksOfType(checkId("type", type))];
 }
 
 function checkStatus(status: string): TaskStatus {

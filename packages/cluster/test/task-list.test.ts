@@ -1,0 +1,50 @@
+/** Lists for callers that see some groups only. */
+import { describe, expect, it } from "vitest";
+import { Cluster } from "../src/cluster.ts";
+import { keys } from "../src/keys.ts";
+import { clusterForFile } from "./cluster-for-file.fixture.ts";
+import { gatedStore } from "./gated-store.fixture.ts";
+
+const { stage, cluster } = await clusterForFile();
+
+describe("a list of tasks", () => {
+  let count = 0;
+  const create = async (group: string) => {
+    const wish = { name: `t${++count}`, type: "scripted", config: {}, group };
+    return (await cluster.tasks.create(wish)).task.taskId;
+  };
+
+  it("has the tasks of some groups in order, with cursors that name no task of another group", async () => {
+    const ids: string[] = [];
+    for (let n = 0; n < 30; n++) {
+      ids.push(await create(["list_a", "list_b", "list_other"][n % 3] as string));
+    }
+    const others = ids.filter((_, n) => n % 3 === 2);
+    for (const limit of [1, 3, 7, 500]) {
+      const seen: string[] = [];
+      for (let cursor: string | undefined; ; ) {
+        const groups = ["list_b", "not/a group", "list_a", "list_a"];
+        const page = await cluster.tasks.list({ groups, cursor, limit });
+        seen.push(...page.items.map(({ taskId }) => taskId));
+        cursor = page.cursor;
+        if (cursor === undefined) break;
+        expect(others).not.toContain(Buffer.from(cursor, "base64url").toString());
+      }
+      expect(seen).toEqual(ids.filter((id) => !others.includes(id)).sort());
+    }
+    const elsewhere = { groups: ["list_a"], group: "list_other" };
+    expect(await cluster.tasks.list(elsewhere)).toEqual({ items: [] });
+    for (const id of ids) await cluster.tasks.remove(id);
+  });
+
+  it("of some groups looks at no task of another group", async () => {
+    const read: string[] = [];
+    const watched = gatedStore(await stage.open(), async ({ do: operations }) => {
+      read.push(...operations.map(({ key }) => key));
+    });
+    const other = await create("list_other");
+    await new Cluster(watched).tasks.list({ groups: ["list_a"], status: "CREATED" });
+    expect(read).not.toContain(keys.task(other));
+    await cluster.tasks.remove(other);
+  });
+});
