@@ -1,5 +1,6 @@
 -- Says whether an endpoint may be called now, and counts the call against its limits. A key that holds a
--- foreign value counts as empty: it says nothing against the call.
+-- foreign value counts as empty, and so does a field that is no number or a time that none of us has written: they
+-- say nothing against the call.
 --
 -- Each call that a limit keeps back gets a time of its own, behind those of the calls kept back before it: thousands
 -- that all came back at the next free place would ask again and again. `booked` is the next such time. The times
@@ -10,6 +11,7 @@
 --       3 ms to wait for an endpoint that is paused  4 token of this call
 --       5 ms after which a call that never reported is forgotten  6 ms to wait for a free place
 --       7 the longest ms that a limit keeps a call back
+--       8 the longest ms that an endpoint can ask to wait, and that a breaker is open
 -- Returns {"go", secrets, wrong} | {"limited", secrets, wrong} as go, but ask again for the next call
 --       | {"probe", secrets, wrong} this call decides whether the breaker closes
 --       | {"disabled", reason} | {"hold", ms, why}; wrong is "" or a key of a wrong type
@@ -20,32 +22,43 @@ local function read(key, ...)
   wrong = key
   return {}
 end
-local known = read(KEYS[1], 'disabled', 'held', 'paused', 'rate', 'concurrency', 'tat', 'secrets', 'booked', 'took')
+local known = read(KEYS[1], 'disabled', 'held', 'paused', 'rate', 'concurrency', 'tat', 'secrets', 'booked', 'took',
+  'heldMs')
 if known[1] then return { 'disabled', known[1] } end
 if known[3] then return { 'hold', tonumber(ARGV[3]), 'the endpoint is paused' } end
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local held = tonumber(known[2] or 0)
-if held > now then return { 'hold', held - now, 'the endpoint asked to wait' } end
+local function number(text)
+  local value = text and tonumber(text) or 0
+  return value - value == 0 and value or 0 -- neither infinite nor NaN
+end
+-- A time that was so many ms ahead when it was written; 0 if it is further ahead now: the clock was set back.
+local function timeOf(text, ms)
+  local at = number(text)
+  return at - now <= tonumber(ms) and at or 0
+end
+local held = timeOf(known[2], number(known[10]) > 0 and known[10] or ARGV[8])
+if held > now then return { 'hold', math.ceil(held - now), 'the endpoint asked to wait' } end
 
-local breaker = read(KEYS[2], 'until', 'probe')
-local open = tonumber(breaker[1] or 0)
-if open > now then return { 'hold', open - now, 'the circuit breaker is open' } end
-local probe = tonumber(breaker[2] or 0)
-if open > 0 and probe > now then
+local breaker = read(KEYS[2], 'until', 'probe', 'openMs')
+local isOpen = number(breaker[1]) > 0
+local open = timeOf(breaker[1], number(breaker[3]) > 0 and breaker[3] or ARGV[8])
+if open > now then return { 'hold', math.ceil(open - now), 'the circuit breaker is open' } end
+local probe = timeOf(breaker[2], ARGV[1])
+if isOpen and probe > now then
   -- It will be known soon, long before a probe that never reports is forgotten.
-  return { 'hold', math.min(probe - now, tonumber(ARGV[2])), 'the circuit breaker waits for a probe' }
+  return { 'hold', math.min(math.ceil(probe - now), tonumber(ARGV[2])), 'the circuit breaker waits for a probe' }
 end
 
-local rate, most, tat = tonumber(known[4] or 0), tonumber(known[5] or 0), tonumber(known[6] or 0)
-local took = tonumber(known[9] or 0) -- how long calls last
+local rate, most, tat = number(known[4]), number(known[5]), number(known[6])
+local took = math.min(number(known[9]), tonumber(ARGV[5])) -- how long calls last
 -- Keeps the call back for `wait` ms at least.
 local function later(wait, why)
   local apart = math.max(rate > 0 and 800 / rate or 0, most > 0 and took / most / 4 or 0, 1)
-  local longest, booked = tonumber(ARGV[7]), tonumber(known[8] or 0)
+  local longest, booked = tonumber(ARGV[7]), number(known[8])
   if booked - now > longest + apart then booked = 0 end -- never so far ahead, unless the clock was set back
   local at = math.max(booked, now + wait)
-  if at - now >= longest then return { 'hold', math.max(wait, longest), why } end
+  if at - now >= longest then return { 'hold', longest, why } end
   call('HSET', KEYS[1], 'booked', string.format('%.3f', at + apart))
   return { 'hold', math.ceil(at - now), why }
 end
@@ -68,7 +81,7 @@ if most > 0 then
   -- Another dispatcher's calls may take longer than ours.
   if call('PTTL', KEYS[3]) < tonumber(ARGV[5]) then call('PEXPIRE', KEYS[3], ARGV[5]) end
 end
-if open > 0 then
+if isOpen then
   call('HSET', KEYS[2], 'probe', now + ARGV[1])
   return { 'probe', known[7] or '', wrong }
 end

@@ -8,7 +8,7 @@ if call('EXISTS', KEYS[1], KEYS[2]) == 0 then
   call('ZREM', KEYS[3], ARGV[1])
   return 0
 end
-call('HDEL', KEYS[1], 'disabled', 'paused', 'held')
+call('HDEL', KEYS[1], 'disabled', 'paused', 'held', 'heldMs')
 call('DEL', KEYS[2])
 call('ZREM', KEYS[4], ARGV[3])
 local lasting = call('HMGET', KEYS[1], 'rate', 'concurrency', 'secrets')

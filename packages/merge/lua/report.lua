@@ -19,6 +19,11 @@ local call = redis.call
 local endpoint, breaker = KEYS[2], KEYS[3]
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- A field that is a number; 0 if it is missing, or if another program wrote something else.
+local function number(text)
+  local value = text and tonumber(text) or 0
+  return value - value == 0 and value or 0
+end
 local function isForeign(key)
   local reply = redis.pcall('HDEL', key, '')
   return type(reply) == 'table' and string.find(reply.err, 'WRONGTYPE')
@@ -28,7 +33,8 @@ if ARGV[11] ~= '' then
   local forgotten = call('ZSCORE', KEYS[5], ARGV[11])
   if forgotten and not noEndpoint then -- how long calls last, a moving average
     local took = math.max(0, now - (forgotten - ARGV[14]))
-    local known = tonumber(call('HGET', endpoint, 'took') or took)
+    took = math.min(took, tonumber(ARGV[14])) -- it cannot have lasted longer, unless the clock was set
+    local known = number(call('HGET', endpoint, 'took') or took)
     call('HSET', endpoint, 'took', math.floor(known + (took - known) / 4 + 0.5))
   end
   call('ZREM', KEYS[5], ARGV[11])
@@ -48,11 +54,14 @@ if call('ZADD', KEYS[1], score, ARGV[1]) == 1 then
   end
 end
 if not noEndpoint then
-  call('HINCRBY', endpoint, ARGV[2] == 'ok' and 'delivered' or 'failed', ARGV[3])
+  redis.pcall('HINCRBY', endpoint, ARGV[2] == 'ok' and 'delivered' or 'failed', ARGV[3])
   call('HSET', endpoint, 'status', ARGV[4], 'at', now)
   if tonumber(ARGV[5]) > 0 then
-    local held = tonumber(call('HGET', endpoint, 'held') or 0)
-    call('HSET', endpoint, 'held', math.max(held, now + tonumber(ARGV[5])))
+    local known = call('HMGET', endpoint, 'held', 'heldMs')
+    local left, heldMs = number(known[1]) - now, number(known[2])
+    if heldMs > 0 and left > heldMs then left = 0 end -- the clock was set back
+    local ms = math.max(left, tonumber(ARGV[5]))
+    call('HSET', endpoint, 'held', now + ms, 'heldMs', ms)
   end
   if ARGV[6] ~= '' then call('HSET', endpoint, 'disabled', ARGV[6]) end
   if not call('ZSCORE', KEYS[4], ARGV[1]) then call('PEXPIRE', endpoint, ARGV[10]) end
@@ -67,11 +76,14 @@ local failures = call('HINCRBY', breaker, 'failures', 1)
 local halfOpen = call('HEXISTS', breaker, 'until') == 1
 call('PEXPIRE', breaker, ARGV[10])
 if failures < tonumber(ARGV[7]) and not halfOpen then return { 'closed', 0 } end
-local open = tonumber(call('HGET', breaker, 'until') or 0)
-if open > now then return { 'open', open - now } end -- a straggler from before it opened
+local known = call('HMGET', breaker, 'until', 'openMs')
+local left, openMs = number(known[1]) - now, number(known[2])
+if left > 0 and (openMs == 0 or left <= openMs) then -- a straggler from before it opened
+  return { 'open', left }
+end
 local opens = call('HINCRBY', breaker, 'opens', 1)
 local ms = math.min(tonumber(ARGV[9]), tonumber(ARGV[8]) * 2 ^ math.min(opens - 1, 30))
-call('HSET', breaker, 'until', now + ms)
+call('HSET', breaker, 'until', now + ms, 'openMs', ms)
 call('ZADD', KEYS[6], now + ms, ARGV[13])
 call('ZREMRANGEBYSCORE', KEYS[6], '-inf', now - tonumber(ARGV[10])) -- those whose record has expired
 call('HDEL', breaker, 'probe')

@@ -11,7 +11,6 @@ import {
   keyOf,
   MergeQueue,
 } from "../src/index.ts";
-import { EndpointStore } from "../src/store/endpoint-store.ts";
 import { QueueStore } from "../src/store/queue-store.ts";
 import { at, HTTP, queuesForFile } from "./queues-for-file.ts";
 import { Receiver } from "./receiver.ts";
@@ -251,73 +250,6 @@ test("limits and filters with unknown names or wrong values are refused", async 
   for (const maxBytes of [Number.NaN, 0, -1, Number.POSITIVE_INFINITY]) {
     await expect(letters.items(letter?.id ?? "", { maxBytes })).rejects.toMatchObject(refused);
   }
-});
-
-test("a dispatcher with a short lease does not forget the calls of one with a long lease", async () => {
-  const queue = fresh();
-  const url = "http://a.example/";
-  await new Endpoints(queue).limit(url, { concurrency: 2 });
-  const store = new EndpointStore(redis, queue.keys);
-  await store.admit(url, { token: "long", forgetMs: 600_000 });
-  await store.admit(url, { token: "short", forgetMs: 1_000 });
-  expect(await server.command("PTTL", queue.keys.active(url))).toBeGreaterThan(1_000);
-  // Both places are taken until they are given back, also a moment later.
-  const now = () => new Inspector(queue).now();
-  const before = await now();
-  await eventually(async () => expect(await now()).toBeGreaterThan(before + 2));
-  const third = await store.admit(url, { token: "third", forgetMs: 1_000 });
-  expect(third).toMatchObject({ verdict: "hold" });
-});
-
-test("batches that a limit keeps back come back one after the other, and not all at once", async () => {
-  const queue = fresh();
-  const url = "http://a.example/";
-  const store = new EndpointStore(redis, queue.keys);
-  const admit = (token: string) => store.admit(url, { token, forgetMs: 60_000 });
-  const holds = async (count: number) => {
-    const admissions = await Promise.all(Array.from({ length: count }, (_, i) => admit(`t${i}`)));
-    return admissions.flatMap((each) => (each.verdict === "hold" ? [each.ms] : []));
-  };
-  await new Endpoints(queue).limit(url, { ratePerSecond: 2 });
-  const byRate = await holds(300);
-  // 0.4 s apart up to a minute, and the rest in a minute.
-  expect(byRate.filter((ms) => ms <= 1_000).length).toBeLessThanOrEqual(3);
-  expect(new Set(byRate).size).toBeGreaterThan(100);
-  expect(Math.max(...byRate)).toBe(60_000);
-  const hourAhead = String((await new Inspector(queue).now()) + 3_600_000);
-  await server.command("HSET", queue.keys.endpoint(url), "booked", hourAhead);
-  expect((await holds(1))[0]).toBeLessThan(1_000); // the clock was set back
-  await new Endpoints(queue).limit(url, { concurrency: 1 });
-  await server.command("HSET", queue.keys.endpoint(url), "booked", "0", "took", "4000");
-  const byPlace = await holds(100);
-  expect(byPlace.filter((ms) => ms <= 2_000).length).toBeLessThanOrEqual(3);
-  expect(Math.max(...byPlace)).toBe(60_000);
-});
-
-test("how long calls last is known from those that have ended", async () => {
-  const queue = fresh();
-  const url = "http://a.example/";
-  await new Endpoints(queue).limit(url, { concurrency: 1 });
-  const store = new EndpointStore(redis, queue.keys);
-  await store.admit(url, { token: "t", forgetMs: 60_000 });
-  const began = (await new Inspector(queue).now()) - 2_000;
-  await server.command("ZADD", queue.keys.active(url), String(began + 60_000), "t");
-  const breaker = { threshold: 5, openMs: 1_000, maxOpenMs: 1_000 };
-  const call = { url, outcome: "ok", calls: 1, status: "200", forgetMs: 60_000, breaker } as const;
-  await store.report({ ...call, token: "t" });
-  const took = Number(await server.command("HGET", queue.keys.endpoint(url), "took"));
-  expect(took >= 2_000 && took < 30_000).toBe(true);
-});
-
-test("a clock that is set back does not stop an endpoint with a rate", async () => {
-  const queue = fresh();
-  const url = "http://a.example/";
-  await new Endpoints(queue).limit(url, { ratePerSecond: 10 });
-  const hourAhead = String((await new Inspector(queue).now()) + 3_600_000);
-  await server.command("HSET", queue.keys.endpoint(url), "tat", hourAhead);
-  const store = new EndpointStore(redis, queue.keys);
-  const admit = () => store.admit(url, { token: "t", forgetMs: 1_000 });
-  expect(await admit()).toMatchObject({ verdict: "limited" });
 });
 
 test("however much data a key has, a look at it is bounded", async () => {

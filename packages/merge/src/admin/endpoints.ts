@@ -82,7 +82,7 @@ export class Endpoints {
     if (ratePerSecond !== undefined) set.rate = String(ratePerSecond);
     if (concurrency !== undefined) set.concurrency = String(concurrency);
     const unset = ["rate", "concurrency"].filter((field) => !Object.hasOwn(set, field));
-    await this.#store.mark(checkUrl(url), { set, unset: [...unset, "tat"] });
+    await this.#store.mark(checkUrl(url), { set, unset: [...unset, "tat", "booked"] });
   }
 
   /**

@@ -97,6 +97,8 @@ const PAUSED_MS = 15_000;
 const PLACE_WAIT_MS = 100;
 /** The longest that a limit keeps a batch back before it asks again, and so how late it learns of a new limit. */
 const LIMITED_MS = 60_000;
+/** The longest that an endpoint can ask to wait, and that a breaker can be open. */
+const LONGEST_HOLD_MS = 86_400_000;
 const REMEMBER_MS = 604_800_000;
 const MOST_ENDPOINTS = 10_000;
 const MOST_MARKED = 1_000;
@@ -114,7 +116,8 @@ export class EndpointStore {
   admit(url: string, given: { token: string; forgetMs: number }): Promise<Admission> {
     const keys = [this.#keys.endpoint(url), this.#breaker(url), this.#keys.active(url)];
     const waits = [PROBE_MS, PROBE_WAIT_MS, PAUSED_MS];
-    const args = [...waits, given.token, Math.ceil(given.forgetMs), PLACE_WAIT_MS, LIMITED_MS];
+    const limits = [PLACE_WAIT_MS, LIMITED_MS, LONGEST_HOLD_MS];
+    const args = [...waits, given.token, Math.ceil(given.forgetMs), ...limits];
     return this.#redis.run(admit, keys, args);
   }
 
