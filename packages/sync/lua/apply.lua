@@ -1,17 +1,18 @@
 -- Applies commands of one slot, unless a newer run of the task has claimed the slot or they were applied before.
 --
 -- KEYS[1]    hash, the mark of the slot: epoch, offset, step, from (where the unit of that offset begins), and
---            `h<key>`: the offset up to which a key was read anew
--- KEYS[2..]  every key of the commands, so that a slot that is being moved answers TRYAGAIN
+--            `h<key>`: the offset that the value of a key read again from the source includes
+-- KEYS[2..]  every key of the commands, so that a slot that is being moved replies TRYAGAIN
 -- ARGV[1]    epoch of this run
--- ARGV[2]    offset that the slot has afterwards; empty while a snapshot is loaded, which has none
+-- ARGV[2]    offset that the slot has afterwards; empty while a snapshot is loaded
 -- ARGV[3]    step within the unit that ends at that offset
 -- ARGV[4]    offset at which that unit begins
 -- ARGV[5]    offset and
--- ARGV[6]    step that the slot must have at least, because it confirmed them; empty if there are none
--- ARGV[7]    number of holds, then for each: key, and offset or nothing to forget it
+-- ARGV[6]    step that the slot has confirmed and must still have; both are empty if it has confirmed none
+-- ARGV[7]    number of holds, then for each: key, and its offset, or an empty string to remove the hold
 -- ARGV[..]   commands, each as: number of words, words (at most 7000)
--- Returns    {"fenced", epoch}, {"rewound", offset}, {"skipped"}, or {"applied", index, error, index, error, ...}; indexes from 0
+-- Returns    {"fenced", epoch}, {"rewound", offset}, {"skipped"}, or {"applied", index, error, index, error, ...};
+--            indexes start at 0
 local mark = redis.call('HMGET', KEYS[1], 'epoch', 'offset', 'step')
 if tonumber(mark[1] or '0') > tonumber(ARGV[1]) then
   return {'fenced', mark[1]}
@@ -28,7 +29,7 @@ if ARGV[2] ~= '' and mark[2] then
     return {'skipped'}
   end
 end
--- The first write: if memory is short it fails here, before anything has changed.
+-- The first write. If memory is short, it fails here, before anything has changed.
 redis.call('HSET', KEYS[1], 'epoch', ARGV[1])
 if ARGV[2] ~= '' then
   redis.call('HSET', KEYS[1], 'offset', ARGV[2])

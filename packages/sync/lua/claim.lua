@@ -1,8 +1,8 @@
--- Claims a slot for a run of the task, so that no earlier run can write to it any more.
+-- Claims a slot for a run of the task, so that earlier runs can no longer write to it.
 --
 -- KEYS[1]    hash, the mark of the slot
 -- ARGV[1]    epoch of this run
--- ARGV[2]    "keep" the offset, or "reset" it because everything is copied anew
+-- ARGV[2]    "keep" keeps the offset; "reset" clears it before a full copy
 -- Returns    {"fenced", epoch}, or {"claimed", field, value, ...}: all fields of the mark
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 if epoch and tonumber(epoch) > tonumber(ARGV[1]) then

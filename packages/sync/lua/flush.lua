@@ -1,7 +1,7 @@
--- Empties one node of a cluster, unless a newer run of the task has claimed it. The checkpoint survives.
+-- Empties one node of a cluster, unless a newer run of the task has claimed it. Keeps the checkpoint.
 --
 -- KEYS[1]    hash, the mark of a slot of the node
--- KEYS[2]    hash, the checkpoint of the task; only if this slot has it
+-- KEYS[2]    hash, the checkpoint of the task; only if it is in this slot
 -- ARGV[1]    epoch of this run
 -- ARGV[2]    FLUSHALL or FLUSHDB
 -- ARGV[3]    SYNC, ASYNC, or empty

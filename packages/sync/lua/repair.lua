@@ -1,11 +1,11 @@
--- Writes a key as the source has it, unless the stream has come further than the value that was read.
+-- Writes a key as the source has it, unless the stream has already been applied beyond the offset of that value.
 --
 -- KEYS[1]    hash, the checkpoint of the shard or the mark of the slot: offset, phase
 -- KEYS[2]    the key
--- ARGV[1]    offset of the source at which it still had the value
+-- ARGV[1]    offset of the source at which the key had this value
 -- ARGV[2]    database of the key; empty on a cluster
 -- ARGV[3..]  commands, each as: number of words, words (at most 7000)
--- Returns    1, or 0 if nothing was written because the stream has come further
+-- Returns    1, or 0 if nothing was written because the stream is already beyond that offset
 local mark = redis.call('HMGET', KEYS[1], 'offset', 'phase')
 if tonumber(mark[1] or '0') > tonumber(ARGV[1]) or mark[2] == 'load' then
   return 0

@@ -1,4 +1,4 @@
-/** Puts a task together: sink, sources, and one ShardSync per source. */
+/** Assembles a task: sink, sources, and one ShardSync per source. */
 import { ConnectionLostError, InvalidOptionError, type Logger, parseEndpoint } from "@ropeway/core";
 import type { StreamNote } from "./apply/applier.ts";
 import { Translator } from "./apply/translator.ts";
@@ -47,7 +47,7 @@ export interface AssemblyContext {
   onBigKey(record: BigKeyRecord): void;
 }
 
-/** A task, put together. */
+/** An assembled task. */
 export interface Assembly {
   /** Only for a cluster as the source. */
   readonly fence: SlotFence | undefined;
@@ -56,7 +56,7 @@ export interface Assembly {
   readonly counters: readonly Counters[];
 }
 
-/** Builds everything. Talks to both ends, to learn how many shards there are and what the target can do. */
+/** Builds everything. Connects to both ends to learn how many shards there are and what the target supports. */
 export async function assemble(context: AssemblyContext): Promise<Assembly> {
   const sources = await openSources(context);
   const counters = sources.map(() => new Counters());
@@ -86,7 +86,7 @@ export async function assemble(context: AssemblyContext): Promise<Assembly> {
 /** A target that is a file. */
 const isFile = (url: string) => url.startsWith("file:");
 
-/** The order between the shards of a cluster; they are made after it. */
+/** Creates the fence that orders the shards of a cluster. The shards are created after it. */
 function openFence(
   { signal, options, logger, task }: AssemblyContext,
   parts: { sources: readonly Source[]; shards: readonly ShardSync[]; sink: Sink },
@@ -98,7 +98,7 @@ function openFence(
   if (fenced.length === 0) return undefined;
   return new SlotFence({
     ...{ shards: fenced, signal, patienceMs: options.stallMs },
-    onWait: (reason) => logger.warn({ reason }, "the task waits for the source"),
+    onWait: (reason) => logger.warn({ reason }, "the task is waiting for the source"),
     sets: isFile(options.to) ? undefined : new MovedSets(sink, task),
   });
 }
@@ -133,16 +133,16 @@ async function openSources({
     },
     ...{ connectTimeoutMs, silenceMs, signal, keepOff },
     withoutKeys: options.mode === "increment",
-    onFault: (error) => logger.warn({ err: error }, "the source is being reconnected"),
+    onFault: (error) => logger.warn({ err: error }, "reconnecting to the source"),
     onFailover: (from, to) => {
-      logger.warn({ from, to }, "the source is another server now");
+      logger.warn({ from, to }, "the source moved to another server");
       onStatus("FAILOVER");
       onStatus("COMMANDRUNNING");
     },
   });
 }
 
-/** What finds keys that the target expired too early, where the source can be asked for them. */
+/** Finds keys that the target expired too early, for sources that can be queried for them. */
 function openVanished(parts: {
   readonly context: AssemblyContext;
   readonly sink: Sink;
@@ -153,9 +153,9 @@ function openVanished(parts: {
   const { context, sink, source, shard, fence } = parts;
   const { options, task, signal, logger } = context;
   const mapping = new Mapping(options);
-  // A command that is left out or changed would come back with the value.
+  // With a transform or a command filter, the value would bring back commands that were left out or changed.
   const changed = options.transform !== undefined || mapping.picksCommands;
-  // Mode increment copies changes of keys that it never copied, so a key that is missing means nothing.
+  // Mode increment applies changes to keys that it never copied, so a missing key means nothing.
   const partly = options.mode === "increment";
   if (!source.live || sink.keepsExpired || changed || partly) return undefined;
   return new VanishedKeys({
@@ -228,7 +228,7 @@ function openSink(
   });
 }
 
-/** What one shard is made of. */
+/** Creates the parts of one shard. */
 class ShardParts {
   readonly #context: AssemblyContext;
   readonly #sink: Sink;
@@ -338,7 +338,7 @@ class ShardParts {
         commit: (batch) => this.#sink.commit(this.#shard, checkpoint, batch),
       });
       if (this.#translator !== undefined) this.#translator.fencing = false;
-      if (settled > 0) logger.info({ settled }, "expiries that were held back are set");
+      if (settled > 0) logger.info({ settled }, "held back expiries are set");
     } finally {
       reader.close();
     }
@@ -347,7 +347,7 @@ class ShardParts {
   #translate(checkpoint: Checkpoint): Translator {
     const { options, task, budget } = this.#context;
     const { flush, swapDb, functions, publish, transform, ttlShiftMs, twoWay, lanes } = options;
-    // FLUSHALL of one shard must not take the data of the others.
+    // FLUSHALL of one shard must not delete the data of the others.
     const harmless = checkpoint.owned && !this.#sharded;
     const flushed = flush === "auto" ? (harmless ? "apply" : "stop") : flush;
     const shard = this.#shard;

@@ -1,27 +1,27 @@
 /**
- * Where a task stands, kept in the target and written in the same transaction as the data:
+ * The progress of a task, stored in the target and written in the same transaction as the data:
  *
- *   epoch    which run of the task may write; each start raises it, and an older run is refused
+ *   epoch    the run of the task that may write; each start increments it, and older runs are refused
  *   phase    load: a full synchronisation began and has not ended; stream: the data is complete up to
  *            `offset`; done: a stock task has ended
  *   replid   the history of the source, and the last byte of it that the target has
  *   offset
  *   written  the end of the last command that changed the target; between it and `offset` nothing did
- *   db       the database of the source that the next command is for: no SELECT is sent again after a resume
+ *   db       the source database of the next command, because no SELECT is sent again after a resume
  *   pass     clusters: which load or stream of this epoch it is; see cluster-sink.ts
  *   mark     names the last transaction that moved the checkpoint: its offset, and a random part if it was
  *            not one of the stream
- *   owned    1: the target was empty when the task began, so that whatever is in it came from us
+ *   owned    1: the target was empty when the task began, so the task wrote everything in it
  *
  * Because data and checkpoint commit together, INCR, LPUSH and APPEND are applied exactly once: a run that
  * was killed left both or neither.
  */
 import type { Reply } from "./resp/reply-reader.ts";
 
-/** How far a task is with its data. */
+/** How far a task has copied its data. */
 export type Phase = "load" | "stream" | "done";
 
-/** A place in a replication history. */
+/** A position in a replication history. */
 export interface Position {
   readonly replid: string;
   /** The last byte that was applied. */
@@ -38,11 +38,11 @@ export interface Checkpoint extends Position {
   readonly owned: boolean;
   /** Which load or stream of this epoch it is. @default 0 */
   readonly pass?: number;
-  /** The last transaction, as the claim found it. */
+  /** The mark of the last transaction, as the claim found it. */
   readonly mark?: string | undefined;
 }
 
-/** The words of HMSET: always all fields, because a FLUSHALL in the batch has removed those of before. */
+/** The words of HMSET. Always all fields, because a FLUSHALL in the batch has removed the earlier ones. */
 export function checkpointFields(checkpoint: Checkpoint, mark?: string): string[] {
   const { epoch, phase, owned, replid, offset, db, written = offset, pass = 0 } = checkpoint;
   return [

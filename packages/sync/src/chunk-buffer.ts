@@ -5,7 +5,7 @@
  *              0       start   pos         end
  *
  * A chunk that arrives when nothing is kept is read in place, without a copy. Otherwise it is appended
- * behind the kept bytes, in memory that no other code writes to; so views that were handed out stay
+ * after the kept bytes, in memory that no other code writes to; so views that were handed out stay
  * valid. Memory grows with the bytes received, never with a length that the input claims.
  */
 
@@ -14,12 +14,12 @@ export class ChunkBuffer {
   bytes: Buffer = Buffer.alloc(0);
   /** The first byte that is still needed. */
   start = 0;
-  /** Where reading goes on. */
+  /** Where reading continues. */
   pos = 0;
   end = 0;
   /** The offset of `bytes[0]` in the whole input. */
   base = 0;
-  /** How many bytes from `start` the reader needs before it can go on, as far as it knows. */
+  /** How many bytes from `start` the reader needs before it can continue, as far as it knows. */
   want = 0;
   #owned = false;
 
@@ -46,10 +46,10 @@ export class ChunkBuffer {
     this.end += chunk.length;
   }
 
-  /** Copies what is kept to the front of a larger memory. */
+  /** Copies the kept bytes to the front of a larger buffer. */
   #move(kept: number, more: number): void {
-    // Doubling keeps single-byte chunks linear. The wanted size saves the last doublings, once enough of it
-    // has arrived to be believed.
+    // Doubling keeps single-byte chunks linear. Using `want` saves the last doublings; it is trusted only once
+    // an eighth of it has arrived.
     const target = this.want > kept && this.want <= kept * 8 ? this.want : kept * 2;
     const room = Math.max(kept + more, target, SMALLEST);
     const bytes = Buffer.allocUnsafeSlow(room);

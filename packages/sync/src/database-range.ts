@@ -1,10 +1,10 @@
 /**
- * A database that the target does not have. SELECT would fail inside the transaction, and the commands behind it would change
- * the database before it; so such data is refused before it is sent.
+ * Refuses a database that the target does not have. SELECT would fail inside the transaction, and the commands after it
+ * would change the database selected before, so such data is refused before it is sent.
  */
 import { CommandRefusedError } from "./errors.ts";
 
-/** Throws CommandRefusedError if a target with this many databases has no database of the number. */
+/** Throws CommandRefusedError if a target with this many databases does not have database `db`. */
 export function requireDatabase(db: number, databases: number): void {
   if (db < databases) return;
   const reason =

@@ -11,7 +11,7 @@ export interface DiscardedRecord {
   readonly at: string;
 }
 
-/** Counts for all shards of a task. */
+/** Counts the refused writes of all shards of a task. */
 export class ErrorBudget {
   readonly #max: number;
   readonly #record: (record: DiscardedRecord) => void;
@@ -26,7 +26,7 @@ export class ErrorBudget {
     return this.#spent;
   }
 
-  /** Records the failure. Throws TooManyErrorsError if it is one too many. */
+  /** Records the failure. Throws TooManyErrorsError if the maximum is exceeded. */
   spend(argv: readonly Buffer[], db: number, error: string): void {
     this.#spent += 1;
     const [command = "", key = ""] = argv.map(String);

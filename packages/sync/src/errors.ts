@@ -16,7 +16,7 @@ export class RdbFormatError extends RopewayError {
   }
 }
 
-/** The RDB ends in the middle. */
+/** The RDB ends before its end marker. */
 export class RdbTruncatedError extends RopewayError {
   constructor(offset: number) {
     super("RDB_TRUNCATED", `the RDB ends at byte ${offset}, before its EOF opcode`, {
@@ -41,7 +41,7 @@ export class RdbChecksumError extends RopewayError {
   }
 }
 
-/** What UnsupportedRdbError names. */
+/** The unsupported part of an RDB. */
 export interface UnsupportedRdb {
   readonly offset: number;
   readonly what: "version" | "opcode" | "type" | "encoding";
@@ -50,7 +50,7 @@ export interface UnsupportedRdb {
   readonly reason: string;
 }
 
-/** The RDB is of a version, or has a type or opcode, that this release cannot read. */
+/** This release cannot read the version, a type or an opcode of the RDB. */
 export class UnsupportedRdbError extends RopewayError {
   constructor({ offset, what, id, family, reason }: UnsupportedRdb) {
     super(
@@ -71,7 +71,7 @@ export class UnsupportedRdbError extends RopewayError {
   }
 }
 
-/** One element is larger than the reader may hold in memory. */
+/** One element is larger than the reader's memory limit. */
 export class ElementTooLargeError extends RopewayError {
   constructor(offset: number, bytes: number, maxElementBytes: number) {
     super(
@@ -121,7 +121,7 @@ export class NotExpressibleError extends RopewayError {
   }
 }
 
-/** The source does not serve PSYNC to us: an ACL, a provider or a proxy refuses it. */
+/** The source refuses PSYNC, because of an ACL, a provider or a proxy. */
 export class PsyncRefusedError extends RopewayError {
   constructor(where: string, reply: string) {
     super(
@@ -139,7 +139,7 @@ const FILE_REASONS: Readonly<Record<string, string>> = {
   EISDIR: "it is a folder",
 };
 
-/** The source is a file, and it cannot be read. */
+/** The source file cannot be read. */
 export class SourceFileError extends RopewayError {
   constructor(path: string, cause: unknown) {
     const { code = "", message = String(cause) } = cause as NodeJS.ErrnoException;
@@ -150,7 +150,7 @@ export class SourceFileError extends RopewayError {
   }
 }
 
-/** The source cannot serve PSYNC at this moment; it is loading, or has lost its own master. */
+/** The source cannot serve PSYNC at this moment: it is loading, or has lost its own master. */
 export class SourceNotReadyError extends RopewayError {
   constructor(where: string, reply: string) {
     super("SOURCE_NOT_READY", `${where} is not ready for PSYNC: ${reply}`, {
@@ -200,7 +200,7 @@ export class TargetRefusedError extends RopewayError {
   }
 }
 
-/** The target lost writes that it had confirmed: it restarted from an older file, or a replica without them was promoted. */
+/** The target lost confirmed writes: it restarted from an older file, or a replica without them was promoted. */
 export class TargetRewoundError extends RopewayError {
   constructor(where: string, expected: string, found: string | undefined) {
     super(
@@ -233,7 +233,7 @@ export class KeyExistsError extends RopewayError {
   }
 }
 
-/** A command of the source cannot be applied as the options say, such as FLUSHALL with policy "stop". */
+/** The options do not allow a command of the source, such as FLUSHALL with policy "stop". */
 export class CommandRefusedError extends RopewayError {
   constructor(command: string, reason: string) {
     super("COMMAND_REFUSED", `the source sent ${command}: ${reason}`, {
@@ -266,7 +266,7 @@ function adviceFor(reply: string): string {
   return "Repair the target.";
 }
 
-/** The source was asked to continue, but began a full synchronisation instead. */
+/** The source was asked to continue, but started a full synchronisation. */
 export class HistoryLostError extends RopewayError {
   constructor(where: string, offset: number) {
     super("HISTORY_LOST", `${where} no longer has the changes after offset ${offset}`, {

@@ -1,4 +1,4 @@
-/** A file in chunks. Each is new memory, so readers may keep views of it. */
+/** A file in chunks. Each chunk is new memory, so readers may keep views of it. */
 import { open } from "node:fs/promises";
 
 const CHUNK = 1024 * 1024;

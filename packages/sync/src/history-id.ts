@@ -1,6 +1,6 @@
 /**
- * The id of the history that a server writes or follows. A master and its replicas share one. A target that
- * has the source's would send the task its own writes: each INCR would be applied without end.
+ * The id of the replication history that a server writes or follows. A master and its replicas share one. If the
+ * target had the source's id, it would send the task its own writes, and each INCR would be applied without end.
  */
 import { InvalidOptionError } from "@ropeway/core";
 import type { ResolvedSyncOptions } from "./options.ts";
@@ -8,13 +8,13 @@ import type { Reply } from "./resp/reply-reader.ts";
 import type { Source } from "./source/source.ts";
 import { encodeCommand } from "./wire/encode.ts";
 
-/** Reads the id from INFO; undefined if the server does not say it (before Redis 4, or refused). */
+/** Reads the id from INFO; undefined if the server does not report it (before Redis 4, or refused). */
 export function historyId(info: Reply | undefined): string | undefined {
   if (!Buffer.isBuffer(info)) return undefined;
   return /^master_replid:([0-9a-f]{40})/m.exec(info.toString())?.[1];
 }
 
-/** The ids that INFO names: of the history, and of the one before the last failover. */
+/** The ids in INFO: of the current history, and of the one before the last failover. */
 export function historyIds(info: Reply | undefined): string[] {
   if (!Buffer.isBuffer(info)) return [];
   const ids = [...info.toString().matchAll(/^master_replid2?:([0-9a-f]{40})/gm)];
@@ -28,7 +28,7 @@ export async function refuseSameServer(
   options: ResolvedSyncOptions,
 ): Promise<void> {
   const { mode, dbMap, rename, transform } = options;
-  // A snapshot alone does not come back, and may go to other keys of its server.
+  // A snapshot alone does not come back, and may be written to other keys of its server.
   const elsewhere = dbMap !== undefined || rename !== undefined || transform !== undefined;
   if (target === undefined || (mode === "stock" && elsewhere)) return;
   for (const source of sources) {

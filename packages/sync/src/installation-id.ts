@@ -1,6 +1,6 @@
 /**
- * The id of the Ropeway installation whose accounts and tasks a server keeps. A copy from one installation
- * onto another would replace them, and a task that runs from the target would delete itself. The id is
+ * The id of the Ropeway installation whose accounts and tasks a server stores. Copying one installation
+ * onto another would replace them, and a task whose definition is in the target would delete itself. The id is
  * copied like any key, so a target that a task has filled has the source's id, and the task can resume.
  */
 import { InvalidOptionError } from "@ropeway/core";
@@ -11,13 +11,13 @@ import type { Reply } from "./resp/reply-reader.ts";
 import type { Source } from "./source/source.ts";
 import { encodeCommand } from "./wire/encode.ts";
 
-/** The cluster's store keeps it here, see its keys.ts; an installation with another prefix is not noticed. */
+/** The key in the cluster's store; see its keys.ts. An installation with another prefix is not detected. */
 const KEY = "ropeway:store:@state";
 
-/** Asks for the id. */
+/** The command that reads the id. */
 export const INSTALLATION_QUERY: string[] = ["HGET", KEY, "id"];
 
-/** What to do about two installations. */
+/** How to resolve a conflict of two installations. */
 export const INSTALLATION_ADVICE =
   'leave the keys out with filter: { "refuse": { "prefixes": ["ropeway:store:"] } }, or delete them at the target';
 

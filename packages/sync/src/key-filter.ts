@@ -1,8 +1,8 @@
-/** Which keys take part. */
+/** Decides which keys are copied. */
 import { InvalidOptionError } from "@ropeway/core";
 import { matchesGlob } from "./command/glob.ts";
 
-/** A key fulfils a rule if it fulfils one of its conditions. */
+/** A key matches a rule if it matches one of its conditions. */
 export interface KeyRule {
   /** The key begins with one of these. */
   readonly prefixes?: readonly (string | Buffer)[];
@@ -12,7 +12,7 @@ export interface KeyRule {
   readonly patterns?: readonly RegExp[];
 }
 
-/** The rules of a filter: keys that fulfil `accept` (all, without it) and do not fulfil `refuse`. */
+/** A filter copies keys that match `accept` (all keys, without it) and do not match `refuse`. */
 export interface KeyFilterOptions {
   readonly accept?: KeyRule;
   readonly refuse?: KeyRule;
@@ -20,7 +20,7 @@ export interface KeyFilterOptions {
 
 type Test = (key: Buffer) => boolean;
 
-/** Decides about keys. */
+/** Decides whether a key is copied. */
 export class KeyFilter {
   readonly #accept: Test | undefined;
   readonly #refuse: Test | undefined;
@@ -31,7 +31,7 @@ export class KeyFilter {
     this.#refuse = refuse === undefined ? undefined : matcher("filter.refuse", refuse);
   }
 
-  /** Whether all keys take part. */
+  /** Whether all keys are copied. */
   get isOpen(): boolean {
     return this.#accept === undefined && this.#refuse === undefined;
   }
@@ -54,7 +54,7 @@ function matcher(option: string, rule: KeyRule): Test {
     if (!(pattern instanceof RegExp)) {
       throw new InvalidOptionError(`${option}.patterns`, pattern, "regular expressions");
     }
-    // Flags g and y make a RegExp remember where it stopped.
+    // With flags g and y, a RegExp would keep state between tests.
     return new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ""));
   });
   return (key) => {
@@ -66,7 +66,7 @@ function matcher(option: string, rule: KeyRule): Test {
   };
 }
 
-/** Throws InvalidOptionError unless the value is an object with these fields: a misspelt one would filter nothing. */
+/** Throws InvalidOptionError unless the value is an object with these fields only. A misspelt field has no effect. */
 export function requireFields(option: string, value: unknown, fields: readonly string[]): void {
   const allowed = `an object with any of ${fields.join(", ")}`;
   if (typeof value !== "object" || value === null || Array.isArray(value)) {

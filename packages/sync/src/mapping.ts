@@ -1,6 +1,6 @@
 /**
- * Where a key of the source goes: to which database and under which name, or nowhere. One decision for
- * snapshots, streams and verification.
+ * Where a key of the source is written: the database and the name, or nowhere. Snapshots, streams and
+ * verification share this decision.
  */
 import { InvalidOptionError } from "@ropeway/core";
 import { beginsWith, KeyFilter, type KeyFilterOptions, requireFields } from "./key-filter.ts";
@@ -17,10 +17,10 @@ export interface SyncFilterOptions extends KeyFilterOptions {
   readonly combine?: "and" | "or";
 }
 
-/** Decides where each key goes. */
+/** Decides where each key is written. */
 export class Mapping {
   readonly keys: KeyFilter;
-  /** Whether keys and databases stay as they are and all are copied, except our own. */
+  /** Whether all keys except the task's own are copied under the same name and database. */
   readonly identity: boolean;
   readonly combine: "and" | "or";
   readonly #dbs: ReadonlyMap<number, number> | undefined;
@@ -58,12 +58,12 @@ export class Mapping {
     return this.#prefixes.length > 0;
   }
 
-  /** The source's databases that are copied; undefined: all. */
+  /** The source's databases that are copied; undefined if all are. */
   get dbs(): readonly number[] | undefined {
     return this.#dbs && [...this.#dbs.keys()];
   }
 
-  /** The database at the target; undefined: it is not copied. */
+  /** The database at the target; undefined if it is not copied. */
   db(source: number): number | undefined {
     return this.#dbs === undefined ? source : this.#dbs.get(source);
   }
@@ -78,12 +78,12 @@ export class Mapping {
     return source;
   }
 
-  /** Whether a command of this name is copied, in upper case. */
+  /** Whether a command is copied. `name` is in upper case. */
   command(name: string): boolean {
     return (this.#accept?.has(name) ?? true) && !(this.#refuse?.has(name) ?? false);
   }
 
-  /** Whether a key of the target may have come from this task. */
+  /** Whether this task may have written a key of the target. */
   mayHaveWritten(key: Buffer): boolean {
     return this.origins(key).length > 0;
   }

@@ -16,7 +16,7 @@ import {
 import { Mapping, type SyncFilterOptions } from "./mapping.ts";
 import type { Transform } from "./transform.ts";
 
-/** What a task copies: all data and then changes, only the data of now, or only changes. */
+/** What a task copies: all data and then changes, only the current data, or only changes. */
 export type SyncMode = "total" | "stock" | "increment";
 
 /** The settings of a SyncTask. */
@@ -30,22 +30,28 @@ export interface SyncOptions {
   /** Names the checkpoint in the target. @default derived from both ends and the mode */
   readonly name?: string | undefined;
   /**
-   * The fencing token of this run, chosen by the program that decides which run may write. @default one
-   * more than the last run's
+   * The fencing token of this run, chosen by the program that decides which run may write. @default the
+   * last run's plus 1
    */
   readonly epoch?: number | undefined;
-  /** End when the target has everything the source had at the end of the full synchronisation, or, resuming, at the start. @default false */
+  /**
+   * End when the target has everything that the source had at the end of the full synchronisation, or, if the
+   * task resumes, at the start. @default false
+   */
   readonly once?: boolean;
   /** Start from the beginning instead of resuming. @default false */
   readonly restart?: boolean;
   /** Read with SCAN and DUMP instead of PSYNC; only for mode "stock". @default false */
   readonly scan?: boolean;
 
-  /** If the source lost the history: synchronise fully again, or stop. @default "full" */
+  /** If the source no longer has the history: run a full synchronisation, or stop. @default "full" */
   readonly onResync?: "full" | "stop";
-  /** Keys that the target has already: overwrite, keep, or fail. @default "replace" */
+  /** Keys that already exist at the target: overwrite, keep, or fail. @default "replace" */
   readonly existing?: "replace" | "keep" | "fail";
-  /** Delete keys of the target that the source does not have, after a repeated full synchronisation. "auto": only if the target was empty at first. @default "auto" */
+  /**
+   * Delete keys of the target that the source does not have, after a repeated full synchronisation. "auto": only
+   * if the target was empty at first. @default "auto"
+   */
   readonly sweep?: "auto" | "always" | "never";
   /** How values are written: RESTORE where possible, always RESTORE, always commands. @default "auto" */
   readonly path?: "auto" | "fast" | "slow";
@@ -60,7 +66,7 @@ export interface SyncOptions {
   readonly dbMap?: Readonly<Record<string, number>> | undefined;
   /** Which keys and commands are copied. @default all */
   readonly filter?: SyncFilterOptions | undefined;
-  /** Replaces the beginning of keys: the first entry that matches counts. @default none */
+  /** Replaces the prefix of keys. The first matching entry is used. @default none */
   readonly rename?: Readonly<Record<string, string>> | undefined;
   /** Changes or drops commands before they are written. @default none */
   readonly transform?: Transform | undefined;
@@ -75,23 +81,23 @@ export interface SyncOptions {
   readonly publish?: "apply" | "drop" | "stop";
   /** A transaction or command that a cluster target cannot apply as a whole. @default "split" */
   readonly crossSlot?: "split" | "stop";
-  /** Mark our writes and leave out those of the reverse task. @default false */
+  /** Mark the writes of this task and leave out those of the reverse task. @default false */
   readonly twoWay?: boolean;
   /** A server that has one of these keys in database 0 is neither read nor written. @default [] */
   readonly keepOff?: readonly string[];
 
   /** The maximum number of writes that may fail. Each is recorded. @default 0 */
   readonly maxErrors?: number;
-  /** The maximum number of commands per second; 0: no limit. @default 0 */
+  /** The maximum number of commands per second; 0 for no limit. @default 0 */
   readonly opsPerS?: number;
-  /** The maximum number of bytes per second; 0: no limit. @default 0 */
+  /** The maximum number of bytes per second; 0 for no limit. @default 0 */
   readonly bytesPerS?: number;
-  /** Slow down while a round trip to the target takes longer; 0: no bound. @default 0 */
+  /** Slow down while a round trip to the target takes longer than this; 0 for no limit. @default 0 */
   readonly latencyMs?: number;
 
-  /** Connections that load a snapshot. @default 3 */
+  /** The number of connections that load a snapshot. @default 3 */
   readonly lanes?: number;
-  /** A transaction is at most about this large. @default 256 KiB */
+  /** The approximate maximum size of a transaction. @default 256 KiB */
   readonly batchBytes?: number;
   /** The approximate maximum number of commands in a transaction. @default 1000 */
   readonly batchCommands?: number;
@@ -105,7 +111,7 @@ export interface SyncOptions {
   readonly stallMs?: number;
   /** @default 5 s */
   readonly connectTimeoutMs?: number;
-  /** A source that is silent for this long is lost. @default 60 s */
+  /** A source that sends nothing for this long is treated as lost. @default 60 s */
   readonly silenceMs?: number;
   /** How often `progress` is emitted. @default 1 s */
   readonly progressMs?: number;
@@ -203,7 +209,7 @@ export function resolveSyncOptions(given: SyncOptions): ResolvedSyncOptions {
   const from = given.from ?? "";
   const to = given.to ?? "";
   const resolved = resolveOptions<SyncOptions>(table, { ...given, from, to });
-  new Mapping(resolved); // checks what is inside of the filter
+  new Mapping(resolved); // checks the content of the filter
   return resolved;
 }
 

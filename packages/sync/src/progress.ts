@@ -1,8 +1,8 @@
-/** The counters of a task. Each is increased where the work is done, and read by displays. */
+/** The counters of a task. The code that does the work increases them, and displays read them. */
 
 import type { Position } from "./checkpoint.ts";
 
-/** Why a key took the slow path, or was left out; each has a counter. */
+/** Why a key took the slow path, or was left out. Each reason has a counter. */
 export type KeyReason =
   | "restore" // fast: its raw value was sent with RESTORE
   | "set" // fast: a string was sent with SET
@@ -15,7 +15,7 @@ export type KeyReason =
   | "own" // left out: it is one of Ropeway's own
   | "kept"; // left out: the target has the key, and `existing` is "keep"
 
-/** Where a task is; the names are those of RedisSyncer. */
+/** The status of a task. The names are those of RedisSyncer. */
 export const SYNC_STATUS = {
   STOP: 0,
   CREATING: 1,
@@ -31,17 +31,17 @@ export const SYNC_STATUS = {
 /** The name of a task's status. */
 export type SyncStatus = keyof typeof SYNC_STATUS;
 
-/** A reading of a task's counters. */
+/** A snapshot of a task's counters. */
 export interface SyncProgress {
   readonly phase: SyncStatus;
   /** Keys of snapshots that were written. */
   readonly keys: number;
-  /** Keys that the snapshots announced, if they did. */
+  /** Keys that the snapshots announced; undefined if they did not. */
   readonly totalKeys: number | undefined;
   /** Bytes read from snapshots and streams. */
   readonly bytes: number;
   readonly snapshotBytes: number;
-  /** The size of the snapshots, if the sources said it. */
+  /** The size of the snapshots, if the sources announced it. */
   readonly totalSnapshotBytes: number | undefined;
   /** Commands of streams that were applied. */
   readonly commands: number;
@@ -57,23 +57,23 @@ export interface SyncProgress {
   readonly lagBytes: number;
   /** The sum of the shards' offsets. */
   readonly offset: number;
-  /** Where each shard that follows its source stands. */
+  /** The position of each shard that follows its source. */
   readonly positions: readonly Position[];
   readonly epoch: number;
   /** Keys by outcome. */
   readonly reasons: Readonly<Partial<Record<KeyReason, number>>>;
   /** Writes that failed and were recorded. */
   readonly errors: number;
-  /** How often the source was continued, and how often it began anew. */
+  /** How often the stream was continued, and how often a full synchronisation began again. */
   readonly partialResyncs: number;
   readonly fullResyncs: number;
-  /** What the task waits for, if it does. */
+  /** What the task is waiting for, if anything. */
   readonly stalled: string | undefined;
 }
 
 const WINDOW_MS = 3_000;
 
-/** The counters of one shard's run; plain fields, because hot loops add to them. */
+/** The counters of one shard's run. They are plain fields, because hot loops add to them. */
 export class Counters {
   keys = 0;
   totalKeys: number | undefined;
@@ -82,14 +82,14 @@ export class Counters {
   streamBytes = 0;
   commands = 0;
   offset = 0;
-  /** The history that the offset belongs to; undefined before the stream is followed. */
+  /** The history that the offset belongs to; undefined before the stream begins. */
   replid: string | undefined;
   db = 0;
   feed: { readonly received: number } | undefined;
   partialResyncs = 0;
   fullResyncs = 0;
   stalled: string | undefined;
-  /** When the target last had everything that was received. */
+  /** When the target last had everything that had been received. */
   caughtUpAt: number | undefined;
   readonly reasons: Map<KeyReason, number> = new Map();
 

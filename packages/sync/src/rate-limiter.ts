@@ -1,13 +1,13 @@
 /**
  * Slows the task down: by commands per second, by bytes per second, and by the latency of the target.
  *
- * The first two are token buckets of a tenth of a second. The third looks at what a transaction costs
+ * The first two are token buckets of a tenth of a second. The third measures what a transaction costs
  * the target: while its round trip is longer than `latencyMs`, the pause between transactions doubles, and
- * halves again when it is shorter. So a target that serves users keeps serving them, whatever its hardware.
+ * halves again when it is shorter. So the target keeps enough capacity for its other clients.
  */
 import { sleep } from "@ropeway/core/internal";
 
-/** The bounds; 0 means none. */
+/** The limits; 0 means no limit. */
 export interface RateLimits {
   readonly opsPerS: number;
   readonly bytesPerS: number;
@@ -17,7 +17,7 @@ export interface RateLimits {
 const BURST_S = 0.1;
 const LONGEST_PAUSE_MS = 1_000;
 
-/** One for all shards of a task. */
+/** The limiter shared by all shards of a task. */
 export class RateLimiter {
   readonly #limits: RateLimits;
   readonly #signal: AbortSignal;
@@ -29,7 +29,7 @@ export class RateLimiter {
     this.#signal = signal;
   }
 
-  /** Resolves when this much may be written; undefined if that is now. */
+  /** Resolves when this much may be written; undefined if it may be written now. */
   admit(commands: number, bytes: number): Promise<void> | undefined {
     const { opsPerS, bytesPerS } = this.#limits;
     if (opsPerS === 0 && bytesPerS === 0 && this.#pauseMs === 0) return undefined;
@@ -44,7 +44,7 @@ export class RateLimiter {
     return waitMs <= 0 ? undefined : sleep(waitMs, this.#signal);
   }
 
-  /** Learns from a round trip. */
+  /** Adjusts the pause to the duration of a round trip. */
   observe(roundTripMs: number): void {
     const { latencyMs } = this.#limits;
     if (latencyMs === 0) return;

@@ -10,7 +10,7 @@
  *                                                              '----- history lost --------'
  *
  * The phase in the checkpoint is "load" from before the first key is written until after the last one, so a
- * run that dies in between begins the full synchronisation again.
+ * run that dies in between starts the full synchronisation again.
  */
 import { ConnectFailedError, ConnectionLostError, type Logger } from "@ropeway/core";
 import { Backoff, sleep } from "@ropeway/core/internal";
@@ -33,7 +33,7 @@ import { isFileUrl } from "./source/file-source.ts";
 import { HistoryForkedError } from "./source/history-fork.ts";
 import { PsyncFeed } from "./source/psync-feed.ts";
 
-/** What a shard needs of its task. */
+/** The options of a shard. */
 export interface ShardOptions {
   readonly shard: number;
   readonly options: ResolvedSyncOptions;
@@ -41,18 +41,18 @@ export interface ShardOptions {
   readonly counters: Counters;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Opens the source, after a position if there is one. */
+  /** Opens the source, after the position if one is given. */
   attach(after: Position | undefined): Promise<Feed>;
-  /** The order between the shards of a cluster; undefined for any other source. */
+  /** Orders the shards of a cluster; undefined for other sources. */
   readonly fence?: SlotFence | undefined;
-  /** Where the history of the source and ours part, if that is before the position. */
+  /** The offset at which the history of the source departs from the target's, if it is before the position. */
   fork(position: Position): Promise<number | undefined>;
   /** Loads a snapshot into the target. */
   load(snapshot: Snapshot, checkpoint: Checkpoint, again: boolean): Promise<void>;
-  /** What is to be done once the stream has caught up with the end of the load. */
+  /** Completes the load once the stream has caught up with its end. */
   settle(checkpoint: Checkpoint): Promise<void>;
   translator(checkpoint: Checkpoint): Translate;
-  /** Finds keys that the target expired too early; undefined if it expires none, or nothing can be done. */
+  /** Finds keys that the target expired too early; undefined if it expires none, or they cannot be read again. */
   readonly vanished: VanishedKeys | undefined;
   onStatus(status: SyncStatus): void;
   admit(commands: number, bytes: number): Promise<void> | undefined;
@@ -63,9 +63,9 @@ export class ShardSync {
   readonly #plan: ShardOptions;
   #checkpoint: Checkpoint | undefined;
   #feed: Feed | undefined;
-  /** A source that cannot give a whole snapshot is not asked for one all the time. */
+  /** Delays repeated attempts if the source cannot send a whole snapshot. */
   readonly #patience = new Backoff({ baseMs: 500, maxMs: 30_000 });
-  /** A stream was reached, so `restart` has done its work. */
+  /** Whether a stream was reached, so that `restart` no longer applies. */
   #begun = false;
 
   constructor(plan: ShardOptions) {
@@ -77,19 +77,19 @@ export class ShardSync {
     return this.#checkpoint;
   }
 
-  /** Raises the epoch. */
+  /** Increments the epoch. */
   async claim(): Promise<Checkpoint> {
     const { sink, shard, options } = this.#plan;
     this.#checkpoint = await sink.claim(shard, options.epoch);
     return this.#checkpoint;
   }
 
-  /** Opens the source, after the checkpoint if the target has what came before it. */
+  /** Opens the source, after the checkpoint if the target has the data before it. */
   async attach(): Promise<void> {
     this.#feed = await this.#open(this.#checkpoint ?? (await this.claim()));
   }
 
-  /** Opens the source. A checkpoint behind a fork of the history moves back to it, if nothing was written since. */
+  /** Opens the source. A checkpoint after a fork of the history moves back to it, if nothing was written since. */
   async #open(checkpoint: Checkpoint): Promise<Feed> {
     const { attach, fork, fence, sink, shard, options } = this.#plan;
     this.#checkpoint = checkpoint;
@@ -127,7 +127,7 @@ export class ShardSync {
     return Math.max(this.#plan.counters.offset, this.#checkpoint?.offset ?? 0);
   }
 
-  /** Closes a source that was opened and will not be run. */
+  /** Closes a source that was opened and will not run. */
   async close(): Promise<void> {
     await this.#feed?.close();
   }
@@ -157,7 +157,7 @@ export class ShardSync {
 
   #resumes({ phase }: Checkpoint): boolean {
     const { restart, mode, from } = this.#plan.options;
-    // Mode stock has a stream only if the source is a file of commands.
+    // In mode stock there is a stream only if the source is a file of commands.
     const follows = mode !== "stock" || isFileUrl(from);
     return phase === "stream" && follows && (!restart || this.#begun);
   }
@@ -167,7 +167,7 @@ export class ShardSync {
     this.#feed = feed;
   }
 
-  /** Loads the snapshot, if there is one, and follows the stream; gives what comes after that. */
+  /** Loads the snapshot, if there is one, and follows the stream. Returns the feed to continue with, if any. */
   async #pass(feed: Feed, before: Checkpoint): Promise<Next | undefined> {
     const { options, counters, signal } = this.#plan;
     let checkpoint = before;
@@ -182,7 +182,7 @@ export class ShardSync {
     return this.#follow(feed, checkpoint);
   }
 
-  /** A file of commands without a snapshot begins: from now on its bytes are counted, so that none is applied twice. */
+  /** Starts a file of commands without a snapshot. Its bytes are counted from here, so that none is applied twice. */
   async #enterFile({ replid, where }: Feed, before: Checkpoint): Promise<Checkpoint> {
     const { sink, shard, options } = this.#plan;
     if (before.offset > 0 && !options.restart) {
@@ -195,7 +195,7 @@ export class ShardSync {
     return this.#checkpoint;
   }
 
-  /** What is left after a fault, as a checkpoint; throws what cannot be repaired. */
+  /** The checkpoint to continue from after a fault. Throws if the fault cannot be repaired. */
   async #recover(error: unknown, checkpoint: Checkpoint): Promise<Checkpoint> {
     const { sink, shard, signal, logger } = this.#plan;
     if (signal.aborted) throw error;
@@ -215,7 +215,7 @@ export class ShardSync {
     return this.#checkpoint;
   }
 
-  /** Loads a snapshot; a connection that is lost meanwhile means that all of it is loaded again. */
+  /** Loads a snapshot. If the connection is lost meanwhile, all of it is loaded again. */
   async #load(feed: Feed, snapshot: Snapshot, before: Checkpoint): Promise<Checkpoint> {
     try {
       return await this.#fill(feed, snapshot, before);
@@ -233,7 +233,7 @@ export class ShardSync {
     let loading: Checkpoint = { ...before, phase: "load", replid, offset, db: 0, written: offset };
     onStatus("RDBRUNNING");
     if (options.mode === "increment") {
-      // Only the changes are wanted: the snapshot is what it took to learn where they begin.
+      // Only the changes are copied. The snapshot is read because it tells where they begin.
       while ((await snapshot.read(signal)) !== undefined);
     } else {
       loading = await sink.enter(shard, loading);
@@ -252,7 +252,7 @@ export class ShardSync {
     return loaded;
   }
 
-  /** Applies the stream; gives the feed of a new full synchronisation if the history is lost. */
+  /** Applies the stream. Returns the feed of a new full synchronisation if the history is lost. */
   async #follow(feed: Feed, checkpoint: Checkpoint): Promise<Next | undefined> {
     const { sink, shard, options, counters, signal, onStatus, admit, logger, fence } = this.#plan;
     const { vanished } = this.#plan;
@@ -283,7 +283,7 @@ export class ShardSync {
       },
     });
     try {
-      // First up to what the source had when the load ended: then the held back expiries are settled.
+      // First up to the offset that the source had when the load ended; then the held back expiries are settled.
       const reached = () =>
         !options.once || ((fence?.concluded(shard) ?? true) && (vanished?.settled ?? true));
       await applier.run((position) => position.offset >= goal && reached());
@@ -305,7 +305,7 @@ export class ShardSync {
       if (options.onResync === "stop") throw new ResyncRequiredError(feed.where, offset);
       logger.warn(
         { shard, offset, settled },
-        "the source lost the history; synchronising fully again",
+        "the source no longer has the history; starting a full synchronisation",
       );
       const position = applier.position;
       this.#checkpoint = { ...checkpoint, ...position, phase: "load" };
@@ -318,12 +318,12 @@ export class ShardSync {
     return undefined;
   }
 
-  /** How far the source is at this moment. */
+  /** The current offset of the source. */
   #untilKnown(feed: Feed): Promise<number> {
     return this.#persistently(() => feed.end());
   }
 
-  /** Does something that needs a connection as often as it takes, until the task is closed. */
+  /** Repeats work that needs a connection until it succeeds or the task is closed. */
   async #persistently<T>(work: () => Promise<T>): Promise<T> {
     const { signal, logger } = this.#plan;
     const backoff = new Backoff({ baseMs: 50, maxMs: 1_000 });
@@ -356,7 +356,7 @@ interface Next {
   readonly checkpoint: Checkpoint;
 }
 
-/** Waits for the first bytes: the snapshot is made then, and what comes later is in the stream. */
+/** Waits for the first bytes. The snapshot is made by then, and later changes are in the stream. */
 async function begin(snapshot: Snapshot, signal: AbortSignal): Promise<Snapshot> {
   let first = await snapshot.read(signal);
   return {
@@ -376,7 +376,7 @@ class LoadInterruptedError extends Error {
   }
 }
 
-/** The source is another server, with another history; everything before that is committed. */
+/** The source is another server, with another history. Everything before the fork is committed. */
 class StreamForkedError extends Error {
   readonly position: Position;
 

@@ -1,9 +1,9 @@
-/** The name of a task that was given none. */
+/** The default name of a task. */
 import { createHash } from "node:crypto";
 import { parseEndpoint, showEndpoint } from "@ropeway/core";
 import type { SyncOptions } from "./options.ts";
 
-/** The same task has the same name every time: from both ends and the mode, without passwords. */
+/** Derives the name from both ends and the mode, without passwords, so the same task always has the same name. */
 export function taskName({ from, to, mode }: Pick<SyncOptions, "from" | "to" | "mode">): string {
   const identity = [from, to].map((url) =>
     /^[\w+-]+:\/\//.test(url) && !/^(https?|file):/.test(url)

@@ -42,7 +42,7 @@ export interface SyncEvents extends EventMap {
   finished: [progress: SyncProgress];
 }
 
-/** Moves the data of a live Redis to another one, and keeps it in step until it is closed. */
+/** Moves the data of a live Redis to another one, and keeps it in sync until it is closed. */
 export class SyncTask extends BackgroundRole<SyncEvents> {
   readonly name: string;
   readonly #options: ResolvedSyncOptions;
@@ -63,11 +63,11 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
     this.#options = resolved;
     this.name = resolved.name ?? taskName(resolved);
     this.#budget = new ErrorBudget(resolved.maxErrors, (record) => {
-      // One at a time: each opens a connection.
+      // One at a time, because each record opens a connection.
       this.#records = this.#records.then(() => this.#sink?.record("discarded", record));
       this.emit("discarded", record);
     });
-    this.#finished.promise.catch(() => {}); // whoever awaits it has the error
+    this.#finished.promise.catch(() => {}); // callers that await it get the error
   }
 
   /** The status of the task. */
@@ -80,7 +80,7 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
     return this.#finished.promise;
   }
 
-  /** The counters at this moment. */
+  /** The current counters. */
   progress(): SyncProgress {
     const sum = (pick: (counters: Counters) => number | undefined): number =>
       this.#counters.reduce((total, counters) => total + (pick(counters) ?? 0), 0);
@@ -146,7 +146,7 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
     }
   }
 
-  /** Opens both ends for the masters that the source has now. */
+  /** Opens both ends for the current masters of the source. */
   async #begin(signal: AbortSignal, restart: boolean): Promise<Generation> {
     const stop = new AbortController();
     const assembly = await this.#assemble(AbortSignal.any([signal, stop.signal]), restart);
@@ -208,14 +208,14 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
         if (moved === undefined) break;
         this.#options.logger.warn(
           { err: moved },
-          "the task begins again with the masters there are",
+          "the task restarts with the current masters of the source",
         );
         generation = await this.#begin(signal, moved.lost);
       }
       this.#end(this.closing.aborted ? "STOP" : "FINISH");
     } catch (error) {
       if (this.closing.aborted && isInterruption(error)) {
-        this.#end("STOP"); // closing is what made it fail
+        this.#end("STOP"); // it failed because it was closed
         return;
       }
       this.#enter("BROKEN");
@@ -238,12 +238,12 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
   }
 }
 
-/** The shards of one slot map; a source that changes its masters needs others. */
+/** The shards of one slot map. A source whose masters change needs a new generation. */
 interface Generation extends Assembly {
   readonly stop: AbortController;
 }
 
-/** Runs all shards to their end; gives the error if the source has other masters now. */
+/** Runs all shards to their end. Returns the error if the source has other masters now. */
 async function runAll({
   shards,
   sink,
@@ -251,7 +251,7 @@ async function runAll({
   stop,
 }: Generation): Promise<SlotsMovedError | undefined> {
   const runs = shards.map((shard) => shard.run());
-  // It ends only with an error, or when everything else has ended.
+  // The watch ends only with an error, or when everything else has ended.
   const watching = fence?.watch().then(() => Promise.allSettled(runs));
   try {
     await Promise.race([Promise.all(runs), ...(watching === undefined ? [] : [watching])]);
@@ -268,7 +268,7 @@ async function runAll({
   }
 }
 
-/** Opens all sources, or none. A shard that loads behind others that resume is opened when those run. */
+/** Opens all sources, or none. A shard that loads after others that resume is opened when those run. */
 async function attachAll(shards: readonly ShardSync[]): Promise<void> {
   const resuming = shards.filter((shard) => shard.resumes);
   const attached = resuming.length > 0 ? resuming : shards;
@@ -279,7 +279,7 @@ async function attachAll(shards: readonly ShardSync[]): Promise<void> {
   throw failed.reason;
 }
 
-/** Whether an error is only the consequence of closing. */
+/** Whether an error is only a consequence of closing. */
 function isInterruption(error: unknown): boolean {
   return (
     error instanceof AbortedError ||

@@ -1,13 +1,13 @@
 /**
- * A function of the user that sees each write before it goes to the target, and may change or drop it. It
- * must be pure: after a lost connection the same write may be asked for again.
+ * A function of the user that gets each write before it is sent to the target, and may change or drop it. It
+ * must be pure: after a lost connection it may be called again for the same write.
  */
 import { reasonOf, show } from "@ropeway/core/internal";
 import { TransformError } from "./errors.ts";
 
-/** A write as the source made it, with the changes that other options made to it. */
+/** A write of the source, after the changes of the other options. */
 export interface TransformInput {
-  /** Upper case; a key of a snapshot is RESTORE or SET, or the commands of the slow path. */
+  /** In upper case. For a key of a snapshot: RESTORE or SET, or the commands of the slow path. */
   readonly command: string;
   /** The command and its arguments. */
   readonly argv: readonly Buffer[];
@@ -18,10 +18,10 @@ export interface TransformInput {
   readonly phase: "snapshot" | "stream";
 }
 
-/** What is written instead: the same write (true), nothing (false), or these commands. */
+/** What to write instead: the same write (true), nothing (false), or these commands. */
 export type TransformResult = boolean | readonly (readonly (Buffer | string)[])[];
 
-/** Changes or drops a write before it goes to the target. */
+/** Changes or drops a write before it is sent to the target. */
 export type Transform = (input: TransformInput) => TransformResult;
 
 /** Commands that would change the connection or the transaction that they are sent in. */
@@ -30,7 +30,7 @@ const FORBIDDEN = new Set(
    SSUBSCRIBE SUBSCRIBE SYNC UNWATCH WATCH`.split(/\s+/),
 );
 
-/** Calls the function. Throws TransformError if it throws, or returns what cannot be written. */
+/** Calls the function. Throws TransformError if it throws, or if its result cannot be written. */
 export function transformed(transform: Transform, input: TransformInput): TransformResult {
   const { command, keys } = input;
   const failed = (problem: string, cause?: unknown) =>

@@ -2,8 +2,8 @@
  * The manifest of a multi-part AOF (Redis 7.0 and later): which files belong to it, in which order.
  *
  *   file appendonly.aof.1.base.rdb seq 1 type b      the base: an RDB, or commands
- *   file appendonly.aof.3.incr.aof seq 3 type i      what came after it, in the order of seq
- *   file appendonly.aof.2.incr.aof seq 2 type h      history: replaced already, to be deleted
+ *   file appendonly.aof.3.incr.aof seq 3 type i      changes after the base, in the order of seq
+ *   file appendonly.aof.2.incr.aof seq 2 type h      history: already replaced, to be deleted
  *
  * Names with special characters are quoted as redis-cli quotes them.
  */
@@ -49,12 +49,12 @@ function parseLine(line: string, name: string, offset: number): AofFile {
   if (file === undefined || type === undefined || !Number.isSafeInteger(seq) || seq < 1) {
     throw new AofFormatError(name, offset, `the line ${JSON.stringify(line)} names no file`);
   }
-  // A name must not lead out of the folder, whoever wrote the manifest.
+  // A file name must not lead out of the folder.
   if (basename(file) !== file) throw new AofFormatError(name, offset, `${file} is not a file name`);
   return { name: file, seq, type };
 }
 
-/** Words, of which some may be in double quotes with escapes. */
+/** Splits a line into words, some of which may be in double quotes with escapes. */
 function wordsOf(line: string): string[] {
   const words: string[] = [];
   for (const [, quoted, plain] of line.matchAll(/"((?:[^"\\]|\\.)*)"|(\S+)/g)) {
@@ -79,7 +79,7 @@ function unquoted(text: string): string {
 }
 
 /**
- * The files of an AOF in the order in which they are to be read. `path` is the folder of a multi-part AOF,
+ * The files of an AOF in reading order. `path` is the folder of a multi-part AOF,
  * its manifest, or a single AOF file.
  */
 export async function aofFiles(path: string): Promise<string[]> {

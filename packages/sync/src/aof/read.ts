@@ -7,14 +7,14 @@ import { type AofItem, AofReader } from "./reader.ts";
 
 /** How an AOF is read. */
 export interface ReadAofOptions {
-  /** Ignore half a command at the end of the last file. @default true */
+  /** Ignore an incomplete command at the end of the last file. @default true */
   readonly truncatedAllowed?: boolean;
   readonly rdb?: RdbReaderOptions;
 }
 
 /**
- * The items of an AOF: `path` is its folder, its manifest, or a single file. A command of MULTI without its
- * EXEC was not executed, which is up to the caller.
+ * The items of an AOF. `path` is its folder, its manifest, or a single file. The server did not execute the
+ * commands of a MULTI without EXEC; the caller has to drop them.
  */
 export async function* readAof(
   path: string,

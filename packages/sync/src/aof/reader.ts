@@ -1,5 +1,5 @@
 /**
- * Reads one AOF file out of chunks of any size. It may begin with an RDB (a base file, or the preamble of
+ * Reads one AOF file from chunks of any size. It may begin with an RDB (a base file, or the preamble of
  * Redis 4 to 6); commands in RESP follow. `push` a chunk, then call `next` until it returns undefined.
  */
 import { AofFormatError, RdbTruncatedError, RespFormatError } from "../errors.ts";
@@ -8,7 +8,7 @@ import type { RdbReaderOptions } from "../rdb/options.ts";
 import { RdbReader } from "../rdb/reader.ts";
 import { CommandReader, type WireCommand } from "../resp/command-reader.ts";
 
-/** What an AOF consists of. */
+/** An item of an AOF. */
 export type AofItem =
   | { readonly kind: "rdb"; readonly entry: RdbEntry }
   | { readonly kind: "command"; readonly command: WireCommand };
@@ -20,11 +20,11 @@ export class AofReader {
   readonly #file: string;
   readonly #rdb: RdbReader;
   readonly #commands = new CommandReader({ annotations: true });
-  /** Undefined until the first byte is there. */
+  /** Undefined until the first byte has arrived. */
   #part: "rdb" | "commands" | undefined;
   #rdbBytes = 0;
 
-  /** `file` is for errors. */
+  /** `file` is the name used in errors. */
   constructor(file: string, options: RdbReaderOptions = {}) {
     this.#file = file;
     this.#rdb = new RdbReader(options);
@@ -58,14 +58,14 @@ export class AofReader {
     }
   }
 
-  /** How many bytes of the file belong to what `next` has returned. */
+  /** How many bytes of the file belong to the items that `next` has returned. */
   get offset(): number {
     return this.#rdbBytes + (this.#part === "rdb" ? this.#rdb.offset : this.#commands.offset);
   }
 
   /**
-   * Says that the file ends here. A server that was killed may leave half a command at the end of its last
-   * file; with `truncatedAllowed` that is ignored, as servers do.
+   * Marks the end of the file. A server that was killed may leave an incomplete command at the end of its last
+   * file. With `truncatedAllowed` it is ignored, as servers do.
    */
   end({ truncatedAllowed = false }: { readonly truncatedAllowed?: boolean } = {}): void {
     if (this.#part === "rdb" && !this.#rdb.finished) throw new RdbTruncatedError(this.#rdb.offset);

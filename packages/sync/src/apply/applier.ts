@@ -5,11 +5,11 @@
  *   feed --bytes--> units --translate--> [ transaction being filled ] --commit--> target
  *                                                                 one at a time
  *
- * A batch is whatever has arrived while the one before it was under way. So a lone command leaves at
- * once, and under load batches grow until they carry the load, up to `batchBytes`.
+ * A batch contains everything that arrived while the previous batch was being committed. So a single command
+ * is sent at once, and under load batches grow, up to `batchBytes`.
  *
- * What needs no write (PING, GETACK, commands that are filtered out) moves the position in memory only;
- * the checkpoint follows once a second.
+ * Input that needs no write (PING, GETACK, filtered commands) moves the position in memory only;
+ * the checkpoint is updated once a second.
  */
 import type { Position } from "../checkpoint.ts";
 import { WireCommand } from "../resp/command-reader.ts";
@@ -19,41 +19,41 @@ import { encodeCommand } from "../wire/encode.ts";
 import { isWord, type Unit, UnitReader } from "./unit-reader.ts";
 import { LATE_MS, type VanishedKeys } from "./vanished-keys.ts";
 
-/** A write of the stream, for its error: the command as it is sent, and the database at the target. */
+/** A write of the stream, for error messages: the command as it is sent, and the database at the target. */
 export interface StreamNote {
   readonly argv: readonly Buffer[];
   readonly db: number;
-  /** True for a write of ours between those of the stream. */
+  /** True for a write that the task itself adds to the stream. */
   readonly own?: boolean;
-  /** True for a value that was read from the source, between the commands of the stream. */
+  /** True for a value that was read from the source and inserted between the commands of the stream. */
   readonly inserted?: boolean;
 }
 
 /** Turns commands of the source into commands of the target. */
 export interface Translate {
-  /** Adds what a command becomes. */
+  /** Adds the translated command. */
   command(command: WireCommand, db: number, into: Transaction<StreamNote>): void;
-  /** Called before and after the commands of a unit. */
+  /** Called before the commands of a unit. Returns false to leave them out. */
   unit?(unit: Unit, into: Transaction<StreamNote>): boolean;
 }
 
-/** What the stream of one shard owes to the others while slots move between them. */
+/** The part of a slot fence that the applier of one shard uses while slots move between shards. */
 export interface StreamMoves {
   /** Whether a command of the unit that ends at the offset is applied. */
   admits(argv: readonly Buffer[], offset: number): boolean;
-  /** Commands, as the source would send them, that come before the unit between two offsets. */
+  /** Commands, in the form of the source, that must be applied before the unit between two offsets. */
   before(begins: number, ends: number): Iterable<readonly Buffer[]>;
-  /** Adds what must be committed with a unit. */
+  /** Adds the writes that must be committed with a unit. */
   after(into: Transaction<StreamNote>): void;
-  /** Something to wait for before the next unit is taken. */
+  /** Work that must finish before the next unit is taken, if any. */
   pending(): Promise<void> | undefined;
 }
 
-/** Where batches go. */
+/** The destination of batches. */
 export interface StreamTarget {
   /** Applies the batch and moves the checkpoint, together and exactly once. */
   apply(batch: Transaction<StreamNote>, position: Position): Promise<void>;
-  /** Writes what may have been left for later. */
+  /** Completes writes that were deferred. */
   finish?(): Promise<void>;
 }
 
@@ -70,11 +70,11 @@ export interface ApplierOptions {
   onApplied(position: Position, commands: number, bytes: number): void;
   /** Only for a cluster as the source. */
   readonly moves?: StreamMoves;
-  /** Only for a target whose clock expires keys. */
+  /** Only for a target that expires keys by its own clock. */
   readonly vanished?: VanishedKeys | undefined;
-  /** Where the source was when the stream began: what comes before that may be old. */
+  /** The offset of the source when the stream began. Commands before it may be old. */
   readonly lateUntil?: number;
-  /** Waits while the task is paused or must be slower. */
+  /** Waits while the task is paused or throttled. */
   admit?(commands: number, bytes: number): Promise<void> | undefined;
 }
 
@@ -89,11 +89,11 @@ export class Applier {
   #checkpointedAt = performance.now();
   #batch = new Transaction<StreamNote>();
   #ackWanted = false;
-  /** When the batch was begun, and after which byte. */
+  /** When the batch was started, and at which offset. */
   #begun = { offset: 0, at: performance.now() };
-  /** A moment, and what had been received by then. */
+  /** A moment, and the offset that had been received by then. */
   #seen = { offset: 0, at: performance.now() };
-  /** The bytes that are taken now were received after this moment. */
+  /** The bytes being taken now were received after this moment. */
   #passedAt = performance.now();
   #lateUntil: number;
 
@@ -110,7 +110,7 @@ export class Applier {
     return this.#batch.empty ? this.#position : this.#checkpointed;
   }
 
-  /** Applies until `done` says so at a position, the stream ends, or the signal aborts. All batches are finished. */
+  /** Applies until `done` returns true, the stream ends, or the signal aborts. All batches are committed. */
   async run(done: (position: Position) => boolean = () => false): Promise<void> {
     const { feed, signal, vanished } = this.#options;
     while (!signal.aborted) {
@@ -127,12 +127,12 @@ export class Applier {
     await this.finish();
   }
 
-  /** Commits what was taken and is not committed yet. */
+  /** Commits everything that was taken and is not committed yet. */
   async finish(): Promise<void> {
     if (this.#position.offset !== this.#checkpointed.offset) await this.#commit();
   }
 
-  /** The next bytes; empty ones when it is time to checkpoint or to stop. */
+  /** The next bytes; an empty buffer when it is time to checkpoint or to stop. */
   async #wait(): Promise<Buffer | undefined> {
     const { feed, signal } = this.#options;
     const idle = new AbortController();
@@ -143,7 +143,7 @@ export class Applier {
     if (signal.aborted) stop(); // the event came before the listener
     try {
       const chunk = await feed.read(idle.signal);
-      // Nothing had been waiting, so this is not late.
+      // No bytes were waiting, so these are not late.
       this.#passedAt = performance.now();
       this.#seen = { offset: this.#position.offset, at: this.#passedAt };
       return chunk;
@@ -156,7 +156,7 @@ export class Applier {
     }
   }
 
-  /** The position moved a second ago and nothing was written since. */
+  /** Whether the position moved at least a second ago and has not been written since. */
   get #stale(): boolean {
     const moved = this.#position.offset !== this.#checkpointed.offset;
     return moved && performance.now() - this.#checkpointedAt >= IDLE_CHECKPOINT_MS;
@@ -217,7 +217,7 @@ export class Applier {
     };
   }
 
-  /** A run that resumes inside this unit gets the same commands, but not these. */
+  /** Marks commands that a run that resumes inside this unit does not get again. */
   #markInserted(from: number): void {
     const { notes } = this.#batch;
     for (let at = from; at < notes.length; at++) {
@@ -245,7 +245,7 @@ export class Applier {
     this.#report(position, commands, bytes);
   }
 
-  /** Whether commands of the batch may be older than keys of the target can be relied on. */
+  /** Whether the batch may be so old that the target has expired keys it relies on. */
   #isLate({ offset, at }: { readonly offset: number; readonly at: number }): boolean {
     const { feed } = this.#options;
     const now = performance.now();
@@ -267,7 +267,7 @@ export class Applier {
 
 const EMPTY = Buffer.alloc(0);
 
-/** Waits for both, also if one fails: a commit that is under way must not outlive its applier. */
+/** Waits for both, even if one fails: a commit that is under way must not outlive its applier. */
 async function both(...work: readonly Promise<void>[]): Promise<void> {
   for (const outcome of await Promise.allSettled(work)) {
     if (outcome.status === "rejected") throw outcome.reason;

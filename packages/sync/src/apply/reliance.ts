@@ -1,10 +1,10 @@
 /**
- * Which keys a batch relies on: those that the source had when it ran the command, so that the target must have them too.
+ * Finds the keys that a batch relies on: the source had them when it ran the command, so the target needs them too.
  *
- *   SET k v, DEL k, RESTORE k      what k was does not matter
- *   INCR k, HSET k, PEXPIREAT k    k is as the batch before it left it, unless the target expired it meanwhile
+ *   SET k v, DEL k, RESTORE k      the previous value of k does not matter
+ *   INCR k, HSET k, PEXPIREAT k    k is as the previous batch left it, unless the target has expired it
  *
- * A key that such a command creates looks the same as one that vanished. See vanished-keys.ts for what becomes of both.
+ * A key that such a command creates looks the same as one that has vanished. vanished-keys.ts handles both.
  */
 import { isWord, keysOf, wordAt } from "../command/keys.ts";
 import { specOf } from "../command/table.ts";
@@ -21,9 +21,9 @@ export interface Touch {
   /** The command. */
   readonly note: StreamNote;
   readonly places: readonly Place[];
-  /** Whether the values before it matter. */
+  /** Whether the previous values matter. */
   readonly relies: boolean;
-  /** The expiry that it sets, in ms; -1: none. */
+  /** The expiry that it sets, in ms; -1 if none. */
   readonly expiresAtMs: number;
   /** Databases that it exchanges. */
   readonly swaps?: readonly [number, number];
@@ -36,7 +36,7 @@ const CONDITIONS = ["nx", "xx", "keepttl", "ifeq", "ifne", "ifdeq", "ifdne"];
 const ABSOLUTE_MS = ["pxat"];
 const ABSOLUTE_S = ["exat"];
 
-/** What the commands of a batch do, in their order. Commands that we do not know are left out. */
+/** The effects of the commands of a batch, in order. Unknown commands are left out. */
 export function touchesOf(notes: readonly (StreamNote | undefined)[]): Touch[] {
   const touches: Touch[] = [];
   for (const note of notes) {
@@ -79,7 +79,7 @@ function otherDb(name: string, argv: readonly Buffer[]): number | undefined {
   return at < 0 ? undefined : Number(argv[at + 1]);
 }
 
-/** Relative expiries begin when the target gets them, so they are never over. */
+/** A relative expiry begins when the target receives it, so it has never passed. */
 function expiryOf(name: string, argv: readonly Buffer[]): number {
   if (name === "pexpireat") return Number(argv[2]);
   if (name === "expireat") return 1_000 * Number(argv[2]);
@@ -94,7 +94,7 @@ function expiryOf(name: string, argv: readonly Buffer[]): number {
   return -1;
 }
 
-/** A name for a key of a database. */
+/** A string that names a key of a database. */
 export function nameOf({ db, key }: Place): string {
   return `${db}:${key.toString("latin1")}`;
 }
@@ -105,7 +105,7 @@ export function placeOf(name: string): Place {
   return { db: Number(name.slice(0, colon)), key: Buffer.from(name.slice(colon + 1), "latin1") };
 }
 
-/** How long keys live, as the target says: ms, -1 for ever, -2 if there is no such key. */
+/** The remaining lifetimes of keys at the target, in ms; -1 if a key has no expiry, -2 if it does not exist. */
 export type Lifetimes = ReadonlyMap<string, number>;
 
 /** Keys that are looked up before the batch is applied. */
@@ -117,13 +117,13 @@ export function reliedOn(touches: readonly Touch[]): Map<string, Place> {
   return found;
 }
 
-/** Keys that may not be at the target when the batch relies on them, besides those that are known to be wrong. */
+/** Keys that the target may not have when the batch relies on them, besides those known to be wrong. */
 export function doubtful(
   touches: readonly Touch[],
   at: {
     readonly lifetimes: Lifetimes;
     readonly known: { has(name: string): boolean; keys(): Iterable<string> };
-    /** Keys that are wrong until what was read is written, in this batch or the next. */
+    /** Keys that are wrong until their value from the source is written, in this batch or the next. */
     readonly mending?: Iterable<string>;
     readonly nowMs: number;
     readonly marginMs: number;
@@ -132,7 +132,7 @@ export function doubtful(
   const { lifetimes, known, nowMs, marginMs } = at;
   const found = new Set<string>();
   const mending = new Set(at.mending);
-  /** Keys that the batch itself has written: whether they stay. */
+  /** Keys that the batch itself has written, and whether they stay. */
   const stays = new Map<string, boolean>();
   const isDoubtful = (name: string) => {
     if (found.has(name) || known.has(name) || mending.has(name)) return true;

@@ -1,6 +1,6 @@
 /**
  * RESTORE commands of a stream. Their payload carries the RDB version of the source, which an older target
- * refuses; so the footer is stamped anew, or, if the target does not know the type, the value is written
+ * refuses. So the footer gets another version, or, if the target does not know the type, the value is written
  * with commands.
  */
 import { rewriteFor } from "../command/rewrite.ts";
@@ -12,7 +12,7 @@ import { commandsOf, ValueCommands } from "../value/commands.ts";
 import { decodeValue } from "../value/decode.ts";
 import { needsShift, shiftedParts } from "../value/shift-fields.ts";
 
-/** The commands that do the same on the target; undefined if none do. `shiftMs` is added to the expiry of hash fields. */
+/** The equivalent commands for the target; undefined if there are none. `shiftMs` moves the expiry of hash fields. */
 export function restoreFor(
   target: TargetServer,
   argv: readonly Buffer[],

@@ -1,11 +1,11 @@
 /**
- * From a command of the source to the commands of the target. Each step may drop the command, change it, or
+ * Translates a command of the source into commands of the target. Each step may drop the command, change it, or
  * refuse it:
  *
  *   noise of servers -> policy (FLUSHALL, SWAPDB, FUNCTION, PUBLISH) -> database map -> filter -> rename
  *      -> shift of expiries -> rewriting for older targets -> transform
  *
- * Without options, and for a target that is new enough, the bytes of a command are passed on as they came.
+ * Without options, and for a target that is new enough, the bytes of a command are passed on unchanged.
  */
 import { keysOf, readsByPattern } from "../command/keys.ts";
 import { pickKeys, renameKeys } from "../command/pick.ts";
@@ -26,7 +26,7 @@ import type { StreamNote, Translate } from "./applier.ts";
 import { restoreFor } from "./restore-for.ts";
 import type { Unit } from "./unit-reader.ts";
 
-/** What happens with commands that concern more than keys. */
+/** How commands that affect more than keys are handled. */
 export interface Policies {
   readonly flush: "apply" | "drop" | "stop";
   readonly swapDb: "apply" | "drop" | "stop";
@@ -42,22 +42,22 @@ export interface TranslatorOptions {
   readonly transform: Transform | undefined;
   /** Added to every expiry. */
   readonly ttlShiftMs: number;
-  /** Leave out what another task of ours wrote to the source. */
+  /** Leave out writes that another task made at the source. */
   readonly twoWay: boolean;
-  /** The keys of the task that must not stay behind when SWAPDB moves database 0. */
+  /** Keys of the task that must stay in database 0 when SWAPDB exchanges it. */
   readonly ownKeys: readonly string[];
   /** The list of expiries that are held back. */
   readonly expiriesKey: string;
-  /** Called for a command that the target cannot be given; may throw. */
+  /** Called for a command that cannot be sent to the target; may throw. */
   onUnwritable(argv: readonly Buffer[], db: number, reason: string): void;
   /** Called for each command that is left out. */
   onFiltered(): void;
 }
 
-/** Commands that servers and providers send to replicas for themselves. */
+/** Commands that servers and providers send to replicas for their own purposes. */
 const NOISE = new Set(["PING", "REPLCONF", "OPINFO", "CLUSTER", "SELECT"]);
 
-/** Commands that no server sends to its replicas. In a file of a stranger they would take the target over. */
+/** Commands that no server sends to its replicas. An untrusted file could use them to take over the target. */
 const ADMINISTRATION = new Set(
   `ACL AUTH BGREWRITEAOF BGSAVE CLIENT CONFIG DEBUG FAILOVER HELLO MIGRATE MODULE MONITOR PSYNC REPLICAOF RESET SAVE
    SHUTDOWN SLAVEOF SYNC`.split(/\s+/),
@@ -77,7 +77,7 @@ const NAMES = new Map<string, string>();
 
 /** Translates commands of the source into commands of the target. */
 export class Translator implements Translate {
-  /** While expiries are held back, keys that take over an expiry are noted. */
+  /** While expiries are held back, keys that inherit an expiry are recorded. */
   fencing = true;
   readonly #options: TranslatorOptions;
   readonly #plain: boolean;
@@ -89,7 +89,7 @@ export class Translator implements Translate {
     this.#plain = mapping.identity && transform === undefined && ttlShiftMs === 0 && newest;
   }
 
-  /** With two-way tasks: whether the unit comes from a client, and not from the reverse task. */
+  /** With two-way tasks: whether a client wrote the unit, and not the reverse task. */
   unit(unit: Unit): boolean {
     if (!this.#options.twoWay) return true;
     const ours = unit.commands.some(({ argv }) => argv[1] !== undefined && isOwnKey(argv[1]));
@@ -268,7 +268,7 @@ export class Translator implements Translate {
     }
   }
 
-  /** A swap moves our own keys out of database 0; the transaction writes the checkpoint there again. */
+  /** A swap moves the task's own keys out of database 0; the transaction writes the checkpoint there again. */
   #swap({ argv, into }: Write): void {
     const { mapping, ownKeys, abilities } = this.#options;
     if (mapping.dbs !== undefined || mapping.partial) {
@@ -319,14 +319,14 @@ export class Translator implements Translate {
   }
 }
 
-/** A command on its way. */
+/** A command that is being translated. */
 interface Write {
   readonly argv: readonly Buffer[];
   readonly db: number;
   readonly into: Transaction<StreamNote>;
 }
 
-/** The database that MOVE and COPY name, and where; undefined: the same one. */
+/** The database that MOVE and COPY name, and its position; undefined if the command names none. */
 function otherDb(name: string, argv: readonly Buffer[]): { at: number; db: number } | undefined {
   if (name === "MOVE") return { at: 2, db: Number(argv[2]) };
   if (name !== "COPY") return undefined;
@@ -334,7 +334,7 @@ function otherDb(name: string, argv: readonly Buffer[]): { at: number; db: numbe
   return option < 0 ? undefined : { at: option + 1, db: Number(argv[option + 1]) };
 }
 
-/** A key that moved within a source cluster may be at the target already, from its old master. */
+/** A key that moved within a source cluster may already be at the target, from its old master. */
 function replacing(argv: readonly Buffer[]): readonly Buffer[] {
   const replaces = argv.some((word, at) => at > 3 && nameOf(word) === "REPLACE");
   return replaces ? argv : [...argv, Buffer.from("REPLACE")];
@@ -347,7 +347,7 @@ function toBuffer(word: Argument): Buffer {
   return Buffer.isBuffer(word) ? word : Buffer.from(String(word));
 }
 
-/** The name in upper case; each spelling is converted once. */
+/** The name in upper case. Each spelling is converted once. */
 function nameOf(bytes: Buffer): string {
   const spelling = bytes.toString("latin1");
   const known = NAMES.get(spelling);

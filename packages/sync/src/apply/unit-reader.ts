@@ -1,6 +1,6 @@
 /**
- * Turns the bytes of a replication stream into units: one command, or all commands from MULTI to EXEC. A
- * unit is the smallest thing that is applied; a checkpoint never stands inside one.
+ * Splits the bytes of a replication stream into units: one command, or all commands from MULTI to EXEC. A
+ * unit is the smallest thing that is applied; a checkpoint is never inside one.
  *
  * A stream that is resumed begins at the end of a unit, so MULTI is always seen before its commands.
  */
@@ -11,11 +11,11 @@ export interface Unit {
   readonly commands: readonly WireCommand[];
   /** True for MULTI ... EXEC, which are not among the commands. */
   readonly transaction: boolean;
-  /** How many bytes of the stream the unit is. */
+  /** The length of the unit in bytes of the stream. */
   readonly bytes: number;
 }
 
-/** Gives whole units out of chunks of any size. */
+/** Reads whole units from chunks of any size. */
 export class UnitReader {
   readonly #reader = new CommandReader();
   #open: WireCommand[] | undefined;
@@ -58,7 +58,7 @@ export class UnitReader {
   }
 }
 
-/** Whether the bytes are this word, which is in upper case, in either case. */
+/** Whether the bytes are `word`, which is in upper case, in either case. */
 export function isWord(bytes: Buffer, word: string): boolean {
   if (bytes.length !== word.length) return false;
   for (let i = 0; i < word.length; i++) {

@@ -3,24 +3,24 @@
  *
  *   source   SET k v PX 5000 ........ HSET k f 1, PEXPIRE k 60000 ......
  *   target   SET k v PX 5000 ................. k expires ............... HSET k f 1, PEXPIREAT k: too late
- *                                    '--- no syncer, or one that is behind ---'
+ *                                    '--- task stopped, or behind ---'
  *
- * The target runs its own clock, so commands that are applied late may rely on a key that it no longer has. They would do
- * nothing, fail, or build a value out of the last changes only. Before a late batch is applied, the keys that it relies on
+ * The target expires keys by its own clock, so commands that are applied late may rely on a key that is gone. They
+ * would do nothing, fail, or build a value from the last changes only. Before a late batch, the keys that it relies on
  * are looked up in the target. A key that is missing, or about to expire, is in doubt:
  *
- *   doubt     the key goes to a set in the target before the batch is applied. Its commands are applied as they are;
- *             errors of those that come before the value that is read do not count: the value has them
- *   read      it is read anew from the source, at an offset X of the stream
- *   written   before the first unit after X, the value that was read replaces that of the target
- *   settled   when that is committed, the key leaves the set
+ *   doubt     the key is added to a set in the target before the batch is applied. Its commands are applied unchanged;
+ *             errors of commands before the offset of the value are ignored, because the value includes them
+ *   read      the key is read again from the source, at an offset X of the stream
+ *   written   before the first unit after X, that value replaces the value of the target
+ *   settled   when that write is committed, the key is removed from the set
  *
- * Commands that are not late are not examined. If one of them fails because there is no such key (the reply says so), or
- * sets or removes an expiry in vain (the reply is 0), its keys are in doubt too: the source had the key, or the command would
- * not be in the stream. So are all keys that a batch relies on, if it took long to be applied.
+ * Commands that are not late are not examined. If one of them fails because there is no such key, or fails
+ * to set or remove an expiry (the reply is 0), its keys are in doubt too: the source had the key, or the command would
+ * not be in the stream. If a batch took long to be applied, all keys that it relies on are in doubt.
  *
- * A key in doubt may as well be a new one; then the reading was in vain, and does no harm. Neither do members of the
- * set that are too many. So the set needs no fence, and after a crash its keys are read again.
+ * A key in doubt may also be a new one; then reading it was unnecessary but harmless. Extra members of the set are
+ * harmless too. So the set needs no fence, and after a crash its keys are read again.
  */
 import type { Logger } from "@ropeway/core";
 import { ConnectFailedError, ConnectionLostError } from "@ropeway/core";
@@ -42,7 +42,7 @@ import {
   touchesOf,
 } from "./reliance.ts";
 
-/** What it takes to find such keys and to read them. */
+/** What is needed to find such keys and to read them. */
 export interface VanishedKeysOptions {
   /** The set in the target. */
   readonly setKey: string;
@@ -51,13 +51,13 @@ export interface VanishedKeysOptions {
   readonly logger: Logger;
   /** Opens a reader of the target. */
   reader(): Promise<TargetReader>;
-  /** Reads keys of a database of the source, as the commands that write them, at one offset. */
+  /** Reads keys of a database of the source at one offset, as the commands that write them. */
   read(db: number, keys: readonly Buffer[]): Promise<ReadKeys>;
   /** For a cluster as the source: another part reads and writes the keys, and owns the set. */
   readonly handOver?: ((keys: readonly Buffer[]) => void) | undefined;
 }
 
-/** Keys of the source as they were at the offset, as commands in their order. */
+/** Keys of the source as they were at the offset, as commands in order. */
 export interface ReadKeys {
   readonly offset: number;
   readonly writes: readonly (readonly Buffer[])[];
@@ -75,47 +75,47 @@ interface Reading {
   readonly writes: readonly SourceWrite[];
 }
 
-/** Keys that live shorter than this may be gone when the batch arrives. */
+/** Keys with a shorter lifetime than this may be gone when the batch arrives. */
 const MARGIN_MS = 10_000;
 /** Commands that are older than this are late. */
 export const LATE_MS = 1_000;
 const READ_KEYS = 100;
 const PAGE = 1_000;
 const PAUSE_MS = 100;
-/** What servers say to a command that needs a key. */
+/** The error replies of servers to a command that needs a key. */
 const MISSING = /no such key|requires the key to exist|^NOGROUP/i;
 const EXPIRING = new Set(["expire", "expireat", "pexpire", "pexpireat", "persist"]);
 
-/** Finds keys of one shard that vanished, and writes them as the source has them. */
+/** Finds vanished keys of one shard, and writes them as the source has them. */
 export class VanishedKeys {
   readonly #options: VanishedKeysOptions;
-  /** Keys in doubt, by the name that they have at the target. */
+  /** Keys in doubt, by their name at the target. */
   readonly #doubts = new Set<string>();
-  /** Keys that were written and leave the set when the offset is applied. */
+  /** Keys that were written. They leave the set when the offset is applied. */
   #written: { readonly name: string; readonly offset: number }[] = [];
   #reading: Reading | undefined;
   /** Keys that were handed over with the batch under way. */
   #handed: ReadonlySet<string> = new Set();
   #reader: TargetReader | undefined;
-  /** Keys of commands of the batch under way that found none. */
+  /** Keys that commands of the batch under way did not find. */
   readonly #missed = new Map<string, Place & { readonly surely: boolean }>();
   #applied = -1;
   /** Whether the keys of the batch under way were looked up. */
   #checked = false;
   #refused = false;
-  /** Commands of the batch under way that are in a value that comes after them. */
+  /** Commands of the batch under way whose effect a later value includes. */
   #covered: ReadonlySet<StreamNote> = new Set();
 
   constructor(options: VanishedKeysOptions) {
     this.#options = options;
   }
 
-  /** Whether all keys are as they were at the source. */
+  /** Whether no key is in doubt. */
   get settled(): boolean {
     return this.#doubts.size === 0 && this.#written.every(({ offset }) => offset <= this.#applied);
   }
 
-  /** Call it before a stream begins: takes over what an earlier run has left. */
+  /** Takes over the keys that an earlier run left. Call it before a stream begins. */
   async begin(): Promise<void> {
     this.#doubts.clear();
     this.#written = [];
@@ -135,8 +135,8 @@ export class VanishedKeys {
   }
 
   /**
-   * Whether an error of a command does not count, because a value that comes after it has what it changed. Also a command
-   * that is not late may find that its key expired a moment ago.
+   * Whether an error of a command is ignored, because a later value includes its change. A command
+   * that is not late may also find that its key has just expired.
    */
   explains(note: StreamNote, reply: string): boolean {
     if (this.#refused) return false;
@@ -148,7 +148,7 @@ export class VanishedKeys {
     return names.length > 0 && names.every((name) => this.#missed.get(name)?.surely);
   }
 
-  /** Commands all of whose keys are written as a whole behind them, in this batch or later. */
+  /** Commands whose keys are all written as a whole after them, in this batch or later. */
   #coveredOf(touches: readonly Touch[]): Set<StreamNote> {
     const here = new Set(
       touches.flatMap(({ note, places }) => (note.inserted ? places.map(nameOf) : [])),
@@ -161,7 +161,7 @@ export class VanishedKeys {
     const overwritten = new Set<string>();
     const covered = new Set<StreamNote>();
     for (const { note, places, relies, swaps } of touches.toReversed()) {
-      if (swaps !== undefined) overwritten.clear(); // they are other keys before it
+      if (swaps !== undefined) overwritten.clear(); // before a swap, the same names mean other keys
       const names = places.map(nameOf);
       const isCovered = (name: string) => later.has(name) || overwritten.has(name);
       if (names.length > 0 && names.every(isCovered)) covered.add(note);
@@ -170,20 +170,20 @@ export class VanishedKeys {
     return covered;
   }
 
-  /** Keys whose value is on its way to the target. */
+  /** Keys whose value has not reached the target yet. */
   #unfinished(): string[] {
     if (this.#written.length === 0) return [];
     return this.#written.filter(({ offset }) => offset > this.#applied).map(({ name }) => name);
   }
 
-  /** A command changed nothing, which it would not be in the stream for. */
+  /** A command changed nothing. At the source it did, or it would not be in the stream. */
   idle(note: StreamNote): void {
-    // PERSIST finds no expiry if the target has a key of its own, and conditions may not be met there.
+    // PERSIST finds no expiry if the target has its own version of the key, and conditions may not be met there.
     const { argv } = note;
     if (EXPIRING.has(specOf(argv)?.name ?? "")) this.#miss(note, argv.length === 3);
   }
 
-  /** The replies of a batch were lost: any of its commands may have failed, so all its keys are read again. */
+  /** The replies of a batch were lost. Any of its commands may have failed, so all its keys are read again. */
   lost(notes: readonly (StreamNote | undefined)[]): boolean {
     if (this.#refused) return false;
     for (const note of notes) if (note !== undefined && !note.own) this.#miss(note, true);
@@ -198,7 +198,7 @@ export class VanishedKeys {
     }
   }
 
-  /** Looks for keys that the batch relies on; call it before the batch is applied, and again if that took long. */
+  /** Looks up keys that the batch relies on. Call it before the batch is applied, and again if that took long. */
   async check(notes: readonly (StreamNote | undefined)[], late: boolean): Promise<void> {
     this.#handed = new Set();
     this.#covered = new Set();
@@ -216,7 +216,7 @@ export class VanishedKeys {
     this.#covered = this.#coveredOf(touches);
   }
 
-  /** Call it when the batch is applied: if that took long, any key that it relies on may have expired before. */
+  /** Call it when the batch is applied. If that took long, any key that it relies on may have expired before. */
   async doubt(notes: readonly (StreamNote | undefined)[], tookMs: number): Promise<void> {
     if (this.#refused) return;
     if (this.#doubts.size + this.#written.length > 0 && notes.some(emptiesDb)) {
@@ -241,12 +241,12 @@ export class VanishedKeys {
     return this.#doubts.size > 0 && this.#reading === undefined && !this.#refused;
   }
 
-  /** A reading that must be done before the next unit is taken. */
+  /** A read that must finish before the next unit is taken. */
   pending(): Promise<void> | undefined {
     return this.due ? this.#read() : undefined;
   }
 
-  /** What is to be written before the unit between the offsets. */
+  /** The values to write before the unit between the offsets. */
   *before(begins: number, ends: number): Generator<SourceWrite, void> {
     const reading = this.#reading;
     if (reading === undefined || begins < reading.offset) return;
@@ -258,7 +258,7 @@ export class VanishedKeys {
     yield* reading.writes;
   }
 
-  /** Strikes out keys that are settled, if any, together with the batch. Call it after `check`, which may doubt them again. */
+  /** Removes settled keys from the set, together with the batch. Call it after `check`, which may doubt them again. */
   after(into: Transaction<StreamNote>): boolean {
     if (this.#written.length === 0) return false;
     const done = this.#written.filter(({ offset }) => offset <= this.#applied);
@@ -273,7 +273,7 @@ export class VanishedKeys {
     return true;
   }
 
-  /** Everything up to the offset is committed. */
+  /** Call it when everything up to the offset is committed. */
   applied(offset: number): void {
     this.#applied = offset;
   }
@@ -324,11 +324,11 @@ export class VanishedKeys {
     const argv = ["SADD", setKey, ...members];
     const [reply] = await this.#query([{ db: 0, key: Buffer.from(setKey), argv }]);
     if (!(reply instanceof ErrorReply)) return;
-    // They are known to this run; only a crash would forget them.
-    logger.warn({ keys: members.length, reply: reply.message }, "keys in doubt cannot be noted");
+    // This run still has them in memory; only a crash would lose them.
+    logger.warn({ keys: members.length, reply: reply.message }, "cannot record keys in doubt");
   }
 
-  /** Reads some of the keys at the place in the stream that the source has now. */
+  /** Reads some of the keys at the current offset of the source. */
   async #read(): Promise<void> {
     const { read, logger, signal } = this.#options;
     const first = this.#doubts.values().next().value as string;
@@ -339,7 +339,7 @@ export class VanishedKeys {
       const origins = this.#origins(placeOf(name));
       const own = origins.filter((origin) => origin.db === db);
       if (own.length === 0) {
-        if (origins.length === 0) this.#doubts.delete(name); // the mapping is another one now
+        if (origins.length === 0) this.#doubts.delete(name); // the mapping has changed
         continue;
       }
       names.push(name);
@@ -351,7 +351,7 @@ export class VanishedKeys {
       const { offset, writes } = await read(db, keys);
       this.#reading = { names, offset, writes: writes.map((argv) => ({ db, argv })) };
     } catch (error) {
-      if (isPassing(error)) return sleep(PAUSE_MS, signal); // then it is asked again
+      if (isPassing(error)) return sleep(PAUSE_MS, signal); // it is read again then
       this.#refused = true;
       logger.warn(
         { err: error, keys: this.#doubts.size },
@@ -361,7 +361,7 @@ export class VanishedKeys {
     }
   }
 
-  /** Asks the target as often as it takes. */
+  /** Queries the target until it replies. */
   async #query(queries: readonly KeyQuery[]): Promise<Reply[]> {
     const { signal } = this.#options;
     const backoff = new Backoff({ baseMs: 20, maxMs: 1_000 });
@@ -378,7 +378,7 @@ export class VanishedKeys {
   }
 }
 
-/** The set may have been deleted with its database, or moved to another one. */
+/** Whether the set may have been deleted with its database, or moved to another one. */
 function emptiesDb(note: StreamNote | undefined): boolean {
   const name = note === undefined ? undefined : specOf(note.argv)?.name;
   return name === "flushall" || name === "flushdb" || name === "swapdb";

@@ -1,6 +1,6 @@
 /**
- * Writes the keys of a snapshot to a cluster: one batch per slot is filled at a time, and all of them leave
- * together, node by node. Expiries that are held back are written before the keys they belong to, because
+ * Writes the keys of a snapshot to a cluster. Batches are filled per slot, and all of them are sent
+ * together, node by node. Expiries that are held back are written before their keys, because
  * they are in another slot.
  */
 import { keySlot } from "../command/slot.ts";
@@ -15,11 +15,11 @@ export interface ClusterLoadOptions<N> extends Omit<LoadWriterOptions<N>, "lanes
   readonly writer: SlotWriter;
   /** The slot of the task's own keys. */
   readonly ownSlot: number;
-  /** So many rounds may be under way at once. */
+  /** The maximum number of rounds under way at once. */
   readonly rounds: number;
   /** Runs a command on all masters; the error reply, if there is one. */
   everywhere(argv: readonly Buffer[]): Promise<string | undefined>;
-  /** Rejects with TargetRewoundError if a node may have lost what it confirmed. */
+  /** Rejects with TargetRewoundError if a node may have lost writes that it confirmed. */
   audit(): Promise<void>;
 }
 

@@ -8,7 +8,7 @@ import type { ClusterNodes } from "./nodes.ts";
 
 const ATTEMPTS = 10;
 
-/** Reads keys from a cluster. The connections belong to the nodes. */
+/** Reads keys from a cluster. ClusterNodes owns the connections. */
 export class ClusterReader implements TargetReader {
   readonly #nodes: ClusterNodes;
 

@@ -1,11 +1,11 @@
 /**
- * Writes to a cluster. The checkpoint of the task is one key, in the slot of the task's name; what was
- * applied exactly is in the marks of the slots (see cluster-stream.ts). Each run claims all slots before
- * it writes, so an older run is refused by every one of them.
+ * Writes to a cluster. The checkpoint of the task is one key, in the slot of the task's name. The marks of the
+ * slots record exactly what was applied (see cluster-stream.ts). Each run claims all slots before
+ * it writes, so every slot refuses an older run.
  *
- * The epoch of a slot has the epoch of the run in front and the number of its passes behind: each load and
- * each stream is one. A write of the load that is still in the buffers of a lost connection must not arrive
- * behind the stream.
+ * The epoch of a slot combines the epoch of the run with the number of the pass; each load and
+ * each stream is one pass. A write of the load that is still in the buffers of a lost connection must not arrive
+ * after the stream has begun.
  */
 import { ConnectFailedError, ConnectionLostError, type Endpoint, type Logger } from "@ropeway/core";
 import { Backoff, showAddress, sleep } from "@ropeway/core/internal";
@@ -56,16 +56,16 @@ export interface ClusterSinkOptions {
   admit(commands: number, bytes: number): Promise<void> | undefined;
   /** Called for each command of a shard's stream that failed. */
   onFailure(shard: number, note: StreamNote, reply: string): void;
-  /** Reads keys of a shard of the source anew. */
+  /** Reads keys of a shard of the source again. */
   reread(shard: number, keys: readonly Buffer[]): Promise<Reread>;
   onClose(): void;
 }
 
 const RECORDS = 10_000;
 const ROUNDS = 4;
-/** So many loads and streams may one run have. */
+/** The maximum number of loads and streams in one run. */
 const MOST_PASSES = 1_000_000;
-/** So many keys are looked at in one step. */
+/** The number of keys that one SCAN examines. */
 const SCANNED = 1_000;
 
 /** A target that is a cluster. */
@@ -73,12 +73,12 @@ export class ClusterSink implements Sink {
   readonly #options: ClusterSinkOptions;
   readonly #nodes: ClusterNodes;
   readonly #marks = new Map<number, Map<number, SlotMark>>();
-  /** What the slots have confirmed, by shard; see claim(). */
+  /** The places that the slots have confirmed, by shard; see claim(). */
   readonly #confirmed = new Map<number, Confirmations>();
   #abilities: Abilities | undefined;
   /** The loads and streams of this run, by shard. */
   readonly #passes = new Map<number, number>();
-  /** The losses of connections that were looked into, by shard. */
+  /** The number of connection losses that were audited, by shard. */
   readonly #audited = new Map<number, number>();
 
   constructor(options: ClusterSinkOptions) {
@@ -106,7 +106,7 @@ export class ClusterSink implements Sink {
     const key = checkpointKey(task, shard);
     const isEmpty = () => this.#isEmpty();
     const found = await claimCheckpoint({ connection, task, key, epoch, isEmpty });
-    // A checkpoint that was lost with its node says less than we know.
+    // A checkpoint that was lost with its node may be older than what this run knows.
     const pass = Math.max(found.pass ?? 0, (this.#passes.get(shard) ?? -1) + 1);
     this.#passes.set(shard, pass);
     const claimed = { ...found, pass };
@@ -115,11 +115,11 @@ export class ClusterSink implements Sink {
     const lost = this.#lostSince(shard, marks);
     this.#confirmed.delete(shard);
     if (lost.length === 0) return claimed;
-    // The slots that lost writes are read again from where they are; the others skip what they have.
+    // For slots that lost writes, the stream is read again from their offset; the other slots skip what they have.
     return { ...claimed, offset: Math.min(claimed.offset, ...lost.map(({ from }) => from)) };
   }
 
-  /** Values that were read anew, as the target understands them: it may be older than the source. */
+  /** Values that were read again, rewritten for the target, which may be older than the source. */
   #adapted({ offset, writes }: Reread): Reread {
     const abilities = this.#abilities;
     if (abilities === undefined) return { offset, writes };
@@ -152,7 +152,7 @@ export class ClusterSink implements Sink {
     return known;
   }
 
-  /** After a lost connection or another master: does every slot have what it confirmed? */
+  /** After a lost connection or a new master, checks that every slot has what it confirmed. */
   async #audit(shard: number, checkpoint: Checkpoint): Promise<void> {
     const { losses } = this.#nodes;
     if (this.#audited.get(shard) === losses) return;
@@ -234,7 +234,7 @@ export class ClusterSink implements Sink {
       groups.set(slot, group);
       group.commands.push({ argv: note.argv, keys });
     }
-    // The list of held expiries is popped last: doing the rest twice does no harm.
+    // The list of held expiries is popped last, because repeating the rest is harmless.
     const own = [...groups.values()].filter(({ slot }) => slot === this.#ownSlot);
     const others = [...groups.values()].filter(({ slot }) => slot !== this.#ownSlot);
     for (const round of [others, own])
@@ -274,7 +274,7 @@ export class ClusterSink implements Sink {
     return keySlot(Buffer.from(checkpointKey(this.#options.task, 0)));
   }
 
-  /** A connection to the master that has the task's own keys. */
+  /** A connection to the master that owns the task's own keys. */
   async #home(): Promise<Connection> {
     await this.#nodes.refresh();
     return this.#nodes.open(await this.#nodes.addressOf(this.#ownSlot));
@@ -309,7 +309,7 @@ export class ClusterSink implements Sink {
     }
   }
 
-  /** A check for the end of a load: the processes that have confirmed keys are still the masters. */
+  /** Returns a check for the end of a load: whether the processes that confirmed keys are still the masters. */
   async #auditLoad(): Promise<() => Promise<void>> {
     const before = await this.#processes();
     const { losses } = this.#nodes;
@@ -322,7 +322,7 @@ export class ClusterSink implements Sink {
     };
   }
 
-  /** The masters by the ids of their processes. */
+  /** The masters, by the ids of their processes. */
   async #processes(): Promise<string[]> {
     const masters = await this.#nodes.masters();
     return Promise.all(
@@ -333,7 +333,7 @@ export class ClusterSink implements Sink {
     );
   }
 
-  /** Runs a command without keys on all masters, or on one; an error reply, if there is one. */
+  /** Runs a command without keys on all masters, or on one. Returns an error reply, if there is one. */
   async #everywhere(argv: readonly Buffer[], all: boolean): Promise<string | undefined> {
     const { signal, onStall } = this.#options;
     const backoff = new Backoff({ baseMs: 20, maxMs: 1_000 });
@@ -360,7 +360,7 @@ export class ClusterSink implements Sink {
     }
   }
 
-  /** Empties all masters and claims their slots again: the marks are gone too. */
+  /** Empties all masters and claims their slots again, because the marks are deleted too. */
   async #flush(argv: readonly Buffer[], shard: number, checkpoint: Checkpoint): Promise<void> {
     const epoch = this.#slotEpoch(shard, checkpoint);
     const home = { slot: this.#ownSlot, key: checkpointKey(this.#options.task, shard) };
@@ -369,7 +369,7 @@ export class ClusterSink implements Sink {
     await writer.claim(epoch, "keep");
   }
 
-  /** Whether the cluster holds nothing but keys of ours. */
+  /** Whether the cluster holds only keys of the task. */
   async #isEmpty(): Promise<boolean> {
     for await (const { keys } of new ClusterReader(this.#nodes).pages(SCANNED)) {
       if (!keys.every(isOwnKey)) return false;
@@ -378,7 +378,7 @@ export class ClusterSink implements Sink {
   }
 }
 
-/** What slots confirmed since a stream began. */
+/** The places that slots have confirmed since a stream began. */
 interface Confirmations {
   readonly slots: Map<number, StreamPlace>;
   readonly from: number;

@@ -1,15 +1,15 @@
 /**
- * Applies a stream to a cluster. A batch is divided by slot; each slot has a mark with the last offset that
- * was applied to it, moved in the same script as its commands. So after a crash every slot knows by
- * itself what it has, and the checkpoint of the task may lag behind all of them:
+ * Applies a stream to a cluster. A batch is divided by slot. Each slot has a mark with the last offset that
+ * was applied to it, which the same script moves with the commands. So after a crash every slot has its own
+ * record, and the checkpoint of the task may lag behind all of them:
  *
  *   checkpoint  ----F----------------------->            the stream is read again from here
  *   slot 7      -----------o                             commands up to o are skipped for slot 7
  *   slot 9      ------o                                  and up to here for slot 9
  *
  * A command whose keys are in different slots is divided where that keeps its meaning. Otherwise its keys
- * are read anew from the source, at an offset X, and written as they are; commands of the stream that
- * touch them are skipped up to X. The mark of the slot remembers X as a hold, for the same reason.
+ * are read again from the source, at an offset X, and written with those values. Commands of the stream that
+ * touch them are skipped up to X. The mark of the slot records X as a hold, so a resumed run skips them too.
  */
 import type { StreamNote, StreamTarget } from "../apply/applier.ts";
 import type { Position } from "../checkpoint.ts";
@@ -39,16 +39,16 @@ export interface ClusterStreamOptions {
   readonly writer: SlotWriter;
   readonly epoch: number;
   readonly marks: Map<number, SlotMark>;
-  /** What slots have confirmed to this run; kept by the sink, which outlives the stream. */
+  /** The places that slots have confirmed to this run; owned by the sink, which outlives the stream. */
   readonly confirmed: Map<number, StreamPlace>;
   /** Where the stream begins. */
   readonly from: number;
   readonly crossSlot: "split" | "stop";
-  /** Reads keys anew from the source. */
+  /** Reads keys again from the source. */
   reread(keys: readonly Buffer[]): Promise<Reread>;
   /** Runs a command that has no key on all masters, or on one. */
   everywhere(argv: readonly Buffer[], all: boolean): Promise<string | undefined>;
-  /** Rejects with TargetRewoundError if a node came back without what it had confirmed; does nothing if none came back. */
+  /** Rejects with TargetRewoundError if a restarted node lacks confirmed writes; does nothing if none restarted. */
   audit(): Promise<void>;
   /** Empties all masters. */
   flush(argv: readonly Buffer[]): Promise<void>;
@@ -63,7 +63,7 @@ const ONE_NODE = new Set(["PUBLISH", "SPUBLISH"]);
 /** Applies a stream to a cluster, slot by slot. */
 export class ClusterStream implements StreamTarget {
   readonly #options: ClusterStreamOptions;
-  /** What slots had when this run began, until they get more. */
+  /** The places that slots had when this run began, until they advance. */
   readonly #had = new Map<number, StreamPlace>();
   readonly #holds = new Map<string, { readonly key: Buffer; readonly until: number }>();
   #written = Number.NEGATIVE_INFINITY;
@@ -98,7 +98,7 @@ export class ClusterStream implements StreamTarget {
       const from = batch.units[unit - 1]?.offset ?? this.#at;
       const next = { offset: batch.units[unit]?.offset ?? position.offset, step, from };
       if (!this.#divide(note, next, groups)) {
-        // What came before must be there first.
+        // Earlier commands must be applied first.
         await this.#flush(groups, place);
         groups = new Groups();
         await this.#alone(note, groups);
@@ -129,7 +129,7 @@ export class ClusterStream implements StreamTarget {
       if (slot === undefined) return false;
       const keys = (keysOf(argv) ?? []).map((at) => argv[at] as Buffer);
       const held = keys.filter((key) => this.#holdOf(key) >= place.offset);
-      if (held.length > 0 && held.length === keys.length) continue; // the value has it already
+      if (held.length > 0 && held.length === keys.length) continue; // the value that was read includes it
       if (held.length > 0) return false;
       const had = this.#had.get(slot);
       if (had !== undefined && !isAfter(place, had)) continue;
@@ -166,7 +166,7 @@ export class ClusterStream implements StreamTarget {
     }
     if (name === "FLUSHALL" || name === "FLUSHDB") {
       await this.#options.flush(argv);
-      // The marks are gone with the data: whatever follows is applied, also if an earlier run had applied it.
+      // The marks were deleted with the data, so everything that follows is applied, even if an earlier run applied it.
       this.#had.clear();
       this.#holds.clear();
       this.#options.confirmed.clear();
@@ -176,7 +176,7 @@ export class ClusterStream implements StreamTarget {
     if (error !== undefined) this.#options.onFailure(note, error);
   }
 
-  /** Writes keys as the source has them now. */
+  /** Writes keys as the source has them at the moment. */
   async #copy(
     keys: readonly Buffer[],
     { note, groups }: { note: StreamNote; groups: Groups },
@@ -194,7 +194,7 @@ export class ClusterStream implements StreamTarget {
     return this.#holds.size === 0 ? -1 : (this.#holds.get(key.toString("latin1"))?.until ?? -1);
   }
 
-  /** Applies the groups; their slots then are at this place. */
+  /** Applies the groups; afterwards their slots are at this place. */
   async #flush(groups: Groups, place: StreamPlace): Promise<void> {
     for (const [name, { key, until }] of this.#holds) {
       const slot = keySlot(key);

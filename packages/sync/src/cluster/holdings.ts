@@ -1,4 +1,4 @@
-/** The slots of a node, read from what it says of itself in CLUSTER NODES. */
+/** The slots of a node, read from its own line in CLUSTER NODES. */
 
 /** The slots of one master. */
 export interface Holdings {
@@ -12,7 +12,7 @@ export interface Holdings {
 // <id> <host>:<port>@<bus> myself,master - <ping> <pong> <epoch> <link> 0-5460 7000 [93-<-<id>] [94->-<id>]
 const FIRST_SLOT = 8;
 
-/** What the line of the node itself says. */
+/** Parses the line of the node itself. */
 export function holdingsOf(nodes: string): Holdings {
   const own = nodes.split("\n").find((line) => /\bmyself\b/.test(line)) ?? "";
   const ranges: (readonly [first: number, last: number])[] = [];

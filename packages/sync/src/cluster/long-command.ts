@@ -1,7 +1,7 @@
 /** Divides commands that have more words than a Lua script can pass on. */
 import { MOST_WORDS } from "./slot-writer.ts";
 
-/** How many words stay at the front, and how many belong together behind them. */
+/** How many words stay at the front, and how many of the following words belong together. */
 const DIVISIBLE: Readonly<Record<string, readonly [front: number, group: number]>> = {
   RPUSH: [2, 1],
   LPUSH: [2, 1],

@@ -1,6 +1,6 @@
 /**
- * The keys of moved slots that are still to be read anew, kept in the target: a set for each shard, changed in the stream of
- * that shard, together with its checkpoint.
+ * The keys of moved slots that are still to be read again. They are kept in the target, in one set per shard, which the
+ * stream of that shard changes together with its checkpoint.
  */
 import type { StreamNote } from "../apply/applier.ts";
 import { checkpointKey, movedKey } from "../keys.ts";
@@ -35,7 +35,7 @@ export class MovedSets {
     return members;
   }
 
-  /** Shards that the task has had besides the first `count`. */
+  /** The numbers of shards that the task had besides the first `count`. */
   async orphans(count: number): Promise<readonly number[]> {
     const found: number[] = [];
     for (let shard = count; ; shard++) {

@@ -1,24 +1,24 @@
 /**
- * What becomes of the streams of a source's masters while slots move between them.
+ * Decides which commands of the source's masters are applied while slots move between the masters.
  *
- *   giving master    ... INCR k ------------ DEL k             the DEL is what MIGRATE leaves behind
+ *   giving master    ... INCR k ------------ DEL k             MIGRATE leaves this DEL behind
  *   taking master          RESTORE-ASKING k --------- INCR k ...
  *
- * The streams know nothing of each other: applied in the wrong order, the DEL would take the key. Making one stream wait
- * for the other is no way out, because slots that move in both directions make both of them wait. So the order
- * is not needed at all. A slot that two shards touch is moving; its commands are left out, and the keys that they
- * name are read anew from the slot's master once it is settled.
+ * The streams are independent. Applied in the wrong order, the DEL would delete the key. Making one stream wait
+ * for the other does not work, because slots that move in both directions would make both wait. So no order
+ * is needed at all. A slot that two shards touch is moving: its commands are left out, and the keys that they
+ * name are read again from the slot's master once it is settled.
  *
- *              touch by another shard               the slot has one master again; offsets of all shards are known (the goal)
- *   settled ------------------------> moving ---------------------------------------------------> agreed
- *      ^                                ^                                                            |
- *      |                                '---- another shard touches it behind the goal --------------|
- *      |                                                                                             | all shards have come
- *      '------ no key is left ------ reading <-------------------------------------------------------'  as far as the goal
- *                                    (only the keys that are left over are left out)
+ *              touch by another shard           the slot has one master again; all offsets are known (goal)
+ *   settled ------------------------> moving --------------------------------------------------> agreed
+ *      ^                                ^                                                        |
+ *      |                                '---- another shard touches it after the goal -----------|
+ *      |                                                                                         |
+ *      '------ no key is left ------ reading <------- all shards have reached the goal ----------'
+ *                                    (only commands of the remaining keys are left out)
  *
  * A key that two shards have touched is thus always read after both touches, however late a stream is received or
- * applied, and no shard waits for another. The keys are kept in the target, in a set for each shard, written together
+ * applied, and no shard waits for another. The keys are kept in the target, in a set per shard, written together
  * with the checkpoint that passes their commands; after a crash they are still to be read.
  *
  * There is no I/O here; see slot-fence.ts.
@@ -27,7 +27,7 @@ import { keysOf } from "../command/keys.ts";
 import { keySlot } from "../command/slot.ts";
 import { SLOTS } from "./slot-tags.ts";
 
-/** A key to be read anew. */
+/** A key to be read again. */
 interface LeftKey {
   readonly key: Buffer;
   /** The shards whose set in the target has it. */
@@ -37,12 +37,12 @@ interface LeftKey {
 interface MovingSlot {
   readonly slot: number;
   readonly keys: Map<string, LeftKey>;
-  /** The settled slot's master and how far each shard was when that was known. */
+  /** The master of the settled slot, and the offset of each shard when it was found. */
   goal: { readonly owner: number; readonly offsets: readonly number[] } | undefined;
   reading: boolean;
 }
 
-/** Keys that were read; their values are those of the offset. */
+/** Keys that were read, with their values at the offset. */
 interface Reading {
   readonly slot: number;
   readonly goal: MovingSlot["goal"];
@@ -51,7 +51,7 @@ interface Reading {
   writes: readonly (readonly Buffer[])[];
 }
 
-/** A key that was written at an offset of a shard and leaves the sets when that is committed. */
+/** A key that was written at an offset of a shard. It leaves the sets when that offset is committed. */
 interface Written {
   readonly key: Buffer;
   readonly shard: number;
@@ -61,7 +61,7 @@ interface Written {
 const NOBODY = -1;
 const READ_KEYS = 100;
 
-/** Decides which commands of which shard are applied. */
+/** Decides which commands of each shard are applied. */
 export class MovingSlots {
   readonly #applied: (shard: number) => number | undefined;
   readonly #shards: number;
@@ -71,7 +71,7 @@ export class MovingSlots {
   readonly #marks: Buffer[][];
   readonly #written: Written[][];
 
-  /** `applied`: how far a shard's stream is applied; undefined while it has none. */
+  /** `applied` returns the applied offset of a shard; undefined while it has no stream. */
   constructor(shards: number, applied: (shard: number) => number | undefined) {
     this.#shards = shards;
     this.#applied = applied;
@@ -111,17 +111,17 @@ export class MovingSlots {
     return false;
   }
 
-  /** Keys that the set of the shard has from an earlier run. */
+  /** Adds keys that an earlier run left in the set of the shard. */
   recall(shard: number, keys: readonly Buffer[]): void {
     for (const key of keys) this.#leftKey(this.#movingOf(key), key).marked.add(shard);
   }
 
-  /** Takes over keys of a shard that is no more. */
+  /** Takes over keys of a shard that no longer exists. */
   adopt(shard: number, keys: readonly Buffer[]): void {
     for (const key of keys) this.#leave(this.#movingOf(key), shard, key);
   }
 
-  /** The stream of a shard begins anew, perhaps with other offsets. */
+  /** Called when the stream of a shard begins again, perhaps with other offsets. */
   begin(shard: number): void {
     this.#readings.delete(shard);
     this.#marks[shard] = [];
@@ -130,14 +130,14 @@ export class MovingSlots {
       this.#restart(moving);
       for (const left of moving.keys.values()) left.marked.delete(shard);
     }
-    // What the shard has written may be lost with the end of its stream.
+    // Writes of the shard may be lost with the end of its stream.
     this.#written.forEach((written, other) => {
       this.#written[other] = written.filter((each) => each.shard !== shard);
       for (const each of written) if (each.shard === shard) this.recall(other, [each.key]);
     });
   }
 
-  /** A slot has one master. `offsets` were read after that was known, and before any key is read. */
+  /** Called when a slot has one master. `offsets` were read after that was found, and before any key is read. */
   settle(slot: number, owner: number, offsets: readonly number[]): void {
     const moving = this.#moving.get(slot);
     if (moving !== undefined) moving.goal = { owner, offsets };
@@ -152,7 +152,7 @@ export class MovingSlots {
     return false;
   }
 
-  /** Shards that have keys to be read, or to be written once their stream has moved on. */
+  /** Shards that have keys to be read, or to be written once their stream has advanced. */
   busy(): number[] {
     return Array.from({ length: this.#shards }, (_, shard) => shard).filter(
       (shard) => this.#readings.has(shard) || this.isDue(shard),
@@ -160,8 +160,8 @@ export class MovingSlots {
   }
 
   /**
-   * The keys to be read next, all of one slot, because a transaction must not have more. The stream of the shard must
-   * not be taken any further until read() or failed().
+   * The keys to be read next, all of one slot because a transaction must not have more. The stream of the shard must
+   * not advance until read() or failed() is called.
    */
   take(shard: number): readonly Buffer[] {
     for (const moving of this.#moving.values()) {
@@ -175,27 +175,27 @@ export class MovingSlots {
     return [];
   }
 
-  /** The commands that write the keys as they were at the offset. */
+  /** Stores the commands that write the keys as they were at the offset. */
   read(shard: number, offset: number, writes: readonly (readonly Buffer[])[]): void {
     const reading = this.#readings.get(shard);
     if (reading !== undefined) Object.assign(reading, { offset, writes });
   }
 
-  /** The keys could not be read: their slots may have moved on. */
+  /** Called when the keys could not be read: their slots may have moved on. */
   failed(shard: number): void {
     const moving = this.#moving.get(this.#readings.get(shard)?.slot ?? NOBODY);
     if (moving !== undefined) this.#restart(moving);
     this.#readings.delete(shard);
   }
 
-  /** What is to be written before the unit that begins at `begins` and ends at `ends`. */
+  /** The commands to write before the unit that begins at `begins` and ends at `ends`. */
   *due(shard: number, begins: number, ends: number): Generator<readonly Buffer[], void> {
     const reading = this.#readings.get(shard);
     if (reading === undefined || begins < reading.offset) return;
     this.#readings.delete(shard);
     const { slot, goal, keys, writes } = reading;
     const moving = this.#moving.get(slot);
-    // The slot has moved on since: the values are those of a master of the past.
+    // The slot has moved again since, so the values are from a former master.
     if (moving === undefined || moving.goal !== goal) return;
     for (const [index, key] of keys.entries()) {
       const left = moving.keys.get(nameOf(key));
@@ -209,14 +209,14 @@ export class MovingSlots {
     this.#owners[slot] = shard;
   }
 
-  /** Keys that the set of the shard gets, together with the checkpoint. */
+  /** Keys to add to the set of the shard, together with the checkpoint. */
   takeMarks(shard: number): readonly Buffer[] {
     const marks = this.#marks[shard] as Buffer[];
     if (marks.length > 0) this.#marks[shard] = [];
     return marks;
   }
 
-  /** Keys that the set of the shard need not have any more. */
+  /** Keys to remove from the set of the shard. */
   takeWritten(shard: number): readonly Buffer[] {
     const written = this.#written[shard] as Written[];
     if (written.length === 0) return written as never[];
@@ -255,7 +255,7 @@ export class MovingSlots {
 
   #leftKey(moving: MovingSlot, key: Buffer): LeftKey {
     const name = nameOf(key);
-    // A copy: the key is a view of a chunk, which would be kept with it.
+    // A copy, because the key is a view of a chunk that would stay in memory with it.
     const left = moving.keys.get(name) ?? { key: Buffer.from(key), marked: new Set<number>() };
     moving.keys.set(name, left);
     return left;

@@ -1,6 +1,6 @@
 /**
- * The masters of a cluster: which one owns a slot, and a connection to each. The map is read from any node
- * that answers, and again after every MOVED and every lost connection.
+ * The masters of a cluster: which one owns a slot, and a connection to each. The slot map is read from any node
+ * that replies, and again after every MOVED and every lost connection.
  */
 import { type Address, ConnectFailedError, type Endpoint, showEndpoint } from "@ropeway/core";
 import { showAddress } from "@ropeway/core/internal";
@@ -41,7 +41,7 @@ export class ClusterNodes {
     return showEndpoint(this.#options.endpoint);
   }
 
-  /** How often a connection was lost or slots got another master: a reason to doubt what a node confirmed. */
+  /** How often a connection was lost or slots got another master. Each time, confirmed writes may have been lost. */
   get losses(): number {
     return this.#losses;
   }
@@ -78,7 +78,7 @@ export class ClusterNodes {
       const known = this.#connections.get(name);
       if (known === undefined) break;
       if ((await known).alive) return known;
-      // Several callers may find it dead; the first one makes room for the next.
+      // Several callers may find it dead; the first one removes it.
       if (this.#connections.get(name) === known) {
         this.#connections.delete(name);
         this.#losses += 1;
@@ -92,14 +92,14 @@ export class ClusterNodes {
     return opening;
   }
 
-  /** A connection of its own. */
+  /** Opens a connection that is not shared. */
   open(address: Address): Promise<Connection> {
     const { endpoint, ...options } = this.#options;
     const { username, password, tls } = endpoint;
     return Connection.open({ ...options, address, username, password, tls });
   }
 
-  /** Reads the map again; callers at the same time share the reading. */
+  /** Reads the map again. Concurrent callers share one read. */
   refresh(): Promise<void> {
     this.#refreshing ??= this.#read().finally(() => {
       this.#refreshing = undefined;
@@ -137,7 +137,7 @@ export class ClusterNodes {
       readonly [Buffer, number],
     ])[]) {
       const [first, last, [host, port]] = range;
-      // A node that does not know its own name leaves it empty: it is where the answer came from.
+      // A node that does not know its own host leaves it empty: it is the host that sent the reply.
       const own = "host" in source ? source.host : "127.0.0.1";
       const address = { host: String(host ?? "") || own, port: Number(port) };
       const name = showAddress(address);

@@ -11,7 +11,7 @@ export interface ReadAnew {
   readonly writes: readonly (readonly Buffer[])[];
 }
 
-/** Throws ConnectionLostError if the keys are not there, and CommandRefusedError if they may not be read. */
+/** Throws ConnectionLostError if the master does not have the keys, and CommandRefusedError if they may not be read. */
 export async function readAnew(
   connection: Connection,
   keys: readonly Buffer[],
@@ -39,7 +39,7 @@ export async function readAnew(
   return { offset: offsetOf(info), writes };
 }
 
-/** How far a master is, out of its INFO. */
+/** The replication offset of a master, from its INFO. */
 export function offsetOf(info: Reply | undefined): number {
   const offset = /^master_repl_offset:(\d+)/m.exec(String(info))?.[1];
   if (offset === undefined) throw new ConnectionLostError("a master of the source", info);
@@ -52,7 +52,7 @@ function writeOf(key: Buffer, dump: Reply | undefined, expiresAtMs: number): Buf
   return [Buffer.from("RESTORE"), key, Buffer.from(String(expiresAtMs)), dump, ...options];
 }
 
-/** Why keys could not be read: their slot went on, or the user may not read them. */
+/** Why keys could not be read: their slot has moved, or the user has no permission. */
 function refusalOf(replies: readonly Reply[]): Error {
   const refused = replies.find((reply) => reply instanceof ErrorReply);
   const reply = refused instanceof ErrorReply ? refused.message : "the transaction was discarded";

@@ -1,4 +1,4 @@
-/** Reads keys anew from the source, as commands that write them; for commands that a cluster cannot take. */
+/** Reads keys again from the source, as commands that write them, for commands that a cluster cannot run. */
 import { ConnectionLostError } from "@ropeway/core";
 import { dumpPayload } from "../dump/payload.ts";
 import { CommandRefusedError } from "../errors.ts";
@@ -8,7 +8,7 @@ import { KeyReader, type KeyState } from "../verify/key-reader.ts";
 import type { Connection } from "../wire/connection.ts";
 import type { Reread } from "./cluster-stream.ts";
 
-/** One for each shard of the source; keeps its connection. */
+/** Reads keys of one shard of the source; keeps its connection. */
 export class Rereader {
   readonly #source: Source;
   readonly #mapping: Mapping;
@@ -21,7 +21,7 @@ export class Rereader {
     this.#mapping = mapping;
   }
 
-  /** The keys as they are now, and the offset that this is. */
+  /** The current values of the keys, and their offset. */
   async read(keys: readonly Buffer[]): Promise<Reread> {
     const mapping = this.#mapping;
     if (mapping.renames) {

@@ -1,12 +1,12 @@
 /**
  * Keeps the shards of a source in order while slots move between its masters.
  *
- * - Commands of slots that move are left out, and their keys are read anew: moving-slots.ts says which, and when. The
- *   fence asks the masters what it needs for that, and reads the keys.
- * - A snapshot is asked for when no slot is being moved to its master and the streams of the others are applied
- *   up to that moment. If slots came before it was made, it is asked for again, behind all other shards.
- * - A master that no shard follows, or two shards that are one master now, end the run of all shards with
- *   SlotsMovedError; the task then begins again with the masters there are.
+ * - Commands of moving slots are left out, and their keys are read again: moving-slots.ts decides which, and when. The
+ *   fence queries the masters for it, and reads the keys.
+ * - A snapshot is requested when no slot is being moved to its master and the streams of the other shards are applied
+ *   up to that moment. If slots arrived before it was made, it is requested again, after all other shards.
+ * - If a master has no shard, or two shards have the same master, the run of all shards ends with
+ *   SlotsMovedError; the task then begins again with the current masters.
  */
 import { AbortedError, ConnectFailedError, ConnectionLostError } from "@ropeway/core";
 import { showAddress, sleep } from "@ropeway/core/internal";
@@ -32,16 +32,16 @@ export interface FencedShard {
 export interface SlotFenceOptions {
   readonly shards: readonly FencedShard[];
   readonly signal: AbortSignal;
-  /** How long a snapshot may wait for a stream that does not move. */
+  /** How long a snapshot may wait for a stream that does not advance. */
   readonly patienceMs: number;
-  /** Where the keys that are to be read anew are kept; undefined for a target that keeps none. */
+  /** Stores the keys that are to be read again; undefined for a target that cannot store them. */
   readonly sets: MovedSets | undefined;
   onWait(reason: string): void;
 }
 
 const POLL_MS = 10;
 const LOOK_MS = 1_000;
-/** A number of replicas that no master has: WAIT then asks them all, which moves the stream on. */
+/** WAIT with more replicas than any master has: the master sends GETACK to all of them, which advances the stream. */
 export const NUDGE: readonly Argument[] = ["WAIT", "1000", "1"];
 
 /** The masters of the source are not the ones that the task follows. */
@@ -60,17 +60,17 @@ export class SlotFence {
   readonly #options: SlotFenceOptions;
   readonly #connections = new Map<number, Connection>();
   readonly #slots: MovingSlots;
-  /** Shards whose keys are to be read before their next unit. */
+  /** Shards whose keys must be read before their next unit. */
   readonly #due = new Set<number>();
   /** Shards that have reached the goal of the task. */
   readonly #arrived = new Set<number>();
-  /** Shards whose sets are deleted when their keys are in that of the first shard. */
+  /** Shards whose sets are deleted once the set of the first shard has their keys. */
   #orphans: readonly number[] = [];
   #settling = false;
   #failure: unknown;
-  /** The slots that a shard had when its snapshot was asked for. */
+  /** The slots that a shard had when its snapshot was requested. */
   readonly #had = new Map<number, ReadonlySet<number>>();
-  /** Shards that load behind all others. */
+  /** Shards that load after all others. */
   readonly #behind = new Set<number>();
   #closed = false;
 
@@ -86,7 +86,7 @@ export class SlotFence {
     const keys = (await sets?.read(shard)) ?? [];
     this.#slots.begin(shard);
     this.#slots.recall(shard, keys);
-    // The first shard takes over what shards that are no more have left.
+    // The first shard takes over the keys of shards that no longer exist.
     if (shard === 0) {
       this.#orphans = (await sets?.orphans(shards.length)) ?? [];
       for (const orphan of this.#orphans)
@@ -95,7 +95,7 @@ export class SlotFence {
     this.#settle();
   }
 
-  /** What the applier of a shard must do. */
+  /** The hooks for the applier of a shard. */
   moves(shard: number): StreamMoves {
     return {
       admits: (argv, offset) => {
@@ -112,13 +112,13 @@ export class SlotFence {
     };
   }
 
-  /** Reads keys of a shard anew, as if their slots had moved. */
+  /** Reads keys of a shard again, as if their slots had moved. */
   readAgain(shard: number, keys: readonly Buffer[]): void {
     this.#slots.adopt(shard, keys);
     this.#settle();
   }
 
-  /** Whether all shards have reached their goals and no key is left to be read; tells the fence that this one has. */
+  /** Records that the shard has reached its goal. Returns whether all shards have, and no key is left to be read. */
   concluded(shard: number): boolean {
     const last =
       !this.#arrived.has(shard) && this.#arrived.size + 1 === this.#options.shards.length;
@@ -129,8 +129,8 @@ export class SlotFence {
   }
 
   /**
-   * Waits until a snapshot of the shard can be asked for. If keys came to the shard that another one may have in
-   * its snapshot or stream, that one comes first.
+   * Waits until a snapshot of the shard can be requested. If the shard got keys that another shard may have in
+   * its snapshot or stream, the other shard is applied first.
    */
   async ready(shard: number): Promise<void> {
     const { locator } = this.#shard(shard);
@@ -152,14 +152,14 @@ export class SlotFence {
     }
   }
 
-  /** Whether keys may have come to the shard before its snapshot was made; ask when the snapshot has begun. */
+  /** Whether the shard may have got keys before its snapshot was made. Call it when the snapshot has begun. */
   async gained(shard: number): Promise<boolean> {
     const had = this.#had.get(shard);
     const { slots, importing } = await this.#shard(shard).locator.holdings();
     return importing.length > 0 || slots.some((slot) => had?.has(slot) === false);
   }
 
-  /** Rejects with SlotsMovedError when the masters of the source are others than the shards; ends with the signal. */
+  /** Rejects with SlotsMovedError when the masters of the source no longer match the shards. Ends with the signal. */
   async watch(): Promise<void> {
     const { shards, signal } = this.#options;
     let wrong = 0;
@@ -173,9 +173,9 @@ export class SlotFence {
         const same = names.size === shards.length && masters.every((name) => names.has(name));
         wrong = same ? 0 : wrong + 1;
       } catch {
-        wrong = 0; // nobody can say at the moment
+        wrong = 0; // the masters are unknown at the moment
       }
-      // Twice: two maps that were read one after the other may differ once.
+      // Twice, because two maps that were read one after the other may differ once.
       if (wrong >= 2) throw new SlotsMovedError("the source has other masters than before", false);
     }
   }
@@ -190,7 +190,7 @@ export class SlotFence {
     return this.#options.shards[index] as FencedShard;
   }
 
-  /** Waits until the streams of all other shards are applied up to the offset that `goal` gives. */
+  /** Waits until the streams of all other shards are applied up to the offset that `goal` returns. */
   async #others(
     shard: number,
     goal: (other: number) => Promise<number | undefined>,
@@ -207,9 +207,9 @@ export class SlotFence {
     const offset = await goal(other);
     if (offset === undefined) return;
     let since = performance.now();
-    await this.#until("slots of the source move, and one shard waits for another", async () => {
+    await this.#until("slots are moving, and one shard waits for another", async () => {
       const applied = this.#shard(other).applied();
-      // A load takes as long as it takes; only a stream that does not move is a reason to give up.
+      // A load may take any time; only a stream that does not advance is a reason to give up.
       if (applied === undefined) since = performance.now();
       const both = this.#behind.has(shard) && this.#behind.has(other);
       if (both || performance.now() - since > this.#options.patienceMs) {
@@ -223,7 +223,7 @@ export class SlotFence {
     return this.#slots.settled && this.#arrived.size === this.#options.shards.length;
   }
 
-  /** Writes down the keys that are to be read, and strikes out those that were. */
+  /** Records the keys that are to be read, and removes those that were. */
   #mark(shard: number, into: Transaction<StreamNote>): void {
     const marks = this.#slots.takeMarks(shard);
     const written = this.#slots.takeWritten(shard);
@@ -254,18 +254,18 @@ export class SlotFence {
         await this.#agree(this.#slots.undecided());
         for (const shard of this.#slots.busy()) {
           this.#due.add(shard);
-          // A shard that has nothing to apply would not look.
+          // A shard that has nothing to apply would not check.
           await this.#ask(shard, [NUDGE]);
         }
       } catch (error) {
         if (!isPassing(error)) throw error;
       }
-      if (round === 100) onWait("slots of the source move");
+      if (round === 100) onWait("slots of the source are moving");
       await sleep(round < 100 ? POLL_MS : 10 * POLL_MS, signal).catch(() => {});
     }
   }
 
-  /** Finds slots that have one master. */
+  /** Finds undecided slots that have one master again. */
   async #agree(undecided: readonly number[]): Promise<void> {
     if (undecided.length === 0) return;
     const questions: Argument[][] = [
@@ -286,7 +286,7 @@ export class SlotFence {
     }
   }
 
-  /** Reads keys that were left out, for the place in the stream that this is. */
+  /** Reads keys that were left out, at the current offset of the stream. */
   async #read(shard: number): Promise<void> {
     const keys = this.#slots.take(shard);
     try {
@@ -329,7 +329,7 @@ export class SlotFence {
     return opened;
   }
 
-  /** Asks until the answer is yes. */
+  /** Repeats the question until the result is true. */
   async #until(reason: string, question: () => Promise<boolean>): Promise<void> {
     const { signal, onWait } = this.#options;
     for (let asked = 1; ; asked++) {

@@ -1,4 +1,4 @@
-/** A short hash tag for every slot of a cluster, so that a key of ours can be put beside any other. */
+/** A short hash tag for every slot of a cluster, so that a key of the task can be in the same slot as any other key. */
 import { keySlot } from "../command/slot.ts";
 
 /** How many slots a cluster has. */
@@ -6,7 +6,7 @@ export const SLOTS = 16_384;
 
 let table: readonly string[] | undefined;
 
-/** A text whose slot is the given one. */
+/** A string whose slot is the given one. */
 export function slotTag(slot: number): string {
   table ??= findTags();
   return table[slot] as string;

@@ -2,13 +2,13 @@
  * Applies groups of commands to the slots of a cluster, each exactly once. Groups for one node travel in one
  * write; apply.lua decides for each of them whether it may be applied.
  *
- *   reply                    what happens
+ *   reply                    action
  *   applied, skipped         done
  *   fenced                   LeaseLostError: a newer run has claimed the slot
- *   MOVED, connection lost   the map is read again, and the group is sent to the new owner
- *   ASK                      the group is sent there, after ASKING
- *   TRYAGAIN, CLUSTERDOWN    again after a pause: the slot is being moved, or a failover is under way
- *   OOM, READONLY, ...       again after a pause, up to `stallMs`
+ *   MOVED, connection lost   the slot map is read again, and the group is sent to the new owner
+ *   ASK                      the group is sent to that node, after ASKING
+ *   TRYAGAIN, CLUSTERDOWN    retry after a pause: the slot is being moved, or a failover is under way
+ *   OOM, READONLY, ...       retry after a pause, up to `stallMs`
  */
 import {
   AbortedError,
@@ -35,11 +35,11 @@ export interface SlotGroup {
   /** The place that the slot has confirmed; an earlier one means that the target lost writes. */
   readonly confirmed?: StreamPlace | undefined;
   readonly commands: readonly SlotCommand[];
-  /** Keys that were read anew, with the offset up to which the stream is in them already; undefined: no longer. */
+  /** Keys that were read again, with the offset that their value includes; undefined removes the hold. */
   readonly holds: readonly (readonly [key: Buffer, offset: number | undefined])[];
 }
 
-/** A command of the stream: the unit it is in, by the offset of its end, and which one of it. */
+/** A command of the stream: the offset at which its unit ends, and its step within the unit. */
 export interface StreamPlace {
   readonly offset: number;
   readonly step: number;
@@ -76,7 +76,7 @@ export interface SlotWriterOptions {
   onRoundTrip(ms: number): void;
 }
 
-/** What a slot's mark says. */
+/** The content of a slot's mark. */
 export interface SlotMark extends StreamPlace {
   readonly holds: ReadonlyMap<string, number>;
 }
@@ -97,7 +97,7 @@ export class SlotWriter {
     this.#options = options;
   }
 
-  /** Claims all slots for a run; gives their marks. */
+  /** Claims all slots for a run. Returns their marks. */
   async claim(epoch: number, offsets: "keep" | "reset"): Promise<Map<number, SlotMark>> {
     const marks = new Map<number, SlotMark>();
     const slots = Array.from({ length: SLOTS }, (_, slot) => slot);
@@ -115,7 +115,7 @@ export class SlotWriter {
     return marks;
   }
 
-  /** Applies groups; resolves when all of them are, with the commands that failed. */
+  /** Applies groups. Resolves when all of them are applied, with the commands that failed. */
   async apply(epoch: number, groups: readonly SlotGroup[]): Promise<SlotFailure[]> {
     const failures: SlotFailure[] = [];
     await this.#send(groups, {
@@ -134,7 +134,7 @@ export class SlotWriter {
     return failures;
   }
 
-  /** Empties every master; the checkpoint, which is in the slot `home`, survives. */
+  /** Empties every master. The checkpoint, which is in the slot `home`, is kept. */
   async flush(
     epoch: number,
     [name, option]: readonly Buffer[],
@@ -179,7 +179,7 @@ export class SlotWriter {
     ];
   }
 
-  /** Sends one command per item to the owners of their slots until each has its answer. */
+  /** Sends one command per item to the owner of its slot until each has its reply. */
   async #send<T>(items: readonly T[], { slotOf, encode, done }: Sending<T>): Promise<void> {
     const { nodes, signal, onStall, onRoundTrip } = this.#options;
     const backoff = new Backoff({ baseMs: 10, maxMs: 500 });
@@ -292,7 +292,7 @@ export class SlotWriter {
   }
 }
 
-/** How items are sent and what becomes of their replies. */
+/** How items are sent and how their replies are handled. */
 interface Sending<T> {
   slotOf(item: T): number;
   encode(item: T): readonly Argument[];

@@ -1,13 +1,13 @@
 /**
  * Patterns as KEYS and SCAN take them: `*`, `?`, `[abc]`, `[^a]`, `[a-z]`, `\` before a character that means
- * itself. Works on bytes, because keys are bytes; never takes more than pattern x key steps.
+ * itself. Works on bytes, because keys are bytes. Takes at most pattern x key steps.
  */
 
 /** Whether `key` matches `pattern`. */
 export function matchesGlob(pattern: Buffer, key: Buffer): boolean {
   let p = 0;
   let k = 0;
-  // Where to go back to when what follows the last star does not match.
+  // Where to continue when the part after the last star does not match.
   let starP = -1;
   let starK = 0;
   while (k < key.length) {
@@ -31,7 +31,7 @@ export function matchesGlob(pattern: Buffer, key: Buffer): boolean {
   return p === pattern.length;
 }
 
-/** The position behind the pattern's next element if it matches the byte, else -1. */
+/** The position after the pattern's next element if it matches the byte, else -1. */
 function matchOne(pattern: Buffer, at: number, byte: number): number {
   const first = pattern[at] as number;
   if (first === QUESTION) return at + 1;
@@ -56,7 +56,7 @@ function matchClass(pattern: Buffer, from: number, byte: number): number {
     if (pattern[at] === byte) found = true;
     at++;
   }
-  // Without a closing bracket the class reaches to the end, as in Redis.
+  // Without a closing bracket the class extends to the end, as in Redis.
   return found !== negated ? Math.min(at + 1, pattern.length) : -1;
 }
 

@@ -47,7 +47,7 @@ function counted(
   return found;
 }
 
-/** XREADGROUP ... STREAMS k1 k2 id1 id2: the first half of what follows the word. */
+/** XREADGROUP ... STREAMS k1 k2 id1 id2: the first half of the words after STREAMS. */
 function afterStreams(argv: readonly Buffer[]): number[] | undefined {
   const word = wordAt(argv, "streams", 1);
   const rest = argv.length - word - 1;
@@ -74,7 +74,7 @@ function migrated(argv: readonly Buffer[]): number[] | undefined {
   return Array.from({ length: argv.length - word - 1 }, (_, i) => word + 1 + i);
 }
 
-/** The position of a word from `from` on, in any case; -1 if it is not there. */
+/** The position of a word at or after `from`, in any case; -1 if it is not found. */
 export function wordAt(argv: readonly Buffer[], word: string, from: number): number {
   for (let at = from; at < argv.length; at++) if (isWord(argv[at], word)) return at;
   return -1;
@@ -89,7 +89,7 @@ export function isWord(argument: Buffer | undefined, word: string): boolean {
   );
 }
 
-/** Whether SORT reads keys besides those that it names: SORT k BY w_* GET v_*->f STORE d. */
+/** Whether SORT reads keys that it does not name: SORT k BY w_* GET v_*->f STORE d. */
 export function readsByPattern(argv: readonly Buffer[]): boolean {
   if (specOf(argv)?.name !== "sort") return false;
   return argv.some(

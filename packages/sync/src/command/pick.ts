@@ -1,4 +1,4 @@
-/** Commands with fewer or with other keys, for filters and renames. */
+/** Removes or renames the keys of commands, for filters and renames. */
 import { keysOf } from "./keys.ts";
 import { specOf } from "./table.ts";
 

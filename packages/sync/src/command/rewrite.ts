@@ -15,31 +15,31 @@
  *   RESTORE ... ABSTTL        < 5.0    a relative expiry, without IDLETIME and FREQ
  *   XADD k NOMKSTREAM         < 6.2    XADD k: the stream was there
  *
- * Two kinds are rewritten for every target, because a stream holds them in a form that only replicas take:
+ * Two kinds are rewritten for every target, because the stream has them in a form that only replicas accept:
  *
- *   XADD, XTRIM ... = n LIMIT m        without LIMIT: the source has made n exact, and clients may not have both
+ *   XADD, XTRIM ... = n LIMIT m        without LIMIT: the source has made n exact, and clients may not combine both
  *   PEXPIREAT k t NX|XX|GT|LT          without the condition, which was true. At the target it may not be: while a
  *                                      snapshot is loaded, expiries are held back
  *
- * What no older command can express (ZADD GT, COPY, HPEXPIREAT, ...) is undefined: the caller counts it as an
- * error.
+ * The result is undefined for commands that no older command can express (ZADD GT, COPY, HPEXPIREAT, ...). The
+ * caller counts them as errors.
  */
 import type { Argument } from "../resp/writer.ts";
 import { isWord, wordAt } from "./keys.ts";
 import { specOf } from "./table.ts";
 import { type Feature, supports, type TargetServer } from "./target.ts";
 
-/** The commands that do the same on the target; undefined if none do. */
+/** The equivalent commands for the target; undefined if there are none. */
 export type Rewritten = readonly (readonly Argument[])[] | undefined;
 
 type Rewriter = (argv: readonly Buffer[], target: TargetServer) => Rewritten;
 
-/** Sets a value and keeps the expiry, where SET cannot. */
+/** Sets a value and keeps the expiry, for servers whose SET has no KEEPTTL. */
 const KEEP_TTL =
   "local ttl = redis.call('PTTL', KEYS[1]) redis.call('SET', KEYS[1], ARGV[1]) " +
   "if ttl > 0 then redis.call('PEXPIRE', KEYS[1], ttl) end return redis.status_reply('OK')";
 
-/** `nowMs` is the target's time; it is used for a RESTORE before Redis 5.0 only. */
+/** `nowMs` is the target's time; only a RESTORE before Redis 5.0 needs it. */
 export function rewriteFor(
   target: TargetServer,
   argv: readonly Buffer[],
@@ -61,7 +61,7 @@ export function isRewrittenAlways(name: string, argv: readonly Buffer[]): boolea
 
 const CONDITIONAL: ReadonlySet<string> = new Set(["PEXPIREAT", "EXPIREAT", "PEXPIRE", "EXPIRE"]);
 
-/** Commands that older servers do not have and that nothing replaces. */
+/** Commands that older servers do not have, and that have no replacement. */
 const NEEDED: Readonly<Record<string, Feature>> = {
   copy: "commands62",
   zrangestore: "commands62",
@@ -170,7 +170,7 @@ const TRIM_OPTIONS: Readonly<Record<string, number>> = {
   ...{ maxlen: 2, minid: 2 },
 };
 
-/** Where the options are that not every server takes; -1: they are not there. */
+/** The positions of the options that not every server accepts; -1 if absent. */
 function trimOf(argv: readonly Buffer[]): { limit: number; nomkstream: number; minid: number } {
   const found: Record<string, number> = {};
   for (let at = 2; at < argv.length; ) {

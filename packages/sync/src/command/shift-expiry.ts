@@ -3,18 +3,18 @@
  *
  *   EXPIRE k 10            PEXPIRE k 10500            HEXPIRE k 10 ...      HPEXPIRE k 10500 ...
  *   SET k v EXAT 1700      SET k v PXAT 1700500       SETEX k 10 v          PSETEX k 10500 v
- *   RESTORE k 0 payload    as it is: there is no expiry
+ *   RESTORE k 0 payload    unchanged: there is no expiry
  *
- * An expiry before the epoch becomes 1 ms, which is over too. SET and RESTORE refuse anything smaller.
+ * An expiry before the epoch becomes 1 ms, which has passed too. SET and RESTORE refuse anything smaller.
  */
 import { isWord, wordAt } from "./keys.ts";
 import { specOf } from "./table.ts";
 
 interface Expiry {
-  /** Where the time is. */
+  /** The position of the time. */
   readonly at: number;
   readonly seconds: boolean;
-  /** Where the word is that names the unit, and the word for milliseconds. */
+  /** The position of the word that names the unit, and its replacement for milliseconds. */
   readonly unit?: readonly [at: number, word: string];
 }
 
@@ -23,7 +23,7 @@ const SECONDS: Readonly<Record<string, string>> = {
   ...{ hexpire: "HPEXPIRE", hexpireat: "HPEXPIREAT" },
 };
 const MILLISECONDS = new Set("pexpire pexpireat psetex hpexpire hpexpireat".split(" "));
-/** Commands with options, by the position from which they may come, and the word after which there are none. */
+/** Commands with options: the first position that options can have, and the word that ends them. */
 const WITH_OPTIONS: Readonly<Record<string, { readonly from: number; readonly until?: string }>> = {
   set: { from: 3 },
   getex: { from: 2 },
@@ -65,7 +65,7 @@ function expiryOf(argv: readonly Buffer[]): Expiry | undefined {
   return undefined;
 }
 
-/** Where the options of a command are; undefined if it has none. */
+/** The range of a command's options; undefined if it has none. */
 function optionsOf(
   name: string,
   argv: readonly Buffer[],

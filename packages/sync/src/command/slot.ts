@@ -1,5 +1,5 @@
 /**
- * Cluster slots of binary keys, and commands divided by slot. (`slotOf` of core takes strings; the keys
+ * The cluster slots of binary keys, and the division of commands by slot. (`slotOf` of core takes strings; the keys
  * of a migration are bytes.)
  */
 import { keysOf } from "./keys.ts";
@@ -15,7 +15,7 @@ const CRC16: Uint16Array = Uint16Array.from({ length: 256 }, (_, byte) => {
   return crc & 0xffff;
 });
 
-/** The slot of the key between `start` and `end`: that of its hash tag, if it has one. */
+/** The slot of the key between `start` and `end`. Only its hash tag counts, if it has one. */
 export function keySlot(bytes: Buffer, start: number = 0, end: number = bytes.length): number {
   let from = start;
   let to = end;
@@ -42,7 +42,7 @@ export interface SlotCommand {
 }
 
 /**
- * The command as commands of one slot each. Undefined if that cannot be done without changing its meaning
+ * Divides the command into commands of one slot each. Undefined if that would change its meaning
  * (RENAME, SMOVE, BITOP, stores, MSETNX) or if its keys are not known.
  */
 export function splitBySlot(argv: readonly Buffer[]): SlotCommand[] | undefined {

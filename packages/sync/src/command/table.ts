@@ -1,13 +1,13 @@
 /**
- * The commands that change data, by where their keys are. A command that is not here is not a write as far
- * as we know: the stream of a server with modules may have others, and what to do with them is a policy.
+ * The commands that change data, and the positions of their keys. A command that is not listed is not treated as a
+ * write. The stream of a server with modules may have other commands; an option decides what happens with them.
  *
  *   first, last, step      positions as in COMMAND INFO; a negative last counts from the end
- *   numkeys                the position of a number that says how many keys follow it, one each
+ *   numkeys                the position of the number of keys that follow, one every
  *                          `step`; `also` is one more key
  */
 
-/** Where the keys of a command are. */
+/** The positions of a command's keys. */
 export type KeyPlaces =
   | { readonly kind: "none" }
   | { readonly kind: "range"; readonly first: number; readonly last: number; readonly step: number }
@@ -24,12 +24,12 @@ export type KeyPlaces =
 /** How a command with several keys may be divided for a cluster. */
 export type Splitting = "each" | "pairs" | "never";
 
-/** What is known of a command. */
+/** The properties of a command. */
 export interface CommandSpec {
   readonly name: string;
   readonly keys: KeyPlaces;
   /**
-   * Whether one command per key (`each`) or per key and value (`pairs`) does the same. With `never` the
+   * Whether one command per key (`each`) or per key and value (`pairs`) has the same effect. With `never` the
    * keys depend on each other.
    */
   readonly splitting: Splitting;
@@ -99,11 +99,11 @@ for (const name of OTHERS.split(" ")) {
 /** All commands, by their lowercase name. */
 export const commandTable: ReadonlyMap<string, CommandSpec> = table;
 
-/** Names that were seen, as they are written on the wire: lookups without a new string each time. */
+/** Names that have been looked up, as they are written on the wire, so that a lookup makes no new string. */
 const seen = new Map<string, CommandSpec | undefined>();
 const MOST_SEEN = 1000;
 
-/** What is known of the command that `argv` begins with; undefined if nothing is. */
+/** The spec of the command that `argv` begins with; undefined if it is unknown. */
 export function specOf(argv: readonly Buffer[]): CommandSpec | undefined {
   const name = argv[0]?.toString("latin1") ?? "";
   const known = seen.get(name);
@@ -113,7 +113,7 @@ export function specOf(argv: readonly Buffer[]): CommandSpec | undefined {
   return spec;
 }
 
-/** Whether the command changes keys, as far as we know. */
+/** Whether the command is known to change keys. */
 export function isWrite(argv: readonly Buffer[]): boolean {
   return specOf(argv)?.data ?? false;
 }

@@ -1,15 +1,15 @@
-/** What a target server can do, as far as commands are concerned. Found by probing or by its version. */
+/** The commands that a target server supports, found by probing or by its version. */
 
 /** The server that commands are written for. */
 export interface TargetServer {
   readonly family: "redis" | "valkey";
-  /** Major and minor version, of Valkey its own. */
+  /** Major and minor version; Valkey's own version for Valkey. */
   readonly version: readonly [major: number, minor: number];
-  /** The RDB version it writes: what RESTORE takes. */
+  /** The RDB version it writes, which is the newest that its RESTORE accepts. */
   readonly rdbVersion: number;
 }
 
-/** Something that not every server can do. */
+/** A feature that not every server has. */
 export type Feature =
   | "replace"
   | "multiPairHset"
@@ -30,7 +30,7 @@ export type Feature =
 
 type Version = readonly [major: number, minor: number];
 
-/** Since when Redis has a feature, and Valkey if not from its first release on. */
+/** The Redis version that introduced a feature, and the Valkey version if not its first release. */
 const SINCE: Readonly<Record<Feature, readonly [redis: Version, valkey?: Version]>> = {
   replace: [[3, 0]],
   multiPairHset: [[4, 0]],

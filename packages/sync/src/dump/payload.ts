@@ -1,11 +1,11 @@
 /**
- * What DUMP gives and RESTORE takes: a value as it stands in an RDB, with a footer.
+ * The payload that DUMP returns and RESTORE accepts: a value as in an RDB, with a footer.
  *
  *   [key metadata] type value | RDB version u16 | CRC64 of all before it        little-endian
  *
- * The footer's version is ours to choose: a server refuses a version above its own, and then looks at the
- * type. So we stamp the lowest version that knows the type, and a value of an old type moves from a new
- * server to an old one as it is. Redis up to 3.2 wants exactly its own version.
+ * The writer chooses the footer's version: a server refuses a version above its own, and then checks the
+ * type. So the footer gets the lowest version that has the type, and a value of an old type can move from a new
+ * server to an old one unchanged. Redis up to 3.2 accepts exactly its own version.
  */
 import { DumpPayloadError } from "../errors.ts";
 import { Crc64 } from "../rdb/crc64.ts";
@@ -20,7 +20,7 @@ const VERSION_BYTES = 2;
 const CHECKSUM_BYTES = 8;
 export const FOOTER_BYTES: number = VERSION_BYTES + CHECKSUM_BYTES;
 
-/** Redis 4.0 and later take any version up to their own; no server takes less than this one gladly. */
+/** Redis 4.0 and later accept any version up to their own. Lower versions than this one are never written. */
 const LOWEST_FOOTER = 6;
 const FIRST_VALKEY_VERSION = 80;
 
@@ -31,13 +31,13 @@ export interface Dumpable {
   readonly raw: Buffer;
 }
 
-/** What a payload has inside. */
+/** The content of a payload. */
 export interface DumpedValue extends Dumpable {
   /** The version in the footer. */
   readonly version: number;
 }
 
-/** The lowest version that a payload of this type may be stamped with; undefined: RESTORE cannot take it. */
+/** The lowest footer version for a payload of this type; undefined if RESTORE does not accept the type. */
 export function lowestVersion(family: RdbFamily, type: number): number | undefined {
   const shape = shapeOf(family, type);
   if (shape === undefined) return undefined;
@@ -47,7 +47,7 @@ export function lowestVersion(family: RdbFamily, type: number): number | undefin
 }
 
 /**
- * The version to stamp for a target that writes RDB `targetVersion`; undefined if it cannot read the type.
+ * The footer version for a target that writes RDB `targetVersion`; undefined if it cannot read the type.
  * Redis up to 3.2 (RDB 6 and 7) refuses any other version than its own.
  */
 export function footerVersion(
@@ -79,14 +79,14 @@ export function dumpPayload(
   return payload;
 }
 
-/** Where a payload ends, and what it is stamped with. */
+/** The end of a payload, and the version in its footer. */
 export interface Seal {
   /** The length of the payload with its footer. */
   readonly length: number;
   readonly version: number;
 }
 
-/** Writes the footer of a payload that was put together in place, such as in the buffer of a socket. */
+/** Writes the footer of a payload that was assembled in place, such as in the buffer of a socket. */
 export function sealPayload(bytes: Buffer, start: number, { length, version }: Seal): void {
   const footer = start + length - FOOTER_BYTES;
   bytes[footer] = version & 0xff;
@@ -95,7 +95,7 @@ export function sealPayload(bytes: Buffer, start: number, { length, version }: S
   crc.write(bytes, footer + VERSION_BYTES);
 }
 
-/** Takes a payload apart and verifies its checksum. Throws DumpPayloadError. */
+/** Parses a payload and verifies its checksum. Throws DumpPayloadError. */
 export function readDump(payload: Buffer): DumpedValue {
   const footer = payload.length - FOOTER_BYTES;
   if (footer < 1) throw new DumpPayloadError(`it has only ${payload.length} bytes`);

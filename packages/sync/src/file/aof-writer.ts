@@ -3,13 +3,13 @@ import type { Argument } from "../resp/writer.ts";
 import type { LoadWriterOptions, SnapshotWriter } from "../sink/load-writer.ts";
 import { type CommandBatch, Transaction } from "../sink/transaction.ts";
 
-/** Where the commands go. */
+/** The destination of the commands. */
 export interface AofWriterOptions<N> extends Pick<LoadWriterOptions<N>, "batchBytes" | "admit"> {
   readonly complete: LoadWriterOptions<N>["complete"] | undefined;
   append(pieces: readonly Buffer[]): Promise<void>;
 }
 
-/** See above. */
+/** Writes the keys of a snapshot as commands. */
 export class AofWriter<N> implements SnapshotWriter<N> {
   readonly #options: AofWriterOptions<N>;
   #current = new Transaction<N>();

@@ -1,9 +1,9 @@
 /**
- * Writes to files instead of a server; see format.ts for what is written. A source with several shards gets a
+ * Writes to files instead of a server; see format.ts for their content. A source with several shards gets a
  * file for each: dump.0.aof, dump.1.aof.
  *
- * A file has no clock and no other writers. Keys are written with the expiry that the source gave them, also if
- * it has passed: a server that loads the file decides, after it has read the changes behind the snapshot.
+ * A file has no clock and no other writers. Keys are written with the expiry that the source gave them, even if
+ * it has passed: the server that loads the file decides, after it has read the changes after the snapshot.
  */
 import type { StreamNote, StreamTarget } from "../apply/applier.ts";
 import type { Checkpoint } from "../checkpoint.ts";
@@ -34,8 +34,8 @@ export interface FileSinkOptions {
 }
 
 /**
- * The newest server there is: commands are passed on as they come, and the server that loads the file must
- * know them.
+ * The newest known server: commands are passed on unchanged, and the server that loads the file must
+ * support them.
  */
 const NEWEST: Abilities = {
   family: "redis",
@@ -51,7 +51,7 @@ const NEWEST: Abilities = {
   databases: Number.MAX_SAFE_INTEGER,
 };
 
-/** See above. */
+/** A target that is a file, or a file per shard. */
 export class FileSink implements Sink {
   readonly keepsExpired = true;
   readonly #options: FileSinkOptions;
@@ -94,7 +94,7 @@ export class FileSink implements Sink {
     return { writer: new AofWriter<N>({ append, batchBytes, admit, complete }), close: () => {} };
   }
 
-  /** Formats that are not made of commands copy the snapshot in their own way. */
+  /** Formats other than commands copy the snapshot in their own way. */
   get copy(): SnapshotCopy | undefined {
     const { format, bigBytes } = this.#options;
     if (format === "aof") return undefined;
@@ -118,7 +118,7 @@ export class FileSink implements Sink {
     return this.#file(shard).append([], checkpoint);
   }
 
-  async commit(): Promise<void> {} // nothing is swept or settled in a file
+  async commit(): Promise<void> {} // a file has nothing to sweep or settle
 
   async reader(): Promise<TargetReader> {
     return {
@@ -129,7 +129,7 @@ export class FileSink implements Sink {
     };
   }
 
-  async record(): Promise<void> {} // the `discarded` event has it
+  async record(): Promise<void> {} // the `discarded` event reports it
 
   close(): void {
     for (const file of this.#files) void file.close().catch(() => {});
@@ -139,7 +139,7 @@ export class FileSink implements Sink {
     return this.#files[shard] as TargetFile;
   }
 
-  /** The snapshot as it is. The reader beside it counts, and finds damage. */
+  /** Copies the snapshot byte for byte. A reader counts its keys and finds damage. */
   async #copyRdb(shard: number, { snapshot, signal, counters }: CopyPlan): Promise<void> {
     const reader = new RdbReader({ maxRawBytes: this.#options.bigBytes });
     for (;;) {

@@ -1,5 +1,5 @@
 /**
- * What a target file is, by the end of its name:
+ * The format of a target file, by its extension:
  *
  *   .rdb      the snapshot of the source, byte for byte; mode stock only, because an RDB has no commands
  *   .aof      commands, as redis-server loads them: those that build the keys, then those of the stream
@@ -20,7 +20,7 @@ export interface FileEnd {
   readonly format: FileFormat;
 }
 
-/** The file of `to`. Throws InvalidOptionError if it cannot be what the other options ask for. */
+/** The file of `to`. Throws InvalidOptionError if its format does not fit the other options. */
 export function fileEnd(options: ResolvedSyncOptions): FileEnd {
   const { to, mode } = options;
   const path = resolve(to.slice("file:".length).replace(/^\/\/(?=\/)/, ""));

@@ -4,7 +4,7 @@ import { isOwnKey } from "../keys.ts";
 import { RdbReader } from "../rdb/reader.ts";
 import type { SnapshotCopy } from "../sink/sink.ts";
 
-/** Reads the snapshot; a line comes in pieces if its value is large. */
+/** Reads the snapshot. The line of a large value comes in pieces. */
 export async function* keyLines(
   plan: Parameters<SnapshotCopy>[1] & { readonly bigBytes: number },
 ): AsyncGenerator<string, void> {

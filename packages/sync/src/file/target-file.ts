@@ -1,23 +1,23 @@
 /**
- * A file that a task writes, with its checkpoint beside it. The checkpoint says how long the file is, so what a
- * killed run wrote behind it is cut off, and the next run continues at the right byte.
+ * A file that a task writes, with its checkpoint beside it. The checkpoint has the length of the file. Bytes that a
+ * killed run wrote after it are cut off, and the next run continues at the right byte.
  *
  *   dump.aof.part             during the full synchronisation
- *   dump.aof                  from its end on: this name never has half a snapshot
+ *   dump.aof                  after it: this name never has an incomplete snapshot
  *   dump.aof.checkpoint       JSON: task, bytes, epoch, phase, replid, offset, db; replaced as a whole
  */
 import { type FileHandle, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { InvalidOptionError, LeaseLostError } from "@ropeway/core";
 import type { Checkpoint } from "../checkpoint.ts";
 
-/** What the file beside the data says. */
+/** The content of the checkpoint file. */
 interface Saved extends Checkpoint {
   readonly task: string;
   /** How many bytes of the file belong to the checkpoint. */
   readonly bytes: number;
 }
 
-/** Which file is written, and by which task. */
+/** The path of the file, and the task that writes it. */
 export interface TargetFileOptions {
   readonly path: string;
   readonly task: string;
@@ -25,7 +25,7 @@ export interface TargetFileOptions {
   readonly overwrite: boolean;
 }
 
-/** See above. */
+/** A file that a task writes. */
 export class TargetFile {
   readonly #options: TargetFileOptions;
   #file: FileHandle | undefined;
@@ -54,7 +54,7 @@ export class TargetFile {
     if (epoch !== undefined && (known?.epoch ?? 0) > epoch) {
       throw new LeaseLostError(`sync task ${task}`, epoch);
     }
-    // A file that is shorter than it should be lost its end when the machine crashed: it is written anew.
+    // A file that is too short lost its end when the machine crashed. It is written again from the start.
     const whole = known?.phase === "stream" && size !== undefined && size >= known.bytes;
     const claimed: Checkpoint = {
       ...(known ?? { replid: "?", offset: -1, db: 0 }),
@@ -71,21 +71,21 @@ export class TargetFile {
     return claimed;
   }
 
-  /** Begins the file anew (load), or gives it its name (stream, done). */
+  /** Starts the file from the beginning (load), or gives it its final name (stream, done). */
   enter(checkpoint: Checkpoint): Promise<void> {
     return this.#next(async () => {
       await this.#check(checkpoint.epoch);
       const { path } = this.#options;
       if (checkpoint.phase === "load") {
         await this.#file?.close();
-        // Another file under the same name: an older run may still write to the one it opened.
+        // A new file under the same name, because an older run may still write to the one it opened.
         await rm(`${path}.part`, { force: true });
         this.#file = await open(`${path}.part`, "w");
         this.#bytes = 0;
         await this.#save(checkpoint);
         return;
       }
-      // Without a full synchronisation (mode increment) nothing was opened yet.
+      // Without a full synchronisation (mode increment), no file is open yet.
       const opened = this.#file !== undefined;
       this.#file ??= await open(path, "w");
       await this.#file.sync();

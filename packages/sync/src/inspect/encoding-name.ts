@@ -1,4 +1,4 @@
-/** What a type id means, for people. */
+/** Readable names of type ids. */
 import type { RdbFamily } from "../rdb/entry.ts";
 
 const NAMES: readonly string[] = [

@@ -1,4 +1,4 @@
-/** When keys expire, as seen from the moment of the snapshot. */
+/** Counts when keys expire, relative to the time of the snapshot. */
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -23,7 +23,7 @@ export class ExpiryHistogram {
   readonly #counts: number[] = BUCKETS.map(() => 0);
   #never = 0;
 
-  /** `expiresAtMs` below 0: never. */
+  /** A negative `expiresAtMs` means that the key never expires. */
   add(expiresAtMs: number, nowMs: number): void {
     if (expiresAtMs < 0) {
       this.#never++;

@@ -1,6 +1,6 @@
 /**
- * Sums up an RDB while it is read: what is in it, what is large, when it expires. Memory does not depend on
- * the file: a bounded number of prefixes and large keys, and nothing of the values.
+ * Summarises an RDB while it is read: what it contains, what is large, when keys expire. Memory does not depend on
+ * the file: a bounded number of prefixes and large keys, and no values.
  */
 import { integer, type OptionTable, resolveOptions, text } from "@ropeway/core/internal";
 import type { RdbBegin, RdbEnd, RdbEntry, RdbFamily, RdbKey } from "../rdb/entry.ts";
@@ -13,11 +13,11 @@ import { countOf, memoryOf } from "./memory.ts";
 import { type PrefixSum, PrefixTable } from "./prefix-table.ts";
 import { type TopKey, TopKeys } from "./top-keys.ts";
 
-/** What an inspector counts and lists. */
+/** Options of an inspector. */
 export interface InspectOptions {
   /** How many keys and prefixes are listed. @default 20 */
   readonly top?: number;
-  /** What ends a prefix. @default ":" */
+  /** The delimiter after a prefix. @default ":" */
   readonly delimiter?: string;
   /** How many delimiters a prefix contains. @default 1 */
   readonly depth?: number;
@@ -32,7 +32,7 @@ export const inspectOptions: OptionTable<InspectOptions> = {
   maxPrefixes: { default: 10_000, rule: integer(2, 1_000_000) },
 };
 
-/** A sum of keys of one kind. */
+/** The totals of a group of keys. */
 export interface KeySum {
   readonly keys: number;
   /** Estimated memory in a server. */
@@ -44,9 +44,9 @@ export interface KeySum {
 /** What an RDB contains. */
 export interface RdbSummary {
   readonly family: RdbFamily;
-  /** Of the RDB. */
+  /** The RDB version. */
   readonly version: number;
-  /** Facts that the server wrote, such as `redis-ver`. Scripts are counted only. */
+  /** Fields that the server wrote, such as `redis-ver`. Scripts are only counted. */
   readonly aux: Readonly<Record<string, string>>;
   readonly total: KeySum;
   readonly expiring: number;
@@ -58,7 +58,7 @@ export interface RdbSummary {
   /** An empty prefix stands for keys without the delimiter. */
   readonly prefixes: readonly PrefixSum[];
   readonly otherPrefixes: { readonly keys: number; readonly bytes: number };
-  /** When keys expire, seen from the moment of the snapshot. */
+  /** When keys expire, relative to the time of the snapshot. */
   readonly expiry: readonly ExpiryBucket[];
   readonly functions: number;
   readonly scripts: number;
@@ -97,7 +97,7 @@ export class RdbInspector {
   #fileBytes = 0;
   #checksum: RdbSummary["checksum"];
 
-  /** `nowMs` stands in for the moment of the snapshot if the file does not say it. */
+  /** `nowMs` replaces the time of the snapshot if the file does not have it. */
   constructor(nowMs: number, options: InspectOptions = {}) {
     const { top, delimiter, depth, maxPrefixes } = resolveOptions(inspectOptions, options);
     this.#nowMs = nowMs;
@@ -218,7 +218,7 @@ export class RdbInspector {
     }
   }
 
-  /** What has been read so far. */
+  /** The summary of everything read so far. */
   get summary(): RdbSummary {
     const family = this.#family;
     const largest = <K>(sums: Sums<K>) => [...sums].sort(([, a], [, b]) => b.bytes - a.bytes);

@@ -17,11 +17,11 @@ import type { RdbEntry, RdbKeyAttributes } from "../rdb/entry.ts";
 import { decodeValue } from "../value/decode.ts";
 import type { HashPart, StreamId, StreamPart, ValuePart } from "../value/part.ts";
 
-/** Turns the entries of one RDB into text. */
+/** Converts the entries of one RDB to text. */
 export class JsonLines {
-  /** Whether the array or string of the value under way has an item already. */
+  /** Whether the next item is the first of the current array or string. */
   #first = true;
-  /** Bytes of a string that did not fill three, which base64 needs. */
+  /** Bytes left over from a group of three, which base64 needs. */
   #rest: Buffer = Buffer.alloc(0);
   #type: RdbKeyAttributes["valueType"] = "string";
 
@@ -31,8 +31,8 @@ export class JsonLines {
   }
 
   /**
-   * The text for the next entry, in pieces; none for entries that are not data. `as` is the name and database
-   * to print for a key, if they are others.
+   * The text of the next entry, in pieces; none for entries that are not data. `as` is the name and database
+   * to print for a key, if they differ from those in the RDB.
    */
   *pieces(entry: RdbEntry, as?: Pick<RdbKeyAttributes, "db" | "key">): Generator<string, void> {
     switch (entry.kind) {
@@ -167,7 +167,7 @@ function scoreOf(score: number | undefined): string {
 
 const LATEST = 8_640_000_000_000_000;
 
-/** ISO 8601; a number where a Date cannot hold it. */
+/** ISO 8601, or a number if a Date cannot represent it. */
 function timeOf(ms: number): string {
   return Math.abs(ms) <= LATEST ? `"${new Date(ms).toISOString()}"` : String(ms);
 }

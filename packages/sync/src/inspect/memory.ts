@@ -1,6 +1,6 @@
 /**
- * How much memory a value takes in a server, estimated from its encoding: the bytes of its strings, and what
- * Redis adds on 64-bit machines with jemalloc. Good for finding out what is large; expect it to be within
+ * Estimates the memory of a value in a server from its encoding: the bytes of its strings, and the overhead of
+ * Redis on 64-bit machines with jemalloc. It is good for finding large keys; expect it to be within
  * a quarter of MEMORY USAGE.
  */
 
@@ -12,7 +12,7 @@ import type { ValueType } from "../value/part.ts";
 /** The entry in the database's hash table, the object, and the string header of the key. */
 const PER_KEY = 24 + 16 + 8;
 const PER_EXPIRY = 24;
-/** Of one element that is not packed: hash table entry or skip list node, with string headers. */
+/** The overhead of one element that is not packed: hash table entry or skip list node, with string headers. */
 const PER_ELEMENT: Readonly<Record<ValueType, number>> = {
   string: 0,
   list: 32,
@@ -25,12 +25,12 @@ const PER_ELEMENT: Readonly<Record<ValueType, number>> = {
 };
 const STRING_HEADER = 16;
 
-/** What the estimate needs. */
+/** The input of the estimate. */
 export interface Measured {
   readonly keyBytes: number;
   readonly valueType: ValueType;
   readonly decodedBytes: number;
-  /** Elements, or nodes of a quicklist or stream, with memory of their own. 0: the value is one string. */
+  /** Elements, or nodes of a quicklist or stream, with their own memory. 0 if the value is one string. */
   readonly loose: number;
   readonly expires: boolean;
 }
@@ -41,7 +41,7 @@ export function memoryOf({ keyBytes, valueType, decodedBytes, loose, expires }: 
   return key + STRING_HEADER + decodedBytes + loose * PER_ELEMENT[valueType];
 }
 
-/** The number of elements in the raw value of a key, without decoding it; undefined if that is not written. */
+/** The number of elements in the raw value of a key, without decoding it; undefined if the value does not state it. */
 export function countOf(key: RdbKey): number | undefined {
   const shape = shapeOf(key.family, key.type);
   if (shape === undefined || shape.layout === "string" || shape.layout === "module")

@@ -1,10 +1,10 @@
 /**
- * Sums by prefix in constant memory. Prefixes are collected up to a bound; when there are more, the smaller
- * half goes into one sum for all others. A prefix that is large stays, so the top of the table is right, and
- * `others` says how much is not in it.
+ * Sums by prefix in constant memory. Prefixes are collected up to a maximum. When there are more, the smaller
+ * half is merged into one sum for all others. Large prefixes stay, so the top of the table is right, and
+ * `others` reports how much is not in it.
  */
 
-/** What is known of one prefix. */
+/** The totals of one prefix. */
 export interface PrefixSum {
   readonly prefix: string;
   readonly keys: number;
@@ -23,7 +23,7 @@ export class PrefixTable {
   readonly #sums = new Map<string, Sum>();
   readonly #others: Sum = { keys: 0, bytes: 0 };
 
-  /** A prefix reaches to the `depth`-th delimiter; a key with fewer is its own database's "(no prefix)". */
+  /** A prefix ends at the `depth`-th delimiter. Keys with fewer delimiters count as "(no prefix)" of their database. */
   constructor(delimiter: string, depth: number, most: number) {
     this.#delimiter = Buffer.from(delimiter);
     this.#depth = depth;
@@ -42,14 +42,14 @@ export class PrefixTable {
     if (this.#sums.size > this.#most) this.#shrink();
   }
 
-  /** The largest first. */
+  /** The prefixes with the largest sums, largest first. */
   top(count: number): PrefixSum[] {
     return this.#sorted()
       .slice(0, count)
       .map(([prefix, sum]) => ({ prefix, ...sum }));
   }
 
-  /** Everything that is not among the first `count`. */
+  /** The sum of everything that is not among the first `count`. */
   others(count: number): { readonly keys: number; readonly bytes: number } {
     const total = { ...this.#others };
     for (const [, { keys, bytes }] of this.#sorted().slice(count)) {
@@ -82,5 +82,5 @@ export class PrefixTable {
   }
 }
 
-/** A prefix is cut there, so that keys cannot fill the table with their length. */
+/** Prefixes are cut at this length, so that long keys cannot fill the memory. */
 const LONGEST = 200;

@@ -1,4 +1,4 @@
-/** The largest keys, in the memory of that many. */
+/** Lists the largest keys, in memory for that many keys only. */
 import type { ValueType } from "../value/part.ts";
 
 /** One large key. */
@@ -24,7 +24,7 @@ export class TopKeys {
     this.#count = count;
   }
 
-  /** Whether a key of this size would be listed. Asked first, because describing a key takes time. */
+  /** Whether a key of this size would be listed. Call it first, because describing a key takes time. */
   wants(bytes: number): boolean {
     if (this.#keys.length < this.#count) return this.#count > 0;
     return bytes > (this.#keys.at(-1)?.bytes ?? 0);

@@ -1,13 +1,13 @@
 /**
- * Writes a value that is too large to write at once: its parts go under a temporary key, transaction by
- * transaction, and the last one renames it. Readers see the old value or the new one, never half of it.
+ * Writes a value that is too large for one transaction. Its parts are written to a temporary key, transaction by
+ * transaction, and the last one renames it. Readers see the old value or the new one, never an incomplete one.
  */
 import type { CommandBatch } from "../sink/transaction.ts";
 import { BigKey, type BigKeyOptions } from "../value/big-key.ts";
 import type { ValuePart } from "../value/part.ts";
 import type { LoadNote } from "./key-writer.ts";
 
-/** What is written and where. */
+/** The value to write, and how. */
 export interface BigValueOptions {
   readonly key: Buffer;
   readonly db: number;
@@ -18,7 +18,7 @@ export interface BigValueOptions {
   separate(): CommandBatch<LoadNote>;
   /** Applies a transaction and waits for it. */
   commit(transaction: CommandBatch<LoadNote>): Promise<void>;
-  /** Adds what belongs into the last transaction. */
+  /** Adds the commands that belong to the last transaction. */
   complete(transaction: CommandBatch<LoadNote>): void;
 }
 
@@ -58,7 +58,7 @@ export class BigValue {
     return this.#add(this.#big.part(part));
   }
 
-  /** Completes the value; how long it took in ms. */
+  /** Completes the value. Resolves with the time it took in ms. */
   async end(): Promise<number> {
     for (const argv of this.#big.end()) this.#current.command(argv, this.#options.note);
     this.#options.complete(this.#current);

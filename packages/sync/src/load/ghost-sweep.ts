@@ -1,10 +1,10 @@
 /**
- * Deletes keys of the target that a repeated full synchronisation did not bring. They were copied by an
- * earlier run and deleted at the source while no task followed it; without the sweep they would stay for
- * ever.
+ * Deletes keys of the target that a repeated full synchronisation did not contain. An earlier run copied them,
+ * and the source deleted them while no task followed it. Without the sweep they would stay
+ * forever.
  *
  * It runs after the load and before the first command of the stream, when the target should hold exactly
- * the snapshot. Only databases and names that the task writes to are looked at.
+ * the snapshot. Only databases and names that the task writes to are examined.
  */
 import type { StreamNote } from "../apply/applier.ts";
 import { isOwnKey } from "../keys.ts";
@@ -12,7 +12,7 @@ import type { TargetReader } from "../sink/sink.ts";
 import { Transaction } from "../sink/transaction.ts";
 import type { SeenKeys } from "./seen-keys.ts";
 
-/** What is swept. */
+/** Which keys are swept. */
 export interface SweepOptions {
   readonly reader: TargetReader;
   readonly seen: SeenKeys;
@@ -25,7 +25,7 @@ export interface SweepOptions {
 
 const PAGE = 1_000;
 
-/** Deletes the others; resolves with their number. */
+/** Deletes the keys that the snapshot did not have. Resolves with their number. */
 export async function sweep(options: SweepOptions): Promise<number> {
   let swept = 0;
   for await (const { db, keys } of options.reader.pages(PAGE)) {

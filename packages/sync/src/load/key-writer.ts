@@ -1,5 +1,5 @@
 /**
- * Writes one key of a snapshot into a transaction, in the cheapest way that the target understands:
+ * Writes one key of a snapshot into a transaction, in the cheapest way that the target supports:
  *
  *   plain string        MSET key value key value ...             several together, on one server
  *   with an expiry      SET key value PXAT ms                    1.0 to 1.4 times as fast as RESTORE
@@ -20,14 +20,14 @@ import { commandsOf, ValueCommands } from "../value/commands.ts";
 import { decodeValue } from "../value/decode.ts";
 import { needsShift, shiftedParts } from "../value/shift-fields.ts";
 
-/** A key on its way to the target. */
+/** A key that is being written to the target. */
 export interface LoadNote {
   /** The key in the snapshot; undefined if it was written in parts. */
   readonly source: RdbKey | undefined;
   readonly key: Buffer;
   /** The database at the target. */
   readonly db: number;
-  /** The expiry to write, -1: none. */
+  /** The expiry to write; -1 if none. */
   readonly expiresAtMs: number;
   readonly path: KeyReason;
 }
@@ -60,7 +60,7 @@ export interface KeyWriterOptions {
   readonly path: "auto" | "fast" | "slow";
   /** Added to every expiry. */
   readonly ttlShiftMs: number;
-  /** Sets runs apart in the names of temporary keys. */
+  /** Distinguishes runs in the names of temporary keys. */
   readonly token: string;
 }
 
@@ -69,7 +69,7 @@ const RESTORE_5 = Buffer.from("*5\r\n$7\r\nRESTORE\r\n");
 const RESTORE_6 = Buffer.from("*6\r\n$7\r\nRESTORE\r\n");
 const REPLACE = Buffer.from("$7\r\nREPLACE\r\n");
 const ABSTTL = Buffer.from("$6\r\nABSTTL\r\n");
-/** From here on the first byte of a string says how it is encoded. */
+/** At or above this value, the first byte of a string gives its encoding. */
 const FIRST_ENCODING = 0xc0;
 
 /** Writes keys of a snapshot in the cheapest way that the target supports. */
@@ -81,17 +81,17 @@ export class KeyWriter {
     this.#options = options;
   }
 
-  /** How the key is best written. */
+  /** The best way to write the key. */
   pathOf(key: RdbKey): KeyReason {
     const { path, abilities, existing, ttlShiftMs } = this.#options;
     if (path === "slow" || needsShift(key, ttlShiftMs)) return "policy";
-    // SET cannot carry what RESTORE can, nor say that the key exists.
+    // SET has no options for idle time, frequency or metadata, and cannot fail if the key exists.
     const plain = key.idleS < 0 && key.freq < 0 && key.meta === undefined;
     if (key.type === STRING && plain && existing === "replace") return "set";
     return this.#footer(key) === undefined || abilities.rdbVersion === 0 ? "type" : "restore";
   }
 
-  /** Writes it; select the database before. */
+  /** Writes the key. The caller selects the database first. */
   write(note: KeyNote, into: CommandBatch<LoadNote>): void {
     if (note.path === "set") this.#set(note, into);
     else if (note.path === "restore") this.#restore(note, into);
@@ -115,7 +115,7 @@ export class KeyWriter {
     const head = bytes[rawStart] as number;
     const at = inline ? expiresAtMs : -1;
     const together = !expires && abilities.mset;
-    // A plain string is copied from the snapshot as it stands; integers and compressed ones are decoded.
+    // A plain string is copied from the snapshot unchanged; integers and compressed strings are decoded.
     if (head < FIRST_ENCODING) {
       const start = rawStart + (head < 0x40 ? 1 : head < 0x80 ? 2 : head === 0x80 ? 5 : 9);
       if (together && note.renamed === undefined && into.pair !== undefined) {
@@ -159,7 +159,7 @@ export class KeyWriter {
     into.command(argv, note);
   }
 
-  /** The same without a copy of the payload, and with no more arguments than it takes. */
+  /** The same without a copy of the payload, and with only the arguments it needs. */
   #restoreInPlace({ source, renamed, expiresAtMs }: KeyNote, writer: RespWriter): void {
     const { keyBytes, keyStart, keyEnd, rawStart, rawEnd } = source;
     const version = this.#footer(source) as number;

@@ -1,7 +1,7 @@
 /**
- * Remembers which keys a snapshot had, in 8 bytes each, so that afterwards the others can be found. A hash of
- * 64 bits stands for a key: if two keys ever collide, a key that should be deleted stays, and never the
- * other way round.
+ * Remembers which keys a snapshot had, in 8 bytes each, so that other keys can be found afterwards. A 64-bit hash
+ * represents a key. If two keys collide, a key that should be deleted stays; a key of the snapshot is never
+ * deleted.
  *
  * The table is open-addressed and doubles when it is three quarters full.
  */
@@ -34,7 +34,7 @@ export class SeenKeys {
     }
   }
 
-  /** False if it is there already. */
+  /** Returns false if it is already there. */
   #insert(low: number, high: number): boolean {
     const mask = this.#low.length - 1;
     for (let at = low & mask; ; at = (at + 1) & mask) {

@@ -4,7 +4,7 @@ import type { TargetReader } from "../sink/sink.ts";
 import { Transaction } from "../sink/transaction.ts";
 import { type Alias, type HeldEntry, type HeldExpiry, readHeld, type Swap } from "./ttl-fence.ts";
 
-/** Where expiries are settled. */
+/** What is needed to settle expiries. */
 export interface SettleOptions {
   /** The key of the list. */
   readonly listKey: string;
@@ -14,11 +14,11 @@ export interface SettleOptions {
   commit(transaction: Transaction<StreamNote>): Promise<void>;
 }
 
-/** An expiry this near to the fence is the fence: it is a month away, and clocks agree better than that. */
+/** An expiry this near to the fence is the fence: it is a month away, and clocks differ by less than this. */
 const TOLERANCE_MS = 60_000;
 const READ_ENTRIES = 100;
 
-/** Works the list off; resolves with the number of keys that got their expiry. */
+/** Processes the whole list. Resolves with the number of keys that got their expiry. */
 export async function settle(options: SettleOptions): Promise<number> {
   const { reader, listKey, signal } = options;
   const moves = await readMoves(reader, listKey);
@@ -31,7 +31,7 @@ export async function settle(options: SettleOptions): Promise<number> {
   return settled;
 }
 
-/** Sets the expiries of one entry and removes it, together. Doing it twice does no harm. */
+/** Sets the expiries of one entry and removes it, in one transaction. Repeating it is harmless. */
 async function settleEntry(
   options: SettleOptions,
   { fenceMs, records }: HeldEntry,
@@ -57,7 +57,7 @@ async function settleEntry(
   return settled;
 }
 
-/** Where expiries went: in the order of the stream, and, as long as no databases were exchanged, by key. */
+/** The moves of expiries: in the order of the stream, and, as long as no databases were exchanged, by key. */
 interface Moves {
   readonly all: readonly (Alias | Swap)[];
   readonly swapped: boolean;
@@ -84,7 +84,7 @@ async function readMoves(reader: TargetReader, listKey: string): Promise<Moves> 
   return { all, byKey, swapped: all.some(({ kind }) => kind === "swap") };
 }
 
-/** Where an expiry may have gone, over any number of renames and exchanges of databases. */
+/** The keys that an expiry may have moved to, after any number of renames and exchanges of databases. */
 function followed(record: HeldExpiry, { all, byKey, swapped }: Moves): HeldExpiry[] {
   return swapped ? followedInOrder(record, all) : followedByKey(record, byKey);
 }
@@ -133,7 +133,7 @@ async function readList(
   return Array.isArray(reply) ? (reply as Buffer[]) : [];
 }
 
-/** When the keys expire, as absolute times; -1: never, or there is no such key. */
+/** When the keys expire, as absolute times; -1 if a key never expires or does not exist. */
 async function readExpiries(
   reader: TargetReader,
   keys: readonly { readonly db: number; readonly key: Buffer }[],

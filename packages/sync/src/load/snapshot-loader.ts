@@ -1,6 +1,6 @@
 /**
- * Loads a snapshot: reads its entries while they arrive, decides where each key goes and how it is written,
- * and hands it to the lanes. Reading, writing and the target's work overlap.
+ * Loads a snapshot: reads its entries while they arrive, decides where and how each key is written,
+ * and passes it to the lanes. Reading, writing and the target's work overlap.
  */
 import type { Logger } from "@ropeway/core";
 import type { Checkpoint } from "../checkpoint.ts";
@@ -26,7 +26,7 @@ import { KeyNote, KeyWriter, type LoadNote } from "./key-writer.ts";
 import type { SeenKeys } from "./seen-keys.ts";
 import { fenceFrom, HeldWriter } from "./ttl-fence.ts";
 
-/** What is loaded and how. */
+/** The snapshot to load, and how. */
 export interface SnapshotLoaderOptions {
   readonly snapshot: Snapshot;
   readonly sink: Sink;
@@ -41,12 +41,12 @@ export interface SnapshotLoaderOptions {
   readonly path: "auto" | "fast" | "slow";
   readonly bigBytes: number;
   readonly batchBytes: number;
-  /** Expiries nearer than this are held back; 0: none, because no stream follows. */
+  /** Expiries nearer than this are held back; 0 if no stream follows, so none are. */
   readonly ttlFenceMs: number;
   readonly ttlShiftMs: number;
   readonly functions: "apply" | "drop" | "stop";
   readonly transform: Transform | undefined;
-  /** Collects the keys that were written, for the sweep of others. */
+  /** Collects the keys that were written, so that the sweep can delete the others. */
   readonly seen: SeenKeys | undefined;
   readonly signal: AbortSignal;
   readonly logger: Logger;
@@ -64,7 +64,7 @@ export class SnapshotLoader {
   readonly #token: string;
   #writer!: SnapshotWriter<LoadNote>;
   #big: BigValue | undefined;
-  /** The replication database at the end of the snapshot, if it says so. */
+  /** The replication database at the end of the snapshot, if the snapshot has it. */
   streamDb = 0;
 
   constructor(options: SnapshotLoaderOptions) {
@@ -76,7 +76,7 @@ export class SnapshotLoader {
     this.#held = new HeldWriter(this.#fenceMs);
   }
 
-  /** Loads all of it; resolves when everything is applied. */
+  /** Loads the whole snapshot. Resolves when everything is applied. */
   async run(): Promise<void> {
     const { sink, shard, checkpoint, snapshot, signal, counters, bigBytes } = this.#options;
     const loader = await sink.loader<LoadNote>(shard, checkpoint.epoch, {
@@ -104,7 +104,7 @@ export class SnapshotLoader {
     }
   }
 
-  /** A whole key; a promise only if the lanes are busy. */
+  /** Writes a whole key. Returns a promise only if the lanes are busy. */
   #key(source: RdbKey): Promise<void> | undefined {
     const { counters, mapping, seen, abilities } = this.#options;
     const db = mapping.db(source.db);
@@ -143,7 +143,7 @@ export class SnapshotLoader {
     return this.#writer.written();
   }
 
-  /** Whether the key is copied; most are, and need no view of their name for that. */
+  /** Whether the key is copied. Most keys are, and this needs no view of their name. */
   #copies(source: RdbKey): boolean {
     const { mapping } = this.#options;
     const { keyBytes, keyStart, keyEnd } = source;
@@ -170,7 +170,7 @@ export class SnapshotLoader {
     if (sink.keepsExpired) return Math.max(1, at);
     const now = Date.now();
     if (ttlFenceMs === 0) return at <= now ? undefined : at;
-    // The longer the load takes, the longer the stream behind it will take.
+    // The longer the load takes, the longer the following stream takes.
     if (at > now + Math.max(ttlFenceMs, 2 * (now - this.#startedAt))) return at;
     this.#held.expiry(db, key, at);
     return this.#fenceMs;

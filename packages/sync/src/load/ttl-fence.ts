@@ -1,18 +1,18 @@
 /**
- * Keeps keys that are renewed during a full synchronisation from vanishing.
+ * Prevents keys that are renewed during a full synchronisation from vanishing.
  *
- * A snapshot says that a key expires at 10:03. At 10:02 the source renews it; that is in the stream, behind
+ * Example: in the snapshot a key expires at 10:03. At 10:02 the source renews it, which is in the stream after
  * the snapshot. If the snapshot takes until 10:08 to load, the key is written with an expiry in the past,
- * and the renewal finds no key. So expiries that are near are held back:
+ * and the renewal finds no key. So near expiries are held back:
  *
- *   load      the key is written with the fence, a moment far away, and its real expiry goes to a list in
+ *   load      the key is written with the fence, an expiry far in the future, and its real expiry goes to a list in
  *             the target, in the same transaction
- *   stream    is applied up to where the source was when the load ended. A key that the source expired is
- *             deleted by the stream; one that it renewed has a new expiry
+ *   stream    is applied up to the offset that the source had when the load ended. It deletes keys that the source
+ *             expired, and sets new expiries for keys that the source renewed
  *   settle    a key whose expiry is still the fence gets its real one
  *
- * The list is in the target, so a run on another machine can settle after a crash. RENAME, COPY, MOVE and
- * SWAPDB carry an expiry to another key; the list says so too, in their order.
+ * The list is in the target, so a run on another machine can settle it after a crash. RENAME, COPY, MOVE and
+ * SWAPDB carry an expiry to another key; the list records these moves in order.
  *
  *   entry:  f64 fence, then records:  u8 0 | u32 db | f64 expiry | u32 length | key
  *                                     u8 1 | u32 db | u32 length | key | u32 db | u32 length | key
@@ -100,7 +100,7 @@ export class HeldWriter {
     this.#pieces.push(head);
   }
 
-  /** The entry for the list, and a fresh start. */
+  /** Returns the entry for the list, and starts the next one. */
   take(): Buffer {
     const fence = Buffer.allocUnsafe(8);
     fence.writeDoubleLE(this.#fenceMs, 0);

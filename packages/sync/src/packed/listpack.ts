@@ -2,7 +2,7 @@
  * Listpack (Redis 7.0 and later; streams since 5.0).
  *
  *   total bytes u32, count u16 (65535: unknown), entries, 0xFF           little-endian
- *   entry      encoding and data, then their size again for walking back
+ *   entry      encoding and data, then their size again for reading backwards
  *   0xxxxxxx                7-bit unsigned         10LLLLLL            string, 6-bit length
  *   110xxxxx x              13-bit signed          1110LLLL L          string, 12-bit length
  *   F1, F2, F3, F4          16, 24, 32, 64 bits    F0 LLLL             string, 32-bit length
@@ -22,7 +22,7 @@ export class ListpackCursor extends PackedCursor {
     this.at = HEADER;
   }
 
-  /** Whether the last element was read. */
+  /** Whether the last element has been read. */
   get done(): boolean {
     return this.at >= this.bytes.length - 1;
   }
@@ -47,7 +47,7 @@ export class ListpackCursor extends PackedCursor {
     return digits(this.#integer(first));
   }
 
-  /** The next element as a number; of a string its value in decimal. */
+  /** The next element as a number; a string is parsed as a decimal. */
   nextNumber(): number {
     const first = this.bytes[this.at] as number;
     if (first < 0x80) {
@@ -91,9 +91,9 @@ export class ListpackCursor extends PackedCursor {
     return text;
   }
 
-  /** Moves behind an entry of `size` bytes and its size for walking back. */
+  /** Moves past an entry of `size` bytes and its size for reading backwards. */
   #behind(from: number, size: number): void {
-    // A size that is exactly the largest of a width takes the next width; servers do the same.
+    // A size that is exactly the maximum of a width is written with the next width, as in servers.
     const width =
       size <= 127 ? 1 : size < 16383 ? 2 : size < 2097151 ? 3 : size < 268435455 ? 4 : 5;
     this.at = from + size + width;
@@ -101,5 +101,5 @@ export class ListpackCursor extends PackedCursor {
   }
 }
 
-/** Bytes of the integers F1 to F4. */
+/** The sizes in bytes of the integers F1 to F4. */
 const WIDTHS: readonly (number | undefined)[] = [2, 3, 4, 8];

@@ -6,7 +6,7 @@ import type { PackedCursor } from "./packed.ts";
 import { ZiplistCursor } from "./ziplist.ts";
 import { ZipmapCursor } from "./zipmap.ts";
 
-/** `offset` is where the bytes stand in the file, for errors. */
+/** `offset` is the position of the bytes in the file, for errors. */
 export function openPacked(packing: Packing, bytes: Buffer, offset: number): PackedCursor {
   if (packing === "listpack") return new ListpackCursor(bytes, offset);
   if (packing === "ziplist") return new ZiplistCursor(bytes, offset);

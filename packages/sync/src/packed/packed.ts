@@ -1,6 +1,6 @@
 /**
  * Packed collections: a small list, set, sorted set or hash in one string. Each packing has a cursor that
- * gives one element after another. A cursor never reads outside its bytes, whatever they say.
+ * returns one element after another. A cursor never reads outside its bytes, whatever lengths they contain.
  */
 import { RdbFormatError } from "../errors.ts";
 
@@ -38,7 +38,7 @@ export abstract class PackedCursor {
   }
 }
 
-/** Digits of small integers, which are most of them. They are shared, so they must not be written to. */
+/** Digits of small integers, which are the most frequent. They are shared, so they must not be modified. */
 const SMALL: readonly Buffer[] = Array.from({ length: 256 }, (_, n) => Buffer.from(String(n)));
 
 /** An integer as an element. */

@@ -1,5 +1,5 @@
 /**
- * Zipmap, how small hashes were packed before Redis 2.6.
+ * Zipmap, the packing of small hashes before Redis 2.6.
  *
  *   count (1 byte, 254 and 255: unknown), entries, 0xFF
  *   entry     field length, field, value length, unused bytes (1 byte), value, that many unused bytes

@@ -1,6 +1,6 @@
 /**
  * Examines both ends before anything is written, and reports problems with their solutions. The only
- * writes are those of the probe, on a key of our own.
+ * writes are those of the probe, to a key of its own.
  */
 import { RopewayError } from "@ropeway/core";
 import { INSTALLATION_ADVICE, INSTALLATION_QUERY, installationId } from "../installation-id.ts";
@@ -21,17 +21,17 @@ export interface PreflightReport {
   readonly findings: readonly Finding[];
 }
 
-/** What is examined. */
+/** The ends to examine. */
 export interface PreflightOptions extends Pick<SyncOptions, "from" | "to"> {
   /** @default 5 s */
   readonly connectTimeoutMs?: number;
-  /** An outage this long should be survived by the backlog. @default 60 s */
+  /** The backlog should cover an outage of this length. @default 60 s */
   readonly outageMs?: number;
 }
 
 const MIB = 1024 * 1024;
 
-/** Examines source and target, every master of a cluster. Never throws because of what it finds. */
+/** Examines source and target, including every master of a cluster. Never throws because of a finding. */
 export async function check(options: PreflightOptions): Promise<PreflightReport> {
   const findings: Finding[] = [];
   const { from, to, connectTimeoutMs = 5_000 } = options;
@@ -60,14 +60,14 @@ export async function check(options: PreflightOptions): Promise<PreflightReport>
   return { ok: findings.every(({ level }) => level !== "problem"), findings };
 }
 
-/** In a cluster a finding says which master it is about. */
+/** In a cluster, a finding names the master that it concerns. */
 function named(findings: readonly Finding[], where: string, clustered: boolean): Finding[] {
   return findings.map((finding) =>
     clustered ? { ...finding, message: `${where}: ${finding.message}` } : finding,
   );
 }
 
-/** The servers of an end that can be reached; what cannot be is a finding. */
+/** The reachable servers of an end. The others become findings. */
 async function examine(plan: ServersPlan, findings: Finding[]): Promise<Servers> {
   const { end } = plan;
   const servers = await openServers(plan, (error) => {
@@ -134,7 +134,7 @@ function sourceFindings(facts: ServerFacts, options: PreflightOptions, findings:
   }
 }
 
-/** Whether PSYNC is allowed, found without asking for it: a PSYNC would make the source fork. */
+/** Whether PSYNC is allowed, checked without sending it, because a PSYNC would make the source fork. */
 async function permissionFindings(connection: Connection, findings: Finding[]): Promise<void> {
   const ask = async (...argv: string[]) => (await connection.exchange(encodeCommand(argv), 1))[0];
   const who = await ask("ACL", "WHOAMI");

@@ -1,27 +1,27 @@
-/** What an examination finds. */
+/** The findings of an examination. */
 
-/** One thing that was looked at. */
+/** One result of an examination. */
 export interface Finding {
-  /** What it is about, such as `target memory`. */
+  /** The subject, such as `target memory`. */
   readonly what: string;
-  /** problem: the task would fail or lose data; warning: it may; ok: fine. */
+  /** problem: the task would fail or lose data; warning: it may; ok: no problem. */
   readonly level: "ok" | "warning" | "problem";
   readonly message: string;
-  /** What to do; empty if it is fine. */
+  /** How to fix it; empty if the level is ok. */
   readonly advice: string;
 }
 
-/** Nothing to do. */
+/** A finding of level ok. */
 export function fine(what: string, message: string): Finding {
   return { what, level: "ok", message, advice: "" };
 }
 
-/** It may go wrong. */
+/** A finding of level warning. */
 export function warning(what: string, message: string, advice: string): Finding {
   return { what, level: "warning", message, advice };
 }
 
-/** It would go wrong. */
+/** A finding of level problem. */
 export function problem(what: string, message: string, advice: string): Finding {
   return { what, level: "problem", message, advice };
 }

@@ -31,7 +31,7 @@ export function pairFindings(from: Servers, to: Servers, findings: Finding[]): v
       ),
     );
   }
-  // A cluster has refused such commands to its own clients already.
+  // A source cluster has already refused such commands to its own clients.
   if (to.clustered && !from.clustered) crossSlotFindings(pair.sources, findings);
 }
 
@@ -64,7 +64,7 @@ function memoryFindings({ sources, targets }: Pair, findings: Finding[]): void {
     Number(facts.config.maxmemory ?? facts.number("maxmemory") ?? 0),
   );
   const taken = sum(targets, (facts) => facts.number("used_memory") ?? 0);
-  // One master without a limit takes what the others cannot only by chance, but nothing is certain then.
+  // If a master has no limit, a lack of memory is not certain.
   const limited = limits.every((limit) => limit > 0);
   const free = limits.reduce((total, limit) => total + limit, 0) - taken;
   if (limited && free < used) {

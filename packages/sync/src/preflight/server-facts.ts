@@ -1,4 +1,4 @@
-/** The facts about a server, as far as it allows the questions. */
+/** The facts about a server, as far as it permits the commands that read them. */
 import type { ServerInfo } from "@ropeway/core";
 import { parseServerInfo } from "@ropeway/core/internal";
 import { ErrorReply, type Reply } from "../resp/reply-reader.ts";
@@ -9,18 +9,18 @@ import type { Connection } from "../wire/connection.ts";
 export interface ServerFacts {
   readonly where: string;
   readonly server: ServerInfo;
-  /** A field of INFO. */
+  /** The value of a field of INFO. */
   info(field: string): string | undefined;
-  /** A number of INFO. */
+  /** The value of a field of INFO, as a number. */
   number(field: string): number | undefined;
-  /** A setting, if CONFIG GET is allowed. */
+  /** The settings, if CONFIG GET is allowed. */
   readonly config: Readonly<Record<string, string>>;
   readonly modules: readonly string[];
   /** Keys per database. */
   readonly keys: ReadonlyMap<number, number>;
   /** Calls per command. */
   readonly calls: ReadonlyMap<string, number>;
-  /** The difference between the server's clock and ours, in ms. */
+  /** The difference between the server's clock and the local clock, in ms. */
   readonly clockMs: number;
   /** Bytes that the server writes to its replicas per second. */
   readonly streamBytesPerS: number;
@@ -36,7 +36,7 @@ const SETTINGS = [
 ];
 const RATE_MS = 500;
 
-/** Asks a server. Questions that it refuses stay open. */
+/** Reads the facts about a server. Facts that it refuses to return are left empty. */
 export async function askServer(connection: Connection): Promise<ServerFacts> {
   const ask = async (...argv: string[]): Promise<Reply> => {
     const writer = new RespWriter();

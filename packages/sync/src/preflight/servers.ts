@@ -8,7 +8,7 @@ import type { Connection } from "../wire/connection.ts";
 import { Locator } from "../wire/locator.ts";
 import { askServer, type ServerFacts } from "./server-facts.ts";
 
-/** Which end is opened. */
+/** Which end to open. */
 export interface ServersPlan {
   readonly end: "source" | "target";
   readonly url: string;
@@ -16,17 +16,17 @@ export interface ServersPlan {
   readonly connectTimeoutMs: number;
 }
 
-/** One server with what it says about itself. */
+/** One server and the facts about it. */
 export interface ExaminedServer {
   readonly connection: Connection;
   readonly facts: ServerFacts;
 }
 
-/** The servers that answered; none if the end is a file. */
+/** The servers that replied; none if the end is a file. */
 export interface Servers extends AsyncDisposable {
   readonly clustered: boolean;
   readonly servers: readonly ExaminedServer[];
-  /** What the target can do; undefined for a source, or if it refuses writes. */
+  /** The abilities of the target; undefined for a source, or if the target refuses writes. */
   readonly abilities: Abilities | undefined;
   /** Why the target refuses writes, if it does. */
   readonly refusal: string | undefined;
@@ -78,7 +78,7 @@ function servers(clustered: boolean, found: readonly ExaminedServer[]): Servers 
   };
 }
 
-/** A way to connect to each server. */
+/** A connect function for each server. */
 async function openings(
   endpoint: Endpoint,
   { end, connectTimeoutMs }: ServersPlan,
@@ -99,7 +99,7 @@ async function openings(
   }
 }
 
-/** The master that would have the task's own keys. */
+/** The master that would own the task's own keys. */
 async function homeOf(
   endpoint: Endpoint,
   { task, connectTimeoutMs }: ServersPlan,

@@ -1,8 +1,8 @@
 /**
- * Reads lines and chunks from a socket, with back-pressure: nothing is read before it is asked for.
+ * Reads lines and chunks from a socket, with back-pressure: nothing is read before a caller needs it.
  *
  * A server that sends nothing for `silenceMs` while a reader waits counts as lost. The timeout of the
- * socket cannot tell that: our own ACKs, one per second, count as activity there.
+ * socket cannot detect this, because the replica's own ACKs, one per second, count as activity there.
  */
 import type { Socket } from "node:net";
 import { ConnectionLostError } from "@ropeway/core";
@@ -26,7 +26,7 @@ export class ByteReader {
     this.#chunks = socket[Symbol.asyncIterator]();
   }
 
-  /** The next line without its end. Newlines in front of it, which Redis sends as a sign of life, are skipped. */
+  /** The next line without its end. Newlines before it, which Redis sends to keep the connection alive, are skipped. */
   async line(): Promise<string> {
     let line = EMPTY;
     for (;;) {
@@ -40,7 +40,7 @@ export class ByteReader {
     }
   }
 
-  /** Some bytes, at least one. Rejects with ConnectionLostError at the end. */
+  /** Some bytes, at least one. Rejects with ConnectionLostError when the connection ends. */
   async some(): Promise<Buffer> {
     if (this.#rest.length === 0) return this.#next();
     const chunk = this.#rest;

@@ -1,12 +1,12 @@
 /**
  * The handshake of a replica before the replication begins, one command at a time: the server refuses a
- * PSYNC that is pipelined behind another command.
+ * PSYNC that is pipelined after another command.
  *
  *   AUTH -> PING -> [EXISTS] -> REPLCONF listening-port 0 -> REPLCONF capa eof capa psync2 -> REPLCONF version
  *        -> [REPLCONF rdb-filter-only ""] -> PSYNC
  *
- * Port 0 keeps Sentinel from ever reaching us: a syncer must not be promoted. The version tells Valkey
- * that RDB 80 is understood; Redis does not know the option, and its refusal is ignored.
+ * With port 0, Sentinel can never connect to the task or promote it. The version tells Valkey
+ * that RDB 80 is supported; Redis does not know the option, and its refusal is ignored.
  */
 import type { Socket } from "node:net";
 import { AuthFailedError } from "@ropeway/core";
@@ -15,14 +15,14 @@ import { encodeCommand } from "../wire/encode.ts";
 import { refuseOffLimits } from "../wire/off-limits.ts";
 import type { ByteReader } from "./byte-reader.ts";
 
-/** What the handshake needs to know. */
+/** The input of the handshake. */
 export interface HandshakePlan {
   readonly where: string;
   readonly username?: string | undefined;
   readonly password?: string | undefined;
   /** Continue after this byte of this history. @default a full synchronisation */
   readonly after?: { readonly replid: string; readonly offset: number } | undefined;
-  /** Ask for a snapshot without keys. Servers before 7.0 send all of them anyway. */
+  /** Request a snapshot without keys. Servers before 7.0 send all keys anyway. */
   readonly withoutKeys?: boolean;
   /** A server that has one of these keys is refused, see wire/off-limits.ts. */
   readonly keepOff?: readonly string[] | undefined;
@@ -33,10 +33,10 @@ export type PsyncReply =
   | { readonly kind: "full"; readonly replid: string; readonly offset: number }
   | { readonly kind: "continue"; readonly replid: string };
 
-/** The version that is reported to Valkey: the newest one whose RDB format we read. */
+/** The version reported to Valkey: the newest one whose RDB format can be read. */
 const ANNOUNCED_VERSION = "9.0.0";
 
-/** Goes through the handshake up to the reply to PSYNC. */
+/** Performs the handshake up to the reply to PSYNC. */
 export async function handshake(
   socket: Socket,
   reader: ByteReader,

@@ -1,13 +1,13 @@
 /**
- * One connection to a source, as its replica. It lives until the first fault; PsyncFeed opens the next.
+ * One connection to a source, as its replica. It lasts until the first fault; PsyncFeed opens the next.
  *
  *   handshake --+CONTINUE------------------------------.
  *       |                                              v
  *       '--+FULLRESYNC--> snapshot() ---> ACK 0 ---> stream()
  *
  * The snapshot arrives in one of two ways. "$<bytes>" gives its length. "$EOF:<mark>" is followed by the
- * RDB and then the 40 bytes of the mark; after these the server sends nothing until our first ACK. So the
- * end is where the received bytes end with the mark, directly behind the EOF opcode and checksum of an
+ * RDB and then the 40 bytes of the mark. After it the server sends nothing until the first ACK. So the
+ * snapshot ends where the received bytes end with the mark, directly after the EOF opcode and checksum of an
  * RDB. The mark is not unique or secret, and must not be searched for anywhere else.
  */
 import type { Socket } from "node:net";
@@ -24,7 +24,7 @@ export interface ReplicaPlan extends Omit<HandshakePlan, "where"> {
   readonly address: Address;
   readonly tls?: Endpoint["tls"];
   readonly connectTimeoutMs: number;
-  /** A source that is silent for this long is lost; it pings every 10 s by default. */
+  /** A source that sends nothing for this long is treated as lost; it pings every 10 s by default. */
   readonly silenceMs: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -61,7 +61,7 @@ export class ReplicaLink {
     socket.on("error", () => {}); // the reader throws it
     const onAbort = () => socket.destroy(new Error("closed"));
     plan.signal?.addEventListener("abort", onAbort, { once: true });
-    if (plan.signal?.aborted) onAbort(); // it came while the socket was opened
+    if (plan.signal?.aborted) onAbort(); // the signal aborted while the socket was opened
     socket.once("close", () => plan.signal?.removeEventListener("abort", onAbort));
     try {
       const reader = new ByteReader(socket, where, plan.silenceMs);
@@ -73,7 +73,7 @@ export class ReplicaLink {
     }
   }
 
-  /** The size of the snapshot, if the server said it in advance. */
+  /** The size of the snapshot, if the server announced it. */
   get snapshotBytes(): number | undefined {
     return this.#snapshotBytes;
   }
@@ -95,14 +95,14 @@ export class ReplicaLink {
     for (;;) yield await this.#reader.some();
   }
 
-  /** Acknowledges to the source how far the target is. */
+  /** Acknowledges the offset that the target has to the source. */
   acknowledge(offset: number): void {
     if (this.#socket.writable) {
       this.#socket.write(encodeCommand(["REPLCONF", "ACK", String(offset)]));
     }
   }
 
-  /** The sign of life of a replica that is receiving its snapshot. */
+  /** Keeps the connection alive while the replica receives its snapshot. */
   keepAlive(): void {
     if (this.#socket.writable) this.#socket.write(NEWLINE);
   }

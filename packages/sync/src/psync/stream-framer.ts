@@ -3,8 +3,8 @@
  * newlines between commands.
  *
  * The offset of a replication stream counts every byte of a command and no stray newline. A newline is
- * stray only between two commands, so the boundaries must be known to count correctly. Behind this
- * framer, bytes and offsets are the same thing: the spool holds exactly the bytes that count.
+ * stray only between two commands, so counting correctly requires the boundaries. After this
+ * framer, bytes and offsets correspond: the spool holds exactly the bytes that count.
  *
  *            "*"            digits \r\n          "$"          digits \r\n         bytes \r\n
  *   between -----> in count -----------> before -----> in length ----------> in bytes --------.
@@ -73,7 +73,7 @@ export class StreamFramer {
   #step(byte: number, position: number): void {
     switch (this.#state) {
       case BETWEEN:
-        // Redis sends arrays only; an inline command ends with its line.
+        // Redis sends only arrays; an inline command ends with its line.
         this.#state = byte === STAR ? IN_COUNT : IN_LINE;
         this.#number = 0;
         return;

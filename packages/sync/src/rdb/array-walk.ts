@@ -1,5 +1,5 @@
 /**
- * An array, which Redis 8.8 brought: n, whether there is a cursor, [the cursor], then n elements.
+ * An array (Redis 8.8 and later): n, whether there is a cursor, [the cursor], then n elements.
  *
  *   element   index (64-bit length), tag, data
  *   tag       0, 3: a string   1: 8 bytes, signed integer   2: 8 bytes, double      all little-endian
@@ -8,7 +8,7 @@ import type { ArrayPart } from "../value/part.ts";
 import { MORE, type RdbBuffer } from "./rdb-buffer.ts";
 import type { PartBounds, Walk } from "./walk.ts";
 
-/** Goes behind the value; with bounds it yields the elements in parts. */
+/** Moves past the value; with bounds it yields the elements in parts. */
 export function* walkArray(buffer: RdbBuffer, bounds?: PartBounds): Walk {
   let count = buffer.count();
   for (; count === MORE; count = buffer.count()) yield;
@@ -66,7 +66,7 @@ interface Element {
   readonly value: Buffer;
 }
 
-/** One element, or undefined with `pos` where it was. */
+/** One element, or undefined with `pos` unchanged. */
 function readElement(buffer: RdbBuffer): Element | undefined {
   const at = buffer.pos;
   const index = buffer.bigLength();

@@ -1,8 +1,8 @@
 /**
  * The CRC64 of RDB files and DUMP payloads: Jones polynomial, reflected, initial value 0, no final xor.
  *
- * JavaScript has no 64-bit integers that are fast, so a checksum is two 32-bit halves. Eight bytes are
- * taken at a time ("slicing by 8"): table k holds the effect of a byte that k more bytes follow.
+ * JavaScript has no fast 64-bit integers, so a checksum is two 32-bit halves. Eight bytes are
+ * processed at a time ("slicing by 8"): table k holds the effect of a byte that k more bytes follow.
  */
 
 /** The reflected polynomial 0x95AC9329AC4BC9B5. */
@@ -104,10 +104,10 @@ export class Crc64 {
     return this;
   }
 
-  /** Writes the eight bytes of the checksum, lowest first, as files and payloads have them. */
+  /** Writes the eight bytes of the checksum, lowest first, as in files and payloads. */
   write(target: Buffer, at: number): void {
     const { low, high } = this;
-    // Byte by byte: the checks of writeInt32LE cost more than the bytes, once per key.
+    // Byte by byte, because the checks of writeInt32LE cost more than the writes, once per key.
     target[at] = low;
     target[at + 1] = low >>> 8;
     target[at + 2] = low >>> 16;

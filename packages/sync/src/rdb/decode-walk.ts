@@ -12,7 +12,7 @@ import type { Packing, Shape } from "./shape.ts";
 import { walkStream } from "./stream-walk.ts";
 import type { PartBounds, Walk } from "./walk.ts";
 
-/** What is to be decoded: the value whose first byte is at the buffer's `pos` and `start`. */
+/** The value to decode, whose first byte is at the buffer's `pos` and `start`. */
 export interface Decoding {
   readonly buffer: RdbBuffer;
   readonly shape: Shape;
@@ -33,7 +33,7 @@ export function walkDecoding(decoding: Decoding): Walk {
   return shape.valueType === "zset" ? walkZset(decoding) : walkHash(decoding);
 }
 
-/** A string, in pieces of `partBytes`; also one that is compressed. */
+/** A string, compressed or not, in pieces of `partBytes`. */
 function* walkString(buffer: RdbBuffer, { partBytes }: PartBounds): Walk {
   while (!buffer.head()) yield;
   const whole = buffer.size <= Math.min(partBytes, buffer.maxElementBytes);
@@ -135,7 +135,7 @@ function* walkList({ buffer, shape, bounds }: Decoding): Walk {
   if (!collector.empty) yield collector.take();
 }
 
-/** What a node of a quicklist is: one large element, or a listpack. */
+/** The kind of a quicklist node: one large element, or a listpack. */
 const PLAIN = 1;
 const PACKED = 2;
 
@@ -161,7 +161,7 @@ function* walkZset({ buffer, shape, bounds }: Decoding): Walk {
   if (!collector.empty) yield collector.take();
 }
 
-/** The three layouts of a hash in items: plain, Redis with field expiry, Valkey with field expiry. */
+/** The three layouts of a hash as items: plain, Redis with field expiry, Valkey with field expiry. */
 function* walkHash({ buffer, shape, bounds }: Decoding): Walk {
   const collector = new Collector("hash", bounds);
   const before = shape.element?.[0] === "length";

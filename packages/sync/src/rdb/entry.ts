@@ -1,10 +1,10 @@
 /**
- * What an RDB is made of, in the order in which the reader yields it:
+ * The entries of an RDB, in the order in which the reader yields them:
  *
  *   header, aux*, function*, ( select, resize?, ( slot? key | begin part* end )* )*, eof
  *
- * A value up to the bounds `maxRawBytes` and `maxRawElements` comes as one RdbKey with its raw bytes. Raw
- * bytes are what RESTORE takes, and decoding them is up to the caller (`decodeValue`). A larger value
+ * A value within `maxRawBytes` and `maxRawElements` comes as one RdbKey with its raw bytes. RESTORE accepts
+ * raw bytes, and the caller can decode them with `decodeValue`. A larger value
  * comes as `begin`, decoded parts of bounded size, and `end`, so that memory does not depend on the
  * data.
  *
@@ -13,10 +13,10 @@
  */
 import type { ValuePart, ValueType } from "../value/part.ts";
 
-/** Whose numbering of types and opcodes an RDB uses. Valkey up to 8 writes the same as Redis. */
+/** The family that defines the type and opcode numbers of an RDB. Valkey up to 8 writes the same as Redis. */
 export type RdbFamily = "redis" | "valkey";
 
-/** One thing in an RDB. */
+/** One entry of an RDB. */
 export type RdbEntry =
   | RdbHeader
   | RdbAux
@@ -32,14 +32,14 @@ export type RdbEntry =
   | RdbEnd
   | RdbEof;
 
-/** The magic: always first. */
+/** The magic string and version; always first. */
 export interface RdbHeader {
   readonly kind: "header";
   readonly family: RdbFamily;
   readonly version: number;
 }
 
-/** A named fact about the server, such as `redis-ver`, `repl-id`, `repl-offset`, `lua`. */
+/** A named field of the server, such as `redis-ver`, `repl-id`, `repl-offset`, `lua`. */
 export interface RdbAux {
   readonly kind: "aux";
   readonly name: string;
@@ -52,7 +52,7 @@ export interface RdbSelect {
   readonly db: number;
 }
 
-/** How many keys the database has, and how many of them expire. A hint only. */
+/** How many keys the database has, and how many of them expire. Only a hint. */
 export interface RdbResize {
   readonly kind: "resize";
   readonly keys: number;
@@ -92,7 +92,7 @@ export interface RdbModuleAux {
   readonly bytes: number;
 }
 
-/** What is known of a key besides its value. */
+/** The attributes of a key besides its value. */
 export interface RdbKeyAttributes {
   readonly db: number;
   readonly key: Buffer;
@@ -100,19 +100,19 @@ export interface RdbKeyAttributes {
   readonly type: number;
   readonly family: RdbFamily;
   readonly valueType: ValueType;
-  /** Absolute, in milliseconds; -1: the key does not expire. */
+  /** Absolute, in milliseconds; -1 if the key does not expire. */
   readonly expiresAtMs: number;
-  /** Seconds since the last access (LRU); -1: unknown. */
+  /** Seconds since the last access (LRU); -1 if unknown. */
   readonly idleS: number;
-  /** Access frequency (LFU), 0 to 255; -1: unknown. */
+  /** Access frequency (LFU), 0 to 255; -1 if unknown. */
   readonly freq: number;
   /** The KEY_META block of Redis 8.6 and later with its opcode; it precedes the type byte in a payload. */
   readonly meta: Buffer | undefined;
-  /** The byte in the file at which the key's type stands. */
+  /** The offset of the key's type byte in the file. */
   readonly offset: number;
 }
 
-/** Where a whole key stands; what RdbKey is made of. */
+/** The offsets of a whole key, from which an RdbKey is made. */
 export interface RdbKeyPlace {
   readonly db: number;
   readonly type: number;
@@ -144,7 +144,7 @@ export class RdbKey implements RdbKeyAttributes {
   bytes: Buffer = EMPTY;
   rawStart = 0;
   rawEnd = 0;
-  /** For the use of writers: where the text of a plain string begins. */
+  /** For writers: where the text of a plain string begins. */
   textStart = 0;
   /** The size of the value's strings after decompression. */
   decodedBytes = 0;
@@ -162,7 +162,7 @@ export class RdbKey implements RdbKeyAttributes {
     return this.keyBytes.subarray(this.keyStart, this.keyEnd);
   }
 
-  /** The value as it stands in the file, without its type byte: `dumpPayload` and `decodeValue` take it. */
+  /** The value as in the file, without its type byte, for `dumpPayload` and `decodeValue`. */
   get raw(): Buffer {
     return this.bytes.subarray(this.rawStart, this.rawEnd);
   }
@@ -170,14 +170,14 @@ export class RdbKey implements RdbKeyAttributes {
 
 const EMPTY = Buffer.alloc(0);
 
-/** A value that is too large to hold begins; parts and one `end` follow. */
+/** The start of a value that is too large to hold; parts and one `end` follow. */
 export interface RdbBegin extends RdbKeyAttributes {
   readonly kind: "begin";
-  /** Of a string: its length in bytes. Of a collection: its elements, if the file says so in advance. */
+  /** The length of a string in bytes, or the number of elements of a collection if the file states it in advance. */
   readonly size: number | undefined;
 }
 
-/** A decoded piece of the value that began. */
+/** A decoded part of the value that began. */
 export interface RdbPart {
   readonly kind: "part";
   readonly part: ValuePart;
@@ -188,7 +188,7 @@ export interface RdbEnd {
   readonly kind: "end";
   /** The size of the raw value in the file. */
   readonly bytes: number;
-  /** How many elements its parts had (of a string: bytes). */
+  /** How many elements its parts had, or bytes of a string. */
   readonly elements: number;
   /** The size of the value's strings after decompression. */
   readonly decodedBytes: number;
@@ -197,7 +197,7 @@ export interface RdbEnd {
 /** The RDB is complete. */
 export interface RdbEof {
   readonly kind: "eof";
-  /** "absent": before RDB 5, or written with `rdbchecksum no`; "skipped": the reader was told not to check. */
+  /** "absent": before RDB 5, or written with `rdbchecksum no`; "skipped": the reader's `checksum` option is false. */
   readonly checksum: "verified" | "absent" | "skipped";
   /** The size of the RDB. */
   readonly bytes: number;

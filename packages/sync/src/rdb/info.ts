@@ -1,4 +1,4 @@
-/** Entries between the keys: what the server says about itself, its databases, functions and modules. */
+/** Entries between the keys: fields of the server, its databases, functions and modules. */
 import type { RdbEntry, RdbFamily } from "./entry.ts";
 import { moduleName, nextOpcode } from "./module-walk.ts";
 import { OPCODE, whyUnread } from "./opcode.ts";
@@ -79,8 +79,8 @@ function readSlotImport(buffer: RdbBuffer): RdbEntry | undefined {
 }
 
 /**
- * Moves behind a KEY_META block: a number of classes, each with 4 bytes and a sequence of module opcodes.
- * False if bytes are missing.
+ * Moves past a KEY_META block: a number of classes, each with 4 bytes and a sequence of module opcodes.
+ * Returns false if bytes are missing.
  */
 export function skipMeta(buffer: RdbBuffer): boolean {
   const classes = buffer.count();
@@ -98,7 +98,7 @@ export function skipMeta(buffer: RdbBuffer): boolean {
   return true;
 }
 
-/** Goes behind the data of a module, releasing it, and returns the entry. */
+/** Moves past the data of a module, releases it, and returns the entry. */
 export function* walkModuleAux(buffer: RdbBuffer): Generator<undefined, RdbEntry> {
   const begin = buffer.offset;
   let id = buffer.bigLength();

@@ -2,7 +2,7 @@
  * LZF, the compression of strings in an RDB.
  *
  *   000LLLLL                       L + 1 literal bytes follow
- *   LLLDDDDD DDDDDDDD              copy L + 2 bytes from D + 1 back, L from 1 to 6
+ *   LLLDDDDD DDDDDDDD              copy L + 2 bytes from D + 1 back, L is 1 to 6
  *   111DDDDD LLLLLLLL DDDDDDDD     the same with L + 7 + 2 bytes
  *
  * A copy may overlap its own output. It reaches back 8192 bytes at most, so a large string can be
@@ -10,7 +10,7 @@
  */
 import { RdbFormatError } from "../errors.ts";
 
-/** Three bytes give at most 264, so a larger original size is a lie. */
+/** Three bytes give at most 264, so a larger original size is false. */
 const MOST_PER_BYTE = 88;
 
 /** Whether `stored` compressed bytes can become `size` bytes. */
@@ -78,7 +78,7 @@ export class LzfPieces {
     this.#from = 0;
   }
 
-  /** The next full piece, or the last one; undefined if more input is needed or all is out. */
+  /** The next full piece, or the last one; undefined if more input is needed or everything was returned. */
   piece(): Buffer | undefined {
     if (this.#left === 0) return undefined;
     while (this.#to < this.#output.length) {
@@ -94,12 +94,12 @@ export class LzfPieces {
     return piece;
   }
 
-  /** Throws unless all input was used and gave exactly the announced size. */
+  /** Throws unless all input was used and produced exactly the announced size. */
   finish(): void {
     if (this.#left > 0 || this.#from < this.#input.length) throw broken();
   }
 
-  /** Reads what comes next; false if the input does not have all of it yet. */
+  /** Reads the next instruction; returns false if the input does not have all of it yet. */
   #control(): boolean {
     const input = this.#input;
     const at = this.#from;
@@ -144,9 +144,9 @@ export class LzfPieces {
   }
 }
 
-/** Copies bytes from further back to where the output goes on; the ranges may overlap. */
+/** Copies earlier bytes of the output to its end; the ranges may overlap. */
 function copyWithin(output: Buffer, from: number, { to, end }: { to: number; end: number }): void {
-  // A run of one byte, such as zeros, is what compresses best.
+  // A run of one byte, such as zeros, compresses best and is frequent.
   if (to - from === 1 && end - to > 16) {
     output.fill(output[from] as number, to, end);
     return;
@@ -155,7 +155,7 @@ function copyWithin(output: Buffer, from: number, { to, end }: { to: number; end
   for (let at = to; at < end; at++) output[at] = output[back++] as number;
 }
 
-/** The caller knows where the string stands and adds it. */
+/** The caller adds the position of the string. */
 function broken(): RdbFormatError {
   return new RdbFormatError(0, "a string that is not valid LZF");
 }

@@ -1,5 +1,5 @@
 /**
- * The value of a module, of which only the framing is known: its id, then opcodes with their data.
+ * The value of a module. Only its framing is known: its id, then opcodes with their data.
  *
  *   id (64-bit length), then repeatedly
  *     1 signed, 2 unsigned    a length
@@ -13,7 +13,7 @@ import type { PartBounds, Walk } from "./walk.ts";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/** Goes behind the value; with bounds it yields the raw bytes in parts. */
+/** Moves past the value; with bounds it yields the raw bytes in parts. */
 export function* walkModule(buffer: RdbBuffer, bounds?: PartBounds): Walk {
   let id = buffer.bigLength();
   for (; id === undefined; id = buffer.bigLength()) yield;
@@ -34,7 +34,7 @@ export function* walkModule(buffer: RdbBuffer, bounds?: PartBounds): Walk {
   }
 }
 
-/** Moves behind one opcode with its data and returns it; 0 is the last, MORE that bytes are missing. */
+/** Moves past one opcode with its data and returns it. 0 is the last one; MORE means that bytes are missing. */
 export function nextOpcode(buffer: RdbBuffer): number {
   const at = buffer.pos;
   const opcode = buffer.length();

@@ -1,4 +1,4 @@
-/** The opcodes that stand where a key's type could stand. */
+/** The opcodes that can take the place of a key's type. */
 export const OPCODE = {
   /** Redis: KEY_META, attributes of the next key. Valkey: SLOT_IMPORT. */
   META: 243,
@@ -16,7 +16,7 @@ export const OPCODE = {
   EOF: 255,
 } as const;
 
-/** Why an opcode is not read, for the error. */
+/** Why an opcode cannot be read, for the error. */
 export function whyUnread(opcode: number): string {
   if (opcode === 242) return "its layout (Redis 8.10, Valkey 9.2) is not confirmed";
   if (opcode === OPCODE.FUNCTION_DRAFT) return "only release candidates of Redis 7.0 wrote it";

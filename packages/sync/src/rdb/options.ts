@@ -1,17 +1,17 @@
 /** Options of the RDB reader. */
 import { flag, integer, type OptionTable } from "@ropeway/core/internal";
 
-/** Bounds of memory and of what comes whole. */
+/** Memory limits, and the sizes up to which values are returned whole. */
 export interface RdbReaderOptions {
-  /** The decoded size up to which a value comes whole, with its raw bytes. @default 2097152 */
+  /** The decoded size up to which a value is returned whole, with its raw bytes. @default 2097152 */
   readonly maxRawBytes?: number;
-  /** The number of elements up to which a value comes whole. @default 50000 */
+  /** The number of elements up to which a value is returned whole. @default 50000 */
   readonly maxRawElements?: number;
-  /** The largest single element that is held in memory. A larger one is an ElementTooLargeError. @default 67108864 */
+  /** The largest single element held in memory. Throws ElementTooLargeError for a larger one. @default 67108864 */
   readonly maxElementBytes?: number;
-  /** The elements in one part of a large value. @default 1000 */
+  /** The number of elements in one part of a large value. @default 1000 */
   readonly partElements?: number;
-  /** The bytes from which a part is handed out even if it has fewer elements. @default 262144 */
+  /** The size in bytes at which a part is returned even if it has fewer elements. @default 262144 */
   readonly partBytes?: number;
   /** Whether the CRC64 of the file is verified. @default true */
   readonly checksum?: boolean;

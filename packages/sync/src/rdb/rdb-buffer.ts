@@ -1,6 +1,6 @@
 /**
- * The primitives of the format over chunks of any size: lengths, strings, fixed bytes. Each either reads
- * one whole item and moves `pos` behind it, or leaves `pos`, notes in `want` how many bytes it needs, and
+ * Reads the primitives of the format from chunks of any size: lengths, strings, fixed bytes. Each method either reads
+ * one whole item and moves `pos` past it, or leaves `pos`, stores in `want` how many bytes it needs, and
  * returns MORE (or false, or undefined).
  *
  *   length   00LLLLLL                      6 bits
@@ -30,10 +30,10 @@ export class RdbBuffer extends ChunkBuffer {
   maxElementBytes: number = Number.MAX_SAFE_INTEGER;
   /** Grows by the decoded size of every string read or skipped. */
   decoded = 0;
-  /** The value of `decoded` above which skipping ends. */
+  /** The value of `decoded` above which skipping stops. */
   limit: number = Number.POSITIVE_INFINITY;
 
-  /** Of the string whose head was read last: how and where it is stored, and its decoded size. */
+  /** How and where the string is stored whose head was read last, and its decoded size. */
   #form: number = RAW;
   #from = 0;
   stored = 0;
@@ -44,13 +44,13 @@ export class RdbBuffer extends ChunkBuffer {
     return this.#form === LZF;
   }
 
-  /** Notes that the input must reach `to`. */
+  /** Records that the input must extend to `to`. */
   lack(to: number): typeof MORE {
     this.want = to - this.start;
     return MORE;
   }
 
-  /** A length, or MORE. Above 2^53 it is inexact; use `bigLength` where that can be. */
+  /** A length, or MORE. Above 2^53 it is inexact; use `bigLength` where that is possible. */
   length(): number {
     const { bytes, pos, end } = this;
     if (pos >= end) return this.lack(pos + 1);
@@ -99,7 +99,7 @@ export class RdbBuffer extends ChunkBuffer {
     return count;
   }
 
-  /** Reads the head of a string and sets `stored`, `size`, `compressed`; false if it is not complete. */
+  /** Reads the head of a string and sets `stored`, `size`, `compressed`; returns false if it is not complete. */
   head(): boolean {
     const { bytes, pos, end } = this;
     if (pos >= end) {
@@ -152,12 +152,12 @@ export class RdbBuffer extends ChunkBuffer {
     return true;
   }
 
-  /** Moves behind the head that was read, to the stored bytes. */
+  /** Moves past the head that was read, to the stored bytes. */
   enter(): void {
     this.pos = this.#from;
   }
 
-  /** Whether all stored bytes of the string whose head was read are here. */
+  /** Whether all stored bytes of the string whose head was read have arrived. */
   whole(): boolean {
     if (this.size > this.maxElementBytes) {
       throw new ElementTooLargeError(this.offset, this.size, this.maxElementBytes);
@@ -168,7 +168,7 @@ export class RdbBuffer extends ChunkBuffer {
     return false;
   }
 
-  /** Moves behind one string; false if it is not complete. */
+  /** Moves past one string; returns false if it is not complete. */
   skipString(): boolean {
     if (!this.head() || !this.whole()) return false;
     this.decoded += this.size;
@@ -182,13 +182,13 @@ export class RdbBuffer extends ChunkBuffer {
   }
 
   /**
-   * Moves behind up to `count` strings and returns how many. Ends early if bytes are missing, and right
-   * behind the string that crosses the limit.
+   * Moves past up to `count` strings and returns how many. Stops early if bytes are missing, and directly
+   * after the string that crosses the limit.
    */
   skipStrings(count: number): number {
     let done = 0;
     while (done < count && !this.isOver) {
-      // Short strings are most strings, so they are handled here.
+      // Most strings are short, so they are handled here.
       const { bytes, end } = this;
       const room = this.limit - this.decoded;
       let pos = this.pos;
@@ -209,7 +209,7 @@ export class RdbBuffer extends ChunkBuffer {
     return done;
   }
 
-  /** One decoded string, or undefined. A view where the file has the bytes as they are. */
+  /** One decoded string, or undefined. A view if the file has the bytes uncompressed. */
   string(): Buffer | undefined {
     if (!this.head() || !this.whole()) return undefined;
     const from = this.#from;
@@ -232,12 +232,12 @@ export class RdbBuffer extends ChunkBuffer {
     }
   }
 
-  /** Whether the string at `pos`, which is complete, stands in the file as it is. */
+  /** Whether the string at `pos`, which is complete, is stored without compression. */
   get isRaw(): boolean {
     return this.#form === RAW;
   }
 
-  /** Moves behind `count` bytes and returns true, or false. */
+  /** Moves past `count` bytes and returns true, or returns false if bytes are missing. */
   skip(count: number): boolean {
     const to = this.pos + count;
     if (to > this.end) {
@@ -252,7 +252,7 @@ export class RdbBuffer extends ChunkBuffer {
     return new RdbFormatError(this.offset, problem);
   }
 
-  /** Set by the header; part of errors only. */
+  /** Set by the header; used only in errors. */
   family = "redis";
 
   unsupported(

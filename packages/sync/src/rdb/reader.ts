@@ -1,5 +1,5 @@
 /**
- * Reads an RDB out of chunks of any size: `push` a chunk, then call `next` until it returns undefined.
+ * Reads an RDB from chunks of any size: `push` a chunk, then call `next` until it returns undefined.
  *
  *              +--------- aux, select, function, ... --------+
  *              v                                             |
@@ -11,7 +11,7 @@
  *              +-- opcode 255 -> checksum -> finished
  *
  * Nothing is guessed: an unknown version, type or opcode is an error with its offset, because the length
- * of what follows is unknown. Memory is bounded by the options, whatever the file says about itself.
+ * of the following data is unknown. The options bound the memory, whatever sizes the file claims.
  */
 import { resolveOptions } from "@ropeway/core/internal";
 import { RdbChecksumError, RdbTruncatedError } from "../errors.ts";
@@ -29,22 +29,22 @@ import type { Walk } from "./walk.ts";
 
 const MAGIC_BYTES = 9;
 const CHECKSUM_BYTES = 8;
-/** Opcodes are above, types below. */
+/** Codes of at least this value are opcodes, lower ones are types. */
 const FIRST_OPCODE = 100;
 
-/** Gives the entries of one RDB. */
+/** Reads the entries of one RDB. */
 export class RdbReader {
   readonly #options: Required<RdbReaderOptions>;
   readonly #buffer = new RdbBuffer();
   readonly #skipper: ValueSkipper;
   readonly #crc = new Crc64();
-  /** Up to where the checksum has been computed. */
+  /** The offset up to which the checksum has been computed. */
   #summed = 0;
   #state: "header" | "entry" | "skipping" | "decoding" | "module-aux" | "finished" = "header";
   #family: RdbFamily = "redis";
   #version = 0;
   #db = 0;
-  /** The key under way. Between keys it collects the attributes that precede the next one. */
+  /** The current key. Between keys it collects the attributes that precede the next one. */
   #expiresAtMs = -1;
   #idleS = -1;
   #freq = -1;
@@ -85,7 +85,7 @@ export class RdbReader {
     return this.#emptyKeys;
   }
 
-  /** Gives the reader more bytes. They must not be overwritten while entries of them are in use. */
+  /** Gives the reader more bytes. They must not be overwritten while entries that refer to them are in use. */
   push(chunk: Buffer): void {
     this.#sum(this.#buffer.start);
     this.#buffer.append(chunk);
@@ -94,7 +94,7 @@ export class RdbReader {
 
   /**
    * The next entry, or undefined if more bytes are needed or the RDB is finished. Throws RdbFormatError,
-   * UnsupportedRdbError, ElementTooLargeError or RdbChecksumError; the reader is of no use after that.
+   * UnsupportedRdbError, ElementTooLargeError or RdbChecksumError; the reader cannot be used after that.
    */
   next(): RdbEntry | undefined {
     const buffer = this.#buffer;
@@ -125,7 +125,7 @@ export class RdbReader {
     }
   }
 
-  /** Says that no more bytes will come. Throws RdbTruncatedError unless the RDB is complete. */
+  /** Marks the end of the input. Throws RdbTruncatedError unless the RDB is complete. */
   end(): void {
     if (!this.finished) throw new RdbTruncatedError(this.#buffer.base + this.#buffer.end);
   }
@@ -156,7 +156,7 @@ export class RdbReader {
     return { kind: "header", family: this.#family, version: this.#version };
   }
 
-  /** Reads what begins at `start`: a key's type, or an opcode. */
+  /** Reads the entry that begins at `start`: a key's type, or an opcode. */
   #entry(): RdbEntry | undefined {
     const buffer = this.#buffer;
     const at = buffer.start;
@@ -193,7 +193,7 @@ export class RdbReader {
     return entry;
   }
 
-  /** Reads the body of an opcode that describes the next key; false if bytes are missing. */
+  /** Reads the body of an opcode that describes the next key; returns false if bytes are missing. */
   #attribute(code: number): boolean {
     const buffer = this.#buffer;
     const { bytes, pos } = buffer;
@@ -239,7 +239,7 @@ export class RdbReader {
     this.#key = key;
     this.#shape = shape;
     if (buffer.isRaw) {
-      // The offsets may move with the buffer until the value is complete, so they are relative for now.
+      // The offsets may move with the buffer until the value is complete, so they are relative until then.
       key.keyEnd = buffer.pos - buffer.start;
       key.keyStart = key.keyEnd - buffer.size;
     } else {
@@ -294,7 +294,7 @@ export class RdbReader {
     const buffer = this.#buffer;
     const shape = this.#shape as Shape;
     const { db, type, family, valueType, expiresAtMs, idleS, freq, meta, offset } = key;
-    const name = Buffer.from(key.key); // the chunk need not live as long as the value
+    const name = Buffer.from(key.key); // a copy, because the chunk may be freed before the value is complete
     buffer.start += this.#valueAt;
     buffer.pos = buffer.start;
     buffer.limit = Number.POSITIVE_INFINITY;
@@ -365,11 +365,11 @@ export class RdbReader {
   }
 }
 
-/** How large a value says it is: bytes of a string, elements of a collection. */
+/** The announced size of a value: bytes of a string, elements of a collection. */
 function sizeOf(buffer: RdbBuffer, shape: Shape): number | undefined {
   const at = buffer.pos;
   if (shape.layout === "string") return buffer.head() ? buffer.size : undefined;
-  // The count of a quicklist is that of its nodes.
+  // The count of a quicklist is the number of its nodes.
   if (shape.layout !== "counted" || shape.packing !== undefined) return undefined;
   if (shape.earliest) buffer.skip(8);
   const count = buffer.count();

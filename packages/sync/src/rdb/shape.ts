@@ -1,17 +1,17 @@
 /**
- * What the value of each type looks like, by family: since 2025 Redis and Valkey use the same numbers for
+ * The layout of each type's value, by family. Since 2025 Redis and Valkey use the same numbers for
  * different things, so a type id means nothing without its family.
  *
  *   layout     value
  *   string     one string
  *   blob       [8 bytes] one string that holds a packed collection
  *   counted    [8 bytes] n, then n elements; `element` lists the items of one
- *   stream, module, array: walked by code of their own
+ *   stream, module, array: walked by their own code
  */
 import type { ValueType } from "../value/part.ts";
 import type { RdbFamily } from "./entry.ts";
 
-/** What one element of a counted value consists of. */
+/** The items of one element of a counted value. */
 export type Item = "string" | "length" | "eight" | "score";
 
 /** How the bytes of a blob are packed. */
@@ -21,7 +21,7 @@ export type Packing = "ziplist" | "listpack" | "intset" | "zipmap";
 export interface Shape {
   readonly valueType: ValueType;
   readonly layout: "string" | "blob" | "counted" | "stream" | "module" | "array";
-  /** The lowest RDB version whose readers know the type; RESTORE payloads are stamped with it. */
+  /** The lowest RDB version whose readers know the type; RESTORE payloads carry it in their footer. */
   readonly since: number;
   /** Whether eight bytes (the earliest field expiry) come first. */
   readonly earliest?: boolean;
@@ -120,7 +120,7 @@ export function whyUnknown(family: RdbFamily, type: number): string {
   return "the type is unknown";
 }
 
-/** The versions that can be read. */
+/** Whether this version can be read. */
 export function knownVersion(family: RdbFamily, version: number): boolean {
   return family === "valkey" ? version === 80 : version >= 1 && version <= 15;
 }

@@ -2,7 +2,7 @@
  * Finds the end of a value without decoding it. This is the hot path of a full sync, so the two common
  * layouts are plain loops; the rare ones are generators that yield whenever bytes are missing.
  *
- * A value larger than the bounds is LARGE: the reader then goes back to its first byte and decodes it in
+ * A value larger than the bounds is LARGE: the reader then returns to its first byte and decodes it in
  * parts. Whether a value is LARGE never depends on how its bytes are cut into chunks.
  */
 
@@ -13,10 +13,10 @@ import type { Item, Shape } from "./shape.ts";
 import { walkStream } from "./stream-walk.ts";
 import type { Walk } from "./walk.ts";
 
-/** What a step found: the end of the value, missing bytes, or a bound. */
+/** The result of a step: the end of the value, missing bytes, or a crossed bound. */
 export type Skipped = "end" | "more" | "large";
 
-/** The most that a value may have to be handed out whole. */
+/** The maximum size of a value that is returned whole. */
 export interface RawBounds {
   readonly maxRawBytes: number;
   readonly maxRawElements: number;
@@ -27,7 +27,7 @@ export class ValueSkipper {
   readonly #buffer: RdbBuffer;
   readonly #bounds: RawBounds;
   #shape: Shape | undefined;
-  /** Of a counted value: items still to come, -1 before its count. */
+  /** The remaining items of a counted value; -1 before its count is read. */
   #items = -1;
   #walk: Walk | undefined;
   /** Whether the value has no elements. Servers drop such a key when they load it. */
@@ -38,7 +38,7 @@ export class ValueSkipper {
     this.#bounds = bounds;
   }
 
-  /** Begins with a value whose first byte is at the buffer's `pos`. */
+  /** Starts with a value whose first byte is at the buffer's `pos`. */
   begin(shape: Shape, type: number): void {
     this.#shape = shape;
     this.#items = -1;
@@ -48,7 +48,7 @@ export class ValueSkipper {
     this.#walk = walkOf(this.#buffer, shape, type);
   }
 
-  /** Goes on as far as the bytes allow. */
+  /** Continues as far as the bytes allow. */
   step(): Skipped {
     const shape = this.#shape as Shape;
     if (shape.layout === "string" || shape.layout === "blob") return this.#string(shape);
@@ -91,7 +91,7 @@ export class ValueSkipper {
     return buffer.isOver ? "large" : "end";
   }
 
-  /** Skips items until none is left or the bound is crossed; false if bytes are missing. */
+  /** Skips items until none is left or the bound is crossed; returns false if bytes are missing. */
   #skipItems(element: readonly Item[]): boolean {
     const buffer = this.#buffer;
     const width = element.length;

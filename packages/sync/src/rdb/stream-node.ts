@@ -4,7 +4,7 @@
  *   master    live entries, deleted entries, number of fields, field names, 0
  *   entry     flags, ms and seq relative to the node's id,
  *             [number of fields, then field and value ... | the values of the master's fields],
- *             number of elements, for walking back
+ *             number of elements, for reading backwards
  *   flags     1: deleted   2: has the master's fields
  */
 import { RdbFormatError } from "../errors.ts";
@@ -14,7 +14,7 @@ import type { StreamEntry, StreamId } from "../value/part.ts";
 const DELETED = 1;
 const SAME_FIELDS = 2;
 
-/** The live entries of a node, one at a time; `offset` is where the listpack stands, for errors. */
+/** The live entries of a node, one at a time; `offset` is the position of the listpack, for errors. */
 export function* nodeEntries(
   node: StreamId,
   listpack: Buffer,

@@ -8,7 +8,7 @@
  *   consumers   n, then n x ( name, seen: 8 bytes; type >= 21: active: 8 bytes; n, then n x id )
  *   type >= 26  duration, limit, producers: n x ( id, n x ( idempotent id, stream id ) ), two counters
  *
- * One walk serves both purposes. Without bounds it only finds the end, and yields also when the value is
+ * One walk serves both purposes. Without bounds it only finds the end, and also yields when the value is
  * larger than the buffer's limit; with bounds it yields parts.
  */
 import type { StreamEntry, StreamId, StreamPart } from "../value/part.ts";
@@ -21,10 +21,10 @@ const WITH_ACTIVE_TIME = 21;
 const WITH_IDEMPOTENCY = 26;
 const WITH_NACKED = 27;
 
-/** "Unknown" among the counters of a group. */
+/** The value that means "unknown" in the counters of a group. */
 const UNKNOWN = 0xffff_ffff_ffff_ffffn;
 
-/** Goes behind the value; with bounds it yields it in parts. */
+/** Moves past the value; with bounds it yields it in parts. */
 export function* walkStream(buffer: RdbBuffer, type: number, bounds?: PartBounds): Walk {
   yield* walkNodes(buffer, bounds);
   const numbers: bigint[] = [];
@@ -173,7 +173,7 @@ function* walkIds(
   if (ids.length > 0) yield { type: "stream", piece, ids };
 }
 
-/** What producers sent is counted and not kept: it serves for a few seconds only. */
+/** The idempotency ids of producers are counted and not kept: they are needed for a few seconds only. */
 function* walkIdempotency(buffer: RdbBuffer, bounds: PartBounds | undefined): Walk {
   const settings: bigint[] = [];
   yield* lengths(buffer, settings, 2);
@@ -204,7 +204,7 @@ function* walkIdempotency(buffer: RdbBuffer, bounds: PartBounds | undefined): Wa
   };
 }
 
-/** Gives up what was read, if the value is decoded; one that is skipped is handed out whole. */
+/** Releases the bytes that were read if the value is decoded. A value that is skipped is returned whole. */
 function release(buffer: RdbBuffer, bounds: PartBounds | undefined): void {
   if (bounds !== undefined) buffer.start = buffer.pos;
 }

@@ -10,11 +10,11 @@
 import { ChunkBuffer } from "../chunk-buffer.ts";
 import { RespFormatError } from "../errors.ts";
 
-/** A command with its place on the wire. */
+/** A command with its bytes on the wire. */
 export class WireCommand {
   /** The name and its arguments: views of the chunks. */
   readonly argv: readonly Buffer[];
-  /** The command exactly as it came. Its length is what the replication offset grows by. */
+  /** The command exactly as it was received. The replication offset grows by its length. */
   readonly raw: Buffer;
 
   constructor(argv: readonly Buffer[], raw: Buffer) {
@@ -25,21 +25,21 @@ export class WireCommand {
 
 /** Bounds of a command; defaults are those of Redis. */
 export interface CommandReaderOptions {
-  /** The most arguments of one command. @default 1048576 */
+  /** The maximum number of arguments of one command. @default 1048576 */
   readonly maxArguments?: number;
-  /** The largest argument in bytes. @default 536870912 */
+  /** The maximum size of an argument in bytes. @default 536870912 */
   readonly maxArgumentBytes?: number;
-  /** Skip lines that begin with "#", as AOF files have them (`#TS:1628217470`). @default false */
+  /** Skip lines that begin with "#", as in AOF files (`#TS:1628217470`). @default false */
   readonly annotations?: boolean;
 }
 
-/** Gives whole commands out of chunks of any size. */
+/** Reads whole commands from chunks of any size. */
 export class CommandReader {
   readonly #buffer = new ChunkBuffer();
   readonly #maxArguments: number;
   readonly #maxArgumentBytes: number;
   readonly #annotations: boolean;
-  /** Of the command under way: its arguments still to come, -1 before its header. */
+  /** The number of arguments of the current command still to come; -1 before its header. */
   #missing = -1;
   /** Start and end of the arguments read so far, relative to the command's start. */
   #places: number[] = [];
@@ -145,7 +145,7 @@ export class CommandReader {
     return new WireCommand(argv, raw);
   }
 
-  /** Reads `<mark>digits\r\n`; -1 if it is not complete, with `pos` where it was. */
+  /** Reads `<mark>digits\r\n`; returns -1 if it is not complete, with `pos` unchanged. */
   #number(mark: number, max: number): number {
     const buffer = this.#buffer;
     const { bytes, end } = buffer;

@@ -1,11 +1,11 @@
 /**
- * Reads the replies of a server, RESP2 and RESP3, out of chunks of any size. Nested replies are kept on a
+ * Reads the replies of a server, RESP2 and RESP3, from chunks of any size. Nested replies are kept on a
  * stack of frames, so that a large reply in small chunks is read once and not from its start each time.
  */
 import { ChunkBuffer } from "../chunk-buffer.ts";
 import { RespFormatError } from "../errors.ts";
 
-/** An error reply. A value, not thrown: one reply of a pipeline may fail while others succeed. */
+/** An error reply. It is a value and is not thrown, because one reply of a pipeline may fail while others succeed. */
 export class ErrorReply {
   /** The whole line, such as `WRONGTYPE Operation against ...`. */
   readonly message: string;
@@ -20,7 +20,7 @@ export class ErrorReply {
   }
 }
 
-/** RESP3 data that arrives without being asked for. */
+/** RESP3 data that the server sends without a request. */
 export class PushReply {
   readonly items: readonly Reply[];
 
@@ -48,7 +48,7 @@ interface Frame {
   readonly kind: "array" | "push" | "attribute";
 }
 
-/** Gives whole replies out of chunks of any size. */
+/** Reads whole replies from chunks of any size. */
 export class ReplyReader {
   readonly #buffer = new ChunkBuffer();
   readonly #frames: Frame[] = [];
@@ -72,7 +72,7 @@ export class ReplyReader {
       buffer.start = buffer.pos;
       buffer.want = 0;
       if (value === OPENED) continue;
-      // A finished value may finish the frame around it, and so on.
+      // A finished value may finish its enclosing frame, and so on.
       for (;;) {
         const frame = this.#frames.at(-1);
         if (frame === undefined) return value;
@@ -85,12 +85,12 @@ export class ReplyReader {
     }
   }
 
-  /** The unread bytes, which the caller takes over: what follows a FULLRESYNC is no reply. */
+  /** The unread bytes, which the caller takes over. The bytes after a FULLRESYNC are not replies. */
   takeRest(): Buffer {
     return this.#buffer.take();
   }
 
-  /** Skips newlines, which a master sends to keep the connection alive before its reply. */
+  /** Skips newlines, which a master sends before its reply to keep the connection alive. */
   skipNewlines(): void {
     const buffer = this.#buffer;
     if (this.#frames.length > 0) return;
@@ -174,7 +174,7 @@ export class ReplyReader {
     return bytes.subarray(bytes[pos] === VERBATIM ? Math.min(from + 4, to) : from, to);
   }
 
-  /** Where the line that `from` is in ends, or -1 if it has not ended yet. */
+  /** Where the line that contains `from` ends, or -1 if it has not ended yet. */
   #lineEnd(from: number): number {
     const { bytes, end, pos } = this.#buffer;
     const at = bytes.indexOf(CR, from);
@@ -241,7 +241,7 @@ const TILDE = 0x7e;
 const PIPE = 0x7c;
 const GREATER = 0x3e;
 
-/** By far the most frequent replies of a transaction, found without a search for the end of their line. */
+/** The most frequent replies of a transaction, recognised without searching for the end of their line. */
 function frequentAt(bytes: Buffer, at: number, end: number): "OK" | "QUEUED" | undefined {
   if (bytes[at] !== PLUS) return undefined;
   if (isAt(OK_LINE, bytes, { at, end })) return "OK";

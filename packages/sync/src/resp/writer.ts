@@ -1,9 +1,9 @@
 /**
- * Builds commands in RESP. Small arguments are copied into one growing page, large ones are passed on
- * as they are, so that a batch leaves in few writes and no value is copied twice.
+ * Builds commands in RESP. Small arguments are copied into one growing page. Large ones are passed on
+ * unchanged, so that a batch needs few writes and no value is copied twice.
  */
 
-/** What an argument may be. Numbers are written in decimal. */
+/** An argument of a command. Numbers are written in decimal. */
 export type Argument = Buffer | string | number | bigint;
 
 /** A raw value inside a larger buffer. RdbKey is one. */
@@ -14,7 +14,7 @@ export interface RawSlice {
 }
 
 const PAGE = 64 * 1024;
-/** From this size on an argument is not copied. */
+/** Arguments of at least this size are not copied. */
 const LARGE = 16 * 1024;
 /** Up to this size a loop is faster than a call into native code. */
 const SHORT = 48;
@@ -28,7 +28,7 @@ export class RespWriter {
   #full: Buffer[] = [];
   #size = 0;
 
-  /** How many bytes wait for `take`. */
+  /** The number of bytes to `take`. */
   get size(): number {
     return this.#size + this.#at - this.#from;
   }
@@ -39,13 +39,13 @@ export class RespWriter {
     for (const argument of argv) this.argument(argument);
   }
 
-  /** Begins a command; as many arguments must follow. */
+  /** Starts a command; as many arguments must follow. */
   header(count: number): void {
     this.#room(LONGEST_HEAD);
     this.#head(STAR, count);
   }
 
-  /** Adds an argument of the command that `header` began. */
+  /** Adds an argument to the command that `header` started. */
   argument(argument: Argument): void {
     if (typeof argument === "string") this.#string(argument);
     else if (typeof argument !== "object") this.#string(String(argument));
@@ -63,7 +63,7 @@ export class RespWriter {
     this.#crlf();
   }
 
-  /** Adds an argument that the caller fills in: `length` bytes of `page` from the offset that this gives. */
+  /** Adds an argument that the caller fills in: `length` bytes of `page` from the returned offset. */
   reserve(length: number): number {
     this.#room(LONGEST_HEAD + length);
     this.#head(DOLLAR, length);
@@ -84,12 +84,12 @@ export class RespWriter {
     for (let i = rawStart; i < rawEnd; i++) page[to++] = bytes[i] as number;
   }
 
-  /** Where the last argument of `reserve` is. */
+  /** The buffer with the last argument of `reserve`. */
   get page(): Buffer {
     return this.#page;
   }
 
-  /** Adds bytes that are RESP already, such as `WireCommand.raw`. */
+  /** Adds bytes that are already RESP, such as `WireCommand.raw`. */
   raw(bytes: Buffer): void {
     if (bytes.length >= LARGE) {
       this.#pass(bytes);
@@ -122,7 +122,7 @@ export class RespWriter {
     this.#crlf();
   }
 
-  /** Adds a short string byte by byte; false, with nothing added, if it is not ASCII. */
+  /** Adds a short string byte by byte. Returns false, with nothing added, if it is not ASCII. */
   #ascii(text: string): boolean {
     const { length } = text;
     this.#room(LONGEST_HEAD + length);
@@ -179,7 +179,7 @@ export class RespWriter {
     this.#at = 0;
   }
 
-  /** Queues bytes of others behind what the page has. */
+  /** Queues external bytes after those of the page. */
   #pass(bytes: Buffer): void {
     this.#seal();
     this.#full.push(bytes);

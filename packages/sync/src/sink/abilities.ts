@@ -1,8 +1,8 @@
 /**
- * What a target can do, found out by trying. Version strings say little: forks, managed services and
- * `rename-command` all differ from what their number promises.
+ * The abilities of a target, found by trying commands. Version strings are not reliable: forks, managed services and
+ * `rename-command` differ from what the number suggests.
  *
- * The version of its RDB format, and so the types that RESTORE takes, stands in the footer of a DUMP.
+ * The footer of a DUMP has the version of the RDB format, which determines the types that RESTORE accepts.
  */
 
 import { parseServerInfo } from "@ropeway/core/internal";
@@ -15,13 +15,13 @@ import { ErrorReply, type Reply } from "../resp/reply-reader.ts";
 import { RespWriter } from "../resp/writer.ts";
 import type { Connection } from "../wire/connection.ts";
 
-/** What a target can do. */
+/** The abilities of a target. */
 export interface Abilities extends TargetServer {
-  /** RESTORE takes REPLACE (3.0). */
+  /** RESTORE accepts REPLACE (3.0). */
   readonly restoreReplace: boolean;
-  /** RESTORE takes ABSTTL, IDLETIME and FREQ (5.0). */
+  /** RESTORE accepts ABSTTL, IDLETIME and FREQ (5.0). */
   readonly restoreAbsTtl: boolean;
-  /** SET takes PXAT (6.2). */
+  /** SET accepts PXAT (6.2). */
   readonly setPxAt: boolean;
   /** MSET; an ACL may forbid it. */
   readonly mset: boolean;
@@ -31,20 +31,20 @@ export interface Abilities extends TargetServer {
   readonly pExpireTime: boolean;
   /** FUNCTION (7.0). */
   readonly functions: boolean;
-  /** How many databases there are, as far as the target says. */
+  /** How many databases there are, as far as the target reports it. */
   readonly databases: number;
-  /** The id of its history, see history-id.ts; undefined if it does not say. */
+  /** The id of its history, see history-id.ts; undefined if it does not report one. */
   readonly historyId?: string | undefined;
-  /** The id of the Ropeway installation that it keeps, see installation-id.ts. */
+  /** The id of the Ropeway installation that it stores, see installation-id.ts. */
   readonly installationId?: string | undefined;
 }
 
-/** More than any server is configured for. */
+/** More databases than any server is configured for. */
 const MOST_DATABASES = 65_536;
-/** So many databases are tried in one round trip. */
+/** The number of databases tried in one round trip. */
 const SELECTS = 64;
 const FAR_MS = 4_102_444_800_000; // 2100-01-01
-/** Tries what is needed on a key of our own, which is gone afterwards. */
+/** Tries the needed commands on a temporary key. */
 export async function probe(connection: Connection, task: string): Promise<Abilities> {
   const key = `${discardedKey(task)}:probe`;
   const ask = async (...commands: (string | Buffer)[][]): Promise<Reply[]> => {
@@ -78,9 +78,9 @@ export async function probe(connection: Connection, task: string): Promise<Abili
   const [major = 0, minor = 0] = version.split(".").map(Number);
   return {
     family,
-    // A server that does not say its version is taken for a new one; what it refuses is seen then.
+    // A server that does not report its version is treated as a new one; its refusals are handled later.
     version: version === "" ? [7, 0] : [major, minor],
-    // 0: there is no DUMP or no RESTORE.
+    // 0 if there is no DUMP or no RESTORE.
     rdbVersion:
       payload === undefined || (!works(absTtl) && !works(replace))
         ? 0
@@ -98,7 +98,7 @@ export async function probe(connection: Connection, task: string): Promise<Abili
   };
 }
 
-/** How many databases a server has that does not say so: it refuses to select others. */
+/** Counts the databases of a server that does not report them: it refuses to select others. */
 async function countDatabases(ask: (...commands: string[][]) => Promise<Reply[]>): Promise<number> {
   let has = 0;
   let lacks = MOST_DATABASES;

@@ -1,25 +1,25 @@
-/** Takes a task's checkpoint over for a new run. */
+/** Claims a task's checkpoint for a new run. */
 import { LeaseLostError, ServerReplyError } from "@ropeway/core";
 import { type Checkpoint, checkpointFields, parseCheckpoint } from "../checkpoint.ts";
 import { TargetRefusedError } from "../errors.ts";
 import type { Connection } from "../wire/connection.ts";
 
-/** What is claimed. */
+/** The checkpoint to claim. */
 export interface Claim {
   readonly connection: Connection;
   readonly task: string;
   /** The key of the checkpoint. */
   readonly key: string;
-  /** The epoch of the run, if it comes from outside. @default one more than the last one */
+  /** The epoch of the run, if the caller chose it. @default the last one plus 1 */
   readonly epoch: number | undefined;
-  /** Whether the target holds nothing; asked when there is no checkpoint yet. */
+  /** Whether the target is empty; called when there is no checkpoint yet. */
   isEmpty(): Promise<boolean>;
 }
 
 /**
- * Raises the epoch, so that no earlier run can write any more; gives the checkpoint as it then is. Throws
- * LeaseLostError if the epoch comes from outside and a later run was here before, and TargetRefusedError if the target takes no
- * writes.
+ * Increments the epoch, so that earlier runs can no longer write. Returns the new checkpoint. Throws
+ * LeaseLostError if the caller chose the epoch and a later run has claimed the task, and TargetRefusedError if
+ * the target refuses writes.
  */
 export async function claimCheckpoint(claim: Claim): Promise<Checkpoint> {
   const { connection, key, epoch, task } = claim;

@@ -2,17 +2,16 @@
  * A connection on which every transaction is fenced: it is applied only if the checkpoint has not changed
  * since it was read.
  *
- *   opening:   WATCH keys, HGET epoch, HGET mark            -> is the epoch ours, and how far are we?
+ *   opening:   WATCH keys, HGET epoch, HGET mark            -> checks the epoch and finds the last transaction
  *   execute:   MULTI ... HMSET mark ... EXEC, WATCH keys, HGET epoch, HGET mark      in one write
  *
  * The replies of the second line are awaited before the next transaction is sent, so each EXEC runs
- * under a WATCH whose values we have seen. This stops two kinds of writers:
+ * under a WATCH whose values are known. This stops two kinds of writers:
  *
- * - Another run of the task. It raised `epoch`, so our EXEC is answered with nil.
- * - An earlier connection of this run. A transaction may still be in the buffers of a connection that we
- * gave up, and the server
- *   may read it after we sent the same transaction again. Its WATCH is older than our EXEC, which changed
- *   the mark; so it is answered with nil.
+ * - Another run of the task. It incremented `epoch`, so the reply to this run's EXEC is nil.
+ * - An earlier connection of this run. A transaction may still be in the buffers of an abandoned connection,
+ *   and the server may read it after the same transaction was sent again. Its WATCH is older than the second
+ *   EXEC, which changed the mark, so the reply is nil.
  *
  * There is one round trip per transaction. Throughput comes from large transactions and, while loading,
  * from several connections.
@@ -24,7 +23,7 @@ import type { Connection } from "../wire/connection.ts";
 import { encodeCommand } from "../wire/encode.ts";
 import type { Transaction } from "./transaction.ts";
 
-/** Which keys fence a connection. */
+/** The keys that fence a connection. */
 export interface Fence {
   readonly task: string;
   readonly epoch: number;
@@ -35,18 +34,18 @@ export interface Fence {
   readonly markField: string;
 }
 
-/** What became of a transaction. */
+/** The outcome of a transaction. */
 export type Outcome =
   /** Applied, except for the commands listed. */
   | {
       readonly kind: "applied";
       readonly errors: readonly CommandFailure[];
-      /** Commands that answered 0, by their index. */
+      /** The indexes of commands whose reply was 0. */
       readonly zeros: readonly number[];
     }
   /** Not applied: the server refused commands or the whole transaction. */
   | { readonly kind: "refused"; readonly errors: readonly CommandFailure[]; readonly reply: string }
-  /** Not applied: the mark moved since we looked. */
+  /** Not applied: the mark has moved since it was read. */
   | { readonly kind: "raced" };
 
 /** A command that failed, by its index in the transaction. */
@@ -83,12 +82,12 @@ export class FencedConnection {
     return fenced;
   }
 
-  /** The mark in the target, as the last look found it. */
+  /** The mark in the target, as last read. */
   get mark(): string | undefined {
     return this.#mark;
   }
 
-  /** Applies the transaction and sets fields of the mark key, together, or says why not. */
+  /** Applies the transaction and sets fields of the mark key, together. Otherwise returns the reason. */
   async execute(transaction: Transaction<unknown>, fields: readonly string[]): Promise<Outcome> {
     const body = transaction.encoded();
     const set = encodeCommand(["HMSET", this.#fence.markKey, ...fields]);
@@ -99,7 +98,7 @@ export class FencedConnection {
     try {
       this.#looked(replies.slice(commands + 2));
     } catch (error) {
-      this.connection.destroy(); // the outcome counts; the next transaction needs a new connection
+      this.connection.destroy(); // the outcome is known; the next transaction needs a new connection
       const fenced = error instanceof LeaseLostError || error instanceof TargetRewoundError;
       if (fenced && outcome.kind !== "applied") throw error;
     }
@@ -115,7 +114,7 @@ export class FencedConnection {
     this.#mark = mark === null ? undefined : String(mark);
     if (Number(epoch) === own) return;
     this.connection.destroy();
-    // Epochs only rise. A lower one, or none, is that of an older copy of the data.
+    // Epochs only increase. A lower epoch, or none, belongs to an older copy of the data.
     if (Number(epoch) > own) throw new LeaseLostError(`sync task ${task}`, own);
     throw new TargetRewoundError(this.connection.where, `epoch ${own}`, show(epoch));
   }
@@ -125,7 +124,7 @@ function show(epoch: Reply | undefined): string | undefined {
   return epoch === null || epoch === undefined ? undefined : `epoch ${String(epoch)}`;
 }
 
-/** `replies` are those of MULTI, the commands, and EXEC. */
+/** `replies` are the replies of MULTI, the commands, and EXEC. */
 function outcomeOf(replies: readonly Reply[], commands: number): Outcome {
   const executed = replies[commands + 1];
   if (executed === null) return { kind: "raced" };

@@ -1,17 +1,17 @@
 /**
- * A lane commits transactions to the target one after the other, each exactly once, whatever happens to
- * its connections.
+ * A lane commits transactions to the target one after the other, each exactly once, even if
+ * connections are lost.
  *
- *             .---- connection lost: open, look at the mark ----.
+ *             .---- connection lost: open, read the mark -------.
  *             v                                                 |
- *   commit -> is the mark the new one already? --no--> execute -+--> applied
+ *   commit -> is the mark already the new one? --no--> execute -+--> applied
  *             |                                                 |
  *             '-yes-> applied (its replies are lost)            +--> refused for now (OOM, LOADING, ...): wait
  *                                                               '--> refused: the caller drops a command
  *
- * A target that restarts from an older file, or whose replica takes over without the last writes, comes back
- * with an older mark. The lane remembers the last mark that was confirmed and rejects with
- * TargetRewoundError; the caller then reads the source again from where the target is.
+ * A target that restarts from an older file, or whose promoted replica lacks the last writes, has
+ * an older mark. The lane remembers the last mark that was confirmed and rejects with
+ * TargetRewoundError. The caller then reads the source again from the offset that the target has.
  */
 import {
   AbortedError,
@@ -31,36 +31,36 @@ export interface Confirmed {
   mark: string | undefined;
 }
 
-/** What a lane needs. */
+/** The options of a lane. */
 export interface LaneOptions {
   readonly fence: Fence;
-  /** @default a memory of its own */
+  /** @default not shared */
   readonly confirmed?: Confirmed;
   /** Opens a connection to the current master of the target. */
   connect(): Promise<Connection>;
   /** How long the target may refuse writes before the task gives up. */
   readonly stallMs: number;
   readonly signal: AbortSignal;
-  /** Called when the target cannot be reached or refuses writes for now. */
+  /** Called when the target is unreachable or refuses writes for now. */
   onStall(reason: string): void;
   /** Called with the time that a round trip took. */
   onRoundTrip?(ms: number): void;
 }
 
-/** What became of a committed transaction. */
+/** The result of a committed transaction. */
 export interface Committed {
-  /** False: it was refused as a whole because of these commands. */
+  /** False if it was refused as a whole because of these commands. */
   readonly applied: boolean;
-  /** It was applied, but its replies were lost, so that nobody knows which commands failed. */
+  /** It was applied, but its replies were lost, so the commands that failed are unknown. */
   readonly lost?: boolean;
   readonly errors: readonly CommandFailure[];
-  /** Commands that answered 0, by their index. */
+  /** The indexes of commands whose reply was 0. */
   readonly zeros: readonly number[];
   /** Why it was refused; empty if it was applied. */
   readonly reply: string;
 }
 
-/** Refusals that end by themselves or when an operator helps. */
+/** Refusals that end by themselves or after an operator intervenes. */
 const FOR_NOW =
   /\b(OOM|MOVED|LOADING|MASTERDOWN|READONLY|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|BUSY)\b/;
 
@@ -83,7 +83,7 @@ export class Lane {
     await this.#connection(undefined);
   }
 
-  /** Applies the transaction once; `mark` is what `fields` set the mark field to. */
+  /** Applies the transaction once; `mark` is the value that `fields` gives the mark field. */
   async commit(
     transaction: Transaction<unknown>,
     mark: string,
@@ -99,7 +99,7 @@ export class Lane {
         const started = performance.now();
         const outcome = await fenced.execute(transaction, fields);
         this.#options.onRoundTrip?.(performance.now() - started);
-        if (outcome.kind === "raced") continue; // by our own past: the epoch was checked
+        if (outcome.kind === "raced") continue; // an earlier connection of this run moved the mark
         const reply = outcome.kind === "applied" ? "" : refusal(outcome);
         if (FOR_NOW.test(reply)) {
           await this.#stalled(reply);
@@ -117,7 +117,7 @@ export class Lane {
     }
   }
 
-  /** Closes the connection permanently: a commit under way is rejected and not repeated. */
+  /** Closes the connection permanently. A commit under way is rejected and not repeated. */
   close(): void {
     this.#closed = true;
     this.#disconnect();
@@ -128,7 +128,7 @@ export class Lane {
     this.#fenced = undefined;
   }
 
-  /** The connection, opened anew as often as it takes; `mark` is that of a transaction under way. */
+  /** The connection, reopened until that succeeds; `mark` is the mark of a transaction under way. */
   async #connection(mark: string | undefined): Promise<FencedConnection> {
     const { signal, fence } = this.#options;
     while (this.#fenced === undefined || !this.#fenced.connection.alive) {
@@ -151,7 +151,7 @@ export class Lane {
     return this.#fenced;
   }
 
-  /** The target must have what it confirmed, or the transaction under way. */
+  /** The target must have the mark that it confirmed, or that of the transaction under way. */
   #expect({ mark: found, connection }: FencedConnection, mark: string | undefined): void {
     const { mark: expected } = this.#confirmed;
     if (expected === undefined || found === expected || found === mark) return;
@@ -165,7 +165,7 @@ export class Lane {
     const where = this.#fenced?.connection.where ?? fence.task;
     if (waited > stallMs) throw new TargetRefusedError(where, reply, Math.round(waited));
     this.#options.onStall(reply);
-    // A master that became a replica stays one: ask again who the master is.
+    // A master that became a replica stays one, so the master is looked up again.
     if (/READONLY|MOVED/.test(reply)) this.#disconnect();
     await sleep(this.#backoff.next(), signal);
   }
@@ -176,7 +176,7 @@ export class Lane {
   }
 }
 
-/** The reply that explains why a transaction was not applied; one that asks to wait comes before others. */
+/** The reply that explains why a transaction was not applied. A reply that asks to wait takes precedence. */
 function refusal(outcome: { reply: string; errors: readonly CommandFailure[] }): string {
   const replies = outcome.errors.map(({ reply }) => reply);
   return replies.find((reply) => FOR_NOW.test(reply)) ?? replies[0] ?? outcome.reply;

@@ -19,25 +19,25 @@ export interface LoadWriterOptions<N> {
   readonly epoch: number;
   readonly batchBytes: number;
   readonly batchCommands: number;
-  /** Adds what belongs into a transaction before it is handed over. */
+  /** Adds commands to a transaction before it is passed to a lane. */
   complete?(transaction: Transaction<N>): void;
   /** Called for each command that failed, after the others of its transaction were applied. May write again. */
   onFailure(note: N, reply: string): Promise<void>;
-  /** Waits while the task is paused or must be slower. */
+  /** Waits while the task is paused or throttled. */
   admit?(commands: number, bytes: number): Promise<void> | undefined;
 }
 
-/** Writes the keys of a snapshot, on whatever target. */
+/** Writes the keys of a snapshot to any kind of target. */
 export interface SnapshotWriter<N> {
-  /** Where the commands of a key go. Call `written` after each key. */
+  /** The batch for the commands of a key. Call `written` after each key. */
   batchFor(note: { readonly key: Buffer }): CommandBatch<N>;
-  /** A batch by itself, for `commit`. */
+  /** A separate batch, for `commit`. */
   separate(key: Buffer): CommandBatch<N>;
-  /** Runs a command that has no key, on every server of the target. It must do no harm if it is run twice. */
+  /** Runs a command that has no key on every server of the target. Repeating the command must be harmless. */
   everywhere(argv: readonly Argument[], note: N): Promise<void> | undefined;
-  /** After a key; a promise only if that means waiting. */
+  /** Call it after each key. Returns a promise only if the caller must wait. */
   written(): Promise<void> | undefined;
-  /** Applies a batch of `separate` and waits for it; for the parts of one value, which have an order. */
+  /** Applies a batch of `separate` and waits for it. It is used for the parts of one value, which have an order. */
   commit(batch: CommandBatch<N>): Promise<void>;
   /** Resolves when everything is applied. */
   drain(): Promise<void>;
@@ -52,7 +52,7 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
   #failure: unknown;
   #busy = 0;
   #batches = 0;
-  /** Sets this load apart from others, also from one that had the same epoch. */
+  /** Distinguishes this load from others, including one with the same epoch. */
   readonly #token: string;
 
   constructor(options: LoadWriterOptions<N>) {
@@ -61,12 +61,12 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
     this.#token = `${options.epoch}-${randomBytes(6).toString("hex")}`;
   }
 
-  /** Where the commands of a key go. Call `written` after each key. */
+  /** The batch for the commands of a key. Call `written` after each key. */
   batchFor(_note: { readonly key: Buffer }): Transaction<N> {
     return this.#current;
   }
 
-  /** After a key: hands the transaction over if it is full. A promise only if that means waiting. */
+  /** Call it after each key: passes on a full transaction. Returns a promise only if the caller must wait. */
   written(): Promise<void> | undefined {
     const { batchBytes, batchCommands } = this.#options;
     const current = this.#current;
@@ -79,7 +79,7 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
     return this.written();
   }
 
-  /** Hands the current transaction over; resolves when a lane has taken it. */
+  /** Passes on the current transaction. Resolves when a lane has taken it. */
   async flush(): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure;
     if (this.#current.empty) return;
@@ -95,7 +95,7 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
     return new Transaction();
   }
 
-  /** Applies a transaction by itself and waits for it; for the parts of one value, which have an order. */
+  /** Applies a separate transaction and waits for it. It is used for the parts of one value, which have an order. */
   async commit(transaction: Transaction<N>): Promise<void> {
     await this.#options.admit?.(transaction.writes, transaction.bytes);
     await this.#commit(await this.#lane(), transaction);
@@ -107,7 +107,7 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
     await this.flush();
     while (this.#busy > 0) await this.#wait();
     if (this.#failure !== undefined) throw this.#failure;
-    // A failure may have been answered with further writes.
+    // The handler of a failure may have written more.
     if (!this.#current.empty) await this.drain();
   }
 
@@ -131,7 +131,7 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
     }
   }
 
-  /** An MSET failed: which of its strings is to blame is seen when each has a command of its own. */
+  /** An MSET failed. Writing each string with its own command shows which one is the cause. */
   async #oneByOne({ db, pairs, notes }: PairGroup<N>): Promise<void> {
     const transaction = new Transaction<N>();
     transaction.select(db);

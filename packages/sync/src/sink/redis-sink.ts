@@ -1,5 +1,5 @@
 /**
- * Writes to one server: a standalone one, or the master that Sentinels name. See fenced-connection.ts for
+ * Writes to one server: a standalone one, or the master that Sentinels report. See fenced-connection.ts for
  * why two runs of a task cannot both write, and lane.ts for why nothing is applied twice.
  */
 import { randomBytes } from "node:crypto";
@@ -18,7 +18,7 @@ import { RedisReader } from "./redis-reader.ts";
 import type { KeyNote, Sink, TargetReader } from "./sink.ts";
 import { Transaction } from "./transaction.ts";
 
-/** How a target is written. */
+/** The options of a target that is one server. */
 export interface RedisSinkOptions {
   readonly endpoint: Endpoint;
   readonly task: string;
@@ -38,22 +38,22 @@ export interface RedisSinkOptions {
   onFailure(shard: number, note: StreamNote, reply: string): void;
   /** Called for the commands of a batch that was applied, but whose replies were lost. */
   onLost(shard: number, notes: readonly (StreamNote | undefined)[]): void;
-  /** Called for each command of a shard's stream that answered 0. */
+  /** Called for each command of a shard's stream whose reply was 0. */
   onZero(shard: number, note: StreamNote): void;
 }
 
-/** So many records are kept of discarded and of big keys. */
+/** The maximum number of stored records of discarded writes, and of big keys. */
 const RECORDS = 10_000;
 /** An earlier run may have had more lanes than this one. */
 export const MOST_LANES = 64;
-/** A target with more keys than this is not examined one by one: it is not empty. */
+/** A target with more keys than this is not empty; its keys are not examined one by one. */
 const FEW_KEYS = 1_000;
 
 /** A target that is one server. */
 export class RedisSink implements Sink {
   readonly #options: RedisSinkOptions;
   readonly #locator: Locator;
-  /** What the target has confirmed, by the key of the mark. */
+  /** The marks that the target has confirmed, by the key of the mark. */
   readonly #confirmed = new Map<string, Confirmed>();
 
   constructor(options: RedisSinkOptions) {
@@ -63,7 +63,7 @@ export class RedisSink implements Sink {
     this.#locator = new Locator(endpoint, { connectTimeoutMs, name, keepOff, master: true });
   }
 
-  /** The place, for messages; without passwords. */
+  /** The target's address for messages, without passwords. */
   get where(): string {
     return this.#locator.where;
   }
@@ -86,7 +86,7 @@ export class RedisSink implements Sink {
     return claimed;
   }
 
-  /** Moves the checkpoint to another phase; fails if a newer run has claimed it. */
+  /** Moves the checkpoint to another phase. Throws LeaseLostError if a newer run has claimed it. */
   async enter(shard: number, checkpoint: Checkpoint): Promise<Checkpoint> {
     const { task } = this.#options;
     const lane = this.#lane(shard, checkpoint.epoch);
@@ -169,9 +169,9 @@ export class RedisSink implements Sink {
     return await probe(connection, this.#options.task);
   }
 
-  close(): void {} // every part closes what it opened
+  close(): void {} // every part closes its own connections
 
-  /** Keeps a record of something worth knowing, bounded; a failure to do so is logged only. */
+  /** Stores a record, up to a maximum number. A failure is only logged. */
   async record(kind: "discarded" | "bigkey", entry: object): Promise<void> {
     const { task, logger } = this.#options;
     const key = kind === "discarded" ? discardedKey(task) : bigKeysKey(task);
@@ -184,7 +184,7 @@ export class RedisSink implements Sink {
     }
   }
 
-  /** Applies a batch; commands that the target refuses are reported, and the others applied without them. */
+  /** Applies a batch. Commands that the target refuses are reported, and the others are applied without them. */
   async #commit(lane: Lane, commit: Commit): Promise<void> {
     const { shard, batch, checkpoint, mark } = commit;
     const fields = checkpointFields(checkpoint, mark);
@@ -207,7 +207,7 @@ export class RedisSink implements Sink {
     await this.#commit(lane, { ...commit, batch: without(batch, failed) });
   }
 
-  /** The marks of the lanes begin anew with each load. */
+  /** Each load starts with new marks of the lanes. */
   #forgetLanes(shard: number): void {
     for (let n = 0; n < MOST_LANES; n++)
       this.#confirmed.delete(laneKey(this.#options.task, shard, n));
@@ -245,7 +245,7 @@ interface Commit {
   readonly mark: string;
 }
 
-/** Names a transaction that does not move the offset, so that it differs from the one before it. */
+/** Identifies a transaction that does not move the offset, so that it differs from the previous one. */
 export function singleMark({ offset }: Checkpoint): string {
   return `${offset}-${randomBytes(6).toString("hex")}`;
 }
@@ -263,7 +263,7 @@ function without(
   return rest;
 }
 
-/** Whether a server holds nothing but keys of ours. */
+/** Whether a server holds only keys of tasks. */
 async function isEmpty(connection: Connection): Promise<boolean> {
   const info = String(await connection.call("INFO", "keyspace"));
   const dbs = [...info.matchAll(/^db(\d+):keys=(\d+)/gm)].map(([, db, keys]) => ({

@@ -23,22 +23,22 @@ export type SnapshotCopy = (
 
 /** A target. */
 export interface Sink {
-  /** Whether keys are written although they have expired: no clock runs in a file. */
+  /** Whether expired keys are written too: a file has no clock. */
   readonly keepsExpired?: boolean;
-  /** How the target takes a snapshot, if not as commands. */
+  /** How the target copies a snapshot, if not as commands. */
   readonly copy?: SnapshotCopy | undefined;
-  /** The place, for messages; without passwords. */
+  /** The target's address for messages, without passwords. */
   readonly where: string;
-  /** Finds out what the target can do. */
+  /** Finds the abilities of the target. */
   probe(): Promise<Abilities>;
   /**
-   * Raises the epoch, so that no earlier run can write any more; gives the checkpoint as it then is. With
-   * an epoch from outside, throws LeaseLostError if a later run was here before.
+   * Increments the epoch, so that earlier runs can no longer write. Returns the new checkpoint. If the caller
+   * chose the epoch, throws LeaseLostError if a later run has claimed the task.
    */
   claim(shard: number, epoch?: number): Promise<Checkpoint>;
-  /** Moves the checkpoint to another phase; gives it as it then is. Fails if a newer run has claimed it. */
+  /** Moves the checkpoint to another phase. Returns it. Fails if a newer run has claimed it. */
   enter(shard: number, checkpoint: Checkpoint): Promise<Checkpoint>;
-  /** Writes the checkpoint without data, also backwards. Fails if a newer run has claimed it. */
+  /** Writes the checkpoint without data; it may move backwards. Fails if a newer run has claimed it. */
   move(shard: number, checkpoint: Checkpoint): Promise<void>;
   /** Writes the keys of a snapshot. Close it after use. */
   loader<N extends KeyNote>(
@@ -48,29 +48,29 @@ export interface Sink {
   ): Promise<{ writer: SnapshotWriter<N>; close(): void }>;
   /** Applies batches of the stream. Close it after use. */
   stream(shard: number, checkpoint: Checkpoint): StreamTarget & { close(): void };
-  /** Applies something besides the stream, once or more often. */
+  /** Applies a batch outside the stream, at least once. */
   commit(shard: number, checkpoint: Checkpoint, batch: Transaction<StreamNote>): Promise<void>;
   /** Reads keys. Close it after use. */
   reader(): Promise<TargetReader>;
-  /** Keeps a record of something worth knowing, bounded; a failure to do so is logged only. */
+  /** Stores a record, up to a maximum number. A failure is only logged. */
   record(kind: "discarded" | "bigkey", entry: object): Promise<void>;
   close(): void;
 }
 
-/** What notes of a snapshot have in common. */
+/** The common fields of the notes of a snapshot. */
 export interface KeyNote {
   readonly key: Buffer;
   readonly db: number;
 }
 
-/** A question about a key. */
+/** A query about a key. */
 export interface KeyQuery {
   readonly db: number;
   readonly key: Buffer;
   readonly argv: readonly Argument[];
 }
 
-/** Reads from a target, whatever its topology. */
+/** Reads from a target of any topology. */
 export interface TargetReader {
   /** The replies, in order. */
   query(queries: readonly KeyQuery[]): Promise<Reply[]>;

@@ -2,8 +2,8 @@
  * The body of one MULTI/EXEC: commands for any database, encoded once and kept until the outcome is known,
  * because after a lost connection the same bytes may have to be sent again.
  *
- * Every command has a note, by which its error can be explained or answered with another way to write the
- * same key.
+ * Every command has a note, which explains its error, or is used to write the same key in another
+ * way.
  */
 import { type Argument, RespWriter } from "../resp/writer.ts";
 
@@ -25,14 +25,14 @@ export interface StringPair {
   readonly rawEnd: number;
 }
 
-/** What commands can be added to: a transaction, or the batch of a slot. */
+/** A collection of commands: a transaction, or the batch of a slot. */
 export interface CommandBatch<N> {
   select(db: number): void;
   command(argv: readonly Argument[], note: N): void;
   set(value: StringSlice, expiresAtMs: number, note: N): void;
-  /** SET without an expiry, perhaps together with others in one MSET; only where all keys are on one server. */
+  /** SET without an expiry, possibly combined with others in one MSET. Only if all keys are on one server. */
   pair?(pair: StringPair, note: N): void;
-  /** For hot paths: where the caller encodes a command by itself. */
+  /** For hot paths: the writer with which the caller encodes a command itself. */
   writer?(note: N): RespWriter;
   readonly commands: number;
   readonly bytes: number;
@@ -46,18 +46,18 @@ export interface PairGroup<N> {
   readonly notes: readonly N[];
 }
 
-/** MSET saves the server most of the work per command; a longer one saves nothing more. */
+/** MSET saves the server most of the work per command; longer ones save no more. */
 const MOST_PAIRS = 50;
 const MOST_PAIR_BYTES = 16 * 1024;
 const PAIR_OVERHEAD = 16;
 
-/** Commands that are applied together or not at all. `N` is what a note is. */
+/** Commands that are applied together or not at all. `N` is the type of a note. */
 export class Transaction<N> implements CommandBatch<N> {
-  /** After which command a unit of the stream ended, and its offset. */
+  /** The number of commands at the end of each unit of the stream, and its offset. */
   readonly units: { readonly end: number; readonly offset: number }[] = [];
-  /** Notes of the commands, in order; undefined for a SELECT of ours. */
+  /** Notes of the commands, in order; undefined for a SELECT that was added here. */
   readonly notes: (N | undefined)[] = [];
-  /** Commands that are an MSET, by their index. Their note is that of the first string. */
+  /** The commands that are an MSET, by their index. Their note is the note of the first string. */
   readonly groups: Map<number, PairGroup<N>> = new Map();
   #pairs: StringPair[] = [];
   #pairNotes: N[] = [];
@@ -88,7 +88,7 @@ export class Transaction<N> implements CommandBatch<N> {
     return this.notes.length === 0 && this.#pairs.length === 0;
   }
 
-  /** The commands that follow are for this database. A transaction begins in database 0. */
+  /** Selects the database of the commands that follow. A transaction begins in database 0. */
   select(db: number): void {
     if (db === this.#db) return;
     this.#group();
@@ -103,19 +103,19 @@ export class Transaction<N> implements CommandBatch<N> {
     this.notes.push(note);
   }
 
-  /** Adds one command that is encoded already. */
+  /** Adds one command that is already encoded. */
   raw(bytes: Buffer, note: N): void {
     this.#writer.raw(bytes);
     this.notes.push(note);
   }
 
-  /** A unit of the stream ends here; also one that had ended before, if something of ours was added. */
+  /** Marks the end of a unit of the stream; also of an earlier unit, if the task added commands after it. */
   endUnit(offset: number): void {
     if (this.units.at(-1)?.offset === offset) this.units.pop();
     this.units.push({ end: this.notes.length, offset });
   }
 
-  /** Adds SET with bytes of a snapshot, without a view of them. */
+  /** Adds SET with bytes of a snapshot, without creating a view of them. */
   set(value: StringSlice, expiresAtMs: number, note: N): void {
     const writer = this.writer(note);
     writer.header(expiresAtMs < 0 ? 3 : 5);
@@ -127,7 +127,7 @@ export class Transaction<N> implements CommandBatch<N> {
     writer.argument(expiresAtMs);
   }
 
-  /** Adds a string without an expiry. Its place among the other commands is not kept. */
+  /** Adds a string without an expiry. Its order among the other commands is not kept. */
   pair(pair: StringPair, note: N): void {
     this.#pairs.push(pair);
     this.#pairNotes.push(note);
@@ -160,7 +160,7 @@ export class Transaction<N> implements CommandBatch<N> {
     return this.#writer;
   }
 
-  /** Ends the body in database 0 and gives its bytes; the same ones each time. */
+  /** Ends the body in database 0 and returns its bytes. Repeated calls return the same bytes. */
   encoded(): readonly Buffer[] {
     if (this.#encoded === undefined) {
       this.#group();

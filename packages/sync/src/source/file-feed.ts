@@ -1,26 +1,26 @@
 /**
  * The feed of a file: an RDB, an AOF, or an AOF that begins with an RDB; in a folder, at a URL, or in parts.
- * The first bytes tell what it is.
+ * The first bytes determine the kind.
  *
  *   REDIS..., VALKEY...   a snapshot up to its EOF opcode, then commands if there are more bytes
  *   anything else         commands
  *
  * Commands are counted in bytes from the first one, as in a replication stream, so that a task that was
- * interrupted goes on where it was. The identity of the file stands for the replication id.
+ * interrupted continues where it was. The identity of the file takes the place of the replication id.
  */
 import type { Position } from "../checkpoint.ts";
 import { RdbReader } from "../rdb/reader.ts";
 import { CommandReader } from "../resp/command-reader.ts";
 import type { Feed, Snapshot } from "./feed.ts";
 
-/** What is read. */
+/** The file to read. */
 export interface FileFeedOptions {
   readonly where: string;
-  /** Another one if the content is another one; asked for when the first bytes are there. */
+  /** Identifies the content; other content has another identity. Called when the first bytes have arrived. */
   identity(): string;
-  /** The size, if it is known. */
+  /** The size, if known. */
   readonly bytes: number | undefined;
-  /** All bytes, in order; for each call from the start. */
+  /** All bytes, in order. Each call starts from the beginning. */
   chunks(): AsyncIterable<Buffer>;
 }
 
@@ -35,7 +35,7 @@ export class FileFeed implements Feed {
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #commands = new CommandReader({ annotations: true });
   #rest: Buffer;
-  /** Command bytes that are skipped, because the target has them. */
+  /** The number of command bytes to skip, because the target has them. */
   #skip: number;
   #received = 0;
   #ended = false;
@@ -60,7 +60,7 @@ export class FileFeed implements Feed {
     this.snapshot = { replid: this.replid, offset: 0, db: 0, bytes: options.bytes, read };
   }
 
-  /** Opens the file; after a position of the same file only the commands behind it are given. */
+  /** Opens the file. After a position of the same file, only the commands that follow it are returned. */
   static async open(options: FileFeedOptions, after: Position | undefined): Promise<FileFeed> {
     const chunks = options.chunks()[Symbol.asyncIterator]();
     const { value } = await chunks.next();
@@ -102,7 +102,7 @@ export class FileFeed implements Feed {
 
   acknowledge(): void {}
 
-  /** There is no goal besides the end of the file. */
+  /** The only goal is the end of the file. */
   async end(): Promise<number> {
     return Number.POSITIVE_INFINITY;
   }
@@ -123,7 +123,7 @@ export class FileFeed implements Feed {
     return this.#ended ? undefined : value;
   }
 
-  /** The next bytes of the snapshot; what is behind its end stays for read(). */
+  /** The next bytes of the snapshot. Bytes after its end are left for read(). */
   async #readSnapshot(splitter: RdbReader): Promise<Buffer | undefined> {
     if (splitter.finished) return undefined;
     const chunk = await this.#next();

@@ -14,14 +14,14 @@ export function isFileUrl(url: string): boolean {
   return /^(file:|https?:\/\/)/.test(url);
 }
 
-/** How files are read from other machines. */
+/** How files are read from HTTP servers. */
 export interface RemoteOptions {
-  /** A server that is silent for this long is lost. */
+  /** A server that sends nothing for this long is treated as lost. */
   readonly silenceMs: number;
   readonly signal: AbortSignal;
 }
 
-/** The source behind the URL of a file. */
+/** The source for the URL of a file. */
 export async function fileSource(url: string, remote: RemoteOptions): Promise<Source> {
   const isLocal = url.startsWith("file:");
   const options = isLocal ? await localFile(url.slice(5)) : remoteFile(url, remote);
@@ -35,7 +35,7 @@ export async function fileSource(url: string, remote: RemoteOptions): Promise<So
   };
 }
 
-/** Throws SourceFileError if the source is a local file that is not there. */
+/** Throws SourceFileError if the source is a local file that does not exist. */
 export async function checkFile(url: string): Promise<void> {
   if (url.startsWith("file:")) await localFile(url.slice(5));
 }
@@ -43,7 +43,7 @@ export async function checkFile(url: string): Promise<void> {
 async function localFile(text: string): Promise<FileFeedOptions> {
   const path = resolve(text.replace(/^\/\/(?=\/)/, ""));
   const unreadable = (error: unknown) => {
-    // What the files say wrongly has an error of its own.
+    // Errors in the content of the files have their own classes.
     throw error instanceof RopewayError ? error : new SourceFileError(path, error);
   };
   const files = /\.rdb$/i.test(path) ? [path] : await aofFiles(path).catch(unreadable);
@@ -77,7 +77,7 @@ function remoteFile(url: string, { silenceMs, signal }: RemoteOptions): FileFeed
     async *chunks() {
       const silent = new AbortController();
       const either = AbortSignal.any([silent.signal, signal]);
-      /** Waits for the server, but not longer than for any other source. */
+      /** Waits for the server, but no longer than for any other source. */
       const patiently = async <T>(wait: Promise<T>): Promise<T> => {
         const reason = new Error(`the server was silent for ${silenceMs} ms`);
         const timer = setTimeout(() => silent.abort(reason), silenceMs);
@@ -108,7 +108,7 @@ function remoteFile(url: string, { silenceMs, signal }: RemoteOptions): FileFeed
   };
 }
 
-/** The content behind a URL may be another one each time. A server that does not say which one it is gets a new name each time. */
+/** The content at a URL may change. If the server does not identify it, each request gets a new identity. */
 function identityOf(url: string, headers: Headers): string {
   const [etag, modified] = [headers.get("etag"), headers.get("last-modified")];
   const version = etag ?? modified ?? randomUUID();
@@ -116,12 +116,12 @@ function identityOf(url: string, headers: Headers): string {
   return `url-${createHash("sha1").update(content).digest("hex")}`;
 }
 
-/** What fetch() hides behind "fetch failed" and "terminated". */
+/** The cause that fetch() hides behind "fetch failed" and "terminated". */
 function underlying(error: unknown): unknown {
   return error instanceof TypeError && error.cause instanceof Error ? error.cause : error;
 }
 
-/** fetch() refuses a URL with a password, and repeats it in its error: the password goes into a header. */
+/** fetch() refuses a URL with a password, and repeats it in its error, so the password goes into a header. */
 function requestOf(text: string): { readonly url: URL; readonly headers: Record<string, string> } {
   const url = new URL(text);
   const { username, password } = url;
@@ -136,6 +136,6 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    return part; // a lone "%" means itself
+    return part; // a single "%" means itself
   }
 }

@@ -1,18 +1,18 @@
 /**
- * Finds where the history of a source and ours part.
+ * Finds the offset at which the history of a source departs from the history that the target has.
  *
- *   old master   ....... w w w | p p p        what a deposed master still sent us: pings, hellos of Sentinels
+ *   old master   ....... w w w | p p p        a deposed master still sent these: pings, hellos of Sentinels
  *   new master   ....... w w w | W W W        after its promotion, under a new replication id
  *                              fork
  *
- * A promoted replica continues the old history only up to the fork, and answers a PSYNC after it with a full
- * synchronisation. If nothing behind the fork was written to the target, the stream is continued at the fork.
+ * A promoted replica continues the old history only up to the fork, and replies to a PSYNC after it with a full
+ * synchronisation. If nothing after the fork was written to the target, the stream is continued at the fork.
  */
 import { ServerReplyError } from "@ropeway/core";
 import type { Position } from "../checkpoint.ts";
 import type { Connection } from "../wire/connection.ts";
 
-/** The last byte that the source shares with our history, if that is before the position. */
+/** The last byte that the source shares with the target's history, if it is before the position. */
 export async function forkBefore(
   connection: Connection,
   { replid, offset }: Position,
@@ -24,7 +24,7 @@ export async function forkBefore(
   return offset > last ? last : undefined;
 }
 
-/** Empty if an ACL forbids it; PSYNC then decides alone. */
+/** Empty if an ACL forbids INFO; then PSYNC alone decides. */
 async function replicationInfo(connection: Connection): Promise<string> {
   try {
     return String(await connection.call("INFO", "replication"));
@@ -34,7 +34,7 @@ async function replicationInfo(connection: Connection): Promise<string> {
   }
 }
 
-/** The source is a promoted replica that does not have the last bytes we received. */
+/** The source is a promoted replica that does not have the last bytes that the task received. */
 export class HistoryForkedError extends Error {
   /** The last byte that both have. */
   readonly offset: number;

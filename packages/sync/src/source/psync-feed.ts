@@ -11,10 +11,10 @@
  *                                     [ link lost: PSYNC after the last byte received ]
  *                                        |
  *                                        |-- a promoted replica lacks the last bytes: HistoryForkedError
- *                                        '-- +FULLRESYNC: HistoryLostError, and succeed() gives the feed of the new snapshot
+ *                                        '-- +FULLRESYNC: HistoryLostError; succeed() returns the next feed
  *
- * The socket is emptied at wire speed into the spools. Offsets are counted here, after stray newlines
- * were removed, so that a connection that was cut inside a command continues inside that command.
+ * The socket is read at wire speed into the spools. Offsets are counted here, after stray newlines
+ * were removed, so that a connection that was lost inside a command continues inside that command.
  */
 import { AbortedError, type Address, ConnectFailedError, ConnectionLostError } from "@ropeway/core";
 import { Backoff, showAddress, sleep } from "@ropeway/core/internal";
@@ -30,9 +30,9 @@ import { forkBefore, HistoryForkedError } from "./history-fork.ts";
 /** The server to follow: a Locator, or the shard of a cluster. */
 export interface ReplicaSource {
   readonly where: string;
-  /** Whether to look regularly if the server is another one: a deposed master may answer for long. */
+  /** Whether to check regularly for another server: a deposed master may keep replying for long. */
   readonly mayMove?: boolean;
-  /** The server to follow at this moment. */
+  /** The server to follow at the moment. */
   address(signal?: AbortSignal): Promise<Address>;
   plan(address: Address): ConnectionPlan;
   connect(signal?: AbortSignal): Promise<Connection>;
@@ -45,11 +45,11 @@ export interface PsyncOptions {
   readonly connectTimeoutMs: number;
   readonly silenceMs: number;
   readonly signal: AbortSignal;
-  /** Ask for a snapshot without keys: only the stream is wanted. */
+  /** Request a snapshot without keys, because only the stream is copied. */
   readonly withoutKeys?: boolean;
-  /** Called with each fault that is being repaired. */
+  /** Called with each fault that the feed repairs by itself. */
   onFault(error: unknown): void;
-  /** Called when the source is another server than before. */
+  /** Called when the source is now another server. */
   onFailover(from: string, to: string): void;
 }
 
@@ -77,14 +77,14 @@ export class PsyncFeed implements Feed {
   #successor: ReplicaLink | undefined;
   readonly #looks: NodeJS.Timeout | undefined;
   #looking = false;
-  /** The last byte that was given to the reader. */
+  /** The last byte that the reader was given. */
   #given: number;
-  /** Bytes after this one are of a history that the source has left. */
+  /** Bytes after this one belong to a history that the source has left. */
   #fork = Number.POSITIVE_INFINITY;
   #behindUntil = 0;
-  /** When the source was heard last. */
+  /** When the source last sent bytes. */
   #heardAt = performance.now();
-  /** What is received until then may have waited on its way. */
+  /** Bytes received before this time may have been delayed. */
   #stalledUntil = 0;
 
   private constructor(options: PsyncOptions, link: ReplicaLink, after: Position | undefined) {
@@ -130,7 +130,7 @@ export class PsyncFeed implements Feed {
     }
   }
 
-  /** After HistoryLostError: the feed of the full synchronisation that the source has begun. */
+  /** After HistoryLostError, returns the feed of the full synchronisation that the source has begun. */
   succeed(): PsyncFeed | undefined {
     const link = this.#successor;
     this.#successor = undefined;
@@ -196,7 +196,7 @@ export class PsyncFeed implements Feed {
     else this.#link.acknowledge(this.#applied);
   }
 
-  /** Leaves a server that is not the one to follow any more. */
+  /** Disconnects from a server that is no longer the one to follow. */
   async #look(): Promise<void> {
     if (this.#looking || this.#loading) return;
     this.#looking = true;
@@ -205,7 +205,7 @@ export class PsyncFeed implements Feed {
       const address = await this.#options.source.address(this.#closing.signal);
       if (showAddress(address) !== link.where) link.close();
     } catch {
-      // Nobody says so at the moment; the link itself tells when it is lost.
+      // The lookup failed; the link itself reports when it is lost.
     } finally {
       this.#looking = false;
     }
@@ -252,8 +252,8 @@ export class PsyncFeed implements Feed {
   }
 
   /**
-   * After a silence, the age of the bytes is unknown: the source had nothing to say, or its connection
-   * stood still. What stood still arrives much faster than it was written.
+   * After a silence, the age of the bytes is unknown: the source had nothing to send, or its connection
+   * stalled. Stalled bytes arrive much faster than they were written.
    */
   #noteStall(bytes: number): void {
     const now = performance.now();
@@ -265,7 +265,7 @@ export class PsyncFeed implements Feed {
     }
   }
 
-  /** Opens the next link; false if the feed ends here. */
+  /** Opens the next link. Returns false if the feed ends here. */
   async #reconnect(): Promise<boolean> {
     const backoff = new Backoff({ baseMs: 50, maxMs: 1_000 });
     const after = { replid: this.#replid, offset: this.#received, db: 0 };

@@ -1,10 +1,10 @@
 /**
- * A source for servers that refuse PSYNC: every key is found with SCAN and read with DUMP. What comes out is
- * an RDB, put together from the payloads, so the rest of the way is the same as for a snapshot.
+ * A source for servers that refuse PSYNC: keys are found with SCAN and read with DUMP. The output is
+ * an RDB, assembled from the payloads, so the rest is the same as for a snapshot.
  *
  *   REDIS00vv | ( SELECTDB db | ( [EXPIRETIME_MS at] type key raw )* )* | EOF | 8 zero bytes: no checksum
  *
- * SCAN gives each key that exists all the time at least once. Keys that change meanwhile are copied as they
+ * SCAN returns each key that exists the whole time at least once. Keys that change meanwhile are copied as they
  * are when they are read; changes after that are not followed.
  */
 import { createHash } from "node:crypto";
@@ -19,7 +19,7 @@ import { Locator } from "../wire/locator.ts";
 import { FileFeed } from "./file-feed.ts";
 import type { Source } from "./source.ts";
 
-/** How a server is read. */
+/** How to read a server. */
 export interface ScanOptions {
   readonly url: string;
   readonly name: string;
@@ -35,7 +35,7 @@ const EOF = 0xff;
 const PAGE = 100;
 const FIRST_VALKEY_VERSION = 80;
 
-/** The source behind the URL of a server, or of a cluster. */
+/** The source for the URL of a server, or of a cluster. */
 export function scanSource(options: ScanOptions): Source {
   const endpoint = parseEndpoint(options.url, "from");
   const where = new Locator(endpoint, { ...options, master: false }).where;
@@ -139,7 +139,7 @@ async function readEntries(
   let version = 0;
   keys.forEach((key, at) => {
     const dump = replies[2 * at];
-    if (!Buffer.isBuffer(dump)) return; // it is gone
+    if (!Buffer.isBuffer(dump)) return; // the key no longer exists
     version = dump.readUInt16LE(dump.length - FOOTER_BYTES);
     const ttl = Number(replies[2 * at + 1]);
     if (ttl >= 0) entries.push(expiryOf(now + ttl));
@@ -165,7 +165,7 @@ function expiryOf(atMs: number): Buffer {
   return bytes;
 }
 
-/** A length as RDB writes it. */
+/** A length in RDB encoding. */
 function lengthOf(value: number): Buffer {
   if (value < 64) return Buffer.from([value]);
   if (value < 16_384) return Buffer.from([0x40 | (value >> 8), value & 0xff]);

@@ -1,6 +1,6 @@
 /**
- * One shard of a cluster. A master is not known by its address, which changes with a failover, nor by a slot,
- * which may move to another master: a shard is the master that owns most of the slots that the shard had when it
+ * One shard of a cluster. A master is not identified by its address, which changes with a failover, nor by a slot,
+ * which may move to another master. A shard is the master that owns most of the slots that the shard had when it
  * was last looked up.
  */
 import { type Address, ConnectFailedError, type Endpoint } from "@ropeway/core";
@@ -12,7 +12,7 @@ import type { Reply } from "../resp/reply-reader.ts";
 import type { Connection, ConnectionPlan } from "../wire/connection.ts";
 import type { ReplicaSource } from "./psync-feed.ts";
 
-/** How the nodes are reached. */
+/** How to connect to the nodes. */
 export interface ShardLocatorOptions {
   readonly connectTimeoutMs: number;
   readonly name: string;
@@ -21,7 +21,7 @@ export interface ShardLocatorOptions {
   readonly keepOff?: readonly string[] | undefined;
 }
 
-/** See above. */
+/** Finds the master of one shard of a cluster. */
 export class ShardLocator implements ReplicaSource {
   readonly where: string;
   readonly #endpoint: Endpoint;
@@ -48,7 +48,7 @@ export class ShardLocator implements ReplicaSource {
     return this.#ask(async (nodes) => nodes.open(await this.#find(nodes)));
   }
 
-  /** Tells whether a key belongs to the shard, by the slots it has now. */
+  /** Returns a function that tells whether a key belongs to the shard, by its current slots. */
   async ownership(): Promise<(key: Buffer) => boolean> {
     await this.address();
     const own = new Set(this.#slots);
@@ -88,7 +88,7 @@ export class ShardLocator implements ReplicaSource {
     return master.address;
   }
 
-  /** The map is read anew for each question: this is asked after faults, when it has changed. */
+  /** The map is read again for each query, because queries follow faults, which may have changed it. */
   async #ask<T>(question: (nodes: ClusterNodes) => Promise<T>): Promise<T> {
     const nodes = new ClusterNodes({ endpoint: this.#endpoint, ...this.#options });
     try {

@@ -14,15 +14,15 @@ export interface Source {
   readonly where: string;
   /** Whether a stream follows the snapshot. */
   readonly live: boolean;
-  /** Opens it, after a position if there is one. */
+  /** Opens the source, after the position if one is given. */
   attach(after: Position | undefined): Promise<Feed>;
-  /** Where the source's history and ours part, if that is before the position; see history-fork.ts. */
+  /** The offset at which the source's history departs from the target's, if before the position (history-fork.ts). */
   fork(position: Position): Promise<number | undefined>;
-  /** A connection for reading keys anew; undefined if there is no server. */
+  /** A connection for reading keys again; undefined if the source is not a server. */
   connect(): Promise<Connection> | undefined;
-  /** Tells whether a key belongs to this shard, by the slots it has now. */
+  /** Returns a function that tells whether a key belongs to this shard, by its current slots. */
   ownership(): Promise<(key: Buffer) => boolean>;
-  /** The shard of a cluster that this is. */
+  /** The shard of a cluster; undefined for other sources. */
   readonly shard?: ShardLocator;
 }
 

@@ -1,5 +1,5 @@
 /**
- * One file of the spool: blocks one after the other, written at the end and read from the start.
+ * One file of the spool: consecutive blocks, written at the end and read from the start.
  *
  *   u32 LE length | u32 LE CRC-32 of the bytes | bytes
  */
@@ -21,7 +21,7 @@ export class Segment {
     this.#file = file;
   }
 
-  /** Makes a file in the folder and removes its name at once. */
+  /** Creates a file in the folder and removes its name at once. */
   static async create(dir: string): Promise<Segment> {
     const path = join(dir, `ropeway-spool-${randomBytes(8).toString("hex")}`);
     const file = await open(path, "wx+", 0o600);
@@ -47,10 +47,10 @@ export class Segment {
         at += bytesWritten;
       }
     }
-    this.#written = at; // only now: a block that failed half way is written again over itself
+    this.#written = at; // only now: a block that was partly written is written again at the same place
   }
 
-  /** The next block; undefined if everything was read. */
+  /** The next block; undefined if all blocks were read. */
   async read(): Promise<Buffer | undefined> {
     if (this.#read >= this.#written) return undefined;
     const header = await this.#bytes(HEADER, this.#read);

@@ -1,35 +1,35 @@
 /**
  * A byte queue between a source that must be read at wire speed and a target that may be slow. Redis
- * drops a replica whose output buffer grows too large (256 MB by default), and the full sync that follows
- * makes it slower still; so what the target cannot take yet waits here.
+ * drops a replica whose output buffer grows too large (256 MB by default), and the full synchronisation that follows
+ * makes the task even slower. So the spool keeps bytes that the target cannot accept yet.
  *
  *   append --> [ memory, up to memoryBytes ] --------------------------------------> read
  *          \                                                                        /
  *           '-> [ tail block ] --> [ segment files: (length, CRC-32, bytes)* ] ----'
  *
- * Order is kept by one rule: while anything is on disk, new bytes go to disk; the reader empties the memory
+ * One rule keeps the order: while anything is on disk, new bytes go to disk; the reader empties the memory
  * first, then the disk. Disk is therefore used only while the target is behind.
  *
  * Segment files are unlinked as soon as they are open: the kernel frees them when the process ends,
- * however it ends. Nothing in the spool is needed after a crash, because the source is asked again from
+ * for any reason. Nothing in the spool is needed after a crash, because the source is read again from
  * the checkpoint, which is older than everything here.
  *
- * At the bound `diskBytes`, and when the disk is full, append() waits for the reader. The source's own
- * buffer is then the next one to fill. A disk without room for a single block leaves the memory: the tail is then
- * given to the reader as it is.
+ * At the limit `diskBytes`, and when the disk is full, append() waits for the reader. The source's own
+ * buffer is then the next one to fill. If the disk has no room for a single block, only the memory is used: the reader
+ * takes the tail directly.
  */
 import { mkdir } from "node:fs/promises";
 import { type Deferred, deferred } from "@ropeway/core/internal";
 import { SpoolError } from "../errors.ts";
 import { Segment } from "./segment.ts";
 
-/** The bounds of a spool. */
+/** The limits of a spool. */
 export interface SpoolOptions {
-  /** The folder for segment files; made if it does not exist. */
+  /** The folder for segment files; created if it does not exist. */
   readonly dir: string;
   readonly memoryBytes: number;
   readonly diskBytes: number;
-  /** The size of a block: what is written and checked at once. @default 1 MiB */
+  /** The size of a block, which is written and checked as a whole. @default 1 MiB */
   readonly blockBytes?: number;
   /** The size at which a new segment file begins. @default 64 MiB */
   readonly segmentBytes?: number;
@@ -37,11 +37,11 @@ export interface SpoolOptions {
 
 const MIB = 1024 * 1024;
 
-/** What the spool uses of a segment. */
+/** The part of a segment that the spool uses. */
 export type Blocks = Pick<Segment, "written" | "write" | "read" | "close">;
 type CreateSegment = (dir: string) => Promise<Blocks>;
 
-/** One writer, one reader. */
+/** A byte queue with one writer and one reader. */
 export class Spool {
   readonly #options: Required<SpoolOptions>;
   readonly #memory: Buffer[] = [];
@@ -55,22 +55,22 @@ export class Spool {
   #readable: Deferred<void> | undefined;
   #room: Deferred<void> | undefined;
   #writing: Promise<void> = Promise.resolve();
-  /** The tail is being written, so the reader must wait for it. */
+  /** Whether the tail is being written, so that the reader must wait for it. */
   #flushing = false;
   readonly #createSegment: CreateSegment;
 
-  /** Tests give segments on a disk that is full. */
+  /** Tests pass segments on a full disk. */
   constructor(options: SpoolOptions, createSegment: CreateSegment = Segment.create) {
     this.#createSegment = createSegment;
     this.#options = { blockBytes: MIB, segmentBytes: 64 * MIB, ...options };
   }
 
-  /** Bytes that wait for the reader. */
+  /** The number of bytes that have not been read. */
   get bytes(): number {
     return this.#memoryBytes + this.#diskBytes + this.#tailBytes;
   }
 
-  /** Bytes of these that are on disk. */
+  /** The number of unread bytes that are on disk. */
   get spilled(): number {
     return this.#diskBytes;
   }
@@ -92,7 +92,7 @@ export class Spool {
     if (this.#tailBytes >= this.#options.blockBytes) await this.#flushTail();
   }
 
-  /** Nothing more will be appended; a reader gets `error` after the last byte, if there is one. */
+  /** Marks the end of the input. A reader gets `error`, if there is one, after the last byte. */
   end(error?: unknown): void {
     this.#ended = true;
     this.#failure ??= error;
@@ -112,7 +112,7 @@ export class Spool {
     }
   }
 
-  /** The next bytes if they are in memory; undefined says nothing about the disk. */
+  /** The next bytes if they are in memory; if undefined, there may still be bytes on disk. */
   readNow(): Buffer | undefined {
     const chunk = this.#memory.shift();
     if (chunk === undefined) return undefined;
@@ -137,7 +137,7 @@ export class Spool {
     return this.#diskBytes > 0 || this.#tailBytes > 0;
   }
 
-  /** Writes the tail as one block, one at a time, and waits while the disk is at its bound. */
+  /** Writes the tail as one block, one at a time, and waits while the disk is at its limit. */
   #flushTail(): Promise<void> {
     this.#writing = this.#writing.then(() => this.#writeTail());
     return this.#writing;
@@ -171,7 +171,7 @@ export class Spool {
           this.#failure = new SpoolError(`cannot write to ${this.#options.dir}`, error);
           throw this.#failure;
         }
-        // A full disk is waited out as long as the reader still has something to free.
+        // On a full disk, waits as long as the reader can still free space.
         if (this.#diskBytes > 0) await this.#untilRoom();
         else if (!emptied) {
           emptied = true;
@@ -185,7 +185,7 @@ export class Spool {
         if (this.#failure !== undefined) return;
       }
     }
-    // The reader may have taken nothing of the tail meanwhile: it reads the disk up to here first.
+    // The reader cannot have taken any of the tail meanwhile, because it reads the disk up to here first.
     this.#tail =
       this.#tailBytes === block.length ? [] : [Buffer.concat(this.#tail).subarray(block.length)];
     this.#tailBytes -= block.length;
@@ -207,7 +207,7 @@ export class Spool {
 
   async #readDisk(): Promise<Buffer | undefined> {
     if (!this.#spilling) return undefined;
-    // A tail that is short of a block is taken as it is, once it is all there is.
+    // A tail shorter than a block is returned directly when nothing else is left.
     if (this.#diskBytes === 0) return this.#flushing ? undefined : this.#takeTail();
     const segment = this.#segments[0] as Blocks;
     const block = await segment.read();

@@ -1,13 +1,13 @@
 /**
  * A large value, built under a temporary name in the same Cluster slot and renamed when it is complete, so
- * that readers of the target see the old value or the new one and never half of it. Costs the memory of
+ * that readers of the target see the old value or the new one and never an incomplete one. Takes the memory of
  * both for a while.
  *
  *   begin    DEL temporary
  *   part     RPUSH temporary ..., any number of times
  *   end      PEXPIREAT temporary, RENAME temporary key (RENAMENX to keep an existing key)
  *
- * A run that dies in between leaves the temporary key. Its name begins with `ropeway:tmp:`.
+ * A run that crashes in between leaves the temporary key. Its name begins with `ropeway:tmp:`.
  */
 import { hashTag } from "@ropeway/core/internal";
 import { keySlot } from "../command/slot.ts";
@@ -16,17 +16,17 @@ import type { Argument } from "../resp/writer.ts";
 import { type CommandOptions, ValueCommands } from "./commands.ts";
 import type { ValuePart } from "./part.ts";
 
-/** What temporary keys begin with. */
+/** The prefix of temporary keys. */
 export const TEMPORARY_PREFIX = "ropeway:tmp:";
 
 /** How a large value is written. */
 export interface BigKeyOptions extends CommandOptions {
   readonly target: TargetServer;
-  /** Sets runs apart, so that two of them cannot build the same temporary key. */
+  /** Distinguishes runs, so that two of them cannot build the same temporary key. */
   readonly token: string;
-  /** -1: the key does not expire. */
+  /** -1 if the key does not expire. */
   readonly expiresAtMs: number;
-  /** Keep a key that exists already instead of replacing it. @default false */
+  /** Keep an existing key instead of replacing it. @default false */
   readonly keep?: boolean;
 }
 
@@ -53,7 +53,7 @@ export class BigKey {
     return this.#commands.of(part);
   }
 
-  /** To be applied in one transaction. */
+  /** Commands to be applied in one transaction. */
   end(): Argument[][] {
     const { expiresAtMs, keep, target } = this.#options;
     const commands: Argument[][] = [];
@@ -67,13 +67,13 @@ export class BigKey {
     return commands;
   }
 
-  /** Removes what has been built. */
+  /** The commands that remove an incomplete value. */
   abandon(): Argument[][] {
     return this.begin();
   }
 }
 
-/** A name for building `key` that is in the same slot. */
+/** A name for building `key` in the same slot. */
 export function temporaryKey(key: Buffer, token: string): Buffer {
   // latin1 maps every byte to one character and back.
   const text = key.toString("latin1");
@@ -81,7 +81,7 @@ export function temporaryKey(key: Buffer, token: string): Buffer {
   if (tag !== "" && !tag.includes("}")) {
     return Buffer.from(`${TEMPORARY_PREFIX}{${tag}}:${token}`, "latin1");
   }
-  // The key cannot be a tag itself, so a number is searched that ends up in its slot.
+  // The key cannot be a tag itself, so a number whose slot is the same is searched for.
   const slot = keySlot(key);
   for (let n = 0; ; n++) {
     const name = Buffer.from(`${TEMPORARY_PREFIX}{${n}}:${token}`);

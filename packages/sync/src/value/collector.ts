@@ -1,4 +1,4 @@
-/** Collects elements of a list, set, sorted set or hash until they are enough for a part. */
+/** Collects elements of a list, set, sorted set or hash until they fill a part. */
 import { NotExpressibleError } from "../errors.ts";
 import type { PartBounds } from "../rdb/walk.ts";
 import type { ValuePart, ValueType } from "./part.ts";
@@ -17,7 +17,7 @@ export class Collector {
     this.#bounds = bounds;
   }
 
-  /** Adds an element of a list or a member of a set; true if the part is full. */
+  /** Adds an element of a list or a member of a set. Returns true if the part is full. */
   add(element: Buffer): boolean {
     this.#names.push(element);
     this.#bytes += element.length;
@@ -30,7 +30,7 @@ export class Collector {
     return this.add(member);
   }
 
-  /** Adds a field of a hash; `expiresAtMs` 0 or below: it does not expire. */
+  /** Adds a field of a hash. It does not expire if `expiresAtMs` is 0 or negative. */
   addField(field: Buffer, value: Buffer, expiresAtMs: number): boolean {
     this.#values.push(value);
     this.#bytes += value.length;
@@ -47,7 +47,7 @@ export class Collector {
     return this.#names.length >= this.#bounds.partElements || this.#bytes >= this.#bounds.partBytes;
   }
 
-  /** The part; collecting begins anew. */
+  /** Returns the part, and starts the next one. */
   take(): ValuePart {
     const part = this.#part();
     this.#names = [];

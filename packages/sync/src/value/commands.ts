@@ -1,12 +1,12 @@
 /**
  * A value as commands: the slow path, for values that the target cannot RESTORE or that would block it. Each
- * part becomes one command or a few, so commands are as bounded as parts are.
+ * part becomes one command or a few, so the size of commands is bounded as well.
  *
  *   string   SET, then APPEND           set    SADD               hash    HSET, HPEXPIREAT
  *   list     RPUSH                      zset   ZADD
  *   stream   XADD per entry, XSETID, XGROUP CREATE, CREATECONSUMER, XCLAIM per pending entry
  *
- * The commands build up a key that must not exist. `BigKey` does that under a temporary name.
+ * The commands build a key that must not exist. `BigKey` uses them with a temporary name.
  */
 import { supports, type TargetServer } from "../command/target.ts";
 import { NotExpressibleError } from "../errors.ts";
@@ -14,9 +14,9 @@ import type { Argument } from "../resp/writer.ts";
 import type { HashPart, ValuePart } from "./part.ts";
 import { StreamCommands } from "./stream-commands.ts";
 
-/** What is done with what the target cannot hold. */
+/** How to handle values that the target cannot hold. */
 export interface CommandOptions {
-  /** Write hash fields without their expiry where the target has none, instead of failing. @default false */
+  /** Write hash fields without their expiry if the target does not support it, instead of failing. @default false */
   readonly dropFieldExpiry?: boolean;
 }
 
@@ -75,7 +75,7 @@ export class ValueCommands {
     return [set, ...this.#expiries(fields, expiresAtMs)];
   }
 
-  /** One HPEXPIREAT per moment: fields that were set together often expire together. */
+  /** One HPEXPIREAT per time, because fields that were set together often expire together. */
   #expiries(fields: readonly Buffer[], expiresAtMs: readonly number[]): Argument[][] {
     const moments = new Map<number, Buffer[]>();
     fields.forEach((field, i) => {
@@ -96,7 +96,7 @@ export class ValueCommands {
   }
 }
 
-/** A score as ZADD reads it back to the same double. */
+/** A score in a form that ZADD parses to the same double. */
 function scoreText(score: number | undefined): string {
   if (score === Number.POSITIVE_INFINITY) return "+inf";
   if (score === Number.NEGATIVE_INFINITY) return "-inf";

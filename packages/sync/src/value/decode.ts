@@ -7,7 +7,7 @@ import { shapeOf, whyUnknown } from "../rdb/shape.ts";
 import type { PartBounds } from "../rdb/walk.ts";
 import type { ValuePart } from "./part.ts";
 
-/** A value as it stands in a file or payload. RdbKey is one. */
+/** A value as in a file or payload. RdbKey is one. */
 export interface RawValue {
   readonly family: RdbFamily;
   readonly type: number;

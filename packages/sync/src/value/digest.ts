@@ -1,11 +1,11 @@
 /**
  * A digest of a value that does not depend on its encoding, on the server that wrote it, or on the order of
- * what has no order. Two servers hold the same value if and only if the digests are equal.
+ * unordered elements. Two servers hold the same value if and only if the digests are equal.
  *
  *   string, list, stream entries     a running SHA-1 over the elements in order
- *   set, zset, hash, groups          the sum modulo 2^160 of the elements' SHA-1, so that order is gone
+ *   set, zset, hash, groups          the sum modulo 2^160 of the elements' SHA-1, which does not depend on the order
  *
- * Left out is what differs without meaning: the delivery counters' clock of consumers (seen, active), the
+ * The digest leaves out differences without meaning: the times of consumers (seen, active), the
  * first id of a stream, and counters that only Redis 7 and later have.
  */
 import { createHash, type Hash } from "node:crypto";
@@ -32,7 +32,7 @@ export class ValueDigest {
   #consumer: Buffer = Buffer.alloc(0);
   #elements = 0;
 
-  /** Adds the next part. Parts of one value may be cut in any way. */
+  /** Adds the next part. A value may be split into parts in any way. */
   add(part: ValuePart): this {
     this.#type = part.type;
     switch (part.type) {
@@ -77,7 +77,7 @@ export class ValueDigest {
   #addScored({ members, scores }: ZsetPart): void {
     for (let i = 0; i < members.length; i++) {
       const score = Buffer.alloc(8);
-      // Minus zero and zero are the same score.
+      // Minus zero and zero are equal scores.
       score.writeDoubleLE((scores[i] as number) + 0);
       this.#add([members[i] as Buffer, score]);
     }
@@ -128,14 +128,14 @@ export class ValueDigest {
     for (const field of fields) this.#append(field);
   }
 
-  /** Adds an element whose place matters. Its length keeps neighbours apart. */
+  /** Adds an element whose position matters. Its length separates it from its neighbours. */
   #append(element: Buffer): void {
     this.#elements++;
     this.#head.writeUInt32LE(element.length);
     this.#ordered.update(this.#head).update(element);
   }
 
-  /** Adds an element whose place does not matter. */
+  /** Adds an element whose position does not matter. */
   #add(pieces: readonly Buffer[]): void {
     this.#elements++;
     const hash = createHash("sha1");

@@ -1,7 +1,7 @@
-/** How much is in a part. */
+/** Measures the size of a part. */
 import type { ValuePart } from "./part.ts";
 
-/** Its elements; of a string and a module its bytes. */
+/** The number of its elements; for a string and a module, the number of bytes. */
 export function elementsOf(part: ValuePart): number {
   switch (part.type) {
     case "string":
@@ -24,7 +24,7 @@ export function elementsOf(part: ValuePart): number {
 const STREAM_ID = 16;
 const SCORE = 8;
 
-/** The bytes of its strings and numbers. */
+/** The number of bytes of its strings and numbers. */
 export function bytesOf(part: ValuePart): number {
   switch (part.type) {
     case "string":

@@ -16,7 +16,7 @@
 /** The type of a value, as the TYPE command names it. */
 export type ValueType = "string" | "list" | "set" | "zset" | "hash" | "stream" | "array" | "module";
 
-/** A piece of a decoded value. */
+/** A part of a decoded value. */
 export type ValuePart =
   | StringPart
   | ListPart
@@ -57,16 +57,16 @@ export interface HashPart {
   readonly type: "hash";
   readonly fields: readonly Buffer[];
   readonly values: readonly Buffer[];
-  /** Absolute expiry of each field in milliseconds, 0: none; undefined: no field of this part expires. */
+  /** Absolute expiry of each field in milliseconds, 0 if none; undefined if no field of this part expires. */
   readonly expiresAtMs: readonly number[] | undefined;
 }
 
-/** Elements of an array (Redis 8.8), `values[i]` stands at `indexes[i]`. */
+/** Elements of an array (Redis 8.8); `values[i]` is at `indexes[i]`. */
 export interface ArrayPart {
   readonly type: "array";
   readonly indexes: readonly bigint[];
   readonly values: readonly Buffer[];
-  /** Where the next append goes, if the array has such a cursor. */
+  /** The index of the next append, if the array has such a cursor. */
   readonly insertIndex: bigint | undefined;
 }
 
@@ -98,7 +98,7 @@ export interface PendingEntry {
   readonly deliveries: number;
 }
 
-/** A piece of a stream. */
+/** A part of a stream. */
 export type StreamPart =
   | { readonly type: "stream"; readonly piece: "entries"; readonly entries: readonly StreamEntry[] }
   | StreamInfo
@@ -106,7 +106,7 @@ export type StreamPart =
   | {
       readonly type: "stream";
       readonly piece: "pending";
-      /** Of the last group. */
+      /** Pending entries of the last group. */
       readonly pending: readonly PendingEntry[];
     }
   | StreamConsumer
@@ -146,7 +146,7 @@ export interface StreamGroup {
   readonly piece: "group";
   readonly name: Buffer;
   readonly lastId: StreamId;
-  /** undefined: unknown, or before Redis 7.0. */
+  /** undefined if unknown, or before Redis 7.0. */
   readonly entriesRead: bigint | undefined;
 }
 
@@ -156,7 +156,7 @@ export interface StreamConsumer {
   readonly piece: "consumer";
   readonly name: Buffer;
   readonly seenAtMs: number;
-  /** undefined: never, or before Redis 7.2. */
+  /** undefined if never active, or before Redis 7.2. */
   readonly activeAtMs: number | undefined;
 }
 
@@ -166,7 +166,7 @@ export interface StreamIdempotency {
   readonly piece: "idempotency";
   readonly durationS: number;
   readonly maxEntries: number;
-  /** How many producers there are, and how many entries of theirs are remembered. */
+  /** The number of producers, and of their entries that are remembered. */
   readonly producers: number;
   readonly entries: number;
   readonly added: bigint;

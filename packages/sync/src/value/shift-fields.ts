@@ -3,7 +3,7 @@ import { shapeOf } from "../rdb/shape.ts";
 import type { RawValue } from "./decode.ts";
 import type { ValuePart } from "./part.ts";
 
-/** Whether RESTORE would write expiries as they are. */
+/** Whether the value has field expiries, which RESTORE would write unchanged. */
 export function needsShift(
   { family, type }: Pick<RawValue, "family" | "type">,
   shiftMs: number,

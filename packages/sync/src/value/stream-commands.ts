@@ -1,7 +1,7 @@
 /**
  * A stream as commands. The pending entries of a group come before its consumers, but XCLAIM needs both an
- * entry's times and its consumer. So the pending entries of one group are kept, 28 bytes each, sorted by id
- * as they came.
+ * entry's times and its consumer. So the pending entries of one group are kept, 28 bytes each, sorted by id as in the
+ * input.
  */
 import { supports, type TargetServer } from "../command/target.ts";
 import { NotExpressibleError } from "../errors.ts";
@@ -54,13 +54,13 @@ export class StreamCommands {
         if (part.ids.length === 0) return [];
         throw new NotExpressibleError("stream", "only RESTORE can write released pending entries");
       case "idempotency":
-        return []; // what producers repeat within its short duration may be added twice
+        return []; // entries that producers repeat within this short duration may be added twice
     }
   }
 
   #info({ lastId, added }: StreamInfo): Argument[][] {
     const commands: Argument[][] = [];
-    // An empty stream comes from adding an entry and trimming it away.
+    // An empty stream is made by adding an entry and trimming it.
     const { ms, seq } = lastId;
     if (this.#entries === 0) {
       const id = ms === 0n && seq === 0n ? "0-1" : textOf(lastId);

@@ -1,16 +1,16 @@
 /**
- * Where the task is with the stream, seen from one key: up to which offset the target has everything, and which hash
- * says how far the stream is, so that a repair is refused if the stream has moved on.
+ * The progress of the task for one key: up to which offset the target has everything, and which hash
+ * records the stream's offset, so that a repair is refused if the stream has moved on.
  *
- *   target a server     the checkpoint of the key's shard says both
- *   target a cluster    the checkpoint says what all slots have; the mark of the key's slot moves with its writes
+ *   target a server     the checkpoint of the key's shard is both
+ *   target a cluster    the checkpoint has the offset of all slots; the mark of the key's slot moves with its writes
  */
 import { slotTag } from "../cluster/slot-tags.ts";
 import { keySlot } from "../command/slot.ts";
 import { checkpointKey, slotMarkKey } from "../keys.ts";
 import type { End } from "./end.ts";
 
-/** See above. */
+/** Reads the progress of a task for one key. */
 export class Anchor {
   readonly #task: string;
   readonly #source: End;
@@ -22,7 +22,7 @@ export class Anchor {
     this.#target = target;
   }
 
-  /** The last offset that the target has of the shard of this key of the source. */
+  /** The last offset that the target has of the shard of this source key. */
   async offset(key: Buffer): Promise<number | undefined> {
     const checkpoint = checkpointKey(this.#task, await this.#source.shardOf(key));
     const home = await this.#target.guard(Buffer.from(checkpoint));
@@ -30,7 +30,7 @@ export class Anchor {
     return offset === null ? undefined : Number(offset);
   }
 
-  /** The hash that moves with every write of the stream to `name`, which is `key` of the source at the target. */
+  /** The hash that every write of the stream to `name` moves. `name` is the source's `key` as named at the target. */
   async mark(key: Buffer, name: Buffer): Promise<string> {
     const shard = await this.#source.shardOf(key);
     return this.#target.clustered

@@ -1,6 +1,6 @@
 /**
- * Reads keys of a cluster for comparison: each from the master that owns its slot. A transaction of a cluster has
- * the keys of one slot, so that there is one moment per slot.
+ * Reads keys of a cluster for comparison, each from the master that owns its slot. A transaction of a cluster has
+ * the keys of one slot only, so keys of different slots are read at different moments.
  */
 import { ConnectFailedError, ConnectionLostError } from "@ropeway/core";
 import { sleep } from "@ropeway/core/internal";
@@ -18,7 +18,7 @@ const ATTEMPTS = 10;
 const PAUSE_MS = 100;
 const MOVING = /\b(MOVED|ASK|TRYAGAIN|CLUSTERDOWN|EXECABORT|LOADING|MASTERDOWN)\b/;
 
-/** See above. The connections belong to the nodes. */
+/** Reads keys of a cluster for comparison. ClusterNodes owns the connections. */
 export class ClusterKeyReader implements KeySource {
   readonly #nodes: ClusterNodes;
   readonly #ttlShiftMs: number;
@@ -47,7 +47,7 @@ export class ClusterKeyReader implements KeySource {
       places.forEach((place, at) => {
         states[place] = found.states[at] as KeyState;
       });
-      // One number says where all of them were only if they are in one slot.
+      // One offset describes all of the keys only if they are in one slot.
       offset = some.length === keys.length ? found.offset : undefined;
       bytes += found.bytes;
     });
@@ -65,7 +65,7 @@ export class ClusterKeyReader implements KeySource {
     return exists;
   }
 
-  /** Asks the owners of the keys; all of them again if a slot moved or a master was lost meanwhile. */
+  /** Queries the owners of the keys. Repeats all queries if a slot moved or a master was lost meanwhile. */
   async #perSlot(
     keys: readonly Buffer[],
     ask: (reader: KeyReader, some: readonly Buffer[], places: readonly number[]) => Promise<void>,
@@ -86,7 +86,7 @@ export class ClusterKeyReader implements KeySource {
           const some = places.map((place) => keys[place] as Buffer);
           questions.push(() => ask(reader, some, places));
         }
-        // All at once: those to one master travel in one pipeline.
+        // All at once, so that queries to one master are sent in one pipeline.
         await Promise.all(questions.map((question) => question()));
         return;
       } catch (error) {

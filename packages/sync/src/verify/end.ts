@@ -7,7 +7,7 @@ import { Locator } from "../wire/locator.ts";
 import { ClusterKeyReader } from "./cluster-key-reader.ts";
 import { KeyReader, type KeySource } from "./key-reader.ts";
 
-/** How an end is reached. */
+/** How to connect to an end. */
 export interface EndOptions {
   readonly url: string;
   readonly option: "from" | "to";
@@ -22,11 +22,11 @@ export interface EndOptions {
 export interface End extends AsyncDisposable {
   readonly keys: KeySource;
   readonly clustered: boolean;
-  /** The connection for WATCH and EXEC of a key; another one than that of the reads. */
+  /** The connection for WATCH and EXEC of a key. It is not the connection that reads. */
   guard(key: Buffer): Promise<Connection>;
   /** A connection to each master, in database 0. */
   servers(): Promise<readonly Connection[]>;
-  /** Which shard of a task a key of this end belongs to. */
+  /** The shard of a task that a key of this end belongs to. */
   shardOf(key: Buffer): Promise<number>;
 }
 

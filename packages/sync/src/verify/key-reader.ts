@@ -12,22 +12,22 @@ import { digestOf } from "../value/digest.ts";
 import { shiftedParts } from "../value/shift-fields.ts";
 import type { Connection } from "../wire/connection.ts";
 
-/** A key as it was at one moment. */
+/** A key at one moment. */
 export interface KeyState {
-  /** undefined: there is no such key. */
+  /** undefined if the key does not exist. */
   readonly digest: string | undefined;
-  /** Absolute, in ms; -1: the key does not expire. */
+  /** Absolute, in ms; -1 if the key does not expire. */
   readonly expiresAtMs: number;
   /** The value itself, for a repair. */
   readonly value: DumpedValue | undefined;
 }
 
-/** Keys of one moment. */
+/** Keys read at one moment. */
 export interface ReadKeys {
   readonly states: readonly KeyState[];
-  /** The server's replication offset at that moment; undefined if it does not say. */
+  /** The server's replication offset at that moment; undefined if it does not report one. */
   readonly offset: number | undefined;
-  /** How large the values were. */
+  /** The total size of the values. */
   readonly bytes: number;
 }
 
@@ -37,11 +37,11 @@ export interface KeyPage {
   readonly keys: readonly Buffer[];
 }
 
-/** Where keys are read: a server, or a cluster. */
+/** The server or cluster that keys are read from. */
 export interface KeySource {
   /** Databases that have keys. */
   dbs(): Promise<number[]>;
-  /** All keys of a database except our own, page by page. A key may come twice, as with SCAN. */
+  /** All keys of a database except keys of tasks, page by page. A key may come twice, as with SCAN. */
   scan(db: number, count: number): AsyncGenerator<KeyPage, void>;
   /** Reads keys at one moment. */
   read(db: number, keys: readonly Buffer[]): Promise<ReadKeys>;
@@ -51,7 +51,7 @@ export interface KeySource {
 
 const ABSENT: KeyState = { digest: undefined, expiresAtMs: -1, value: undefined };
 
-/** One server. */
+/** Reads keys of one server for comparison. */
 export class KeyReader implements KeySource {
   readonly connection: Connection;
   readonly #ttlShiftMs: number;
@@ -68,7 +68,7 @@ export class KeyReader implements KeySource {
     return [...info.matchAll(/^db(\d+):keys=/gm)].map(([, db]) => Number(db));
   }
 
-  /** All keys of a database except our own, page by page. A key may come twice, as with SCAN. */
+  /** All keys of a database except keys of tasks, page by page. A key may come twice, as with SCAN. */
   async *scan(db: number, count: number): AsyncGenerator<KeyPage, void> {
     let cursor = "0";
     do {

@@ -1,4 +1,4 @@
-/** Writes a key of the target as the source has it, if the stream of the task has not come further; see repair.lua. */
+/** Writes a key of the target as the source has it, unless the task's stream is already further; see repair.lua. */
 import { defineScript } from "@ropeway/core";
 import { dumpPayload, footerVersion } from "../dump/payload.ts";
 import { ErrorReply } from "../resp/reply-reader.ts";
@@ -12,24 +12,24 @@ import type { KeyState } from "./key-reader.ts";
 
 const REPAIR = defineScript(new URL("../../lua/repair.lua", import.meta.url));
 
-/** What is written. */
+/** The key to write, and its value. */
 export interface RepairPlan {
   /** In database 0. */
   readonly connection: Connection;
   readonly abilities: Abilities;
-  /** Says how far the stream is; undefined if there is no task. */
+  /** The key of the hash with the stream's offset; undefined if there is no task. */
   readonly mark: string | undefined;
-  /** The last offset of the source at which it had the value. */
+  /** The last offset at which the source had the value. */
   readonly until: number;
   readonly clustered: boolean;
   readonly db: number;
   readonly key: Buffer;
   readonly state: KeyState;
-  /** Added to the expiry of hash fields; that of the key has it already. */
+  /** Added to the expiry of hash fields. The expiry of the key already includes it. */
   readonly ttlShiftMs: number;
 }
 
-/** True: written; false: the target refused it; "raced": the stream has come further, so nothing was written. */
+/** True if written; false if the target refused; "raced" if the stream is already further, so nothing was written. */
 export async function repair(plan: RepairPlan): Promise<boolean | "raced"> {
   const { connection, db, mark } = plan;
   if (mark !== undefined) return repairBehind(mark, plan);

@@ -1,7 +1,7 @@
 /**
- * Which task copies the source to the target. A repair must know it: without its checkpoint, the task would apply changes
- * again that the repaired keys have. The checkpoints in the target name all tasks, and the history that each of them
- * follows; so a task is found also if its name was not given.
+ * Finds the task that copies the source to the target. A repair needs it: without its checkpoint, the task would apply
+ * changes again that the repaired keys already have. The checkpoints in the target name all tasks and the history that
+ * each of them follows, so a task is found even if no name was given.
  */
 import { InvalidOptionError } from "@ropeway/core";
 import { type Phase, parseCheckpoint } from "../checkpoint.ts";
@@ -11,13 +11,13 @@ import type { Reply } from "../resp/reply-reader.ts";
 import type { Connection } from "../wire/connection.ts";
 import type { End } from "./end.ts";
 
-/** What is known of the task. */
+/** What the search knows of the task. */
 export interface TaskQuestion {
   readonly source: End;
   readonly target: End;
   /** The name that was given. */
   readonly name: string | undefined;
-  /** The name that the task has if it was given none. */
+  /** The default name of the task. */
   readonly byDefault: string;
   readonly repair: boolean;
 }
@@ -25,7 +25,7 @@ export interface TaskQuestion {
 /** A task of the target. */
 export interface FoundTask {
   readonly name: string;
-  /** undefined: there is no checkpoint of this task. */
+  /** undefined if there is no checkpoint of this task. */
   readonly phase: Phase | undefined;
 }
 

@@ -1,8 +1,8 @@
 /**
  * Compares two servers key by key, while clients write to the source and a task copies the changes, and
- * repairs what differs.
+ * repairs differences.
  *
- * A difference counts only if it cannot be explained by the way of the changes. The source is read at its
+ * A difference counts only if a delay of the stream cannot explain it. The source is read at its
  * offset X1. When the checkpoint in the target has reached Y >= X1, the target is read, and then the source
  * again, at X2. If the source had the same value at X1 and at X2, then the target, which is between
  * the two, must have it too:
@@ -10,9 +10,9 @@
  *   source    ----[X1: v]--------------------[X2: v]---->
  *   target    --------------[Y: must be v]-------------->
  *
- * If the source's value changed meanwhile, the key is looked at again. A repair writes v only while the target is not
- * further than X2, so that no change of the stream is lost or doubled. If the task does not get as
- * far as X1, because it is stopped or stands still, nothing is repaired: it would apply the changes up to X1 on top of v.
+ * If the source's value changed meanwhile, the key is examined again. A repair writes v only while the target is not
+ * beyond X2, so that no change of the stream is lost or applied twice. If the task does not reach
+ * X1, because it is stopped or stalled, nothing is repaired: it would apply the changes up to X1 on top of v.
  */
 import { sleep } from "@ropeway/core/internal";
 import type { Mapping } from "../mapping.ts";
@@ -43,7 +43,7 @@ export interface VerifyReport {
   readonly differences: readonly Difference[];
   readonly different: number;
   readonly repaired: number;
-  /** Keys that changed each time they were looked at. */
+  /** Keys that changed each time they were examined. */
   readonly undecided: number;
   /** Whether a task's checkpoint was used. */
   readonly anchored: boolean;
@@ -53,13 +53,13 @@ export interface VerifyReport {
   readonly offset: number | undefined;
 }
 
-/** What is compared and how. */
+/** The ends to compare, and how. */
 export interface VerifierOptions {
   readonly source: KeySource;
   readonly target: KeySource;
-  /** Where the task is, if there is one. */
+  /** The progress of the task, if there is one. */
   readonly anchor: Anchor | undefined;
-  /** Whether the task still loads its snapshot, and will apply changes that the target has not got. */
+  /** Whether the task is still loading its snapshot, and will apply changes that the target does not have. */
   readonly behind: boolean;
   /** Whether the target is a cluster. */
   readonly clustered: boolean;
@@ -70,9 +70,9 @@ export interface VerifierOptions {
   readonly repair: boolean;
   /** Added to the expiry of hash fields that are repaired. */
   readonly ttlShiftMs: number;
-  /** Expiries may differ by this much. */
+  /** The maximum difference of expiries. */
   readonly ttlToleranceMs: number;
-  /** Differences beyond this number are counted only. */
+  /** Differences beyond this number are only counted. */
   readonly maxListed: number;
   readonly signal: AbortSignal;
   onProgress(keys: number, different: number): void;
@@ -82,7 +82,7 @@ const FIRST_PAGE = 8;
 const LARGEST_PAGE = 512;
 const PAGE_BYTES = 4 * 1024 * 1024;
 const ROUNDS = 10;
-/** How often a repair is tried in a row while the stream moves on. */
+/** How often a repair is retried in a row while the stream advances. */
 const RACES = 20;
 const PAUSE_MS = 50;
 const ANCHOR_WITHIN_MS = 5_000;
@@ -151,7 +151,7 @@ export class Verifier {
     if (froms.length === 0) return;
     for await (const { keys } of target.scan(targetDb, LARGEST_PAGE)) {
       signal.throwIfAborted();
-      // Renames may give keys of several names the same one.
+      // Renames may map keys with different names to the same name.
       const origins = keys.map((key) => mapping.origins(key)).filter(({ length }) => length > 0);
       const names = origins.flat();
       const found = new Set<Buffer>();
@@ -162,14 +162,14 @@ export class Verifier {
       }
       const missing = origins.filter((some) => !some.some((name) => found.has(name)));
       const extra = missing.map(([name]) => name as Buffer);
-      // Their sizes are not known, so only a few are read at a time.
+      // Their sizes are unknown, so only a few are read at a time.
       for (let at = 0; at < extra.length; at += FIRST_PAGE) {
         await this.#examine(froms[0] as number, extra.slice(at, at + FIRST_PAGE));
       }
     }
   }
 
-  /** Compares keys of the source once, and examines those that seem to differ. */
+  /** Compares keys of the source once, and examines keys that seem to differ. */
   async #compare(db: number, keys: readonly Buffer[]): Promise<number> {
     const { source, target, mapping } = this.#options;
     const here = await source.read(db, keys);
@@ -185,7 +185,7 @@ export class Verifier {
     return here.bytes + there.bytes;
   }
 
-  /** Looks at keys until their difference is certain or gone. The pauses are for all of them together. */
+  /** Examines keys until their difference is certain or gone. All of them share the pauses. */
   async #examine(db: number, keys: readonly Buffer[]): Promise<void> {
     const { signal } = this.#options;
     let open = keys;
@@ -203,7 +203,7 @@ export class Verifier {
     this.#undecided += open.length;
   }
 
-  /** Leaves out keys that are equal by now, and those that change too fast to be looked at one by one. */
+  /** Leaves out keys that are equal by now, and keys that change too fast to be examined one by one. */
   async #screen(
     db: number,
     keys: readonly Buffer[],
@@ -225,7 +225,7 @@ export class Verifier {
     };
   }
 
-  /** One look at one key; several if a repair was too late, because the stream moved on meanwhile. */
+  /** Examines one key once; again if a repair was too late because the stream moved on meanwhile. */
   async #certain(
     db: number,
     key: Buffer,
@@ -262,7 +262,7 @@ export class Verifier {
     what: Pick<RepairPlan, "mark" | "until" | "db" | "key" | "state">,
   ): Promise<boolean | "raced"> {
     const { abilities, ttlShiftMs, clustered, guard } = this.#options;
-    // A task that is behind would apply changes again that are in the value.
+    // A task that is behind would apply changes again that the value already includes.
     if (!this.#options.repair || this.#behind) return false;
     const connection = await guard(what.key);
     return repair({ connection, abilities, ttlShiftMs, clustered, ...what });
@@ -274,7 +274,7 @@ export class Verifier {
     if (this.#differences.length < this.#options.maxListed) this.#differences.push(difference);
   }
 
-  /** Waits until the task has applied this offset; gives up on a task that does not move. */
+  /** Waits until the task has applied this offset. Gives up on a task that does not advance. */
   async #reached(key: Buffer, offset: number | undefined): Promise<void> {
     if (!this.#anchored || offset === undefined) return;
     const deadline = performance.now() + ANCHOR_WITHIN_MS;

@@ -19,12 +19,12 @@ import { openEnd } from "./end.ts";
 import { findTask } from "./task-finder.ts";
 import { Verifier, type VerifyReport } from "./verifier.ts";
 
-/** What is compared. */
+/** The ends to compare, and how. */
 export interface VerifyOptions
   extends Pick<SyncOptions, "from" | "to" | "name" | "dbMap" | "filter" | "rename" | "ttlShiftMs"> {
   /** Write keys that differ as the source has them. @default false */
   readonly repair?: boolean;
-  /** Expiries may differ by this much. @default 2 s */
+  /** The maximum difference of expiries. @default 2 s */
   readonly ttlToleranceMs?: number;
   /** Differences beyond this number are counted, but not listed. @default 100000 */
   readonly maxListed?: number;
@@ -57,11 +57,11 @@ const table: OptionTable<VerifyOptions> = {
   onProgress: anything("a function", (value) => typeof value === "function"),
 };
 
-/** Compares every key; see verifier.ts for what a difference is. */
+/** Compares every key; see verifier.ts for the definition of a difference. */
 export async function verify(given: VerifyOptions): Promise<VerifyReport> {
   const options = resolveOptions<VerifyOptions>(table, given);
   const { from, to, connectTimeoutMs, ttlShiftMs } = options;
-  const mapping = new Mapping(options); // before anything is opened: it checks the filter
+  const mapping = new Mapping(options); // checks the filter before anything is opened
   const signal = options.signal ?? new AbortController().signal;
   const byDefault = taskName({ from, to, mode: "total" });
   const opening = { name: `ropeway-verify:${options.name ?? byDefault}`, connectTimeoutMs, signal };

@@ -1,11 +1,11 @@
 /**
  * A pipelined connection to one server of any version since 2.8. Core's `connect()` is for the libraries
- * and needs Redis 6.2; it also repeats commands and reconnects, which a checkpointed pipeline must decide
- * for itself. This connection does neither: it dies once, and everything under way is rejected with
+ * and needs Redis 6.2. It also repeats commands and reconnects, which a checkpointed pipeline must decide
+ * for itself. This connection does neither: after its first fault, everything under way is rejected with
  * ConnectionLostError.
  *
- * Two ways to send: `call` one command, and `exchange` any number of commands that are encoded already.
- * The hot path uses the second; its replies come back as one array.
+ * There are two ways to send: `call` sends one command, and `exchange` sends any number of encoded commands.
+ * The hot path uses `exchange`; its replies are returned as one array.
  */
 import type { Socket } from "node:net";
 import {
@@ -29,17 +29,17 @@ export interface ConnectionPlan {
   readonly password?: string | undefined;
   readonly tls?: Endpoint["tls"];
   readonly db?: number | undefined;
-  /** Shown by CLIENT LIST. */
+  /** The name in CLIENT LIST. */
   readonly name?: string;
   readonly connectTimeoutMs?: number;
-  /** Without any byte from the server for this long while replies are due, the connection is lost. */
+  /** If no byte arrives for this long while replies are due, the connection is lost. */
   readonly replyTimeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
   /** A server that has one of these keys is refused, see off-limits.ts. */
   readonly keepOff?: readonly string[] | undefined;
 }
 
-/** Replies that are due to one call of exchange(). */
+/** The replies due to one call of exchange(). */
 interface Due {
   remaining: number;
   readonly replies: Reply[];
@@ -95,12 +95,12 @@ export class Connection implements AsyncDisposable {
     return connection;
   }
 
-  /** False from the moment the connection is lost or closed. */
+  /** False once the connection is lost or closed. */
   get alive(): boolean {
     return this.#lost === undefined;
   }
 
-  /** Sends one command. Rejects with ServerReplyError if the server answers with an error. */
+  /** Sends one command. Rejects with ServerReplyError if the reply is an error. */
   async call<T extends Reply = Reply>(...args: readonly Argument[]): Promise<T> {
     const [reply] = await this.exchange(encodeCommand(args), 1);
     if (reply instanceof ErrorReply) {
@@ -109,7 +109,7 @@ export class Connection implements AsyncDisposable {
     return reply as T;
   }
 
-  /** Sends encoded commands; resolves with as many replies, error replies among them. */
+  /** Sends encoded commands. Resolves with as many replies, including error replies. */
   exchange(encoded: Buffer | readonly Buffer[], count: number): Promise<Reply[]> {
     if (this.#lost !== undefined) return Promise.reject(this.#lost);
     if (count === 0) return Promise.resolve([]); // no reply would ever come
@@ -160,7 +160,7 @@ export class Connection implements AsyncDisposable {
       const [reply] = await this.exchange(encodeCommand(["EXISTS", key]), 1);
       return Number(reply) === 1;
     });
-    // An ACL may forbid CLIENT; the name is only for people.
+    // An ACL may forbid CLIENT; the name is only informative.
     if (name !== undefined) await this.exchange(encodeCommand(["CLIENT", "SETNAME", name]), 1);
     if (db !== undefined && db !== 0) await this.call("SELECT", db);
   }
@@ -181,7 +181,7 @@ export class Connection implements AsyncDisposable {
     due.resolve(due.replies);
   }
 
-  /** One timer while replies are due; every byte that arrives sets it back. */
+  /** One timer while replies are due; every byte that arrives resets it. */
   #watch(): void {
     this.#timer ??= setTimeout(
       () => this.#die(new Error(`no reply within ${this.#replyTimeoutMs} ms`)),

@@ -1,6 +1,6 @@
 /**
- * Finds the server that an endpoint means at this moment, and connects to it. With Sentinel the master is
- * asked for before each connection, and its role is checked, because a deposed master still answers.
+ * Finds the current server of an endpoint, and connects to it. With Sentinel, the master is
+ * looked up before each connection, and its role is checked, because a deposed master still replies.
  */
 import { type Address, ConnectFailedError, type Endpoint, showEndpoint } from "@ropeway/core";
 import { showAddress } from "@ropeway/core/internal";
@@ -9,9 +9,9 @@ import { Connection, type ConnectionPlan } from "./connection.ts";
 /** How connections are made. */
 export interface LocatorOptions {
   readonly connectTimeoutMs: number;
-  /** Shown by CLIENT LIST. */
+  /** The name in CLIENT LIST. */
   readonly name: string;
-  /** A server that must be a master, for writing. */
+  /** Whether the server must be a master, for writing. */
   readonly master: boolean;
   /** See off-limits.ts. */
   readonly keepOff?: readonly string[] | undefined;
@@ -27,12 +27,12 @@ export class Locator {
     this.#options = options;
   }
 
-  /** Whether the server may become another one while the first still answers. */
+  /** Whether another server may take over while the first still replies. */
   get mayMove(): boolean {
     return this.endpoint.topology === "sentinel";
   }
 
-  /** The place, for messages; without passwords. */
+  /** The endpoint's address for messages, without passwords. */
   get where(): string {
     return showEndpoint(this.endpoint);
   }
@@ -54,7 +54,7 @@ export class Locator {
     throw new ConnectFailedError(this.where, failure);
   }
 
-  /** What a connection to this address needs besides. */
+  /** The other parameters of a connection to this address. */
   plan(address: Address, signal?: AbortSignal): ConnectionPlan {
     const { username, password, tls } = this.endpoint;
     const { connectTimeoutMs, name, keepOff } = this.#options;

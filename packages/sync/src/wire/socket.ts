@@ -1,10 +1,10 @@
-/** Opens a TCP, TLS or Unix socket within a bound. */
+/** Opens a TCP, TLS or Unix socket within a time limit. */
 import { connect as connectPlain, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { type Address, ConnectFailedError, type Endpoint } from "@ropeway/core";
 import { showAddress } from "@ropeway/core/internal";
 
-/** Where to connect and how long that may take. */
+/** Where to connect, and the time limit. */
 export interface SocketPlan {
   readonly address: Address;
   readonly tls: Endpoint["tls"];
@@ -49,7 +49,7 @@ export function openSocket(plan: SocketPlan): Promise<Socket> {
   });
 }
 
-/** TLS wants a name for SNI, which must not be an IP address. */
+/** TLS uses a name for SNI, which must not be an IP address. */
 function serverName(address: Address): { servername?: string } {
   if (!("host" in address) || /^[\d.]+$|:/.test(address.host)) return {};
   return { servername: address.host };
