@@ -1,17 +1,17 @@
 /**
- * How long to wait before trying again: exponential, with jitter, so that a fleet that lost its server
- * at one instant does not come back to it at one instant.
+ * How long to wait before a retry: exponential, with jitter, so that many clients that lost their server
+ * at the same moment do not all reconnect at the same moment.
  */
 
 /** The curve of a backoff. */
 export interface BackoffOptions {
   /** The first delay. */
   readonly baseMs: number;
-  /** No delay is longer. */
+  /** The maximum delay. */
   readonly maxMs: number;
-  /** Each delay is this many times the one before. @default 2 */
+  /** Each delay is the previous one times this factor. @default 2 */
   readonly factor?: number;
-  /** The part of the delay that is random: 0 none, 1 all of it. @default 0.5 */
+  /** The random part of the delay, from 0 (none) to 1 (all of it). @default 0.5 */
   readonly jitter?: number;
 }
 
@@ -26,7 +26,7 @@ export function backoffDelay(
   return full * (1 - jitter * random());
 }
 
-/** Counts the failures in a row: `next()` after each one, `reset()` after a success. */
+/** Counts consecutive failures: call `next()` after each one, `reset()` after a success. */
 export class Backoff {
   readonly #options: BackoffOptions;
   #attempt = 0;

@@ -1,8 +1,8 @@
 /**
- * A connection that is allowed to wait inside a command (BLPOP, BLMPOP, BZPOPMIN, XREAD BLOCK).
+ * A connection for commands that block (BLPOP, BLMPOP, BZPOPMIN, XREAD BLOCK).
  *
- * Its waits are ended by CLIENT UNBLOCK over the ordinary connection, never by closing the socket: a
- * server that has just popped an element for a socket that is gone has lost that element.
+ * CLIENT UNBLOCK over the ordinary connection ends its waits. Closing the socket would not be safe: a
+ * server that has just popped an element for a closed socket has lost that element.
  */
 import { Connection, type ConnectionPlan, isReply } from "./connection.ts";
 import { AbortedError, type ConnectionLostError } from "./errors.ts";
@@ -11,28 +11,28 @@ import type { Reply } from "./reply.ts";
 import type { ServerInfo } from "./server-info.ts";
 import { LONGEST_TIMER_MS, requireSignal, sleep } from "./wait.ts";
 
-/** How a blocking command is to be treated. */
+/** How to send a blocking command. */
 export interface BlockingOptions {
   /** How long the server may take: the command's own timeout, in ms. */
   readonly blockMs: number;
-  /** Ends the wait early: the command is answered as if its timeout had come. */
+  /** Ends the wait early; the reply is the same as after a timeout. */
   readonly signal?: AbortSignal | undefined;
-  /** Bulk strings come back as Buffers. */
+  /** Return bulk strings as Buffers. */
   readonly binary?: boolean | undefined;
   /**
-   * Return null at once, and set `moving`, when a key's slot is on its way to another node: the caller
+   * Return null at once, and set `moving`, when the slot of a key is moving to another node. The caller
    * can take its elements key by key meanwhile. @default false, wait until the slot has moved
    */
   readonly returnWhenMoving?: boolean | undefined;
 }
 
-/** How long a key is left alone whose slot is on its way to another node. */
+/** The pause before a key is tried again whose slot is moving to another node. */
 const MOVING_PAUSE_MS = 50;
 const UNBLOCK_EVERY_MS = 20;
-/** How often a connection is looked at within the silence that means its death. */
+/** How many times a connection is checked within the silence after which it counts as dead. */
 const LOOKS_PER_DEATH = 4;
 
-/** What blocking() lends. */
+/** The connection that blocking() lends. */
 export class BlockingConnection implements AsyncDisposable {
   readonly #connection: Connection;
   readonly #plan: ConnectionPlan;
@@ -45,7 +45,7 @@ export class BlockingConnection implements AsyncDisposable {
 
   /**
    * `unblock` ends the wait on a link, over an ordinary connection to the same server.
-   * @internal Lent by Redis, never made by users.
+   * @internal Lent by Redis, never created by users.
    */
   constructor(plan: ConnectionPlan, unblock: (link: Link) => Promise<unknown>) {
     this.#plan = plan;
@@ -63,8 +63,8 @@ export class BlockingConnection implements AsyncDisposable {
   }
 
   /**
-   * Sends a command that may block; null when its time, interrupt() or the signal ended the wait. One
-   * at a time: a second one would stand behind the first.
+   * Sends a command that may block. Resolves with null if the timeout, interrupt() or the signal ended the wait.
+   * Only one at a time: a second one would wait behind the first.
    */
   send<T extends Reply = Reply>(
     args: readonly (string | Buffer)[],
@@ -81,47 +81,47 @@ export class BlockingConnection implements AsyncDisposable {
   }
 
   /**
-   * Takes ordinary commands while nobody waits on it; undefined while somebody does. With one that
-   * blocks sent right behind, both cost one write here and one read there. @internal
+   * Sends ordinary commands while no command blocks; undefined while one does. If a blocking command is
+   * sent directly after, both need only one write and one read. @internal
    */
   get whileFree(): Pick<Connection, "send"> | undefined {
     return this.#waits.size === 0 && this.#connection.connected ? this.#connection : undefined;
   }
 
-  /** Whether the last command met a slot on its way to another node; see returnWhenMoving. */
+  /** Whether the last command found a slot that is moving to another node; see returnWhenMoving. */
   get moving(): boolean {
     return this.#moving;
   }
 
   /**
-   * Whether a wait can be ended early. False once the server has refused CLIENT UNBLOCK to this user: wait
-   * for short times then.
+   * Whether a wait can be ended early. False once the server has refused CLIENT UNBLOCK to this user; then
+   * use short timeouts.
    */
   get interruptible(): boolean {
     return this.#interruptible;
   }
 
-  /** Ends the current wait, if there is one: it is answered as if its time had come. */
+  /** Ends the current wait, if there is one. The reply is the same as after a timeout. */
   interrupt(): void {
     for (const wait of this.#waits) this.#end(wait);
   }
 
-  /** A slot is on its way to another node: ends the waits that want to know; see returnWhenMoving. */
+  /** Called when a slot is moving to another node: ends waits with returnWhenMoving. */
   slotMoves(): void {
     for (const wait of this.#waits) if (wait.options.returnWhenMoving) this.#end(wait);
   }
 
-  /** Calls the listener at each loss; returns an unsubscribe function. */
+  /** Calls the listener at each connection loss; returns an unsubscribe function. */
   onLost(listener: (error: ConnectionLostError) => void): () => void {
     return this.#connection.onLost(listener);
   }
 
-  /** Gives the current link up and finds the place anew, for example after MOVED. */
+  /** Gives up the current link and locates the server again, for example after MOVED. */
   relocate(reason: unknown): void {
     this.#connection.relocate(reason);
   }
 
-  /** Ends the current wait, delivers its answer, then closes. */
+  /** Ends the current wait, delivers its reply, then closes. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -137,7 +137,7 @@ export class BlockingConnection implements AsyncDisposable {
     clearInterval(this.#watchdog);
   }
 
-  /** The short way, for a link that is there; anything else is for #persist. */
+  /** The fast path for an open link; #persist handles everything else. */
   #begin<T extends Reply>(wait: Wait): Promise<T | null> {
     this.#waits.add(wait);
     const link = this.#connection.current;
@@ -158,7 +158,7 @@ export class BlockingConnection implements AsyncDisposable {
     );
   }
 
-  /** Waits on as many links as it takes; `failure` is that of an attempt made already. */
+  /** Waits on as many links as needed; `failure` is the error of an earlier attempt. */
   async #persist<T extends Reply>(wait: Wait, failure?: unknown): Promise<T | null> {
     const until = performance.now() + wait.options.blockMs;
     wait.abort = new AbortController();
@@ -178,7 +178,7 @@ export class BlockingConnection implements AsyncDisposable {
           if (isReply(error, "MOVED")) {
             this.#connection.relocate(error); // the slot has a new owner; nothing was popped
           } else if (isReply(error, "ASK")) {
-            // The key is away and its slot about to follow: MOVED will say when and where to.
+            // The key has moved and its slot will follow: MOVED will report when and where.
             if (performance.now() > until) return null;
             await sleep(MOVING_PAUSE_MS);
           } else throw error;
@@ -189,7 +189,7 @@ export class BlockingConnection implements AsyncDisposable {
     }
   }
 
-  /** Waits on one link; a repetition on another one (UNBLOCKED, READONLY) comes through here again. */
+  /** Waits on one link. A repetition on another link (UNBLOCKED, READONLY) calls this again. */
   #waitOn<T extends Reply>(link: Link, wait: Wait): Promise<T | null> {
     if (wait.ended) return Promise.resolve(null);
     wait.link = link;
@@ -199,9 +199,9 @@ export class BlockingConnection implements AsyncDisposable {
   }
 
   /**
-   * No heartbeat can pass a command that blocks; its own timeout, well exceeded, takes its place. While
-   * none does there are heartbeats, for what goes whileFree. One timer for all waits: one each would
-   * cost more than the waits themselves.
+   * A heartbeat cannot pass a command that blocks, so exceeding its own timeout by far takes its place. While
+   * no command blocks, there are heartbeats for the commands of whileFree. All waits share one timer, because one
+   * timer each would cost more than the waits.
    */
   #watch(): NodeJS.Timeout {
     const { deadAfterMs } = this.#plan.link;
@@ -210,8 +210,8 @@ export class BlockingConnection implements AsyncDisposable {
       const dead = performance.now() - deadAfterMs;
       for (const wait of this.#waits) {
         if (wait.until >= dead) continue;
-        // Not at the first look: after a stop of this process its timers run before its sockets are
-        // read, and the answer, with what was popped, may lie there unread.
+        // Not at the first check: after a pause of this process, its timers run before its sockets are
+        // read, and the reply with the popped element may be unread.
         if (wait.overdue === wait.link) {
           wait.link?.retire(new Error("a blocking command was not answered"));
         }
@@ -228,7 +228,7 @@ export class BlockingConnection implements AsyncDisposable {
     void this.#unblockUntilOver(wait);
   }
 
-  /** The server's user may not unblock: waits end by their own timeout only. */
+  /** The user has no permission to unblock, so waits end only by their own timeout. */
   #refused(error: unknown): void {
     if (!this.#interruptible) return;
     this.#interruptible = false;
@@ -236,7 +236,7 @@ export class BlockingConnection implements AsyncDisposable {
     this.#plan.logger.warn({ err: error }, `CLIENT UNBLOCK is refused: ${hint}`);
   }
 
-  /** The unblocking can overtake the command, and then does nothing: it is repeated until it has. */
+  /** The unblocking can overtake the command and then has no effect, so it is repeated until the wait is over. */
   async #unblockUntilOver(wait: Wait): Promise<void> {
     while (this.#waits.has(wait)) {
       const { link } = wait;
@@ -254,25 +254,25 @@ export class BlockingConnection implements AsyncDisposable {
   }
 }
 
-/** Whether a slot of the command is on its way to another node. */
+/** Whether a slot of the command is moving to another node. */
 function isMoving(error: unknown): boolean {
   const prefix = explainReply(error, "")?.prefix;
   return prefix === "ASK" || prefix === "TRYAGAIN";
 }
 
-/** One command that blocks. */
+/** One blocking command. */
 class Wait {
   readonly args: readonly (string | Buffer)[];
   readonly options: BlockingOptions;
-  /** Where it waits. */
+  /** The link on which it waits. */
   link: Link | undefined = undefined;
-  /** The link on which it was found overdue at the last look. */
+  /** The link on which it was overdue at the last check. */
   overdue: Link | undefined = undefined;
-  /** When the server should have answered. */
+  /** When the server should have replied. */
   until: number = Number.POSITIVE_INFINITY;
-  /** Nobody wants it to go on. */
+  /** Whether the wait has been ended. */
   ended = false;
-  /** Ends also the waiting for a link, if it came to that. */
+  /** Also ends the wait for a link, if there is one. */
   abort: AbortController | undefined = undefined;
 
   constructor(args: readonly (string | Buffer)[], options: BlockingOptions) {

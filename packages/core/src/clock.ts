@@ -1,11 +1,11 @@
 /**
- * Time that two processes can compare: that of the Redis they share. Scripts ask TIME themselves; a
- * process that must know the time without a round trip keeps an estimate:
+ * Time that two processes can compare: the clock of the Redis they share. Scripts call TIME themselves. A
+ * process that needs the time without a round trip keeps an estimate:
  *
  *   sent ---- server's TIME ---- received       redis = TIME + rtt/2, at the middle of the round trip
  *
- * of which the best (shortest round trip) recent sample is kept. It runs on the monotonic clock, so a
- * local clock that is an hour off, or jumps, does not matter.
+ * The best recent sample (shortest round trip) is kept. The estimate uses the monotonic clock, so a
+ * wrong or jumping local clock does not matter.
  */
 import { Loop } from "./loop.ts";
 import type { Redis } from "./redis.ts";
@@ -16,14 +16,14 @@ export interface Clock {
   now(): number;
 }
 
-/** This machine's own clock, for what is never compared with another process. */
+/** The local clock, for times that are never compared with another process. */
 export const localClock: Clock = { now: () => Date.now() };
 
-/** How often the estimate is renewed, and how fast an old sample loses its worth. */
+/** How often a sample is taken, and how fast an old sample becomes inaccurate. */
 const SAMPLE_EVERY_MS = 10_000;
-const DRIFT_PER_MS = 0.0001; // 100 ppm: more than any quartz
+const DRIFT_PER_MS = 0.0001; // 100 ppm: more than any quartz clock
 
-/** The shared clock, known to within `errorMs`. */
+/** The shared clock, accurate to within `errorMs`. */
 export class RedisClock implements Clock, AsyncDisposable {
   readonly #redis: Redis;
   readonly #loop: Loop;
@@ -41,14 +41,14 @@ export class RedisClock implements Clock, AsyncDisposable {
       },
       onError: (error) => redis.logger.debug({ err: error }, "cannot read the Redis clock"),
     });
-    // After a failover it is another server's clock: whatever was known is worth nothing.
+    // After a failover it is another server's clock, so the earlier sample is useless.
     this.#stopListening = redis.onReady(() => {
       this.#halfTrip = Number.POSITIVE_INFINITY;
       this.#loop.wake();
     });
   }
 
-  /** Takes a first sample and keeps the estimate fresh until close(). */
+  /** Takes a first sample and keeps the estimate up to date until close(). */
   static async start(redis: Redis): Promise<RedisClock> {
     const clock = new RedisClock(redis);
     await clock.sample();
@@ -65,12 +65,12 @@ export class RedisClock implements Clock, AsyncDisposable {
     return monotonic + this.#offset;
   }
 
-  /** The largest possible difference to the server's clock. */
+  /** The maximum difference from the server's clock. */
   get errorMs(): number {
     return this.#halfTrip + (performance.now() - this.#sampledAt) * DRIFT_PER_MS;
   }
 
-  /** Asks once, and keeps the result if it is better than what is known. */
+  /** Takes one sample, and keeps it if it is better than the current one. */
   async sample(): Promise<void> {
     const sent = performance.now();
     const reply = await this.#redis.send<readonly string[]>(["TIME"], { repeatable: true });

@@ -2,14 +2,14 @@
  * Redis Cluster: one Connection per master and a table from slot to master.
  *
  *   send(key) -> slot -> node ---- reply
- *                          |---- MOVED      the table is old: read it again, go where it says
- *                          |---- ASK        the slot is moving: ASKING + the command, there, once
- *                          |---- lost       the table may be old: read it again (failover), then as
- *                          |                connection.ts says: repeat if safe, else reject
+ *                          |---- MOVED      the table is outdated: read it again, send to the named node
+ *                          |---- ASK        the slot is moving: ASKING + the command, to the named node, once
+ *                          |---- lost       the table may be outdated: read it again (failover), then as
+ *                          |                in connection.ts: repeat if safe, else reject
  *                          `---- CLUSTERDOWN, TRYAGAIN: pause and repeat, bounded
  *
- * Node connections never make a command wait for a reconnect: the router does the waiting, because by
- * then the slot may have another owner.
+ * Node connections never make a command wait for a reconnect. The router waits instead, because
+ * the slot may have another owner by then.
  */
 import { BlockingConnection } from "./blocking.ts";
 import type { ResolvedConnectOptions } from "./connect.ts";
@@ -42,7 +42,7 @@ import { SlotTable } from "./slot-table.ts";
 import { Subscriber } from "./subscriber.ts";
 import { sleep } from "./wait.ts";
 
-/** One thing to do on whichever node is right. */
+/** An operation to run on the node that owns the slot. */
 interface Routed<T> {
   readonly key: string | undefined;
   readonly repeatable: boolean;
@@ -50,11 +50,11 @@ interface Routed<T> {
   asking(node: Connection): Promise<T>;
 }
 
-/** How often waits are begun anew while slots move. */
+/** How often waits are restarted while slots move. */
 const MOVES_EVERY_MS = 500;
 const PAUSE_MS = 50;
 
-/** A whole cluster behind the Redis interface. */
+/** A whole cluster with the Redis interface. */
 export class ClusterRedis implements Redis {
   readonly topology = "cluster" as const;
   readonly where: string;
@@ -67,7 +67,7 @@ export class ClusterRedis implements Redis {
   readonly #loans: Loans;
   readonly #lost = new Listeners<[ConnectionLostError]>();
   readonly #ready = new Listeners();
-  /** Of the newest link to any node. */
+  /** The server of the newest link to any node. */
   #server: ServerInfo | undefined;
   #closed: Promise<void> | undefined;
 
@@ -142,7 +142,7 @@ export class ClusterRedis implements Redis {
           repeatable: script.idempotent,
           issue: (link) => {
             link.asking();
-            return link.eval(script, keys, args); // run() might put SCRIPT LOAD between the two
+            return link.eval(script, keys, args); // run() might send SCRIPT LOAD between ASKING and the script
           },
         });
         return script.parse === undefined ? (reply as T) : script.parse(reply);
@@ -152,7 +152,7 @@ export class ClusterRedis implements Redis {
 
   blocking(purpose: string, key: string): Promise<BlockingConnection> {
     const plan = this.#lentPlan(purpose, 0, () => this.#ownerOf(key));
-    // On the node where it waits, also when the slot has moved on: elsewhere its number is a stranger's.
+    // On the node where it waits, even if the slot has moved: on another node the id belongs to another client.
     const unblock = async (waiting: Link) => {
       const link = this.#nodes.get(waiting.where)?.current;
       await link?.send(["CLIENT", "UNBLOCK", String(waiting.clientId)]);
@@ -164,7 +164,7 @@ export class ClusterRedis implements Redis {
   }
 
   subscriber(purpose: string): Promise<Subscriber> {
-    // Cluster hands every PUBLISH to all nodes, so any master will do, if it is one still.
+    // Cluster forwards every PUBLISH to all nodes, so any current master is suitable.
     let next = 0;
     const anyMaster = async () => {
       if (next > 0) await this.#refresh();
@@ -222,8 +222,8 @@ export class ClusterRedis implements Redis {
   }
 
   /**
-   * A slot is on its way to another node, where new keys appear already. Commands that wait on the old
-   * one would not notice: those that want to know are ended.
+   * A slot is moving to another node, where new keys already appear. Commands that wait on the old
+   * node would not notice, so waits with returnWhenMoving are ended.
    */
   #slotMoves(): void {
     const now = performance.now();
@@ -232,7 +232,7 @@ export class ClusterRedis implements Redis {
     this.#loans.slotMoves();
   }
 
-  /** Where MOVED or ASK points to. */
+  /** The node that MOVED or ASK names. */
   #redirected(error: unknown): { node: Connection; ask: boolean } | undefined {
     if (!(error instanceof ServerReplyError)) return undefined;
     const match = /(MOVED|ASK) \d+ (.+):(\d+)$/.exec(error.message);
@@ -285,7 +285,7 @@ export class ClusterRedis implements Redis {
     return this.#table.addresses.map((address) => this.#node(address));
   }
 
-  /** A server that owns no slot any more is not kept connected. */
+  /** Closes connections to servers that no longer own a slot. */
   #forgetOldNodes(): void {
     const masters = new Set(this.#table.addresses.map(showAddress));
     for (const [name, node] of this.#nodes) {
@@ -309,8 +309,8 @@ export class ClusterRedis implements Redis {
 function mayRepeat(error: unknown, repeatable: boolean): boolean {
   if (error instanceof NotConnectedError || error instanceof ConnectionClosedError) return true;
   if (error instanceof ConnectionLostError) return repeatable;
-  // The node's Connection has no patience of its own here, so these words come through; MOVED and ASK
-  // only if they name no host, and then the table knows it.
+  // The node's Connection does not wait here, so these replies reach this code. MOVED and ASK do so
+  // only if they name no host; the table then has it.
   return (
     error instanceof ServerReplyError &&
     /^(CLUSTERDOWN|TRYAGAIN|LOADING|MASTERDOWN|BUSY|READONLY|MOVED|ASK)$/.test(error.prefix)

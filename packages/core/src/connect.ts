@@ -1,4 +1,4 @@
-/** The one place that opens connections. */
+/** The only place that opens connections. */
 import { ClusterRedis } from "./cluster.ts";
 import { type Endpoint, parseEndpoint } from "./endpoint.ts";
 import { ConnectFailedError, InvalidOptionError } from "./errors.ts";
@@ -17,7 +17,7 @@ import { SingleRedis } from "./single.ts";
 
 /** How connections behave. */
 export interface ConnectOptions {
-  /** Shown in CLIENT LIST, with the purpose of each connection behind it. @default "ropeway" */
+  /** The name in CLIENT LIST, followed by the purpose of each connection. @default "ropeway" */
   readonly name?: string;
   /** How long connect() tries before it throws. @default 10000 */
   readonly connectWaitMs?: number;
@@ -27,7 +27,7 @@ export interface ConnectOptions {
   readonly offlineWaitMs?: number;
   /** How often an idle connection is tested. @default 5000 */
   readonly heartbeatMs?: number;
-  /** Silence after which a connection counts as dead. @default 15000 */
+  /** Silence after which a connection is treated as dead. @default 15000 */
   readonly deadAfterMs?: number;
   /** How long close() waits for pending replies. @default 5000 */
   readonly closeWithinMs?: number;
@@ -35,7 +35,7 @@ export interface ConnectOptions {
   readonly logger?: Logger;
 }
 
-/** The options with nothing left out. */
+/** The options with all defaults. */
 export type ResolvedConnectOptions = Required<ConnectOptions>;
 
 const table: OptionTable<ConnectOptions> = {
@@ -52,12 +52,12 @@ const table: OptionTable<ConnectOptions> = {
   },
 };
 
-/** Where a Redis usually is: `connect(process.env.REDIS_URL)` works on a developer's machine as well. */
+/** The default address, so that `connect(process.env.REDIS_URL)` also works on a developer's machine. */
 const USUAL_PLACE = "redis://127.0.0.1:6379";
 
 /**
  * Connects to a Redis by URL or Endpoint; undefined means redis://127.0.0.1:6379. Throws a typed error if
- * it cannot connect within `connectWaitMs`, and at once if the password is wrong or the server too old.
+ * it cannot connect within `connectWaitMs`, and at once if the password is wrong or the server is too old.
  */
 export async function connect(
   target: string | Endpoint | undefined,
@@ -80,7 +80,7 @@ export async function connect(
   try {
     return await redis.opened(resolved.connectWaitMs);
   } catch (error) {
-    // The usual cause is an environment variable that is not set in this terminal.
+    // The most frequent cause is an environment variable that is not set in this terminal.
     if (target !== undefined || !(error instanceof ConnectFailedError)) throw error;
     throw new ConnectFailedError(
       USUAL_PLACE.slice(8),

@@ -1,6 +1,6 @@
 /**
- * A durable connection to one place: a sequence of links, one at a time. Where the place is at this
- * moment is asked anew before each link (a fixed address, a sentinel's master, a slot's owner), so
+ * A durable connection to one place: a sequence of links, one at a time. The address of the place is
+ * looked up again before each link (a fixed address, a sentinel's master, a slot's owner), so
  * failover needs nothing else.
  *
  *            +------------- pause by backoff <---------- open failed
@@ -8,16 +8,16 @@
  *   open() -> connecting ---- locate, open, prepare --------+---> ready ---- link died ---+
  *                 ^                                                                       |
  *                 +-----------------------------------------------------------------------+
- *   close() from anywhere: what is in flight is answered (bounded), then closed for ever
+ *   close() at any time: waits for pending replies (bounded), then closed permanently
  *
- * What happens to a command when the link dies is never left open:
- *   never sent, or refused by a server that cannot take it now  -> sent again on the next link
+ * The outcome of a command when the link dies is always defined:
+ *   never sent, or refused by a server that cannot run it now   -> sent again on the next link
  *   in progress, and repeatable                                 -> sent again on the next link
  *   in progress, otherwise                                      -> ConnectionLostError, at once
  *   no link for offlineWaitMs                                   -> NotConnectedError
  *
- * A command of a lost link may still be on its way to the server. Run after the next link has repeated and undone
- * it, it would bring back a lock that was released. So a new link first has the server close the lost one.
+ * A command of a lost link may still be on its way to the server. If it ran after the next link repeated and undid
+ * it, it would bring back a released lock. So a new link first makes the server close the lost one.
  */
 import type { Address } from "./endpoint.ts";
 import {
@@ -49,19 +49,19 @@ import type { ServerInfo } from "./server-info.ts";
 import { meterOf } from "./telemetry.ts";
 import { type Deferred, deferred, LONGEST_TIMER_MS, sleep, within } from "./wait.ts";
 
-/** How one command is to be treated. */
+/** How to send one command. */
 export interface SendOptions {
   /** A key of the command: Cluster routes by it. Commands without a key go to any node. */
   readonly key?: string | undefined;
-  /** Bulk strings come back as Buffers. */
+  /** Return bulk strings as Buffers. */
   readonly binary?: boolean | undefined;
-  /** Sending it twice does no harm: after a loss it is repeated instead of rejected. */
+  /** Sending it twice is harmless: after a loss it is repeated instead of rejected. */
   readonly repeatable?: boolean | undefined;
 }
 
-/** Everything a Connection needs to know; made by connect(), sentinel or cluster. */
+/** The parameters of a Connection; created by connect(), sentinel or cluster. */
 export interface ConnectionPlan {
-  /** The place, for messages. */
+  /** The server's address, for messages. */
   readonly where: string;
   readonly link: Omit<LinkOptions, "address">;
   /** How long a command may wait for a link before it is rejected as never sent. */
@@ -69,7 +69,7 @@ export interface ConnectionPlan {
   /** How long close() waits for pending replies. */
   readonly closeWithinMs: number;
   readonly logger: Logger;
-  /** Where the server is now. */
+  /** Looks up the current address of the server. */
   locate(signal: AbortSignal): Promise<Address>;
   /** Prepares a new link (role check, subscriptions) before it is used. */
   prepare?(link: Link): Promise<void>;
@@ -81,30 +81,30 @@ export interface ConnectionPlan {
 export interface Operation<T = Reply> {
   readonly label: string;
   readonly repeatable: boolean;
-  /** Ends the waiting for a link, with AbortedError; what is in progress is not touched. */
+  /** Ends the wait for a link with AbortedError. A command in progress is not affected. */
   readonly signal?: AbortSignal | undefined;
   issue(link: Link): Promise<T>;
-  /** The other way to issue it, after NOSCRIPT; without one that is a reply like any other. */
+  /** How to issue it after NOSCRIPT; if undefined, NOSCRIPT is an ordinary error reply. */
   readonly afterNoScript?: (link: Link) => Promise<T>;
 }
 
 const RECONNECT = { baseMs: 25, maxMs: 2_000 };
-/** A link that dies younger than this counts as a failed attempt: no hot loop on a flapping server. */
+/** A link that dies sooner than this counts as a failed attempt, which prevents a busy loop on an unstable server. */
 const YOUNG_MS = 1_000;
 const BUSY_PAUSE_MS = 50;
 
-/** Replies of a server that cannot take writes now although it did not run the command. */
+/** Replies of a server that cannot run writes now and did not run the command. */
 const WRONG_SERVER = new Set(["READONLY", "UNBLOCKED"]);
 const NOT_NOW = new Set(["LOADING", "MASTERDOWN", "TRYAGAIN", "BUSY", "CLUSTERDOWN"]);
 
-/** One place's commands, over as many links as it takes. */
+/** Sends the commands for one place over as many links as needed. */
 export class Connection implements AsyncDisposable {
   readonly #plan: ConnectionPlan;
   readonly #loop: Loop;
   readonly #waiting = new Set<Deferred<Link>>();
   readonly #lost = new Listeners<[ConnectionLostError]>();
   readonly #ready = new Listeners();
-  // Made here and not at load time: an SDK that is installed later would never see them.
+  // Created here and not at load time, because an SDK that is installed later would not receive them.
   readonly #links = meterOf("core").createCounter("ropeway.redis.links", {
     description: "Connections that became ready",
   });
@@ -112,7 +112,7 @@ export class Connection implements AsyncDisposable {
     description: "Connections that were lost",
   });
   #link: Link | undefined;
-  /** The link that was lost last, as its server knows it. */
+  /** The last lost link, as its server identifies it. */
   #lostLink: LinkId | undefined;
   #server: ServerInfo | undefined;
   #failure: unknown;
@@ -127,7 +127,7 @@ export class Connection implements AsyncDisposable {
     }).start();
   }
 
-  /** Waits for the first link: a refusal that no retry can fix is thrown at once. */
+  /** Waits for the first link. Throws at once if the server refuses it permanently. */
   async opened(waitMs: number): Promise<this> {
     try {
       await this.link(waitMs);
@@ -149,17 +149,17 @@ export class Connection implements AsyncDisposable {
     return this.#link !== undefined;
   }
 
-  /** The link there is at this moment. */
+  /** The current link. */
   get current(): Link | undefined {
     return this.#link;
   }
 
-  /** The server behind the newest link. */
+  /** The server of the newest link. */
   get server(): ServerInfo | undefined {
     return this.#server;
   }
 
-  /** Sends one command; commands of one tick travel in one write. */
+  /** Sends one command. Commands of one tick are sent in one write. */
   send<T extends Reply = Reply>(
     args: readonly (string | Buffer)[],
     options?: SendOptions,
@@ -178,7 +178,7 @@ export class Connection implements AsyncDisposable {
   run<T>(script: Script<T>, keys: readonly string[], args: readonly Argument[]): Promise<T> {
     const link = this.#link;
     if (link === undefined) return this.#rerun(script, runOf(script, keys, args));
-    // One promise in all on top of the client's own: this is the hottest line of Ropeway.
+    // Adds only one promise to the client's own, because this is the hottest line of Ropeway.
     return link
       .run(script, keys, args)
       .then(script.parse, (error) =>
@@ -191,7 +191,7 @@ export class Connection implements AsyncDisposable {
     return script.parse === undefined ? (reply as T) : script.parse(reply);
   }
 
-  /** The current link, or the next one if it comes within `waitMs`. */
+  /** The current link, or the next one if it opens within `waitMs`. */
   async link(waitMs: number, signal?: AbortSignal): Promise<Link> {
     if (this.#closed !== undefined) throw new ConnectionClosedError(this.where);
     if (this.#link !== undefined) return this.#link;
@@ -213,12 +213,12 @@ export class Connection implements AsyncDisposable {
     }
   }
 
-  /** Gives up the current link, because the server behind it is known to be the wrong one. */
+  /** Gives up the current link, because its server is the wrong one. */
   relocate(reason: unknown): void {
     this.#link?.retire(reason);
   }
 
-  /** Calls the listener at each loss; returns an unsubscribe function. */
+  /** Calls the listener at each connection loss; returns an unsubscribe function. */
   onLost(listener: (error: ConnectionLostError) => void): () => void {
     return this.#lost.add(listener);
   }
@@ -228,7 +228,7 @@ export class Connection implements AsyncDisposable {
     return this.#ready.add(listener);
   }
 
-  /** Lets the pending replies arrive (bounded), then closes; later commands are refused. */
+  /** Waits for pending replies (bounded), then closes. Later commands are refused. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -239,7 +239,7 @@ export class Connection implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    // Before anything is awaited: a link that is lost, or just made, during the rest has no successor.
+    // Before any await, so that a link that is lost or opened meanwhile gets no successor.
     const ended = this.#loop.close();
     const closed = new ConnectionClosedError(this.where);
     for (const waiter of this.#waiting) waiter.reject(closed);
@@ -248,7 +248,7 @@ export class Connection implements AsyncDisposable {
     this.#plan.onClosed?.();
   }
 
-  /** One link's whole life. */
+  /** Opens one link and waits until it dies. */
   async #live(signal: AbortSignal): Promise<number> {
     const address = await this.#plan.locate(signal);
     const link = await Link.open({ ...this.#plan.link, address }, signal);
@@ -299,11 +299,11 @@ export class Connection implements AsyncDisposable {
     this.#failure = error;
     this.#plan.logger.debug({ where: this.where, err: error }, "cannot connect yet");
     if (!isPermanent(error)) return;
-    // Waiting would be in vain; the loop goes on in case an operator fixes it.
+    // Waiting would not help; the loop continues in case an operator fixes it.
     for (const waiter of this.#waiting) waiter.reject(error);
   }
 
-  /** Issues the operation until it has an outcome; `error` is that of an earlier attempt. */
+  /** Issues the operation until it has an outcome; `error` is the error of an earlier attempt. */
   async issue<T>(operation: Operation<T>, error?: unknown): Promise<T> {
     const until = performance.now() + this.#plan.offlineWaitMs;
     let failure = error;
@@ -320,13 +320,13 @@ export class Connection implements AsyncDisposable {
     }
   }
 
-  /** Returns if the operation may be issued again, throws its final error if not. */
+  /** Returns if the operation may be issued again; throws its final error if not. */
   async #settle(failure: unknown, operation: Operation<unknown>, until: number): Promise<void> {
     const reply = explainReply(failure, operation.label);
     if (reply === undefined) {
-      if (failure instanceof TypeError) throw failure; // an argument that is neither text nor bytes
+      if (failure instanceof TypeError) throw failure; // an argument that is neither a string nor bytes
       if (wasNeverSent(failure)) return;
-      // After close() there is no next link, and "closed" would say that it was never sent.
+      // After close() there is no next link, and a "closed" error would mean that it was never sent.
       if (operation.repeatable && this.#closed === undefined) return;
       throw new ConnectionLostError(this.where, failure);
     }
@@ -364,7 +364,7 @@ export function isPermanent(error: unknown): boolean {
   return error instanceof AuthFailedError || error instanceof ServerTooOldError;
 }
 
-/** Whether a command failed because the server answered with this error word. */
+/** Whether the server replied to a command with this error word. */
 export function isReply(error: unknown, prefix: string): error is ServerReplyError {
   return error instanceof ServerReplyError && error.prefix === prefix;
 }

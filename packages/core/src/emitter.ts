@@ -1,8 +1,8 @@
 /**
- * Typed events whose listeners cannot harm the emitter. Node's EventEmitter throws what a listener
- * throws into the code that emitted, and ends the process on an `error` event without a listener. A
+ * Typed events whose listeners cannot harm the emitter. With Node's EventEmitter, an error of a listener
+ * is thrown into the code that emitted, and an `error` event without a listener ends the process. A
  * worker must survive both. Here a listener that throws, or returns a promise that rejects, is reported
- * as an `error` event; an `error` event that nobody listens to, or whose listener throws, is logged.
+ * as an `error` event; an `error` event that has no listener, or whose listener throws, is logged.
  */
 import { EventEmitter } from "node:events";
 import type { Logger } from "./logger.ts";
@@ -12,7 +12,7 @@ export interface EventMap {
   error: [error: unknown];
 }
 
-/** An emitter of the events of `M`; the names of its methods are those of Node's EventEmitter. */
+/** An emitter of the events of `M`. Its methods have the names of Node's EventEmitter. */
 export class Emitter<M extends EventMap & Record<keyof M, unknown[]>> {
   readonly #listeners = new EventEmitter();
   readonly #logger: Logger;
@@ -69,7 +69,7 @@ export class Emitter<M extends EventMap & Record<keyof M, unknown[]>> {
 
   #failed(event: string, error: unknown): void {
     this.#logger.warn({ err: error, event }, "an event listener threw");
-    if (event !== "error") this.report(error); // else it could go on for ever
+    if (event !== "error") this.report(error); // else it could repeat forever
   }
 }
 

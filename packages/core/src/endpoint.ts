@@ -1,5 +1,5 @@
 /**
- * Where a Redis is, as one URL:
+ * The address of a Redis, as one URL:
  *
  *   redis://user:password@host:6379/0            rediss:// for TLS
  *   redis+unix:///run/redis.sock?db=0           or unix:///run/redis.sock
@@ -7,7 +7,7 @@
  *   redis-cluster://user:password@host1:6379,host2:6379                      rediss-cluster://
  *
  * sentinel:// and cluster:// are short for redis-sentinel:// and redis-cluster://; sentinels:// and
- * clusters:// add TLS. User and password may hold any character, percent-encoded. User and password of the
+ * clusters:// add TLS. User and password may contain any character, percent-encoded. The credentials of the
  * sentinels themselves are parameters: ?sentinelUsername=...&sentinelPassword=...
  */
 import type { ConnectionOptions as TlsOptions } from "node:tls";
@@ -16,16 +16,16 @@ import { InvalidOptionError } from "./errors.ts";
 /** One server's address. */
 export type Address = { readonly host: string; readonly port: number } | { readonly path: string };
 
-/** How a Redis is reached. */
+/** How to connect to a Redis. */
 export interface Endpoint {
   readonly topology: "standalone" | "sentinel" | "cluster";
-  /** The server; or the sentinels; or some nodes of the cluster. */
+  /** The server, the sentinels, or some nodes of the cluster. */
   readonly addresses: readonly Address[];
   /** The name of the master in the configuration of the sentinels. */
   readonly masterName?: string;
   readonly username?: string;
   readonly password?: string;
-  /** User and password of the sentinels themselves, if they ask for one. */
+  /** User and password of the sentinels themselves, if they need any. */
   readonly sentinelUsername?: string;
   readonly sentinelPassword?: string;
   readonly db?: number;
@@ -35,7 +35,7 @@ export interface Endpoint {
 
 const SCHEME =
   /^(?:(redis|rediss|valkey|valkeys)(?:[+-](unix|sentinel|cluster))?|(unix|sentinel|cluster|sentinels|clusters)):\/\/(.*)$/s;
-/** The short schemes that mean TLS, and their kinds. */
+/** The short schemes with TLS, and their kinds. */
 const SHORT_TLS: Readonly<Record<string, string>> = { sentinels: "sentinel", clusters: "cluster" };
 /** The parameters that a URL can have. */
 const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
@@ -45,7 +45,7 @@ const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
 const ALLOWED =
   "a URL such as redis://user:password@127.0.0.1:6379/0, rediss://..., redis+unix:///path, sentinel://host:26379,host:26379/name or cluster://host:6379,host:6379";
 
-/** Reads a Redis URL; a wrong one is an InvalidOptionError that does not repeat the password. */
+/** Parses a Redis URL. Throws InvalidOptionError, without the password, if it is invalid. */
 export function parseEndpoint(url: string, option: string = "url"): Endpoint {
   if (typeof url !== "string") throw new InvalidOptionError(option, url, ALLOWED);
   const refuse = (why: string) =>
@@ -60,7 +60,7 @@ export function parseEndpoint(url: string, option: string = "url"): Endpoint {
   if ([...parameters.keys()].some((name) => !known.includes(name))) {
     throw refuse(`behind the ?, only ${known.join(", ") || "nothing"} is known here`);
   }
-  // The path of a socket may hold an @, and begins where its credentials end.
+  // The path of a socket may contain an @, and begins where its credentials end.
   const at = kind === "unix" ? location.search(/(?<=^[^/]*)@\//) : location.lastIndexOf("@");
   const credentials = at < 0 ? {} : parseCredentials(location.slice(0, at), refuse);
   const [hosts = "", path = ""] = splitOnce(location.slice(at + 1), "/");
@@ -94,7 +94,7 @@ export function parseEndpoint(url: string, option: string = "url"): Endpoint {
   return { topology: "standalone", addresses, ...common, ...parseDb(path || null, refuse) };
 }
 
-/** The address as people write it. */
+/** The address as a string, such as host:port. */
 export function showAddress(address: Address): string {
   if ("path" in address) return address.path;
   return address.host.includes(":")
@@ -124,7 +124,7 @@ function parseHosts(hosts: string, defaultPort: number, refuse: Refuse): Address
     const match = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::(\d+))?$/.exec(entry);
     const port = Number(match?.[3] ?? defaultPort);
     if (match === null || port < 1 || port > 65_535) {
-      throw refuse("no such host"); // not which one: it may be the end of a password
+      throw refuse("no such host"); // without the host, because it may be the end of a password
     }
     return { host: match[1] ?? match[2] ?? "", port };
   });
@@ -149,7 +149,7 @@ function splitOnce(text: string, separator: string): [string, string | undefined
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-/** An address for messages, without passwords, also if it is no valid one: redis:user:password@host. */
+/** An address for messages, without passwords, even if it is invalid: redis:user:password@host. */
 export function withoutPassword(url: string): string {
   const shown = url.includes("://")
     ? url.replace(/(:\/\/[^:@/]*):.*@/s, "$1:***@")

@@ -1,13 +1,13 @@
 /**
- * Every error of core, and those that several packages share. There is one class per code in the whole
- * product. A caller branches on `code` or `instanceof`; the message is for people and carries the
- * offending value. Other packages extend `RopewayError` in an `errors.ts` of their own.
+ * Every error of core, and errors that several packages share. There is one class per code in the whole
+ * product. A caller branches on `code` or `instanceof`; the message is for users and has the
+ * offending value. Other packages extend `RopewayError` in their own `errors.ts`.
  *
- * An error keeps its values in `details` and reads them from there, never in fields of its own. So an
- * error that crossed a wire as `{ code, message, details }` is whole again after revive().
+ * An error keeps its values in `details` and reads them from there, never in its own fields. So an
+ * error that was sent as `{ code, message, details }` is complete again after revive().
  */
 
-/** The parent of all our errors: `code` is stable, `details` holds the offending values. */
+/** The base class of all errors of Ropeway. `code` is stable; `details` has the offending values. */
 export class RopewayError extends Error {
   readonly code: string;
   readonly details: Readonly<Record<string, unknown>>;
@@ -20,16 +20,16 @@ export class RopewayError extends Error {
   }
 }
 
-/** What an error may carry besides its code and message. */
+/** The optional fields of an error besides its code and message. */
 export interface ErrorContext {
   readonly cause?: unknown;
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** The classes of errors that can come back over a wire, by code. */
+/** The classes of errors that can be received over a wire, by code. */
 export type ErrorTable = Readonly<Record<string, ErrorClass>>;
 
-/** A class of ours, with any constructor. */
+/** A subclass of RopewayError, with any constructor. */
 export type ErrorClass = abstract new (...args: never[]) => RopewayError;
 
 /**
@@ -42,7 +42,7 @@ export function revive(table: ErrorTable, wire: RevivedError): RopewayError {
   return Reflect.construct(RopewayError, [code, message, context], type as ErrorClass & NewTarget);
 }
 
-/** What revive() needs of an error. */
+/** The input of revive(). */
 export interface RevivedError extends ErrorContext {
   readonly code: string;
   readonly message: string;
@@ -69,7 +69,7 @@ export class ConnectFailedError extends RopewayError {
   }
 }
 
-/** The server refused our user or password. */
+/** The server refused the user or password. */
 export class AuthFailedError extends RopewayError {
   constructor(address: string, cause: unknown) {
     super("AUTH_FAILED", `${address} refused the user or password: ${reasonOf(cause)}`, {
@@ -79,7 +79,7 @@ export class AuthFailedError extends RopewayError {
   }
 }
 
-/** The server is older than what the libraries need. */
+/** The server is older than the libraries require. */
 export class ServerTooOldError extends RopewayError {
   constructor(address: string, found: string, needed: string) {
     super("SERVER_TOO_OLD", `${address} is ${found}, but ${needed} is needed`, {
@@ -89,7 +89,7 @@ export class ServerTooOldError extends RopewayError {
 }
 
 /**
- * The connection went away while a command was in progress. The server may or may not have applied it:
+ * The connection was lost while a command was in progress. The server may or may not have applied it:
  * repeat it only if repeating is harmless, or find out first.
  */
 export class ConnectionLostError extends RopewayError {
@@ -103,7 +103,7 @@ export class ConnectionLostError extends RopewayError {
   }
 }
 
-/** There was no connection for the whole time the command was allowed to wait; it was never sent. */
+/** There was no connection for as long as the command was allowed to wait; it was never sent. */
 export class NotConnectedError extends RopewayError {
   constructor(address: string, waitedMs: number, cause?: unknown) {
     const why = cause === undefined ? "" : `: ${reasonOf(cause)}`;
@@ -135,7 +135,7 @@ export class ServerReplyError extends RopewayError {
   }
 }
 
-/** The first word of an error reply; before Redis 7 that of an error inside a script stands further in. */
+/** The first word of an error reply. Before Redis 7, the word of an error inside a script comes later. */
 function wordOf(reply: string): string {
   const inScript = /^ERR Error running script \(call to \w+\): @user_script:\d+: (.*)$/s.exec(
     reply,
@@ -144,7 +144,7 @@ function wordOf(reply: string): string {
   return word ?? reply.split(" ", 1)[0] ?? "";
 }
 
-/** A wait was ended by its AbortSignal. */
+/** An AbortSignal ended a wait. */
 export class AbortedError extends RopewayError {
   constructor(what: string, cause?: unknown) {
     super("ABORTED", `${what} was aborted`, { cause });
@@ -158,7 +158,7 @@ export class TimeoutError extends RopewayError {
   }
 }
 
-/** A name (of a queue, service, node, lock, ...) that cannot be used; nothing was done. */
+/** A name (of a queue, service, node, lock, ...) is invalid; nothing was done. */
 export class InvalidNameError extends RopewayError {
   constructor(what: string, value: unknown, allowed: string) {
     super("INVALID_NAME", `${what} is ${show(value)}, but must be ${allowed}`, {
@@ -196,7 +196,7 @@ export class LeaseLostError extends RopewayError {
   }
 }
 
-/** Too much is in progress or waiting; the work was refused before it began. */
+/** Too much work is in progress or waiting. The call was refused before it began. */
 export class OverloadedError extends RopewayError {
   constructor(what: string, reason: string) {
     super("OVERLOADED", `${what} is overloaded: ${reason}`, { details: { what, reason } });
@@ -210,7 +210,7 @@ export class OutOfMemoryError extends RopewayError {
   }
 }
 
-/** A key holds another Redis type than it should; some other program uses the same key. */
+/** A key has an unexpected Redis type; another program uses the same key. */
 export class WrongKeyTypeError extends RopewayError {
   constructor(key: string, cause?: unknown) {
     super("WRONG_KEY_TYPE", `the key ${show(key)} holds an unexpected type`, {
@@ -221,14 +221,14 @@ export class WrongKeyTypeError extends RopewayError {
 }
 
 /**
- * One line about any thrown value: Node's aggregate connect errors have an empty message. Always returns a
- * string: whoever reports a failure must not fail because of it.
+ * One line about any thrown value. Node's aggregate connect errors have an empty message. Always returns a
+ * string, because code that reports a failure must not fail itself.
  */
 export function reasonOf(cause: unknown): string {
   try {
     return lineOf(cause);
   } catch {
-    return "an error that cannot be described"; // a getter or proxy that throws, or an error inside itself
+    return "an error that cannot be described"; // a getter or proxy that throws, or an error that contains itself
   }
 }
 
@@ -245,7 +245,7 @@ function lineOf(cause: unknown): string {
   return typeof line === "string" ? line : show(line);
 }
 
-/** A value as it may stand in a message: quoted, and short. */
+/** A value for a message: quoted, and short. */
 export function show(value: unknown): string {
   const text = typeof value === "string" ? JSON.stringify(value) : stringify(value);
   return text.length > 120 ? `${text.slice(0, 117)}...` : text;

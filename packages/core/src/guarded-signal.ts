@@ -1,23 +1,23 @@
 /**
- * Signals for functions of users. Node throws what a listener of a signal throws as an uncaught exception,
- * which ends the process; a guarded signal reports it instead.
+ * Signals for functions of users. In Node, an error of a signal's listener becomes an uncaught exception,
+ * which ends the process. A guarded signal reports it instead.
  */
 
 type Guard = (event: Event) => Promise<void>;
 type Listener = ((event: Event) => unknown) | { handleEvent(event: Event): unknown };
 
 /**
- * Guards every listener that is added to the signal from now on, also by `onabort`; returns the signal. What a
- * listener throws, or rejects with, goes to `report`. Signals derived from it, with AbortSignal.any(), are not guarded.
+ * Guards every listener that is added to the signal from now on, also by `onabort`; returns the signal. Errors and
+ * rejections of listeners go to `report`. Signals derived from it with AbortSignal.any() are not guarded.
  */
 export function guardSignal(signal: AbortSignal, report: (error: unknown) => void): AbortSignal {
   const guards = new WeakMap<Listener, Guard>();
   const guardOf = (listener: Listener): Guard | Listener => {
-    // Node says what is wrong with something else.
+    // Node throws its own error for other values.
     if (typeof listener !== "function" && typeof listener?.handleEvent !== "function")
       return listener;
     const known = guards.get(listener);
-    if (known !== undefined) return known; // added twice, it is called once, as without a guard
+    if (known !== undefined) return known; // a listener that is added twice is called once, as without a guard
     const guard: Guard = async (event) => {
       try {
         await (typeof listener === "function"

@@ -1,8 +1,8 @@
-/** Names for things: cheap unique ids for calls and jobs, unguessable tokens for ownership. */
+/** Identifiers: cheap unique ids for calls and jobs, unguessable tokens for ownership. */
 import { randomBytes } from "node:crypto";
 
 /**
- * Makes ids that are unique without asking anyone: 72 random bits chosen once, then a counter. A
+ * Creates ids that are unique without coordination: 72 random bits chosen once, then a counter. A
  * counter costs a hundredth of fresh random bytes, and ids of one source sort by age within their
  * length. They are names, not secrets.
  */
@@ -20,12 +20,12 @@ export class IdSource {
   }
 }
 
-/** 128 random bits that nobody can guess, for locks and leases. */
+/** 128 random bits that cannot be guessed, for locks and leases. */
 export function newToken(): string {
   return randomBytes(16).toString("base64url");
 }
 
-/** The id with another first character if it begins with "-", which a command line would take for an option. */
+/** The id, with another first character if it begins with "-", which a command line would parse as an option. */
 export function withoutDash(id: string): string {
   return id.startsWith("-") ? `A${id.slice(1)}` : id;
 }

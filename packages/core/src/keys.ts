@@ -10,8 +10,8 @@ import { InvalidOptionError } from "./errors.ts";
 const SLOTS = 16_384;
 
 /**
- * The common beginning of all keys of one unit of atomicity. Braces in the unit's name are escaped, so
- * that any name works and no two names meet.
+ * The common prefix of all keys of one unit of atomicity. Braces in the unit's name are escaped, so
+ * that any name works and different names never collide.
  */
 export function unitPrefix(prefix: string, unit: string): string {
   checkPrefix(prefix);
@@ -20,7 +20,7 @@ export function unitPrefix(prefix: string, unit: string): string {
   return hashTag(prefix) === undefined ? `${prefix}:{${name}}` : `${prefix}:${name}`;
 }
 
-/** Refuses a prefix whose braces would put the keys of one unit on different slots. */
+/** Throws InvalidOptionError for a prefix whose braces would put the keys of one unit into different slots. */
 export function checkPrefix(prefix: string, option: string = "prefix"): void {
   const braced = prefix.includes("{") || prefix.includes("}");
   if (prefix === "" || (braced && hashTag(prefix) === undefined)) {
@@ -40,7 +40,7 @@ export function hashTag(key: string): string | undefined {
   return close > open + 1 ? key.slice(open + 1, close) : undefined;
 }
 
-/** The Cluster slot of a key: CRC16/XMODEM of its tag, or of all of it. */
+/** The Cluster slot of a key: CRC16/XMODEM of its tag, or of the whole key. */
 export function slotOf(key: string): number {
   const bytes = Buffer.from(hashTag(key) ?? key);
   let crc = 0;

@@ -1,13 +1,13 @@
 /**
- * A link is one socket to one server, from its handshake to its death. It never reconnects: when it is
- * lost, every command on it is rejected at once and its owner (Connection) opens another. Keeping the
- * two apart is what makes a loss visible instead of hiding it in a client's offline queue.
+ * A link is one socket to one server, from its handshake to its end. It never reconnects: when it is
+ * lost, every command on it is rejected at once and its owner (Connection) opens another. Separating the
+ * two makes a loss visible instead of hiding it in a client's offline queue.
  *
- *   open() --> alive --+--> dead   socket closed, heartbeat unanswered, retire()
+ *   open() --> alive --+--> dead   socket closed, no reply to the heartbeat, retire()
  *                      |           (`died` resolves with the reason, once)
- *                      +--> dead   close(): what is in flight is answered first
+ *                      +--> dead   close(): waits for pending replies first
  *
- * This is the only file that knows the Redis client library.
+ * This is the only file that uses the Redis client library.
  */
 import type {
   ErrorReply,
@@ -36,21 +36,21 @@ export interface LinkOptions {
   readonly password?: string | undefined;
   readonly db?: number | undefined;
   readonly tls?: object | true | undefined;
-  /** The name the server shows in CLIENT LIST. */
+  /** The name in CLIENT LIST. */
   readonly name: string;
   readonly connectTimeoutMs: number;
-  /** A PING goes out this often; 0 on links that block. */
+  /** The interval of PINGs; 0 on links that block. */
   readonly heartbeatMs: number;
-  /** Silence after a PING that means the peer is gone. */
+  /** Silence after a PING that means that the peer is gone. */
   readonly deadAfterMs: number;
-  /** Sentinels speak Redis but run no Redis. */
+  /** Whether the server is a sentinel, which speaks the protocol but holds no data. */
   readonly sentinel?: boolean;
 }
 
-/** A link as its server knows it. */
+/** Identifies a link at its server. */
 export interface LinkId {
   readonly clientId: number | undefined;
-  /** Names the server's process: numbers of connections begin anew with each. */
+  /** Identifies the server's process: each process numbers its connections from the start. */
   readonly runId: string | undefined;
 }
 
@@ -58,27 +58,27 @@ type Client = ReturnType<ReturnType<typeof factoryOf>>;
 type Library = typeof import("@redis/client");
 
 /**
- * Loaded when the first link is opened: it has a file per Redis command, which is most of what a process that
- * never opens one would spend on starting.
+ * Loaded when the first link is opened. It has a file per Redis command, which would be most of the startup time of a
+ * process that never opens a link.
  */
 let library: Library | undefined;
 let newClient: ReturnType<typeof factoryOf> | undefined;
 
-// An absent timeout means the library's default of 5 s: only a present `undefined` switches it off.
+// Without the field, the library's default of 5 s applies; only an explicit `undefined` disables it.
 const NO_TIMER = { timeout: undefined } as unknown as { timeout?: number };
 const BLOB_STRING = 36; // RESP_TYPES.BLOB_STRING
 const BINARY = { typeMapping: { [BLOB_STRING]: Buffer } } as const;
 
-/** Gets what is published on a channel. */
+/** Receives the messages of a channel. */
 export type ChannelListener = (message: Buffer, channel: Buffer) => void;
 
 /** One live socket. */
 export class Link {
   readonly server: ServerInfo;
-  /** The server's number for this connection, for CLIENT UNBLOCK; undefined if it does not report it. */
+  /** The server's id of this connection, for CLIENT UNBLOCK; undefined if it does not report it. */
   readonly clientId: number | undefined;
   readonly #runId: string | undefined;
-  /** Resolves with the reason when the link is no more. */
+  /** Resolves with the reason when the link is dead. */
   readonly died: Promise<unknown>;
   readonly #client: Client;
   readonly #options: LinkOptions;
@@ -103,7 +103,7 @@ export class Link {
     }
   }
 
-  /** Connects, authenticates, and checks that the server is one we can work with. */
+  /** Connects, authenticates, and checks that the server is supported. */
   static async open(options: LinkOptions, signal?: AbortSignal): Promise<Link> {
     const client = await createRawClient(options);
     const where = showAddress(options.address);
@@ -128,7 +128,7 @@ export class Link {
       return link;
     } catch (error) {
       client.destroy();
-      // The library cannot stop a socket that is still connecting: it is stopped when it has.
+      // The library cannot stop a socket that is still connecting, so it is stopped once it has connected.
       connecting.then(() => client.destroy(), ignore);
       if (error instanceof ServerTooOldError) throw error;
       if (isAuthError(error)) throw new AuthFailedError(where, error);
@@ -136,12 +136,12 @@ export class Link {
     }
   }
 
-  /** The place it leads to, for comparing two links. */
+  /** The server's address, for comparing two links. */
   get where(): string {
     return showAddress(this.#options.address);
   }
 
-  /** What its server knows it by. */
+  /** How the server identifies the link. */
   get id(): LinkId {
     return { clientId: this.clientId, runId: this.#runId };
   }
@@ -150,24 +150,24 @@ export class Link {
     return this.#alive;
   }
 
-  /** Writes a command; the rejection is the client library's own, see explain(). */
+  /** Writes a command. Rejections are those of the client library; see explainReply(). */
   send(args: readonly (string | Buffer)[], binary: boolean = false): Promise<Reply> {
     return this.#client.sendCommand(args, binary ? BINARY : undefined) as Promise<Reply>;
   }
 
-  /** Runs a script, loading it in front of its first call on this link. */
+  /** Runs a script, loading it before its first call on this link. */
   run(script: Script<unknown>, keys: readonly string[], args: readonly Argument[]): Promise<Reply> {
     if (!this.#loaded.has(script.sha1)) {
       this.#loaded.add(script.sha1);
-      // If loading fails the call behind it says why; it must only be tried again next time.
+      // If loading fails, the call after it reports why. Only the mark is removed, so that it is loaded next time.
       this.send(["SCRIPT", "LOAD", script.source]).catch(() => this.#loaded.delete(script.sha1));
     }
     return this.send(scriptCommand(["EVALSHA", script.sha1], keys, args), script.binary);
   }
 
   /**
-   * Has the server close an earlier link, so that a command that is still on its way there is never run. Needs the
-   * right to CLIENT KILL, and the same server: without one of them nothing happens.
+   * Makes the server close an earlier link, so that a command that is still on its way never runs. Has no effect
+   * without the permission for CLIENT KILL, or on another server.
    */
   async replace({ clientId, runId }: LinkId): Promise<void> {
     if (clientId === undefined || runId === undefined || runId !== this.#runId) return;
@@ -178,12 +178,12 @@ export class Link {
     }
   }
 
-  /** Has the server take the very next command although it is only importing that command's slot. */
+  /** Makes the server accept the next command although it is still importing that command's slot. */
   asking(): void {
-    this.send(["ASKING"]).catch(ignore); // the command behind it says what went wrong
+    this.send(["ASKING"]).catch(ignore); // the command after it reports the error
   }
 
-  /** Runs a script by its source: the way out of NOSCRIPT. */
+  /** Runs a script by its source, after NOSCRIPT. */
   eval(
     script: Script<unknown>,
     keys: readonly string[],
@@ -193,45 +193,45 @@ export class Link {
   }
 
   /**
-   * Listens on a channel; the link can then carry no ordinary commands. A channel and listener that are
-   * there already are not doubled.
+   * Listens on a channel; the link can then carry no ordinary commands. A listener that is already
+   * subscribed to the channel is not added twice.
    */
   async subscribe(channel: string, listener: ChannelListener): Promise<void> {
-    // The library would queue this on a dead socket for ever, unlike an ordinary command.
+    // The library would queue this on a dead socket forever, unlike an ordinary command.
     if (!this.#alive) throw closed();
     await this.#client.subscribe(channel, listener, true);
   }
 
-  /** Leaves a channel. Without the listener the library would forget a subscribe() right behind it. */
+  /** Leaves a channel. Without the listener, the library would drop a subscribe() directly after it. */
   async unsubscribe(channel: string, listener: ChannelListener): Promise<void> {
     if (!this.#alive) throw closed();
     await this.#client.unsubscribe(channel, listener, true);
   }
 
-  /** Tests the peer: a link whose PING is not answered in time dies. */
+  /** Tests the peer. The link dies if the PING gets no reply in time. */
   async beat(): Promise<void> {
     const { deadAfterMs } = this.#options;
     try {
       await within(this.send(["PING"]), { timeoutMs: deadAfterMs, what: "a heartbeat" });
     } catch (error) {
-      if (!isErrorReply(error)) this.#die(error); // LOADING and the like are signs of life
+      if (!isErrorReply(error)) this.#die(error); // replies such as LOADING show that the peer is alive
     }
   }
 
-  /** Gives the link up at once, because it is known to be of no use any more. */
+  /** Gives up the link at once, because it is no longer of use. */
   retire(reason: unknown): void {
     this.#die(reason);
   }
 
-  /** Waits for the replies that are in progress, at most `withinMs`, then closes. */
+  /** Waits for pending replies, at most `withinMs`, then closes. */
   async close(withinMs: number): Promise<void> {
     if (!this.#alive) return;
     clearInterval(this.#heartbeat);
     try {
-      // The library does not notice that a socket breaks while it waits for the last answers.
+      // The library does not notice a broken socket while it waits for the last replies.
       await within(Promise.race([this.#client.close(), this.died]), { timeoutMs: withinMs });
     } catch {
-      // too slow, or lost meanwhile: #die() below destroys what is left
+      // too slow, or lost meanwhile: #die() below destroys the socket
     }
     this.#die(new Error("closed"));
   }
@@ -245,7 +245,7 @@ export class Link {
   }
 }
 
-/** A command's rejection as a typed error of ours; undefined if the link itself broke. */
+/** A command's rejection as a RopewayError; undefined if the link itself broke. */
 export function explainReply(error: unknown, command: string): ServerReplyError | undefined {
   return isErrorReply(error) ? new ServerReplyError(command, error) : undefined;
 }
@@ -256,7 +256,7 @@ export function wasNeverSent(error: unknown): boolean {
   return error instanceof library.ClientClosedError || error instanceof library.ClientOfflineError;
 }
 
-/** Whether Redis said that it does not know the script (any more). */
+/** Whether Redis replied that it does not know the script. */
 export function isNoScript(error: unknown): boolean {
   return isErrorReply(error) && error.message.startsWith("NOSCRIPT");
 }
@@ -265,20 +265,20 @@ function isErrorReply(error: unknown): error is ErrorReply {
   return library !== undefined && error instanceof library.ErrorReply;
 }
 
-/** What the library itself rejects with on a link that is no more. */
+/** The error that the library rejects with on a dead link. */
 function closed(): Error {
   return new (library as Library).ClientClosedError();
 }
 
 /**
- * One class for all links. createClient() would make a new one, with a method per Redis command, at each
- * attempt to connect: a process whose Redis is away would spend its time on that.
+ * One class for all links. createClient() would create a new one, with a method per Redis command, at each
+ * attempt to connect, which is expensive while Redis is unreachable.
  */
 function factoryOf({ RedisClient }: Library) {
   return RedisClient.factory<RedisModules, RedisFunctions, RedisScripts, 2>({ RESP: 2 });
 }
 
-/** Loads the client library. connect() does so before its time runs: on a busy machine it takes seconds. */
+/** Loads the client library. connect() does so before its timeout starts: on a busy machine it takes seconds. */
 export async function loadLibrary(): Promise<void> {
   library ??= await import("@redis/client");
 }
@@ -293,7 +293,7 @@ async function createRawClient(options: LinkOptions): Promise<Client> {
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
     ...(db === undefined ? {} : { database: db }),
-    // The library's timer per command costs most of its speed; our bounds are deadlines and heartbeats.
+    // The library's timer per command costs most of its speed; deadlines and heartbeats limit commands instead.
     commandOptions: NO_TIMER,
     maintNotifications: "disabled",
     clientInfoTag: "ropeway",
@@ -308,7 +308,7 @@ async function createRawClient(options: LinkOptions): Promise<Client> {
   return newClient(settings);
 }
 
-/** What a server says of itself and of us when a link opens. */
+/** What a server reports about itself and the link when it opens. */
 interface Greeting extends LinkId {
   readonly server: ServerInfo;
 }
@@ -317,7 +317,7 @@ async function greet(client: Client): Promise<Greeting> {
   const [info, id] = await Promise.all([
     client.sendCommand(["INFO", "server"]).catch(undefinedIfForbidden),
     client.sendCommand(["CLIENT", "ID"]).catch(undefinedIfForbidden),
-    client.sendCommand(["PING"]), // a server that still loads its data refuses this
+    client.sendCommand(["PING"]), // a server that is still loading its data refuses this
   ]);
   return {
     server: parseServerInfo(String(info ?? "")),
@@ -326,13 +326,13 @@ async function greet(client: Client): Promise<Greeting> {
   };
 }
 
-/** A user without the right to INFO or CLIENT may still use everything else; a sentinel has no ids. */
+/** A user without permission for INFO or CLIENT may still use everything else; a sentinel has no ids. */
 function undefinedIfForbidden(error: unknown): undefined {
   if (isErrorReply(error) && /^(NOPERM|ERR unknown)/.test(error.message)) return undefined;
   throw error;
 }
 
-/** Built in place: an array that grows by push() takes several times the room, on every call. */
+/** Built in place, because an array that grows by push() takes several times the memory, on every call. */
 function scriptCommand(
   [verb, body]: readonly [verb: string, body: string],
   keys: readonly string[],

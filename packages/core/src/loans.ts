@@ -1,16 +1,16 @@
-/** The connections a Redis has lent: closed together with it, forgotten when they are closed before. */
+/** The connections that a Redis has lent. Closing it closes them; a connection that is closed before is forgotten. */
 import { ConnectionClosedError } from "./errors.ts";
 
 /** A connection lent for one purpose. */
 export interface Lent {
   opened(waitMs: number): Promise<unknown>;
   relocate(reason: unknown): void;
-  /** A slot is on its way to another node: a wait that wants to know is ended. */
+  /** Called when a slot is moving to another node: ends waits with returnWhenMoving. */
   slotMoves?(): void;
   close(): Promise<void>;
 }
 
-/** Everything one Redis has lent and not yet got back. */
+/** All lent connections of one Redis that are still open. */
 export class Loans {
   readonly #where: string;
   readonly #open = new Set<Lent>();
@@ -20,7 +20,7 @@ export class Loans {
     this.#where = where;
   }
 
-  /** Lends what `make` makes, once it is open; `make` is given what to call when that is closed. */
+  /** Lends the connection that `make` creates, once it is open. `make` gets a function to call when it is closed. */
   async lend<L extends Lent>(make: (onClosed: () => void) => L, waitMs: number): Promise<L> {
     if (this.#closed) throw new ConnectionClosedError(this.#where);
     const lent = make(() => this.#open.delete(lent));
@@ -29,17 +29,17 @@ export class Loans {
     return lent;
   }
 
-  /** Has all of them find their place anew. */
+  /** Makes all of them locate their server again. */
   relocate(reason: unknown): void {
     for (const lent of this.#open) lent.relocate(reason);
   }
 
-  /** Tells them that a slot is on its way to another node. */
+  /** Tells all of them that a slot is moving to another node. */
   slotMoves(): void {
     for (const lent of this.#open) lent.slotMoves?.();
   }
 
-  /** Closes all of them; nothing is lent any more. */
+  /** Closes all of them. Later loans are refused. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all([...this.#open].map((lent) => lent.close()));

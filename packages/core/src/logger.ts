@@ -1,6 +1,6 @@
 /**
- * The logger interface. It is pino's: an object and then a sentence. Any pino instance fits. Silence
- * is the default: a library does not write to its user's terminal.
+ * The logger interface of pino: an object and then a sentence. Any pino instance can be used. The
+ * default is silent, because a library does not write to its user's terminal.
  */
 export interface Logger {
   debug(fields: object, message: string): void;

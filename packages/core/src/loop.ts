@@ -1,5 +1,5 @@
 /**
- * The one shape of every background role (mover, reaper, heartbeat, ...): a tick that is repeated until
+ * The base of every background role (mover, reaper, heartbeat, ...): a tick that is repeated until
  * close().
  *
  *              +------------------ wait the ms that tick returned, or until wake()
@@ -13,24 +13,24 @@
 import { Backoff, type BackoffOptions } from "./backoff.ts";
 import { LONGEST_TIMER_MS, within } from "./wait.ts";
 
-/** What a loop does and how it fails. */
+/** The work of a loop, and how its errors are handled. */
 export interface LoopOptions {
-  /** One round; returns how many ms to wait before the next one (0 or nothing: at once). */
+  /** One round. Resolves with the ms to wait before the next one; 0 or undefined for no wait. */
   tick(signal: AbortSignal): Promise<number | undefined>;
-  /** Called with every error that a tick throws, before the pause that follows. */
+  /** Called with every error of a tick, before the pause that follows. */
   onError(error: unknown): void;
   /** The pause after a tick that threw. @default 50 ms growing to 5 s */
   readonly backoff?: BackoffOptions;
   /**
-   * How long close() waits for a tick that does not end by its signal, such as one that waits for a server
-   * that is away. The tick must not start anything after its signal was aborted. @default until it ends
+   * How long close() waits for a tick that ignores its signal, for example because it waits for an unreachable
+   * server. The tick must not start anything after its signal was aborted. @default until it ends
    */
   readonly closeWithinMs?: number;
 }
 
 const DEFAULT_BACKOFF: BackoffOptions = { baseMs: 50, maxMs: 5_000 };
 
-/** A background loop that ends only by close(). */
+/** A background loop that only close() ends. */
 export class Loop implements AsyncDisposable {
   readonly #options: LoopOptions;
   readonly #abort = new AbortController();
@@ -42,7 +42,7 @@ export class Loop implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Starts the loop; a second call changes nothing. */
+  /** Starts the loop. A second call has no effect. */
   start(): this {
     if (!this.#abort.signal.aborted) this.#running ??= this.#run();
     return this;
@@ -77,7 +77,7 @@ export class Loop implements AsyncDisposable {
         pauseMs = (await this.#options.tick(signal)) ?? 0;
         backoff.reset();
       } catch (error) {
-        if (signal.aborted) return; // the abort is what made it throw
+        if (signal.aborted) return; // it threw because of the abort
         this.#options.onError(error);
         pauseMs = backoff.next();
       }

@@ -1,11 +1,11 @@
 /**
- * Options are merged and checked once, where an object is made. A table says for each option its
- * default and what is allowed; a wrong value, or a name that does not exist, is an
- * InvalidOptionError naming both, before anything has been done.
+ * Options are merged and checked once, when an object is created. A table gives each option's
+ * default and rule. An invalid value, or an unknown name, throws an
+ * InvalidOptionError that names both, before anything is done.
  */
 import { InvalidArgumentError, InvalidOptionError } from "./errors.ts";
 
-/** What one option allows: `accepts` decides, `allowed` finishes the sentence "must be ...". */
+/** The rule of one option: `accepts` decides, `allowed` completes the sentence "must be ...". */
 export interface Rule<T> {
   readonly allowed: string;
   accepts(value: unknown): value is T;
@@ -23,7 +23,7 @@ export type OptionTable<T extends object> = {
 };
 
 /**
- * Fills in the defaults and checks every given value against its rule. `instead` has defaults that replace those of
+ * Fills in the defaults and checks every given value against its rule. `instead` has defaults that replace those in
  * the table, for the options of one call.
  */
 export function resolveOptions<T extends object>(
@@ -94,7 +94,7 @@ export const text: Rule<string> = {
   accepts: (value): value is string => typeof value === "string" && value.length > 0,
 };
 
-/** One of a few words. */
+/** One of several words. */
 export function oneOf<const W extends string>(...words: readonly W[]): Rule<W> {
   return {
     allowed: `one of ${words.join(", ")}`,
@@ -102,12 +102,12 @@ export function oneOf<const W extends string>(...words: readonly W[]): Rule<W> {
   };
 }
 
-/** Anything for which a test holds; `allowed` describes it. */
+/** Any value that passes the test; `allowed` describes it. */
 export function satisfying<T>(allowed: string, test: (value: unknown) => boolean): Rule<T> {
   return { allowed, accepts: (value): value is T => test(value) };
 }
 
-/** The rule, or undefined. */
+/** A value that follows the rule, or undefined. */
 export function optional<T>(rule: Rule<T>): Rule<T | undefined> {
   return {
     allowed: `${rule.allowed}, or undefined`,
@@ -122,7 +122,7 @@ function unknownOption(name: string, known: readonly string[]): string {
     : `a known option: did you mean ${near}?`;
 }
 
-/** The known word that is at most a third of its letters away from `word`, if there is one. */
+/** The known word nearest to `word`, if at most a third of its letters differ. */
 export function closest(word: string, known: readonly string[]): string | undefined {
   let best: string | undefined;
   let bestDistance = Number.POSITIVE_INFINITY;

@@ -1,7 +1,7 @@
 /**
- * When something recurs: by a cron pattern in a time zone (croner's), or at an interval in ms. Intervals
- * count from `startAt` or 1970, not from the time of the call: all processes agree on the times, and
- * nothing drifts.
+ * The times of a recurrence: by a cron pattern in a time zone (croner's), or at an interval in ms. Intervals
+ * count from `startAt` or 1970, not from the time of the call, so all processes agree on the times, and
+ * they do not drift.
  */
 import { Cron } from "croner";
 import { reasonOf } from "./errors.ts";
@@ -17,7 +17,7 @@ export interface Recurrence {
   readonly immediately?: boolean | undefined;
 }
 
-/** What is wrong with a recurrence, for the error of the package. */
+/** The problem with a recurrence, for the error of the package. */
 export interface RecurrenceProblem {
   readonly name: string;
   readonly value: unknown;
@@ -47,7 +47,7 @@ export function recurrenceProblem(times: Recurrence): RecurrenceProblem | undefi
 function patternProblem(cron: unknown, timeZone: string | undefined): string | undefined {
   if (typeof cron !== "string") return "it is not a string";
   if (cron.length > LONGEST_PATTERN) return `it is longer than ${LONGEST_PATTERN} characters`;
-  // croner also takes a date, which is no recurrence.
+  // croner also accepts a date, which is not a recurrence.
   const fields = cron.trim().split(/\s+/).length;
   if (!cron.trim().startsWith("@") && fields < FEWEST_FIELDS) return "it has fewer than 5 fields";
   try {
@@ -63,7 +63,7 @@ function isTimeZone(name: unknown): boolean {
     new Intl.DateTimeFormat("en", { timeZone: name });
     return true;
   } catch {
-    return false; // the caller says so
+    return false; // the caller reports it
   }
 }
 
@@ -84,7 +84,7 @@ export function dueAfter(times: Recurrence, after: number): number | undefined {
   return due === undefined || (endAt !== undefined && due > endAt) ? undefined : due;
 }
 
-/** When a recurrence that begins at `now` is due first; undefined if never. */
+/** The first time of a recurrence that begins at `now`; undefined if there is none. */
 export function firstDue(times: Recurrence, now: number): number | undefined {
   if (times.immediately !== true) return dueAfter(times, now);
   const first = Math.max(now, times.startAt ?? now);

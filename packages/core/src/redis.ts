@@ -1,7 +1,7 @@
 /**
- * The connection that every part of Ropeway uses: it takes commands and scripts, lends dedicated
- * connections for blocking and for subscriptions, and reports when it was lost. Standalone, Sentinel and
- * Cluster look the same from here.
+ * The connection that every part of Ropeway uses. It sends commands and scripts, lends dedicated
+ * connections for blocking and for subscriptions, and reports losses. Standalone, Sentinel and
+ * Cluster have the same interface.
  */
 import type { BlockingConnection } from "./blocking.ts";
 import type { SendOptions } from "./connection.ts";
@@ -16,14 +16,14 @@ import type { Subscriber } from "./subscriber.ts";
 /** A connected Redis. */
 export interface Redis extends AsyncDisposable {
   readonly topology: Endpoint["topology"];
-  /** The place, for messages; without passwords. */
+  /** The server's address for messages, without passwords. */
   readonly where: string;
   readonly connected: boolean;
-  /** The server's family and version, for abilities such as BLMPOP. */
+  /** The server's family and version, for features such as BLMPOP. */
   readonly server: ServerInfo;
   readonly logger: Logger;
 
-  /** Sends one command; all commands of one tick travel in one write. */
+  /** Sends one command. All commands of one tick are sent in one write. */
   send<T extends Reply = Reply>(
     args: readonly (string | Buffer)[],
     options?: SendOptions,
@@ -32,10 +32,10 @@ export interface Redis extends AsyncDisposable {
   /** Runs a script; on Cluster all of `keys` must share a hash tag. */
   run<T>(script: Script<T>, keys: readonly string[], args: readonly Argument[]): Promise<T>;
 
-  /** Opens a connection of its own for commands that block; `key` selects the node. */
+  /** Opens a dedicated connection for commands that block; `key` selects the node. */
   blocking(purpose: string, key: string): Promise<BlockingConnection>;
 
-  /** Opens a connection of its own for PUBLISH/SUBSCRIBE. */
+  /** Opens a dedicated connection for PUBLISH/SUBSCRIBE. */
   subscriber(purpose: string): Promise<Subscriber>;
 
   /** Calls the listener each time a connection is lost; returns an unsubscribe function. */

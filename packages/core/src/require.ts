@@ -1,5 +1,5 @@
 /**
- * Checks of the first argument of a constructor. TypeScript users never meet them; in plain JavaScript
+ * Checks the first argument of a constructor. TypeScript users never see these errors. In plain JavaScript,
  * `new Queue("email")`, a URL in place of a connection, or `connect()` without `await` would end in a
  * TypeError about an internal field.
  */
@@ -17,15 +17,15 @@ export function requireRedis(redis: unknown): asserts redis is Redis {
   });
 }
 
-/** Refuses an argument that is no function. */
+/** Throws InvalidArgumentError unless the value is a function. */
 export function requireFunction(argument: string, value: unknown): void {
   if (typeof value !== "function") throw new InvalidArgumentError(argument, value, "a function");
 }
 
-/** What an argument is called, and how one gets a value for it. */
+/** The name of an argument, and how to get a value for it. */
 export interface RequiredArgument {
   readonly argument: string;
-  /** Finishes the sentence "must be ...". */
+  /** Completes the sentence "must be ...". */
   readonly made: string;
 }
 
@@ -39,7 +39,7 @@ export function requireMethods(
   if (methods.every((name) => typeof members[name] === "function")) return;
   const forgotten = typeof members.then === "function" ? " Add the missing await." : "";
   const shown = kindOf(value);
-  // The value itself stays out of the error: a client of another library holds passwords.
+  // The error does not contain the value, because a client of another library holds passwords.
   throw revive(
     { INVALID_ARGUMENT: InvalidArgumentError },
     {
@@ -50,7 +50,7 @@ export function requireMethods(
   );
 }
 
-/** A string or number as it is, without the password of a URL; of anything else what it is. */
+/** A string or number itself, without the password of a URL; for other values, their kind. */
 function kindOf(value: unknown): string {
   if (typeof value === "string") return show(withoutPassword(value));
   if (typeof value === "function") return "a function";

@@ -11,10 +11,10 @@
  *     any  ---------------> closing -----------------> closed           (final)
  *
  * - start() is idempotent: calls made while it is in progress, or afterwards, share its outcome. If open()
- *   throws, everything it had deferred is undone, the error is rejected, and start() may be tried again.
- * - close() is memoised, and works during start(): it aborts the signal given to open() and undoes what
- *   had been opened. start() then rejects with ClosedError.
- * - pause() before start() holds: the role starts paused.
+ *   throws, all deferred steps are undone, start() rejects with the error, and may be called again.
+ * - close() is memoised, and works during start(): it aborts the signal given to open() and undoes the completed
+ *   steps. start() then rejects with ClosedError.
+ * - pause() before start() is kept: the role starts paused.
  */
 import { Emitter, type EventMap } from "./emitter.ts";
 import { ClosedError } from "./errors.ts";
@@ -29,11 +29,11 @@ export interface Role<M extends EventMap & Record<keyof M, unknown[]> = EventMap
   readonly state: RoleState;
   /** Starts the role. Rejects with a typed error and leaves nothing running if it cannot. */
   start(): Promise<this>;
-  /** Takes no new work until resume(). Running work goes on. */
+  /** Takes no new work until resume(). Running work continues. */
   pause(): Promise<void>;
   /** Takes work again. */
   resume(): Promise<void>;
-  /** Stops within a bound, and releases every connection and timer. The second call waits for the first. */
+  /** Stops within a time limit, and releases every connection and timer. A second call waits for the first. */
   close(): Promise<void>;
   on<K extends keyof M & string>(event: K, listener: (...args: M[K]) => unknown): this;
   once<K extends keyof M & string>(event: K, listener: (...args: M[K]) => unknown): this;
@@ -43,15 +43,15 @@ export interface Role<M extends EventMap & Record<keyof M, unknown[]> = EventMap
 /** Undoes one step of open(). */
 export type Undo = () => unknown;
 
-/** What open() is given. */
+/** The argument of open(). */
 export interface Opening {
-  /** Aborted by a close() that comes during start(). */
+  /** Aborted by a close() during start(). */
   readonly signal: AbortSignal;
   /** Registers how to undo a step. close() and a failed start run these in reverse order. */
   defer(undo: Undo): void;
 }
 
-/** The life above. A role implements open(), and hold() and release() if pausing needs work. */
+/** Implements the life cycle above. A role implements open(), and hold() and release() if pausing needs work. */
 export abstract class BackgroundRole<M extends EventMap & Record<keyof M, unknown[]> = EventMap>
   extends Emitter<M>
   implements Role<M>
@@ -64,7 +64,7 @@ export abstract class BackgroundRole<M extends EventMap & Record<keyof M, unknow
   #started: Promise<this> | undefined;
   #closed: Promise<void> | undefined;
 
-  /** `what` names the role in errors: "the worker". */
+  /** `what` names the role in errors, such as "the worker". */
   constructor(what: string, logger: Logger) {
     super(logger);
     this.#what = what;
@@ -111,7 +111,7 @@ export abstract class BackgroundRole<M extends EventMap & Record<keyof M, unknow
     return this.#closing.signal;
   }
 
-  /** Opens what the role needs and starts its work, held if `this.held`. */
+  /** Opens the resources of the role and starts its work; held if `this.held`. */
   protected abstract open(opening: Opening): Promise<void>;
 
   /** Stops taking work; called while running. */
@@ -142,12 +142,12 @@ export abstract class BackgroundRole<M extends EventMap & Record<keyof M, unknow
     const starting = this.#started;
     this.#state = "closing";
     this.#closing.abort(new ClosedError(this.#what));
-    await starting?.catch(() => {}); // whoever called start() has the error
+    await starting?.catch(() => {}); // the caller of start() gets the error
     await this.#undoAll();
     this.#state = "closed";
   }
 
-  /** Runs every undo, whatever the others do; what one throws is reported. */
+  /** Runs every undo function, even if others fail. Their errors are reported. */
   async #undoAll(): Promise<void> {
     for (let undo = this.#undo.pop(); undo !== undefined; undo = this.#undo.pop()) {
       try {

@@ -1,35 +1,35 @@
 /**
- * A Lua script of ours: read from its file once, called by its SHA-1 ever after.
+ * A Lua script of Ropeway: read from its file once, then called by its SHA-1.
  *
- * Every new link sends SCRIPT LOAD directly in front of a script's first EVALSHA, in the same write, so
- * there is neither a round trip for loading nor a NOSCRIPT in normal operation, and calls keep their order.
- * NOSCRIPT still happens (SCRIPT FLUSH): the link then repeats that call with EVAL, which loads again.
+ * Every new link sends SCRIPT LOAD directly before a script's first EVALSHA, in the same write. So
+ * loading needs no round trip, NOSCRIPT does not occur in normal operation, and calls keep their order.
+ * After a SCRIPT FLUSH, NOSCRIPT occurs: the link then repeats that call with EVAL, which loads the script again.
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { Reply } from "./reply.ts";
 
-/** A script that can be run; `T` is what its caller gets. */
+/** A script that can be run; `T` is the type of its result. */
 export interface Script<T = Reply> {
   readonly name: string;
   readonly source: string;
   readonly sha1: string;
-  /** Whether a second run after an unknown outcome does no harm; such runs are repeated for you. */
+  /** Whether a second run after an unknown outcome is harmless. Such runs are repeated automatically. */
   readonly idempotent: boolean;
-  /** Bulk strings come back as Buffers, for replies that carry bytes of the application. */
+  /** Return bulk strings as Buffers, for replies that carry bytes of the application. */
   readonly binary: boolean;
   readonly parse: ((reply: Reply) => T) | undefined;
 }
 
-/** What a script can be given besides its file. */
+/** The options of a script. */
 export interface ScriptOptions<T> {
-  /** Turns the raw reply into what the caller gets. */
+  /** Converts the raw reply to the result. */
   readonly parse?: (reply: Reply) => T;
-  /** A second run after an unknown outcome does no harm. @default false */
+  /** Whether a second run after an unknown outcome is harmless. @default false */
   readonly idempotent?: boolean;
   /** Bulk strings in the reply are Buffers. @default false */
   readonly binary?: boolean;
-  /** Files that stand in front of the script: functions that several scripts share. @default [] */
+  /** Files that are prepended to the script: functions that several scripts share. @default [] */
   readonly prelude?: readonly URL[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * Finds the master that the sentinels agree on. Asked before every link; besides, one subscription to
- * +switch-master gives up links to a master that was deposed while it still answers.
+ * Finds the master that the sentinels agree on. It is looked up before every link. In addition, a subscription to
+ * +switch-master gives up links to a deposed master that still replies.
  */
 import { Connection, type ConnectionPlan } from "./connection.ts";
 import { type Address, type Endpoint, showAddress } from "./endpoint.ts";
@@ -18,7 +18,7 @@ export type SentinelPlan = Pick<
 export class Sentinels {
   readonly #endpoint: Endpoint;
   readonly #plan: SentinelPlan;
-  /** Known sentinels; the one that answered last comes first. */
+  /** Known sentinels; the one that replied last comes first. */
   #addresses: readonly Address[];
 
   constructor(endpoint: Endpoint, plan: SentinelPlan) {
@@ -46,7 +46,7 @@ export class Sentinels {
     throw new ConnectFailedError(this.#plan.where, failure);
   }
 
-  /** Refuses a server that is not (or no longer) the master. */
+  /** Refuses a server that is not the master, or no longer. */
   async checkRole(link: Link): Promise<void> {
     const role = (await link.send(["ROLE"])) as readonly unknown[];
     if (role[0] !== "master") throw new Error(`the server is a ${String(role[0])}, not the master`);

@@ -5,7 +5,7 @@ export interface ServerInfo {
   readonly family: "redis" | "valkey";
   /** The family's own version; empty if the server does not report it. */
   readonly version: string;
-  /** Such as "Redis 7.0.15". */
+  /** The name and version, such as "Redis 7.0.15". */
   readonly title: string;
 }
 
@@ -27,7 +27,7 @@ export function parseServerInfo(info: string): ServerInfo {
 }
 
 /**
- * What is needed instead, if the server is too old; undefined if it is new enough or does not report its
+ * The required version, if the server is too old; undefined if it is new enough or does not report its
  * version.
  */
 export function tooOld(server: ServerInfo): string | undefined {
@@ -36,7 +36,7 @@ export function tooOld(server: ServerInfo): string | undefined {
   return `Redis ${redis} or Valkey ${valkey}, or newer,`;
 }
 
-/** Whether the server's version is the given one or newer, for abilities such as BLMPOP (7.0). */
+/** Whether the server has at least the given version, for features such as BLMPOP (7.0). */
 export function atLeast(server: ServerInfo, wanted: readonly [number, number]): boolean {
   const [major = 0, minor = 0] = server.version.split(".").map(Number);
   return major > wanted[0] || (major === wanted[0] && minor >= wanted[1]);

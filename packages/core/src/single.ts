@@ -1,4 +1,4 @@
-/** A Redis behind one address at a time: standalone, or the master that the sentinels name. */
+/** A Redis with one address at a time: standalone, or the master that the sentinels report. */
 import { BlockingConnection } from "./blocking.ts";
 import type { ResolvedConnectOptions } from "./connect.ts";
 import { Connection, type ConnectionPlan, type SendOptions } from "./connection.ts";
@@ -14,7 +14,7 @@ import { Sentinels } from "./sentinel.ts";
 import type { ServerInfo } from "./server-info.ts";
 import { Subscriber } from "./subscriber.ts";
 
-/** The fields of every link to this endpoint. */
+/** The common options of every link to this endpoint. */
 export function linkOptions(
   endpoint: Endpoint,
   options: ResolvedConnectOptions,
@@ -31,7 +31,7 @@ export function linkOptions(
   };
 }
 
-/** Standalone or Sentinel. */
+/** A standalone server, or a master of Sentinel. */
 export class SingleRedis implements Redis {
   readonly topology: Endpoint["topology"];
   readonly where: string;
@@ -100,7 +100,7 @@ export class SingleRedis implements Redis {
 
   blocking(purpose: string): Promise<BlockingConnection> {
     const plan = this.#lentPlan(purpose, 0);
-    // On the same server only: on another one the number is that of a stranger.
+    // On the same server only: on another server the id belongs to another client.
     const unblock = async (waiting: Link) => {
       const link = this.#connection.current;
       if (link?.where !== waiting.where) return;
@@ -129,7 +129,7 @@ export class SingleRedis implements Redis {
   }
 
   async close(): Promise<void> {
-    // The lent ones first: ending their waits needs this connection.
+    // Lent connections first, because ending their waits needs this connection.
     await this.#loans.close();
     await Promise.all([this.#connection.close(), this.#sentinelWatch?.close()]);
   }

@@ -8,7 +8,7 @@ const ASK_WITHIN_MS = 500;
 /** [first, last, [host, port, id, ...], replicas...], one per range of slots. */
 type SlotRange = readonly [number, number, readonly [string | null, number], ...unknown[]];
 
-/** The table, refreshed by one question at a time. */
+/** The table. Only one refresh runs at a time. */
 export class SlotTable {
   readonly #roots: readonly Address[];
   readonly #nodeAt: (address: Address) => Connection;
@@ -30,7 +30,7 @@ export class SlotTable {
     return this.#addresses[(this.#owners[slot] ?? 0) - 1];
   }
 
-  /** Reads the table from the first node that answers; callers at the same time share the reading. */
+  /** Reads the table from the first node that replies. Concurrent callers share one read. */
   refresh(): Promise<void> {
     this.#refreshing ??= this.#read().finally(() => {
       this.#refreshing = undefined;
@@ -59,7 +59,7 @@ export class SlotTable {
     const owners = new Uint16Array(SLOTS);
     const numbers = new Map<string, number>();
     for (const [first, last, [host, port]] of ranges) {
-      // A node that does not know its own name leaves it empty: it is where the answer came from.
+      // A node that does not know its own host leaves it empty: it is the host that sent the reply.
       const own = "host" in source ? source.host : "127.0.0.1";
       const address = { host: host || own, port };
       const name = showAddress(address);

@@ -1,20 +1,20 @@
 /**
- * A connection that listens. After a loss every channel is subscribed again before the connection
- * counts as ready; messages published in between are lost, and `onGap` notifies the listeners so that they
+ * A connection for subscriptions. After a loss, every channel is subscribed again before the connection
+ * is ready. Messages published in between are lost, and `onGap` notifies the listeners so that they
  * can find out what they missed.
  *
- * A subscribe() that resolved holds until unsubscribe(); one that was rejected has left nothing behind.
- * Every link gets one and the same listener, so a channel that is asked for twice (by the new link and
- * by a subscribe() that waited for it) is still heard once.
+ * A subscription that resolved lasts until unsubscribe(); one that was rejected leaves nothing behind.
+ * Every link gets the same listener, so a channel that is subscribed twice (by the new link and
+ * by a subscribe() that waited for it) still delivers each message once.
  */
 import { Connection, type ConnectionPlan } from "./connection.ts";
 import { type ChannelListener, explainReply } from "./link.ts";
 import { Listeners } from "./listeners.ts";
 
-/** Gets each message of its channel. */
+/** Receives each message of its channel. */
 export type MessageListener = (message: Buffer, channel: string) => void;
 
-/** What subscriber() lends. */
+/** The connection that subscriber() lends. */
 export class Subscriber implements AsyncDisposable {
   readonly #connection: Connection;
   readonly #channels = new Map<string, Set<MessageListener>>();
@@ -25,7 +25,7 @@ export class Subscriber implements AsyncDisposable {
   };
   #links = 0;
 
-  /** @internal Lent by Redis, never made by users. */
+  /** @internal Lent by Redis, never created by users. */
   constructor(plan: ConnectionPlan) {
     this.#connection = new Connection({
       ...plan,
@@ -63,12 +63,12 @@ export class Subscriber implements AsyncDisposable {
     }
   }
 
-  /** Stops one listener; the channel is left when nobody listens any more. */
+  /** Removes one listener. The channel is left when it has no listeners. */
   async unsubscribe(channel: string, listener: MessageListener): Promise<void> {
     if (!this.#remove(channel, listener)) return;
     if (!this.#connection.connected) return; // the next link will not subscribe to it
     const link = await this.#connection.link(0);
-    if (this.#channels.has(channel)) return; // joined again meanwhile
+    if (this.#channels.has(channel)) return; // subscribed again meanwhile
     try {
       await link.unsubscribe(channel, this.#deliver);
     } catch (error) {
@@ -78,12 +78,12 @@ export class Subscriber implements AsyncDisposable {
     }
   }
 
-  /** Calls the listener after the connection was restored: messages in between were missed. */
+  /** Calls the listener after the connection was restored, because messages in between were missed. */
   onGap(listener: () => void): () => void {
     return this.#gaps.add(listener);
   }
 
-  /** Gives the current link up and finds the place anew; counts as a gap. */
+  /** Gives up the current link and locates the server again; counts as a gap. */
   relocate(reason: unknown): void {
     this.#connection.relocate(reason);
   }
@@ -96,7 +96,7 @@ export class Subscriber implements AsyncDisposable {
     return this.close();
   }
 
-  /** Takes one listener out; whether it was the channel's last. */
+  /** Removes one listener. Returns whether it was the channel's last. */
   #remove(channel: string, listener: MessageListener): boolean {
     const listeners = this.#channels.get(channel);
     if (!listeners?.delete(listener) || listeners.size > 0) return false;

@@ -15,24 +15,24 @@ import {
 } from "@opentelemetry/api";
 import { reasonOf } from "./errors.ts";
 
-/** The tracer of one of our packages, for example "rpc". */
+/** The tracer of a Ropeway package, for example "rpc". */
 export function tracerOf(part: string): Tracer {
   return trace.getTracer(`@ropeway/${part}`);
 }
 
-/** The meter of one of our packages. */
+/** The meter of a Ropeway package. */
 export function meterOf(part: string): Meter {
   return metrics.getMeter(`@ropeway/${part}`);
 }
 
-/** The W3C traceparent of the current span, to be sent along with a message. */
+/** The W3C traceparent of the current span, to be sent with a message. */
 export function currentTraceparent(): string | undefined {
   const carrier: { traceparent?: string } = {};
   propagation.inject(context.active(), carrier);
   return carrier.traceparent;
 }
 
-/** The context a received traceparent stands for; the current one if there is none. */
+/** The context of a received traceparent; the current context if there is none. */
 export function contextOf(traceparent: string | undefined): Context {
   if (traceparent === undefined) return context.active();
   return propagation.extract(context.active(), { traceparent });

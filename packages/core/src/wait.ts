@@ -1,12 +1,12 @@
-/** Waiting, always with a bound or an AbortSignal, and never with a timer or listener left behind. */
+/** Waiting, always with a limit or an AbortSignal, and never with a timer or listener left behind. */
 import { AbortedError, InvalidArgumentError, TimeoutError } from "./errors.ts";
 
-/** The longest wait a timer of Node can hold, 24.8 days: asked for more, it fires at once. */
+/** The longest delay of a timer in Node, 24.8 days. A longer one would fire at once. */
 export const LONGEST_TIMER_MS: number = 2 ** 31 - 1;
 
 /**
- * Throws InvalidArgumentError unless it is an AbortSignal or undefined. Every function that takes a signal
- * from a user calls it before it begins: later, no caller would wait for the error.
+ * Throws InvalidArgumentError unless it is an AbortSignal or undefined. Every function that accepts a signal
+ * from a user calls this before it begins: later, no caller would receive the error.
  */
 export function requireSignal(signal: unknown): asserts signal is AbortSignal | undefined {
   if (signal === undefined || signal instanceof AbortSignal) return;
@@ -36,15 +36,15 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** The bounds of a wait: at least one of them should be given. */
+/** The limits of a wait. At least one of them should be given. */
 export interface WaitBounds {
   readonly timeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** What is waited for, for the error's sentence. */
+  /** The subject of the wait, for the error message. */
   readonly what?: string;
 }
 
-/** The promise's outcome, or TimeoutError / AbortedError when a bound comes first. */
+/** The promise's outcome, or TimeoutError / AbortedError if a limit is reached first. */
 export function within<T>(promise: Promise<T>, bounds: WaitBounds): Promise<T> {
   const { timeoutMs, signal, what = "a wait" } = bounds;
   return new Promise<T>((resolve, reject) => {
@@ -72,14 +72,14 @@ export function within<T>(promise: Promise<T>, bounds: WaitBounds): Promise<T> {
   });
 }
 
-/** A promise with its handles outside. */
+/** A promise with its resolve and reject functions. */
 export interface Deferred<T> {
   readonly promise: Promise<T>;
   resolve(value: T): void;
   reject(reason: unknown): void;
 }
 
-/** Makes a Deferred (Promise.withResolvers arrives only with Node 22). */
+/** Creates a Deferred (Promise.withResolvers needs Node 22). */
 export function deferred<T>(): Deferred<T> {
   let resolve: (value: T) => void = () => {};
   let reject: (reason: unknown) => void = () => {};
