@@ -1,10 +1,10 @@
-// The packages that this machine's apt sources offer, read as any user and without a trace: apt-get
-// runs with its own state, cache and log in a folder of ours, and with an empty list of installed
-// packages. The system contributes what it knows best, the sources with their keys, proxies and
-// pins, in whichever format they are written; nothing of it is changed, not even when we are root.
+// The packages that this machine's apt sources offer, read as any user and without side effects: apt-get
+// runs with its own state, cache and log in a private folder, and with an empty list of installed
+// packages. The system provides the sources with their keys, proxies and
+// pins, in any format. Nothing in the system is changed, even when running as root.
 //
-// An empty list of installed packages makes `install --simulate` name everything a package needs
-// down to the C library, which is what lets a bundle run on its own.
+// With an empty list of installed packages, `install --simulate` names everything that a package needs,
+// down to the C library. So a bundle can run on its own.
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { StepFailedError } from "./errors.ts";
@@ -15,7 +15,7 @@ import { mustRun, runTool, type ToolOptions, type ToolResult } from "./tool.ts";
 const APT_GET = "/usr/bin/apt-get";
 const DPKG = "/usr/bin/dpkg";
 const DPKG_DEB = "/usr/bin/dpkg-deb";
-/** The tools live here whatever the caller's PATH hides. */
+/** The folders of the tools, whatever the caller's PATH contains. */
 const SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 export interface Package {
@@ -23,7 +23,7 @@ export interface Package {
   readonly version: string;
 }
 
-/** Whether this machine has apt at all. */
+/** Whether this machine has apt. */
 export async function hasApt(): Promise<boolean> {
   return (await Promise.all([APT_GET, DPKG, DPKG_DEB].map(isExecutable))).every(Boolean);
 }
@@ -31,7 +31,7 @@ export async function hasApt(): Promise<boolean> {
 export class AptArchive {
   readonly #folder: string;
   readonly #errand: Errand;
-  /** What the last update complained about; it matters only if a package is then not found. */
+  /** The error of the last update. It is reported only if a package is then not found. */
   #complaint: string | undefined;
 
   private constructor(folder: string, errand: Errand) {
@@ -51,7 +51,7 @@ export class AptArchive {
     ).trim();
     await writeFile(join(folder, "apt.conf"), configuration(folder, native));
     errand.note("Reading the package lists of this machine's apt sources");
-    // One unreachable source out of many is an error to apt but not to us: it is kept as a reason.
+    // One unreachable source of many is an error for apt but not here: it is kept as a reason.
     const { stderr } = await archive.#aptGet(["update", "-q"]);
     archive.#complaint = complaintOf(stderr);
     return archive;
@@ -97,12 +97,12 @@ export class AptArchive {
   }
 }
 
-/** Read after the system's own configuration, so that what stands here wins. */
+/** Read after the system's own configuration, so these settings win. */
 function configuration(folder: string, architecture: string): string {
   const quoted = (path: string) => `"${join(folder, path)}"`;
   return `
-// Hooks of the system's apt are for the system's apt; other architectures and indexes than
-// the packages of this one are only time.
+// Hooks of the system's apt must not run here. Other architectures and indexes would only
+// take time.
 #clear APT::Update;
 #clear DPkg;
 #clear APT::Architectures;
@@ -135,7 +135,7 @@ Acquire::https::Timeout "15";
 `;
 }
 
-/** The first thing apt complained about, as a clause: no full stops, no prefix. */
+/** The first error of apt, as a clause without prefix and full stop. */
 function complaintOf(stderr: string): string | undefined {
   const fetching = /^[EW]: Failed to fetch (\S+)\s+(.+)$/m.exec(stderr);
   const clause = fetching

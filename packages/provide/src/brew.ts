@@ -1,4 +1,4 @@
-// macOS: Homebrew installs into a place of the user's own, so it is asked to do what it does.
+// macOS: Homebrew installs into the user's own folder, so it is used directly.
 import { join } from "node:path";
 import type { Candidate } from "./candidate.ts";
 import { StepFailedError } from "./errors.ts";
@@ -7,7 +7,7 @@ import { PRODUCTS, type Program } from "./program.ts";
 import { executablesOnPath, isExecutable } from "./search-path.ts";
 import { mustRun } from "./tool.ts";
 
-/** Casks do not reach PATH. */
+/** Executables of casks, which are not on PATH. */
 const APPLICATIONS: Readonly<Record<string, string>> = {
   chromium: "/Applications/Chromium.app/Contents/MacOS/Chromium",
 };
@@ -17,7 +17,7 @@ export async function findBrew({ env }: Errand): Promise<string | undefined> {
   return (await executablesOnPath("brew", env.PATH))[0];
 }
 
-/** Installs the program's preferred product and returns where its executable is. */
+/** Installs the program's preferred product and returns the path of its executable. */
 export async function installWithBrew(
   brew: string,
   program: Program,

@@ -1,6 +1,6 @@
-// Makes a program out of Debian packages without installing them: the packages and the shared
-// libraries they need are unpacked side by side, and a small script starts the program with the
-// libraries from there (starter.ts).
+// Makes a program from Debian packages without installing them: the packages and the shared
+// libraries they need are unpacked into one folder, and a small script starts the program with
+// these libraries (starter.ts).
 import { chmod, mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { AptArchive, Package } from "./apt-archive.ts";
@@ -11,18 +11,18 @@ import type { BundleLabel } from "./shelf.ts";
 import { FONTS, librariesOf, starter } from "./starter.ts";
 import { compareVersions, parseVersion } from "./version.ts";
 
-/** Shared libraries are what a program needs to run; the rest of a closure installs and configures. */
+/** A program needs shared libraries to run; the other packages only install and configure. */
 const LIBRARY = /^(?:lib|zlib1g|lua)/;
 /** Parts of packages that a running program never reads. */
 const DEAD_WEIGHT = ["doc", "man", "lintian", "locale", "bug"];
 
-/** Where a bundle's parts come from and what hears about it. */
+/** The source of a bundle's parts. */
 export interface BundleSource {
   readonly archive: Pick<AptArchive, "closure" | "unpack">;
   readonly note: (sentence: string) => void;
 }
 
-/** Unpacks a product into `folder`, an empty one, and says what it now holds. */
+/** Unpacks a product into `folder`, which is empty, and returns its content. */
 export async function makeBundle(
   product: ProductName,
   folder: string,

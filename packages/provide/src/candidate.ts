@@ -1,11 +1,11 @@
-// A candidate is an executable that might be the program: it counts only if it runs, says a version
-// and that version is new enough. Everything found by any route passes through here.
+// A candidate is an executable that may be the program. It is accepted only if it runs, prints a version,
+// and that version is new enough. Every executable, however it was found, is examined here.
 import type { Errand, ProgramOrigin, ProvidedProgram } from "./options.ts";
 import { PRODUCTS, type Program, productsOf } from "./program.ts";
 import { runTool } from "./tool.ts";
 import { compareVersions, parseVersion } from "./version.ts";
 
-/** A first start of a browser from a cold disk is slow; a server answers at once. */
+/** The first start of a browser from a cold disk is slow; a server replies at once. */
 const PROBE_MS = 30_000;
 
 export interface Candidate {
@@ -13,7 +13,7 @@ export interface Candidate {
   readonly origin: ProgramOrigin;
 }
 
-/** The program if the candidate is fit to be used, else the reason why not. */
+/** The program if the candidate can be used, else the reason why not. */
 export async function examine(
   program: Program,
   { path, origin }: Candidate,
@@ -27,7 +27,7 @@ export async function examine(
     return `${path} does not run (${(error as Error).message})`;
   }
   const version = parseVersion(said);
-  // Some systems ship Valkey under Redis's names: what it says counts, not what it is called.
+  // Some systems ship Valkey under Redis's names, so the output decides, not the file name.
   const product = productsOf(program).find((each) => PRODUCTS[each].signature.test(said));
   if (version === undefined || product === undefined) return `${path} is not ${program.name}`;
   const { title, minimum } = PRODUCTS[product];

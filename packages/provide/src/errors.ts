@@ -1,15 +1,15 @@
-/** What a {@link ProgramUnavailableError} is made of. */
+/** The values of a {@link ProgramUnavailableError}. */
 export interface UnavailableDetails {
-  /** The program that was asked for. */
+  /** The requested program. */
   readonly program: string;
-  /** Why every way of having it failed, without a full stop. */
+  /** Why every source of it failed, without a full stop. */
   readonly reason: string;
-  /** The whole sentence for a person: what is missing, why, and what to do. */
+  /** The whole sentence for the user: what is missing, why, and how to fix it. */
   readonly message: string;
   readonly cause?: unknown;
 }
 
-/** A program was not found and could not be downloaded. The message says what to do. */
+/** A program was not found and could not be downloaded. The message says how to fix it. */
 export class ProgramUnavailableError extends Error {
   override readonly name = "ProgramUnavailableError";
   readonly code = "PROGRAM_UNAVAILABLE";
@@ -23,7 +23,7 @@ export class ProgramUnavailableError extends Error {
   }
 }
 
-/** One step on the way (a tool that failed, a package that is too old); becomes a reason, never reaches callers. */
+/** One failed step (a tool that failed, a package that is too old). It becomes a reason and never reaches callers. */
 export class StepFailedError extends Error {
   override readonly name = "StepFailedError";
   readonly code = "STEP_FAILED";

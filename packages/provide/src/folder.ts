@@ -1,12 +1,12 @@
 /**
- * Folders made step by step. Node's own `mkdir` with `recursive` makes the parents of whatever answers
- * ENOENT and tries again; under /proc, where nothing can be made, that answer never changes and the
+ * Creates folders step by step. Node's own `mkdir` with `recursive` creates the parents after each
+ * ENOENT and tries again. Under /proc, where nothing can be created, the error never changes and the
  * call never returns.
  */
 import { mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 
-/** Makes the folder and its parents unless they are there; the system's error says why it cannot be. */
+/** Creates the folder and its parents unless they exist. Rejects with the system's error if it cannot. */
 export async function makeFolder(path: string, mode: number = 0o777): Promise<void> {
   try {
     await mkdir(path, { mode });
@@ -16,7 +16,7 @@ export async function makeFolder(path: string, mode: number = 0o777): Promise<vo
     const orphan = (error as NodeJS.ErrnoException).code === "ENOENT" && !(await isFolder(parent));
     if (!orphan) throw error;
     await makeFolder(parent, mode);
-    await makeFolder(path, mode); // with a parent now, so a second ENOENT is the end
+    await makeFolder(path, mode); // the parent exists now, so a second ENOENT is final
   }
 }
 

@@ -1,12 +1,12 @@
-// Lets one process at a time bring programs into a folder, so that ten test runs do not download
-// the same thing ten times. It saves work and nothing else: what is placed in the folder is placed
-// by one rename, so two processes that both believe they hold the lock do double work and no harm.
-// That is why a plain folder will do:
+// Lets one process at a time add programs to a folder, so that ten test runs do not download
+// the same program ten times. It only saves work: a bundle is placed in the folder
+// by one rename, so two processes that both believe they hold the lock do the work twice but no harm.
+// So a plain folder is sufficient as a lock:
 //
-//   <folder>/.lock/owner    "<host> <pid> <random>", the folder's time renewed every second
+//   <folder>/.lock/owner    "<host> <pid> <random>"; the time of the folder is renewed every second
 //
-// A holder that is gone (same host, no such process) or silent for 30 s of the waiter's own time is
-// robbed. Times of different machines are never compared.
+// The lock is taken over if its holder is gone (same host, no such process) or silent for 30 s by the
+// waiter's own clock. Times of different machines are never compared.
 import { randomUUID } from "node:crypto";
 import { mkdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
@@ -19,14 +19,14 @@ const RENEW_MS = 1_000;
 const LOOK_MS = 100;
 const SILENT_MS = 30_000;
 
-/** Runs `work` while holding the folder's lock; the folder is created if need be. */
+/** Runs `work` while holding the folder's lock. Creates the folder if needed. */
 export async function withLock<T>(errand: Errand, work: () => Promise<T>): Promise<T> {
   await makeFolder(errand.folder);
   const lock = join(errand.folder, ".lock");
   const owner = `${hostname()} ${process.pid} ${randomUUID()}`;
   await acquire(lock, owner, errand);
   const renewal = setInterval(() => {
-    // A lock that was robbed cannot be renewed; the work goes on, see above.
+    // A lock that was taken over cannot be renewed; the work continues, see above.
     utimes(lock, new Date(), new Date()).catch(() => {});
   }, RENEW_MS);
   try {
@@ -69,7 +69,7 @@ async function create(lock: string, owner: string): Promise<boolean> {
   return true;
 }
 
-/** Whether the holder ran on this machine and does not any more. No holder yet is not gone: it may be about to sign. */
+/** Whether the holder ran on this machine and has ended. A lock without a holder may be about to get one. */
 function isGone(holder: string | undefined): boolean {
   const [host, pid] = holder?.split(" ") ?? [];
   if (host !== hostname() || pid === undefined) return false;
@@ -81,7 +81,7 @@ function isGone(holder: string | undefined): boolean {
   }
 }
 
-/** Renamed first: a folder that is being emptied must not be mistaken for a lock. */
+/** Renamed first, because a folder that is being deleted must not be mistaken for a lock. */
 async function remove(lock: string): Promise<void> {
   const aside = `${lock}-${randomUUID()}`;
   try {

@@ -1,47 +1,50 @@
 import { resolve } from "node:path";
 import type { ProductName, ProgramName } from "./program.ts";
 
-/** Where a program came from: an environment variable, PATH, the programs folder, or just brought there. */
+/** Where a program was found: an environment variable, PATH, or the programs folder; or how it was installed now. */
 export type ProgramOrigin = "env" | "path" | "home" | "debian" | "brew";
 
-/** A real program, ready to be started. */
+/** A real program, ready to start. */
 export interface ProvidedProgram {
   readonly name: ProgramName;
-  /** What starts it: the executable's absolute path, then arguments that must come first, if any. */
+  /** The command that starts it: the executable's absolute path, then required leading arguments, if any. */
   readonly command: readonly [string, ...string[]];
-  /** The environment variable by which another process can be told to use this one. */
+  /** The environment variable that makes another process use this program. */
   readonly variable: string;
-  /** Whose program it is: a `redis-server` may be Valkey's. */
+  /** The product of the program: a `redis-server` may be Valkey's. */
   readonly product: ProductName;
   readonly version: string;
   readonly origin: ProgramOrigin;
 }
 
-/** How a program is looked for and brought. */
+/** How to find or download a program. */
 export interface ProvideOptions {
-  /** Environment to look into (`PATH`, `ROPEWAY_*`) and to run tools with. @default process.env */
+  /** The environment to search (`PATH`, `ROPEWAY_*`) and to run tools with. @default process.env */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Folder that unpacked programs are kept in. @default ROPEWAY_PROGRAMS, else `programs` in ROPEWAY_HOME, else `.ropeway/programs` */
+  /**
+   * The folder for unpacked programs. @default ROPEWAY_PROGRAMS, else `programs` in ROPEWAY_HOME, else
+   * `.ropeway/programs`
+   */
   readonly folder?: string;
-  /** Bound of the whole search and download. @default 600_000 */
+  /** The maximum duration of the whole search and download. @default 600_000 */
   readonly timeoutMs?: number;
-  /** Ends the search; what was half done is removed. */
+  /** Ends the search. Incomplete files are removed. */
   readonly signal?: AbortSignal;
-  /** Hears a sentence whenever something takes time or is passed over. @default nothing */
+  /** Called with a sentence whenever something takes time or is skipped. @default nothing */
   readonly onProgress?: (sentence: string) => void;
-  /** One more way out for the error's sentence, such as "set REDIS_URL to a running server". @default none */
+  /** One more solution for the error message, such as "set REDIS_URL to a running server". @default none */
   readonly otherwise?: string;
 }
 
 const defaults = { timeoutMs: 600_000 } as const;
 
-/** One call's settings: options with every default filled in, and one signal for abort and time. */
+/** The settings of one call: options with every default filled in, and one signal for abort and timeout. */
 export interface Errand {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
-  /** The caller's own part of `signal`. */
+  /** The caller's own signal. */
   readonly callerSignal: AbortSignal | undefined;
   readonly note: (sentence: string) => void;
   readonly otherwise: string | undefined;
@@ -65,7 +68,7 @@ export function errandOf(options: ProvideOptions): Errand {
   };
 }
 
-/** The folder that programs are unpacked into when no option names one. */
+/** The default folder for unpacked programs. */
 export function programsFolder(env: Readonly<Record<string, string | undefined>>): string {
   return env.ROPEWAY_PROGRAMS || resolve(env.ROPEWAY_HOME || ".ropeway", "programs");
 }

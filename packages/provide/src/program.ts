@@ -1,8 +1,8 @@
-// What can be provided. A program (what a caller asks for) is an executable of a product (what is
-// packaged and versioned): redis-cli and redis-server are two programs of Redis, and either may as
-// well come from Valkey. A product listed first is preferred where nothing is installed yet.
+// The programs that can be provided. A program (what a caller requests) is an executable of a product (what is
+// packaged and versioned): redis-cli and redis-server are two programs of Redis, and either may also
+// come from Valkey. The product listed first is preferred if none is installed yet.
 
-/** Programs that {@link provide} knows; the redis ones may turn out to be Valkey's. */
+/** Programs that {@link provide} knows. The redis programs may be Valkey's. */
 export type ProgramName = "redis-server" | "redis-cli" | "redis-benchmark" | "etcd" | "chromium";
 
 /** A product of which programs can be provided. */
@@ -10,25 +10,25 @@ export type ProductName = "redis" | "valkey" | "etcd" | "chromium";
 
 export interface Product {
   readonly title: string;
-  /** What its executables call themselves when asked for their version. */
+  /** Matches the version output of its executables. */
   readonly signature: RegExp;
   /** The oldest version that Ropeway works with. */
   readonly minimum: string;
   /** Debian packages that hold the product's executables. */
   readonly packages: readonly string[];
-  /** Packages that these say they need but that this use of them does not. */
+  /** Dependencies of these packages that are not needed here. */
   readonly unneeded: RegExp;
-  /** Where the packages put the executables. */
+  /** The folder of the executables in the packages. */
   readonly home: string;
   /**
-   * Which dynamic loader starts them. The packaged one makes a bundle independent of the machine's
-   * C library; a browser starts itself again through /proc/self/exe, which would be that loader, so
-   * it runs on the machine's own, with the packaged libraries except the C library.
+   * The dynamic loader that starts them. The packaged one makes a bundle independent of the machine's
+   * C library. A browser starts itself again through /proc/self/exe, which would be that loader, so
+   * it uses the machine's own, with the packaged libraries except the C library.
    */
   readonly loader: "packaged" | "system";
-  /** What the executables must find in their environment, as shell words; `$here` is the bundle. */
+  /** Environment variables that the executables need, as shell words; `$here` is the bundle. */
   readonly environment: Readonly<Record<string, string>>;
-  /** What `brew install` is told. */
+  /** The arguments of `brew install`. */
   readonly brew: readonly string[];
 }
 
@@ -40,7 +40,7 @@ export interface Program {
   readonly executables: readonly { readonly product: ProductName; readonly file: string }[];
 }
 
-/** Packages named like libraries that only help to install or configure a system. */
+/** Packages with names like libraries that only install or configure a system. */
 const SETUP = /perl|^libpam-|-(?:bin|common)$/;
 
 export const PRODUCTS: Readonly<Record<ProductName, Product>> = {
@@ -74,7 +74,7 @@ export const PRODUCTS: Readonly<Record<ProductName, Product>> = {
     unneeded: SETUP,
     home: "usr/bin",
     loader: "packaged",
-    // Before 3.5 etcd refuses to run on arm64 unless it is told that this is meant.
+    // Before 3.5, etcd refuses to run on arm64 unless this variable is set.
     environment: process.arch === "arm64" ? { ETCD_UNSUPPORTED_ARCH: "arm64" } : {},
     brew: ["etcd"],
   },
@@ -132,7 +132,7 @@ export function productsOf(program: Program): readonly ProductName[] {
   return [...new Set(program.executables.map(({ product }) => product))];
 }
 
-/** Every executable of a product that some program is found by. */
+/** Every executable name of a product. */
 export function executablesOf(product: ProductName): readonly string[] {
   return Object.values(EXECUTABLES)
     .flat()

@@ -1,8 +1,8 @@
-// Finds a program, or brings it. The order, first come first served:
+// Finds a program, or downloads it. The first of these that has it is used:
 //
-//   ROPEWAY_<PROGRAM>   someone said which one: that one, or an error
-//   PATH                what the machine has, if it is new enough
-//   programs folder     what an earlier call unpacked
+//   ROPEWAY_<PROGRAM>   the user chose an executable: this one, or an error
+//   PATH                the machine's program, if it is new enough
+//   programs folder     a program that an earlier call unpacked
 //   apt, or brew        unpacked into the programs folder without root, or installed by Homebrew
 import { rm } from "node:fs/promises";
 import { ProgramUnavailableError } from "./errors.ts";
@@ -13,7 +13,7 @@ import { Search } from "./search.ts";
 import { openPartial } from "./shelf.ts";
 import { Supplier } from "./supplier.ts";
 
-/** A real program of that name: found on this machine or brought to it; throws ProgramUnavailableError. */
+/** A real program of that name: found on this machine, or downloaded. Throws ProgramUnavailableError. */
 export async function provide(
   name: ProgramName,
   options: ProvideOptions = {},
@@ -22,7 +22,7 @@ export async function provide(
   return program as ProvidedProgram;
 }
 
-/** Several programs in the order asked for; what must be downloaded shares one reading of the package lists. */
+/** Several programs in the given order. Downloads share one read of the package lists. */
 export async function provideAll(
   names: readonly ProgramName[],
   options: ProvideOptions = {},
@@ -53,20 +53,20 @@ async function bringAll(
       const supplier = new Supplier(partial, errand);
       const brought = new Map<Search, ProvidedProgram>();
       for (const search of missing) {
-        // Whoever held the lock before may have brought it, or the program before this one did.
+        // The previous holder of the lock, or the previous program of this call, may have downloaded it.
         const program = (await search.onShelf()) ?? (await supplier.bring(search));
         if (program === undefined) throw search.unavailable();
         brought.set(search, program);
       }
       return brought;
     } finally {
-      // A tool that was stopped may have children which write a moment longer.
+      // A stopped tool may have children that keep writing for a moment.
       await rm(partial, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
     }
   });
 }
 
-/** Turns what stops the work from outside (time, the disk, a folder that may not be written) into the search's error. */
+/** Converts external failures (timeout, the disk, a folder without write permission) into the search's error. */
 async function explained<T>(
   search: Search,
   { callerSignal, signal, timeoutMs }: Errand,

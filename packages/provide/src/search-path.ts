@@ -1,4 +1,4 @@
-// The directories of PATH, searched the way a shell does it.
+// The directories of PATH, searched in the same way as a shell does.
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { delimiter, isAbsolute, join } from "node:path";
@@ -8,7 +8,7 @@ export async function executablesOnPath(
   file: string,
   path: string | undefined,
 ): Promise<readonly string[]> {
-  // A relative entry means another program in every folder: an old trap, not a place to look.
+  // A relative entry would mean another program in every folder, which is a security risk, so it is ignored.
   const folders = (path ?? "").split(delimiter).filter(isAbsolute);
   const candidates = [...new Set(folders)].map((folder) => join(folder, file));
   const fit = await Promise.all(candidates.map(isExecutable));

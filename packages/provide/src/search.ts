@@ -1,5 +1,5 @@
-// One program being looked for on this machine. Whatever was passed over, and why, is kept: if the
-// search ends with nothing, those are the reasons in the sentence that a person gets to read.
+// The search for one program on this machine. It keeps every candidate that was skipped, and why: if the
+// search finds nothing, the error message lists these reasons.
 import { resolve } from "node:path";
 import { type Candidate, examine } from "./candidate.ts";
 import { ProgramUnavailableError } from "./errors.ts";
@@ -18,7 +18,7 @@ export class Search {
     this.#errand = errand;
   }
 
-  /** The program as someone named it, as the machine has it, or as an earlier call unpacked it. */
+  /** The program as named by the user, as installed on the machine, or as unpacked by an earlier call. */
   async onMachine(): Promise<ProvidedProgram | undefined> {
     return (await this.#named()) ?? (await this.#onPath()) ?? (await this.onShelf());
   }
@@ -27,7 +27,7 @@ export class Search {
     return this.#firstFit(await shelved(this.program, this.#errand.folder));
   }
 
-  /** Keeps a reason why one way of having the program failed. */
+  /** Records why one source of the program failed. */
   passOver(reason: string): void {
     if (!this.#reasons.includes(reason)) this.#reasons.push(reason);
   }

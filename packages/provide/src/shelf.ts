@@ -1,16 +1,16 @@
-// The folder where unpacked programs are kept, one bundle per product and version:
+// The folder for unpacked programs, with one bundle per product and version:
 //
 //   <programs>/
-//     .lock/               held while something is brought (lock.ts)
-//     .partial-<random>/   being filled, of use to its maker only
+//     .lock/               held while a program is being added (lock.ts)
+//     .partial-<random>/   being filled; used only by the process that created it
 //     redis-7.0.15/
-//       bundle.json        what this is; written last
+//       bundle.json        describes the bundle; written last
 //       bin/redis-server   starts the program below (bundle.ts)
 //       root/              the packages, unpacked
 //
-// Invariant: a bundle takes its name by one rename when it is whole and has been seen to run, so a
-// crash leaves only a .partial folder, which nobody believes and the next filling sweeps away. A
-// bundle that was damaged later fails the examination every candidate passes, and is replaced.
+// Invariant: a bundle gets its name by one rename when it is complete and has run once. So a
+// crash leaves only a .partial folder, which is never used and which the next download removes. A
+// bundle that was damaged later fails the examination of every candidate, and is replaced.
 import { randomUUID } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ import { compareVersions } from "./version.ts";
 
 const PARTIAL = ".partial-";
 
-/** What `bundle.json` says. */
+/** The content of `bundle.json`. */
 export interface BundleLabel {
   readonly product: ProductName;
   readonly version: string;
@@ -58,7 +58,7 @@ async function labelOf(bundle: string): Promise<BundleLabel | undefined> {
   }
 }
 
-/** A fresh folder to fill; what crashed fillings left is swept away first. Needs the lock. */
+/** Creates a folder to fill, and first removes folders that a crash left. Needs the lock. */
 export async function openPartial(folder: string): Promise<string> {
   for (const name of await readdir(folder)) {
     if (name.startsWith(PARTIAL) || name.startsWith(".lock-")) await sweep(join(folder, name));
@@ -68,7 +68,7 @@ export async function openPartial(folder: string): Promise<string> {
   return partial;
 }
 
-/** A download of the crashed filling may go on for a while: what it still writes is swept next time. */
+/** A download of a crashed process may continue for a while; its files are removed next time. */
 async function sweep(path: string): Promise<void> {
   try {
     await rm(path, { recursive: true, force: true, maxRetries: 3, retryDelay: 50 });
@@ -77,7 +77,7 @@ async function sweep(path: string): Promise<void> {
   }
 }
 
-/** Gives a whole bundle its name, in place of a damaged one of the same name. Needs the lock. */
+/** Gives a complete bundle its name and replaces a damaged one of the same name. Needs the lock. */
 export async function place(bundle: string, target: string): Promise<void> {
   try {
     await rename(bundle, target);

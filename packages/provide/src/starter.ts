@@ -3,22 +3,22 @@
 //   loader "packaged"   exec ../root/…/ld-linux-x86-64.so.2 --library-path … ../root/usr/bin/redis-server "$@"
 //   loader "system"     LD_LIBRARY_PATH=… exec ../root/usr/lib/chromium/chromium "$@"
 //
-// A script finds everything relative to itself, so a bundle may be moved, and uses nothing but the
-// shell, so PATH may be empty. `exec` keeps the process number: a signal reaches the program itself.
+// A script finds everything relative to itself, so a bundle may be moved. It uses only the
+// shell, so PATH may be empty. `exec` keeps the process id, so a signal reaches the program itself.
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { StepFailedError } from "./errors.ts";
 import type { Product } from "./program.ts";
 
-/** What a bundle has to load programs with; paths are relative to the bundle. */
+/** The libraries of a bundle; paths are relative to the bundle. */
 export interface Libraries {
   /** Every folder that holds shared libraries. */
   readonly folders: readonly string[];
-  /** The C library's dynamic loader, if that is in the bundle. */
+  /** The C library's dynamic loader, if the bundle has it. */
   readonly loader: string | undefined;
 }
 
-/** The bundle's fonts, then the machine's; a browser without any draws no letters. */
+/** The bundle's fonts, then the machine's. Without fonts, a browser draws no text. */
 export const FONTS = `<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
 <fontconfig>
@@ -38,7 +38,7 @@ export async function librariesOf(bundle: string): Promise<Libraries> {
       const names = await namesIn(bundle, folder);
       const found = names.find((name) => /^ld(?:-linux.*|64)\.so\.\d+$/.test(name));
       loader ??= found && `${folder}/${found}`;
-      // Some packages keep private libraries one folder deeper.
+      // Some packages have private libraries one folder deeper.
       for (const each of [folder, ...names.map((name) => `${folder}/${name}`)]) {
         if ((await namesIn(bundle, each)).some((name) => /^lib.+\.so/.test(name))) {
           folders.push(each);
@@ -49,11 +49,11 @@ export async function librariesOf(bundle: string): Promise<Libraries> {
   return { folders, loader };
 }
 
-/** Absolute, because a program may change its folder and what it starts inherits these paths. */
+/** Absolute, because a program may change its folder, and its child processes inherit these paths. */
 const HEAD = `#!/bin/sh
 case $0 in /*) here=\${0%/*}/.. ;; *) here=$PWD/\${0%/*}/.. ;; esac`;
 
-/** The text of a script that starts an executable of the bundle. */
+/** The content of a script that starts an executable of the bundle. */
 export function starter(
   executable: string,
   { loader: kind, environment }: Pick<Product, "loader" | "environment">,

@@ -1,8 +1,8 @@
-// Brings programs that the machine does not have. Works under the lock of the programs folder and
-// within one partial folder of it:
+// Downloads programs that the machine does not have. Works under the lock of the programs folder and
+// within one of its partial folders:
 //
-//   .partial-<random>/apt/       the private apt, its lists read once for all programs of a call
-//   .partial-<random>/redis/     the bundle in the making, renamed to its place when it runs
+//   .partial-<random>/apt/       the private apt; its lists are read once for all programs of a call
+//   .partial-<random>/redis/     the bundle under construction, renamed to its final place when it runs
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { AptArchive, hasApt } from "./apt-archive.ts";
@@ -25,7 +25,7 @@ export class Supplier {
     this.#errand = errand;
   }
 
-  /** The program, newly brought, or undefined with the reasons left in the search. */
+  /** The new program; undefined if it is unavailable, with the reasons recorded in the search. */
   async bring(search: Search): Promise<ProvidedProgram | undefined> {
     const { program } = search;
     if (await hasApt()) {
@@ -74,7 +74,7 @@ export class Supplier {
   }
 }
 
-/** A step that fails is a reason; anything else that is thrown is not ours to explain. */
+/** A step that fails is a reason; other errors are passed on. */
 async function attempt<T>(search: Search, step: () => Promise<T>): Promise<T | undefined> {
   try {
     return await step();

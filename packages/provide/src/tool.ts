@@ -1,5 +1,5 @@
-// Runs a command to its end. An aborted run is over only when the process is: callers remove the
-// folder it was writing into.
+// Runs a command to its end. An aborted run ends only with its process, because callers then remove the
+// folder that it wrote to.
 import { spawn } from "node:child_process";
 import { StepFailedError } from "./errors.ts";
 
@@ -17,7 +17,7 @@ export interface ToolResult {
   readonly stderr: string;
 }
 
-/** Runs a command and returns what it printed, whatever its exit code; throws when it cannot start or was aborted. */
+/** Runs a command and returns its output, whatever its exit code. Throws if it cannot start or was aborted. */
 export async function runTool(
   [file, ...args]: readonly [string, ...string[]],
   { signal, env, cwd }: ToolOptions,
@@ -39,7 +39,7 @@ export async function runTool(
   try {
     const code = await new Promise<number | null>((ended, failed) => {
       child.once("error", failed);
-      // "close" waits for the pipes, which a stopped tool's own children may still hold.
+      // "close" waits for the pipes, which child processes of a stopped tool may still hold.
       child.once("close", ended);
       child.once("exit", (exitCode) => signal.aborted && ended(exitCode));
     });
@@ -53,7 +53,7 @@ export async function runTool(
   }
 }
 
-/** Runs a command that must succeed; its last words become the error. */
+/** Runs a command that must succeed. The last lines of its output become the error. */
 export async function mustRun(
   command: readonly [string, ...string[]],
   options: ToolOptions,

@@ -1,12 +1,12 @@
-// Versions as programs and packages spell them: "7.0.15", "Redis server v=7.0.15 sha=0", "5:7.0.15-1~deb12u10".
-// Only the dotted number counts; a Debian epoch in front of it ("5:") and a revision behind it do not.
+// Versions as programs and packages write them: "7.0.15", "Redis server v=7.0.15 sha=0", "5:7.0.15-1~deb12u10".
+// Only the dotted number counts, without a Debian epoch before it ("5:") and a revision after it.
 
-/** The first dotted number in a text, without a Debian epoch; undefined when there is none. */
+/** The first dotted number in a string, without a Debian epoch; undefined if there is none. */
 export function parseVersion(text: string): string | undefined {
   return /(?<![\d.])\d+\.\d+(?:\.\d+)*/.exec(text)?.[0];
 }
 
-/** Negative, zero or positive as `left` is older than, equal to or newer than `right`. */
+/** Negative, zero or positive if `left` is older than, equal to or newer than `right`. */
 export function compareVersions(left: string, right: string): number {
   const [a, b] = [left.split(".").map(Number), right.split(".").map(Number)];
   for (let place = 0; place < Math.max(a.length, b.length); place += 1) {
