@@ -1,8 +1,8 @@
--- Renews the keys that say that a worker lives: its works and group keys with their places in the
+-- Renews the keys that show that a worker is alive: its works and group keys with their entries in the
 -- indexes, and its leases on at-least-once calls.
 -- KEYS: for each sign of life its index and its key, then the lease set of each at-least-once list
 -- ARGV: ttl in ms, the worker's id, the number of signs of life, then for each its node and its value
--- Returns: {the signs of life that were gone, the lease sets on which the worker had no valid lease}
+-- Returns: {number of signs of life that were gone, number of lease sets on which the worker had no valid lease}
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local ttl, worker, signs = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])

@@ -1,7 +1,7 @@
--- Makes lists expire, never sooner than they would have.
+-- Sets the expiry of lists, never sooner than their current one.
 -- KEYS: the lists, at most 1000
--- ARGV: seconds that each has to live at least
--- Returns: how many now live longer
+-- ARGV: the minimum lifetime of each in seconds
+-- Returns: how many expiries were extended
 local longer = 0
 for i = 1, math.min(#KEYS, 1000) do
   local left = redis.call('TTL', KEYS[i])

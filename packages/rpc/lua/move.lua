@@ -1,9 +1,9 @@
--- Moves session calls that nobody has popped yet from the list of one node to that of another; one that
--- was popped is left alone, so that none runs twice.
--- KEYS: the list they wait in, the list they go to
--- ARGV: ttl of the second list in ms, then for each call, at most 500, its text as it stands in the first
---       list and as it will stand in the second
--- Returns: 1 or 0 for each call: whether it was moved
+-- Moves session calls that were not popped yet from the list of one node to that of another. A call that
+-- was popped is not moved, so that none runs twice.
+-- KEYS: the list in which they wait, the list to which they move
+-- ARGV: ttl of the second list in ms, then for each call, at most 500, its text in the first
+--       list and its text in the second
+-- Returns: for each call 1 if it was moved, else 0
 local moved = {}
 for i = 2, math.min(#ARGV, 1001) - 1, 2 do
   local found = redis.call('LREM', KEYS[1], -1, ARGV[i])

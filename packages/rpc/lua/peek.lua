@@ -1,6 +1,6 @@
 -- Reads the newest response and the new progress reports of submitted calls without removing them.
 -- KEYS: for each call its response list and its progress list, at most 100 calls
--- ARGV: the side that is popped (RIGHT or LEFT), then for each call how many reports its reader has seen
+-- ARGV: the side that is popped (RIGHT or LEFT), then for each call the number of reports its reader has seen
 -- Returns: for each call {response or false, {report, ...}}, oldest report first, at most 1000 of them
 local right = ARGV[1] == 'RIGHT'
 local found = {}

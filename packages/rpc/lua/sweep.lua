@@ -1,7 +1,7 @@
--- Removes outdated calls of ours from the oldest elements of a request list. Calls of other programs, which
--- carry no deadline, wait for as long as it takes.
+-- Removes outdated calls of Ropeway clients from the oldest elements of a request list. Calls of other programs,
+-- which carry no deadline, are kept.
 -- KEYS: the index of request lists, the request list
--- ARGV: the side that is popped (RIGHT or LEFT), at most how many elements and how many bytes to look at
+-- ARGV: the side that is popped (RIGHT or LEFT), the maximum number of elements and of bytes to examine
 -- Returns: how many calls were removed
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -20,13 +20,13 @@ while not whole and seen < most and read < bytes do
   end
   whole = #texts < step
   seen = seen + step
-  -- As many as are likely to be wanted, by the size of those before them.
+  -- As many as will probably be needed, by the size of the previous ones.
   step = math.max(1, math.min(16, most - seen, math.floor((bytes - read) * seen / (read + 1))))
 end
 local removed = 0
 for _, text in ipairs(outdated) do
   removed = removed + redis.call('LREM', KEYS[2], right and -1 or 1, text)
 end
--- Looked at again as long as there may be more.
+-- The list stays in the index as long as there may be more.
 if whole or removed == 0 then redis.call('ZREM', KEYS[1], KEYS[2]) end
 return removed

@@ -1,6 +1,6 @@
--- Moves waiting calls into the worker's own in-flight list, so that they outlive it.
+-- Moves waiting calls into the worker's own in-flight list, so that they survive the worker.
 -- KEYS: the request list, the in-flight list of the worker, the lease set of the request list
--- ARGV: the worker's id, its lease in ms, at most how many, the side to pop from (RIGHT or LEFT)
+-- ARGV: the worker's id, its lease in ms, the maximum number of calls, the side to pop from (RIGHT or LEFT)
 -- Returns: the calls
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,8 +1,8 @@
--- Takes the call with an id out of a list, looking at a bounded number of its oldest elements. Calls may be
--- large, and copying hundreds of those would block Redis, so the bytes are bounded as well.
+-- Removes the call with an id from a list, examining a bounded number of its oldest elements. Calls may be
+-- large, and copying hundreds of them would block Redis, so the bytes are bounded as well.
 -- KEYS: the list
--- ARGV: the id as it stands in the text ("id":"..."), the side that is popped (RIGHT or LEFT), at most how
---       many elements and how many bytes to look at
+-- ARGV: the id as in the text ("id":"..."), the side that is popped (RIGHT or LEFT), the maximum number
+--       of elements and of bytes to examine
 -- Returns: 1, or 0 if it was not found
 local mark, right, most, bytes = ARGV[1], ARGV[2] == 'RIGHT', tonumber(ARGV[3]), tonumber(ARGV[4])
 local seen, read, step = 0, 0, 1
@@ -11,7 +11,7 @@ while seen < most and read < bytes do
   if right then first, last = -(last + 1), -(first + 1) end
   local texts = redis.call('LRANGE', KEYS[1], first, last)
   for _, text in ipairs(texts) do
-    -- Callers of ours write the id behind the deadline; elsewhere it may be a part of the params.
+    -- Ropeway clients write the id after the deadline; elsewhere it may be a part of the params.
     if string.sub(text, 21, 20 + #mark) == mark then
       redis.call('LREM', KEYS[1], right and -1 or 1, text)
       return 1
@@ -20,7 +20,7 @@ while seen < most and read < bytes do
   end
   if #texts < step then return 0 end
   seen = seen + step
-  -- As many as are likely to be wanted, by the size of those before them.
+  -- As many as will probably be needed, by the size of the previous ones.
   step = math.max(1, math.min(16, most - seen, math.floor((bytes - read) * seen / (read + 1))))
 end
 return 0

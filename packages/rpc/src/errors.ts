@@ -1,9 +1,9 @@
 /**
- * Every error of calls. `code` is the stable word to branch on. `rpcCode` is the JSON-RPC 2.0 number that
- * stands for it on the wire, so an error means the same on both sides and in both wires, and comes back as
+ * Every error of calls. `code` is the stable word to branch on. `rpcCode` is its JSON-RPC 2.0 number
+ * on the wire, so an error means the same on both sides and in both wires, and is received as
  * the same class: `instanceof` works for the caller as it does in the worker.
  *
- * An error keeps its values in `details`. On the wire they travel as `data`.
+ * An error keeps its values in `details`. On the wire they are sent as `data`.
  */
 import {
   type ErrorContext,
@@ -13,14 +13,14 @@ import {
 } from "@ropeway/core";
 import { type ErrorTable, reasonOf, revive, show } from "@ropeway/core/internal";
 
-/** What an error looks like on the wire. */
+/** The wire form of an error. */
 export interface WireError {
   readonly code: number;
   readonly message: string;
   readonly data?: unknown;
 }
 
-/** The words and their numbers. -32700..-32600 are JSON-RPC's own, -32099..-32000 are ours. */
+/** The codes and their numbers. -32700..-32600 are JSON-RPC's own, -32099..-32000 are Ropeway's. */
 export const RPC_CODES = {
   PARSE_ERROR: -32700,
   INVALID_REQUEST: -32600,
@@ -40,14 +40,14 @@ export const RPC_CODES = {
   APPLICATION_ERROR: -32010,
 } as const;
 
-/** One of the words. */
+/** One of the codes. */
 export type RpcCode = keyof typeof RPC_CODES;
 
 const WORDS: ReadonlyMap<number, RpcCode> = new Map(
   Object.entries(RPC_CODES).map(([word, number]) => [number, word as RpcCode]),
 );
 
-/** The parent of the errors that travel between caller and worker. */
+/** The base class of errors that are sent between caller and worker. */
 export class RpcError extends RopewayError {
   constructor(code: RpcCode, message: string, options: RpcErrorOptions = {}) {
     const { rpcCode, data, details, cause } = options;
@@ -77,7 +77,7 @@ export class RpcError extends RopewayError {
   }
 }
 
-/** What an RpcError may carry. */
+/** The optional values of an RpcError. */
 export interface RpcErrorOptions extends ErrorContext {
   readonly rpcCode?: number | undefined;
   readonly data?: unknown;
@@ -195,8 +195,8 @@ export class StreamBrokenError extends RpcError {
 }
 
 /**
- * The node no longer owns the session. `details.begun` says whether the handler had started: a call that
- * had not is sent again by itself.
+ * The node no longer owns the session. `details.begun` is true if the handler had started. A call that
+ * had not started is sent again automatically.
  */
 export class SessionLostError extends RpcError {
   constructor(group: string, begun: boolean) {
@@ -220,7 +220,7 @@ export class ServerClosingError extends RpcError {
   }
 }
 
-/** The class of each code that can cross the wire. */
+/** The class of each code that can be sent over the wire. */
 const CLASSES: ErrorTable = {
   PARSE_ERROR: ParseError,
   INVALID_REQUEST: InvalidRequestError,
@@ -240,7 +240,7 @@ const CLASSES: ErrorTable = {
   APPLICATION_ERROR: ApplicationError,
 };
 
-/** Codes whose `data` belongs to the application and is not read as details of ours. */
+/** Codes whose `data` belongs to the application and is not read as details. */
 const OPAQUE = new Set<RpcCode>([
   "HANDLER_FAILED",
   "APPLICATION_ERROR",
@@ -272,9 +272,9 @@ export interface Exposure {
 
 const MASKED = "the handler failed; the worker's log has the reason";
 
-/** What a handler threw, as an error that can travel. */
+/** Converts what a handler threw into an error that can be sent. */
 export function errorForWire(thrown: unknown, { exposeErrors }: Exposure): RopewayError {
-  // An error of a nested call must not say that this one had not started: it would be sent again.
+  // An error of a nested call must not report that this one had not started: it would be sent again.
   if (thrown instanceof SessionLostError) return new SessionLostError(thrown.group, true);
   if (isOurs(thrown)) return thrown;
   if (!exposeErrors) return new HandlerFailedError(MASKED, { cause: thrown });
@@ -283,12 +283,12 @@ export function errorForWire(thrown: unknown, { exposeErrors }: Exposure): Ropew
   return new HandlerFailedError(reasonOf(thrown), { cause: thrown, data: { name, traceback } });
 }
 
-/** Whether an error has a number of its own on the wire. */
+/** Whether an error has its own number on the wire. */
 function isOurs(thrown: unknown): thrown is RopewayError {
   return thrown instanceof RpcError || thrown instanceof OverloadedError;
 }
 
-/** The wire form of an error that errorForWire() gave. */
+/** The wire form of an error that errorForWire() returned. */
 export function toWire(error: RopewayError): WireError {
   const { data, rpcCode: _, ...rest } = error.details;
   const sent = data ?? (Object.keys(rest).length > 0 ? rest : undefined);
@@ -305,7 +305,7 @@ function numberOf(error: RopewayError): number {
   return RPC_CODES[error.code as RpcCode] ?? RPC_CODES.INTERNAL;
 }
 
-/** Data that cannot be written as JSON (a cycle, a BigInt) must not keep its error from arriving. */
+/** Data that cannot be written as JSON (a cycle, a BigInt) must not prevent its error from arriving. */
 function isWritable(data: unknown): boolean {
   try {
     return JSON.stringify(data) !== undefined;

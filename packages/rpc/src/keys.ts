@@ -1,7 +1,7 @@
 /**
- * Every key of the calls, in both wires. The documented keys stand above the line in each class, those
- * that we add below it. On Cluster all keys of a namespace must share a slot: write the tag into the
- * namespace itself (`ns: "{prod}"`), the layout stays as documented.
+ * Every key of the calls, in both wires. In each class, the documented keys are above the line, and the keys
+ * that Ropeway adds are below it. On Cluster all keys of a namespace must share a slot: write the tag into the
+ * namespace itself (`ns: "{prod}"`); the layout stays as documented.
  */
 import { InvalidNameError } from "@ropeway/core";
 import { checkPrefix, hashTag } from "@ropeway/core/internal";
@@ -9,29 +9,29 @@ import { checkPrefix, hashTag } from "@ropeway/core/internal";
 /** The set of all namespaces. Type: set. */
 export const NAMESPACES = "/api/ns";
 
-/** Whose works key it is. */
+/** The service and node of a works key. */
 export interface WorkerName {
   readonly service: string;
   readonly node: string;
 }
 
-/** The keys that the engine needs, whatever the wire. */
+/** The keys that both wires have. */
 export interface CallKeys {
-  /** Where callers push. Type: list. */
+  /** The list that callers push to. Type: list. */
   request(service: string, method: string): string;
-  /** Where the response of one call is pushed. Type: list, 120 s. */
+  /** The list of one call's response. Type: list, 120 s. */
   response(method: string, id: string): string;
-  /** Where the progress of one call is pushed. Type: list, 120 s. */
+  /** The list of one call's progress. Type: list, 120 s. */
   progress(method: string, id: string): string;
-  /** A worker's sign of life. Type: string with TTL. */
+  /** Shows that a worker is alive. Type: string with TTL. */
   works(service: string, node: string): string;
-  /** A SCAN pattern for all works keys, for finding those of other programs. */
+  /** A SCAN pattern for all works keys, for finding workers of other programs. */
   worksPattern(): string;
   /** The service and node in a works key. */
   readWorks(key: string): WorkerName | undefined;
   /** Member: node, score: when its works key expires. Type: sorted set with TTL. */
   worksIndex(service: string): string;
-  /** Member: request list, score: when its calls of ours are outdated. Type: sorted set. */
+  /** Member: request list, score: when its calls of Ropeway clients are outdated. Type: sorted set. */
   requestIndex(): string;
   /** Whether a key is a request list that other programs keep without an expiry. */
   isRequest(key: string): boolean;
@@ -41,7 +41,7 @@ export interface CallKeys {
   control(worker: string): string;
 }
 
-/** Where services describe themselves. */
+/** The keys of the registry. */
 export interface RegistryKeys {
   /** Names of services. Type: set. */
   services(): string;
@@ -49,7 +49,7 @@ export interface RegistryKeys {
   description(service: string): string;
 }
 
-/** Where sessions are mapped to nodes. */
+/** The keys that map sessions to nodes. */
 export interface SessionKeys {
   /** A live member of a session group. Type: string with TTL. */
   group(group: string, node: string): string;
@@ -145,7 +145,7 @@ export class JsonRpcKeys implements CallKeys, RegistryKeys, SessionKeys {
     return `${this.#home}/sess_req/${member}/${checkName(service)}`;
   }
 
-  // ---- ours
+  // ---- added by Ropeway
 
   sessionEpoch(group: string, client: string): string {
     return `${this.#home}/sess_epoch/${checkName(group)}:${client}`;
@@ -213,7 +213,7 @@ export class KwKeys implements CallKeys, RegistryKeys {
     return more.length > 0 || !service || !node ? undefined : { service, node };
   }
 
-  // ---- ours (`updates` was proposed upstream and never released)
+  // ---- added by Ropeway (`updates` was proposed upstream and never released)
 
   services(): string {
     return `${this.#prefix}:index:services`;
@@ -256,20 +256,20 @@ export function isTagged(home: string): boolean {
 
 const NAME_RULE = 'a name of 1 to 200 characters without ":", "/" and white space';
 
-/** Names stand between ":" and "/" in keys, so they cannot contain these. Throws InvalidNameError. */
+/** Names are placed between ":" and "/" in keys, so they cannot contain these. Throws InvalidNameError. */
 export function checkName(name: string, what: string = "the name"): string {
   if (!isName(name)) throw new InvalidNameError(what, name, NAME_RULE);
   return name;
 }
 
-/** Whether a name can stand in a key. */
+/** Whether a name can be a part of a key. */
 export function isName(name: string): boolean {
   return typeof name === "string" && name.length <= 200 && /^[^:/\s]+$/.test(name);
 }
 
 const SESSION_CHARS = 1_000;
 
-/** A session may have any name of some length: it is the last part of its keys. Throws InvalidNameError. */
+/** A session may have any name of limited length, because it is the last part of its keys. Throws InvalidNameError. */
 export function checkSession(client: string): void {
   if (typeof client === "string" && client !== "" && client.length <= SESSION_CHARS) return;
   throw new InvalidNameError("the session", client, `a string of 1 to ${SESSION_CHARS} characters`);

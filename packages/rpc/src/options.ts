@@ -15,7 +15,7 @@ import {
 } from "@ropeway/core/internal";
 import type { Metadata, Progress } from "./wire/dialect.ts";
 
-/** Which wire, and where on it. */
+/** The wire, and its namespace or prefix. */
 export interface WireOptions {
   /** `jsonrpc`: one list per service, sessions. `kw`: one list per function. @default "jsonrpc" */
   readonly dialect?: "jsonrpc" | "kw";
@@ -43,26 +43,26 @@ const wire: OptionTable<WireOptions> = {
 
 /** How a client behaves. */
 export interface ClientOptions extends WireOptions {
-  /** How long a call may take from its sending to its response. @default 10000 */
+  /** The maximum time from sending a call to its response. @default 10000 */
   readonly timeoutMs?: number;
   /** A call to a service without a live worker waits for one, or fails at once. @default "queue" */
   readonly whenDown?: "queue" | "fail";
   /**
-   * Where responses come: `auto` in one list per client if every live worker supports that, else under
-   * the documented keys; `keys` always there; `list` never there. @default "auto"
+   * Where responses arrive: `auto` in one list per client if every live worker supports it, else under
+   * the documented keys; `keys` always under these keys; `list` never. @default "auto"
    */
   readonly replies?: "auto" | "keys" | "list";
   /** The maximum number of times that an idempotent call is sent. @default 3 */
   readonly attempts?: number;
-  /** How long one attempt of an idempotent call may take. @default the time that is left */
+  /** The maximum duration of one attempt of an idempotent call. @default the remaining time */
   readonly attemptTimeoutMs?: number | undefined;
   /** Refuse calls to a service that keeps failing. @default off */
   readonly breaker?: BreakerOptions | undefined;
   /** Limit the calls to one service that are under way. @default off */
   readonly bulkhead?: BulkheadOptions | undefined;
-  /** How many items of a stream may be under way or unread. @default 256 */
+  /** The maximum number of items of a stream under way or unread. @default 256 */
   readonly window?: number;
-  /** A stream whose worker is silent for this long is broken. @default 30000 */
+  /** A stream whose worker sends nothing for this long is broken. @default 30000 */
   readonly streamIdleMs?: number;
   /** How long a session's node is remembered after its last call. @default 600000 */
   readonly sessionTtlMs?: number;
@@ -78,7 +78,7 @@ export interface BreakerOptions {
   readonly minCalls?: number;
   /** The time over which calls are counted. @default 60000 */
   readonly windowMs?: number;
-  /** How long an open breaker waits before it lets one call through. @default 10000 */
+  /** How long an open breaker waits before it admits one call. @default 10000 */
   readonly halfOpenAfterMs?: number;
 }
 
@@ -127,22 +127,22 @@ export interface ServerOptions extends WireOptions {
   readonly node?: string | undefined;
   /** Take part in this session group. @default none */
   readonly group?: string | undefined;
-  /** The version the registry shows. @default "" */
+  /** The version shown in the registry. @default "" */
   readonly version?: string;
   /**
-   * Run the calls of a worker that died again elsewhere. A handler may then run twice for one call.
+   * Run the calls of a dead worker again on another worker. A handler may then run twice for one call.
    * @default false
    */
   readonly atLeastOnce?: boolean;
-  /** The maximum number of runs of an at-least-once call before it is set aside. @default 5 */
+  /** The maximum number of runs of an at-least-once call before it is moved to the dead list. @default 5 */
   readonly maxRuns?: number;
-  /** How often the worker renews its keys; after three missed ones it counts as dead. @default 1000 */
+  /** How often the worker renews its keys. After three missed renewals it counts as dead. @default 1000 */
   readonly heartbeatMs?: number;
   /** How long responses and progress wait for their caller, in seconds. @default 120 */
   readonly resultTtlSeconds?: number;
   /** How long close() waits for running calls. @default 10000 */
   readonly closeWithinMs?: number;
-  /** A stream whose reader is silent for this long is cancelled. @default 30000 */
+  /** A stream whose reader sends nothing for this long is cancelled. @default 30000 */
   readonly streamIdleMs?: number;
   /** Refuse calls that waited too long, or when too many wait. @default off */
   readonly loadShedding?: LoadSheddingOptions | undefined;
@@ -200,7 +200,7 @@ export interface CallOptions {
   readonly timeoutMs?: number | undefined;
   /** Cancels the call, also in the worker. */
   readonly signal?: AbortSignal | undefined;
-  /** The call may be sent again, because running it twice does no harm. @default the service's */
+  /** Whether the call may be sent again, because running it twice is harmless. @default the service's */
   readonly idempotent?: boolean | undefined;
   /** Wait for a worker, or fail at once if there is none. @default the client's */
   readonly whenDown?: "queue" | "fail" | undefined;
@@ -220,7 +220,7 @@ export interface StreamOptions extends CallOptions {
 export interface SubmitOptions extends Pick<CallOptions, "idempotent" | "whenDown" | "metadata"> {
   /** Cancels the call until it is sent. After that, `client.cancel(ticket)` does. */
   readonly signal?: AbortSignal | undefined;
-  /** A call that has not started by then is refused. @default 120000 */
+  /** A call that has not started within this time is refused. @default 120000 */
   readonly timeoutMs?: number | undefined;
   /** Let the worker report progress. @default true */
   readonly track?: boolean | undefined;
@@ -236,7 +236,7 @@ export interface PollOptions {
 
 /** The options of progress(). */
 export interface ProgressOptions {
-  /** Ends the iteration when no report came for this long. @default 120000 */
+  /** Ends the iteration when no report arrived for this long. @default 120000 */
   readonly idleMs?: number | undefined;
   /** Ends the wait. */
   readonly signal?: AbortSignal | undefined;
@@ -285,7 +285,7 @@ export const progressTable: OptionTable<ProgressOptions> = {
   signal: { default: undefined, rule: optional(aSignal) },
 };
 
-/** Checks the options of one call without making anything. Throws InvalidOptionError. */
+/** Checks the options of one call without creating an object. Throws InvalidOptionError. */
 export function checkOptions<T extends object>(table: OptionTable<T>, given: T): void {
   for (const name in given) {
     const value = given[name];

@@ -1,4 +1,4 @@
-/** A map that forgets the entries that were not used for the longest time when it grows too large. */
+/** A map that removes the least recently used entries when it grows too large. */
 export class Recent<K, V> {
   readonly #entries = new Map<K, V>();
   readonly #limit: number;
@@ -22,7 +22,7 @@ export class Recent<K, V> {
   }
 
   note(key: K, value: V): void {
-    this.#entries.delete(key); // to the end: the order is that of the last note
+    this.#entries.delete(key); // moves it to the end: the order is that of the last use
     this.#entries.set(key, value);
     if (this.#entries.size <= this.#limit) return;
     for (const [oldest, forgotten] of this.#entries) {
@@ -32,16 +32,16 @@ export class Recent<K, V> {
     }
   }
 
-  /** The entry, made if there is none, and kept for longer because it was asked for. */
+  /** The entry, created if there is none. Counts as a use. */
   obtain(key: K, make: () => V): V {
     const found = this.#entries.get(key);
-    if (found !== undefined && this.#entries.size < this.#limit / 2) return found; // no pressure
+    if (found !== undefined && this.#entries.size < this.#limit / 2) return found; // the map is less than half full
     const value = found ?? make();
     this.note(key, value);
     return value;
   }
 
-  /** Forgets a key; whether it was known. */
+  /** Removes a key. Returns whether it was known. */
   forget(key: K): boolean {
     return this.#entries.delete(key);
   }

@@ -1,21 +1,21 @@
 /**
- * One timer for all deadlines. A timer per call would cost more than the call; here setting one is a
- * link into a list, and almost every call removes its own before anything fires.
+ * One timer for all deadlines. A timer per call would cost more than the call. Here setting one adds
+ * it to a list, and almost every call removes its own before it is due.
  *
  *   slots   0     1     2   ...  255          each a ring of entries due in that 16 ms,
  *           |     |     |                     now or some turns of the wheel later
  *           e <-> e     e
  *
- * The timer sleeps until the next slot that has entries: a wheel whose entries are all cleared in time,
- * as they are when calls are answered, wakes the process about once in four seconds. An entry is due
+ * The timer sleeps until the next slot that has entries. If all entries are cleared in time,
+ * as they are when calls get their responses, it wakes the process about once in four seconds. An entry is due
  * at most one tick late, never early.
  */
 const SLOTS = 256;
 const TICK_MS = 16;
 
 /**
- * Something that can be due. Extend it, but not in classes with an object per call: with more than four
- * subclasses V8 makes the fields of every new entry in the slow way. Those have a WheelTimer when they need it.
+ * An entry of the wheel. Extend it, but not in classes with an object per call: with more than four
+ * subclasses, V8 creates the fields of every new entry slowly. Such classes use a WheelTimer when they need one.
  */
 export abstract class WheelEntry {
   /** Internal to the wheel. */
@@ -54,7 +54,7 @@ export class TimerWheel {
   });
   readonly #began = performance.now();
   #count = 0;
-  /** The last tick whose slot has been looked at. */
+  /** The last tick whose slot has been processed. */
   #tick = 0;
   /** The tick that the timer waits for. */
   #wakeTick = Number.POSITIVE_INFINITY;
@@ -64,7 +64,7 @@ export class TimerWheel {
     return this.#count;
   }
 
-  /** Calls `entry.due()` once, `ms` from now; `at` is now, for callers that know it already. */
+  /** Calls `entry.due()` once, `ms` from now; `at` is now, for callers that already know it. */
   set(entry: WheelEntry, ms: number, at: number = performance.now()): void {
     if (entry.after !== undefined) this.clear(entry);
     const now = at - this.#began;
@@ -77,12 +77,12 @@ export class TimerWheel {
     entry.after = head;
     head.before = entry;
     this.#count += 1;
-    // Not beyond one turn: the slot is passed by then, and looked at for nothing.
+    // At most one turn ahead: the wheel passes the slot by then, without effect.
     if (entry.dueTick >= this.#wakeTick) return;
     this.#sleepUntil(Math.min(entry.dueTick, this.#tick + SLOTS));
   }
 
-  /** Makes sure that it is never due; does nothing if it is not set. */
+  /** Removes the entry. Has no effect if it is not set. */
   clear(entry: WheelEntry): void {
     const { before, after } = entry;
     if (before === undefined || after === undefined) return;
@@ -98,10 +98,10 @@ export class TimerWheel {
     this.#wakeTick = tick;
     const ms = tick * TICK_MS - (performance.now() - this.#began);
     this.#timer = setTimeout(() => this.#turn(), Math.max(1, Math.ceil(ms)));
-    this.#timer.unref(); // sockets keep a process alive, its deadlines need not
+    this.#timer.unref(); // sockets keep a process alive; deadlines need not
   }
 
-  /** Walks the slots whose time has come since the last turn. */
+  /** Processes the slots that became due since the last turn. */
   #turn(): void {
     this.#timer = undefined;
     this.#wakeTick = Number.POSITIVE_INFINITY;
@@ -124,7 +124,7 @@ export class TimerWheel {
     for (let entry = head.after as WheelEntry; entry !== head; entry = entry.after as WheelEntry) {
       if (entry.dueTick <= until) due.push(entry);
     }
-    // Collected first: what one of them does may clear or set others.
+    // Collected first, because one entry may clear or set others.
     for (const entry of due) {
       if (entry.after === undefined || entry.dueTick > until) continue;
       this.clear(entry);

@@ -6,22 +6,22 @@
  *      +---------------------------------------|------- succeeded ---------+            |
  *                                              +------- failed -------------------------+
  *
- * A probe that says nothing about the service (the caller cancelled it) leaves the breaker half-open for
+ * A probe without a result for the service (the caller cancelled it) leaves the breaker half-open for
  * the next one; so does a probe that has not ended after `halfOpenAfterMs`.
  */
 import { OverloadedError } from "@ropeway/core";
 import { resolveOptions, show } from "@ropeway/core/internal";
 import { type BreakerOptions, breakerTable } from "../options.ts";
 
-/** What the end of a call says about its service. */
+/** What the end of a call shows about its service. */
 export type Outcome = "succeeded" | "failed" | "unknown";
 
 /** The state of a circuit breaker. */
 export type BreakerState = "closed" | "open" | "half-open";
 
-/** One call that was let through. */
+/** A call that was admitted. */
 export interface Permit {
-  /** Which period of the breaker it belongs to: an older one does not count any more. */
+  /** The period of the breaker that it belongs to. Calls of earlier periods do not count. */
   readonly period: number;
   readonly probe: boolean;
 }
@@ -46,7 +46,7 @@ export class Breaker {
     return this.#state;
   }
 
-  /** Lets a call through. Throws OverloadedError if calls are refused now. */
+  /** Admits a call. Throws OverloadedError if calls are refused now. */
   enter(): Permit {
     const now = performance.now();
     const { halfOpenAfterMs, windowMs } = this.#options;
@@ -60,7 +60,7 @@ export class Breaker {
     return { period: this.#period, probe: false };
   }
 
-  /** Throws OverloadedError if the breaker has opened since the call was let through. */
+  /** Throws OverloadedError if the breaker has opened since the call was admitted. */
   confirm({ period }: Permit): void {
     if (period !== this.#period && this.#state !== "closed") throw this.#refusal();
   }

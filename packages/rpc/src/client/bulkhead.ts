@@ -1,11 +1,11 @@
-/** Limits the calls to one service: some run, some wait their turn, the rest is refused. */
+/** Limits the calls to one service: some run, some wait, the rest is refused. */
 import { OverloadedError } from "@ropeway/core";
 import { resolveOptions, show } from "@ropeway/core/internal";
 import { CancelledError, DeadlineExceededError } from "../errors.ts";
 import { type BulkheadOptions, bulkheadTable } from "../options.ts";
 import { whenAborted } from "./cancellation.ts";
 
-/** The bounds of a wait for a place. */
+/** The limits of a wait for a place. */
 export interface EntryBounds {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
@@ -24,8 +24,8 @@ export class Bulkhead {
   }
 
   /**
-   * Resolves when there is a place. Throws OverloadedError if too many wait already, and
-   * DeadlineExceededError or CancelledError if a bound comes first.
+   * Resolves when there is a place. Throws OverloadedError if too many calls already wait, and
+   * DeadlineExceededError or CancelledError if a limit is reached first.
    */
   async enter({ timeoutMs, signal }: EntryBounds): Promise<void> {
     if (this.#running < this.#options.running) {
@@ -43,7 +43,7 @@ export class Bulkhead {
         stopListening?.();
         settle();
       };
-      const turn = () => end(resolve); // the place is handed over: #running stays as it is
+      const turn = () => end(resolve); // the place passes to the next call, so #running does not change
       const cancel = () =>
         end(() => reject(new CancelledError(`a call of ${what}`, signal?.reason)));
       const timer = setTimeout(

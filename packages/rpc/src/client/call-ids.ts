@@ -1,20 +1,20 @@
 /**
- * Names for calls: a random part per client and a counter. Workers of ours get short ids, which cost
- * less on every hop; all others get a UUID, as documented (version 8: its layout is ours to choose).
- * The counter can be read back from both, and is what calls are found by: a number is looked up in a
+ * Ids for calls: a random part per client and a counter. Ropeway workers get short ids, which cost
+ * less on every hop; all others get a UUID, as documented (version 8, whose layout can be chosen).
+ * The counter can be read back from both. Calls are looked up by it, because a number is found in a
  * fraction of the time that a string takes.
  */
 import { randomBytes } from "node:crypto";
 
 const ZERO = 48; // "0"
-/** The number of an id that is none of ours. An integer, as all are: a Map finds those by far the fastest. */
+/** The number of an id of another client. It is an integer like all others, because a Map finds integers fastest. */
 const NONE = -1;
 
-/** Makes the ids of a client's calls. */
+/** Creates the ids of a client's calls. */
 export class CallIds {
-  /** The random part of the short ids; also names the client. */
+  /** The random part of the short ids; also identifies the client. */
   readonly client: string = randomBytes(9).toString("base64url");
-  /** How the short ids begin. */
+  /** The prefix of the short ids. */
   readonly shortPrefix: string = `${this.client}.`;
   readonly #uuidPrefix = uuidPrefix();
   /** The counter in the newest id. */
@@ -32,7 +32,7 @@ export class CallIds {
     return this.shortPrefix + number;
   }
 
-  /** The counter in an id of ours; -1 or NaN for any other value. */
+  /** The counter in an id of this client; -1 or NaN for any other value. */
   numberOf(id: unknown): number {
     if (typeof id !== "string") return NONE;
     if (id.startsWith(this.shortPrefix)) return readDigits(id, this.shortPrefix.length);
@@ -41,7 +41,7 @@ export class CallIds {
   }
 }
 
-/** The number at the end of a text, in half the time that slice() and Number() take; NONE if there is none. */
+/** The number at the end of a string, in half the time of slice() and Number(); NONE if there is none. */
 function readDigits(text: string, from: number): number {
   let number = 0;
   for (let at = from; at < text.length; at++) {

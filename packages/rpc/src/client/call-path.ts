@@ -1,9 +1,9 @@
 /**
- * The one path of every call, whether it is typed or not, and whether it goes to a session:
+ * The path of every call, typed or untyped, with or without a session:
  *
  *   options checked --> interceptors --> span --> whenDown --> breaker, bulkhead, retries --> sender
  *
- * A unary call without options, when none of these is in use, goes straight to the sender.
+ * A unary call without options goes directly to the sender if none of these is in use.
  */
 import { type Span, trace } from "@opentelemetry/api";
 import {
@@ -40,17 +40,17 @@ import { newTicket } from "./ticket.ts";
 
 /** Whether calls may be made now. */
 export interface Gate {
-  /** Why not; undefined if they may. */
+  /** The reason for a refusal; undefined if calls may be made. */
   refusal: (() => Error) | undefined;
 }
 
-/** The way to a method whose results are read. */
+/** The route to a method whose results are read. */
 export interface TypedRoute {
   readonly route: Route;
   readonly reader: ResultReader;
 }
 
-/** What a path is given. */
+/** The options of a call path. */
 export interface CallPathOptions {
   readonly exchange: Exchange;
   readonly router: Router;
@@ -101,7 +101,7 @@ export class CallPath {
     return this.#call(route, params, options ?? {});
   }
 
-  /** The same for a typed method, whose reader sees the result after all else. */
+  /** The same for a typed method, whose reader gets the result last. */
   callTyped(
     { route, reader }: TypedRoute,
     params: unknown,
@@ -115,7 +115,7 @@ export class CallPath {
     });
   }
 
-  /** Whether a call needs nothing but the sender. */
+  /** Whether a call needs only the sender. */
   #isPlain(options: CallOptions | undefined): boolean {
     if (options !== undefined || this.#special || this.#interceptors.length > 0) return false;
     return trace.getActiveSpan() === undefined;
@@ -202,7 +202,7 @@ export class CallPath {
     });
   }
 
-  /** Sends a call without waiting for its response; gives its ticket. */
+  /** Sends a call without waiting for its response. Returns its ticket. */
   async submit(
     route: Route,
     params: unknown,
@@ -264,14 +264,14 @@ export class CallPath {
     return ticket.text;
   }
 
-  /** Places a message that has no receiver; until Redis has it, the signal cancels it. */
+  /** Places a message that has no receiver. Until Redis has it, the signal cancels it. */
   async #place(message: Outgoing, signal: AbortSignal | undefined): Promise<void> {
     if (signal === undefined) return this.#placement.place(message);
     const cancelled = () => new CancelledError(`the call of ${message.route.name}`, signal.reason);
     if (signal.aborted) throw cancelled();
     return new Promise((resolve, reject) => {
       const stopListening = whenAborted(signal, () => {
-        message.wanted = false; // taken out again if it is on its way
+        message.wanted = false; // removed again if it is on its way
         reject(cancelled());
       });
       this.#placement.place(message).then(resolve, reject).finally(stopListening);
@@ -280,7 +280,7 @@ export class CallPath {
 
   /** Throws UnavailableError if the caller does not want to wait and the service has no live worker. */
   async #requireWorker(route: Route, whenDown: "queue" | "fail"): Promise<void> {
-    if (whenDown !== "fail" || this.#placement.mark !== undefined) return; // sessions look themselves
+    if (whenDown !== "fail" || this.#placement.mark !== undefined) return; // sessions check this themselves
     const { service, method } = route;
     if (await this.#exchange.directory.isServed(service)) return;
     throw new UnavailableError(service || method);

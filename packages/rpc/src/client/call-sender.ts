@@ -1,4 +1,4 @@
-/** Writes a unary call, registers it as waiting, and sends it. The plainest calls take a short way. */
+/** Writes a unary call, registers it as waiting, and sends it. Plain calls take a shorter path. */
 import { ConnectionLostError } from "@ropeway/core";
 import { CancelledError } from "../errors.ts";
 import type { Metadata, Progress } from "../wire/dialect.ts";
@@ -9,21 +9,21 @@ import { PendingCall, type ResultReader } from "./pending-call.ts";
 import type { Outgoing, Placement } from "./placement.ts";
 import type { Route } from "./route.ts";
 
-/** How one call is sent. */
+/** How to send one call. */
 export interface SendOptions {
   readonly timeoutMs: number;
   readonly whenDown: "queue" | "fail";
   readonly onProgress?: ((progress: Progress) => void) | undefined;
   readonly traceparent?: string | undefined;
   readonly metadata?: Metadata | undefined;
-  /** The call is sent again if this sending fails: an unknown outcome is a failure. */
+  /** The call is sent again if this attempt fails, so an unknown outcome counts as a failure. */
   readonly repeatable?: boolean | undefined;
   /** Cancels the call. */
   readonly signal?: AbortSignal | undefined;
   readonly reader?: ResultReader | undefined;
 }
 
-/** The sending of unary calls. */
+/** Sends unary calls. */
 export class CallSender {
   readonly #exchange: Exchange;
   readonly #placement: Placement;
@@ -33,7 +33,7 @@ export class CallSender {
     this.#placement = placement;
   }
 
-  /** The short way, for calls by the hundred thousand: default timeout, no options, no session. */
+  /** The short path for frequent calls: default timeout, no options, no session. */
   sendPlain(route: Route, params: unknown, reader?: ResultReader): Promise<unknown> {
     const exchange = this.#exchange;
     const { plainMiddle } = route;
@@ -103,7 +103,7 @@ export class CallSender {
     return { id, route, timeoutMs, until, text, list: route.list, wanted: true, whenDown };
   }
 
-  /** From here on the call is answered, expires, or is cancelled. */
+  /** From here on, the call gets a response, expires, or is cancelled. */
   #await(
     pending: PendingCall,
     message: Outgoing,

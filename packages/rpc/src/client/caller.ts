@@ -1,4 +1,4 @@
-/** What a client and a session both offer. */
+/** The interface that clients and sessions share. */
 import type { CallOptions, StreamOptions, SubmitOptions } from "../options.ts";
 import type { MethodTable, Service } from "../service/service.ts";
 import type { ServiceErrors } from "../service/service-error.ts";
@@ -11,7 +11,7 @@ export interface BatchItem {
   readonly options?: CallOptions;
 }
 
-/** What a duplex call sends besides its params. */
+/** The input of a duplex call besides its params. */
 export interface DuplexInput {
   /** The items for the worker. */
   readonly outgoing: AsyncIterable<unknown>;
@@ -22,9 +22,9 @@ export interface DuplexInput {
 export interface Caller {
   /** Calls a method and waits for its result. A plain call runs at most once. */
   call(target: string, params?: unknown, options?: CallOptions): Promise<unknown>;
-  /** Makes several calls at once; each settles on its own, in the order given. */
+  /** Makes several calls at once. Each settles on its own, in the given order. */
   batch(items: readonly BatchItem[]): Promise<PromiseSettledResult<unknown>[]>;
-  /** Sends a call that gets no response; resolves when Redis has it. */
+  /** Sends a call that gets no response. Resolves when Redis has it. */
   notify(target: string, params?: unknown, options?: SubmitOptions): Promise<void>;
   /** Sends a call whose response is fetched later with poll(), maybe by another process. */
   submit(target: string, params?: unknown, options?: SubmitOptions): Promise<string>;

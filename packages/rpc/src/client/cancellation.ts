@@ -1,6 +1,6 @@
 /**
- * Many waits on one AbortSignal. A listener per call would make Node warn of a leak at the eleventh call
- * that shares a signal, and cost a list walk at each removal: here a signal has one listener, and a set.
+ * Many waits on one AbortSignal. With a listener per call, Node would warn of a leak at the eleventh call
+ * that shares a signal, and each removal would walk a list. Here a signal has one listener and a set.
  */
 import { CancelledError } from "../errors.ts";
 

@@ -47,18 +47,18 @@ export interface ClientEvents extends EventMap {
   breaker: [service: string, state: BreakerState];
 }
 
-/** What a client knows about its calls and the services it can reach. */
+/** Figures about a client's calls and the services it can reach. */
 export interface ClientStats {
   /** Calls that wait for their response. */
   readonly inFlight: number;
-  /** By "service.method": calls of this client. */
+  /** The calls of this client, by "service.method". */
   readonly methods: Readonly<Record<string, MethodStats>>;
   readonly services: readonly ServiceInfo[];
-  /** Connections of callers and workers; undefined if the user may not run CLIENT LIST. */
+  /** Connections of callers and workers; undefined if the user has no permission for CLIENT LIST. */
   readonly connections: { readonly callers: number; readonly workers: number } | undefined;
 }
 
-/** Makes a client on a connected Redis and starts it. */
+/** Creates a client on a connected Redis and starts it. */
 export function createClient(redis: Redis, options?: ClientOptions): Promise<RpcClient> {
   return new RpcClient(redis, options).start();
 }
@@ -192,7 +192,7 @@ export class RpcClient extends BackgroundRole<ClientEvents> implements Caller {
     return discoverServices(exchange.redis, exchange.dialect, exchange.directory);
   }
 
-  /** The live workers of a service; of all services of the prefix, in the kw wire, for "". */
+  /** The live workers of a service. In the kw wire, "" means all services of the prefix. */
   async workers(service: string): Promise<readonly WorkerInfo[]> {
     return (await this.#opened()).exchange.directory.allWorkers(service);
   }
@@ -237,7 +237,7 @@ export class RpcClient extends BackgroundRole<ClientEvents> implements Caller {
     if (this.held) this.hold();
   }
 
-  /** Calls made now are refused with UnavailableError; those under way go on. */
+  /** Refuses new calls with UnavailableError. Calls under way continue. */
   protected override hold(): void {
     this.#gate.refusal = () => new UnavailableError("", "the client is paused");
   }

@@ -1,12 +1,12 @@
 /**
- * The deadlines of the calls that have the client's own timeout, which are nearly all. They pass in the
- * order in which the calls were sent, and that is the order of the table. So one entry on the wheel, for
- * the oldest of them, is enough: a call itself sets and clears nothing.
+ * The deadlines of calls with the client's own timeout, which are nearly all calls. They pass in the
+ * order in which the calls were sent, which is the order of the table. So one entry on the wheel, for
+ * the oldest call, is enough, and a call itself sets and clears nothing.
  */
 import { type TimerWheel, WheelEntry } from "../timer-wheel.ts";
 import type { PendingTable } from "./pending-table.ts";
 
-/** What ends the calls of one timeout. */
+/** Ends the calls that share one timeout. */
 export class CommonDeadline extends WheelEntry {
   readonly #wheel: TimerWheel;
   readonly #pending: PendingTable;
@@ -19,7 +19,7 @@ export class CommonDeadline extends WheelEntry {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** A call with this timeout was sent; `at` is now. */
+  /** Call it when a call with this timeout was sent; `at` is now. */
   watch(at: number): void {
     if (this.after === undefined) this.#wheel.set(this, this.#timeoutMs, at);
   }

@@ -1,5 +1,5 @@
 /**
- * What a client has sent and still waits for, and its two connections.
+ * The messages that a client has sent and still waits for, and its two connections.
  *
  *   push --> PushBuffer ==> request lists          one variadic push per list and event
  *     |
@@ -7,7 +7,7 @@
  *              ^
  *              +--- ReplyReader <== reply list      if all live workers of the service use it
  *              +--- ReplyReader <== response keys   if not
- *              +--- ResponsePoller <== response keys   now and then for calls of the first kind, in case
+ *              +--- ResponsePoller <== response keys   from time to time for calls of the first kind, in case
  *                                                      a worker of the second kind took one
  */
 import { ClosedError, ConnectionLostError, type Redis, type RedisClock } from "@ropeway/core";
@@ -31,7 +31,7 @@ import { ReplyReader } from "./reply-reader.ts";
 import { POLL_AFTER_MS, ResponsePoller } from "./response-poller.ts";
 import { Withdrawals } from "./withdrawals.ts";
 
-/** What an exchange is given. */
+/** The options of an exchange. */
 export interface ExchangeOptions {
   readonly redis: Redis;
   readonly dialect: Dialect;
@@ -41,7 +41,7 @@ export interface ExchangeOptions {
 }
 
 const CONTROL_TTL_SECONDS = 120;
-/** A push that the server refuses for the moment is repeated for this long. */
+/** How long a push that the server refuses for the moment is repeated. */
 const INSIST_MS = 10_000;
 
 /** The sending and receiving half of a client. */
@@ -63,7 +63,7 @@ export class Exchange implements PendingHost {
   readonly #onError: (error: unknown) => void;
   /** Messages that are being pushed, by their id. */
   readonly #delivering = new Map<string, Outgoing>();
-  /** The latest deadline of a plain call, and how such calls begin: those of one millisecond share both. */
+  /** The latest deadline of a plain call, and the start of its text. Calls of the same millisecond share both. */
   #plainDeadline = 0;
   #plainHead = "";
   #closed = false;
@@ -122,7 +122,7 @@ export class Exchange implements PendingHost {
     return this.#pending.ids.short(number);
   }
 
-  /** How a call with the default timeout and a short id begins, up to the number in the id; `at` is now. */
+  /** The text of a call with the default timeout and a short id, up to the number in the id; `at` is now. */
   plainHead(at: number): string {
     const deadline = this.deadlineIn(this.options.timeoutMs, at);
     if (deadline !== this.#plainDeadline) {
@@ -132,24 +132,24 @@ export class Exchange implements PendingHost {
     return this.#plainHead;
   }
 
-  /** Whether responses of this service come in the reply list; `at` is now, for callers that know it already. */
+  /** Whether responses of this service come in the reply list; `at` is now, for callers that already know it. */
   usesReplyList(service: string, at?: number): boolean {
     const { replies } = this.options;
     if (replies !== "auto") return replies === "list";
     return this.dialect.replyLists && this.directory.allUseReplyLists(service, at);
   }
 
-  /** A new id; a short one if only workers of ours will see it. */
+  /** A new id. It is short if only Ropeway workers will read it. */
   nextId(short: boolean): string {
     return this.#pending.ids.next(short);
   }
 
-  /** The deadline on the wire for something that may take `ms`, from `at` on; by performance.now(). */
+  /** The deadline on the wire for an operation that may take `ms` from `at` on; `at` is a performance.now(). */
   deadlineIn(ms: number, at: number = performance.now()): number {
     return Math.ceil(this.clock.at(at) + ms);
   }
 
-  /** From here on the call is answered, expires, or is cancelled. */
+  /** From here on, the call gets a response, expires, or is cancelled. */
   await(pending: PendingCall): void {
     this.register(pending);
     const { sharesDeadline, timeoutMs, sentAt } = pending;
@@ -161,7 +161,7 @@ export class Exchange implements PendingHost {
     this.wheel.set(pending.timer, timeoutMs, sentAt);
   }
 
-  /** The response of a registered receiver comes in the reply list. */
+  /** Marks that the response of a registered receiver comes in the reply list. */
   expectReply(receiver: Receiver): void {
     receiver.nextPollAt = receiver.sentAt + POLL_AFTER_MS;
     this.#poller.start();
@@ -182,7 +182,7 @@ export class Exchange implements PendingHost {
     return this.#pending.has(receiver);
   }
 
-  /** Delivers what comes under the documented keys of a call; returns a function that stops it. */
+  /** Delivers messages under the documented keys of a call. Returns an unsubscribe function. */
   watch(receiver: Receiver, tracked: boolean): () => void {
     const { keys } = this.dialect;
     const { id, route } = receiver;
@@ -197,7 +197,7 @@ export class Exchange implements PendingHost {
     this.#reader.watch(progress, { receive: report, refuse });
     this.#reader.watch(response, {
       refuse,
-      // The last reports may still be in their list when the response comes.
+      // The last reports may still be in their list when the response arrives.
       receive: (text) =>
         void this.store
           .collect([progress])
@@ -210,17 +210,17 @@ export class Exchange implements PendingHost {
     };
   }
 
-  /** Pushes a control message with everything else that leaves now. */
+  /** Pushes a control message together with the other messages of this event. */
   post(list: string, text: string): void {
     this.#pushes.push(list, text, CONTROL_TTL_SECONDS);
   }
 
-  /** Pushes a call; its receiver learns of a failure. */
+  /** Pushes a call. Its receiver is notified of a failure. */
   push(list: string, text: string, timeoutMs: number): void {
     this.#pushes.push(list, text, this.requestTtl(timeoutMs));
   }
 
-  /** Pushes a call; resolves when Redis has it, or when it is not wanted any more. */
+  /** Pushes a call. Resolves when Redis has it, or when it is no longer wanted. */
   async deliver(message: Outgoing): Promise<void> {
     this.requireOpen();
     const { id, list, text, timeoutMs } = message;
@@ -239,12 +239,12 @@ export class Exchange implements PendingHost {
     if (this.#closed) throw new ClosedError("the client");
   }
 
-  /** How long the request list has to live, in seconds. */
+  /** The lifetime of the request list, in seconds. */
   requestTtl(timeoutMs: number): number {
     return Math.max(this.dialect.requestTtlSeconds, Math.ceil(timeoutMs / 1_000));
   }
 
-  /** Sends a control message to every live worker of a service, also to one that has just started. */
+  /** Sends a control message to every live worker of a service, including one that has just started. */
   async tellWorkers(service: string, text: string): Promise<void> {
     for (const { ctl } of await this.directory.workers(service)) {
       if (ctl !== undefined) this.post(ctl, text);
@@ -282,7 +282,7 @@ export class Exchange implements PendingHost {
     }
   }
 
-  /** Rejects the calls that wait, and gives back the connection. */
+  /** Rejects the waiting calls, and closes the connection. */
   async close(): Promise<void> {
     this.#closed = true;
     const closed = new ClosedError("the client");
@@ -310,7 +310,7 @@ export class Exchange implements PendingHost {
     }
   }
 
-  /** Messages that were popped when the connection broke are gone: workers remember them for a while. */
+  /** Messages that were popped when the connection broke are lost, but workers keep them for a while. */
   #gap(): void {
     const missing = new Map<string, string[]>();
     for (const receiver of this.#pending) {

@@ -1,6 +1,6 @@
 /**
  * The optional protection of calls: circuit breaker, bulkhead, and retries
- * of idempotent calls inside the deadline. A call that a worker refused before its handler started is
+ * of idempotent calls before the deadline. A call that a worker refused before its handler started is
  * sent again in any case.
  */
 import { backoffDelay, RopewayError } from "@ropeway/core";
@@ -25,13 +25,13 @@ const RETRYABLE = new Set([
 ]);
 /** Errors that indicate a problem of the service or of the connection to it. */
 const UNHEALTHY = new Set([...RETRYABLE, "HANDLER_FAILED", "INTERNAL", "STREAM_BROKEN"]);
-/** Errors that say nothing about the health of the service. */
+/** Errors that show nothing about the health of the service. */
 const NEUTRAL = new Set(["CANCELLED", "CLOSED", "ABORTED"]);
 const RETRY_BACKOFF = { baseMs: 20, maxMs: 1_000, jitter: 0.4 };
 const REFUSED_PAUSE_MS = 100;
 const SERVICES_AT_MOST = 1_000;
 
-/** One sending, which may take `timeoutMs`. */
+/** One attempt, which may take `timeoutMs`. */
 export type Attempt<T> = (timeoutMs: number) => Promise<T>;
 
 /** The facts about a call that a guard needs. */
@@ -55,12 +55,12 @@ export class Guard {
   ) {
     this.#options = options;
     this.#onBreaker = onBreaker;
-    // Refused here, before the first call.
+    // Invalid options are refused here, before the first call.
     if (options.breaker !== undefined) new Breaker("", options.breaker);
     if (options.bulkhead !== undefined) new Bulkhead("", options.bulkhead);
   }
 
-  /** Whether calls have to come through here at all. */
+  /** Whether any protection is configured. */
   get needed(): boolean {
     return this.#options.breaker !== undefined || this.#options.bulkhead !== undefined;
   }
@@ -79,7 +79,7 @@ export class Guard {
     }
   }
 
-  /** Waits for a place; returns what has to be called, with the error if there was one, at the end. */
+  /** Waits for a place. Returns a function to call at the end, with the error if there was one. */
   async enter(route: Route, call: GuardedCall): Promise<(error: unknown) => void> {
     const { service } = route;
     const { breaker: ofBreaker, bulkhead: ofBulkhead } = this.#options;
@@ -98,7 +98,7 @@ export class Guard {
     try {
       await bulkhead.enter(call);
     } catch (error) {
-      record(new CancelledError("a call that was not sent")); // it says nothing about the service
+      record(new CancelledError("a call that was not sent")); // it shows nothing about the service
       throw error;
     }
     const leave = (error: unknown) => {
@@ -114,7 +114,7 @@ export class Guard {
     return leave;
   }
 
-  /** Whether a failed attempt may be made again at all. */
+  /** Whether a failed attempt may be repeated. */
   mayRetry(error: unknown, idempotent: boolean): boolean {
     return (
       isUnbegun(error) || (idempotent && RETRYABLE.has(codeOf(error)) && this.#budget.failed())

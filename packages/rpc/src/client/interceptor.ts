@@ -1,7 +1,7 @@
 /** A layer around the calls of a client. */
 import type { StreamOptions, SubmitOptions } from "../options.ts";
 
-/** A call as an interceptor sees it. Pass a changed copy to `next` to change it. */
+/** A call as passed to an interceptor. Pass a changed copy to `next` to change it. */
 export interface CallRequest {
   readonly kind: "call" | "notify" | "submit" | "stream" | "duplex";
   readonly service: string;

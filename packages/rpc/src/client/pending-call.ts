@@ -3,29 +3,29 @@ import type { WheelTimer } from "../timer-wheel.ts";
 import type { IncomingResponse, Progress } from "../wire/dialect.ts";
 import type { Route } from "./route.ts";
 
-/** Receives the messages that come in under an id. */
+/** Receives the messages for an id. */
 export interface Receiver {
   readonly id: string;
-  /** The counter in its id; 0 for the table to read it. */
+  /** The counter in its id; with 0, the table reads it from the id. */
   number: number;
   readonly route: Route;
   /** When it was sent; by performance.now(). */
   readonly sentAt: number;
-  /** Whether its deadline is watched by CommonDeadline and not by an entry of its own. */
+  /** Whether CommonDeadline watches its deadline, and not its own timer. */
   readonly sharesDeadline: boolean;
   /** When its documented key is read although its response should come in the reply list. */
   nextPollAt: number;
-  /** Whether it can still be answered under its documented key, and nobody watches that. */
+  /** Whether its response can still come under its documented key, which is not watched. */
   readonly polled: boolean;
-  /** A message of the reply list, parsed; `at` is when it came. */
+  /** Receives a parsed message of the reply list; `at` is the time of its arrival. */
   receive(message: Readonly<Record<string, unknown>>, at: number): void;
-  /** Nothing will come any more. */
+  /** Called when no more messages will come. */
   fail(error: unknown): void;
-  /** Its push had an unknown outcome. */
+  /** Called when its push had an unknown outcome. */
   onUnsure(error: unknown): void;
-  /** Messages popped for it may have been lost; whether the worker has to be asked for them again. */
+  /** Called when messages for it may have been lost. Returns whether to request them again from the worker. */
   onGap(): boolean;
-  /** Its deadline has passed. */
+  /** Called when its deadline has passed. */
   due(): void;
 }
 
@@ -37,37 +37,37 @@ export interface PendingHost {
   expired(call: PendingCall): void;
   decode(message: Readonly<Record<string, unknown>>): IncomingResponse | undefined;
   failure(error: unknown): unknown;
-  /** Calls a listener with a progress report; an error that it throws is reported, and stops nothing. */
+  /** Calls a listener with a progress report. An error of the listener is reported and has no other effect. */
   progress(
     report: Readonly<Record<string, unknown>>,
     listener: ((progress: Progress) => void) | undefined,
   ): void;
 }
 
-/** Turns what came in for a typed call into what its caller gets. */
+/** Converts the response of a typed call for its caller. */
 export interface ResultReader {
-  /** The value of the call's promise, or a promise of it. What this throws, the call is rejected with. */
+  /** The value of the call's promise, or a promise of it. If this throws, the call is rejected with the error. */
   value(result: unknown): unknown;
   /** The reason of the call's rejection. */
   reason(error: unknown): unknown;
 }
 
-/** What only some calls have. */
+/** Fields that only some calls have. */
 export interface PendingExtras {
-  /** Its push is made again if the outcome is unknown: an unknown outcome is a failure. */
+  /** The push is repeated by its caller, so an unknown outcome counts as a failure. */
   readonly failsOnLoss?: boolean;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
   /** Whether its documented keys are watched. */
   watched?: boolean;
-  /** Called once, when the call is answered, expired or cancelled. */
+  /** Called once, when the call got its response, expired or was cancelled. */
   onSettled?: () => void;
 }
 
-/** How a call begins to wait. */
+/** The options of a pending call. */
 export interface PendingCallOptions {
-  /** Undefined: the short id with its number. */
+  /** Undefined for the short id with its number. */
   readonly id?: string | undefined;
-  /** The counter in its id; 0 for the table to read it. */
+  /** The counter in its id; with 0, the table reads it from the id. */
   readonly number: number;
   /** Now, by performance.now(). */
   readonly at: number;
@@ -76,7 +76,7 @@ export interface PendingCallOptions {
   readonly reader?: ResultReader | undefined;
 }
 
-/** Shared by all calls without any extras, and therefore never written to. */
+/** Shared by all calls without extras, and therefore never modified. */
 const PLAIN: PendingExtras = Object.freeze({});
 const IGNORE = (): void => {};
 
@@ -87,7 +87,7 @@ export class PendingCall implements Receiver {
   readonly sentAt: number;
   readonly timeoutMs: number;
   readonly sharesDeadline: boolean;
-  /** Its deadline, if it shares none. */
+  /** Its own deadline, if it does not share one. */
   timer: WheelTimer | undefined = undefined;
   nextPollAt = 0;
   extras: PendingExtras = PLAIN;
@@ -108,7 +108,7 @@ export class PendingCall implements Receiver {
     this.#reader = call.reader;
   }
 
-  /** Most calls are answered before anybody asks for it. */
+  /** Created on demand, because most calls get their response before it is needed. */
   get id(): string {
     this.#id ??= this.#host.idOf(this.number);
     return this.#id;
@@ -118,7 +118,7 @@ export class PendingCall implements Receiver {
     return this.extras.watched !== true;
   }
 
-  /** How the call's promise is settled. */
+  /** Sets the functions that settle the call's promise. */
   settles(resolve: (value: unknown) => void, reject: (reason: unknown) => void): void {
     this.#resolve = resolve;
     this.#reject = reject;
@@ -127,12 +127,12 @@ export class PendingCall implements Receiver {
   receive(message: Readonly<Record<string, unknown>>, at: number): void {
     if (message.progress !== undefined) {
       const report = message.progress as Record<string, unknown>;
-      // The last one only says that there is no more.
+      // The last report only marks the end.
       if (report.end !== true) this.#host.progress(report, this.extras.onProgress);
       return;
     }
     const response = this.#host.decode(message);
-    if (response === undefined) return; // something this version does not know
+    if (response === undefined) return; // a message that this version does not know
     this.#host.answered(this);
     const failed = response.error !== undefined;
     this.route.record(at - this.sentAt, failed, at);
@@ -147,7 +147,7 @@ export class PendingCall implements Receiver {
     this.#refuse(error);
   }
 
-  /** Read here and not in a promise behind the call's own, which would cost every call another one. */
+  /** Read here and not in a chained promise, which would cost every call another one. */
   #succeed(result: unknown): void {
     if (this.#reader === undefined) {
       this.#resolve(result);
@@ -165,7 +165,7 @@ export class PendingCall implements Receiver {
   }
 
   onUnsure(error: unknown): void {
-    // It may have arrived, and then its response will come; its deadline decides if not.
+    // The call may have arrived, and then its response will come; otherwise its deadline ends it.
     if (this.extras.failsOnLoss === true) this.fail(error);
   }
 

@@ -1,5 +1,5 @@
 /**
- * All receivers of a client, by the id that they wait for, and how elements of the reply list reach them. An
+ * All receivers of a client, by the id that they wait for, and the delivery of the reply list's elements. An
  * element of that list is one message, or an array of messages that left their worker together.
  */
 import { CallIds } from "./call-ids.ts";
@@ -19,7 +19,7 @@ export class PendingTable implements Iterable<Receiver> {
     return this.#waiting.size;
   }
 
-  /** In the order in which they began to wait. */
+  /** In the order in which they started to wait. */
   [Symbol.iterator](): Iterator<Receiver> {
     return this.#waiting.values();
   }
@@ -37,7 +37,7 @@ export class PendingTable implements Iterable<Receiver> {
     return this.#waiting.get(this.ids.numberOf(id));
   }
 
-  /** Whether the id is that of a call of this client which nobody waits for any more. */
+  /** Whether the id belongs to a call of this client that has already ended. */
   isOver(id: unknown): boolean {
     const number = this.ids.numberOf(id);
     return number >= 0 && !this.#waiting.has(number);
@@ -47,7 +47,7 @@ export class PendingTable implements Iterable<Receiver> {
     return this.#waiting.get(receiver.number) === receiver;
   }
 
-  /** Hands out what was popped from the reply list. */
+  /** Delivers the elements that were popped from the reply list. */
   receiveAll(texts: readonly string[]): void {
     const at = performance.now();
     for (const text of texts) {
@@ -61,7 +61,7 @@ export class PendingTable implements Iterable<Receiver> {
     }
   }
 
-  /** On its own: what one message causes must not keep the others from arriving. */
+  /** Separately, so that an error caused by one message does not stop the others. */
   #receive(message: unknown, at: number): void {
     try {
       const { id } = message as { id?: unknown };

@@ -3,33 +3,33 @@ import type { SessionMark } from "../wire/dialect.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Route } from "./route.ts";
 
-/** A message on its way. */
+/** A message that is being sent. */
 export interface Outgoing {
   readonly id: string;
   readonly route: Route;
   readonly timeoutMs: number;
-  /** When it is outdated; by performance.now(). */
+  /** When it becomes outdated; by performance.now(). */
   readonly until: number;
-  /** As it stands in its list; a session that moves it changes both. */
+  /** Its text in its list. A session that moves it changes both. */
   text: string;
   list: string;
   /** Whether it should still be run. */
   wanted: boolean;
-  /** Fail at once if no worker can take it. */
+  /** Whether to fail at once if no worker is alive. */
   readonly whenDown: "queue" | "fail";
 }
 
-/** One way to the workers. */
+/** Sends messages to the workers. */
 export interface Placement {
-  /** What the message says about its session; its epoch is filled in on the way. */
+  /** The session of the message. Its epoch is filled in when it is pushed. */
   readonly mark: SessionMark | undefined;
   /** Resolves when Redis has the message. */
   place(message: Outgoing): Promise<void>;
-  /** The message was answered, or is not wanted any more. */
+  /** Called when the message got its response, or is no longer wanted. */
   release(message: Outgoing): void;
 }
 
-/** By the request list of the service. */
+/** Uses the request list of the service. */
 export class RequestPlacement implements Placement {
   readonly mark: undefined;
   readonly #exchange: Exchange;
@@ -40,7 +40,7 @@ export class RequestPlacement implements Placement {
 
   async place(message: Outgoing): Promise<void> {
     await this.#exchange.deliver(message);
-    // It was cancelled while it was being pushed.
+    // The message was cancelled while it was being pushed.
     if (!message.wanted) await this.#exchange.withdrawals.cancel(message);
   }
 

@@ -1,8 +1,8 @@
-/** Hands a receiver a response that came under a key of its own. */
+/** Passes a response from a documented key to its receiver. */
 import { ParseError } from "../errors.ts";
 import type { Receiver } from "./pending-call.ts";
 
-/** Parses the text and delivers it; a text that is no JSON object fails the call. */
+/** Parses the text and delivers it. A text that is not a JSON object fails the call. */
 export function receiveText(receiver: Receiver, text: string): void {
   let message: unknown;
   try {

@@ -1,15 +1,15 @@
 /**
- * Everything a client process waits for, on one blocking connection: its reply list, where responses of
- * our own workers come by the hundred, and any number of single keys (response, process), where those
- * of documented workers come one by one.
+ * Reads everything that a client process waits for, on one blocking connection: its reply list, with many
+ * responses of Ropeway workers at a time, and any number of single keys (response, process), where the
+ * responses of documented workers arrive one by one.
  *
  *          +-------------------------------------------------------------+
  *          v                                                             |
  *   arm: BLMPOP reply, key, key, ... --popped--> deliver --> collect the other keys without waiting
  *          ^          |                            |
- *          |          |                            +-- what the program sends now leaves with the next pop
+ *          |          |                            +-- messages sent by the program now leave with the next pop
  *          |          +-- a key is added: CLIENT UNBLOCK, arm again
- *          +-- lost: reconnect; onGap says that something popped may have died with the socket
+ *          +-- lost: reconnect; onGap reports that popped elements may have been lost with the socket
  */
 import { isReply, type Redis, WrongKeyTypeError } from "@ropeway/core";
 import { type BlockingConnection, Loop } from "@ropeway/core/internal";
@@ -18,13 +18,13 @@ import { ListPopper, leaves, type Popped } from "../store/list-popper.ts";
 import type { PushBuffer } from "../store/push-buffer.ts";
 import type { Dialect } from "../wire/dialect.ts";
 
-/** What a reply reader is given. */
+/** The options of a reply reader. */
 export interface ReplyReaderOptions {
   readonly redis: Redis;
   readonly dialect: Dialect;
   readonly store: CallStore;
   readonly replyList: string;
-  /** Where the messages that the responses cause are gathered. */
+  /** Collects the messages that the responses cause. */
   readonly pushes: PushBuffer;
   /** Whether BLMPOP may be used. */
   readonly modern: boolean;
@@ -33,10 +33,10 @@ export interface ReplyReaderOptions {
   onError(error: unknown): void;
 }
 
-/** Who gets the elements of one key. */
+/** Receives the elements of one key. */
 export interface KeyListener {
   receive(text: string): void;
-  /** The key holds another type than a list: nothing will ever come. */
+  /** Called if the key is not a list, so no element will ever come. */
   refuse(error: WrongKeyTypeError): void;
 }
 
@@ -44,7 +44,7 @@ const BLOCK_MS = 5_000;
 const PER_POP = 512;
 const PER_COLLECT = 1_000;
 
-/** Pops the responses of one client and hands them out. */
+/** Pops the responses of one client and delivers them. */
 export class ReplyReader {
   readonly #options: ReplyReaderOptions;
   readonly #loop: Loop;
@@ -68,12 +68,12 @@ export class ReplyReader {
     });
   }
 
-  /** Begins to listen to the reply list; later calls change nothing. */
+  /** Starts to listen to the reply list. Later calls have no effect. */
   start(): void {
     this.#loop.start();
   }
 
-  /** Delivers what comes under a key until unwatch(). One listener per key. */
+  /** Delivers the elements of a key until unwatch(). One listener per key. */
   watch(key: string, listener: KeyListener): void {
     this.#watched.set(key, listener);
     this.start();
@@ -81,11 +81,11 @@ export class ReplyReader {
     this.#rearmScheduled = true;
     process.nextTick(() => {
       this.#rearmScheduled = false;
-      if (this.#waiting) this.#connection?.interrupt(); // the next pop knows more keys
+      if (this.#waiting) this.#connection?.interrupt(); // the next pop includes the new key
     });
   }
 
-  /** Stops; later messages are discarded, because no call waits for them any more. */
+  /** Stops watching a key. Later messages are discarded, because no call waits for them. */
   unwatch(key: string): void {
     this.#watched.delete(key);
   }
@@ -103,9 +103,9 @@ export class ReplyReader {
     const replies = popped.list === this.#options.replyList;
     if (replies) this.#options.onReplies(popped.texts);
     else this.#deliver(popped.list, popped.texts);
-    // A reply list that is never empty comes first in every pop: the keys have their turn here.
+    // A reply list that is never empty comes first in every pop, so the keys are read here.
     if (this.#watched.size > (replies ? 0 : 1)) await this.#collectWatched();
-    else await leaves(this.#options.pushes); // what these answers made the program send
+    else await leaves(this.#options.pushes); // messages that the program sent because of these responses
     return 0;
   }
 
@@ -135,7 +135,7 @@ export class ReplyReader {
       const { redis, dialect, replyList, modern } = this.#options;
       this.#connection ??= await redis.blocking("rpc-replies", replyList);
       this.#connection.onLost(() => {
-        this.#gap = true; // also when the pop it broke had popped something before
+        this.#gap = true; // also if the broken pop had already popped elements
       });
       if (redis.topology !== "cluster") {
         this.#options.pushes.rideOn(() => this.#connection?.whileFree);

@@ -1,7 +1,7 @@
 /**
- * Reads now and then the documented key of calls whose response should come in the reply list but has
- * not: a worker that knows only the documented keys, and is in no registry, may have taken one. Each call
- * is looked for after a quarter of a second, then at twice its age, and so on.
+ * Reads from time to time the documented key of calls whose response should come in the reply list but has
+ * not: a worker that supports only the documented keys, and is not in the registry, may have taken one. Each
+ * call is checked after a quarter of a second, then at twice its age, and so on.
  */
 import type { Redis } from "@ropeway/core";
 import type { Directory } from "../registry/directory.ts";
@@ -12,7 +12,7 @@ import type { Receiver } from "./pending-call.ts";
 import type { PendingTable } from "./pending-table.ts";
 import { receiveText } from "./receive-text.ts";
 
-/** How long a call waits before it is looked for. */
+/** How long a call waits before its key is checked. */
 export const POLL_AFTER_MS = 250;
 const POLLED_AT_MOST = 500;
 
@@ -36,7 +36,7 @@ export class ResponsePoller extends WheelEntry {
     this.#pending = pending;
   }
 
-  /** Polls as long as calls wait; a second start changes nothing. */
+  /** Polls as long as calls wait. A second start has no effect. */
   start(): void {
     if (this.after === undefined) this.#host.wheel.set(this, POLL_AFTER_MS);
   }
@@ -58,11 +58,11 @@ export class ResponsePoller extends WheelEntry {
           for (const text of texts) receiveText(receiver, text);
         }
       },
-      (error) => redis.logger.debug({ err: error }, "cannot look for responses yet"),
+      (error) => redis.logger.debug({ err: error }, "cannot check for responses yet"),
     );
   }
 
-  /** The calls to look for now, by their documented key; the oldest come first. */
+  /** The calls to check now, by their documented key; the oldest come first. */
   #late(): Map<string, Receiver> {
     const now = performance.now();
     const late = new Map<string, Receiver>();

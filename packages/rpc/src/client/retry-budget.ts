@@ -1,15 +1,15 @@
 /**
- * Keeps retries from multiplying an outage: each failure costs a token, each success earns a tenth of
- * one, and below half of them nothing is retried (gRPC's rule).
+ * Prevents retries from multiplying an outage: each failure costs a token, each success earns a tenth of
+ * a token, and below half of the tokens nothing is retried (gRPC's rule).
  */
 const TOKENS = 10;
 const EARNED = 0.1;
 
-/** One per client. */
+/** The retry budget of one client. */
 export class RetryBudget {
   #tokens = TOKENS;
 
-  /** Whether a failed call may be tried again. */
+  /** Records a failure. Returns whether the call may be retried. */
   failed(): boolean {
     this.#tokens = Math.max(0, this.#tokens - 1);
     return this.#tokens > TOKENS / 2;

@@ -1,18 +1,18 @@
-/** Where the calls of one method go, and how long they took: found once per method, used by all. */
+/** The list and the statistics of one method's calls, looked up once per method. */
 import { Histogram } from "../telemetry/histogram.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Dialect, Target } from "../wire/dialect.ts";
 
-/** What a route is made from. */
+/** The input of a route. */
 export interface RouteHost {
   readonly dialect: Dialect;
   readonly metrics: Metrics;
   readonly replyList: string;
-  /** The timeout of calls that do not say one. */
+  /** The timeout of calls that do not set one. */
   readonly timeoutMs: number;
 }
 
-/** The way to one method of one service. */
+/** The route to one method of one service. */
 export class Route implements Target {
   readonly service: string;
   readonly method: string;
@@ -39,7 +39,7 @@ export class Route implements Target {
     this.#failed = { service, method, outcome: "error" };
   }
 
-  /** Counts a call that ended `at`, by performance.now(). */
+  /** Records a call that ended `at`, by performance.now(). */
   record(ms: number, failed: boolean, at: number): void {
     this.stats.record(ms, failed, at);
     this.#metrics.duration(ms, failed ? this.#failed : this.#ok);

@@ -1,4 +1,4 @@
-/** The routes of a client: the most recently used ones are kept, so names from outside cost no memory. */
+/** The routes of a client. Only the most recently used ones are kept, so names from outside cannot fill the memory. */
 import { InvalidNameError } from "@ropeway/core";
 import { Recent } from "../recent.ts";
 import type { Target } from "../wire/dialect.ts";
@@ -15,7 +15,7 @@ export class Router {
     this.#host = host;
   }
 
-  /** The routes that were used lately. */
+  /** The routes that were used recently. */
   get routes(): Iterable<Route> {
     return this.#routes.values();
   }

@@ -1,6 +1,6 @@
 /**
- * What submit() gives and poll() takes: the target and a random id, so that a holder of the ticket can
- * find the response, and no other process can guess it.
+ * The ticket that submit() returns and poll() accepts: the target and a random id, so that a holder of the ticket
+ * can find the response, and no other process can guess it.
  *
  *   demo.slow/0e3f7a2c-5a0e-4b39-9c0e-3f0d3c1b7a55
  */

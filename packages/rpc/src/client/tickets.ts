@@ -1,7 +1,7 @@
 /**
  * Responses and progress of submitted calls. They are read without being removed, because a response must
  * survive the process that polls for it, and any number of processes may poll for one ticket. Redis has no
- * blocking command that does not remove, so the client polls while a caller waits: soon at first, then
+ * blocking command that does not remove, so the client polls while a caller waits: quickly at first, then
  * four times a second, with one command for all tickets.
  */
 import { ClosedError } from "@ropeway/core";
@@ -17,10 +17,10 @@ import { readTicket } from "./ticket.ts";
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 250;
 const PER_PEEK = 100;
-/** How many waiting calls are searched for one that is cancelled. */
+/** How many waiting calls are searched for a cancelled one. */
 const SEARCHED = 10_000;
 
-/** A result, wrapped so that a result of null differs from none. */
+/** A result, wrapped so that a null result differs from no result. */
 export interface PollResult {
   readonly result: unknown;
 }
@@ -77,7 +77,7 @@ export class Tickets {
     }
   }
 
-  /** Cancels a submitted call: takes it out of its queue, or cancels it in the workers. */
+  /** Cancels a submitted call: removes it from its queue, or cancels it in the workers. */
   async cancel(ticket: string): Promise<void> {
     const { target, id } = readTicket(ticket);
     const { list, service, method } = this.#router.route(target);
@@ -101,7 +101,7 @@ export class Tickets {
     return { result: response.result };
   }
 
-  /** Where the response and the reports are. Throws if the ticket is none, before it joins the others. */
+  /** The keys of the response and the reports. Throws for an invalid ticket, before it is combined with others. */
   #keysOf(ticket: string): Omit<PeekKeys, "seen"> {
     const { target, id } = readTicket(ticket);
     const { dialect } = this.#exchange;
@@ -112,7 +112,7 @@ export class Tickets {
     };
   }
 
-  /** Everything asked for in one event is one command. */
+  /** All requests of one event become one command. */
   #peek(keys: PeekKeys): Promise<Peeked> {
     return new Promise((resolve, reject) => {
       this.#queue.push({ keys, resolve, reject });
@@ -148,7 +148,7 @@ function parse(text: string): Record<string, unknown> {
     const value: unknown = JSON.parse(text);
     if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
   } catch {
-    // reported below, together with JSON that is no object
+    // reported below, together with JSON that is not an object
   }
   throw new ParseError(text);
 }

@@ -1,6 +1,6 @@
 /**
- * Takes calls that are not wanted any more out of their lists. A cancelled call is withdrawn, or its worker
- * is notified. A call that timed out is withdrawn only if its service has no live worker: a live one drops
+ * Removes calls that are no longer wanted from their lists. A cancelled call is withdrawn, or its worker
+ * is notified. A call that timed out is withdrawn only if its service has no live worker: a live worker drops
  * outdated calls itself, and no other process would remove them.
  */
 import { cancelText } from "./control.ts";
@@ -23,14 +23,14 @@ export class Withdrawals {
     this.#exchange = exchange;
   }
 
-  /** Takes a message out of its list, or tells the workers to cancel it. */
+  /** Removes a message from its list, or tells the workers to cancel it. */
   async cancel(message: Outgoing): Promise<void> {
     const { list, text, route, id } = message;
     const removed = await this.#exchange.store.withdraw(list, text);
     if (!removed) await this.#exchange.tellWorkers(route.service, cancelText(id));
   }
 
-  /** A call has timed out. */
+  /** Call it when a call has timed out. */
   expired(route: Route, id: string): void {
     let entry = this.#expired.get(route.list);
     if (entry === undefined) {
@@ -54,7 +54,7 @@ export class Withdrawals {
       }
     } catch (error) {
       redis.logger.debug({ err: error }, "cannot withdraw calls that timed out");
-      this.#expired.clear(); // the list expires in the end
+      this.#expired.clear(); // the list expires eventually
     } finally {
       this.#working = undefined;
       if (this.#expired.size > 0) this.#working = this.#work();

@@ -1,11 +1,11 @@
 /**
- * The workers of each service, as a client knows them: the works keys, read through the index that workers
- * of ours keep. Workers that follow only the documented keys are in no index. A call finds out about them
- * by where the response came, and discovery by a SCAN, made at most every half minute for the whole
+ * The workers of each service, as a client knows them: the works keys, read through the index that Ropeway
+ * workers keep. Workers that use only the documented keys are in no index. A call detects them
+ * by the key of their response, and discovery by a SCAN, at most every half minute for the whole
  * namespace.
  *
- * Responses go to a shared reply list only if every live worker of the service supports that
- * (`caps: ["rt"]`); before anything is known, and for everyone else, the documented keys are used.
+ * Responses go to a shared reply list only if every live worker of the service supports it
+ * (`caps: ["rt"]`). Before anything is known, and for all other services, the documented keys are used.
  */
 import type { Redis } from "@ropeway/core";
 import type { SessionKeys } from "../keys.ts";
@@ -18,7 +18,7 @@ import { type Dialect, readNumber, readString } from "../wire/dialect.ts";
 export interface WorkerInfo {
   readonly service: string;
   readonly node: string;
-  /** "rt" responds into reply lists, "st" streams. Empty for other programs. */
+  /** "rt" responds into reply lists, "st" supports streams. Empty for other programs. */
   readonly caps: readonly string[];
   /** Its control list, if it has one. */
   readonly ctl?: string | undefined;
@@ -30,7 +30,7 @@ export interface WorkerInfo {
   /** When it started, in milliseconds since the epoch. */
   readonly since?: number | undefined;
   readonly concurrency?: number | undefined;
-  /** Calls that it ran at its last heartbeat. */
+  /** The number of calls it was running at its last heartbeat. */
   readonly running?: number | undefined;
   readonly methods?: Readonly<Record<string, MethodStats>> | undefined;
 }
@@ -38,15 +38,15 @@ export interface WorkerInfo {
 /** A live node of a session group. */
 export interface GroupNode {
   readonly node: string;
-  /** Calls that it ran at its last heartbeat. */
+  /** The number of calls it was running at its last heartbeat. */
   readonly running: number;
-  /** The services it serves; undefined if it does not say. */
+  /** The services it serves; undefined if it does not report them. */
   readonly services: readonly string[] | undefined;
 }
 
 interface Known {
   workers: readonly WorkerInfo[];
-  /** Whether there are some, and all of them respond into reply lists. */
+  /** Whether there are workers, and all of them respond into reply lists. */
   allUseReplyLists: boolean;
   readAt: number;
   reading: Promise<readonly WorkerInfo[]> | undefined;
@@ -60,7 +60,7 @@ const PLAIN_FOR_MS = 60_000;
 const SERVICES_AT_MOST = 1_000;
 const NEVER = Number.NEGATIVE_INFINITY;
 
-/** What a client knows about live workers. */
+/** The live workers, as far as a client knows them. */
 export class Directory {
   readonly #redis: Redis;
   readonly #store: RegistryStore;
@@ -93,7 +93,7 @@ export class Directory {
     this.#of(service).plainUntil = performance.now() + PLAIN_FOR_MS;
   }
 
-  /** The live workers of ours, at most `maxAgeMs` old. "" means all services (of the kw wire). */
+  /** The live Ropeway workers, at most `maxAgeMs` old. "" means all services (of the kw wire). */
   workers(service: string, maxAgeMs: number = 0): Promise<readonly WorkerInfo[]> {
     const known = this.#of(service);
     if (performance.now() - known.readAt < maxAgeMs) return Promise.resolve(known.workers);
@@ -131,7 +131,7 @@ export class Directory {
     });
   }
 
-  /** Connections of callers and workers; undefined if the user may not see them. */
+  /** Connections of callers and workers; undefined if the user has no permission to list them. */
   connections(): Promise<{ readonly callers: number; readonly workers: number } | undefined> {
     return this.#store.connections();
   }
@@ -194,7 +194,7 @@ export class Directory {
   }
 }
 
-/** Another program may write anything there: only members of the right type count. */
+/** Another program may write any value: only members of the right type count. */
 function readWorker(value: string, controlLists: string): Omit<WorkerInfo, "service" | "node"> {
   const told = readObject(value);
   const ctl = readString(told.ctl);
@@ -241,7 +241,7 @@ function readNode(key: string, value: string): GroupNode {
   };
 }
 
-/** Another program may store anything under its key: only a JSON object says something. */
+/** Another program may store any value under its key: only a JSON object is used. */
 function readObject(value: string): Record<string, unknown> {
   try {
     const parsed: unknown = JSON.parse(value);

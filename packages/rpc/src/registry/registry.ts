@@ -1,7 +1,7 @@
 /**
  * The registry as documented: namespaces, services, and a description of each method. Workers write it
- * when they start, and again when their keys were gone (Redis lost its data). Methods that no live worker
- * serves any more are removed by the next worker that starts.
+ * when they start, and again when their keys were gone (Redis lost its data). The next worker that starts removes
+ * methods that no live worker serves.
  */
 
 import type { Redis } from "@ropeway/core";
@@ -13,16 +13,16 @@ import { type QueueLengths, RegistryStore, requestLists } from "../store/registr
 import type { Dialect } from "../wire/dialect.ts";
 import { Directory, type WorkerInfo } from "./directory.ts";
 
-/** A service as discover() shows it. */
+/** A service as returned by discover(). */
 export interface ServiceInfo extends QueueLengths {
   readonly name: string;
   readonly methods: Readonly<Record<string, Partial<MethodDescription>>>;
   readonly workers: readonly WorkerInfo[];
-  /** Calls of sessions that wait for their node. */
+  /** The number of session calls that wait for their node. */
   readonly sessionWaiting: number;
 }
 
-/** What register() is given. */
+/** The arguments of register(). */
 export interface Registration {
   readonly redis: Redis;
   readonly dialect: Dialect;
@@ -30,7 +30,7 @@ export interface Registration {
   readonly services: readonly ServedService[];
 }
 
-/** Writes the services of a worker into the registry. Its works keys must be there already. */
+/** Writes the services of a worker into the registry. Its works keys must already exist. */
 export async function register({ redis, dialect, ns, services }: Registration): Promise<void> {
   const store = new RegistryStore(redis);
   const { registry } = dialect;
@@ -57,7 +57,7 @@ async function forgetRemoved(
   const served = new Set(ours.flatMap(({ methods = {} }) => Object.keys(methods)));
   const removed = described.filter((method) => !served.has(method));
   if (removed.length === 0) return;
-  // Workers of other programs do not say what they serve: it may be these methods.
+  // Workers of other programs do not report their methods: they may serve these.
   const workers = await directory.allWorkers(service.name);
   if (workers.every(({ methods }) => methods !== undefined))
     await store.forget(service.key, removed);
@@ -135,7 +135,7 @@ function readDescriptions(flat: readonly string[]): ServiceInfo["methods"] {
   return methods;
 }
 
-/** The document also shows a description that is only a sentence. */
+/** A description may also be a plain sentence. */
 function readDescription(text: string): Partial<MethodDescription> {
   try {
     const value: unknown = JSON.parse(text);

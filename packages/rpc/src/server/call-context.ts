@@ -1,6 +1,6 @@
 /**
  * The call that a handler runs, and what the handler can do with it. Most handlers use little of it, so
- * everything that costs something (the signal and its timer above all) is made when it is first asked for.
+ * expensive parts (above all the signal and its timer) are created on first use.
  */
 
 import { guardSignal } from "@ropeway/core/internal";
@@ -14,7 +14,7 @@ export interface SessionInfo {
   readonly group: string;
   /** The name of the session; undefined if the caller did not send it. */
   readonly client: string | undefined;
-  /** Whether this is the first call of the session that is run since it was mapped to this node. */
+  /** Whether this is the first call of the session to run since it was mapped to this node. */
   readonly isNew: boolean;
   /** A fencing token: grows each time the session is mapped to a node. */
   readonly epoch: number | undefined;
@@ -27,7 +27,7 @@ export interface CallContext {
   readonly method: string;
   /** This worker's node name. */
   readonly node: string;
-  /** The arguments as they came, before validation. */
+  /** The arguments as received, before validation. */
   readonly params: unknown;
   /** The headers that the caller sent. */
   readonly metadata: Metadata;
@@ -38,13 +38,13 @@ export interface CallContext {
   /** Milliseconds left until the deadline; Infinity without one. */
   readonly remainingMs: number;
   readonly session: SessionInfo | undefined;
-  /** For middleware to pass values to the layers behind it. */
+  /** Values that middleware passes to the inner layers. */
   readonly meta: Record<string, unknown>;
   /** The items that a duplex caller sends; empty for other calls. */
   readonly incoming: AsyncIterable<unknown>;
   /**
-   * Reports progress from 0 to 1, if the caller asked for it. The first 1,000 reports of a call are all sent;
-   * after them at most one per second is, and the others are dropped.
+   * Reports progress from 0 to 1, if the caller requested it. The first 1,000 reports of a call are all sent.
+   * After them at most one per second is sent, and the others are dropped.
    */
   progress(percent: number, message?: string): void;
   /**
@@ -61,7 +61,7 @@ export interface ContextHost {
   now(): number;
   progress(call: IncomingCall, percent: number, message: string): void;
   nested(target: string, params: unknown, options: CallOptions): Promise<unknown>;
-  /** What an abort listener of a handler throws. */
+  /** Called with the error of a handler's abort listener. */
   onError(error: unknown): void;
 }
 
@@ -130,7 +130,7 @@ export class RunningCall implements CallContext {
       this.#abort = new AbortController();
       guardSignal(this.#abort.signal, (error) => this.#host.onError(error));
       if (this.#reason !== undefined) this.#abort.abort(this.#reason);
-      // A stream may run past its deadline, which only says by when it must have begun.
+      // A stream may run past its deadline, which only limits when it must have started.
       else if (this.deadline !== undefined && this.request.window === undefined) {
         this.#timer = new WheelTimer(() => this.#expire());
         this.#host.wheel.set(this.#timer, Math.max(0, this.remainingMs));
@@ -139,14 +139,14 @@ export class RunningCall implements CallContext {
     return this.#abort.signal;
   }
 
-  /** Why the call was aborted; undefined while it is not. */
+  /** The reason of the abort; undefined if the call was not aborted. */
   get aborted(): unknown {
     return this.#reason;
   }
 
   progress(percent: number, message: string = ""): void {
     if (!this.request.track) return;
-    // Reports stay in a list that other programs may read: it must not grow as fast as a handler loops.
+    // Reports stay in a list that other programs may read, so it must not grow as fast as a handler loops.
     const at = performance.now();
     if (this.#reports >= REPORTS_AT_ONCE && at - this.#reportedAt < REPORT_EVERY_MS) return;
     this.#reports += 1;
@@ -178,7 +178,7 @@ export class RunningCall implements CallContext {
     this.finish();
   }
 
-  /** The handler has ended. */
+  /** Call it when the handler has ended. */
   finish(): void {
     if (this.#timer !== undefined) this.#host.wheel.clear(this.#timer);
   }

@@ -4,11 +4,11 @@
  *   control list, session lists, request lists (rotated)
  *        |
  *        v  BLMPOP, at most as many as there are free slots
- *   CallIntake        everything that ends in one event leaves in one push per caller, in one write with
- *                     the next pop if it ended at once
+ *   CallIntake        all responses of one event leave in one push per caller, in one write with
+ *                     the next pop if they were ready at once
  *
- * Only what can be started is popped: a call that waits, waits in Redis, where another worker can have
- * it. When all slots are busy, when the worker is paused and while it closes, only the control list is
+ * Only calls that can start are popped: other calls wait in Redis, where another worker can take
+ * them. When all slots are busy, when the worker is paused and while it closes, only the control list is
  * read: running streams need their credit, and running calls may be cancelled.
  */
 import { isReply, type Redis } from "@ropeway/core";
@@ -22,7 +22,7 @@ import type { ReplyWriter } from "./reply-writer.ts";
 import type { RequestLists } from "./request-lists.ts";
 import type { Slots } from "./slots.ts";
 
-/** What a fetcher is given. */
+/** The options of a fetcher. */
 export interface CallFetcherOptions {
   readonly redis: Redis;
   readonly store: CallStore;
@@ -44,13 +44,13 @@ const HELD_BLOCK_MS = 1_000;
 const PER_CONTROL_POP = 1_000;
 const PER_SHED = 1_000;
 
-/** The loop that feeds a worker. */
+/** The loop that fetches the calls of a worker. */
 export class CallFetcher {
   readonly #options: CallFetcherOptions;
   readonly #loop: Loop;
-  /** Only the control list is popped. */
+  /** Whether only the control list is popped. */
   #held = false;
-  /** Whether calls are being popped, or were and have not all been started. */
+  /** Whether calls are being popped, or were popped and have not all started. */
   taking = false;
 
   constructor(options: CallFetcherOptions) {
@@ -96,7 +96,7 @@ export class CallFetcher {
     } finally {
       this.taking = false;
     }
-    await leaves(replies.pushes); // the responses that are there already
+    await leaves(replies.pushes); // responses that are already there
     return 0;
   }
 
@@ -125,7 +125,7 @@ export class CallFetcher {
     }
     let next = intake.accept(source, popped);
     while (next < popped.texts.length) {
-      await leaves(); // handlers that block: their responses, before the others run
+      await leaves(); // responses of blocking handlers leave before other calls run
       next = intake.accept(source, popped, next);
     }
     if (popped.texts.length === asked) await this.#shedExcess(source.list);

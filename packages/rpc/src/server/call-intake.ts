@@ -3,13 +3,13 @@
  *
  *   text --> outdated? --yes--> DEADLINE_EXCEEDED, without parsing
  *              |no
- *            parse --not a call--> refused if it has an id, else set aside
+ *            parse --not a call--> refused if it has an id, else moved to the dead list
  *              |
  *            overloaded? cancelled meanwhile? session lost? unknown method? --yes--> refused
  *              |no
  *            CallRunner
  *
- * Nothing a message contains may throw out of here: the loop that pops must go on.
+ * No content of a message may throw out of here, because the popping loop must continue.
  */
 import { OverloadedError, type Redis, type RopewayError } from "@ropeway/core";
 import { show } from "@ropeway/core/internal";
@@ -33,7 +33,7 @@ import type { LoadShedder } from "./load-shedder.ts";
 import type { ServedMethod, Source } from "./served-service.ts";
 import { SessionCall, type SessionHistory } from "./session-call.ts";
 
-/** What an intake is given. */
+/** The options of an intake. */
 export interface CallIntakeOptions {
   readonly redis: Redis;
   readonly dialect: Dialect;
@@ -43,23 +43,23 @@ export interface CallIntakeOptions {
   readonly shedder: LoadShedder | undefined;
   /** Redis time. */
   now(): number;
-  /** The clock's possible error: only calls that are surely outdated are refused. */
+  /** The possible error of the clock. Only calls that are certainly outdated are refused. */
   clockErrorMs(): number;
-  /** Whether this node may still serve a session call that it got at this time. */
+  /** Whether this node may still serve a session call that it received at this time. */
   mayServeSessions(gotAt: number): boolean;
   onSetAside(list: string, reason: RpcError): void;
   onShed(service: string): void;
 }
 
-/** Handlers that have kept the process for this long let others have a turn. */
+/** Handlers that occupied the process for this long let others run. */
 const TURN_MS = 10;
 const CANCELLED_AT_MOST = 10_000;
 const SESSIONS_AT_MOST = 100_000;
 
-/** The way in for all calls of a worker. */
+/** The entry of all calls of a worker. */
 export class CallIntake {
   readonly #options: CallIntakeOptions;
-  /** Ids cancelled before their call came. */
+  /** Ids that were cancelled before their call arrived. */
   readonly #cancelled = new Recent<string, true>(CANCELLED_AT_MOST);
   /** The sessions seen here. */
   readonly #sessions = new Recent<string, KnownSession>(SESSIONS_AT_MOST);
@@ -75,7 +75,7 @@ export class CallIntake {
     this.#options = options;
   }
 
-  /** Starts what was popped, from `first` on, as far as one event should go; returns where it stopped. */
+  /** Starts popped calls from `first` on, as many as fit into one event. Returns where it stopped. */
   accept(source: Source, popped: Pick<Popped, "texts" | "at">, first: number = 0): number {
     const { texts } = popped;
     this.#gotAt = popped.at;
@@ -92,7 +92,7 @@ export class CallIntake {
     return next;
   }
 
-  /** Cancels a running call, or one that has not come yet. */
+  /** Cancels a running call, or one that has not arrived yet. */
   cancel(id: string): void {
     if (!this.#options.runner.cancel(id)) this.#cancelled.note(id, true);
   }
@@ -111,7 +111,7 @@ export class CallIntake {
     if (deadline !== undefined && deadline < time.outdated) {
       const head = readHead(text);
       if (head !== undefined) {
-        this.#expire(source, text, headCall(source, head)); // for a few comparisons
+        this.#expire(source, text, headCall(source, head)); // costs only a few comparisons
         return;
       }
     }
@@ -157,7 +157,7 @@ export class CallIntake {
     const { id } = error.details as { id?: string };
     const { redis, store, runner } = this.#options;
     if (id !== undefined) {
-      // To its reply list, if its head says which: a response elsewhere would look like another program's.
+      // To its reply list, if its head names one: a response elsewhere would look like that of another program.
       const replyTo = readHead(text)?.replyTo;
       const call = { id, method: source.method ?? "", replyTo, notification: false };
       runner.refuse(source, text, { call, error });
@@ -173,7 +173,9 @@ export class CallIntake {
       store.deadLetter(list, note),
       source.durable?.settle(text, { list, text: "" }),
     ]);
-    kept.catch((cause) => redis.logger.error({ err: cause, list }, "cannot set a message aside"));
+    kept.catch((cause) =>
+      redis.logger.error({ err: cause, list }, "cannot move a message to the dead list"),
+    );
   }
 
   #start(source: Source, text: string, call: IncomingCall): void {
@@ -202,7 +204,7 @@ export class CallIntake {
     return lost ? new SessionLostError(group, false) : undefined;
   }
 
-  /** A call of an older mapping than one that was seen here is outdated: its session has moved. */
+  /** A call of an older mapping than the newest one seen here is outdated: its session has moved. */
   #session(source: Source, call: IncomingCall): FoundSession | undefined {
     const { group } = source;
     if (group === undefined) return undefined;

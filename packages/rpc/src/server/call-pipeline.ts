@@ -1,5 +1,5 @@
 /**
- * Everything that runs in a started server, wired together:
+ * The parts of a started server, and their connections:
  *
  *   CallFetcher ----.                                .--> ReplyWriter
  *                   +--> CallIntake --> CallRunner --+
@@ -7,7 +7,7 @@
  *                             '- Heartbeat -'
  *
  *   start:  clock --> connection --> heartbeat (works keys, registry) --> fetchers
- *   close:  no new calls --> running calls end (bounded) --> the rest is aborted --> responses leave -->
+ *   close:  no new calls --> running calls end (bounded) --> the rest is aborted --> responses are sent -->
  *           keys are removed --> connections are closed
  */
 import { type Redis, RedisClock } from "@ropeway/core";
@@ -44,7 +44,7 @@ export interface PipelineHost {
   readonly options: Required<ServerOptions>;
   /** The name of the node. */
   readonly node: string;
-  /** A random name, which no other worker has. */
+  /** A random id, unique to this worker. */
   readonly worker: string;
   readonly services: readonly ServedService[];
   readonly middleware: readonly Middleware[];
@@ -58,7 +58,7 @@ export interface PipelineHost {
   report(error: unknown): void;
 }
 
-/** What is opened first, and used by all parts. */
+/** The parts that are opened first and that all others use. */
 interface Base {
   readonly clock: RedisClock;
   readonly dialect: Dialect;
@@ -83,7 +83,7 @@ export class CallPipeline {
   readonly #fetcher: CallFetcher;
   readonly #durables: readonly DurableFetcher[];
 
-  /** Opens the connections, wires the parts and starts them; `defer` takes how each step is undone. */
+  /** Opens the connections, wires the parts and starts them. `defer` registers how to undo each step. */
   static async open(host: PipelineHost, defer: Opening["defer"]): Promise<CallPipeline> {
     const { redis, options, worker } = host;
     const clock = await RedisClock.start(redis);
@@ -94,7 +94,7 @@ export class CallPipeline {
     const blocking = await redis.blocking("rpc-calls", controlList);
     defer(() => blocking.close());
     const pipeline = new CallPipeline(host, { clock, dialect, store, blocking, controlList });
-    // Together: while Redis is away each of them waits for it, and close() has to end soon all the same.
+    // In parallel: while Redis is unreachable each of them waits for it, and close() must still end soon.
     defer(() =>
       Promise.all([
         pipeline.#heartbeat.close(),
@@ -121,7 +121,7 @@ export class CallPipeline {
     this.intake = this.#makeIntake();
     const { popped, durable } = this.#sources();
     this.#fetcher = this.#makeFetcher(popped);
-    slots.onFull = () => blocking.interrupt(); // a pop under way asked for more than there is now
+    slots.onFull = () => blocking.interrupt(); // a pop under way requested more than there are now
     this.#durables = durable.map((source) => this.#makeDurable(source));
   }
 
@@ -143,13 +143,13 @@ export class CallPipeline {
     for (const durable of this.#durables) durable.start();
   }
 
-  /** Lets the running calls end, aborts those that do not in time. Streams get their credit meanwhile. */
+  /** Waits for running calls, and aborts those that take too long. Streams get their credit meanwhile. */
   async #drain(): Promise<void> {
     const { slots, options } = this.#host;
     this.#fetcher.hold();
     await Promise.all(this.#durables.map((durable) => durable.stop()));
     const until = performance.now() + options.closeWithinMs;
-    // A call that was popped while close() was called runs like the others.
+    // A call that was popped during close() runs like the others.
     while (slots.taken > 0 || this.#fetcher.taking) {
       const left = until - performance.now();
       if (left <= 0) break;
@@ -157,7 +157,7 @@ export class CallPipeline {
     }
     await this.#fetcher.close();
     this.#runner.abortAll();
-    await sleep(0); // the aborted ones respond now
+    await sleep(0); // the aborted calls respond now
     this.#streams.close();
   }
 
@@ -240,7 +240,10 @@ export class CallPipeline {
       mayServeSessions: (at) => this.#heartbeat.isAliveSince(at),
       onShed: (service) => emit("shed", service),
       onSetAside: (list, reason) => {
-        redis.logger.warn({ err: reason, list }, "a message without a usable id was set aside");
+        redis.logger.warn(
+          { err: reason, list },
+          "a message without a usable id was moved to the dead list",
+        );
         emit("setAside", list, reason);
       },
     });
@@ -258,7 +261,7 @@ export class CallPipeline {
       heartbeatMs,
       signs: signsOfLife(dialect, services, { node, controlList, options, running }),
       leases: atLeastOnce ? requestSources(dialect, services).map(({ list }) => leases(list)) : [],
-      // A durable call goes on: if another worker has it by now, settling it will be refused.
+      // A durable call continues. If another worker has it by now, settling it is refused.
       onLapsed: () => {
         this.#runner.abortSessions();
         emit("lapsed");
@@ -268,7 +271,7 @@ export class CallPipeline {
     });
   }
 
-  /** The lists that are popped, and those whose calls must outlive this worker. */
+  /** The lists that are popped, and the lists whose calls must survive this worker. */
   #sources(): { readonly popped: readonly Source[]; readonly durable: readonly Source[] } {
     const { options, services, node } = this.#host;
     const { dialect } = this.#base;

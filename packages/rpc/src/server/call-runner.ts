@@ -30,7 +30,7 @@ import type { Middleware, ServedMethod, Source } from "./served-service.ts";
 import type { SessionCall } from "./session-call.ts";
 import type { Slots } from "./slots.ts";
 
-/** What a runner is given. */
+/** The options of a runner. */
 export interface CallRunnerOptions extends Exposure {
   readonly redis: Redis;
   readonly replies: ReplyWriter;
@@ -40,7 +40,7 @@ export interface CallRunnerOptions extends Exposure {
   readonly metrics: Metrics;
   readonly maxMessageBytes: number;
   readonly middleware: readonly Middleware[];
-  /** A handler threw an error that it had not declared. */
+  /** Called when a handler threw an error that it had not declared. */
   onFailed(call: CallContext, error: unknown): void;
   /** Ends the progress of a call. */
   endProgress(call: IncomingCall, failed: boolean): void;
@@ -60,17 +60,17 @@ interface Run extends StartedCall {
   readonly began: number;
 }
 
-/** What a refusal must know about a call. */
+/** The fields of a call that a refusal needs. */
 export type Answerable = Pick<IncomingCall, "id" | "method" | "replyTo" | "notification">;
 
 /** Runs the calls of one worker. */
 export class CallRunner {
   readonly #options: CallRunnerOptions;
-  /** Calls that wait for something; those whose handler returns at once never come in here. */
+  /** Calls that wait for a promise. Calls whose handler returns at once are never added. */
   readonly #running = new Set<Run>();
   /**
-   * When the latest call ended or began to wait; by performance.now(). The next call of a batch begins then:
-   * reading the clock once per call is enough.
+   * When the latest call ended or started to wait; by performance.now(). The next call of a batch starts then,
+   * so the clock is read only once per call.
    */
   now = 0;
 
@@ -93,10 +93,10 @@ export class CallRunner {
     this.now = performance.now();
   }
 
-  /** Cancels the running calls with this id; false if there is none. */
+  /** Cancels the running calls with this id. Returns false if there is none. */
   cancel(id: string): boolean {
     let found = false;
-    // Not by id: other programs may give one id to several calls, and each of them takes a slot.
+    // Not by id, because other programs may use one id for several calls, and each of them takes a slot.
     for (const { call, running } of this.#running) {
       if (call.id !== id) continue;
       running.abort();
@@ -105,14 +105,14 @@ export class CallRunner {
     return found;
   }
 
-  /** Aborts the running calls of sessions: this node may have lost them. */
+  /** Aborts the running calls of sessions, which this node may have lost. */
   abortSessions(): void {
     for (const { running, source } of this.#running) {
       if (source.group !== undefined) running.abort(new SessionLostError(source.group, true));
     }
   }
 
-  /** Aborts all running calls: the server closes. */
+  /** Aborts all running calls, because the server closes. */
   abortAll(): void {
     for (const { running, source } of this.#running) {
       running.abort(new ServerClosingError(source.service.name));
@@ -148,7 +148,7 @@ export class CallRunner {
     }
   }
 
-  /** Without a promise as long as nothing needs one: most handlers return at once. */
+  /** Without a promise unless it needs one, because most handlers return at once. */
   #run(run: Run): void {
     try {
       const value = this.#options.middleware.length === 0 ? handle(run) : this.#invoke(run);
@@ -192,7 +192,7 @@ export class CallRunner {
     }
   }
 
-  /** Completes with a stream, or with a result whose validation takes its time. */
+  /** Completes a call with a stream, or with a result whose validation is asynchronous. */
   async #complete(run: Run, value: unknown): Promise<void> {
     const { method, call, running } = run;
     if (!isAsyncIterable(value)) {
@@ -230,12 +230,12 @@ export class CallRunner {
 
   #fail(run: Run, thrown: unknown): void {
     const { call, source, text, running } = run;
-    // An error that a handler throws because it was aborted is the reason of the abort.
+    // The error that a handler throws because of an abort is replaced by the reason of the abort.
     const error = errorForWire(running.aborted ?? thrown, this.#options);
     if (error instanceof HandlerFailedError) this.#options.onFailed(running, thrown);
     this.#finish(run, true);
     if (streams(call)) this.#options.streams.drop(call.id);
-    // Not answered, it stays in flight, and another worker runs it again.
+    // Without a response, it stays in flight, and another worker runs it again.
     if (source.durable !== undefined && running.aborted instanceof ServerClosingError) {
       source.durable.abandon(text);
       return;
@@ -277,7 +277,7 @@ export class CallRunner {
   }
 }
 
-/** Validates and calls the handler; without a promise as long as the schema is synchronous. */
+/** Validates the input and calls the handler. Without a promise if the schema is synchronous. */
 function handle(run: Run): unknown {
   const input = readInput(run.method, run.call.params);
   return input instanceof Promise
@@ -290,7 +290,7 @@ function begin({ method, running, session }: Run, input: unknown): unknown {
   return method.handler(input, running);
 }
 
-/** Whether the caller wants, and can take, a stream. */
+/** Whether the caller requested, and can read, a stream. */
 function streams(call: IncomingCall): boolean {
   return call.window !== undefined && call.replyTo !== undefined;
 }

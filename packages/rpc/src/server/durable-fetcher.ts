@@ -1,26 +1,26 @@
 /**
- * Fetches the calls of one at-least-once list, and brings back those of workers that died.
+ * Fetches the calls of one at-least-once list, and puts back the calls of workers that died.
  *
- *   request list --BLMOVE/take--> in-flight list of this worker --settle--> answered and forgotten
+ *   request list --BLMOVE/take--> in-flight list of this worker --settle--> response written, call removed
  *         ^                                  |
  *         +---------- reclaim ---------------+   its lease (renewed with each heartbeat) has ended
  *
- * A call is at every instant in exactly one of the two lists until its response is written. A worker
- * fetches only what it has slots for. Several lists share the slots: when two of them get a call for the
- * last slot at the same moment, one of these waits here, under its lease.
+ * At every moment a call is in exactly one of the two lists until its response is written. A worker
+ * fetches only as many calls as it has slots for. Several lists share the slots: when two of them get a call for the
+ * last slot at the same moment, one call waits here, under its lease.
  */
 import type { Redis } from "@ropeway/core";
 import { Loop } from "@ropeway/core/internal";
 import type { DurableResponse, DurableStore } from "../store/durable-store.ts";
 import type { Slots } from "./slots.ts";
 
-/** What a durable fetcher is given. */
+/** The options of a durable fetcher. */
 export interface DurableFetcherOptions {
   readonly redis: Redis;
   readonly store: DurableStore;
   readonly list: string;
   readonly slots: Slots;
-  /** How often dead workers are looked for. */
+  /** How often to look for dead workers. */
   readonly reclaimEveryMs: number;
   /** Redis time in ms. */
   now(): number;
@@ -29,7 +29,7 @@ export interface DurableFetcherOptions {
   onCall(text: string): void;
   /** The maximum number of waiting calls. */
   readonly maxQueueLength: number | undefined;
-  /** Refuses calls that are beyond it. */
+  /** Refuses the calls beyond this maximum. */
   onExcess(texts: readonly string[]): void;
   onReclaimed(worker: string, calls: { readonly back: number; readonly aside: number }): void;
   onError(error: unknown): void;
@@ -43,9 +43,9 @@ export class DurableFetcher {
   readonly #options: DurableFetcherOptions;
   readonly #fetcher: Loop;
   readonly #reclaimer: Loop;
-  /** The calls of our in-flight list that this process knows of. */
+  /** The calls of this worker's in-flight list that this process knows. */
   readonly #held = new Set<string>();
-  /** Those of them that came once more while they were running. */
+  /** Known calls that arrived again while they were running. */
   readonly #repeated = new Set<string>();
   #unsure = true;
 
@@ -76,7 +76,7 @@ export class DurableFetcher {
     this.#fetcher.wake();
   }
 
-  /** Writes the response (empty for none) and forgets the call; false if another worker has it now. */
+  /** Writes the response (empty for none) and removes the call. Returns false if another worker has it now. */
   async settle(call: string, response: DurableResponse): Promise<boolean> {
     try {
       return await this.#options.store.settle(call, response);
@@ -91,7 +91,7 @@ export class DurableFetcher {
   /** Leaves a call, if it is still in flight, to the next worker. */
   abandon(call: string): void {
     this.#held.delete(call);
-    if (this.#repeated.delete(call)) this.#unsure = true; // or to this one, if it was there twice
+    if (this.#repeated.delete(call)) this.#unsure = true; // or to this one, if the call was there twice
   }
 
   /** Stops fetching. */
@@ -118,7 +118,7 @@ export class DurableFetcher {
     return 0;
   }
 
-  /** Refuses the oldest calls of a queue that is too long. They are in flight until that is written. */
+  /** Refuses the oldest calls of a queue that is too long. They stay in flight until the refusal is written. */
   async #shedExcess(): Promise<void> {
     const { store, maxQueueLength, onExcess } = this.#options;
     if (maxQueueLength === undefined) return;
@@ -130,9 +130,9 @@ export class DurableFetcher {
   }
 
   /**
-   * Runs a call as soon as there is a slot; one that has none when the worker closes is left in flight. A call
-   * that runs here already was put back while this worker counted as dead, and came back to it: the response of
-   * that run ends it. A second one beside it would send its stream between the items of the first.
+   * Runs a call as soon as there is a slot. If there is none when the worker closes, the call stays in flight. A call
+   * that already runs here was put back while this worker counted as dead, and was fetched again. The response of
+   * the first run ends it. A second run would send its stream between the items of the first.
    */
   async #run(call: string, signal: AbortSignal): Promise<void> {
     if (this.#held.has(call)) {
@@ -147,10 +147,10 @@ export class DurableFetcher {
     else this.#options.onCall(call);
   }
 
-  /** A reply that was lost may have moved calls into our list without our knowing. */
+  /** If a reply was lost, calls may have been moved into the list without this process knowing them. */
   async #recover(signal: AbortSignal): Promise<void> {
-    const known = new Set(this.#held); // as it was: calls end while the reply is on its way, and later
-    // At most as many calls as one take() asks for can have been moved without our knowing.
+    const known = new Set(this.#held); // a copy, because calls end while the reply is on its way, and later
+    // At most as many calls as one take() requests can have been moved unnoticed.
     const { store, slots } = this.#options;
     const calls = await store.held(known.size + Math.max(slots.limit, PER_SHED));
     this.#unsure = false;

@@ -1,15 +1,15 @@
 /**
  * Reports that a worker is alive, which services it serves, and its statistics: the works keys, the group
- * key and the leases, renewed together by one script; after three missed beats the worker counts as dead.
+ * key and the leases, renewed together by one script. After three missed beats the worker counts as dead.
  *
- * It also knows when this worker must count itself as dead: a process that was stopped for longer than
- * its ttl may find its session mapped to, and its calls run by, another.
+ * It also detects when this worker must treat itself as dead: while a process was suspended for longer than
+ * its ttl, its sessions may have been mapped to, and its calls run by, another worker.
  */
 import type { Redis } from "@ropeway/core";
 import { Loop } from "@ropeway/core/internal";
 import { type Beat, RegistryStore, type SignOfLife } from "../store/registry-store.ts";
 
-/** What a heartbeat is given. */
+/** The options of a heartbeat. */
 export interface HeartbeatOptions {
   readonly redis: Redis;
   readonly node: string;
@@ -18,9 +18,9 @@ export interface HeartbeatOptions {
   readonly signs: readonly SignOfLife[];
   /** The lease sets of the at-least-once lists. */
   readonly leases: readonly string[];
-  /** The worker counted as dead for a while: its sessions may be elsewhere. */
+  /** Called when the worker counted as dead for a while: its sessions may be on other nodes. */
   onLapsed(): void;
-  /** The worker's keys were gone, or are new: the registry has to be written. */
+  /** Called when the worker's keys were gone, or are new: the registry has to be written. */
   onGone(): Promise<void>;
   onError(error: unknown): void;
 }
@@ -35,7 +35,7 @@ export class Heartbeat {
   readonly #beat: Beat;
   readonly #loop: Loop;
   #aliveUntil = 0;
-  /** Since when the worker has counted as alive without a break, as far as it is known here. */
+  /** Since when the worker has counted as alive without a break, as far as this process knows. */
   #aliveSince = 0;
   #unregistered = true;
 
@@ -56,8 +56,8 @@ export class Heartbeat {
   }
 
   /**
-   * Whether the worker counts as alive, and has done so without a break since `at`: calls that came before
-   * a break may be another worker's by now, even if this worker has come back to life meanwhile.
+   * Whether the worker counts as alive, and has done so without a break since `at`. Calls that arrived before
+   * a break may belong to another worker by now, even if this worker is alive again.
    */
   isAliveSince(at: number): boolean {
     return at >= this.#aliveSince && performance.now() < this.#aliveUntil;

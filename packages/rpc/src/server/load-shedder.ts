@@ -1,6 +1,6 @@
 /**
- * Refuses calls of an overloaded worker before they are read, so that the calls it does run are still
- * wanted. A call carries its timeout (`to`), so the time that it has waited is known from its deadline:
+ * Refuses calls of an overloaded worker before they are read, so that callers still wait for the calls that
+ * run. A call carries its timeout (`to`), so its waiting time follows from its deadline:
  *
  *   age = now - (deadline - timeout)
  *
@@ -26,7 +26,7 @@ export class LoadShedder {
     return this.#options.maxQueueLength;
   }
 
-  /** Why a call is refused; undefined if it is not. `now` is Redis time. */
+  /** The reason to refuse a call; undefined if it is accepted. `now` is Redis time. */
   refusal(list: string, call: IncomingCall, now: number): string | undefined {
     const { deadline, timeoutMs } = call;
     if (deadline === undefined || timeoutMs === undefined) return undefined;

@@ -1,7 +1,7 @@
 /**
- * Where a worker's responses leave. They are gathered per list and event (see PushBuffer), and the ones
- * that left lately are remembered: a caller whose connection broke may have lost responses that Redis had
- * already handed to its socket, and asks for them again by id.
+ * Sends a worker's responses. They are collected per list and event (see PushBuffer), and recent
+ * responses are kept: a caller whose connection broke may have lost responses that Redis had
+ * already sent to its socket, and requests them again by id.
  */
 import type { Redis } from "@ropeway/core";
 import type { WireError } from "../errors.ts";
@@ -9,7 +9,7 @@ import { PushBuffer } from "../store/push-buffer.ts";
 import { isPassing } from "../store/refusal.ts";
 import type { Dialect, IncomingCall } from "../wire/dialect.ts";
 
-/** How far back responses can be asked for again. */
+/** How long responses are kept for such requests. */
 const REMEMBER_MS = 30_000;
 const REMEMBER_CHARS = 4 * 1024 * 1024;
 
@@ -20,7 +20,7 @@ interface Sent {
   readonly at: number;
 }
 
-/** Whose response it is. */
+/** The call that a response belongs to. */
 export type Addressee = Pick<IncomingCall, "id" | "method" | "replyTo">;
 
 /** The responses of one worker. */
@@ -28,9 +28,9 @@ export class ReplyWriter {
   readonly pushes: PushBuffer;
   readonly #dialect: Dialect;
   readonly #ttlSeconds: number;
-  /** How the names of reply lists begin. */
+  /** The prefix of reply lists. */
   readonly #replyLists: string;
-  /** The latest list that was found to be a reply list: that of most responses. */
+  /** The latest list that was recognised as a reply list, which most responses go to. */
   #latest: string | undefined;
   readonly #recent: Sent[] = [];
   #recentChars = 0;
@@ -45,14 +45,14 @@ export class ReplyWriter {
       packs: (list) => this.#isReplyList(list),
       expiresAtOnce: (list) => !this.#isReplyList(list),
       isPassing,
-      insistMs: ttlSeconds * 1_000, // nobody reads it later
+      insistMs: ttlSeconds * 1_000, // no caller reads it later
       onError: (error, elements, list) =>
         redis.logger.error({ err: error, list, elements: elements.length }, "responses were lost"),
       onFlush: (elements, list) => this.remember(list, elements),
     });
   }
 
-  /** The list a response goes to: the one its caller named, if that is a reply list, or its own key. */
+  /** The list of a response: the one that its caller named, if that is a reply list, or its own key. */
   listFor(to: Addressee): string {
     return this.#shared(to) ?? this.#dialect.keys.response(to.method, to.id);
   }
@@ -83,7 +83,7 @@ export class ReplyWriter {
     }
   }
 
-  /** Sends the remembered responses of these calls once more. */
+  /** Sends the kept responses of these calls again. */
   again(ids: readonly string[]): void {
     const wanted = new Set<unknown>(ids);
     for (const { list, elements } of [...this.#recent]) {
@@ -99,7 +99,7 @@ export class ReplyWriter {
     return this.pushes.drained();
   }
 
-  /** Only reply lists of ours: no caller can make a worker push into another key. */
+  /** Only reply lists, so that no caller can make a worker push into another key. */
   #shared(to: Addressee): string | undefined {
     const { replyTo } = to;
     if (replyTo === undefined || replyTo === this.#latest) return replyTo;
@@ -108,7 +108,7 @@ export class ReplyWriter {
     return replyTo;
   }
 
-  /** In the kw wire the keys of a function may begin like that too, and go on with another ":". */
+  /** In the kw wire, the keys of a function may have the same prefix, but contain another ":". */
   #isReplyList(list: string): boolean {
     return list.startsWith(this.#replyLists) && !list.includes(":", this.#replyLists.length);
   }

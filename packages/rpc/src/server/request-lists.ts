@@ -1,7 +1,7 @@
 /**
- * The lists a worker pops from, in the order of one pop: its session lists, then the request lists,
- * beginning one further each time so that none starves. A key that is no list is left out for a while:
- * it must not keep the others from being served.
+ * The lists that a worker pops, in the order of one pop: its session lists, then the request lists,
+ * starting one list further each time so that none starves. A key that is not a list is left out for a while,
+ * so that it does not stop the others.
  */
 import { type Redis, WrongKeyTypeError } from "@ropeway/core";
 import type { CallStore } from "../store/call-store.ts";
@@ -59,7 +59,7 @@ export class RequestLists {
     this.#use(new Set());
   }
 
-  /** How long a pop may block: not long while a list is left out. */
+  /** How long a pop may block. It is short while a list is left out. */
   get blockMs(): number {
     return this.#sessions.length + this.#shared.length < this.#sources.size
       ? WRONG_TYPE_PAUSE_MS

@@ -1,4 +1,4 @@
-/** A service as a worker holds it: methods with their handlers, lists with what they mean. */
+/** A service in a worker: methods with their handlers, and lists with their meaning. */
 import { InvalidArgumentError } from "@ropeway/core";
 import { checkName } from "../keys.ts";
 import {
@@ -12,8 +12,8 @@ import type { CallContext } from "./call-context.ts";
 import type { DurableFetcher } from "./durable-fetcher.ts";
 
 /**
- * A layer around every handler. `context.params` holds the arguments as they came and
- * `context.metadata` the headers; `next()` runs the layers behind it and the handler.
+ * A layer around every handler. `context.params` holds the arguments as received and
+ * `context.metadata` the headers. `next()` runs the inner layers and the handler.
  */
 export type Middleware = (context: CallContext, next: () => Promise<unknown>) => Promise<unknown>;
 
@@ -33,23 +33,23 @@ export interface ServedMethod extends MethodDefinition {
 export interface ServedService {
   readonly name: string;
   readonly methods: ReadonlyMap<string, ServedMethod>;
-  /** For the registry: method and JSON, in turn. */
+  /** For the registry: method and JSON, alternating. */
   readonly descriptions: readonly string[];
 }
 
-/** Where a text was popped from. */
+/** The list that a text was popped from. */
 export interface Source {
   readonly list: string;
   readonly service: ServedService;
-  /** In a wire with a list per method the list, not the message, names the method. */
+  /** The method, in a wire with a list per method, where the message does not name it. */
   readonly method: string | undefined;
   /** The session group, if it is a session list. */
   readonly group: string | undefined;
-  /** Keeps the call until it is answered, if it must not be lost. */
+  /** Keeps the call until its response is written, if it must not be lost. */
   durable: DurableFetcher | undefined;
 }
 
-/** Joins a definition, or only a name, with its handlers. Throws InvalidArgumentError. */
+/** Combines a definition, or only a name, with its handlers. Throws InvalidArgumentError. */
 export function serveService(
   service: { readonly name: string; readonly methods: MethodTable } | string,
   handlers: AnyHandlers,

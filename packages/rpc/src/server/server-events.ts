@@ -10,8 +10,8 @@ export interface ServerEvents extends EventMap {
   lapsed: [];
   /** A call was refused because of load. */
   shed: [service: string];
-  /** A message that cannot be run was kept in the dead list. */
+  /** A message that cannot be run was moved to the dead list. */
   setAside: [list: string, reason: unknown];
-  /** Calls of a worker that died were put back. */
+  /** Calls of a dead worker were put back into their list. */
   reclaimed: [worker: string, calls: { readonly back: number; readonly aside: number }];
 }

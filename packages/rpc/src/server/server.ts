@@ -1,4 +1,4 @@
-/** A worker process: any number of services on one blocking connection. CallPipeline is what runs in it. */
+/** A worker process: any number of services on one blocking connection. CallPipeline does the work. */
 import { hostname } from "node:os";
 import { InvalidArgumentError, type Redis } from "@ropeway/core";
 import {
@@ -18,15 +18,15 @@ import { type Middleware, type ServedService, serveService } from "./served-serv
 import type { ServerEvents } from "./server-events.ts";
 import { Slots } from "./slots.ts";
 
-/** Figures of a server. */
+/** The statistics of a server. */
 export interface ServerStats {
   readonly node: string;
   readonly running: number;
-  /** Calls refused unread because their deadline had passed. */
+  /** Calls that were refused without being parsed, because their deadline had passed. */
   readonly expired: number;
-  /** Calls refused because of load. */
+  /** Calls that were refused because of load. */
   readonly shed: number;
-  /** Messages kept in the dead list. */
+  /** Messages that were moved to the dead list. */
   readonly setAside: number;
   /** Messages that were parsed. */
   readonly parsed: number;
@@ -60,14 +60,14 @@ export class RpcServer extends BackgroundRole<ServerEvents> {
   }
 
   /**
-   * Serves a defined service; the handlers are checked by its types. Throws InvalidArgumentError, also if
-   * the server is started or serves a service of this name.
+   * Serves a defined service. Its types check the handlers. Throws InvalidArgumentError, also if
+   * the server is started or already serves a service of this name.
    */
   add<M extends MethodTable, E extends ServiceErrors>(
     service: Service<M, E>,
     handlers: Handlers<M>,
   ): this;
-  /** Serves a service that is only a name; handlers get `params` as they came. */
+  /** Serves a service by name only. Handlers get `params` as received. */
   add(service: string, handlers: AnyHandlers): this;
   add(
     service: { readonly name: string; readonly methods: MethodTable } | string,
@@ -90,7 +90,7 @@ export class RpcServer extends BackgroundRole<ServerEvents> {
     return this;
   }
 
-  /** Figures since the start. */
+  /** The statistics since the start. */
   stats(): ServerStats {
     const { expired = 0, setAside = 0, parsed = 0, shed = 0 } = this.#pipeline?.intake ?? {};
     return { node: this.node, running: this.#slots.taken, expired, shed, setAside, parsed };
@@ -116,7 +116,7 @@ export class RpcServer extends BackgroundRole<ServerEvents> {
     );
   }
 
-  /** Takes no more calls. Those that run go on. */
+  /** Takes no more calls. Running calls continue. */
   protected override hold(): void {
     this.#pipeline?.hold();
   }

@@ -1,16 +1,16 @@
-/** The session of one call, as its handler and middleware see it. */
+/** The session of one call, for its handler and middleware. */
 import type { SessionMark } from "../wire/dialect.ts";
 import type { SessionInfo } from "./call-context.ts";
 
-/** Which calls of a session were run here. */
+/** The calls of a session that were run here. */
 export interface SessionHistory {
-  /** The epoch of the latest call that was run. */
+  /** The epoch of the latest call that ran. */
   run: number | undefined;
 }
 
 /**
- * Whether a session is new is decided when a handler begins and not when its call comes: a call that its schema
- * or middleware refuses tells no handler that the session is new.
+ * Whether a session is new is decided when a handler starts and not when its call arrives. A call that its schema
+ * or middleware refuses does not use up the mark.
  */
 export class SessionCall implements SessionInfo {
   readonly group: string;
@@ -27,7 +27,7 @@ export class SessionCall implements SessionInfo {
     this.#history = history;
   }
 
-  /** The handler begins: from now on the session is not new for the others. */
+  /** Call it when the handler starts: from now on the session is not new for other calls. */
   begin(): void {
     if (this.#history === undefined) return;
     this.isNew = this.#history.run !== this.epoch;

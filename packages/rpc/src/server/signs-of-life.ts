@@ -1,23 +1,23 @@
-/** What a worker writes under its works keys and its group key with each heartbeat. */
+/** The values that a worker writes to its works keys and its group key with each heartbeat. */
 import { hostname } from "node:os";
 import type { ServerOptions } from "../options.ts";
 import type { SignOfLife } from "../store/registry-store.ts";
 import type { Dialect } from "../wire/dialect.ts";
 import type { ServedService } from "./served-service.ts";
 
-/** Who the worker is. */
+/** The identity of a worker. */
 export interface WorkerIdentity {
   readonly node: string;
   readonly controlList: string;
   readonly options: Required<ServerOptions>;
-  /** Calls that run now. */
+  /** The number of running calls. */
   running(): number;
 }
 
-/** "rt" responds into reply lists, "st" streams, "dl" reads deadlines. */
+/** "rt" responds into reply lists, "st" supports streams, "dl" reads deadlines. */
 const CAPABILITIES = ["rt", "st", "dl"];
 
-/** One sign per service, and one for the session group. */
+/** One value per service, and one for the session group. */
 export function signsOfLife(
   dialect: Dialect,
   services: readonly ServedService[],

@@ -1,9 +1,9 @@
-/** The places in which calls run: counts them, and wakes calls that wait for one. */
+/** The slots in which calls run: counts them, and wakes calls that wait for one. */
 
-/** The free and taken places of one worker. */
+/** The free and taken slots of one worker. */
 export class Slots {
   readonly limit: number;
-  /** Called when the last free place was taken. */
+  /** Called when the last free slot was taken. */
   onFull: () => void = () => {};
   readonly #waiting = new Set<() => void>();
   #taken = 0;
@@ -20,7 +20,7 @@ export class Slots {
     return Math.max(0, this.limit - this.#taken);
   }
 
-  /** How many wait for a place. */
+  /** The number of calls that wait for a slot. */
   get waiting(): number {
     return this.#waiting.size;
   }
@@ -35,7 +35,7 @@ export class Slots {
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** Resolves when a place becomes free, at the latest after `withinMs`; at once if one is free. */
+  /** Resolves when a slot becomes free, at the latest after `withinMs`; at once if one is free. */
   freed(withinMs: number, always: boolean = false): Promise<void> {
     if (this.free > 0 && !always) return Promise.resolve();
     return new Promise((resolve) => {

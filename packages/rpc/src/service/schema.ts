@@ -1,11 +1,11 @@
-/** What a service needs to know about its schemas beyond core's Standard Schema types. */
+/** Schema functions of services, in addition to core's Standard Schema types. */
 import type { Schema, SchemaIssue } from "@ropeway/core";
 import { issuePath } from "@ropeway/core/internal";
 
 /** Any Standard Schema. */
 export type AnySchema = Schema<unknown, unknown>;
 
-/** A schema whose library can also draw it as JSON Schema. */
+/** A schema whose library can also convert it to JSON Schema. */
 interface DrawnSchema {
   readonly "~standard": {
     readonly jsonSchema?: Readonly<
@@ -17,7 +17,7 @@ interface DrawnSchema {
   };
 }
 
-/** Issues as they travel: message and path only. */
+/** Issues in the form that is sent: message and path only. */
 export function portable(
   issues: readonly SchemaIssue[],
 ): readonly { message: string; path: string }[] {
@@ -35,6 +35,6 @@ export function jsonSchemaOf(
       drawn?.["~standard"].jsonSchema?.[side]({ target: "draft-2020-12" }) ?? {};
     return Object.keys(rest).length === 0 ? undefined : rest;
   } catch {
-    return undefined; // not every type can be drawn as JSON Schema; the description then has none
+    return undefined; // not every type can be converted to JSON Schema; the description then has none
   }
 }

@@ -35,7 +35,7 @@ export type ServiceErrorClasses<E extends ServiceErrors> = {
   readonly [K in keyof E & string]: ServiceErrorClass<K, E[K]>;
 };
 
-/** Makes the classes of the declared errors. */
+/** Creates the classes of the declared errors. */
 export function declareErrors<E extends ServiceErrors>(errors: E): ServiceErrorClasses<E> {
   const classes = Object.entries(errors).map(([name, schema]) => [name, declare(name, schema)]);
   return Object.fromEntries(classes) as ServiceErrorClasses<E>;
@@ -64,7 +64,7 @@ function declare(name: string, schema: AnySchema): typeof ApplicationError {
   return declared as unknown as typeof ApplicationError;
 }
 
-/** An error of the wire as an instance of the service's class for it, if it is one of those. */
+/** An error of the wire as an instance of the service's class, if the service declares it. */
 export function reviveServiceError(
   classes: Readonly<Record<string, unknown>>,
   error: unknown,

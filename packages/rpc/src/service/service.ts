@@ -1,6 +1,6 @@
 /**
- * A service is defined once. The caller's types, the validation on both sides and the entry in the
- * registry all come from that definition.
+ * A service is defined once. The definition provides the caller's types, the validation on both sides and the
+ * entry in the registry.
  *
  * ```ts
  * const users = defineService("user", {
@@ -26,9 +26,9 @@ export interface MethodDefinition {
   /** Schema of the argument: an object, a tuple, or one value. */
   readonly input?: AnySchema;
   /**
-   * Schema of the result; with `kind: "stream"` or `"duplex"`, of each item. The worker applies it before it sends,
-   * so members that it does not name stay there, and a typed caller applies it again to what arrived. A transform
-   * must therefore leave its own result as it is: `trim()`, `default()` and `coerce.date()` do.
+   * Schema of the result; with `kind: "stream"` or `"duplex"`, of each item. The worker applies it before sending,
+   * so members that it does not name are not sent, and a typed caller applies it again to the received value. A
+   * transform must therefore leave its own result unchanged: `trim()`, `default()` and `coerce.date()` do.
    */
   readonly output?: AnySchema;
   /** For `kind: "duplex"`: schema of each item that the caller sends. */
@@ -39,14 +39,14 @@ export interface MethodDefinition {
   readonly args?: readonly string[];
   /** @default "unary" */
   readonly kind?: "unary" | "stream" | "duplex";
-  /** Running it twice does no harm: callers may retry it. @default false */
+  /** Whether running it twice is harmless, so that callers may retry it. @default false */
   readonly idempotent?: boolean;
 }
 
 /** The methods of a service by name. */
 export type MethodTable = Readonly<Record<string, MethodDefinition>>;
 
-/** A service that defineService() made: serve it with RpcServer, call it with RpcClient.service(). */
+/** A service created by defineService(): serve it with RpcServer, call it with RpcClient.service(). */
 export interface Service<
   M extends MethodTable = MethodTable,
   E extends ServiceErrors = ServiceErrors,
@@ -58,7 +58,7 @@ export interface Service<
   readonly errors: ServiceErrorClasses<E>;
 }
 
-/** What a service may have besides methods. */
+/** The options of a service. */
 export interface ServiceOptions<E extends ServiceErrors = ServiceErrors> {
   /** Errors that handlers throw on purpose: name -> schema of the data. */
   readonly errors?: E;
@@ -88,9 +88,9 @@ function checkMethod(method: string): void {
   );
 }
 
-/** What a caller passes to a method. */
+/** The input that a caller passes to a method. */
 export type CallerInput<D extends MethodDefinition> = InputOf<D["input"]>;
-/** What a caller gets from a method. */
+/** The result that a caller gets from a method. */
 export type CallerOutput<D extends MethodDefinition> = OutputOf<D["output"]>;
 
 /** The function that a worker implements for a method. */
@@ -144,13 +144,13 @@ function argumentNames(input: Record<string, unknown> | undefined): readonly str
   return typeof input?.properties === "object" ? Object.keys(input.properties as object) : [];
 }
 
-/** A method's arguments as `params`: arrays and objects as they are, anything else as the only one. */
+/** A method's arguments as `params`: arrays and objects unchanged, other values as the only element. */
 export function toParams(input: unknown): unknown {
   if (input === undefined) return [];
   return typeof input === "object" && input !== null ? input : [input];
 }
 
-/** Checks one value; synchronous as long as the schema is. */
+/** Checks one value. Synchronous if the schema is. */
 export function validate(
   schema: AnySchema | undefined,
   value: unknown,
@@ -172,8 +172,8 @@ function validValue(
 }
 
 /**
- * The handler's input from what came: positional arguments get their names, and a single argument may
- * come bare or as the only element.
+ * The handler's input from the received params: positional arguments get their names, and a single argument may
+ * be sent directly or as the only element.
  */
 export function readInput(
   method: { readonly name: string; readonly args: readonly string[] } & MethodDefinition,
@@ -194,7 +194,7 @@ export function readInput(
   return attempt(0);
 }
 
-/** The possible readings of `params`, most likely first. */
+/** The possible interpretations of `params`, most likely first. */
 function readingsOf(params: readonly unknown[], args: readonly string[]): readonly unknown[] {
   if (params.length === 0) return [params, undefined];
   if (params.length === 1 && typeof params[0] === "object") return [params, params[0]];
@@ -205,7 +205,7 @@ function readingsOf(params: readonly unknown[], args: readonly string[]): readon
   return params.length === 1 ? [params, params[0]] : [params];
 }
 
-/** Checks what a handler returned, or what a caller received. */
+/** Checks the result of a handler, or the result that a caller received. */
 export function readOutput(
   method: string,
   schema: MethodDefinition["output"],

@@ -1,4 +1,4 @@
-/** A service as an object of functions: types, validation and retries from its definition. */
+/** A service as an object of functions, with types, validation and retries from its definition. */
 
 import type { InputOf } from "@ropeway/core";
 import type { CallPath, TypedRoute } from "../client/call-path.ts";
@@ -18,7 +18,7 @@ import {
 } from "./service.ts";
 import { reviveServiceError, type ServiceErrors } from "./service-error.ts";
 
-/** A method as a function of its caller. */
+/** A method as a function for its caller. */
 export type Method<D extends MethodDefinition> = D["kind"] extends "stream"
   ? (...args: InputThen<D, StreamOptions>) => AsyncIterableIterator<CallerOutput<D>>
   : D["kind"] extends "duplex"
@@ -29,16 +29,16 @@ export type Method<D extends MethodDefinition> = D["kind"] extends "stream"
       ) => AsyncIterableIterator<CallerOutput<D>>
     : (...args: InputThen<D, CallOptions>) => Promise<CallerOutput<D>>;
 
-/** Options follow the input; a method without one takes `undefined`, or nothing. */
+/** Options follow the input. A method without input takes `undefined`, or nothing. */
 export type InputThen<D extends MethodDefinition, Options> =
   undefined extends CallerInput<D>
     ? [input?: CallerInput<D>, options?: Options]
     : [input: CallerInput<D>, options?: Options];
 
-/** A service's methods, ready to be called. */
+/** A service's methods as functions. */
 export type ServiceClient<M extends MethodTable> = { readonly [K in keyof M]: Method<M[K]> };
 
-/** Makes the functions; each method's route is bound here, once. */
+/** Creates the functions. Each method's route is looked up once, here. */
 export function typedClient<M extends MethodTable>(
   service: Service<M, ServiceErrors>,
   path: CallPath | (() => Promise<CallPath>),
@@ -101,7 +101,7 @@ class TypedMethod {
       this.#call(input, plain ? options : { idempotent: true, ...options });
   }
 
-  /** Without a promise of its own as long as the schemas are synchronous. */
+  /** Without an additional promise if the schemas are synchronous. */
   #call(input: unknown, options: CallOptions | undefined): Promise<unknown> {
     try {
       const checked = validate(this.#definition.input, input, this.#refuse);

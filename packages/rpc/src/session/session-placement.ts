@@ -1,4 +1,4 @@
-/** The way of a session's messages to its node, and to the next one when that has died. */
+/** Sends a session's messages to its node, and to the next node when that one has died. */
 import type { Exchange } from "../client/exchange.ts";
 import type { Outgoing, Placement } from "../client/placement.ts";
 import { CancelledError, DeadlineExceededError, UnavailableError } from "../errors.ts";
@@ -17,14 +17,14 @@ import type { SessionMark } from "../wire/dialect.ts";
 
 interface Placed {
   readonly message: SessionMessage;
-  /** The node in whose list the message is; undefined before it is in one. */
+  /** The node in whose list the message is; undefined before it was pushed. */
   node: string | undefined;
 }
 
 const CHECK_EVERY_MS = 500;
 const NO_NODE_PAUSE_MS = 100;
 const NODES_FOR_MS = 1_000;
-/** A list outlives its messages by this. */
+/** How much longer than its messages a list lives. */
 const LIST_MARGIN_MS = 60_000;
 const EPOCH_MARK = '"e":';
 
@@ -55,7 +55,7 @@ export class SessionPlacement implements Placement {
     return this.#exchange.options.whenDown === "fail";
   }
 
-  /** The session's node, mapping it if it has none; undefined if no node lives. */
+  /** The session's node. Maps the session if it has none; undefined if no node is alive. */
   async map(): Promise<Mapping | undefined> {
     return this.#stick(undefined);
   }
@@ -71,7 +71,7 @@ export class SessionPlacement implements Placement {
         const mapping = await this.#stick(message).catch(whenRefused);
         if (mapping !== undefined && mapping !== REFUSED) {
           this.#sentTo(outgoing, placed, mapping);
-          // It was cancelled while it was being pushed.
+          // The message was cancelled while it was being pushed.
           if (!outgoing.wanted) await this.#exchange.withdrawals.cancel(outgoing);
           return;
         }
@@ -99,7 +99,7 @@ export class SessionPlacement implements Placement {
     outgoing.list = this.#store.list(this.#name.group, node, service);
   }
 
-  /** Maps the session and pushes the message; undefined if no node lives. */
+  /** Maps the session and pushes the message; undefined if no node is alive. */
   async #stick(
     message: SessionMessage | undefined,
     service: string | undefined = message?.service,
@@ -114,12 +114,12 @@ export class SessionPlacement implements Placement {
         return undefined;
       }
       if (mapping.epoch !== undefined) return mapping;
-      // The script must see the key of the node it is mapped to, dead or alive.
+      // The script must have the key of the mapped node, dead or alive.
       candidates = [...candidates, { node: mapping.node, serves: true }];
     }
   }
 
-  /** The group's live nodes, least loaded first, equals in random order. */
+  /** The group's live nodes, least loaded first, nodes of equal load in random order. */
   async #candidates(service: string | undefined): Promise<readonly Candidate[]> {
     if (performance.now() - this.#nodesReadAt >= NODES_FOR_MS) {
       const nodes = await this.#exchange.directory.groupNodes(this.#keys, this.#name.group);
@@ -135,12 +135,12 @@ export class SessionPlacement implements Placement {
     }));
   }
 
-  /** Whether a node lives and serves the service, as far as it was read lately. */
+  /** Whether a node is alive and serves the service, as of the last read. */
   #isServing(node: string, service: string): boolean {
     return this.#nodes.some((each) => each.node === node && serves(each, service));
   }
 
-  /** As long as messages wait, their node is checked now and then. */
+  /** While messages wait, their node is checked regularly. */
   #onCheck(): void {
     const now = performance.now();
     for (const outgoing of this.#waiting.keys()) {
@@ -155,7 +155,7 @@ export class SessionPlacement implements Placement {
       });
   }
 
-  /** Moves messages that wait for a node which no longer owns the session. */
+  /** Moves messages that wait for a node that no longer owns the session. */
   async #moveStranded(): Promise<void> {
     const owner = await this.#stick(undefined);
     if (owner === undefined) return;
@@ -166,9 +166,9 @@ export class SessionPlacement implements Placement {
   }
 
   /**
-   * Where a waiting message has to go; undefined if it stays. Nodes of a group may serve different services,
-   * and then the session goes back and forth between them: a message stays at its node if that lives and the
-   * session's present node does not serve it.
+   * The node that a waiting message has to move to; undefined if it stays. Nodes of a group may serve different
+   * services, and then the session moves back and forth between them. A message stays at its node if that is alive
+   * and the session's current node does not serve it.
    */
   async #destination(placed: Placed, owner: Mapping): Promise<Mapping | undefined> {
     const { node, message } = placed;
@@ -188,16 +188,16 @@ export class SessionPlacement implements Placement {
       this.#sentTo(outgoing, placed, mapping);
       if (!outgoing.wanted) await this.#exchange.withdrawals.cancel(outgoing);
     } else {
-      this.#waiting.delete(outgoing); // started by the node that is gone
+      this.#waiting.delete(outgoing); // the dead node had started it
     }
   }
 }
 
-/** The server takes no writes for the moment; nothing was written. */
+/** The server refuses writes for the moment; nothing was written. */
 const REFUSED = Symbol("refused");
 
 function whenRefused(error: unknown): typeof REFUSED {
-  if (isPassing(error)) return REFUSED; // not if there is no memory: that is a typed error by now
+  if (isPassing(error)) return REFUSED; // not for a lack of memory, which is a typed error here
   throw error;
 }
 
@@ -218,9 +218,9 @@ class SessionCheck extends WheelEntry {
   }
 }
 
-/** Cuts the text of a call around the epoch, which only the script knows. */
+/** Splits the text of a call at the epoch, which only the script knows. */
 function splitAtEpoch(text: string): { before: string; after: string } {
-  // The session stands before the params, and its client is a JSON string: the first mark is ours.
+  // The session comes before the params, and its client is a JSON string, so the first mark is the right one.
   const at = text.indexOf(EPOCH_MARK, text.indexOf('"ss":{"c":')) + EPOCH_MARK.length;
   return { before: text.slice(0, at), after: text.slice(at + 1) };
 }

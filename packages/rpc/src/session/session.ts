@@ -1,14 +1,14 @@
 /**
- * Calls that stick to one node of a group. The map from session to node lives in Redis, so all callers
- * of a session agree on the node, whichever process they are in.
+ * Calls that stick to one node of a group. The map from session to node is in Redis, so all callers
+ * of a session, in any process, agree on the node.
  *
  *   call --> stick.lua: mapped, alive and serving? --yes--> pushed into that node's list
  *                          |no
  *                        the first live candidate (least loaded, then random) becomes the node,
  *                        the epoch grows, the call is pushed there
  *
- * A call that waits in the list of a node that has died is moved to the new node's list, if it is still
- * there; if it is not, the dead node had started it, and it is left to its deadline.
+ * A call that waits in the list of a dead node is moved to the new node's list, if it is still
+ * there. Otherwise the dead node had started it, and the call ends at its deadline.
  */
 import { CallPath, type Gate } from "../client/call-path.ts";
 import type { BatchItem, Caller, DuplexInput } from "../client/caller.ts";
@@ -25,7 +25,7 @@ import { type ServiceClient, typedClient } from "../service/typed-client.ts";
 import type { SessionName } from "../store/session-store.ts";
 import { SessionPlacement } from "./session-placement.ts";
 
-/** What a session is made from. */
+/** The options of a session. */
 export interface SessionParts {
   readonly exchange: Exchange;
   readonly keys: SessionKeys;
@@ -38,7 +38,7 @@ export interface SessionParts {
 
 const NO_NODE_PAUSE_MS = 100;
 
-/** Calls that go to one node of a group, as long as that node lives. Made by client.session(). */
+/** Calls that go to one node of a group, as long as that node is alive. Created by client.session(). */
 export class Session implements Caller {
   readonly group: string;
   readonly client: string;
@@ -57,7 +57,7 @@ export class Session implements Caller {
     this.#path = new CallPath({ exchange, router, guard, interceptors, placement, gate });
   }
 
-  /** The node that owns the session now; maps the session if it has no node. */
+  /** The node that currently owns the session. Maps the session if it has no node. */
   async node(): Promise<string> {
     const until = performance.now() + this.#timeoutMs;
     for (;;) {

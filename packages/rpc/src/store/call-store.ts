@@ -1,16 +1,16 @@
-/** The commands about single calls and their lists; the hot ways are PushBuffer and ListPopper. */
+/** The commands for single calls and their lists. The hot paths are PushBuffer and ListPopper. */
 import type { Redis } from "@ropeway/core";
 import type { Dialect } from "../wire/dialect.ts";
 import { explain } from "./refusal.ts";
 import { collect, peek, withdraw, withdrawById } from "./scripts.ts";
 
-/** What was found under the keys of a submitted call. */
+/** The content of the keys of a submitted call. */
 export interface Peeked {
   readonly response: string | undefined;
   readonly reports: readonly string[];
 }
 
-/** The keys of a submitted call, and how many of its reports the reader has seen. */
+/** The keys of a submitted call, and the number of reports that the reader has seen. */
 export interface PeekKeys {
   readonly response: string;
   readonly progress: string;
@@ -18,9 +18,9 @@ export interface PeekKeys {
 }
 
 const PER_COLLECT = 512;
-/** How many elements of each end of a list are compared with a call that is withdrawn. */
+/** The number of elements at each end of a list that are compared with a withdrawn call. */
 const COMPARED = 100_000;
-/** How much of a list is copied in search of a call, whatever the number of its elements. */
+/** The maximum number of bytes of a list that are copied to search for a call. */
 const SEARCHED_BYTES = 2_000_000;
 const DEAD_LETTERS = "999";
 
@@ -34,7 +34,7 @@ export class CallStore {
     this.#dialect = dialect;
   }
 
-  /** Pops everything that is under these keys now. */
+  /** Pops all elements of these keys, without waiting. */
   async collect(keys: readonly string[]): Promise<readonly [string, readonly string[]][]> {
     if (this.#redis.topology === "cluster") return this.#collectEach(keys);
     return this.#redis.run(collect, keys, [this.#popVerb, PER_COLLECT]);
@@ -43,7 +43,7 @@ export class CallStore {
   /** Key by key: while their slot moves to another node, Cluster refuses commands of several keys. */
   async #collectEach(keys: readonly string[]): Promise<readonly [string, readonly string[]][]> {
     const popped = await Promise.allSettled(keys.map((key) => this.popNow(key, PER_COLLECT)));
-    // What one key caused, such as a wrong type, must not lose what was popped from the others.
+    // An error of one key, such as a wrong type, must not lose elements popped from the others.
     return keys.flatMap((key, i) => {
       const outcome = popped[i];
       return outcome?.status === "fulfilled" && outcome.value.length > 0
@@ -62,19 +62,19 @@ export class CallStore {
     return found.map(([response, reports]) => ({ response: response ?? undefined, reports }));
   }
 
-  /** Takes a call out of its list; says whether it was still there. */
+  /** Removes a call from its list. Returns whether it was still there. */
   async withdraw(list: string, text: string): Promise<boolean> {
     return (await this.#redis.run(withdraw, [list], [text, COMPARED])) > 0;
   }
 
-  /** Takes the call with this id out of the list, if it is among the oldest `searched` ones. */
+  /** Removes the call with this id from the list, if it is among the oldest `searched` ones. */
   async withdrawById(list: string, id: string, searched: number): Promise<boolean> {
     const mark = `"id":${JSON.stringify(id)}`;
     const args = [mark, this.#dialect.popSide, searched, SEARCHED_BYTES];
     return (await this.#redis.run(withdrawById, [list], args)) > 0;
   }
 
-  /** Takes up to `count` elements out of a list without waiting. */
+  /** Pops up to `count` elements from a list without waiting. */
   async popNow(list: string, count: number): Promise<readonly string[]> {
     const command = [this.#popVerb, list, String(count)];
     return (await this.#redis.send<string[] | null>(command, { key: list })) ?? [];
@@ -89,7 +89,7 @@ export class CallStore {
     }
   }
 
-  /** Those of the keys that hold another type than a list. */
+  /** The keys that are not lists. */
   async wrongTypes(keys: readonly string[]): Promise<readonly string[]> {
     const types = await Promise.all(
       keys.map((key) => this.#redis.send<string>(["TYPE", key], { key, repeatable: true })),
@@ -97,7 +97,7 @@ export class CallStore {
     return keys.filter((_, i) => types[i] !== "list" && types[i] !== "none");
   }
 
-  /** Keeps a message that cannot be run, with the reason, in a bounded list. */
+  /** Adds a message that cannot be run, with the reason, to a bounded list. */
   async deadLetter(list: string, note: string): Promise<void> {
     await Promise.all([
       this.#redis.send(["LPUSH", list, note], { key: list }),

@@ -5,7 +5,7 @@ import type { Dialect } from "../wire/dialect.ts";
 import { insist } from "./refusal.ts";
 import { reclaim, settle, take } from "./scripts.ts";
 
-/** What a durable store is given. */
+/** The options of a durable store. */
 export interface DurableStoreOptions {
   readonly redis: Redis;
   readonly dialect: Dialect;
@@ -25,7 +25,7 @@ export interface DurableResponse {
 
 const BLOCK_MS = 5_000;
 const PER_RECLAIM = 500;
-/** How long the server may refuse a response before the call is left to be run again. */
+/** How long a refused response is retried before the call is left to be run again. */
 const INSIST_MS = 60_000;
 
 type BlockingConnection = Awaited<ReturnType<Redis["blocking"]>>;
@@ -41,7 +41,7 @@ export class DurableStore {
     this.#inFlight = inFlight(options.list, options.worker);
   }
 
-  /** Waits for a call and moves it to the in-flight list; null if none came. */
+  /** Waits for a call and moves it to the in-flight list. Resolves with null if none arrived. */
   async next(signal: AbortSignal): Promise<string | null> {
     const { redis, dialect, list } = this.#options;
     this.#connection ??= await redis.blocking("rpc-durable", list);
@@ -57,13 +57,13 @@ export class DurableStore {
     return redis.run(take, keys, [worker, leaseMs, count, dialect.popSide]);
   }
 
-  /** How many calls wait. */
+  /** The number of waiting calls. */
   async waiting(): Promise<number> {
     const { redis, list } = this.#options;
     return Number(await redis.send(["LLEN", list], { key: list, repeatable: true }));
   }
 
-  /** Writes the response and forgets the call; false if another worker has it now. */
+  /** Writes the response and removes the call. Returns false if another worker has it now. */
   async settle(call: string, response: DurableResponse): Promise<boolean> {
     const { redis, dialect, list, resultTtlSeconds } = this.#options;
     const keys = [this.#inFlight, attempts(list), response.list];
@@ -90,7 +90,7 @@ export class DurableStore {
     return ended.filter((each) => each !== worker);
   }
 
-  /** Puts the calls of a dead worker back; says how many, and how many were set aside. */
+  /** Puts the calls of a dead worker back. Returns how many, and how many were moved to the dead list. */
   async reclaim(worker: string): Promise<{ readonly back: number; readonly aside: number }> {
     const { redis, dialect, list, maxRuns } = this.#options;
     const keys = [list, leases(list), inFlight(list, worker), attempts(list), dead(list)];

@@ -1,5 +1,5 @@
 /**
- * Takes several elements at once from the first of some lists that has any, waiting if none has.
+ * Pops several elements at once from the first non-empty list, and waits if all are empty.
  *
  *   Redis >= 7   BLMPOP t n list.. RIGHT COUNT c                     one round trip
  *   before       BRPOP list.. t, then RPOP list c-1                  two, the second without waiting
@@ -9,30 +9,30 @@ import type { Redis } from "@ropeway/core";
 import { atLeast, type BlockingConnection, sleep } from "@ropeway/core/internal";
 import type { PushBuffer } from "./push-buffer.ts";
 
-/** What was popped from which list, oldest first. */
+/** The popped elements of a list, oldest first. */
 export interface Popped {
   readonly list: string;
   readonly texts: readonly string[];
-  /** When the first of them came; by performance.now(). */
+  /** When the first of them arrived; by performance.now(). */
   readonly at: number;
 }
 
-/** How to pop. */
+/** The options of one pop. */
 export interface PopOptions {
-  /** At most how many. */
+  /** The maximum number of elements. */
   readonly count: number;
   readonly blockMs: number;
 }
 
-/** How a popper pops. */
+/** The options of a popper. */
 export interface PopperOptions {
   readonly side: "RIGHT" | "LEFT";
-  /** Whether the server knows BLMPOP. */
+  /** Whether the server supports BLMPOP. */
   readonly modern: boolean;
 }
 
 const MOVING_PAUSE_MS = 20;
-/** How long a pop waits that cannot be ended early, because the user may not run CLIENT UNBLOCK. */
+/** The timeout of a pop that cannot be ended early, because the user has no permission for CLIENT UNBLOCK. */
 const UNINTERRUPTED_MS = 100;
 
 /** Pops many lists on one blocking connection. */
@@ -49,7 +49,7 @@ export class ListPopper {
     this.#modern = how.modern;
   }
 
-  /** null when its time, or an interruption of the connection, ended the wait. */
+  /** Resolves with null if the timeout, or an interruption of the connection, ended the wait. */
   async pop(lists: readonly string[], given: PopOptions): Promise<Popped | null> {
     const { interruptible } = this.#connection;
     const options = interruptible
@@ -61,7 +61,7 @@ export class ListPopper {
     return popped === null && this.#connection.moving ? this.#popEach(lists, options) : popped;
   }
 
-  /** While a slot moves to another node: the ordinary connection finds each key where it is. */
+  /** While a slot moves to another node, the ordinary connection finds each key on its node. */
   async #popEach(lists: readonly string[], { count }: PopOptions): Promise<Popped | null> {
     for (const list of lists) {
       const command = [this.#verb, list, String(count)];
@@ -101,14 +101,14 @@ export class ListPopper {
       const more = await this.#connection.send<string[]>(command, { blockMs: 0 });
       return { list, texts: [text, ...(more ?? [])], at };
     } catch {
-      return { list, texts: [text], at }; // what has been popped is delivered, whatever became of the rest
+      return { list, texts: [text], at }; // popped elements are delivered, whatever happens to the rest
     }
   }
 }
 
 /**
- * Resolves when it is time for the next pop: at once if what the last one caused rides on it, and
- * otherwise when that has been written, so that it arrives first. Without an pushes: when everything
+ * Resolves when it is time for the next pop: at once if the pushes that the last one caused are sent with it, and
+ * otherwise when they have been written, so that they arrive first. Without `pushes`: when everything
  * sent in this turn of the event loop has been written.
  */
 export function leaves(pushes?: PushBuffer): Promise<void> {
@@ -117,12 +117,12 @@ export function leaves(pushes?: PushBuffer): Promise<void> {
       if (pushes?.rides) resolve();
       else setImmediate(resolve);
     };
-    // The first comes before the pushes's own flush, which was scheduled meanwhile; the second after it.
+    // The first runs before the flush of the pushes, which was scheduled meanwhile; the second runs after it.
     process.nextTick(() => process.nextTick(go));
   });
 }
 
-/** Whether the server knows BLMPOP. */
+/** Whether the server supports BLMPOP. */
 export function hasBlmpop(redis: Redis): boolean {
   return atLeast(redis.server, [7, 0]);
 }

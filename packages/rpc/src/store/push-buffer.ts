@@ -1,44 +1,44 @@
 /**
- * Pushes, gathered: everything that is pushed while one event is being handled leaves as one variadic
- * push per list. Under load an event brings a few hundred responses and so a few hundred new messages,
- * which become one command; a single message leaves at once.
+ * Batches pushes: everything that is pushed while one event is being handled is sent as one variadic
+ * push per list. Under load an event has a few hundred responses and so a few hundred new messages,
+ * which become one command. A single message is sent at once.
  *
  *   push(list, text) --> per list: [text, text, ...] --(end of this event's microtasks)--> LPUSH list ...
  *
- * A list whose reader knows it gets one element for all of them, a JSON array: one thing to measure,
+ * A list whose reader supports it gets one element for all of them, a JSON array: one element to parse,
  * to store and to pop instead of hundreds.
  *
- * Many leave on the connection that is about to wait for the next messages anyway, if that one is free
- * at the moment: push and pop are then one write. A few leave at once on the ordinary one, because a
- * caller waits for them. Order is kept: it changes from one connection to the other only when everything
- * sent on the one has been answered.
+ * Large batches are sent on the connection that is about to wait for the next messages, if it is free
+ * at the moment: push and pop are then one write. Small ones are sent at once on the ordinary connection, because
+ * a caller waits for them. Order is kept: the connection changes only when everything
+ * sent on the previous one has its reply.
  *
- * A push that the server refuses for the moment (no replicas, no memory) is made again until it is taken
+ * A push that the server refuses for the moment (no replicas, no memory) is repeated until it is accepted
  * or its time is over. The expiry of shared lists is set within a second after a push, in one command for
- * all of them: they are pushed to thousands of times a second and gone each time they have been read.
+ * all of them: they are pushed to thousands of times a second and deleted each time they have been read.
  *
- * The flush hangs on process.nextTick, which runs when the promise continuations of the event have
- * run: later than a microtask would (all continuations are in), earlier than the next turn of the loop
- * (the connection writes at its end anyway, so gathering costs no latency).
+ * The flush uses process.nextTick, which runs when the promise continuations of the event have
+ * run: later than a microtask (all continuations are done), earlier than the next turn of the loop
+ * (the connection writes at its end anyway, so batching adds no latency).
  */
 import type { Redis } from "@ropeway/core";
 import { type Deferred, deferred } from "@ropeway/core/internal";
 import type { RequestSweeper } from "./request-sweeper.ts";
 import { extend } from "./scripts.ts";
 
-/** How lists are pushed to. */
+/** The options of a push buffer. */
 export interface PushBufferOptions {
   readonly push: "LPUSH" | "RPUSH";
-  /** A push whose outcome is unknown is made again: a doubled message does no harm. */
+  /** Whether a push with an unknown outcome is repeated, because a duplicate message is harmless. */
   readonly repeatable: boolean;
-  /** Whether the readers of a list take arrays of messages. @default none */
+  /** Whether the readers of a list accept arrays of messages. @default none */
   packs?(list: string): boolean;
-  /** Whether a list that is pushed to once expires with its push. @default none, but a second later */
+  /** Whether the expiry of a list that is pushed to once is set with the push. @default none, but a second later */
   expiresAtOnce?(list: string): boolean;
-  /** Whether a list never expires, but is swept. @default none */
+  /** Whether a list never expires and is swept instead. @default none */
   isSwept?(list: string): boolean;
   readonly sweeper?: RequestSweeper;
-  /** Whether a push that failed so is made again. Only refusals: nothing may have been written. */
+  /** Whether a push that failed with this error is repeated. Only refusals, after which nothing was written. */
   isPassing(error: unknown): boolean;
   /** Whether a refused message is dropped instead of being pushed again. @default none */
   isUnwanted?(text: string): boolean;
@@ -46,17 +46,17 @@ export interface PushBufferOptions {
   readonly insistMs: number;
   /** Called with a failed push and the elements that were in it. */
   onError(error: unknown, elements: readonly string[], list: string): void;
-  /** Sees each push just before it leaves. */
+  /** Called with each push just before it is sent. */
   onFlush?(elements: readonly string[], list: string): void;
 }
 
-/** How pushes leave. */
+/** The connection that sends pushes. */
 export type Carrier = Pick<Redis, "send">;
 
 interface Parcel {
   readonly command: string[];
   readonly packs: boolean;
-  /** The messages of the element that is being packed, with commas between them. */
+  /** The messages of the current packed element, separated by commas. */
   pack: string;
   packed: number;
   ttlSeconds: number | undefined;
@@ -65,14 +65,14 @@ interface Parcel {
   until: number | undefined;
 }
 
-/** With fewer, handling a pop as well costs Redis more time than is saved. */
+/** With fewer messages, a combined push and pop costs Redis more time than it saves. */
 const FEW = 8;
 const EXPIRE_WITHIN_MS = 1_000;
 const EXPIRE_AT_ONCE = 1_000;
 const REFUSED_PAUSE_MS = 100;
-/** More than this in one command would make Redis busy for too long at once. */
+/** More than this in one command would block Redis for too long. */
 const MAX_PER_PUSH = 1_000;
-/** No packed element is longer than this and one message. */
+/** A packed element is at most this long, plus one message. */
 const PACK_CHARS = 64 * 1_024;
 
 /** Gathers pushes to many lists and sends them with as few commands as possible. */
@@ -80,9 +80,9 @@ export class PushBuffer {
   readonly #redis: Redis;
   readonly #options: PushBufferOptions;
   readonly #flush = () => this.flush();
-  /** What everything under way left on. */
+  /** The connection of all pushes under way. */
   #carrier: Carrier;
-  /** Seconds that lists have to live, not told to Redis yet. */
+  /** The lifetimes of lists in seconds that were not sent to Redis yet. */
   readonly #expiries = new Map<string, number>();
   #expiring: NodeJS.Timeout | undefined;
   #ride: (() => Carrier | undefined) | undefined;
@@ -99,22 +99,22 @@ export class PushBuffer {
     this.#options = options;
   }
 
-  /** Whether the next pop should be sent at once, to be in one write with what has left. */
+  /** Whether the next pop should be sent at once, to share one write with the pushes. */
   get rides(): boolean {
     return this.#underWay > 0 && this.#carrier !== this.#redis;
   }
 
-  /** From now on `ride` gives the connection of the pops, while it is free. */
+  /** Sets `ride`, which returns the connection of the pops while it is free. */
   rideOn(ride: () => Carrier | undefined): void {
     this.#ride = ride;
   }
 
-  /** Adds a message; the list lives at least `ttlSeconds` from now. */
+  /** Adds a message. The list lives at least `ttlSeconds` from now. */
   push(list: string, text: string, ttlSeconds?: number): void {
     this.#add(list, text, ttlSeconds);
   }
 
-  /** The same, for a caller who wants to know when Redis has it. */
+  /** The same, for a caller that waits until Redis has it. */
   pushed(list: string, text: string, ttlSeconds?: number): Promise<void> {
     const parcel = this.#add(list, text, ttlSeconds);
     parcel.sent ??= deferred();
@@ -132,7 +132,7 @@ export class PushBuffer {
     if (parcel.packs) pack(parcel, text);
     else parcel.command.push(text);
     if (ttlSeconds !== undefined && ttlSeconds > (parcel.ttlSeconds ?? 0)) {
-      parcel.ttlSeconds = ttlSeconds; // the longest of them holds for the list
+      parcel.ttlSeconds = ttlSeconds; // the longest one applies to the list
     }
     if (!this.#scheduled) {
       this.#scheduled = true;
@@ -155,7 +155,7 @@ export class PushBuffer {
     return parcel;
   }
 
-  /** Sends what has been gathered. */
+  /** Sends the collected messages. */
   flush(): void {
     this.#scheduled = false;
     const parcels = this.#parcels;
@@ -171,7 +171,7 @@ export class PushBuffer {
     }
   }
 
-  /** False if what has left has to arrive first; it flushes when it has. */
+  /** Returns false if earlier pushes have to arrive first; their completion flushes again. */
   #chooseCarrier(): boolean {
     const ride = this.#ride?.();
     if (this.#underWay === 0) {
@@ -180,7 +180,7 @@ export class PushBuffer {
     return this.#carrier === this.#redis || this.#carrier === ride;
   }
 
-  /** Resolves when everything pushed so far has been taken or given up; repeats nothing any more. */
+  /** Resolves when every push so far has been accepted or given up. Ends all repetitions. */
   async drained(): Promise<void> {
     this.#closing = true;
     this.flush();
@@ -265,11 +265,11 @@ export class PushBuffer {
   }
 
   #done(list: string, { ttlSeconds }: Parcel): void {
-    // Not before the push is answered: on another connection its expiry could overtake it.
+    // Only after the reply to the push, because on another connection the expiry could overtake it.
     if (ttlSeconds !== undefined) this.#expireSoon(list, ttlSeconds);
     this.#underWay -= 1;
     if (this.#underWay > 0) return;
-    this.flush(); // what had to wait for that
+    this.flush(); // messages that had to wait for it
     if (this.#underWay > 0) return;
     this.#idle?.();
     this.#idle = undefined;
@@ -286,7 +286,7 @@ function pack(parcel: Parcel, text: string): void {
   if (parcel.pack.length > PACK_CHARS) seal(parcel);
 }
 
-/** Makes an element of what is packed; a message that is alone stays as it is. */
+/** Makes an element of the packed messages. A single message stays unpacked. */
 function seal(parcel: Parcel): void {
   if (parcel.packed === 0) return;
   parcel.command.push(parcel.packed === 1 ? parcel.pack : `[${parcel.pack}]`);

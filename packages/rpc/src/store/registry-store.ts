@@ -1,20 +1,20 @@
 /**
  * The commands of the registry: the services, their workers, and the lengths of the queues.
  *
- * Workers of ours are found through an index that their heartbeat keeps. Workers that follow only the
- * documented keys are found by a SCAN of the namespace, which is bounded, made only for discovery, and at
- * most once in a while.
+ * Ropeway workers are found through an index that their heartbeat maintains. Workers that use only the
+ * documented keys are found by a SCAN of the namespace, which is bounded, used only for discovery, and
+ * limited in its frequency.
  */
 import type { Redis } from "@ropeway/core";
 import { type CallKeys, dead, inFlight, leases, NAMESPACES } from "../keys.ts";
 import { explain } from "./refusal.ts";
 import { beat, leave } from "./scripts.ts";
 
-/** One key that says that a worker lives. */
+/** One key that shows that a worker is alive. */
 export interface SignOfLife {
   readonly index: string;
   readonly key: string;
-  /** Its value, made anew for each beat. */
+  /** Its value, created for each beat. */
   value(): string;
 }
 
@@ -28,12 +28,12 @@ export interface Beat {
   readonly leases: readonly string[];
 }
 
-/** How long the lists of a service are. */
+/** The lengths of a service's lists. */
 export interface QueueLengths {
   readonly waiting: number;
   /** Calls that at-least-once workers have taken and not finished. */
   readonly inFlight: number;
-  /** Messages that were set aside. */
+  /** Messages that were moved to the dead list. */
   readonly dead: number;
 }
 
@@ -67,7 +67,7 @@ export class RegistryStore {
     await this.#ask(key, ["SADD", key, service]);
   }
 
-  /** Method and JSON, in turn. */
+  /** Method and JSON, alternating. */
   descriptions(key: string): Promise<string[]> {
     return this.#ask(key, ["HGETALL", key]);
   }
@@ -121,7 +121,7 @@ export class RegistryStore {
     return Number(await this.#ask(list, ["LLEN", list]));
   }
 
-  /** How many connections callers and workers of ours hold; undefined if CLIENT LIST is not allowed. */
+  /** How many connections Ropeway callers and workers hold; undefined if CLIENT LIST is not allowed. */
   async connections(): Promise<{ readonly callers: number; readonly workers: number } | undefined> {
     try {
       const list = await this.#redis.send<string>(["CLIENT", "LIST", "TYPE", "NORMAL"]);
@@ -133,7 +133,7 @@ export class RegistryStore {
     }
   }
 
-  /** Renews a worker's keys: how many signs of life were gone and how many leases lost. */
+  /** Renews a worker's keys. Returns how many signs of life were gone and how many leases were lost. */
   async beat(worker: Beat): Promise<{ readonly gone: number; readonly lost: number }> {
     const { node, signs, ttlMs } = worker;
     if (this.#redis.topology === "cluster") return this.#beatEach(worker);
@@ -146,7 +146,7 @@ export class RegistryStore {
   /** Key by key: while their slot moves to another node, Cluster refuses commands of several keys. */
   async #beatEach(worker: Beat): Promise<{ readonly gone: number; readonly lost: number }> {
     const { node, signs, ttlMs } = worker;
-    const home = signs[0]?.key ?? ""; // the clock of the node that has the keys
+    const home = signs[0]?.key ?? ""; // uses the clock of the node that has the keys
     const [seconds = 0, micros = 0] = (await this.#ask<string[]>(home, ["TIME"])).map(Number);
     const now = seconds * 1_000 + Math.floor(micros / 1_000);
     const until = String(now + ttlMs);
@@ -195,7 +195,7 @@ function beatKeys({ signs, leases: sets }: Beat): string[] {
   return [...signs.flatMap((sign) => [sign.index, sign.key]), ...sets];
 }
 
-/** The lists that a wire's services are called through. */
+/** The lists through which a wire's services are called. */
 export function requestLists(
   keys: CallKeys,
   service: string,

@@ -2,9 +2,9 @@
  * Removes outdated calls from the request lists of services without workers. Such a
  * list must not simply expire: calls of other programs may wait in it, and these have no deadline.
  *
- *   push --> index: list -> when its last call of ours is outdated --due--> sweep.lua removes what is outdated
+ *   push --> index: list -> when its last Ropeway call is outdated --due--> sweep.lua removes outdated calls
  *
- * The clients of a namespace do this for each other, so the calls of a client that was killed go too. A
+ * The clients of a namespace do this for each other, so the calls of a killed client are removed too. A
  * worker that comes back drops outdated calls by itself.
  */
 import type { Clock, Redis } from "@ropeway/core";
@@ -16,7 +16,7 @@ const LISTS_AT_ONCE = 100;
 const CALLS_AT_ONCE = 500;
 const BYTES_AT_ONCE = 2_000_000;
 
-/** The outdated calls of one namespace. */
+/** Removes the outdated calls of one namespace. */
 export class RequestSweeper {
   readonly #redis: Redis;
   readonly #clock: Clock;
@@ -30,7 +30,7 @@ export class RequestSweeper {
     this.#side = dialect.popSide;
   }
 
-  /** Calls were pushed into these lists, each with a timeout in seconds; sweeps the lists that are due. */
+  /** Records that calls were pushed into these lists, each with a timeout in seconds. Sweeps the lists that are due. */
   async note(lists: ReadonlyMap<string, number>): Promise<void> {
     const now = this.#clock.now();
     const scored = [...lists].flatMap(([list, seconds]) => [

@@ -26,7 +26,7 @@ export const withdraw: Script<number> = script("withdraw", { parse: Number });
 /** Removes a call by its id. */
 export const withdrawById: Script<number> = script("withdraw_by_id", { parse: Number });
 
-/** Pops everything from many lists; a repetition would lose what the first run popped. */
+/** Pops everything from many lists. A repetition would lose the elements that the first run popped. */
 export const collect: Script<readonly [string, readonly string[]][]> = script("collect", {
   parse: (reply) => reply as unknown as readonly [string, readonly string[]][],
 });
@@ -40,13 +40,13 @@ export const peek: Script<readonly [string | null, readonly string[]][]> = scrip
 /** Removes outdated calls from a request list. */
 export const sweep: Script<number> = script("sweep", { parse: Number, idempotent: true });
 
-/** Prolongs the life of lists. */
+/** Extends the expiry of lists. */
 export const extend: Script<number> = script("extend", { parse: Number, idempotent: true });
 
-/** Moves calls to a worker's in-flight list; if the reply is lost, the lease brings them back. */
+/** Moves calls to a worker's in-flight list. If the reply is lost, the lease puts them back. */
 export const take: Script<readonly string[]> = script("take", { parse: strings });
 
-/** Ends an at-least-once call: a repetition finds it gone and does nothing. */
+/** Ends an at-least-once call. A repetition finds it gone and has no effect. */
 export const settle: Script<number> = script("settle", { parse: Number, idempotent: true });
 
 /** Puts a dead worker's calls back. */

@@ -1,4 +1,4 @@
-/** The commands of sessions: mapping one to a node, and moving its calls when the node has died. */
+/** The commands of sessions: mapping a session to a node, and moving its calls when the node has died. */
 import type { Redis } from "@ropeway/core";
 import { isName, type SessionKeys } from "../keys.ts";
 import { explain } from "./refusal.ts";
@@ -7,27 +7,27 @@ import { move, stick } from "./scripts.ts";
 /** A node that could own a session. */
 export interface Candidate {
   readonly node: string;
-  /** Whether it serves the service that is called. */
+  /** Whether it serves the called service. */
   readonly serves: boolean;
 }
 
-/** A call of a session, cut around its epoch, which only the script knows. */
+/** A call of a session, split at its epoch, which only the script knows. */
 export interface SessionMessage {
   readonly service: string;
   readonly before: string;
   readonly after: string;
-  /** How long its list has to live. */
+  /** The lifetime of its list. */
   readonly ttlMs: number;
 }
 
-/** Where a session is mapped to. */
+/** The node that a session is mapped to. */
 export interface Mapping {
   readonly node: string;
   /** The fencing token; undefined if the node was not among the candidates and nothing was done. */
   readonly epoch: string | undefined;
 }
 
-/** Which session. */
+/** The group and name of a session. */
 export interface SessionName {
   readonly group: string;
   readonly client: string;
@@ -43,7 +43,7 @@ export class SessionStore {
     this.#keys = keys;
   }
 
-  /** Maps the session if it has no live node, and pushes the message there; undefined: no node lives. */
+  /** Maps the session if it has no live node, and pushes the message to it; undefined if no node is alive. */
   async stick(
     name: SessionName,
     candidates: readonly Candidate[],
@@ -68,11 +68,11 @@ export class SessionStore {
       if (member === undefined) return undefined;
       const node = member.slice(group.length + 1);
       if (member === `${group}:${node}` && isName(node)) return { node, epoch };
-      foreign = member; // what another program wrote there names no node
+      foreign = member; // a value of another program that names no node
     }
   }
 
-  /** Moves one waiting message to another list; false if it was popped already. */
+  /** Moves one waiting message to another list. Returns false if it was already popped. */
   async move(
     lists: readonly [from: string, to: string],
     texts: readonly [old: string, now: string],
@@ -82,7 +82,7 @@ export class SessionStore {
     return moved === 1;
   }
 
-  /** The list where a node of a group pops calls of sessions. */
+  /** The list from which a node of a group pops session calls. */
   list(group: string, node: string, service: string): string {
     return this.#keys.sessionRequest(`${group}:${node}`, service);
   }

@@ -1,13 +1,13 @@
 /**
- * Items of a generator that can be left at any moment. An async generator alone queues return() behind a
- * next() that waits, so a reader that leaves would wait for an item that may never come. Here return()
+ * Items of a generator that can be left at any moment. An async generator queues return() after a waiting
+ * next(), so a reader that leaves would wait for an item that may never come. Here return()
  * aborts a signal, which the generator passes to everything it waits for, and ends the waiting next().
  */
 import { whenAborted } from "../client/cancellation.ts";
 
 const DONE = { value: undefined, done: true } as const;
 
-/** An async iterable over the items of a generator, which gets the signal to wait with. */
+/** An async iterable over the items of a generator, which gets a signal for its waits. */
 export class AbortableStream<T> implements AsyncIterableIterator<T> {
   readonly #items: AsyncGenerator<T>;
   readonly #abort = new AbortController();
@@ -32,7 +32,7 @@ export class AbortableStream<T> implements AsyncIterableIterator<T> {
         (result) => {
           this.#waiting.delete(resolve);
           if (result.done) this.#unsubscribe?.();
-          resolve(result); // changes nothing if return() came first
+          resolve(result); // has no effect if return() came first
         },
         (error) => {
           this.#waiting.delete(resolve);
@@ -49,7 +49,7 @@ export class AbortableStream<T> implements AsyncIterableIterator<T> {
     for (const resolve of this.#waiting) resolve(DONE);
     this.#waiting.clear();
     this.#abort.abort();
-    this.#items.return(undefined).catch(() => {}); // its reader has left, and no error reaches anybody
+    this.#items.return(undefined).catch(() => {}); // the reader has left, so no caller gets the error
     return DONE;
   }
 

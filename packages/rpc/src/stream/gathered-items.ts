@@ -1,14 +1,14 @@
 /**
  * All items of a stream as one array, for callers that cannot read streams. A stream may have no end, and
- * its handler may never wait for anything. So the array is bounded by the size of a message, the call by its
- * deadline, and other calls have a turn every few milliseconds.
+ * its handler may never wait for anything. So the size of a message limits the array, the deadline limits the
+ * call, and other calls can run every few milliseconds.
  */
 import { InvalidResultError, MessageTooLargeError } from "../errors.ts";
 import type { RunningCall } from "../server/call-context.ts";
 import type { ServedMethod } from "../server/served-service.ts";
 import { readOutput } from "../service/service.ts";
 
-/** Whose items they are, and how many of them a response can hold. */
+/** The call of the items, and the maximum size of a response. */
 export interface GatheringOptions {
   readonly method: ServedMethod;
   readonly running: RunningCall;
@@ -17,13 +17,13 @@ export interface GatheringOptions {
 
 const TURN_MS = 10;
 
-/** The items. Throws MessageTooLargeError, InvalidResultError, or the reason why the call was aborted. */
+/** The items. Throws MessageTooLargeError, InvalidResultError, or the reason of the call's abort. */
 export async function gatherItems(
   items: AsyncIterable<unknown>,
   options: GatheringOptions,
 ): Promise<unknown[]> {
   const { method, running, maxMessageBytes } = options;
-  running.signal; // from here on the deadline aborts the call
+  running.signal; // reading the signal makes the deadline abort the call
   const all: unknown[] = [];
   let bytes = 0;
   let turnEnds = performance.now() + TURN_MS;

@@ -3,10 +3,10 @@ import { pause } from "../client/cancellation.ts";
 import type { Guard, GuardedCall } from "../client/guard.ts";
 import type { Route } from "../client/route.ts";
 
-/** What a guarded stream is made from. */
+/** The options of a guarded stream. */
 export interface GuardedStreamOptions {
   readonly call: GuardedCall;
-  /** Opens the stream, which has to begin within `timeoutMs`. */
+  /** Opens the stream, which has to start within `timeoutMs`. */
   open(timeoutMs: number): AsyncIterableIterator<unknown>;
 }
 

@@ -1,16 +1,16 @@
 /**
- * A worker's open streams. Each has a sender for the results and, if the caller sends too, a receiver
- * for the input; both are fed by control messages in this worker's own list, which the caller learns
- * from the first message of the stream:
+ * A worker's open streams. Each has a sender for the results and, if the caller also sends items, a receiver
+ * for the input. Both are controlled by messages in this worker's own list, which the first message
+ * of the stream names:
  *
  *   worker -> caller   {"id":..,"last":0,"ctl":"<list>","upto":256}     the stream is open
  *                      {"id":..,"seq":1,"items":[..]} ... {"id":..,"seq":9,"end":true}
  *   caller -> worker   {"id":..,"upto":512,"ack":4}  {"id":..,"again":3}  {"id":..,"cancel":true}
- *                      {"id":..,"upto":512,"ack":4,"beat":true}     asks for a sign of life
+ *                      {"id":..,"upto":512,"ack":4,"beat":true}     requests a sign of life
  *                      {"id":..,"seq":1,"items":[..]} ... {"id":..,"seq":3,"end":true}
  *
- * The opening is repeated as a sign of life, which the caller answers with its own. A stream is kept until its reader has acknowledged all of
- * it, or has been silent for too long.
+ * The opening is repeated as a sign of life, and the caller replies with its own. A stream is kept until its
+ * reader has acknowledged all of it, or has been silent for too long.
  */
 
 import type { RopewayError } from "@ropeway/core";
@@ -29,7 +29,7 @@ import { type TimerWheel, WheelEntry } from "../timer-wheel.ts";
 import { StreamReceiver } from "./stream-receiver.ts";
 import { StreamSender } from "./stream-sender.ts";
 
-/** What the streams of a worker are given. */
+/** The options of a worker's streams. */
 export interface ServerStreamsOptions extends Exposure {
   readonly replies: ReplyWriter;
   readonly wheel: TimerWheel;
@@ -38,7 +38,7 @@ export interface ServerStreamsOptions extends Exposure {
   readonly maxMessageBytes: number;
 }
 
-/** How many items of input a caller may send ahead. */
+/** How many items of input a caller may send in advance. */
 const INPUT_WINDOW = 256;
 const BEATS_PER_IDLE = 3;
 
@@ -51,14 +51,14 @@ export class ServerStreams {
     this.#options = options;
   }
 
-  /** Opens the stream of a call that asked for one. */
+  /** Opens the stream of a call that requested one. */
   open(running: RunningCall, method: ServedMethod): void {
     const stream = new ServedStream(running, this.#options, () => this.#open.delete(running.id));
     this.#open.set(running.id, stream);
     running.incoming = method.incoming === undefined ? stream.input : checked(stream.input, method);
   }
 
-  /** Sends all items; resolves with the error that ended it early, if one did. */
+  /** Sends all items. Resolves with the error that ended it early, if any. */
   async send(
     running: RunningCall,
     items: AsyncIterable<unknown>,
@@ -81,7 +81,7 @@ export class ServerStreams {
     }
   }
 
-  /** Forgets the stream of a call that did not stream after all. */
+  /** Removes the stream of a call that did not stream. */
   drop(id: string): void {
     this.#open.get(id)?.close();
   }

@@ -2,9 +2,9 @@
  * A caller's end of a stream: the results as an async iterable and, for duplex calls, a sender for the
  * caller's own items. See server-streams.ts for the messages.
  *
- * Never a hang: each side asks the other for a sign of life every third of its own `streamIdleMs`; when
- * they stop, the stream ends with STREAM_BROKEN. Before the first of them the call's own timeout holds. A worker that knows only
- * the documented keys responds with one result, which becomes the only item.
+ * A stream never hangs: each side requests a sign of life every third of its own `streamIdleMs`. When the
+ * signs stop, the stream ends with STREAM_BROKEN. Before the first one, the call's own timeout applies. A worker
+ * that supports only the documented keys responds with one result, which becomes the only item.
  */
 import { context, type Span, SpanStatusCode, trace } from "@opentelemetry/api";
 import { ClosedError, ConnectionLostError } from "@ropeway/core";
@@ -29,7 +29,7 @@ import { checkSize, paramsJson } from "../wire/params.ts";
 import { StreamReceiver } from "./stream-receiver.ts";
 import { StreamSender } from "./stream-sender.ts";
 
-/** What a stream call is given. */
+/** The options of a stream call. */
 export interface StreamCallOptions {
   readonly route: Route;
   readonly params: unknown;
@@ -80,12 +80,12 @@ export class StreamCall extends WheelEntry implements Receiver {
     });
   }
 
-  /** A worker of the documented kind may have taken it, until another worker has responded. */
+  /** Until a worker has responded, a worker with only the documented keys may have taken it. */
   get polled(): boolean {
     return this.#shared && this.#heardAt === undefined;
   }
 
-  /** Sends the call. With `input`, its items follow as the worker takes them. */
+  /** Sends the call. With `input`, its items follow as the worker accepts them. */
   start(input?: AsyncIterable<unknown>): StreamReceiver {
     const { signal } = this.#given.options;
     const exchange = this.#exchange;
@@ -114,7 +114,7 @@ export class StreamCall extends WheelEntry implements Receiver {
       if (known !== undefined && known !== message.ctl) this.#begunAnew(message.ctl);
       this.#control = message.ctl;
       if (known === undefined) this.#opened();
-      else if (!this.#over) this.#post(this.#results.state()); // a sign of life for a sign of life
+      else if (!this.#over) this.#post(this.#results.state()); // replies to a sign of life with another
     }
     if (message.progress !== undefined) {
       const report = message.progress as Record<string, unknown>;
@@ -135,7 +135,7 @@ export class StreamCall extends WheelEntry implements Receiver {
   onUnsure(): void {}
 
   fail(error: unknown): void {
-    if (error instanceof ClosedError) this.#cancel(); // the client closes, and its worker need not go on
+    if (error instanceof ClosedError) this.#cancel(); // the client closes, so the worker can stop
     this.#results.fail(error);
     this.#finish(error);
   }
@@ -187,15 +187,15 @@ export class StreamCall extends WheelEntry implements Receiver {
     return context.with(trace.setSpan(context.active(), span), currentTraceparent);
   }
 
-  /** The worker has it: the session need not move it any more. */
+  /** The worker has the call, so the session no longer needs to move it. */
   #opened(): void {
     this.#exchange.wheel.set(this, this.#beatMs);
     if (this.#message !== undefined) this.#given.placement.release(this.#message);
   }
 
   /**
-   * Another worker runs the call from its beginning, because the first one of an at-least-once service counted
-   * as dead. Its messages have the same numbers and other items: to go on would repeat some and lose others.
+   * Another worker runs the call from the start, because the first one of an at-least-once service counted
+   * as dead. Its messages have the same numbers and other items: continuing would repeat some and lose others.
    */
   #begunAnew(control: string): void {
     this.#cancel();
@@ -203,7 +203,7 @@ export class StreamCall extends WheelEntry implements Receiver {
     this.fail(new StreamBrokenError(this.route.name, "another worker began it anew"));
   }
 
-  /** A response of a worker, or of a method, that does not stream. */
+  /** Handles a response of a worker, or of a method, that does not stream. */
   #receiveOnly(message: Readonly<Record<string, unknown>>): void {
     const response = this.#exchange.decode(message);
     if (response === undefined) return;
@@ -227,14 +227,14 @@ export class StreamCall extends WheelEntry implements Receiver {
     });
     this.#input = sender;
     try {
-      await sender.granted(); // nothing can be sent before the worker has said where to
+      await sender.granted(); // nothing can be sent before the worker has named its list
       for await (const item of input) {
         const wait = sender.send(item);
         if (wait !== undefined) await wait;
       }
       sender.end();
     } catch (error) {
-      if (this.#over) return; // the stream ended first, and with it the need for input
+      if (this.#over) return; // the stream ended first, so no more input is needed
       sender.end(toWire(errorForWire(error, { exposeErrors: true })));
     }
   }

@@ -2,23 +2,23 @@
  * The receiving half of a stream: an async iterable over the items, in order, each once.
  *
  *   message seq = expected   its items are queued
- *           seq < expected   seen already: ignored
- *           seq > expected   something was missed: `again` from expected; this one will come again too
+ *           seq < expected   already seen: ignored
+ *           seq > expected   a message was missed: `again` from expected; this one will be sent again too
  *
- * The reader grants new items when it has taken half of the window, so a slow reader slows the sender
- * and never more than a window of items waits here.
+ * The reader grants new items when it has taken half of the window. So a slow reader slows the sender,
+ * and at most a window of items waits here.
  */
 import { type Deferred, deferred } from "@ropeway/core/internal";
 import { errorFromWire } from "../errors.ts";
 
-/** What a receiver is given. */
+/** The options of a receiver. */
 export interface StreamReceiverOptions {
   readonly window: number;
   /** Sends a control message: members without braces, as in `"upto":12`. */
   control(members: string): void;
-  /** The reader stopped before the end. */
+  /** Called when the reader stopped before the end. */
   abandoned(): void;
-  /** The reader has seen the end, and the error if there was one. */
+  /** Called when the reader has seen the end, with the error if there was one. */
   finished(error?: unknown): void;
 }
 
@@ -49,7 +49,7 @@ export class StreamReceiver<T = unknown> implements AsyncIterableIterator<T> {
     this.#granted = options.window;
   }
 
-  /** Whether nothing more will come. */
+  /** Whether no more items will come. */
   get ended(): boolean {
     return this.#ended || this.#failure !== undefined;
   }
@@ -70,7 +70,7 @@ export class StreamReceiver<T = unknown> implements AsyncIterableIterator<T> {
     this.#wake();
   }
 
-  /** Asks for everything from the first message that is missing. */
+  /** Requests everything from the first missing message on. */
   askAgain(): void {
     this.#askedFor = this.#expected;
     this.#options.control(`${this.state()},"again":${this.#expected}`);
@@ -81,7 +81,7 @@ export class StreamReceiver<T = unknown> implements AsyncIterableIterator<T> {
     return `"upto":${this.#granted},"ack":${this.#expected - 1}`;
   }
 
-  /** Ends the stream with an error, after the items that are here already. */
+  /** Ends the stream with an error, after the items that have already arrived. */
   fail(error: unknown): void {
     if (this.ended) return;
     this.#failure = error;
@@ -109,7 +109,7 @@ export class StreamReceiver<T = unknown> implements AsyncIterableIterator<T> {
     this.#ended = true;
     this.#queue = [];
     this.#at = 0;
-    this.#wake(); // a next() that waits is done, too
+    this.#wake(); // also ends a waiting next()
     this.#options.finished();
     return { value: undefined, done: true };
   }

@@ -1,19 +1,19 @@
 /**
- * The sending half of a stream, the same at both ends: a worker's results, a caller's input.
+ * The sending half of a stream, the same on both sides: a worker's results, a caller's input.
  *
  *   send(item) --> batch --(end of this event)--> {"id":..,"seq":n,"items":[..]}  n = 1, 2, 3, ...
  *        |                                        {"id":..,"seq":n,"end":true}
- *        +-- more than `upto` items: wait         {"id":..,"last":n}   now and then: what was sent so far
+ *        +-- more than `upto` items: wait         {"id":..,"last":n}   regularly: what was sent so far
  *
- * The receiver grants items by their total number (`upto`), not by increments, and asks for what it
- * misses by number (`again`): any control message can be lost or doubled, the next one repairs it.
- * Messages that have not been acknowledged (`ack`) are kept to be sent again, never more than a window.
+ * The receiver grants items by their total number (`upto`), not by increments, and requests missing
+ * messages by number (`again`). Any control message can be lost or duplicated; the next one corrects it.
+ * Messages that have not been acknowledged (`ack`) are kept for sending again, at most a window of them.
  */
 import { type Deferred, deferred } from "@ropeway/core/internal";
 import type { WireError } from "../errors.ts";
 import { checkSize } from "../wire/params.ts";
 
-/** What a sender is given. */
+/** The options of a sender. */
 export interface StreamSenderOptions {
   readonly id: string;
   /** How many items may be sent at first. */
@@ -31,7 +31,7 @@ export interface StreamControl {
 
 const BATCH_CHARS = 64 * 1024;
 
-/** Sends the items of a stream, as fast as the receiver takes them. */
+/** Sends the items of a stream, as fast as the receiver accepts them. */
 export class StreamSender {
   readonly #options: StreamSenderOptions;
   readonly #head: string;
@@ -52,7 +52,7 @@ export class StreamSender {
     this.#upto = options.upto;
   }
 
-  /** Whether the receiver has everything, the end included. */
+  /** Whether the receiver has everything, including the end. */
   get acknowledged(): boolean {
     return this.#ended && this.#unacknowledged.length === 0;
   }
@@ -65,7 +65,7 @@ export class StreamSender {
     await this.#credit.promise;
   }
 
-  /** Takes one item; a promise means: wait before the next one. */
+  /** Takes one item. If it returns a promise, wait for it before the next one. */
   send(item: unknown): Promise<void> | undefined {
     if (this.#failure !== undefined) throw this.#failure;
     const text = JSON.stringify(item) ?? "null";
@@ -80,7 +80,7 @@ export class StreamSender {
     return this.#credit.promise;
   }
 
-  /** Says that nothing follows, because all was sent or because of an error. */
+  /** Ends the stream, after all items or with an error. */
   end(error?: WireError): void {
     if (this.#ended) return;
     this.flush();
@@ -88,14 +88,14 @@ export class StreamSender {
     this.#post(error === undefined ? '"end":true' : `"error":${JSON.stringify(error)}`);
   }
 
-  /** Makes a waiting send() throw: the receiver is gone. */
+  /** Makes a waiting send() throw, because the receiver is gone. */
   fail(error: unknown): void {
     this.#failure ??= error;
     this.#credit?.reject(error);
     this.#credit = undefined;
   }
 
-  /** Tells the receiver how far the stream has come, so that it can notice what it missed. */
+  /** Tells the receiver the number of the last message, so that it can notice missing ones. */
   beat(more: string = ""): void {
     this.#options.post(`${this.#head},"last":${this.#seq}${more}}`);
   }

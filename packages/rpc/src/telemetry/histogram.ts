@@ -1,19 +1,19 @@
 /**
- * How long things took, in buckets that grow with the value: 8 per power of two of microseconds, so a
- * percentile is right to within 7 %, whatever its size, in 256 numbers.
+ * Durations, in buckets that grow with the value: 8 per power of two of microseconds. So a
+ * percentile of any size is accurate to within 7 %, in 256 numbers.
  *
- * The bucket is read from the bits of the number: its exponent counts the powers of two, and the first
- * three bits behind it the eighths of one. A logarithm would cost more than everything else here.
+ * The bucket is read from the bits of the number: its exponent is the power of two, and the first
+ * three bits after it are the eighths. A logarithm would cost more than everything else here.
  */
 const PER_OCTAVE = 8;
 const BUCKETS = 32 * PER_OCTAVE;
-/** Bits of the upper half of a float64 behind its exponent and the first three of its fraction. */
+/** The bits of the upper half of a float64 after its exponent and the first three bits of its fraction. */
 const UNUSED_BITS = 17;
-/** What those first bits are for 1. */
+/** The value of those first bits for 1. */
 const BITS_OF_ONE = 1023 * PER_OCTAVE;
 const bits = new DataView(new ArrayBuffer(8));
 
-/** The rate is taken over this time. */
+/** The time over which the rate is measured. */
 const RATE_SECONDS = 10;
 
 /** Counts durations and errors of one method. */
@@ -25,10 +25,10 @@ export class Histogram {
   /** Calls in each of the last seconds, by second modulo length. */
   readonly #perSecond = new Uint32Array(RATE_SECONDS + 1);
   #second = 0;
-  /** Where the present second is counted. */
+  /** The index of the current second. */
   #slot = 0;
 
-  /** `at` is now, for callers that know it already. */
+  /** `at` is now, for callers that already know it. */
   record(ms: number, failed: boolean, at: number = performance.now()): void {
     const bucket = bucketOf(ms);
     this.#buckets[bucket] = (this.#buckets[bucket] as number) + 1;
@@ -39,7 +39,7 @@ export class Histogram {
     this.#perSecond[this.#slot] = (this.#perSecond[this.#slot] as number) + 1;
   }
 
-  /** Forgets the seconds that have passed since the last call. */
+  /** Clears the seconds that have passed since the last call. */
   #turn(at: number): void {
     const second = Math.floor(at / 1_000);
     if (second <= this.#second) return;
@@ -59,7 +59,7 @@ export class Histogram {
     return (total - current) / RATE_SECONDS;
   }
 
-  /** The numbers so far. */
+  /** The figures so far. */
   snapshot(): MethodStats {
     return {
       calls: this.#count,
@@ -81,7 +81,7 @@ export class Histogram {
   }
 }
 
-/** Figures about the calls of one method. */
+/** The statistics of one method's calls. */
 export interface MethodStats {
   readonly calls: number;
   readonly errors: number;

@@ -2,7 +2,7 @@
 import type { Attributes, Counter, Histogram as OtelHistogram } from "@opentelemetry/api";
 import { meterOf } from "@ropeway/core/internal";
 
-/** Every instrument by name, with what it counts: the reference is tested against this table. */
+/** Every instrument by name, with its description. A test compares the reference with this table. */
 export const METRICS = {
   "ropeway.rpc.client.duration": "ms from sending a call to its response; service, method, outcome",
   "ropeway.rpc.server.duration": "ms a handler took; service, method, outcome",

@@ -1,50 +1,50 @@
 /**
- * What the engine asks of a wire: where messages are pushed and popped, and how a call, a response and a
+ * The interface of a wire: where messages are pushed and popped, and how a call, a response and a
  * progress report are written. Deadlines, streams, sessions and retries are the same for both wires,
  * because a peer ignores members that it does not know.
  *
- * A dialect says what it can do by its members (`registry`, `sessions`, `replyLists`, ...). Nothing else
- * in the package tests for its name or class.
+ * A dialect shows what it supports by its members (`registry`, `sessions`, `replyLists`, ...). No other code
+ * in the package tests its name or class.
  */
 import { InvalidRequestError, ParseError, type WireError } from "../errors.ts";
 import type { CallKeys, RegistryKeys, SessionKeys } from "../keys.ts";
 import { writeHead } from "./head.ts";
 
-/** A call as its caller wants it sent. */
+/** A call to be sent. */
 export interface OutgoingCall {
   readonly method: string;
   /** As JSON; see paramsJson(). */
   readonly params: string;
   readonly id: string;
-  /** ms of Redis time; undefined: no deadline. */
+  /** ms of Redis time; undefined if there is no deadline. */
   readonly deadline: number | undefined;
   /** The time from sending to the deadline, so that a worker knows how long the call waited. */
   readonly timeoutMs?: number | undefined;
   /** Respond into this list instead of the documented response key. */
   readonly replyTo?: string | undefined;
   readonly notification?: boolean | undefined;
-  /** Report progress. */
+  /** Whether to report progress. */
   readonly track?: boolean | undefined;
-  /** Let the last report say that it is the last one. */
+  /** Whether the last report is marked as the last one. */
   readonly trackEnd?: boolean | undefined;
   readonly traceparent?: string | undefined;
   /** Headers of the application. */
   readonly metadata?: Metadata | undefined;
-  /** How many stream items the worker may send ahead; its presence asks for a stream. */
+  /** How many stream items the worker may send in advance. If present, it requests a stream. */
   readonly window?: number | undefined;
   readonly session?: SessionMark | undefined;
 }
 
-/** Headers that travel with a call: authentication, tenant, locale. */
+/** Headers that are sent with a call: authentication, tenant, locale. */
 export type Metadata = Readonly<Record<string, string>>;
 
-/** Which session a call belongs to, and the fencing token of its mapping. */
+/** The session of a call, and the fencing token of its mapping. */
 export interface SessionMark {
   readonly client: string;
   readonly epoch: number;
 }
 
-/** A call as a worker has read it. */
+/** A call as read by a worker. */
 export interface IncomingCall {
   readonly id: string;
   readonly method: string;
@@ -86,17 +86,17 @@ export interface Target {
 export interface Dialect {
   readonly name: "jsonrpc" | "kw";
   readonly keys: CallKeys;
-  /** Where services describe themselves. */
+  /** The keys of the registry. */
   readonly registry: RegistryKeys;
-  /** Where sessions are mapped; undefined if this wire has none. */
+  /** The keys of sessions; undefined if this wire has none. */
   readonly sessions: SessionKeys | undefined;
   readonly push: "LPUSH" | "RPUSH";
   readonly popSide: "RIGHT" | "LEFT";
-  /** Whether responses may go to one list per client when all workers can do that. */
+  /** Whether responses may go to one list per client if all workers support it. */
   readonly replyLists: boolean;
-  /** Whether each method has a request list of its own, so that the list names the method. */
+  /** Whether each method has its own request list, so that the list names the method. */
   readonly listPerMethod: boolean;
-  /** Seconds that a request list lives at least after each push; 0 for as long as its calls. */
+  /** The minimum lifetime of a request list after each push in seconds; 0 for as long as its calls. */
   readonly requestTtlSeconds: number;
   /** Whether the documented programs set that expiry with each push. */
   readonly expiresWithPush: boolean;
@@ -106,16 +106,16 @@ export interface Dialect {
   /** The text of a call. */
   encodeCall(call: OutgoingCall): string;
   /**
-   * The constant text between head and params in the plainest calls of a method; undefined if every call
+   * The constant text between head and params in the plain calls of a method; undefined if every call
    * is different.
    */
   plainMiddle(method: string, replyTo: string, timeoutMs: number): string | undefined;
-  /** Reads a popped call. Throws RpcError. `method` is the list's, `deadline` its own if that was read. */
+  /** Reads a popped call. Throws RpcError. `method` is that of the list; `deadline` that of the call, if known. */
   decodeCall(text: string, method: string | undefined, deadline?: number): IncomingCall;
-  /** The text of a result; `addressed` when it goes to a shared list and must carry the id. */
+  /** The text of a result; `addressed` if it goes to a shared list and must carry the id. */
   encodeResult(id: string, result: string, addressed: boolean): string;
   encodeError(id: string, error: WireError, addressed: boolean): string;
-  /** Reads one parsed response; undefined if it is none. */
+  /** Reads one parsed response; undefined if it is not a response. */
   decodeResponse(value: Readonly<Record<string, unknown>>): IncomingResponse | undefined;
   encodeProgress(progress: Progress, last: boolean): string;
   decodeProgress(value: Readonly<Record<string, unknown>>): Progress;
@@ -140,15 +140,15 @@ export function readId(message: Readonly<Record<string, unknown>>, text: string)
   const { id } = message;
   if (typeof id === "string" && id !== "" && id.length <= 256) return id;
   if (Number.isSafeInteger(id)) return String(id);
-  // Beyond 2^53 the parsed number is another one: the response key is spelled with the digits sent.
+  // Above 2^53 the parsed number is inexact, so the response key uses the digits that were sent.
   const digits = typeof id === "number" ? numberMember(text, "id") : undefined;
   if (digits !== undefined) return digits;
   throw new InvalidRequestError("it has no usable id", id);
 }
 
-/** The digits of a number member of the outermost object, as they stand in the text, which is JSON. */
+/** The digits of a number member of the outermost object, as written in the JSON text. */
 function numberMember(text: string, name: string): string | undefined {
-  // Strings are skipped by hand: a pattern for them overflows the stack on one of some megabytes.
+  // Strings are skipped in a loop: a pattern for them overflows the stack on a string of some megabytes.
   const token = /["{}[\]]|-?\d[\d.eE+-]*/g;
   let depth = 0;
   let key: string | undefined;
@@ -166,7 +166,7 @@ function numberMember(text: string, name: string): string | undefined {
   return undefined;
 }
 
-/** Where what follows a JSON string begins. */
+/** The position after a JSON string. */
 function stringEnd(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at++) {
     if (text[at] === "\\") at += 1;
@@ -175,12 +175,12 @@ function stringEnd(text: string, start: number): number {
   return text.length;
 }
 
-/** A string member; anything else counts as absent. */
+/** A string member; other values count as absent. */
 export function readString(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
 }
 
-/** A number member; anything else counts as absent. */
+/** A number member; other values count as absent. */
 export function readNumber(value: unknown): number | undefined {
   return typeof value === "number" && Number.isFinite(value) ? value : undefined;
 }
@@ -200,16 +200,16 @@ export function readMetadata(value: unknown): Metadata | undefined {
   return metadata;
 }
 
-/** The session a call belongs to. */
+/** The session of a call. */
 export function readSession(value: unknown): SessionMark | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const { c, e } = value as { c?: unknown; e?: unknown };
   return typeof c === "string" && typeof e === "number" ? { client: c, epoch: e } : undefined;
 }
 
-/** What the two wires write differently in a call. */
+/** The differences between the two wires in a call. */
 export interface CallParts {
-  /** The member that says that nobody waits for a response. */
+  /** The member that marks a call without a response. */
   readonly silent: "notification" | "no_response";
   /** The members that only this wire has, each with its leading comma. */
   readonly own: string;
@@ -217,7 +217,7 @@ export interface CallParts {
   readonly params: string;
 }
 
-/** The text of a call: the head, the members of the wire, those that we add, the params. */
+/** The text of a call: the head, the members of the wire, the members that Ropeway adds, the params. */
 export function writeCall(call: OutgoingCall, { silent, own, params }: CallParts): string {
   const { id, deadline, replyTo } = call;
   let text = deadline === undefined ? `{"id":"${id}"` : writeHead(deadline, id);
@@ -228,7 +228,7 @@ export function writeCall(call: OutgoingCall, { silent, own, params }: CallParts
   return `${text}${writeAddedMembers(call)},${params}}`;
 }
 
-/** The members that we add to both wires, as text behind the head, each with its leading comma. */
+/** The members that Ropeway adds to both wires, as text after the head, each with its leading comma. */
 function writeAddedMembers(call: OutgoingCall): string {
   let text = "";
   if (call.timeoutMs !== undefined) text += `,"to":${Math.ceil(call.timeoutMs)}`;

@@ -1,4 +1,4 @@
-/** Chooses the wire by the options, and refuses one that cannot work on a Cluster. */
+/** Selects the wire by the options, and refuses one that cannot work on a Cluster. */
 import { type Clock, InvalidOptionError, type Redis } from "@ropeway/core";
 import { isTagged } from "../keys.ts";
 import type { WireOptions } from "../options.ts";

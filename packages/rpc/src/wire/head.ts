@@ -1,25 +1,25 @@
 /**
- * The first bytes of a call, readable without parsing the rest. Callers of ours write the members in
- * this order, which is still ordinary JSON to everyone else:
+ * The first bytes of a call, readable without parsing the rest. Ropeway clients write the members in
+ * this order, which is still ordinary JSON for other programs:
  *
  *   {"dl":1763245000000,"id":"0f5c...","rt":"/api/shop/reply/9b2e...","notification":true,...
- *   0     6             20     27       optional: answer into this list  optional: no answer
+ *   0     6             20     27       optional: respond into this list  optional: no response
  *
- * `dl` is the deadline in ms of Redis time: thirteen digits until the year 2286. A worker that comes
- * back to ten thousand outdated calls can refuse each of them for the price of a few comparisons,
+ * `dl` is the deadline in ms of Redis time: thirteen digits until the year 2286. A worker that
+ * finds ten thousand outdated calls can refuse each of them with a few comparisons,
  * however large they are.
  */
 
-/** What the first bytes say. */
+/** The content of the first bytes. */
 export interface Head {
   /** ms of Redis time. */
   readonly deadline: number;
   readonly id: string;
-  /** The list that the response goes to. */
+  /** The list for the response. */
   readonly replyTo: string | undefined;
   /** The call gets no response. */
   readonly silent: boolean;
-  /** Where what follows id and list begins. */
+  /** The position after the id and the list. */
   readonly end: number;
 }
 
@@ -31,16 +31,16 @@ const DEADLINE_AT = BEFORE_DEADLINE.length;
 const DIGITS = 13;
 const ID_AT = DEADLINE_AT + DIGITS + BEFORE_ID.length;
 
-/** The latest first bytes, up to the id, and their deadline: calls of one millisecond share both. */
+/** The latest first bytes, up to the id, and their deadline. Calls of the same millisecond share both. */
 let latestText = "";
 let latestDeadline = 0;
 
-/** The head as text, without the closing of the object. */
+/** The head as text, without the end of the object. */
 export function writeHead(deadline: number, id: string): string {
   return `${beginHead(deadline, id)}"`;
 }
 
-/** The head as far as the id, whose beginning is given. */
+/** The head up to the id, whose prefix is given. */
 export function beginHead(deadline: number, idPrefix: string): string {
   return `${BEFORE_DEADLINE}${deadline}${BEFORE_ID}${idPrefix}`;
 }
@@ -57,7 +57,7 @@ export function readDeadline(text: string): number | undefined {
   return deadline;
 }
 
-/** Deadline and id, or undefined if the text does not begin with them. `known` is its deadline, if read before. */
+/** Deadline and id, or undefined if the text does not begin with them. `known` is the deadline, if already read. */
 export function readHeadId(
   text: string,
   known?: number,
@@ -70,7 +70,7 @@ export function readHeadId(
   return { deadline, id, end: idEnd + 1 };
 }
 
-/** The whole head, or undefined if the text is not laid out like that. */
+/** The whole head, or undefined if the text has another layout. */
 export function readHead(text: string): Head | undefined {
   const read = readHeadId(text);
   if (read === undefined) return undefined;
@@ -81,7 +81,7 @@ export function readHead(text: string): Head | undefined {
     const end = text.indexOf('"', at + BEFORE_REPLY.length);
     if (end < 0) return undefined;
     replyTo = text.slice(at + BEFORE_REPLY.length, end);
-    if (replyTo.includes("\\")) return undefined; // escaped: only a parser can tell what it says
+    if (replyTo.includes("\\")) return undefined; // escaped, so only a parser can read it
     at = end + 1;
   }
   const silent = text.startsWith(SILENT[0], at) || text.startsWith(SILENT[1], at);

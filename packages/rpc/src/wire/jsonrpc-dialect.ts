@@ -1,11 +1,11 @@
 /**
- * The `jsonrpc` wire: one request list per service, calls in the manner of JSON-RPC with version "2".
+ * The `jsonrpc` wire: one request list per service, calls similar to JSON-RPC with version "2".
  *
  *   call      {"dl":..,"id":..,"rt":..,"version":"2","method":"add_user","params":[..]}
  *   response  {"id":..,"result":..}  or  {"id":..,"error":{"code":..,"message":..,"data":..}}
  *   progress  {"time":..,"percent":0.562,"message":".."}
  *
- * `notification:true` keeps its id and gets no response; `track_process:1` asks for progress.
+ * `notification:true` keeps its id and gets no response; `track_process:1` requests progress.
  */
 import { InvalidNameError } from "@ropeway/core";
 import { InvalidRequestError, type WireError } from "../errors.ts";
@@ -99,7 +99,7 @@ export class JsonRpcDialect implements Dialect {
   }
 }
 
-/** What ids of ours look like: nothing to escape, found out in a third of the time that escaping takes. */
+/** Ids that need no escaping. This test takes a third of the time of escaping. */
 const PLAIN_ID = /^[\w.-]+$/;
 
 function methodMember(method: string): string {

@@ -5,9 +5,9 @@
  *   response  {"ts":..,"res":..}  or  {"ts":..,"exc":"..","err":"..","err_traceback":".."}
  *   progress  {"ts":..,"up":{..}}
  *
- * The document says `exc`, the released programs say `err`: both are written and either is read. A
- * missing `kw`, or null, is an empty one, and `ts` is not required. `no_response:true` gets no response.
- * A response with `rpc` carries our error number and data, for callers of ours.
+ * The document uses `exc`, the released programs use `err`: both are written and either is read. A
+ * missing or null `kw` is an empty one, and `ts` is not required. `no_response:true` gets no response.
+ * A response with `rpc` carries the error number and data of Ropeway, for Ropeway clients.
  */
 import { InvalidNameError } from "@ropeway/core";
 import { InvalidParamsError, InvalidRequestError, RPC_CODES, type WireError } from "../errors.ts";
@@ -68,7 +68,7 @@ export class KwDialect implements Dialect {
   }
 
   plainMiddle(): undefined {
-    return undefined; // each call has its own time in it
+    return undefined; // each call contains its own time
   }
 
   decodeCall(text: string, method: string | undefined): IncomingCall {

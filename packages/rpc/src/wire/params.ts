@@ -12,13 +12,13 @@ export function paramsJson(method: string, params: unknown): string {
       throw new InvalidParamsError(method, `they cannot be written as JSON: ${reasonOf(error)}`);
     }
   }
-  // A toJSON() may turn an object into anything.
+  // A toJSON() may convert an object to any value.
   const first = json?.[0];
   if (json !== undefined && (first === "[" || first === "{")) return json;
   throw new InvalidParamsError(method, `${show(params)} is neither an array nor an object`);
 }
 
-/** Throws MessageTooLargeError if a text has more bytes than allowed; cheap for short texts. */
+/** Throws MessageTooLargeError if a text has more bytes than allowed. It is cheap for short texts. */
 export function checkSize(text: string, allowed: number, what: string): string {
   if (text.length * 3 <= allowed) return text;
   const bytes = Buffer.byteLength(text);

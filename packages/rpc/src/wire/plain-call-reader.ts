@@ -1,20 +1,20 @@
 /**
- * Reads the calls that clients of ours write by the hundred thousand, where only the params have to be
+ * Reads the plain calls that Ropeway clients write, which are the most frequent. Only the params have to be
  * parsed:
  *
  *   {"dl":..,"id":"..",  "rt":"..","version":"2","method":"..","to":..,"params":  {..}}
  *   head                 middle: the same in all calls of a client to a method    params
  *
- * The latest middle is remembered with what it says. A call that has the same one, as most calls of a
+ * The latest middle is kept with its parsed content. A call with the same middle, as most calls of a
  * batch have, is read with one comparison.
  */
 import type { IncomingCall } from "./dialect.ts";
 import { readHead, readHeadId } from "./head.ts";
 
-/** What precedes the method in a call of the usual layout. */
+/** The text before the method in a call of the usual layout. */
 export const BEFORE_METHOD = ',"version":"2","method":"';
 const BEFORE_TIMEOUT = '","to":';
-/** What precedes the params in a call of the usual layout. */
+/** The text before the params in a call of the usual layout. */
 export const BEFORE_PARAMS = ',"params":';
 
 interface Middle {
