@@ -3,12 +3,12 @@ import {
   flag,
   integer,
   type OptionTable,
-  optional,
   resolveOptions,
   satisfying,
 } from "@ropeway/core/internal";
 import { durationOrNull } from "../duration.ts";
 import { prefixSpec } from "../keyspace.ts";
+import { numberedPage } from "../numbered-page.ts";
 
 /** How rooms behave. Use the same values in every process. */
 export interface ChatOptions {
@@ -60,21 +60,8 @@ const table: OptionTable<ChatOptions> = {
   lockWaitMs: { default: 10_000, rule: integer(0) },
 };
 
-const historyTable: OptionTable<HistoryOptions> = {
-  cursor: {
-    default: undefined,
-    rule: optional(
-      satisfying(
-        "a cursor of an earlier page",
-        (value) => typeof value === "string" && /^\d{1,15}$/.test(value),
-      ),
-    ),
-  },
-  limit: { default: 50, rule: integer(1, 1_000) },
-};
-
 const pendingTable: OptionTable<PendingOptions> = {
-  ...historyTable,
+  ...numberedPage,
   perRoom: { default: 100, rule: integer(1, 1_000) },
 };
 
@@ -92,7 +79,7 @@ export function resolveChatOptions(given?: ChatOptions): Required<ChatOptions> {
 }
 
 export function resolveHistoryOptions(given?: HistoryOptions): Required<HistoryOptions> {
-  return resolveOptions(historyTable, given);
+  return resolveOptions(numberedPage, given);
 }
 
 export function resolvePendingOptions(given?: PendingOptions): Required<PendingOptions> {

@@ -11,6 +11,7 @@ import {
 } from "@ropeway/core/internal";
 import { durationOrNull } from "../duration.ts";
 import { prefixSpec } from "../keyspace.ts";
+import { numberedPage } from "../numbered-page.ts";
 
 /** How a mailbox behaves. */
 export interface MailboxOptions {
@@ -83,19 +84,6 @@ const receiveTable: OptionTable<ReceiveOptions> = {
   },
 };
 
-const pageTable: OptionTable<PageOptions> = {
-  cursor: {
-    default: undefined,
-    rule: optional(
-      satisfying(
-        "a cursor of an earlier page",
-        (value) => typeof value === "string" && /^\d{1,15}$/.test(value),
-      ),
-    ),
-  },
-  limit: { default: 50, rule: integer(1, 1_000) },
-};
-
 export function resolveMailboxOptions(given?: MailboxOptions): Required<MailboxOptions> {
   return resolveOptions(table, given);
 }
@@ -105,7 +93,7 @@ export function resolveSendOptions(given?: SendOptions): Required<SendOptions> {
 }
 
 export function resolvePageOptions(given?: PageOptions): Required<PageOptions> {
-  return resolveOptions(pageTable, given);
+  return resolveOptions(numberedPage, given);
 }
 
 export function resolveReceiveOptions(given?: ReceiveOptions): Required<ReceiveOptions> {
