@@ -155,6 +155,33 @@ test("a job is changed, a schedule written, a key freed, rates shown, and the qu
   await queue.close();
 });
 
+test("a misspelt or unknown field is refused, and nothing is done", async () => {
+  const queue = new Queue(redis, "strict");
+  const base = "/api/jobs/queues/strict";
+  const schedule = { name: "n", everyMs: 60_000 };
+  await queue.add("n", 1, { id: "a", delayMs: 60_000 });
+  const wrong: [string, string, object][] = [
+    ["POST", "drain", { states: ["delayed"], olderThan: 86_400_000 }],
+    ["POST", "drain", { state: ["failed"] }],
+    ["POST", "obliterate", { froce: true }],
+    ["POST", "retry-failed", { group: "acme" }],
+    ["PUT", "limits", { concurency: 1 }],
+    ["PUT", "limits", { rate: { max: 1, perMs: 1_000, burst: 5 } }],
+    ["POST", "jobs", { name: "n", dta: 1 }],
+    ["POST", "jobs", { name: "n", options: { dedupe: "k" } }],
+    ["PATCH", "jobs/a", { prioriy: 1 }],
+    ["POST", "jobs/a/cancel", { raeson: "typo" }],
+    ["PUT", "schedules/s", { ...schedule, endsAt: "2040-01-02T03:04:05Z" }],
+  ];
+  for (const [method, path, body] of wrong) {
+    const reply = await ask(`${base}/${path}`, { method, body });
+    expect(reply, JSON.stringify(body)).toMatchObject({ status: 400 });
+  }
+  expect(await ask(base)).toMatchObject({ counts: { delayed: 1 }, limits: {}, schedules: [] });
+  await queue.obliterate();
+  await queue.close();
+});
+
 test("gauges show the numbers of now, not of the scrape before", async () => {
   const queue = new Queue(redis, "gauged");
   await queue.addBulk([{ name: "n" }, { name: "n" }]);

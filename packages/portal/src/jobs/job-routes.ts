@@ -23,7 +23,7 @@ const Search = z.object({
     .regex(/^\d+\.\d+$/)
     .optional(),
 });
-const Reason = z.object({ reason: z.string().max(200).default("") }).nullish();
+const Reason = z.strictObject({ reason: z.string().max(200).default("") }).nullish();
 const Outcome = z.object({ outcome: z.enum(["removed", "signalled"]) });
 const Added = z.object({ id: z.string(), deduplicated: z.string().nullable() });
 const NO_BODY = z.undefined().describe("Done.");

@@ -42,8 +42,8 @@ const queueShape = {
 };
 export const JobQueueView: z.ZodType<JobQueueView> = z.object(queueShape);
 
-const rate = z.object({ max: z.int().min(1), perMs: z.number().min(1) });
-const limits = z.object({
+const rate = z.strictObject({ max: z.int().min(1), perMs: z.number().min(1) });
+const limits = z.strictObject({
   concurrency: z.int().min(1).nullable().optional(),
   rate: rate.nullable().optional(),
   groupConcurrency: z.int().min(1).nullable().optional(),
@@ -226,11 +226,11 @@ export interface NewJobOptions {
   readonly group?: string | undefined;
   readonly timeoutMs?: number | undefined;
 }
-export const NewJob: z.ZodType<NewJob> = z.object({
+export const NewJob: z.ZodType<NewJob> = z.strictObject({
   name: z.string().min(1).max(1_000),
   data: z.unknown().optional(),
   options: z
-    .object({
+    .strictObject({
       id: z.string().min(1).max(1_000).optional(),
       delayMs: z.number().min(0).optional(),
       priority: z.int().optional(),
@@ -269,7 +269,7 @@ export interface JobChangesBody {
   readonly priority?: number | undefined;
   readonly delayMs?: number | undefined;
 }
-export const JobChangesBody: z.ZodType<JobChangesBody> = z.object({
+export const JobChangesBody: z.ZodType<JobChangesBody> = z.strictObject({
   data: z.unknown().optional(),
   priority: z.int().optional(),
   delayMs: z.number().min(0).optional(),
@@ -288,7 +288,7 @@ export interface JobScheduleBody {
   readonly immediately?: boolean | undefined;
   readonly noOverlap?: boolean | undefined;
 }
-export const JobScheduleBody: z.ZodType<JobScheduleBody> = z.object({
+export const JobScheduleBody: z.ZodType<JobScheduleBody> = z.strictObject({
   name: z.string().min(1).max(1_000),
   data: z.unknown().optional(),
   cron: z.string().max(200).optional(),

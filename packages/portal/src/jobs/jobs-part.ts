@@ -32,13 +32,15 @@ export interface JobsPartOptions {
 const view = { config: needs("job:view") };
 const operate = { config: needs("job:operate") };
 const QueuePath = z.object({ queue: z.string().min(1).max(1_000) });
-const Drain = z.object({
+const Drain = z.strictObject({
   states: z
     .array(z.enum(["waiting", "delayed", "blocked", "completed", "failed"]))
     .min(1)
     .default(["waiting", "delayed"]),
   olderThanMs: z.number().min(0).default(0),
 });
+/** A filter is refused: all jobs would be retried without it. */
+const NoFilter = z.strictObject({}).nullish();
 const Count = z.object({ jobs: z.int() });
 const NO_BODY = z.undefined().describe("Done.");
 
@@ -155,7 +157,12 @@ function addOperations(app: PortalApp, queues: Queues): void {
     "/api/jobs/queues/:queue/retry-failed",
     {
       ...operate,
-      schema: { summary: "Run all failed jobs again", params: QueuePath, response: { 200: Count } },
+      schema: {
+        summary: "Run all failed jobs again",
+        params: QueuePath,
+        body: NoFilter,
+        response: { 200: Count },
+      },
     },
     async (request) => ({
       jobs: await queues.use(request.params.queue, (queue) => queue.retryAll()),

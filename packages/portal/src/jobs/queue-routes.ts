@@ -106,7 +106,7 @@ function addDeleting(app: PortalApp, queues: Queues): void {
       schema: {
         summary: "Delete a queue with all its jobs",
         params: QueuePath,
-        body: z.object({ force: z.boolean().default(false) }),
+        body: z.strictObject({ force: z.boolean().default(false) }),
         response: { 200: z.object({ jobs: z.int() }) },
       },
     },

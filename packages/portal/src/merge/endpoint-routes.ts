@@ -49,7 +49,7 @@ export function addEndpoints(app: PortalApp, endpoints: Endpoints): void {
     change: ({ url }) => endpoints.pause(url),
   });
   addChange(app, "disable", {
-    ...{ summary: "Disable an endpoint", body: Disabling },
+    ...{ summary: "Disable an endpoint", body: Disabling.strict() },
     description: "Batches that come due for it become dead letters.",
     change: ({ url, reason }) => endpoints.disable(url, reason),
   });
@@ -69,7 +69,7 @@ export function addEndpoints(app: PortalApp, endpoints: Endpoints): void {
       schema: {
         summary: "Give an endpoint a new signing secret",
         description: "The response is the only place where the secret is shown.",
-        body: Rotating,
+        body: Rotating.strict(),
         response: { 200: z.object({ secret: z.string() }) },
       },
     },

@@ -269,7 +269,7 @@ const scheduleBody = z.object({
   immediately: z.boolean().optional().describe("Run once at once, then at its times."),
   maxLateMs: z.number().min(0).optional().describe("A run that is later than this is skipped."),
 });
-export const MergeScheduleBody: z.ZodType<MergeScheduleBody> = scheduleBody;
+export const MergeScheduleBody: z.ZodType<MergeScheduleBody> = scheduleBody.strict();
 
 /** A recurring push. */
 export interface MergeScheduleView {
