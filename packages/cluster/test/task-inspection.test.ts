@@ -282,6 +282,18 @@ describe("an inspection", () => {
     await remove(id);
   });
 
+  it("moves the alert of a broken task to the group that the task is moved to", async () => {
+    const id = await taskIn({ status: "BROKEN", groupId: "group_old" });
+    const groups = ["group_old", "group_new"] as const;
+    const seenBy = (group: string) => cluster.alerts.list({ groups: [group] });
+    await using _inspector = await inspect("portal_groups");
+    await eventually(async () => expect((await seenBy(groups[0])).items).toHaveLength(1));
+    await cluster.tasks.edit(id, { group: groups[1] });
+    await eventually(async () => expect((await seenBy(groups[1])).items).toHaveLength(1));
+    expect((await seenBy(groups[0])).items).toEqual([]);
+    await remove(id);
+  });
+
   it("drains a node although one of its tasks cannot be read, or was removed at that moment", async () => {
     const nodes = await Promise.all(["node_d1", "node_d2"].map((id) => register(id)));
     const id = await taskIn({ status: "CREATING", desired: "run", nodeId: "node_d1" });

@@ -172,13 +172,22 @@ export class Alerts {
   }
 
   /** Marks the alert of a cause as resolved. */
-  async resolve(cause: string): Promise<void> {
+  resolve(cause: string): Promise<void> {
+    return this.#changeOpen(cause, { resolvedAt: this.#now() });
+  }
+
+  /** Moves the open alert of a cause to another group, because its task has moved. */
+  regroup(cause: string, group: string): Promise<void> {
+    return this.#changeOpen(cause, { group });
+  }
+
+  async #changeOpen(cause: string, change: Partial<Alert>): Promise<void> {
     const key = keys.alert(idOf(cause));
     const entry = await this.#store.get(key);
     const alert = alertOf(entry);
     if (alert === undefined || alert.resolvedAt !== null) return;
-    const resolved = { ...alert, resolvedAt: this.#now() };
-    await this.#store.txn({ if: [unchanged(key, entry)], do: [putRecord(key, resolved)] });
+    const changed = putRecord(key, { ...alert, ...change });
+    await this.#store.txn({ if: [unchanged(key, entry)], do: [changed] });
   }
 
   /** Marks the alert as acknowledged by an operator. */

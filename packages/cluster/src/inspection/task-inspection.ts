@@ -107,7 +107,9 @@ export class TaskInspection {
       if (task.status !== "BROKEN") return void broken.delete(taskId); // it was started meanwhile
       const cause = `task-broken:${taskId}:${epoch}`;
       current.set(taskId, cause);
-      if (open.has(cause)) return;
+      const raised = open.get(cause);
+      if (raised?.group === groupId) return;
+      if (raised !== undefined) return alerts.regroup(cause, groupId); // the task is in another group now
       const text = `Task ${taskName} (${taskId}) is BROKEN: ${reason}`;
       await alerts.raise({ kind: "task-broken", cause, text, subject: taskId, group: groupId });
     });
