@@ -1,22 +1,29 @@
 /** Translates the option that a library refused into the setting or flag that the user gave. */
 import { InvalidOptionError } from "@ropeway/core";
 import { show } from "@ropeway/core/internal";
-import { SettingError, UsageError } from "./errors.ts";
+import { SettingError, type SettingFault, UsageError } from "./errors.ts";
 import type { LoadedSettings } from "./settings/load.ts";
 import { type SettingKey, specOf } from "./settings/table.ts";
 
 /** Does the work; an InvalidOptionError about one of `options` becomes a SettingError. */
 export function namingSettings<T>(
-  { origins }: LoadedSettings,
+  settings: LoadedSettings,
   options: Readonly<Record<string, SettingKey>>,
   work: () => Promise<T>,
 ): Promise<T> {
-  return renaming(options, work, ({ name: key, value, allowed }) => {
-    // A secret that was not set directly came from its file.
-    const { orFile = key } = specOf(key);
-    const { where } = origins[origins[key].source === "default" ? orFile : key];
-    return new SettingError({ key, value, allowed, where });
-  });
+  return renaming(options, work, ({ name, ...fault }) => refusedSetting(settings, name, fault));
+}
+
+/** The error for a setting whose value was refused. */
+export function refusedSetting(
+  { origins }: LoadedSettings,
+  key: SettingKey,
+  fault: Pick<SettingFault, "value" | "allowed">,
+): SettingError {
+  // A secret that was not set directly came from its file.
+  const { orFile = key } = specOf(key);
+  const { where } = origins[origins[key].source === "default" ? orFile : key];
+  return new SettingError({ key, ...fault, where });
 }
 
 /** The same for options that come from the command line: they become a UsageError. */

@@ -19,6 +19,7 @@ import { UsageError } from "../errors.ts";
 import { fileText } from "../file-text.ts";
 import { cliActor } from "../os-user.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
+import { refusedSetting } from "../refused-option.ts";
 import { readSecret, secretOf } from "../secret.ts";
 import type { LoadedSettings } from "../settings/load.ts";
 
@@ -95,12 +96,15 @@ export function servedCluster(
 /** The keys of the settings; else the one that `ropeway up` made in this home. */
 export function secretBoxOf(settings: LoadedSettings): SecretBox {
   const given = secretOf(settings, "cluster.secretKey", "cluster.secretKeyFile");
-  if (given !== undefined) return new SecretBox(given);
   const file = join(settings.values.home, KEY_FILE);
   try {
-    return new SecretBox(existsSync(file) ? readSecret(file) : undefined);
+    return new SecretBox(given ?? (existsSync(file) ? readSecret(file) : undefined));
   } catch (error) {
     if (!(error instanceof InvalidOptionError)) throw error;
+    if (given !== undefined) {
+      const allowed = String(error.details.allowed);
+      throw refusedSetting(settings, "cluster.secretKey", { value: '"***"', allowed });
+    }
     throw new UsageError(`${file} does not hold a key: restore it, or remove it to get a new one`);
   }
 }

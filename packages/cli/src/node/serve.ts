@@ -1,6 +1,7 @@
 /** A node as a process: registers, serves its health check, runs tasks until Ctrl-C. */
 import { builtInRunners, ClusterNode, HealthServer, type Store } from "@ropeway/cluster";
 import type { Logger } from "@ropeway/core";
+import { show } from "@ropeway/core/internal";
 import { startAfterFormer } from "../cluster/former-process.ts";
 import { openSettingsStore, secretBoxOf } from "../cluster/open-cluster.ts";
 import type { Context } from "../context.ts";
@@ -8,6 +9,7 @@ import { UsageError } from "../errors.ts";
 import { listenOn } from "../listen.ts";
 import { openLogger } from "../logger.ts";
 import { findRedis, INTERACTIVE, openRedis } from "../redis-access.ts";
+import { refusedSetting } from "../refused-option.ts";
 import type { LoadedSettings } from "../settings/load.ts";
 import { version } from "../version.ts";
 import { aborted } from "../wait.ts";
@@ -59,7 +61,9 @@ export async function startNode({ store, settings, logger, id }: NodePlan): Prom
   const host = values["node.host"];
   const health = await listenOn({ key: "node.port", settings, atHome: false }, (port) =>
     HealthServer.listen({ host, port }),
-  );
+  ).catch((error: unknown) => {
+    throw isNoHostOfOurs(error) ? refusedSetting(settings, "node.host", refusedHost(host)) : error;
+  });
   const url = `http://${host.includes(":") ? `[${host}]` : host}:${health.port}`;
   let node: ClusterNode;
   try {
@@ -77,6 +81,16 @@ export async function startNode({ store, settings, logger, id }: NodePlan): Prom
       await health[Symbol.asyncDispose]();
     },
   };
+}
+
+/** Whether no server can listen there, whatever the port. */
+function isNoHostOfOurs(error: unknown): boolean {
+  const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+  return ["ENOTFOUND", "EAI_AGAIN", "EADDRNOTAVAIL", "EINVAL"].includes(code ?? "");
+}
+
+function refusedHost(host: string) {
+  return { value: show(host), allowed: "an address or a host name of this machine" };
 }
 
 function openNode({ store, settings, logger, id }: NodePlan, address: string): ClusterNode {

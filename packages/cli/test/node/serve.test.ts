@@ -31,11 +31,23 @@ async function refusedNode(env: Record<string, string>): Promise<{ code: unknown
   return { code, text: script.log() };
 }
 
-test("a node with a key that is none ends, and says so", async () => {
+test("a node with a key that is none ends, and names the setting", async () => {
   const { code, text } = await refusedNode({ ROPEWAY_SECRET_KEY: "short" });
-  expect(text).toMatch(/secretKey is "\*\*\*", but must be one or more keys of 32 random bytes/);
+  expect(text).toMatch(
+    /cluster\.secretKey is "\*\*\*" in ROPEWAY_SECRET_KEY, but must be one or more keys of 32 random bytes/,
+  );
   expect(code).toBe(2);
 }, 60_000);
+
+test.each(["no-host.invalid", "203.0.113.7", "http://x"])(
+  "a node whose host is %s ends, and names the setting",
+  async (host) => {
+    const { code, text } = await refusedNode({ ROPEWAY_NODE_HOST: host });
+    expect(text).toContain(`node.host is "${host}" in ROPEWAY_NODE_HOST, but must be an address`);
+    expect(code).toBe(2);
+  },
+  60_000,
+);
 
 test("a node whose port is taken ends, and names the setting", async () => {
   const { code, text } = await refusedNode({ ROPEWAY_NODE_PORT: String(server.port) });
