@@ -254,3 +254,26 @@ test("the audit log says what was changed: also what was created, and which role
     ]);
   });
 });
+
+test("the audit log names the account of a login, a logout and a new password", async () => {
+  const pia = { username: "pia", role: "viewer", password: PASSWORD };
+  await send("POST /api/users", pia);
+  await stage.login({ username: "pia", password: "wrong password" });
+  const headers = await stage.bearer("pia");
+  const next = { current: PASSWORD, next: "another password" };
+  await stage.ask("/api/session/password", { method: "PUT", headers, body: next });
+  await stage.ask("/api/session", { method: "DELETE", headers });
+  await eventually(async () => {
+    const { body } = await send("GET /api/audit?actor=pia");
+    const seen = body.items.map((entry: { action: string; subject: string }) => [
+      entry.action,
+      entry.subject,
+    ]);
+    expect(seen.toReversed()).toEqual([
+      ["POST /api/session", "user pia"],
+      ["POST /api/session", "user pia"],
+      ["PUT /api/session/password", "user pia"],
+      ["DELETE /api/session", "user pia"],
+    ]);
+  });
+});

@@ -351,6 +351,8 @@ test("the audit log names the key or the origin of the endpoint that was changed
   await post("/api/merge/key/pause", { key: "plain" });
   await post("/api/merge/key/resume", { key: keyed });
   await post("/api/merge/endpoints/pause", { url });
+  await ask("/api/merge/pause", { method: "POST" });
+  await ask("/api/merge/resume", { method: "POST" });
   const { items } = await ask("/api/audit");
   const subjects = items.map(({ subject }: { subject: string }) => subject);
   expect(subjects).toEqual(
@@ -360,5 +362,8 @@ test("the audit log names the key or the origin of the endpoint that was changed
       "endpoint http://127.0.0.1:9/***",
     ]),
   );
+  const ofAll = items.filter(({ path }: { path: string }) => /merge\/(pause|resume)$/.test(path));
+  expect(ofAll.length).toBeGreaterThanOrEqual(2);
+  for (const { subject } of ofAll) expect(subject).toBe("all keys");
   expect(JSON.stringify(items)).not.toContain("Hidden");
 });

@@ -90,7 +90,8 @@ export class Auditor {
     const end = { status, outcome: outcomeOf(status) };
     const note = async () => {
       const account = name === undefined ? undefined : await this.#accountOf(name);
-      const draft = { ...this.#draft(request), actor: account?.username ?? "-" };
+      const subject = account === undefined ? "" : `user ${account.username}`;
+      const draft = { ...this.#draft(request), actor: account?.username ?? "-", subject };
       await this.#log.complete(await this.#log.begin(draft), end);
     };
     note().catch((error) => request.log.error({ err: error }, "a login was not audited"));

@@ -13,6 +13,7 @@ import { needs, type PermissionSpecs } from "./permission.ts";
 import { addressOf, placeOf } from "./place.ts";
 import type { RightsFinder } from "./rights.ts";
 import { sessionCookie } from "./session-cookie.ts";
+import { noteSubject } from "./subject.ts";
 
 const NO_BODY = z.undefined().describe("Done.");
 
@@ -113,6 +114,7 @@ function addLogout(app: PortalApp, authenticator: Authenticator, streams: EventS
     },
     async (request, reply) => {
       const caller = callerOf(request);
+      noteSubject(request, "user", caller.account.username);
       await authenticator.end(caller);
       if (caller.session !== undefined) streams.endSession(caller.session.token);
       const { name, attributes } = sessionCookie(request);
@@ -142,6 +144,7 @@ function addPasswordChange(
     },
     async (request, reply) => {
       const caller = callerOf(request);
+      noteSubject(request, "user", caller.account.username);
       const { current, next } = request.body;
       await authenticator.changePassword(caller, credentialsOf(request, caller, current), next);
       streams.endAccount(caller.account.username, caller.session?.token);

@@ -1,6 +1,7 @@
 /** /api/merge: numbers, keys, pause. */
 import type { Inspector } from "@ropeway/merge";
 import { z } from "zod";
+import { noteSubject } from "../access/subject.ts";
 import type { PortalApp } from "../part.ts";
 import { noteMergeKey } from "./audit-subject.ts";
 import { MergeKeyDetail, MergeKeyPage, MergeStatsView } from "./merge-contract.ts";
@@ -113,7 +114,8 @@ function addPause(app: PortalApp, inspector: Inspector): void {
   app.post(
     "/api/merge/pause",
     { ...operate, schema: { summary: "Pause everything", response: { 204: NO_BODY } } },
-    async (_request, reply) => {
+    async (request, reply) => {
+      noteSubject(request, "all keys");
       await inspector.pause();
       return reply.code(204).send();
     },
@@ -121,6 +123,9 @@ function addPause(app: PortalApp, inspector: Inspector): void {
   app.post(
     "/api/merge/resume",
     { ...operate, schema: { summary: "Resume everything", response: { 200: Resumed } } },
-    async () => ({ wasPaused: await inspector.resume() }),
+    async (request) => {
+      noteSubject(request, "all keys");
+      return { wasPaused: await inspector.resume() };
+    },
   );
 }
