@@ -12,10 +12,9 @@ import { AbortedError } from "@ropeway/core";
 import { within } from "@ropeway/core/internal";
 import { AWAY_MS, isAway } from "../away.ts";
 import { Bell } from "../bell.ts";
-import { NotAMemberError } from "./errors.ts";
 import { type LiveEvent, liveReaderOf } from "./live-reader.ts";
 import type { RoomMessage } from "./message.ts";
-import type { ChatStore } from "./store.ts";
+import type { ChatStore, Membership } from "./store.ts";
 
 /** What a feed yields. */
 export type ChatEvent<Message> =
@@ -111,8 +110,8 @@ export async function* feedOf<M>(
 
 /**
  * The messages that come next. The last one that was read is read again, to see that it is still the same. If
- * this feed has read none, the user's cursor says whether the room is. It is looked at after the messages, so a
- * user that has left gets none that came later.
+ * this feed has read none, the user's cursor says whether the room is. The membership is read after the messages,
+ * so a user that has left gets none that came later, and one that has joined again none that came meanwhile.
  */
 async function news<M>(
   store: ChatStore,
@@ -120,19 +119,15 @@ async function news<M>(
   watched: Watched,
 ): Promise<readonly RoomMessage<M>[]> {
   const { cursor, last } = watched;
-  const seenNow = () =>
-    store.cursor(room, user).catch((error) => {
-      if (error instanceof NotAMemberError) return undefined;
-      throw error;
-    });
   if (last === undefined) {
     const unread = await store.after<M>(room, cursor, MESSAGES_AT_ONCE);
     if (unread.length === 0) return unread;
-    const seen = await seenNow();
-    if (seen === undefined) return []; // the user has left
-    if (seen >= watched.seen) return unread;
-    watched.seen = seen;
-    goBack(watched, seen);
+    const membership = await store.membership(room, user);
+    if (membership === undefined || membership.cursor >= watched.seen) {
+      return allowed(unread, membership, watched);
+    }
+    watched.seen = membership.cursor;
+    goTo(watched, membership.cursor);
     return [];
   }
   const found = await store.after<M>(room, cursor - 1, MESSAGES_AT_ONCE + 1);
@@ -140,15 +135,29 @@ async function news<M>(
   const known = first?.id === cursor ? first : undefined;
   const same = known?.sentAt === last.sentAt && known.sender === last.sender;
   if (known !== undefined && !same) {
-    goBack(watched, Math.min((await seenNow()) ?? 0, cursor - 1));
+    const seen = (await store.membership(room, user))?.cursor ?? 0;
+    goTo(watched, Math.min(seen, cursor - 1));
     return [];
   }
   const unread = known === undefined ? found.slice(0, MESSAGES_AT_ONCE) : rest;
-  const member = unread.length === 0 || (await seenNow()) !== undefined;
-  return member ? unread : [];
+  return unread.length === 0
+    ? unread
+    : allowed(unread, await store.membership(room, user), watched);
 }
 
-function goBack(watched: Watched, cursor: number): void {
+/** The messages if their user may read them: none after it has left, and none that were sent before it joined again. */
+function allowed<M>(
+  unread: readonly RoomMessage<M>[],
+  membership: Membership | undefined,
+  watched: Watched,
+): readonly RoomMessage<M>[] {
+  if (membership === undefined) return [];
+  if (membership.joinedAfter <= watched.cursor) return unread;
+  goTo(watched, membership.joinedAfter);
+  return [];
+}
+
+function goTo(watched: Watched, cursor: number): void {
   watched.cursor = cursor;
   watched.last = undefined;
   watched.dirty = true;
@@ -181,7 +190,7 @@ async function follow(
       const watched = rooms.get(room);
       if (watched === undefined) return;
       const id = newest[i] ?? 0;
-      if (id < watched.cursor || cursor < watched.seen) goBack(watched, cursor);
+      if (id < watched.cursor || cursor < watched.seen) goTo(watched, cursor);
       watched.seen = cursor;
       watched.dirty ||= id > watched.cursor;
     });

@@ -1,5 +1,5 @@
 /**
- * Every key of group chat. All but the last four are documented. A step touches keys of a room and of
+ * Every key of group chat. All but the last five are documented. A step touches keys of a room and of
  * users, so on Cluster the prefix needs a hash tag.
  */
 import { headOf } from "../keyspace.ts";
@@ -22,6 +22,8 @@ export interface RoomKeys {
   readonly present: string;
   /** hash: slot of a sender -> number, id and time (s) of its last message. Expires 10 minutes after the last one. */
   readonly sends: string;
+  /** zset: user that joined later -> id of the last message before it joined. Expires a day after the last one joined. */
+  readonly joined: string;
 }
 
 /** The keys of a room. */
@@ -36,6 +38,7 @@ export function roomKeys(prefix: string, room: string): RoomKeys {
     typing: `${head}chat-typing:${room}`,
     present: `${head}chat-present:${room}`,
     sends: `${head}chat-sends:${room}`,
+    joined: `${head}chat-joined:${room}`,
   };
 }
 

@@ -31,6 +31,14 @@ export interface Place {
   readonly cursor: number;
 }
 
+/** What a feed knows of its user in a room. */
+export interface Membership {
+  /** The id of the last message that the user has acknowledged. */
+  readonly cursor: number;
+  /** The user was no member when the messages up to this id were sent, and has joined without them. */
+  readonly joinedAfter: number;
+}
+
 /** What came over live streams since the last read. */
 export interface LiveEntry {
   readonly key: string;
@@ -78,9 +86,9 @@ export class ChatStore {
 
   /** Makes a room with its members. Throws RoomExistsError. */
   async create(room: string, users: readonly string[]): Promise<void> {
-    const { members, ids, msgs, sends } = this.keys(room);
+    const { members, ids, msgs, sends, joined } = this.keys(room);
     const first = users.slice(0, MEMBERS_AT_ONCE);
-    const keys = [members, ids, msgs, sends, ...first.map((user) => this.#seen(user))];
+    const keys = [members, ids, msgs, sends, joined, ...first.map((user) => this.#seen(user))];
     const made = await sendSlots.run(({ slot, number }) => {
       const running = this.redis.run(createScript, keys, [room, slot, number, ...first]);
       return refused({ what: "a room", key: members }, running);
@@ -108,9 +116,9 @@ export class ChatStore {
   }
 
   async join(room: string, user: string, history: boolean): Promise<number> {
-    const { members, ids, msgs } = this.keys(room);
+    const { members, ids, msgs, joined } = this.keys(room);
     const args = [room, user, history ? "1" : "0"];
-    const keys = [members, ids, msgs, this.#seen(user)];
+    const keys = [members, ids, msgs, this.#seen(user), joined];
     const cursor = await refused(
       { what: "a member", key: members },
       this.redis.run(joinScript, keys, args),
@@ -121,8 +129,8 @@ export class ChatStore {
 
   /** Removes a member; returns how many are left, or undefined if the user was no member. */
   async leave(room: string, user: string): Promise<number | undefined> {
-    const { members, ids, msgs, live, typing, present, sends } = this.keys(room);
-    const keys = [members, ids, msgs, this.#seen(user), live, typing, present, sends];
+    const { members, ids, msgs, live, typing, present, sends, joined } = this.keys(room);
+    const keys = [members, ids, msgs, this.#seen(user), live, typing, present, sends, joined];
     const running = this.redis.run(leaveScript, keys, [room, user, this.#keep]);
     const [left, more] = await refused({ what: "a member", key: members }, running);
     await this.#trim(room, more);
@@ -218,6 +226,19 @@ export class ChatStore {
     const score = await this.#ask<string | null>("ZSCORE", this.keys(room).members, user);
     if (score === null) throw new NotAMemberError(room, user);
     return Number(score);
+  }
+
+  /** What is known of a user in a room; undefined if it is no member. */
+  async membership(room: string, user: string): Promise<Membership | undefined> {
+    const { members, joined } = this.keys(room);
+    const [cursor, after] = await Promise.all([
+      this.#ask<string | null>("ZSCORE", members, user),
+      this.#ask<string | null>("ZSCORE", joined, user),
+    ]);
+    if (cursor === null) return undefined;
+    // A cursor begins where its user joined. One behind that is of a room that a documented program made again.
+    const joinedAfter = Number(after ?? 0);
+    return { cursor: Number(cursor), joinedAfter: joinedAfter > Number(cursor) ? 0 : joinedAfter };
   }
 
   /** The ids of the newest messages of rooms; 0 for a room without any. */
