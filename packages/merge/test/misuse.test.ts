@@ -3,6 +3,7 @@ import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import {
   Attempts,
+  type Batch,
   DeadLetters,
   Dispatcher,
   Endpoints,
@@ -150,6 +151,42 @@ test("close ends although a handler never does", async () => {
   await dispatcher.close();
   expect(dispatcher.state).toBe("closed");
 }, 30_000);
+
+test("letters that two callers replay at the same time are counted once", async () => {
+  const queue = fresh();
+  const letters = new DeadLetters(queue);
+  const dead = { kind: "dead", reason: "no" } as const;
+  const dispatcher = await new Dispatcher(queue, async () => dead).start();
+  for (let i = 0; i < 10; i++) await queue.push(`k${i}`, "1");
+  await eventually(async () => expect((await letters.list()).items).toHaveLength(10));
+  await dispatcher.close();
+  const both = await Promise.all([letters.replayAll(), letters.replayAll()]);
+  expect(both.reduce((sum, each) => sum + each.letters, 0)).toBe(10);
+});
+
+test("a beforeDead that never ends neither holds its slot nor keeps the batch alive", async () => {
+  const queue = fresh();
+  const delivered: string[] = [];
+  const errors: unknown[] = [];
+  const handler = async ({ key }: Batch) => {
+    if (key === "bad") throw new Error("refused");
+    delivered.push(key);
+  };
+  const hangs = {
+    concurrency: 1,
+    attempts: 1,
+    leaseMs: 400,
+    beforeDead: () => new Promise<void>(() => {}),
+  };
+  await using dispatcher = new Dispatcher(queue, handler, hangs);
+  dispatcher.on("error", (error) => errors.push(error));
+  await dispatcher.start();
+  await queue.push("bad", "1");
+  await eventually(async () => expect((await new DeadLetters(queue).list()).items).toHaveLength(1));
+  await queue.push("good", "1");
+  await eventually(() => expect(delivered).toEqual(["good"]));
+  expect(errors[0]).toMatchObject({ code: "TIMEOUT" });
+});
 
 test("values of other programs hide nothing in lists of endpoints, attempts and letters", async () => {
   const queue = fresh();

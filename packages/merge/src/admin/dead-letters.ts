@@ -153,7 +153,9 @@ export class DeadLetters {
         if (letter === undefined) await this.#store.forget(id);
         else if (!matches(letter)) skip += 1;
         else {
-          items += await act(letter).catch(ignoreUnknown);
+          const acted = await act(letter).catch(ignoreUnknown);
+          if (acted === undefined) continue;
+          items += acted;
           letters += 1;
         }
       }
@@ -190,7 +192,7 @@ function matcher({
 }
 
 /** Another operator was faster. */
-function ignoreUnknown(error: unknown): number {
-  if (error instanceof UnknownLetterError) return 0;
+function ignoreUnknown(error: unknown): undefined {
+  if (error instanceof UnknownLetterError) return undefined;
   throw error;
 }

@@ -8,6 +8,7 @@
  * unknown outcome is refused by the token.
  */
 import { ConnectionLostError, LeaseLostError, type Logger, NotConnectedError } from "@ropeway/core";
+import { within } from "@ropeway/core/internal";
 import { newBatchId, newItemId } from "../queue/item.ts";
 import type { Batch } from "../queue/queue.ts";
 import type { QueueStore } from "../store/queue-store.ts";
@@ -27,6 +28,14 @@ export interface BatchEndListeners {
   error(error: unknown): void;
 }
 
+/** What bounds the end of a batch. */
+export interface BatchBounds {
+  /** How often the batch may be tried. */
+  readonly attempts: number;
+  /** When the rest of the lease is needed for the script, by performance.now(). */
+  readonly until: number;
+}
+
 /** Ends batches. */
 export class BatchEnd {
   readonly #store: QueueStore;
@@ -43,9 +52,10 @@ export class BatchEnd {
     this.#listeners = listeners;
   }
 
-  /** Carries out a verdict on a batch that may be tried `attempts` times. */
-  async settle(batch: Batch, verdict: Verdict, attempts: number): Promise<void> {
+  /** Carries out a verdict on a batch. */
+  async settle(batch: Batch, verdict: Verdict, { attempts, until }: BatchBounds): Promise<void> {
     const isLast = batch.attempt >= attempts;
+    const bury = (reason: string) => this.#surely(batch, () => this.#bury(batch, reason, until));
     switch (verdict.kind) {
       case "delivered":
         return this.#surely(batch, async () => {
@@ -53,16 +63,14 @@ export class BatchEnd {
           this.#listeners.delivered(batch);
         });
       case "dead":
-        return this.#surely(batch, () => this.#bury(batch, verdict.reason));
+        return bury(verdict.reason);
       case "invalid":
         return this.#surely(batch, () => this.#reject(batch, verdict));
       case "hold":
         return this.#surely(batch, () => this.#hold(batch, verdict));
       case "retry":
         if (!isLast) return this.#surely(batch, () => this.#retry(batch, verdict));
-        return this.#surely(batch, () =>
-          this.#bury(batch, `${verdict.reason}, after ${batch.attempt} attempts`),
-        );
+        return bury(`${verdict.reason}, after ${batch.attempt} attempts`);
       case "partial":
         return this.#surely(batch, () => this.#keepFailed(batch, verdict, isLast));
     }
@@ -105,9 +113,11 @@ export class BatchEnd {
     this.#listeners.dead(batch, { letter: letterId, reason });
   }
 
-  async #bury(batch: Batch, reason: string): Promise<void> {
+  async #bury(batch: Batch, reason: string, until: number): Promise<void> {
     try {
-      await this.#listeners.beforeDead(batch, reason);
+      // One that hangs must not hold the slot for ever, nor keep the batch from its end.
+      const timeoutMs = Math.max(0, Math.floor(until - performance.now()));
+      await within(this.#listeners.beforeDead(batch, reason), { timeoutMs, what: "beforeDead" });
     } catch (error) {
       if (isLost(error)) throw error;
       this.#listeners.error(error);

@@ -35,8 +35,8 @@ export interface DispatcherOptions {
   /** The oldest dead letters beyond this number are deleted. @default 100000 */
   readonly maxLetters?: number;
   /**
-   * Called before a batch becomes a dead letter. An error that it throws is reported and changes nothing.
-   * It may be called again after a lost connection. @default none
+   * Called before a batch becomes a dead letter. An error that it throws is reported and changes nothing. The
+   * batch waits for it only as long as its lease lasts. It may be called again after a lost connection. @default none
    */
   readonly beforeDead?: BeforeDead | undefined;
   /** How long close() lets running batches end before it interrupts them. @default 10000 */

@@ -250,7 +250,8 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     const batch = await this.#claim(ticket);
     if (batch === undefined) return;
     const { leaseMs } = this.#options;
-    const leftMs = began + leaseMs - Math.min(SETTLE_MS, leaseMs / 4) - performance.now();
+    const settleMs = Math.min(SETTLE_MS, leaseMs / 4);
+    const leftMs = began + leaseMs - settleMs - performance.now();
     const attempts = batch.request.attempts ?? this.#options.attempts;
     let verdict: Verdict;
     if (leftMs <= 0) {
@@ -262,7 +263,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
       verdict = await this.#handle(batch, leftMs);
     }
     this.#metrics.noteDelivery(batch, verdict, performance.now() - began);
-    await this.#end.settle(batch, verdict, attempts);
+    await this.#end.settle(batch, verdict, { attempts, until: began + leaseMs - settleMs / 2 });
   }
 
   async #claim({
