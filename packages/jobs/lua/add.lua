@@ -1,25 +1,25 @@
--- Adds jobs (a lone job without wishes is added by lib/plain.lua). A job whose id exists already, or whose dedupe key is held, is not added a second time.
+-- Adds jobs. lib/plain.lua adds a single job without options. A job whose id exists, or whose dedupe key is
+-- held, is not added a second time.
 --
 -- KEYS  the queue's, up to ADDS
 -- ARGV  1  the call's field in ADDS, 2 its number there, 3 "1" if the call is repeated after a lost reply
 --       4  "1" to add all jobs or none
 --       then for each job
 --       +0 id
---       +1 where it goes: "" for the end of the waiting list, "o" and a message for the outbox instead of a
+--       +1 its place: "" for the end of the waiting list, "o" and a message for the outbox instead of a
 --          job, else JSON
 --          {d delay ms | at due ms, p priority, g group, l 1 = in front, b 1 = waits for its children,
 --           n number of children, y token of the flow, w 1 = its end is awaited,
 --           k [dedupe key, ttl ms or 0, "keep"|"replace", longest wait ms or 0]}
---       +2 the record, without the time in front or with that of Redis when it was sent, as the caller
---          believes. A time that is later than that of Redis or more than 100 ms earlier is replaced
--- Returns the number of jobs when all were added; else a list of: index (from 0), id that is there
---         instead, "exists" | "kept" | "replaced" for each job that was not; then -1, the time of Redis, "time"
---         if a time was replaced. A repeated call that was applied before returns the same again, without the
---         time.
+--       +2 the record, without a leading time or with the producer's estimate of the time of Redis when it was
+--          sent. A time that is later than that of Redis or more than 100 ms earlier is replaced
+-- Returns the number of jobs if all were added; else, for each job that was not: index (from 0), id of the
+--         existing job, "exists" | "kept" | "replaced"; then -1, the time of Redis, "time" if a time was
+--         replaced. A repeated call that was applied before returns the same reply, without the time.
 local FIRST = 5
 local total = (#ARGV - FIRST + 1) / 3
 
--- Where jobs go is read before the first write: text that is not JSON must not leave others half added.
+-- All places are parsed before the first write: a string that is not JSON must not leave some jobs added.
 local plain, wheres = true, {}
 for i = 1, total do
   local where = ARGV[FIRST - 2 + i * 3]
@@ -38,7 +38,7 @@ if problem then return problem end
 
 local fields, tail, other = {}, {}, {} -- new records; ids for the end of the list; jobs not added
 local messages = {} -- for other queues
-local seen, born, earlier = {}, 0, false -- seen: id -> "added", or "other" if another job is there instead
+local seen, born, earlier = {}, 0, false -- seen: id -> "added", or "other" if another job has that place
 listening = isLater(redis.call("HGET", META, "listen"))
 
 if ARGV[3] == "1" then
@@ -52,7 +52,7 @@ local function dueOf(how)
   return how.at or (how.d and now + how.d) or 0
 end
 
--- Where a job waits, or whom it waits for.
+-- Puts a job where it waits, or makes it wait for its children.
 local function place(id, how)
   local at = dueOf(how)
   if how.b then
@@ -70,8 +70,8 @@ local function place(id, how)
   end
 end
 
--- Whether the job can still be given other data: it neither runs nor has it ended, and it has no children,
--- whose outcomes belong to its record.
+-- Whether the job can still be given other data: it is not running, has not ended, and has no children, because
+-- their outcomes belong to its record.
 local function pending(id)
   local record = redis.call("HGET", JOBS, id)
   return record
@@ -98,16 +98,16 @@ local function replace(id, how, record)
   end
 end
 
--- Whoever gets the handle of a job that is there already may await its end, too.
+-- A caller that gets the handle of an existing job may also await its end.
 local function await(id)
-  if seen[id] == "added" then -- by this call: its record may not be written yet
+  if seen[id] == "added" then -- added by this call: its record may not be written yet
     redis.call("SADD", AWAITED, id)
   elseif redis.call("HEXISTS", JOBS, id) == 1 and not redis.call("ZSCORE", COMPLETED, id) and not redis.call("ZSCORE", FAILED, id) then
     redis.call("SADD", AWAITED, id)
   end
 end
 
--- Takes the dedupe key for `id`, or says which job has it and what became of the new one.
+-- Takes the dedupe key for `id`, or returns the job that holds it and what happened to the new one.
 local function claim(id, how, record)
   local key, ttl, mode = how.k[1], how.k[2], how.k[3]
   local ends, holder = string.match(redis.call("HGET", DEDUPE, key) or "", "^(%d+):(.*)$")
@@ -153,7 +153,7 @@ local function add(index, id, where, record)
       return refuse(index, holder, outcome)
     end
     if how.k then
-      redis.call("HSET", JOBS, id, dated(record, now, stamp)) -- at once: the next one may want to replace it
+      redis.call("HSET", JOBS, id, dated(record, now, stamp)) -- at once: the next job may replace it
     else
       fields[#fields + 1] = id
       fields[#fields + 1] = dated(record, now, stamp)
@@ -173,13 +173,13 @@ end
 
 local function addMany()
   if ARGV[4] == "1" then
-    local left = {} -- by an earlier life of the flow
+    local left = {} -- ended jobs of an earlier flow with the same ids
     for first = 0, total - 1, CHUNK do
       local ids = idsOf(first, math.min(first + CHUNK, total) - 1)
       local there = redis.call("HMGET", JOBS, unpack(ids))
       for n, id in ipairs(ids) do
         local i = first + n - 1
-        if there[n] and isSame(there[n], ARGV[FIRST + 2 + i * 3]) then return end -- ADDS has forgotten the call
+        if there[n] and isSame(there[n], ARGV[FIRST + 2 + i * 3]) then return end -- ADDS has removed the call
         if there[n] and isEarlierLife(id, there[n], ARGV[FIRST + 2 + i * 3]) then
           left[#left + 1] = id
         elseif there[n] then
@@ -193,7 +193,7 @@ local function addMany()
   for first = 0, total - 1, CHUNK do
     local last = math.min(first + CHUNK, total) - 1
     local ids, there = idsOf(first, last), NONE
-    if ARGV[4] ~= "1" then there = redis.call("HMGET", JOBS, unpack(ids)) end -- else none of them is there
+    if ARGV[4] ~= "1" then there = redis.call("HMGET", JOBS, unpack(ids)) end -- else none of them exists
     for n, id in ipairs(ids) do
       local i = first + n - 1
       if there[n] or seen[id] then

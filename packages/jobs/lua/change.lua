@@ -93,8 +93,8 @@ local function update()
   return "done"
 end
 
--- Removing something first lets this script work while Redis is out of memory. Only a job that waits cannot
--- be made larger then.
+-- Removing something first lets this script work while Redis is out of memory. An update of a waiting job is
+-- excluded, because it can need more memory.
 if verb ~= "update" or ARGV[5] then redis.call("HDEL", META, "") end
 
 if verb == "remove" then
@@ -103,7 +103,7 @@ if verb == "remove" then
 elseif verb == "cancel" then
   if ended then return state end
   if state ~= "active" then return remove(ARGV[3]) end
-  -- The mark is part of the token: it ends with this attempt and cannot meet another one.
+  -- The mark is part of the token: it ends with this attempt and cannot affect a later one.
   if not string.find(token, "^%d+@[^@]*@[%d/]+@") then redis.call("HSET", ACTIVE, id, token .. "@" .. ARGV[3]) end
   publish("control", "cancel " .. id)
   return "signalled"
@@ -116,8 +116,8 @@ elseif verb == "retry" then
   leave()
   redis.call("ZREM", TIMERS, "j" .. id, "w" .. id)
   if created then redis.call("HSET", JOBS, id, created .. ";0;0;" .. opts .. rest) end
-  if o.n then redis.call("HDEL", CHILDREN, "x" .. familyOf(o.y, id)) end -- what failed it before does not again
-  if o.d then redis.call("HSETNX", DEDUPE, o.d, "0:" .. id) end -- it holds its key again, if that is free
+  if o.n then redis.call("HDEL", CHILDREN, "x" .. familyOf(o.y, id)) end -- an earlier failed child no longer counts
+  if o.d then redis.call("HSETNX", DEDUPE, o.d, "0:" .. id) end -- the job holds its key again, if the key is free
   runAt(now)
   return "done"
 elseif verb == "update" then

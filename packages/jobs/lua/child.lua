@@ -1,4 +1,4 @@
--- Records the outcome of a child that ended in another queue. Doing it twice changes nothing.
+-- Records the outcome of a child that ended in another queue. A repeated call changes nothing.
 --
 -- KEYS  the queue's, up to OUTBOX
 -- ARGV  1 parent id, 2 child id, 3 policy: 0 fail, 1 ignore, 2 remove, 4 "c" completed | "f" failed |

@@ -2,8 +2,8 @@
 --
 -- KEYS  the queue's, up to OUTBOX
 -- ARGV  1 parent id, 2 fence "@", 3 token of the flow, 4 how many children the parent has, then for each
---       child, as for add.lua: id, where it goes, the record without its first field
--- Returns 1, 0 if the parent is not held with this fence, or the id of a job that exists already; then
+--       child, as for add.lua: id, its place, the record without its first field
+-- Returns 1, 0 if the parent is not held with this fence, or the id of a job that exists already. Unless it is 1,
 --         nothing was added.
 local parent, fence, flow, before = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local FIRST = 5
@@ -15,10 +15,10 @@ if not token or string.sub(token, 1, #fence) ~= fence then return 0 end
 local created, attempts, stalls, opts, rest = parse(redis.call("HGET", JOBS, parent))
 if not created then return 0 end
 local options = opts == "" and {} or cjson.decode(opts)
-if count(options.n, before + added, 10000) then return 1 end -- its reply was lost
+if count(options.n, before + added, 10000) then return 1 end -- the reply of the first call was lost
 listening = isLater(redis.call("HGET", META, "listen"))
 
-local hows, messages, left = {}, {}, {} -- left by an earlier life of the parent
+local hows, messages, left = {}, {}, {} -- left: ended jobs of an earlier flow with the same ids
 for i = 0, added - 1 do
   local id, where = ARGV[FIRST + i * 3], ARGV[FIRST + 1 + i * 3]
   local message = messageIn(where)

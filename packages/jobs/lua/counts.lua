@@ -1,7 +1,7 @@
--- How many jobs are in each state, how old the first one is, and what was counted since the beginning.
+-- The number of jobs in each state, the age of the first waiting job, and the totals since the queue was created.
 --
 -- KEYS  the queue's, up to OUTBOX
--- Returns {waiting, delayed, active, blocked, completed, failed, ms the first has waited or -1, paused or
+-- Returns {waiting, delayed, active, blocked, completed, failed, ms the first job has waited or -1, paused or
 --          nil, total completed, failed, retried, stalled}.
 local waiting = redis.call("LLEN", WAIT) + redis.call("ZCARD", PRIO) + redis.call("ZCARD", GROUPED)
 local ordered = redis.call("ZRANGE", PRIO, 0, 0, "WITHSCORES")

@@ -1,10 +1,10 @@
--- Forgets jobs that wait or have ended, a bounded number per call. Running jobs stay.
+-- Deletes jobs that wait or have ended, a bounded number per call. Running jobs stay.
 --
 -- KEYS  the queue's, up to OUTBOX
--- ARGV  1 "waiting" | "delayed" | "blocked" | "completed" | "failed", 2 how many to look at at most,
---       3 only jobs that were added (ended, if they have) at least so many ms ago,
---       4 how many jobs to pass over, which were looked at before
--- Returns {how many were forgotten, how many were looked at}.
+-- ARGV  1 "waiting" | "delayed" | "blocked" | "completed" | "failed", 2 maximum of jobs to read,
+--       3 minimum age in ms, since the job was added or, if it has ended, since its end,
+--       4 how many jobs to skip, which earlier calls have read
+-- Returns {how many were deleted, how many were read}.
 local state, limit, age, skip = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local problem = wrongType(1, #KEYS)
 if problem then return problem end
@@ -24,7 +24,7 @@ local function drop(id, record)
   dropped = dropped + 1
 end
 
--- The record of the next job; false if this call has done enough.
+-- The record of the next job; false if this call has reached its bound.
 local function look(id)
   if bytes >= MOST_BYTES or forgotten >= MOST_OUTCOMES then return false end
   local record = redis.call("HGET", JOBS, id) or ""
@@ -51,8 +51,8 @@ local function drainSet(set)
   end
 end
 
--- The waiting list: what is old at its head is cut off; further in, entries are blanked and removed
--- together, for removing each would search the list each time.
+-- The waiting list: old jobs at its head are cut off. Further in, entries are blanked and removed together,
+-- because removing each one would search the list each time.
 local function drainList()
   local ids = redis.call("LRANGE", WAIT, skip, skip + limit - 1)
   local blanked, head = 0, skip == 0 and 0 or -1
@@ -92,7 +92,7 @@ local function drainGrouped()
 end
 
 if state == "waiting" then
-  -- One of the three places per call, by what is left to pass over in each.
+  -- Drains one of the three places per call, chosen by how many jobs are still to be skipped.
   local list, prio = redis.call("LLEN", WAIT), redis.call("ZCARD", PRIO)
   if skip < list then
     drainList()

@@ -1,7 +1,7 @@
--- One job with all that is known of it. On request its end is published on the results channel.
+-- One job with its record, state and notes. On request its end is published on the results channel.
 --
 -- KEYS  the queue's, up to OUTBOX
--- ARGV  1 id, 2 "1" to have its end published, if it has not ended
+-- ARGV  1 id, 2 "1" to publish its end, if it has not ended
 -- Returns nil, or {state, record, notes JSON or nil, token or nil, due ms or nil}.
 local id = ARGV[1]
 local record = redis.call("HGET", JOBS, id)

@@ -1,8 +1,8 @@
--- Writes a queue's limits and lets groups that a limit held back join the round again, some per call.
+-- Writes a queue's limits and returns groups that a limit held back to the round, a bounded number per call.
 --
 -- KEYS  the queue's, up to OUTBOX
--- ARGV  1 how many groups at most, 2 how many fields to write, then field, value ..., then fields to remove
--- Returns how many groups are left to let in.
+-- ARGV  1 maximum of groups, 2 how many fields to write, then field, value ..., then fields to remove
+-- Returns how many groups are still held back.
 local problem = wrongType(1, #KEYS)
 if problem then return problem end
 redis.call("HDEL", META, "") -- removing something first lets this script work while Redis is out of memory

@@ -1,9 +1,9 @@
--- Does what time has made due: jobs whose lease has run out and jobs whose delay is over go to where
--- they wait, timers ring. Bounded work per call; called again while there is more.
+-- Handles everything that is due: jobs whose lease has expired and jobs whose delay is over go back to where
+-- they wait, and timers fire. Work per call is bounded; the caller repeats it while there is more.
 --
 -- KEYS  the queue's, all
--- ARGV  1 how many of each kind at most
--- Returns {jobs moved, jobs whose lease had run out, ms until the next is due or -1, messages in the outbox}.
+-- ARGV  1 maximum of each kind
+-- Returns {jobs moved, jobs whose lease had expired, ms until the next is due or -1, messages in the outbox}.
 local LIMIT = tonumber(ARGV[1])
 local MINUTE, DAY_OF_MINUTES = 60000, 1440
 local FEW = 50 -- records read at once
@@ -17,7 +17,7 @@ redis.call("ZREMRANGEBYSCORE", IDLE, "-inf", now)
 local set = redis.call("HMGET", META, "listen", "minute", "completed", "failed", "retried", "stalled", "scanadds")
 listening = isLater(set[1])
 
--- Lost leases. The stall is counted in the record: a job that takes its worker down every time must end.
+-- Lost leases. The stall is counted in the record, so that a job that crashes its worker every time ends.
 local stalled, returned, lost, bytes = 0, 0, 0, 0
 for _, id in ipairs(redis.call("ZRANGEBYSCORE", LEASE, "-inf", now, "LIMIT", 0, LIMIT)) do
   if bytes >= MOST_BYTES then break end
@@ -32,7 +32,7 @@ for _, id in ipairs(redis.call("ZRANGEBYSCORE", LEASE, "-inf", now, "LIMIT", 0, 
     local o = optionsOf(opts)
     local fence, holder = string.match(token or "", "^(%d+)(@[^@]*@%d+)")
     local untaken = fence and redis.call("ZREM", WAKE, fence .. holder .. "\n" .. id .. "\n" .. record) == 1
-    if not untaken then -- handed over and not taken would mean that no worker was lost
+    if not untaken then -- a job that was handed over but not taken did not lose a worker
       stalled = stalled + 1
       if created then
         redis.call("HSET", JOBS, id, created .. ";" .. attempts .. ";" .. (stalls + 1) .. ";" .. opts .. rest)
@@ -70,8 +70,9 @@ for first = 1, #ready, FEW do
 end
 if moved > 0 then redis.call("ZADD", WAKE, 0, "0") end
 
--- Timers: "j" an ended job need not be kept any longer, "w" its outcome need not be kept for those who await
--- it, "d" a dedupe key is free, "g" a group may go on, "t" a group's bucket is full. A timer that an earlier life of its name left behind changes nothing.
+-- Timers: "j" an ended job need not be kept any longer, "w" its outcome need not be kept for callers that await
+-- it, "d" a dedupe key is free, "g" a group may go on, "t" a group's bucket is full. A timer left by an earlier
+-- job or group of the same name changes nothing.
 for _, timer in ipairs(redis.call("ZRANGEBYSCORE", TIMERS, "-inf", now, "LIMIT", 0, LIMIT)) do
   if forgotten >= MOST_OUTCOMES then break end
   local kind, name = string.sub(timer, 1, 1), string.sub(timer, 2)
@@ -111,8 +112,8 @@ local function sweep(key, cursor, pattern, age)
   return page[1] == "0"
 end
 
--- A lease that ends later than its worker could have asked for was written before the clock was set back. It
--- gets the time that a lease has: a worker that lives renews it, the job of another one is taken back.
+-- A lease that ends later than its worker could have asked for was written before the clock was set back. It is
+-- shortened to the normal length: a live worker renews it, and the job of a dead one is taken back.
 local function shortenLeases()
   local ends = redis.call("ZREVRANGEBYSCORE", LEASE, "+inf", now + 1, "WITHSCORES", "LIMIT", 0, LIMIT)
   local shortened = 0
@@ -128,8 +129,8 @@ local function shortenLeases()
   return shortened
 end
 
--- A group that was held back at a time that is still to come met its limit before the clock was set back, and
--- its timer would ring that much too late.
+-- A group whose hold starts in the future met its limit before the clock was set back, and its timer would
+-- fire too late by the same amount.
 local function freeGroups()
   local groups = redis.call("ZREVRANGEBYSCORE", CAPPED, "+inf", now + 1000, "LIMIT", 0, LIMIT)
   for _, group in ipairs(groups) do
@@ -141,7 +142,7 @@ local function freeGroups()
   return #groups
 end
 
--- Once a minute: the numbers for charts, and what others left behind.
+-- Once a minute: the numbers for charts, and the cleanup of leftovers.
 local minute = math.floor(now / MINUTE)
 if tonumber(set[2] or 0) ~= minute and shortenLeases() + freeGroups() < LIMIT then -- else the next call goes on
   redis.call("HSET", META, "minute", minute)
@@ -153,8 +154,8 @@ if tonumber(set[2] or 0) ~= minute and shortenLeases() + freeGroups() < LIMIT th
   sweep(WORKERS, "scanworkers", "^(%d+)", 86400000)
   if redis.call("HLEN", ADDS) > 1000 then set[7] = "1" end
 end
--- Every producer has a field in ADDS, and every child that came from another queue: what is old goes at the
--- pace at which it comes, a page per call until the end.
+-- Every producer has a field in ADDS, and so has every child that came from another queue. Old fields are removed
+-- at the pace at which new ones come, a page per call until the end.
 if set[7] then
   if sweep(ADDS, "scanadds", "@(%d+)", 3600000) then redis.call("HDEL", META, "scanadds") else bringForward(SWEEP_MS) end
 end

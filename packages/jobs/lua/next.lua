@@ -1,25 +1,25 @@
--- A worker's one call: ends the jobs it has finished with and takes new ones.
+-- The one call of a worker: ends the jobs it has finished and takes new ones.
 --
 -- KEYS  the queue's, up to OUTBOX
--- ARGV  1 worker id, 2 lease ms, 3 how many to take, 4 how many are done, 5 how many are undone,
---       6 ms for which the worker will block on WAKE if it gets fewer than it wants, or 0
---       then for each done job:   id, fence "@", "s" if its record has to be looked at else "", result
+-- ARGV  1 worker id, 2 lease ms, 3 how many to take, 4 number of done jobs, 5 number of undone jobs,
+--       6 ms for which the worker will block on WAKE if it gets fewer jobs than it wants, or 0
+--       then for each done job:   id, fence "@", "s" if its record has to be read else "", result
 --       then for each undone job: id, fence "@", verdict, error as JSON
---          verdict: "dead" | "back" (untouched, to the front) | "hold <ms>" (back, and nobody takes any
---          job for so long) | "delay <ms>" (later, not counted as an attempt) | "children" (when its
+--          verdict: "dead" | "back" (untouched, to the front) | "hold <ms>" (back, and no worker takes any
+--          job for this time) | "delay <ms>" (later, not counted as an attempt) | "children" (when its
 --          children have ended) | ms until the next attempt
 -- Returns {ids whose fence was old, ms until something is due or -1, ms until a limit allows more or -1,
 --          first fence, {id, record, id, record ...}}; the n-th job's fence is first fence + n.
--- The usual call is done by lib/steady.lua.
+-- lib/steady.lua handles the usual call.
 local WORKER, LEASE_MS = ARGV[1], tonumber(ARGV[2])
 local FIRST = 7
-local SKIPS = 100 -- groups at their limit that one call looks at
+local SKIPS = 100 -- groups at their limit that one call reads
 
 local problem = wrongType(1, #KEYS)
 if problem then return problem end
 
--- Removing something first lets this script work while Redis is out of memory: it must be possible to
--- finish and drain then.
+-- Removing something first lets this script work while Redis is out of memory: workers must be able to finish
+-- and drain then.
 redis.call("ZREM", IDLE, LEASE_MS .. " " .. WORKER)
 
 local set = redis.call("HMGET", META, "listen", "paused", "hold", "conc", "max", "per", "tat", "gconc", "gmax", "gper", "turn", "holdms", "fence")
@@ -28,7 +28,7 @@ if set[13] and not string.find(set[13], "^%d+$") then -- before jobs are taken f
   return redis.error_reply("WRONGTYPE " .. META .. " has a fence that is not a number")
 end
 
--- Another program may have written anything there: a limit that is not a number counts as not set.
+-- Another program may have written anything there. A limit that is not a number counts as not set.
 for i, least in ipairs({ 0, 1, 1, 1, 0, 1, 1, 1, 0, 0 }) do
   local value = tonumber(set[i + 2])
   set[i + 2] = value and value >= least and value <= 1e15 and value or nil
@@ -39,7 +39,7 @@ turn = set[11] or 0
 
 local refused, at = {}, FIRST
 
--- The ids of the next `n` entries, the indexes of those that are held with their fence, and all tokens.
+-- The ids of the next `n` entries, the indexes of the jobs that are held with their fence, and all tokens.
 local function held(n)
   local ids, mine = {}, {}
   for i = 1, n do ids[i] = ARGV[at + (i - 1) * 4] end
@@ -82,7 +82,7 @@ if done > 0 then
   end
   if #plain > 0 then
     redis.call("HDEL", JOBS, unpack(plain))
-    redis.call("HDEL", NOTES, unpack(plain)) -- by an attempt that was put back
+    redis.call("HDEL", NOTES, unpack(plain)) -- notes of an attempt that was put back
   end
   at = at + done * 4
 end
@@ -123,7 +123,7 @@ local function undo(id, token, verdict, text)
     redis.call("HSET", META, "hold", now + ms, "holdms", ms)
     set[3], set[12] = now + ms, ms
   end
-  if reason then -- it was to be cancelled: it does not run again
+  if reason then -- the job was to be cancelled and does not run again
     finishCancelled(id, reason, text ~= "" and text)
   elseif word == "back" or word == "hold" then
     placeOrdered(id, o, placeIn(token))
@@ -141,17 +141,17 @@ local function undo(id, token, verdict, text)
 end
 
 -- A bucket that fills at `max` per `per` ms and holds a twentieth of `max` (at least one token), so that
--- no window sees more than 5 % too many. `tat` is when it will be full again.
+-- no window exceeds the limit by more than 5 %. `tat` is when the bucket will be full again.
 local function tokens(max, per, tat)
   local interval = per / max
   local burst = math.max(1, math.floor(max / 20)) * interval
   tat = math.max(tat, now)
-  local ahead = tat - now -- first: beside a time of today, a fraction of a ms is rounded
+  local ahead = tat - now -- subtracted first: added to a current time, a fraction of a ms would be rounded
   return math.floor((burst - ahead) / interval + 1e-6), tat, interval, ahead + interval - burst
 end
 
 -- When an empty bucket is full again. A time that is further away was written before the clock was set
--- back: the bucket counts as empty from now on.
+-- back; the bucket then counts as empty from now on.
 local function sane(key, field, value, max, per)
   local latest = now + math.max(1, math.floor(max / 20)) * per / max + per / max
   if value <= latest then return value end
@@ -159,7 +159,7 @@ local function sane(key, field, value, max, per)
   return latest
 end
 
--- Jobs that were handed back did not run: their tokens are free again.
+-- Jobs that were handed back did not run, so their tokens are returned.
 local function refund()
   if set[5] then
     set[7] = tonumber(set[7] or 0) - #backOptions * set[6] / set[5]
@@ -185,7 +185,7 @@ if undone > 0 then
   end
 end
 
--- Taking. First how many the limits allow, then from where.
+-- Taking. First how many jobs the limits allow, then from which places.
 local want, later = tonumber(ARGV[3]), -1
 if want > 0 then
   if set[2] then want = 0 end
@@ -218,8 +218,8 @@ local function collect(scored)
   end
 end
 
--- The next job of the group, or nothing if a limit stands against it: then it leaves the round and
--- comes back by release(), by its timer, or when the limit is changed.
+-- The next job of the group, or nothing if a limit refuses it. In that case the group leaves the round and
+-- returns by release(), by its timer, or when the limit is changed.
 local function takeFrom(group)
   if set[8] and (tonumber(redis.call("HGET", USAGE, "a" .. group) or 0) or 0) >= set[8] then
     redis.call("ZADD", CAPPED, now, group)
@@ -242,7 +242,7 @@ local function takeFrom(group)
   if not member then return end
   if step then
     redis.call("HSET", USAGE, "t" .. group, full + step)
-    redis.call("ZADD", TIMERS, math.ceil(full + step), "t" .. group) -- then the field says nothing any more
+    redis.call("ZADD", TIMERS, math.ceil(full + step), "t" .. group) -- the field is not needed after that time
   end
   redis.call("ZREM", GROUPED, member)
   local id, place = string.sub(member, #group + 21), tonumber(string.sub(member, #group + 8, #group + 20), 16)
@@ -252,8 +252,8 @@ local function takeFrom(group)
   return id
 end
 
--- Fair between groups: each has a turn number, the lowest is next, and being served costs one turn. The
--- groups that are passed over are bounded; with more of them the worker asks again at once.
+-- Fair between groups: each has a turn number, the lowest is next, and serving a group costs it one turn. The
+-- number of skipped groups is bounded; if there are more, the worker calls again at once.
 local skipped = 0
 local function takeGrouped(n)
   local before, served = turn, {}
@@ -328,14 +328,14 @@ if #ids > 0 then
   if tat then redis.call("HSET", META, "tat", tat + #ids * interval) end
 end
 
--- Tells idle workers that there is more.
+-- Wakes idle workers if there are more jobs.
 if (asked == 0 or #ids == asked)
   and (asked > 0 or done + undone > 0)
   and (redis.call("LLEN", WAIT) > 0 or redis.call("ZCARD", PRIO) > 0 or redis.call("ZCARD", GROUPS) > 0)
 then
   redis.call("ZADD", WAKE, 0, "0")
 end
--- A worker that goes idle says so: add.lua hands a lone job over to it.
+-- A worker that becomes idle is listed, so that add.lua can hand it a single job.
 if tonumber(ARGV[6]) > 0 and asked > 0 and asked == tonumber(ARGV[3]) and #ids < asked then
   redis.call("ZADD", IDLE, now + ARGV[6], LEASE_MS .. " " .. WORKER)
 end

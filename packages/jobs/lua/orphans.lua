@@ -1,5 +1,5 @@
--- Finds the jobs whose parents are in other queues, some per call: the parents are told before their children
--- are deleted with the queue.
+-- Finds the jobs whose parents are in other queues, a page per call. The parents are notified before their
+-- children are deleted with the queue.
 --
 -- KEYS  the queue's, up to OUTBOX
 -- ARGV  1 cursor, "0" at first
@@ -8,7 +8,7 @@ local page = redis.call("HSCAN", JOBS, ARGV[1], "COUNT", 100)
 local found = { page[1] }
 for i = 1, #page[2], 2 do
   local id, o = page[2][i], optionsIn(page[2][i + 1])
-  -- Also of a job that has ended: its parent takes the first outcome it is told, and that one may not have left.
+  -- Includes jobs that have ended: the parent counts the first outcome it receives, and theirs may not be sent yet.
   if o.f and o.q then found[#found + 1] = childMessage(id, o, "r", "") end
 end
 return found

@@ -1,8 +1,8 @@
--- A worker's sign of life: extends the leases it still holds, makes jobs that were handed over its own,
--- and learns which leases it lost and which jobs are to be cancelled.
+-- A worker's heartbeat: extends the leases it still holds, makes jobs that were handed over its own, and returns
+-- the leases it lost and the jobs to cancel.
 --
 -- KEYS  1 active, 2 lease, 3 workers, 4 meta, 5 events, 6 jobs
--- ARGV  1 worker id, 2 lease ms, 3 what the worker says of itself (JSON), then pairs of id, fence "@"
+-- ARGV  1 worker id, 2 lease ms, 3 the worker's description (JSON), then pairs of id, fence "@"
 -- Returns {ids lost, {id, reason ...} to cancel}.
 local ACTIVE, LEASE, WORKERS, META, EVENTS, JOBS = unpack(KEYS)
 local WORKER = ARGV[1]
@@ -13,7 +13,7 @@ local ends = now + ARGV[2]
 redis.call("HDEL", WORKERS, "")
 redis.call("HSET", WORKERS, WORKER, now .. " " .. ARGV[3])
 
--- A job that was handed over is this worker's from now on, and shown as such.
+-- A job that was handed over belongs to this worker from now on, and is shown as such.
 local function adopt(id, token)
   local fence, rest = string.match(token, "^(%d+)@handover@(.*)$")
   redis.call("HSET", ACTIVE, id, fence .. "@" .. WORKER .. "@" .. rest)

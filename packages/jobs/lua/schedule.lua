@@ -1,18 +1,18 @@
--- Keeps the recurring jobs: writes, removes and fires them. A schedule fires once per due time: the first
--- caller wins, the others find another due time than the one they saw.
+-- Manages recurring jobs: writes, removes and fires them. A schedule fires once per due time: the first
+-- caller wins, and the others find a due time that differs from the one they saw.
 --
 -- KEYS  the queue's, all
 -- ARGV  1 schedule id, 2 verb
---       "set"    3 description (JSON), 4 first due ms, 5 first due ms without a run at once, or -1: writes or
---                replaces it. If its times are the same as before, it goes on as it was: a run that is overdue
---                stays due, there is no other run at once, and runs count towards the limit.
+--       "set"    3 description (JSON), 4 first due ms, 5 first due ms without an immediate run, or -1: writes or
+--                replaces it. If its times are unchanged, it continues as before: a run that is overdue
+--                stays due, there is no other immediate run, and earlier runs count towards the limit.
 --       "remove"
 --       "stop"   3 due ms as seen: never due again, because the description cannot be read
 --       "replan" 3 due ms as seen, 4 next due ms: the clock was set back
---       "fire"   3 due ms as seen, 4 next due ms or -1 for never again, 5 job id, 6 where it goes (as for
---                add.lua), 7 record without its first field, 8 "1" not to add while the job before is
+--       "fire"   3 due ms as seen, 4 next due ms or -1 for never again, 5 job id, 6 its place (as for
+--                add.lua), 7 record without its first field, 8 "1" to skip the run while the previous job is
 --                unfinished, 9 the number of runs after which it ends, or ""
--- Returns 1, or 0 if there was nothing (any more) to do; for "fire" 2 if the job was skipped.
+-- Returns 1, or 0 if there was nothing to do; for "fire" 2 if the job was skipped.
 local id, verb = ARGV[1], ARGV[2]
 local problem = wrongType(1, #KEYS)
 if problem then return problem end
@@ -41,7 +41,7 @@ if verb == "set" then
     local regular = tonumber(ARGV[5])
     at = regular < 0 and pending or math.min(regular, pending)
   elseif times.limit and tonumber(redis.call("HGET", SCHEDULES, "n" .. id) or 0) >= times.limit then
-    at = nil -- it has ended
+    at = nil -- the schedule has ended
   end
   redis.call("HSET", SCHEDULES, "s" .. id, ARGV[3])
   if at then redis.call("ZADD", PLAN, at, id) end
@@ -75,7 +75,7 @@ then
 end
 local job = ARGV[5]
 if redis.call("HSETNX", JOBS, job, now .. ARGV[7]) == 0 then
-  -- The clock was set back: an earlier run at this time is still kept.
+  -- The clock was set back: the job of an earlier run at this time is still kept.
   job = job .. "#" .. (redis.call("HGET", SCHEDULES, "n" .. id) or 0)
   if redis.call("HSETNX", JOBS, job, now .. ARGV[7]) == 0 then return 2 end
 end

@@ -1,8 +1,8 @@
--- Looks at one stretch of the jobs in a state and returns those that match.
+-- Searches one range of the jobs in a state and returns the matches.
 --
 -- KEYS  the queue's, up to OUTBOX
 -- ARGV  1 state, 2 first place (from 0), 3 how many places, 4 name or "", 5 string to find in the data or
---       "", 6 group or "", 7 how many matches at most, 8 only jobs that ended until this ms, or ""
+--       "", 6 group or "", 7 maximum of matches, 8 only jobs that ended until this ms, or ""
 -- Returns {next place or -1, {id, record, notes JSON or nil, token or nil, due ms or nil} ...}.
 local state, first, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local name, text, group, most, last = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7]), tonumber(ARGV[8])

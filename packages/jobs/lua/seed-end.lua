@@ -1,6 +1,6 @@
--- Forgets a taken item that is finished, or sets it aside. Doing it twice changes nothing.
+-- Removes a taken item that is finished, or sets it aside. A repeated call changes nothing.
 --
--- KEYS  1 hash token -> item, 2 zset token -> ms when the lease runs out, 3 list of items set aside
+-- KEYS  1 hash token -> item, 2 zset token -> ms when the lease expires, 3 list of items set aside
 -- ARGV  1 the token, 2 "1" to set the item aside
 -- Returns 1, or 0 if the item is not held with this token.
 local TAKEN, LEASES, BAD = unpack(KEYS)

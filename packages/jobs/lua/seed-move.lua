@@ -1,4 +1,4 @@
--- Moves one due item of the seed's delayed zset to its list, if nobody else did.
+-- Moves one due item of the documented delayed zset to its list, unless another program did.
 --
 -- KEYS  1 delayed:, 2 the list
 -- ARGV  1 the item

@@ -1,8 +1,8 @@
--- Takes items from a seed list under a lease, after putting back what others lost. A repeated call takes nothing
--- more.
+-- Takes items from a documented list under a lease, after putting back items whose lease expired. A repeated call
+-- takes no more items.
 --
--- KEYS  1 the list, 2 hash token -> item, 3 zset token -> ms when the lease runs out
--- ARGV  1 how many, 2 lease ms, 3 what tokens begin with (unique to this call)
+-- KEYS  1 the list, 2 hash token -> item, 3 zset token -> ms when the lease expires
+-- ARGV  1 how many, 2 lease ms, 3 prefix of the tokens (unique to this call)
 -- Returns {token, item, token, item ...}.
 local LIST, TAKEN, LEASES = unpack(KEYS)
 local time = redis.call("TIME")
@@ -19,7 +19,7 @@ end
 local want, taken = tonumber(ARGV[1]), {}
 for n = 1, want do
   local token = ARGV[3] .. ":" .. n
-  local item = redis.call("HGET", TAKEN, token) -- by this call, whose reply was lost
+  local item = redis.call("HGET", TAKEN, token) -- taken by this call, whose reply was lost
   if not item then
     item = redis.call("LPOP", LIST)
     if not item then break end

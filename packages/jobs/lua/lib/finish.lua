@@ -1,7 +1,7 @@
--- The end of a job's life, with everything that hangs on it: its dedupe key, its parent, whoever awaits
+-- The end of a job, with everything that depends on it: its dedupe key, its parent, the callers that await
 -- it, and how long it is kept.
 local RESULT_MS = 60000 -- how long an awaited outcome stays when the job itself is not kept
-local TRIM = 100 -- old jobs that one ended job may push out
+local TRIM = 100 -- maximum of old jobs that one ended job removes
 local FAILURES = 10 -- errors of earlier attempts that are kept
 
 local function note(id, name, value)
@@ -22,20 +22,20 @@ local function releaseKey(id, o)
   if o.d and redis.call("HGET", DEDUPE, o.d) == "0:" .. id then redis.call("HDEL", DEDUPE, o.d) end
 end
 
--- How many ended jobs like this one are kept, and for how long: -1 is any number, 0 ms is for ever.
+-- How many ended jobs like this one are kept, and for how long. -1 means any number, 0 ms means for ever.
 local KEPT = { 0, 0, 10000, 7776000000 }
 local function retentionOf(o, ok)
   local limits, at = o.k or KEPT, ok and 1 or 3
   return limits[at], limits[at + 1]
 end
 
--- Forgets the oldest ended jobs, all but `most`, and not the job `spared`. It stops at an outcome that is kept
--- for those who await it: the jobs behind it ended within the same minute.
+-- Deletes the oldest ended jobs, all but `most`, and not the job `spared`. It stops at an outcome that is kept
+-- for callers that await it: the jobs behind it ended within the same minute.
 local function trim(ok, most, spared)
   local set = ok and COMPLETED or FAILED
   local over = math.min(redis.call("ZCARD", set) - most, TRIM)
   if over <= 0 then return end
-  for _, old in ipairs(redis.call("ZRANGE", set, 0, over)) do -- one more, for it may be the spared one
+  for _, old in ipairs(redis.call("ZRANGE", set, 0, over)) do -- one more, because it may be the spared one
     if over == 0 or forgotten >= MOST_OUTCOMES then return end
     if old ~= spared then
       local o = optionsIn(redis.call("HGET", JOBS, old))
@@ -48,8 +48,8 @@ local function trim(ok, most, spared)
   end
 end
 
--- Keeps the ended job as long as it wants to be kept, and its outcome as long as it may be awaited, or
--- forgets it.
+-- Keeps the ended job as long as its options say, and its outcome as long as it may be awaited, or
+-- deletes it.
 local function keep(id, o, ok)
   local count, age = retentionOf(o, ok)
   if redis.call("SREM", AWAITED, id) == 1 then
@@ -78,7 +78,7 @@ end
 
 local reportChild
 
--- Ends a job for good. `text` is its result or error as JSON. Returns its options.
+-- Ends a job finally. `text` is its result or error as JSON. Returns its options.
 local function finish(id, ok, text)
   local created, attempts, stalls, opts, rest = parse(redis.call("HGET", JOBS, id))
   local o = optionsOf(opts)
@@ -102,8 +102,8 @@ local function reasonIn(token)
   return string.match(token or "", "^%d+@[^@]*@[%d/]+@(.*)$")
 end
 
--- Ends a job that was to be cancelled and whose attempt brought no result. `text` is the error that its
--- handler threw, if it did: often what the aborted signal made another function throw.
+-- Ends a job that was to be cancelled and whose attempt had no result. `text` is the error that its
+-- handler threw, if any: often thrown by another function because the signal was aborted.
 local function finishCancelled(id, reason, text)
   if text and string.find(text, '"code":"JOB_CANCELLED"', 1, true) then
     finish(id, false, text)
@@ -115,15 +115,15 @@ local function finishCancelled(id, reason, text)
   finish(id, false, cjson.encode(error))
 end
 
--- Records a child's outcome with its parent, once. The last child to end sets its parent free; a failed
--- one ends it, unless the child's policy (c) is 1 ignore or 2 remove.
+-- Records a child's outcome with its parent, once. The last child to end unblocks its parent. A failed child
+-- ends the parent, unless the child's policy (c) is 1 ignore or 2 remove.
 local function recordChild(parent, child, flow, policy, outcome, text)
   local family = familyOf(flow, parent)
   if redis.call("HEXISTS", CHILDREN, "n" .. family) == 0 then return end -- the parent is gone
   if outcome == "f" and policy == 2 then outcome, text = "r", "" end
   local field = "c" .. familyOf(flow, child)
   if redis.call("HSETNX", CHILDREN, field, outcome .. text) == 0 then
-    -- It was counted when it failed. Now it was retried and has completed; a late failure changes nothing.
+    -- The child was counted when it failed, was retried and has completed. A late failure changes nothing.
     if outcome == "c" and string.sub(redis.call("HGET", CHILDREN, field), 1, 1) ~= "c" then
       redis.call("HSET", CHILDREN, field, outcome .. text)
     end
@@ -136,7 +136,7 @@ local function recordChild(parent, child, flow, policy, outcome, text)
     if redis.call("ZREM", BLOCKED, parent) == 1 then
       finish(parent, false, cjson.encode(error))
     else
-      redis.call("HSET", CHILDREN, "x" .. family, cjson.encode(error)) -- it runs: next.lua finds this
+      redis.call("HSET", CHILDREN, "x" .. family, cjson.encode(error)) -- the parent runs: next.lua finds this
     end
   elseif left <= 0 and redis.call("ZREM", BLOCKED, parent) == 1 then
     redis.call("ZADD", DELAYED, now, parent)
@@ -144,13 +144,13 @@ local function recordChild(parent, child, flow, policy, outcome, text)
   end
 end
 
--- What a parent in another queue is told.
+-- The message to a parent in another queue.
 local function childMessage(child, o, outcome, text)
   local place = o.f .. (string.match(child, "/%d+$") or "/0")
   return cjson.encode({ kind = "child", queue = o.q, parent = o.f, flow = o.y, child = place, policy = o.c or 0, outcome = outcome, text = text })
 end
 
--- Tells the parent of a child that ended. A parent in another queue is told through the outbox.
+-- Reports the end of a child to its parent. The outbox carries the report to a parent in another queue.
 reportChild = function(child, o, outcome, text)
   if o.q then
     redis.call("HSET", OUTBOX, redis.call("HINCRBY", META, "outbox", 1), childMessage(child, o, outcome, text))
@@ -160,7 +160,7 @@ reportChild = function(child, o, outcome, text)
   end
 end
 
--- Forgets a job that has not ended, or one that has, on request. `reason` is nil unless it was cancelled.
+-- Deletes a job on request, whether it has ended or not. `reason` is nil unless it was cancelled.
 local function discard(id, o, ended, reason)
   releaseKey(id, o)
   if o.f and not ended then reportChild(id, o, "r", "") end

@@ -1,8 +1,8 @@
--- Forgetting a job, also one that an earlier life of a flow left behind.
-local MOST_OUTCOMES = 5000 -- of children that one call forgets, and those of a last parent
-local forgotten = 0 -- of them
+-- Deletes jobs, including those that an earlier flow with the same ids left behind.
+local MOST_OUTCOMES = 5000 -- maximum of child outcomes that one call deletes, plus those of the last parent
+local forgotten = 0 -- number of them so far
 
--- Nothing of the job stays.
+-- Deletes everything the job has.
 local function forget(id, o)
   redis.call("HDEL", JOBS, id)
   redis.call("HDEL", NOTES, id)
@@ -19,19 +19,19 @@ local function forget(id, o)
   end
 end
 
--- The options of a job that is to be added: its record may have no time yet.
+-- The options of a job that is to be added. Its record may have no time yet.
 local function optionsOfNew(record)
   return optionsOf(string.match(record, "^%d*;%d+;%d+;([^\n]*)"))
 end
 
--- Whether the job is the very one that is to be added: the call was applied before.
+-- Whether the existing job is the one that is to be added, because the call was applied before.
 local function isSame(record, new)
   local flow = optionsIn(record).y
   return flow and flow == optionsOfNew(new).y
 end
 
--- Whether the job is what the same child of a flow's earlier life left behind: it has ended and is only kept.
--- Its place in the flow is free. `added` is the record of the new child.
+-- Whether the existing job is the same child of an earlier flow: it has ended and is only kept, so its place in
+-- the flow is free. `added` is the record of the new child.
 local function isEarlierLife(id, record, added)
   local old, new = optionsIn(record), optionsOfNew(added)
   return new.f
@@ -41,7 +41,7 @@ local function isEarlierLife(id, record, added)
 end
 
 local function forgetEnded(id)
-  redis.call("HINCRBY", META, "outbox", 0) -- refused while Redis is out of memory: nothing is added then
+  redis.call("HINCRBY", META, "outbox", 0) -- refused while Redis is out of memory, so that nothing is added then
   redis.call("ZREM", COMPLETED, id)
   redis.call("ZREM", FAILED, id)
   forget(id, optionsIn(redis.call("HGET", JOBS, id)))

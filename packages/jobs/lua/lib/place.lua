@@ -1,18 +1,18 @@
--- Where a job waits: in WAIT, in PRIO if it has a priority, in GROUPED if it has a group. Places grow from
--- the middle of their range. A job that was taken and comes back waits below the middle, placed by the fence
--- with which it was taken first: jobs come back in the order in which they were taken, whoever had them and
--- however often. The token of a job that is taken from there says its place ("since/place"). A job with neither
--- priority nor group comes back to PRIO with priority 0, which next.lua takes before WAIT.
+-- Where a job waits: in WAIT, in PRIO if it has a priority, in GROUPED if it has a group. Places count up from
+-- the middle of their range. A job that was taken and comes back waits below the middle, ordered by the fence
+-- with which it was first taken. So jobs come back in the order in which they were taken, for any worker and any
+-- number of returns. The token of a job that is taken from there contains its place ("since/place"). A job without
+-- priority and group comes back to PRIO with priority 0, which next.lua takes before WAIT.
 local MIDDLE = 2251799813685248 -- 2^51, for 13 hex digits
 local HALF = 2147483648 -- 2^31: PRIO has 32 bits for the place
 
-local turn -- the number of the round in which groups are served, read when it is needed
+local turn -- the number of the round in which groups are served, read on first use
 local function currentTurn()
   turn = turn or tonumber(redis.call("HGET", META, "turn") or 0) or 0
   return turn
 end
 
--- The group and the id in a member of GROUPED; empty in what another program wrote there.
+-- The group and the id in a member of GROUPED; empty for a member that another program wrote.
 local function groupAndId(member)
   local nul = string.find(member, "\0", 1, true)
   if not nul then return "", "" end
@@ -23,7 +23,7 @@ local function hasWaiting(group)
   return #redis.call("ZRANGEBYLEX", GROUPED, "[" .. group .. "\0", "(" .. group .. "\1", "LIMIT", 0, 1) > 0
 end
 
--- The group may run something (again).
+-- Returns the group to the round: it may run jobs again.
 local function joinRound(group)
   redis.call("ZADD", GROUPS, "NX", currentTurn() + 1, group)
 end
@@ -34,8 +34,8 @@ local function placeIn(token)
   return tonumber(place) or tonumber(fence) or 0
 end
 
--- Puts a job with a priority or a group where it waits, or one that comes back to `before`. Others go to WAIT,
--- many at once.
+-- Puts a job with a priority or a group where it waits, or a job that comes back to `before`. The caller adds
+-- other jobs to WAIT, many at once.
 local function placeOrdered(id, o, before)
   if o.g then
     local place = before and before % MIDDLE or MIDDLE + redis.call("HINCRBY", META, "seq", 1)
@@ -66,7 +66,7 @@ local function unplace(id, o)
   if redis.call("ZREM", PRIO, id) == 0 then redis.call("LREM", WAIT, 1, id) end
 end
 
--- Counts jobs of the group that run. What another program wrote there and is not a number counts as none.
+-- Adds to the number of running jobs of the group. A foreign value that is not a number counts as 0.
 local function addRunning(group, by)
   local running = redis.pcall("HINCRBY", USAGE, "a" .. group, by)
   if type(running) ~= "number" then

@@ -1,11 +1,11 @@
--- The path of most adds, in front of everything else so that it pays for nothing else: one job without
--- wishes, sent for the first time, while nobody listens. Other calls go on below.
+-- The path of most adds: one job without options, sent for the first time, while no listener needs events. It
+-- comes before the rest of the script to avoid the cost of its setup. Other calls continue below.
 --
 -- KEYS and ARGV as for add.lua
--- Redis hashes every string that a script makes, from its first byte to its last. So a record that has the right
--- time already is stored as it came; putting the time in front would make a second string of it.
-local LATE = 100 -- ms that a record may need from its producer to this script
-local misdated = false -- a record came with a time that is not that of Redis
+-- Redis hashes every string that a script makes, from its first byte to its last. So a record that already has
+-- the right time is stored as it came; prepending the time would make a second string of it.
+local LATE = 100 -- ms that a record may take from its producer to this script
+local misdated = false -- whether the time of a record is not that of Redis
 
 local function dated(record, now, stamp)
   local given = string.match(record, "^(%d*);")
@@ -29,7 +29,7 @@ if #ARGV == 7 and ARGV[6] == "" and ARGV[3] == "" then
     end
     local ok, problem = pcall(function()
       redis.call("HSET", KEYS[25], ARGV[1], ARGV[2] .. "@" .. now)
-      -- An idle worker is handed the job if nothing stands between the two.
+      -- An idle worker is handed the job if no other job, limit or pause comes first.
       local idle = redis.call("ZRANGE", KEYS[21], -1, -1, "WITHSCORES")
       if idle[2]
         and tonumber(idle[2]) > now
@@ -47,7 +47,7 @@ if #ARGV == 7 and ARGV[6] == "" and ARGV[3] == "" then
         redis.call("ZADD", KEYS[19], 0, "0")
       end
     end)
-    if not ok then -- a key has a foreign type: nothing of the job stays
+    if not ok then -- a key has a foreign type: everything of the job is removed
       redis.call("HDEL", JOBS, id)
       redis.pcall("HDEL", KEYS[25], ARGV[1])
       redis.pcall("LREM", KEYS[3], -1, id)

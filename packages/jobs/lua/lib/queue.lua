@@ -1,22 +1,22 @@
--- What every script of a queue starts with: its keys (in the order of keys.ts), the time, and how a
--- record is read. Scripts that are called with fewer keys have nil for the rest.
+-- The start of every script of a queue: its keys (in the order of keys.ts), the time, and the parser of
+-- records. Scripts that are called with fewer keys have nil for the rest.
 local META, JOBS, WAIT, PRIO, GROUPS, GROUPED, USAGE, DELAYED, ACTIVE, LEASE, NOTES, COMPLETED, FAILED, CHILDREN, BLOCKED, DEDUPE, TIMERS, AWAITED, WAKE, EVENTS, IDLE, PLACES, CAPPED, OUTBOX, ADDS, HISTORY, WORKERS, SCHEDULES, PLAN =
   unpack(KEYS)
-local CHUNK = 500 -- Lua unpacks only so many values at once
-local MOST_BYTES = 4194304 -- of records that one call reads, and a last one; the next call goes on
+local CHUNK = 500 -- maximum of values that Lua unpacks at once
+local MOST_BYTES = 4194304 -- maximum of record bytes that one call reads, plus a last record
 
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local listening = false -- set by scripts that write events
 local due = -1 -- ms until move.lua has something to do
 
--- Whether a stored time is still to come. Another program may have written anything there: what is not a number
--- is over.
+-- Whether a stored time is in the future. Another program may have written anything there: a value that is not a
+-- number counts as past.
 local function isLater(at)
   return (tonumber(at or 0) or 0) > now
 end
 
--- The channels stand beside the keys. A user without rights on channels must not fail half way.
+-- The names of the channels are derived from the keys. A user without rights on channels must not fail half way.
 local function publish(channel, message)
   redis.pcall("PUBLISH", string.sub(META, 1, -5) .. channel, message)
 end
@@ -25,7 +25,7 @@ local function bringForward(ms)
   if due < 0 or ms < due then due = math.max(0, ms) end
 end
 
--- A pattern must not match the data too: it goes through it one character at a time.
+-- The pattern must not match the data too, because it would scan them one character at a time.
 local HEAD = "^(%d+);(%d+);(%d+);([^\n]*)()"
 
 local function parse(record)
@@ -38,7 +38,7 @@ local function count(value, least, most)
   return type(value) == "number" and value >= least and value <= most and value % 1 == 0
 end
 
--- The options in a record. Another program may have written anything there: what has the wrong type
+-- The options in a record. Another program may have written anything there: an option of the wrong type
 -- counts as not given, so that a malformed job cannot stop the others.
 local NONE = {}
 local function optionsOf(text)
@@ -60,8 +60,8 @@ local function optionsOf(text)
   return o
 end
 
--- What the fields of a job's family in CHILDREN end with. The flow's token is part of it: jobs that an earlier
--- job with the same id left behind are none of this one's children.
+-- The suffix of the fields of a job's family in CHILDREN. It contains the flow's token, so that jobs left by an
+-- earlier job with the same id do not count as children of this one.
 local function familyOf(flow, id)
   return flow and flow .. ":" .. id or id
 end
@@ -71,7 +71,7 @@ local function optionsIn(record)
   return optionsOf(opts)
 end
 
--- The message for the outbox that a child of a flow goes to another queue with.
+-- The outbox message that carries a child of a flow to another queue.
 local function messageIn(where)
   return string.sub(where, 1, 1) == "o" and string.sub(where, 2)
 end
@@ -90,7 +90,7 @@ local function post(messages)
   bringForward(0)
 end
 
--- Writes an event while somebody listens. A long value is left out: the stream is bounded in bytes too.
+-- Writes an event while there are listeners. A long value is left out: the stream is bounded in bytes too.
 local function emit(event, id, name, field, value)
   if not listening then return end
   name = name or string.match(redis.call("HGET", JOBS, id) or "", "^[^\n]*\n([^\n]*)\n") or ""

@@ -1,11 +1,11 @@
--- The usual call of a worker, in front of everything else so that it pays for nothing else: what has ended
--- needs no look at its record, only plain jobs wait, nobody listens, awaits or limits. Other calls go on
--- below.
+-- The usual call of a worker: no ended job needs its record read, only plain jobs wait, and there are no
+-- listeners, awaiting callers or limits. It comes before the rest of the script to avoid the cost of its setup.
+-- Other calls continue below.
 --
 -- KEYS and ARGV as for next.lua
--- Redis searches a small hash or sorted set from its first entry to its last. With many held jobs that is a
--- third of the work, so a call that takes many makes ACTIVE and LEASE tables: an entry this long turns them
--- into tables, and they stay tables without it until they are empty.
+-- Redis searches a small hash or sorted set from its first entry to its last. With many held jobs this is a
+-- third of the work. So a call that takes many jobs makes Redis store ACTIVE and LEASE as tables: one entry of
+-- this length converts them, and they stay tables without it until they are empty.
 local MANY, LONG = 16, string.rep("\n", 65) -- no job can have this id
 local function steady()
   local done, want = tonumber(ARGV[4]), tonumber(ARGV[3])
@@ -19,7 +19,7 @@ local function steady()
   local set = redis.call("HMGET", META, "listen", "paused", "hold", "conc", "max")
   if set[2] or set[4] or set[5] or (tonumber(set[1] or 0) or 0) > now or (tonumber(set[3] or 0) or now) > now then return nil end
   if redis.call("SCARD", KEYS[18]) + redis.call("ZCARD", KEYS[4]) + redis.call("ZCARD", KEYS[5]) > 0 then return nil end
-  local head = redis.call("ZRANGE", DELAYED, 0, 0, "WITHSCORES") -- first: a key of a foreign type must not fail it later
+  local head = redis.call("ZRANGE", DELAYED, 0, 0, "WITHSCORES") -- first: a key of a foreign type must not fail later
 
   local sign = ARGV[2] .. " " .. ARGV[1]
   redis.call("ZREM", KEYS[21], sign) -- removing something first lets this work while Redis is out of memory
@@ -38,8 +38,8 @@ local function steady()
       end
     end
     if #ended > 0 then
-      local noted = redis.call("HLEN", KEYS[11]) > 0 -- by an attempt that was put back
-      -- ACTIVE last: if another key has a foreign type, the worker repeats its call and is not refused.
+      local noted = redis.call("HLEN", KEYS[11]) > 0 -- notes of an attempt that was put back
+      -- ACTIVE last: if another key has a foreign type, the worker repeats its call and its jobs are not refused.
       redis.call("HDEL", JOBS, unpack(ended))
       if noted then redis.call("HDEL", KEYS[11], unpack(ended)) end
       redis.call("ZREM", LEASE, unpack(ended))
@@ -86,7 +86,7 @@ local function steady()
   end
 
   if (want == 0 and done > 0 or want > 0 and #ids == want) and redis.call("LLEN", WAIT) > 0 then
-    redis.pcall("ZADD", WAKE, 0, "0") -- of a foreign type: those who block on it say so
+    redis.pcall("ZADD", WAKE, 0, "0") -- if it has a foreign type, workers that block on it report it
   end
   if #ids < want and ARGV[6] ~= "0" then redis.call("ZADD", KEYS[21], now + ARGV[6], sign) end
   local due = head[2] and math.max(0, math.ceil(head[2] - now)) or -1

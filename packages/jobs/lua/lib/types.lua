@@ -1,5 +1,5 @@
--- Another program may have put a value of another type under one of our keys. A script that moves jobs looks
--- at the types before its first write: one that failed half way would leave a job in no place.
+-- Another program may have put a value of another type under one of our keys. A script that moves jobs checks
+-- the types before its first write: a script that failed half way would leave a job in no place.
 local function wrongType(first, last)
   local TYPES = { "hash", "hash", "list", "zset", "zset", "zset", "hash", "zset", "hash", "zset", "hash", "zset", "zset", "hash", "zset", "hash", "zset", "set", "zset", "stream", "zset", "hash", "zset", "hash", "hash", "list", "hash", "hash", "zset" }
   for i = first, last do
