@@ -1,13 +1,13 @@
--- Moves a batch (or all of a key that nobody fetches) to the dead letters, with the reason.
+-- Moves a batch (or all items of a key that no consumer fetches) to the dead letters, with the reason.
 --
--- Whole lists are renamed. A batch in front of fresh items is copied: it is bounded by what get.lua
--- handed out.
+-- Whole lists are renamed. A batch in front of fresh items is copied; it is at most as large as get.lua
+-- returned it.
 --
 -- KEYS  1-11 the unit, 12-17 the letter
 -- ARGV  1 key  2 channel  3 token, or "" for all of the key  4 without a token: the start that expired
 --       5 id of the letter  6 reason
 -- Returns items moved, -1 if the token does not hold the lock or the key was fetched meanwhile, or -2 if
---       the batch was deleted (nothing changed)
+--       the batch was deleted; then nothing has changed
 local timer, queue, items, data, locker, overwrite, start, state, singles = unpack(KEYS)
 local dead, record, deadBodies, deadItems, deadData, deadOf = unpack(KEYS, 12)
 local call = redis.call
@@ -21,14 +21,14 @@ if ARGV[3] ~= '' then
 elseif call('GET', start) ~= ARGV[4] then
   return -1
 end
--- Reads of what is written below: a key of a wrong type fails here, and nothing has changed.
+-- These reads fail for a key of a wrong type before anything has changed.
 call('HLEN', data)
 call('ZCARD', dead)
 call('ZCARD', deadOf)
 call('ZCARD', singles)
 call('ZSCORE', timer, ARGV[1])
 
-call('HDEL', state, '') -- opens the way as in get.lua
+call('HDEL', state, '') -- allows the later writes, as in get.lua
 local last = count == length and replayed == 0
 local function move(from, to, most)
   if count == length then

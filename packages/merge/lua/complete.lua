@@ -1,5 +1,5 @@
 -- Removes exactly the batch that was handed out, and unlocks. If the key was emptied meanwhile
--- (remove.lua), only unlocks, and lets items that were pushed since then fire at their time.
+-- (remove.lua), only unlocks, and lets items that were pushed after that fire at their time.
 --
 -- KEYS  1-11 the unit
 -- ARGV  1 key  2 channel  3 token
@@ -11,7 +11,7 @@ if call('GET', locker) ~= ARGV[3] then return -1 end
 local known = call('HMGET', state, 'batch', 'next', 'replayed')
 local batch, replayed = tonumber(known[1] or 0), tonumber(known[3] or 0)
 local left = math.max(0, call('LLEN', queue) - math.max(0, batch))
-if left == 0 and replayed == 0 then -- the usual end: everything goes in one command
+if left == 0 and replayed == 0 then -- the usual end: one command deletes everything
   call('UNLINK', queue, items, data, overwrite, start, state, locker)
   call('ZREM', timer, ARGV[1])
   if string.sub(ARGV[1], 1, 1) == '-' then call('ZREM', singles, ARGV[1]) end

@@ -1,4 +1,4 @@
--- Deletes a dead letter for good.
+-- Deletes a dead letter.
 --
 -- KEYS  1-6 the letter
 -- ARGV  1 id of the letter

@@ -1,14 +1,14 @@
--- Finds the keys that are due, and how long until the next one.
+-- Finds the keys that are due, and the time until the next one.
 --
--- With a reservation their time moves a little into the future, so that each due key goes to one of
--- many dispatchers; one that dies before get() only makes the key late by the reservation.
+-- A reservation moves their time a little into the future, so that only one of many dispatchers gets each
+-- due key. If that dispatcher dies before get(), the key is late by the reservation.
 --
--- Keys that are paused are passed over where they stand; they are few (pause.lua sees to that), so
--- that a look goes by them all. If a foreign value has taken the place of their set, nothing is known to be
--- paused: the caller learns of it, and the rest goes on.
+-- Paused keys keep their time and are skipped. pause.lua bounds their number, so one call can skip all of
+-- them. If a foreign value has replaced their set, no key counts as paused: the reply names the set, and the
+-- other keys continue.
 --
 -- KEYS  1 timer  2 paused  3 paused keys
--- ARGV  1 at most so many keys  2 reservation in ms, 0 none
+-- ARGV  1 maximum of keys  2 reservation in ms, 0 none
 -- Returns {ms to the next key or -1, score of the reservation or "", "" or the key of a wrong type,
 --       key, score, key, score ...}
 if redis.call('EXISTS', KEYS[2]) == 1 then return { '-1', '', '' } end
@@ -38,7 +38,7 @@ if later[2] then
 end
 local reserved = ''
 if tonumber(ARGV[2]) > 0 and #found > 0 then
-  redis.call('DEL', KEYS[2]) -- is not there; opens the way as in get.lua
+  redis.call('DEL', KEYS[2]) -- does not exist; allows the later writes, as in get.lua
   reserved = string.format('%.3f', tonumber(now) + tonumber(ARGV[2]) / 1000)
   for i = 1, #found, 2 do redis.call('ZADD', KEYS[1], 'XX', reserved, found[i]) end
 end

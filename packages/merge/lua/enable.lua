@@ -1,8 +1,8 @@
--- Lets an endpoint be called again: after a 410, a pause, a hold or an open breaker.
+-- Allows calls to an endpoint again, after a 410, a pause, a hold or an open breaker.
 --
 -- KEYS  1 endpoint  2 breaker of its origin  3 marked  4 breakers
 -- ARGV  1 URL  2 ms to remember an endpoint that has neither limits nor secrets  3 origin
--- Returns 1, or 0 if nothing is known of the endpoint
+-- Returns 1, or 0 if the endpoint is not known
 local call = redis.call
 if call('EXISTS', KEYS[1], KEYS[2]) == 0 then
   call('ZREM', KEYS[3], ARGV[1])

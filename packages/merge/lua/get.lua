@@ -1,12 +1,13 @@
 -- Takes the lock of one key and hands out its oldest items.
 --
--- KEYS  1-11 the unit; 12 paused, 13 paused keys: only to look whether the key was paused meanwhile
+-- KEYS  1-11 the unit; 12 paused, 13 paused keys: only to check whether the key was paused meanwhile
 -- ARGV  1 key  2 maximum of items  3 lease ms  4 token  5 id for a new batch  6 maximum of bytes
---       7 "1": a batch that failed is handed out again as it was
+--       7 "1": a batch that failed is returned again unchanged
 --       8 "1": if locked, the timer is moved to the lock's end instead of staying due
 --       9 "" or the score under which the key was reserved  10 "" or the score it was due at
--- Returns {"ok", batch id, attempt, heads in one string with a line each, bodies, age of the batch's time in ms, how to deliver or ""}
---       | {"locked", ms of the lock or -1} | {"moved"} its time has not come, or it is paused | {"empty"}
+-- Returns {"ok", batch id, attempt, heads in one string with a line each, bodies, ms since the batch was due,
+--       how to deliver or ""}
+--       | {"locked", ms of the lock or -1} | {"moved"} it is not due, or it is paused | {"empty"}
 local timer, queue, items, data, locker, overwrite, start, state, singles, replay, replayItems = unpack(KEYS)
 local call = redis.call
 local key, number, leaseMs, token = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
@@ -16,14 +17,14 @@ local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function score(ms) return string.format('%.3f', ms / 1000) end
 
--- Reads come first: a key of a wrong type fails here, and nothing has changed.
+-- Reads come first: a key of a wrong type fails here, before anything has changed.
 local current = tonumber(call('ZSCORE', timer, key) or nil)
 if ARGV[9] ~= '' and current and current ~= tonumber(ARGV[9]) and current * 1000 > now then
-  return { 'moved' } -- a push postponed it between reservation and now
+  return { 'moved' } -- a push postponed it after the reservation
 end
 if KEYS[12] and (call('EXISTS', KEYS[12]) == 1 or redis.pcall('SISMEMBER', KEYS[13], key) == 1) then
-  call('ZREM', timer, '') -- opens the way as below
-  call('ZADD', timer, 'XX', ARGV[10], key) -- it is passed over where it stood before the reservation
+  call('ZREM', timer, '') -- allows the later writes, as below
+  call('ZADD', timer, 'XX', ARGV[10], key) -- a paused key keeps the time it had before the reservation
   return { 'moved' }
 end
 local length, headed = call('LLEN', queue), call('LLEN', items)
@@ -31,14 +32,14 @@ local known = call('HMGET', state, 'batch', 'delivery', 'attempts', 'next', 'rep
   'unsized', 'ghost', 'starts')
 local replayed = known[5] and call('LLEN', replay) or 0
 
--- The first write needs no memory: then Redis lets the others of the script pass even when it has
--- none left, and what is queued can still go out.
+-- The first write needs no memory. Redis then allows the later writes of the script even when it is out of
+-- memory, so that queued items can still be delivered.
 call('HDEL', state, '')
 if not call('SET', locker, token, 'NX', 'PX', leaseMs) then
   if call('GET', locker) ~= token then
     local left = call('PTTL', locker)
     if ARGV[8] == '1' and current then
-      -- 0: the lock ends within this millisecond; -1: it has no end, and is looked at again later.
+      -- 0: the lock ends within this millisecond; -1: the lock has no end, and the key is tried again later.
       local wait = left == -1 and leaseMs or math.max(left, 1)
       call('ZADD', timer, 'XX', score(now + wait), key)
     end
@@ -56,15 +57,15 @@ end
 local out = math.min(tonumber(known[1] or 0), length)
 local fresh = tonumber(known[4] or 0)
 if ARGV[8] == '1' and out == 0 and replayed == 0 and (known[5] or known[9]) and fresh * 1000 > now then
-  -- What the key was due for is gone: deleted during a delivery whose holder died. The rest has its own time.
+  -- The items that made the key due were deleted during a delivery whose holder died. The rest has its own time.
   call('DEL', locker)
   call('HDEL', state, 'ghost', 'replayed', 'next')
   call('ZADD', timer, known[4], key)
   return { 'moved' }
 end
 
--- How many of the first items of a list fit into maxBytes, but at least one. Sizes stand in the heads;
--- bodies whose head has none are read one at a time.
+-- How many of the first items of a list fit into maxBytes, but at least one. The heads contain the sizes;
+-- bodies whose head has no size are read one at a time.
 local function fitting(list, heads, most)
   local sum = 0
   for i = 1, most do
@@ -115,7 +116,7 @@ if resumed and known[2] then delivery = known[2] end
 if resumed then attempt = tonumber(known[3] or 0) + 1 end
 call('HSET', state, 'batch', number, 'delivery', delivery, 'attempts', attempt)
 if not resumed and not fromReplay then
-  -- What stays behind is as due as it was, unless a push has said otherwise.
+  -- The remaining items stay due as before, unless a push has changed their time.
   if length == number then
     if replayed == 0 and known[4] then call('HDEL', state, 'next') end
   elseif not (out > 0 and known[4]) then
@@ -126,5 +127,5 @@ if known[9] or known[10] then call('HDEL', state, 'starts', 'ghost') end
 call('DEL', start)
 call('SET', overwrite, '1')
 call('ZADD', timer, score(now + leaseMs), key)
--- One string: hundreds of short ones cost more than the rest of the reply.
+-- One string: hundreds of short strings cost more than the rest of the reply.
 return { 'ok', delivery, attempt, table.concat(heads, '\n'), bodies, math.floor(now - due * 1000 + 0.5), known[6] or '' }

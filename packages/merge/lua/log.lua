@@ -1,4 +1,4 @@
--- Appends attempts to the log, which keeps the last ones, and adds to the totals of all dispatchers.
+-- Appends attempts to the log, which keeps the newest, and adds to the totals of all dispatchers.
 --
 -- KEYS  1 attempts  2 totals
 -- ARGV  1 maximum of entries  2 number of total words, then these words: name, number ... (at most 200)

@@ -1,9 +1,9 @@
--- Writes what an operator decided about an endpoint; it stays until the operator takes it back.
+-- Writes an operator's settings for an endpoint; they stay until the operator removes them.
 --
 -- KEYS  1 endpoints  2 endpoint  3 marked
 -- ARGV  1 URL  2 maximum of marked endpoints  3 fields to delete, separated by spaces, or ""
 --       4 "" or "=" and the secrets that the caller saw
---       5 ms to remember an endpoint that has no mark any more  6.. field, value ... to write (at most ten)
+--       5 ms to remember an endpoint that has no mark left  6.. field, value ... to write (at most ten)
 -- Returns 1, 0 if the maximum is reached, or -1 if the secrets have changed
 local call = redis.call
 local isMarked = call('ZSCORE', KEYS[3], ARGV[1])

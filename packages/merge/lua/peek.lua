@@ -1,10 +1,10 @@
--- Looks at one key without changing it: its state, and a page of its items up to a number of bytes.
+-- Reads one key without changing it: its state, and a page of its items up to a number of bytes.
 --
 -- KEYS  1-11 the unit  12 paused keys
 -- ARGV  1 key  2 first position  3 maximum of items, 0 none  4 maximum of bytes of all bodies
 --       5 maximum of data fields  6 maximum of bytes of the data; fields beyond it are left out
--- Returns {score or "", items, ms of the lock or -2, flat state, flat data (none without items), heads, bodies (the last may
---          be cut), sizes, 1 if it is paused}
+-- Returns {score or "", items, ms of the lock or -2, flat state, flat data (none without items), heads,
+--          bodies (the last may be cut), sizes, 1 if it is paused}
 local timer, queue, items, data, locker, _, _, state, _, replay, replayItems = unpack(KEYS)
 local call = redis.call
 local from, most, bytes = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -30,8 +30,8 @@ local list, headList, last = queue, items, length
 if from >= length then -- the replayed items are shown last
   list, headList, last, from = replay, replayItems, waiting, from - length
 end
--- A position in a long list is far to walk: a hundred heads are read at a time, and with them as many bodies
--- as the sizes in the heads allow. A body whose size is not known is read alone.
+-- Reading by position in a long list is slow. So a hundred heads are read at a time, and with them as many bodies
+-- as the sizes in the heads allow. A body of unknown size is read alone.
 local i, stop = from, math.min(from + most, last)
 while i < stop and bytes > 0 do
   local some = call('LRANGE', headList, i, math.min(i + 100, stop) - 1)

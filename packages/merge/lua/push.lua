@@ -9,17 +9,17 @@
 -- The timer holds the time of the first group. While that is not the fresh one, the time of the fresh
 -- items is state.next. So a push never moves a retry.
 --
--- Several plain pushes can travel in one call. They are stored in their order, and one that fails does not
--- keep the others from being stored: its caller sends it again alone and learns why. What one command can do
--- for all of them is done once: reading the timer, looking for markers, writing the timer.
+-- Several plain pushes can be sent in one call. They are stored in their order, and a push that fails does not
+-- keep the others from being stored: its caller sends it again alone and gets the error. Work that one command can
+-- do for all of them is done once: reading the timer, looking for markers, writing the timer.
 --
 -- KEYS  1 timer, then per push: 2 queue  3 items  4 locker  5 overwrite  6 state
---       behind a single push, if it needs them: 7 data  8 singles  9 idempotency record  10 deleted (both
+--       after a single push, if it needs them: 7 data  8 singles  9 idempotency record  10 deleted (both
 --       only with one item); for the run of a schedule instead: 9 schedule  10 schedules
 -- ARGV  1 number of pushes  2 channel  3 maxItems  4 maxBytes  5 maxWaitMs
---       for several pushes: 6 the length of a queue's name in front of its key, then four words per push
+--       for several pushes: 6 the length of the queue's name in front of its key, then four words per push
 --       for one push:
---       6 "0"; "1": a single, delivered item by item; "2": one that is stored even if Redis has no memory left
+--       6 "0"; "1": a single, delivered item by item; "2": one that is stored even if Redis is out of memory
 --       7 ms to remember the idempotency key  8 digest of the request  9 "" or how to deliver (JSON)
 --       for the run of a schedule instead: 7 "run"  8 "DUE NEXT REVISION ID": when it was due, when it is
 --       due next ("inf": never again), the revision that the caller read, its id
@@ -30,7 +30,7 @@
 --       was used with another request | {"full"} too many data fields | {"ran"} the run was pushed before,
 --       or the schedule was changed
 --       for several {score in force, fresh items, score, fresh items ...}; instead of these two
---       "", 0 if nothing of a push was stored, and an error, -1 if it failed behind its writes
+--       "", 0 if nothing of a push was stored, and an error, -1 if it failed after its writes
 local call, floor, format = redis.call, math.floor, string.format
 local byte, sub = string.byte, string.sub
 local timer, pushes = KEYS[1], tonumber(ARGV[1])
@@ -43,14 +43,14 @@ local at = ' ' .. format('%d', now) .. ' '
 
 local function stamp(ms) return format('%.3f', ms / 1000) end
 
--- A field of the state; 0 if it is missing, or if another program wrote something else.
+-- A field of the state; 0 if it is missing, or if another program wrote a value that is not a number.
 local function number(text) return text and tonumber(text) or 0 end
 
 -- The head of the item whose words begin at ARGV[i].
 local function headOf(i) return ARGV[i + 1] .. at .. #ARGV[i + 3] .. sub(ARGV[i + 2], 2) end
 
-local written -- whether the push at hand has changed its queue
--- What is known about several pushes: the scores of their keys, and whether any key has a marker.
+local written -- whether the current push has changed its queue
+-- Read once for several pushes: the scores of their keys, and whether any key has a marker.
 local scores, markers = nil, true
 local moves, movers = {}, {} -- scores and keys for the timer; the pushes they belong to
 
@@ -68,7 +68,7 @@ local function push(key, k, begin, last)
   if words > 0 and call('HLEN', KEYS[7]) + words / 2 > tonumber(ARGV[10]) then return { 'full' } end
   if single ~= '0' then call('ZCARD', KEYS[8]) end
 
-  if single == '2' then call('HDEL', state, '') end -- opens the way as in get.lua
+  if single == '2' then call('HDEL', state, '') end -- allows the later writes, as in get.lua
 
   -- Heads and bodies; a single item, the usual case, needs no tables.
   local count, length, headed, bodies, heads = 1
@@ -93,7 +93,7 @@ local function push(key, k, begin, last)
   if headed < length then -- another program pushed before us, without heads
     heads = heads or { headOf(begin) }
     call('LTRIM', items, 0, -1 - count)
-    -- Behind very many of them our items go without heads too, and get.lua makes them up.
+    -- If very many of them come before our items, our items have no heads either, and get.lua makes them.
     if length - headed <= 1000 then
       for i = 1, length - headed do call('RPUSH', items, 'x:' .. i .. '-' .. ARGV[begin + 1] .. at .. '- -') end
       call('RPUSH', items, unpack(heads))
@@ -112,7 +112,7 @@ local function push(key, k, begin, last)
     call('HDEL', state, 'batch', 'delivery', 'attempts', 'next', 'error')
   end
   local ghost = false
-  if known[6] then -- all was deleted during a delivery, whose holder has the lock still (remove.lua)
+  if known[6] then -- all was deleted during a delivery, whose holder still has the lock (remove.lua)
     call('PERSIST', state)
     ghost = call('EXISTS', locker) == 1
     if not ghost then call('HDEL', state, 'ghost') end
@@ -133,7 +133,7 @@ local function push(key, k, begin, last)
     local given, always = ARGV[i], byte(ARGV[i + 2]) == 97
     local wanted = floor(given * 1000 + 0.5)
     if wanted <= 0 then wanted, given = now, nil end
-    if fresh == 0 then -- the first of a new batch: from here on maxWaitMs runs
+    if fresh == 0 then -- the first of a new batch: maxWaitMs starts here
       bound, bytes, moved, began = math.max(wanted, now + maxWaitMs), 0, true, true
       due, score = wanted, given or stamp(wanted)
     elseif always or marked or not due then
@@ -169,7 +169,7 @@ if pushes > 1 then
   for i = 1, pushes do names[i], overwrites[i] = sub(KEYS[i * 5 - 3], from), KEYS[i * 5] end
   markers = redis.pcall('EXISTS', unpack(overwrites)) ~= 0
   local found = redis.pcall('ZMSCORE', timer, unpack(names))
-  local known = not found.err -- Redis has it since 6.2
+  local known = not found.err -- Redis has ZMSCORE since 6.2
   scores = {}
   for i = 1, pushes do scores[names[i]] = known and found[i] or not known and call('ZSCORE', timer, names[i]) end
   local replies, stored = {}, false
@@ -197,7 +197,7 @@ end
 
 local isRun = ARGV[7] == 'run'
 local runDue, runNext, revision, schedule
-if isRun then -- the first caller moves the schedule on; the others find another time there
+if isRun then -- the first caller advances the schedule; the others find another time there
   runDue, runNext, revision, schedule = string.match(ARGV[8], '^(%S+) (%S+) (%S+) (.+)$')
   local planned = call('ZSCORE', KEYS[10], schedule)
   if not planned or tonumber(planned) ~= tonumber(runDue) or call('HGET', KEYS[9], 'revision') ~= revision then
@@ -219,7 +219,7 @@ local first, last = 12 + words, #ARGV
 local score, fresh, moved = push(ARGV[first], 2, first + 1, last)
 if type(score) == 'table' then return score end
 if moved then call('ZADD', timer, score, ARGV[first]) end
-redis.pcall('PUBLISH', ARGV[2], 'insert') -- a user without channels must not fail behind the writes
+redis.pcall('PUBLISH', ARGV[2], 'insert') -- a user without channels must not fail after the writes
 
 local id = ARGV[last - 2]
 if isRun then

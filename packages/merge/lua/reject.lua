@@ -1,10 +1,10 @@
--- Takes items that can never be delivered out of a batch and makes them a dead letter. The rest of the
--- batch is handed out again at once. The reads are bounded as in settle.lua.
+-- Removes items that can never be delivered from a batch and makes them a dead letter. The rest of the
+-- batch is due again at once. The reads are bounded as in settle.lua.
 --
 -- KEYS  1-11 the unit, 12-17 the letter
 -- ARGV  1 key  2 channel  3 token  4 id of the letter  5 reason  6.. positions in the batch, from 0, rising
--- Returns items taken out, -1 if the token does not hold the lock, or -2 if the batch was deleted
---       (nothing changed)
+-- Returns items taken out, -1 if the token does not hold the lock, or -2 if the batch was deleted; then
+--       nothing has changed
 local timer, queue, items, data, locker, overwrite, start, state, singles = unpack(KEYS)
 local dead, record, deadBodies, deadItems, _, deadOf = unpack(KEYS, 12)
 local call = redis.call

@@ -1,9 +1,9 @@
--- Gives the lock back; the batch stays at the head and is handed out again.
+-- Releases the lock; the batch stays at the head and is handed out again.
 --
 -- KEYS  1-11 the unit
 -- ARGV  1 key  2 channel  3 token  4 "" the timer stays, "+ms" from now, or the new time in seconds
 --       5 "1": this was not an attempt  6 "" or why it failed
--- Returns 1, 0 if the token does not hold the lock, or -2 if the batch was deleted (nothing changed)
+-- Returns 1, 0 if the token does not hold the lock, or -2 if the batch was deleted; then nothing has changed
 local timer, _, _, _, locker, _, _, state = unpack(KEYS)
 if redis.call('GET', locker) ~= ARGV[3] then return 0 end
 if redis.call('HEXISTS', state, 'batch') == 0 then return -2 end

@@ -1,7 +1,7 @@
--- Brings a dead letter back, or a part of it: called again until nothing is left.
+-- Moves a dead letter, or a part of it, back to its key. The caller repeats it until nothing is left.
 --
--- The items go to the key's replayed group (push.lua): they leave as soon as no batch is out, in front
--- of fresh items, whose time stays as it is.
+-- The items go to the key's replayed group (push.lua): they leave as soon as no batch is out, before
+-- fresh items, whose time does not change.
 --
 -- KEYS  1-11 the unit, 12-17 the letter
 -- ARGV  1 key  2 channel  3 id of the letter  4 "1": a single, delivered item by item
@@ -46,7 +46,7 @@ else
   call('LTRIM', deadItems, count, -1)
   call('HINCRBY', record, 'items', -count)
 end
--- Its pushes may have had idempotency keys: if it is deleted now, they store again (remove.lua).
+-- Its pushes may have had idempotency keys: if the key is deleted now, repeated pushes store again (remove.lua).
 call('HSET', state, 'replayed', waiting + count, 'idempotent', '1')
 if known[4] then call('PERSIST', state) end
 local request = call('HGET', record, 'request')

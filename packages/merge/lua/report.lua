@@ -1,12 +1,12 @@
--- Takes note of how calls of one endpoint went, and moves the breaker of its origin:
+-- Records the results of calls to one endpoint, and changes the breaker of its origin:
 --
 --   closed --- threshold failures in a row ---> open --- its time is over ---> half-open, one probe
 --      ^                                          ^                                 |        |
 --      '------------------ success ---------------|---------------------------------'        |
 --                                                 '------- failure: open twice as long ------'
 --
--- A record expires a while after its last use, unless an operator has changed it (KEYS 4). A foreign value
--- in the place of a record stays as it is; the other record is written.
+-- A record expires some time after its last use, unless an operator has changed it (KEYS 4). A foreign value
+-- in place of a record is left unchanged, and the other record is written.
 --
 -- KEYS  1 endpoints  2 endpoint  3 breaker of its origin  4 marked  5 calls under way  6 breakers
 -- ARGV  1 URL  2 ok|refused|down (refused: it responded, but not with success)  3 calls  4 last status
@@ -19,7 +19,7 @@ local call = redis.call
 local endpoint, breaker = KEYS[2], KEYS[3]
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- A field that is a number; 0 if it is missing, or if another program wrote something else.
+-- A field that is a number; 0 if it is missing, or if another program wrote a value that is not a number.
 local function number(text)
   local value = text and tonumber(text) or 0
   return value - value == 0 and value or 0
@@ -28,12 +28,12 @@ local function isForeign(key)
   local reply = redis.pcall('HDEL', key, '')
   return type(reply) == 'table' and string.find(reply.err, 'WRONGTYPE')
 end
-local noBreaker, noEndpoint = isForeign(breaker), isForeign(endpoint) -- opens the way as in get.lua
+local noBreaker, noEndpoint = isForeign(breaker), isForeign(endpoint) -- allows the later writes, as in get.lua
 if ARGV[11] ~= '' then
   local forgotten = call('ZSCORE', KEYS[5], ARGV[11])
-  if forgotten and not noEndpoint then -- how long calls last, a moving average
+  if forgotten and not noEndpoint then -- a moving average of how long calls take
     local took = math.max(0, now - (forgotten - ARGV[14]))
-    took = math.min(took, tonumber(ARGV[14])) -- it cannot have lasted longer, unless the clock was set
+    took = math.min(took, tonumber(ARGV[14])) -- it can only have been longer if the clock was set
     local known = number(call('HGET', endpoint, 'took') or took)
     call('HSET', endpoint, 'took', math.floor(known + (took - known) / 4 + 0.5))
   end
@@ -78,13 +78,13 @@ call('PEXPIRE', breaker, ARGV[10])
 if failures < tonumber(ARGV[7]) and not halfOpen then return { 'closed', 0 } end
 local known = call('HMGET', breaker, 'until', 'openMs')
 local left, openMs = number(known[1]) - now, number(known[2])
-if left > 0 and (openMs == 0 or left <= openMs) then -- a straggler from before it opened
+if left > 0 and (openMs == 0 or left <= openMs) then -- a late report of a call from before it opened
   return { 'open', left }
 end
 local opens = call('HINCRBY', breaker, 'opens', 1)
 local ms = math.min(tonumber(ARGV[9]), tonumber(ARGV[8]) * 2 ^ math.min(opens - 1, 30))
 call('HSET', breaker, 'until', now + ms, 'openMs', ms)
 call('ZADD', KEYS[6], now + ms, ARGV[13])
-call('ZREMRANGEBYSCORE', KEYS[6], '-inf', now - tonumber(ARGV[10])) -- those whose record has expired
+call('ZREMRANGEBYSCORE', KEYS[6], '-inf', now - tonumber(ARGV[10])) -- breakers whose record has expired
 call('HDEL', breaker, 'probe')
 return { 'open', ms }

@@ -1,5 +1,5 @@
--- Writes, pauses and moves one schedule. Its runs are pushed by push.lua, which moves it on in the same
--- step, so that each run is pushed once whatever becomes of the callers.
+-- Writes, pauses and advances one schedule. push.lua pushes its runs and advances it in the same script, so
+-- that each run is pushed once, even if callers fail.
 --
 --   active --- pause ---> paused --- resume ---> active        active --- its last run ---> ended
 --
@@ -8,7 +8,7 @@
 -- KEYS  1 schedules  2 schedule
 -- ARGV  1 id  2 channel  3 verb
 --       "set"     4 next due ms  5 JSON  6 its times, as one string  7 revision  8 maximum of schedules
---                 With the times that it has already it goes on as before: paused stays paused, ended
+--                 If its times are unchanged, it continues as before: paused stays paused, ended
 --                 stays ended, and a run that is overdue stays due.
 --       "remove"
 --       "pause"
@@ -19,7 +19,7 @@
 local call, id, verb = redis.call, ARGV[1], ARGV[3]
 local planned = call('ZSCORE', KEYS[1], id)
 local known = redis.pcall('HMGET', KEYS[2], 'times', 'state')
-if known.err then -- a foreign value: it can only leave the plan, where it would be due for ever
+if known.err then -- a foreign value: it is only removed from the plan, where it would be due for ever
   if verb == 'move' then return call('ZADD', KEYS[1], 'XX', 'CH', 'inf', id) end
   if verb ~= 'remove' then return known end
 end
@@ -51,10 +51,10 @@ elseif verb == 'resume' then
   end
 else
   if not planned or tonumber(planned) ~= tonumber(ARGV[4]) then return 0 end
-  call('HDEL', KEYS[2], '') -- opens the way as in get.lua
+  call('HDEL', KEYS[2], '') -- allows the later writes, as in get.lua
   call('ZADD', KEYS[1], ARGV[5], id)
   call('HSET', KEYS[2], 'error', ARGV[7])
   if ARGV[6] ~= '' then call('HSET', KEYS[2], 'state', ARGV[6]) end
 end
-redis.pcall('PUBLISH', ARGV[2], 'change') -- only sooner: who may not use channels is noticed later
+redis.pcall('PUBLISH', ARGV[2], 'change') -- a user without rights on channels sees the change later
 return 1

@@ -1,4 +1,4 @@
--- Makes a key fire now; behind a batch that is out, its fresh items fire right after it.
+-- Makes a key fire now. If a batch is out, the fresh items fire right after it.
 --
 -- KEYS  1-11 the unit
 -- ARGV  1 key  2 channel
@@ -8,7 +8,7 @@ local call = redis.call
 local known = call('HMGET', state, 'batch', 'replayed', 'ghost')
 local length = call('LLEN', queue) + call('LLEN', replay)
 if length == 0 then return 0 end
-call('HDEL', state, '') -- opens the way as in get.lua
+call('HDEL', state, '') -- allows the later writes, as in get.lua
 local now = call('TIME')
 local score = string.format('%d.%03d', now[1], math.floor(now[2] / 1000))
 if known[1] or known[2] or known[3] then call('HSET', state, 'next', score) end

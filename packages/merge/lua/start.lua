@@ -1,10 +1,10 @@
--- Hands one due key out: marks when, and notices that nobody came for it.
+-- Hands out one due key: records the time, and detects that no consumer fetched it.
 --
 -- KEYS  1-11 the unit
 -- ARGV  1 key  2 startTimeoutMs  3 maxStarts  4 "drop": delete at the first timeout
--- Returns {"fresh"} handed out | {"again"} handed out before, nobody fetched it yet
+-- Returns {"fresh"} handed out | {"again"} handed out before, not fetched yet
 --       | {"busy"} its batch is out | {"gone"} not due | {"dropped", items}
---       | {"expired", start} never fetched maxStarts times: to be buried
+--       | {"expired", start} handed out maxStarts times and never fetched: to be buried
 local timer, queue, items, data, locker, overwrite, start, state, singles, replay, replayItems = unpack(KEYS)
 local call = redis.call
 local time = call('TIME')
@@ -25,7 +25,7 @@ if length + waiting == 0 then
 end
 if call('EXISTS', locker) == 1 then return { 'busy' } end
 
-call('HDEL', state, '') -- opens the way as in get.lua
+call('HDEL', state, '') -- allows the later writes, as in get.lua
 local known = call('HMGET', state, 'batch', 'next', 'ghost')
 if known[3] and not known[1] and waiting == 0 and tonumber(known[2] or 0) * 1000 > now then
   call('HDEL', state, 'ghost', 'next') -- as in get.lua: the fresh items have their own time
