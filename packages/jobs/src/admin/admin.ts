@@ -1,4 +1,4 @@
-/** Inspecting the jobs of a queue, and changing them by hand. */
+/** Inspecting the jobs of a queue, and changing them manually. */
 import { InvalidArgumentError, type Page } from "@ropeway/core";
 import { between, flag, integer, oneOf, type Rule, satisfying, text } from "@ropeway/core/internal";
 import { JobNotFoundError, JobStateError, QueueActiveError } from "../errors.ts";
@@ -10,12 +10,12 @@ import type { AdminStore, JobUpdate } from "../store/admin-store.ts";
 import type { QueueStore } from "../store/queue-store.ts";
 import { JOB_STATES, type JobState, type JobView, viewOf } from "./job-view.ts";
 
-/** How many jobs are in which state. */
+/** The number of jobs in each state. */
 export interface QueueCounts extends Readonly<Record<JobState, number>> {
   readonly paused: boolean;
   /** How long the next job has waited; undefined if none waits. */
   readonly oldestWaitingMs?: number;
-  /** Since the queue exists. */
+  /** Counted since the queue was created. */
   readonly totals: {
     readonly completed: number;
     readonly failed: number;
@@ -24,7 +24,7 @@ export interface QueueCounts extends Readonly<Record<JobState, number>> {
   };
 }
 
-/** Which jobs to find. */
+/** The criteria of a search. */
 export interface SearchQuery {
   readonly state?: JobState | readonly JobState[];
   readonly name?: string;
@@ -35,14 +35,14 @@ export interface SearchQuery {
   readonly limit?: number;
   /** The `cursor` of the previous page. */
   readonly cursor?: string | undefined;
-  /** The most jobs that one call looks at before it returns a cursor. @default 200000 */
+  /** The maximum number of jobs that one call reads before it returns a cursor. @default 200000 */
   readonly scan?: number;
 }
 
 /** Jobs that ended before a time. */
 interface RetryQuery extends Omit<SearchQuery, "state" | "cursor" | "limit" | "scan"> {}
 
-/** What update() changes. */
+/** The changes that update() makes. */
 export interface JobChanges<Data = unknown> {
   readonly data?: Data;
   readonly priority?: number;
@@ -50,7 +50,7 @@ export interface JobChanges<Data = unknown> {
   readonly runAt?: Date | number;
 }
 
-/** A worker that has shown a sign of life. */
+/** A worker that has sent a heartbeat. */
 export interface WorkerView {
   readonly id: string;
   readonly name: string;
@@ -60,7 +60,7 @@ export interface WorkerView {
   readonly seenAt: number;
 }
 
-/** A minute of a queue: what ended in it, and how many jobs there were at its end. */
+/** A minute of a queue: how many jobs ended in it, and how many there were at its end. */
 export interface MinuteRates {
   /** The beginning of the minute, ms. */
   readonly at: number;
@@ -73,7 +73,7 @@ export interface MinuteRates {
   readonly active: number;
 }
 
-const PLACES = 1_000; // looked at per script call: a few ms of Redis
+const PLACES = 1_000; // places read per script call: a few ms of Redis
 const DRAIN = 500;
 const DAY_OF_MINUTES = 1_440;
 const RETRY_QUERY = new Set(["name", "text", "group"]);
@@ -151,7 +151,7 @@ export class Admin {
     return workers;
   }
 
-  /** What ended per minute, oldest first; the minutes in which no worker ran are missing. */
+  /** How many jobs ended per minute, oldest first. Minutes in which no worker ran are missing. */
   async rates(minutes: number): Promise<MinuteRates[]> {
     check("minutes", minutes, integer(1, DAY_OF_MINUTES));
     const lines = await this.#store.history(minutes + 1);
@@ -203,7 +203,7 @@ export class Admin {
     this.#expectDone(id, "update", await this.#store.update(checkId(id), how, json));
   }
 
-  /** Retries the jobs that have failed until now and match; returns how many. */
+  /** Retries the matching jobs that have failed until now. Returns how many. */
   async retryAll(query: RetryQuery = {}): Promise<number> {
     checkNames("query", query, RETRY_QUERY);
     const until = await this.#store.now();
@@ -224,7 +224,7 @@ export class Admin {
     return count;
   }
 
-  /** Removes the jobs that are in these states now; returns how many. */
+  /** Removes the jobs that are in these states now. Returns how many. */
   async drain(states: readonly JobState[], olderThanMs: number = 0): Promise<number> {
     if (!Array.isArray(states as unknown))
       throw new InvalidArgumentError("states", states, "an array");
@@ -250,7 +250,7 @@ export class Admin {
     return this.#store.removeDedupeKey(checkName("dedupe key", key));
   }
 
-  /** Throws QueueActiveError if jobs run and it is not forced. */
+  /** Throws QueueActiveError if jobs run and `force` is false. */
   async checkObliterate(force: boolean): Promise<void> {
     check("force", force, flag);
     if (!force && (await this.counts()).active > 0) throw new QueueActiveError(this.#store.queue);
@@ -273,14 +273,14 @@ function check<T>(argument: string, value: unknown, rule: Rule<T>): void {
   if (!rule.accepts(value)) throw new InvalidArgumentError(argument, value, rule.allowed);
 }
 
-/** The worker's line, if it is one. */
+/** The worker that the line describes; undefined if the line is malformed. */
 function readWorker(id: string, line: string): WorkerView | undefined {
   const [seen = ""] = line.split(" ", 1);
   try {
     const about = JSON.parse(line.slice(seen.length + 1)) as Omit<WorkerView, "id" | "seenAt">;
     return { ...about, id, seenAt: Number(seen) };
   } catch {
-    return undefined; // another program wrote it: it is removed like a worker that is gone
+    return undefined; // another program wrote it: it is removed like a dead worker
   }
 }
 

@@ -1,4 +1,4 @@
-/** A job as it is shown to people and tools. */
+/** A job as people and tools see it. */
 import type { JobFailure } from "../errors.ts";
 import { decodeData, decodeRecord, type RecordOptions } from "../record.ts";
 import type { RawJob } from "../store/queue-store.ts";
@@ -54,7 +54,7 @@ export interface JobView {
   readonly malformed?: true;
 }
 
-/** What notes hold: values are JSON strings of their own. */
+/** The content of a job's notes. Values are JSON strings. */
 export interface Notes {
   readonly p?: string;
   readonly l?: readonly string[];
@@ -63,7 +63,7 @@ export interface Notes {
   readonly t?: number;
 }
 
-/** Reads what a script returned about a job. */
+/** Decodes a script's reply about a job. */
 export function viewOf(raw: RawJob): JobView {
   const record = decodeRecord(raw.record);
   const { notes, malformed } = readNotes(raw.notes);

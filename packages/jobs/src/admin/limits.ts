@@ -9,7 +9,7 @@ const PERIOD = between(1, LONGEST_MS);
 const FIELDS = ["conc", "max", "per", "gconc", "gmax", "gper"] as const;
 const KNOWN = ["concurrency", "rate", "groupConcurrency", "groupRate"];
 
-/** Writes the limits that are given; a limit that is null is removed. */
+/** Writes the given limits. A limit that is null is removed. */
 export async function writeLimits(store: AdminStore, limits: QueueLimits): Promise<void> {
   if (typeof limits !== "object" || limits === null) {
     throw new InvalidArgumentError("limits", limits, "an object");

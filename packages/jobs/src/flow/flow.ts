@@ -1,6 +1,6 @@
 /**
  * A flow is a tree of jobs: a parent waits, blocked, until its last child has ended. A child's id is its
- * parent's id, a slash and its place; so the children of a parent need no list.
+ * parent's id, a slash and its position, so the children of a parent need no list.
  *
  *   report            blocked until both are done
  *   |- report/0
@@ -8,12 +8,12 @@
  *      `- report/1/0
  *
  * A child may be in another queue, perhaps on another node of a cluster. No script can reach both, so the
- * parent's queue takes the child as a message in its outbox, in the same step as the parent; a relay
- * carries it over, and the child's outcome back in the same way (relay.ts). There its id begins with the
- * parent's queue: two queues may have parents with the same id.
+ * parent's queue stores the child as a message in its outbox, in the same step as the parent. A relay
+ * delivers it, and returns the child's outcome in the same way (relay.ts). In the other queue its id begins
+ * with the parent's queue, because two queues may have parents with the same id.
  *
  * Every flow has a token, which its jobs carry. An id can be used again while children of an earlier flow
- * with this id still exist; they have another token and do not count.
+ * with this id still exist. They have another token and do not count.
  */
 import { randomBytes } from "node:crypto";
 import { show } from "@ropeway/core/internal";
@@ -32,7 +32,7 @@ import {
 import { encodeRecord } from "../record.ts";
 import type { NewJob } from "../store/queue-store.ts";
 
-/** What a failed child does to its parent: fail it, nothing, or nothing and the child is forgotten. */
+/** The effect of a failed child on its parent: fail it, nothing, or nothing and the child is deleted. */
 export type ChildPolicy = "fail" | "ignore" | "remove";
 
 /** A job with the jobs it waits for. */
@@ -44,9 +44,9 @@ export interface FlowJob {
   /** The queue of this job, under the same prefix. @default its parent's */
   readonly queue?: string;
   readonly children?: readonly FlowJob[];
-  /** What the failure of this job does to its parent. @default the parent's `onChildFailure` */
+  /** The effect of this job's failure on its parent. @default the parent's `onChildFailure` */
   readonly onFailure?: ChildPolicy;
-  /** The policy of children that have none of their own. @default "fail" */
+  /** The policy of children that do not set one. @default "fail" */
   readonly onChildFailure?: ChildPolicy;
 }
 
@@ -76,18 +76,18 @@ export interface AddMessage {
   readonly parent: string;
   readonly child: string;
   readonly flow: string;
-  /** What it does to the parent if it cannot be added: 0 fail, 1 ignore, 2 remove. */
+  /** The effect on the parent if it cannot be added: 0 fail, 1 ignore, 2 remove. */
   readonly policy: number;
   readonly jobs: readonly PlannedJob[];
 }
 
 /**
- * A job of a flow, or the message that takes it to another queue. A message contains others as they are: as
- * text, each level of it would be twice as long as the one below.
+ * A job of a flow, or the message that carries it to another queue. A message contains other messages as objects.
+ * As strings, each level would be twice as long as the level below.
  */
 export type PlannedJob = NewJob | { readonly id: string; readonly message: AddMessage };
 
-/** What the planned job is for add.lua. */
+/** The planned job in the form that add.lua takes. */
 export function newJobOf(job: PlannedJob): NewJob {
   if (!("message" in job)) return job;
   return { id: job.id, where: `o${JSON.stringify(job.message)}`, record: "" };
@@ -96,9 +96,9 @@ export function newJobOf(job: PlannedJob): NewJob {
 /** All jobs of a flow, or of one addChildren(), are added by one script call, which must stay short. */
 const MOST_JOBS = 1_000;
 const MOST_BYTES = 4 << 20;
-/** What a parent has in the end. The scripts know this number, too. */
+/** The maximum number of children of a parent in total. The scripts contain this number, too. */
 const MOST_CHILDREN = 10_000;
-/** A failed child fails its parent, and that one its own, by one script call. */
+/** One script call fails the parent of a failed child, and all parents above it. */
 const MOST_LEVELS = 100;
 const POLICIES = { fail: 0, ignore: 1, remove: 2 } as const;
 const KNOWN = new Set([
@@ -111,7 +111,7 @@ const KNOWN = new Set([
   "onChildFailure",
 ]);
 
-/** What a flow's jobs share. */
+/** The values that the jobs of a flow share. */
 export interface FlowContext {
   /** The queue it is added to. */
   readonly queue: string;
@@ -121,7 +121,7 @@ export interface FlowContext {
   readonly flow?: string;
 }
 
-/** Plans flows: makes the jobs of a tree out of it, parents before their children. */
+/** Plans flows: turns a tree into jobs, parents before their children. */
 export class FlowPlanner {
   readonly #context: FlowContext;
   readonly #flow: string;
@@ -161,7 +161,7 @@ export class FlowPlanner {
     return jobs;
   }
 
-  /** The child and what is below it; as one message if it goes to another queue. */
+  /** The child and the jobs below it; as one message if the child belongs to another queue. */
   #child(child: FlowJob, spot: Spot): PlannedJob[] {
     if (child.options?.id !== undefined || child.options?.dedupe !== undefined) {
       const what = child.options.id === undefined ? "a dedupe key" : "an id of its own";
@@ -217,8 +217,8 @@ function checkBytes(jobs: NewJob[]): NewJob[] {
 }
 
 /**
- * Refuses what is no tree of jobs, or too large a one, before anything is made of it. `level` is that of the
- * given jobs: 1 is a root. Returns how many jobs there are below a root, with the `before` ones.
+ * Refuses a value that is not a tree of jobs, or that is too large, before anything is planned. `level` is the
+ * level of the given jobs: 1 is a root. Returns how many jobs there are below a root, including the `before` ones.
  */
 export function checkTrees(trees: unknown, level: number = 1, before: number = 0): number {
   if (!Array.isArray(trees)) {
@@ -249,7 +249,7 @@ export function checkTrees(trees: unknown, level: number = 1, before: number = 0
   return jobs;
 }
 
-/** The level of a job in its flow, by its id: the places that it ends with, and the root. */
+/** The level of a job in its flow, computed from its id: the positions at its end, and the root. */
 export function levelOf(id: string): number {
   let level = 1;
   for (let rest = id; level <= MOST_LEVELS; level++) {
@@ -265,7 +265,7 @@ export function newFlow(): string {
   return randomBytes(6).toString("base64url");
 }
 
-/** Where a job of a flow is: its queue, and its parent. */
+/** The queue and the parent of a job of a flow. */
 interface Place {
   readonly queue: string;
   readonly parent?: string;
@@ -274,7 +274,7 @@ interface Place {
   readonly home?: string;
 }
 
-/** Where a child stands below its parent. */
+/** The position of a child below its parent. */
 interface Spot {
   readonly parent: string;
   readonly place: number;
@@ -296,7 +296,7 @@ export function childIds(parent: string, count: number): string[] {
   return Array.from({ length: count }, (_, place) => `${parent}/${place}`);
 }
 
-/** Reads what `children` holds of a child. */
+/** Decodes the outcome of a child from `children`. */
 export function readOutcome(id: string, text: string | null): ChildOutcome {
   if (text === null) return { id, state: "pending" };
   if (text.startsWith("r")) return { id, state: "removed" };

@@ -1,8 +1,8 @@
 /**
- * Carries the messages in a queue's outbox to other queues: children to be added there, outcomes for
- * parents there. A message is forgotten only after it has arrived, and arriving twice changes nothing, so
- * a crash at any moment loses and doubles nothing. Producers run it after they added a flow, workers when
- * move.lua says that messages are left.
+ * Delivers the messages in a queue's outbox to other queues: children to be added there, and outcomes for
+ * parents there. A message is deleted only after it has arrived, and a second delivery changes nothing, so
+ * a crash at any moment neither loses nor duplicates a job. Producers run the relay after they added a flow.
+ * Workers run it when move.lua reports that messages are left.
  */
 import { failureOf, InvalidFlowError, MalformedJobError } from "../errors.ts";
 import { type ChildReport, QueueStore } from "../store/queue-store.ts";
@@ -11,8 +11,8 @@ import { type AddMessage, newJobOf } from "./flow.ts";
 type Message = AddMessage | (ChildReport & { readonly kind: "child"; readonly queue: string });
 
 /**
- * The other queue remembers for this long that a message has arrived. It is less than move.lua keeps what is
- * in `adds`.
+ * How long the other queue remembers that a message has arrived. It is less than the time for which move.lua keeps
+ * the fields of `adds`.
  */
 const REMEMBERED_MS = 30 * 60_000;
 
@@ -21,7 +21,7 @@ export class Relay {
   readonly #store: QueueStore;
   readonly #targets = new Map<string, QueueStore>();
   readonly #onError: (error: unknown) => void;
-  /** Where the outbox was left: messages that cannot be delivered must not hide those behind them. */
+  /** Where the last scan of the outbox ended: messages that cannot be delivered must not hide those behind them. */
   #cursor = "0";
 
   constructor(store: QueueStore, onError: (error: unknown) => void) {
@@ -29,7 +29,7 @@ export class Relay {
     this.#onError = onError;
   }
 
-  /** Delivers what is there now; messages that cannot be delivered stay. Returns how many were. */
+  /** Delivers the current messages. Messages that cannot be delivered stay. Returns how many were delivered. */
   async deliver(): Promise<number> {
     const { cursor, messages } = await this.#store.outbox(this.#cursor);
     this.#cursor = cursor;
@@ -50,8 +50,8 @@ export class Relay {
   }
 
   /**
-   * Whether an old message was delivered by a process that died before it removed the message: its
-   * child has ended. With its parent gone it is not needed any more.
+   * Whether a process delivered an old message and died before it removed it: its child has ended. If the
+   * parent does not exist any more, the message is not needed either.
    */
   async #hasArrived(message: Message, now: number): Promise<boolean> {
     if (message.kind !== "add" || !(now - Number(message.at) > REMEMBERED_MS)) return false;
@@ -59,7 +59,7 @@ export class Relay {
   }
 
   /**
-   * Sends outcomes to parents in other queues, of children that ended here, or that are about to be
+   * Sends outcomes to parents in other queues, for children that ended here or that are about to be
    * deleted.
    */
   async tellParents(): Promise<void> {
@@ -102,7 +102,7 @@ export class Relay {
   }
 }
 
-/** The message, if it is one: nothing else can ever be delivered, and is dropped. */
+/** Decodes a message; undefined if it is malformed. A malformed message can never be delivered and is dropped. */
 function readMessage(json: string): Message | undefined {
   try {
     const message = JSON.parse(json) as Partial<Message> | null;
