@@ -1,14 +1,14 @@
 /**
  * The program inside a sandbox: loads the handler file, then runs one job after the other. It is plain
- * JavaScript without dependencies, so that a sandbox starts in a moment, and needs no build or loader of its
- * own. The messages are those of src/sandbox/protocol.ts. It ends with the process that started it.
+ * JavaScript without dependencies, so that a sandbox starts quickly and needs no build or loader of its
+ * own. src/sandbox/protocol.ts describes the messages. It ends with the process that started it.
  */
 import process from "node:process";
 import { inspect } from "node:util";
 import { parentPort, Worker as Thread, workerData } from "node:worker_threads";
 
 const file = parentPort === null ? process.argv[2] : workerData;
-/** The mark tells our messages from those that a handler sends on the same channel. */
+/** The mark distinguishes our messages from those that a handler sends on the same channel. */
 const send = (content) => {
   const message = { ...content, ropeway: "jobs" };
   return parentPort === null ? process.send?.(message) : parentPort.postMessage(message);
@@ -68,7 +68,7 @@ class SandboxJob {
     throw new PutBack("waitForChildren", []);
   }
 
-  /** There are no batches in a sandbox: the job fails by throwing. */
+  /** A sandbox runs no batches, so fail() throws the error. */
   fail(error) {
     throw error;
   }
@@ -95,7 +95,7 @@ class SandboxJob {
   }
 }
 
-/** What a handler gets that goes on after it has returned. */
+/** The error of a method that a handler calls after it has returned. */
 function endedError(id, verb) {
   const details = { id, verb, state: "ended" };
   const message = `cannot ${verb} job ${JSON.stringify(id)}: it is ended`;
@@ -152,7 +152,7 @@ async function run(job, handler) {
   }
 }
 
-/** Sends how a job ended; a result that cannot be copied is a failure. */
+/** Sends the outcome of a job. A result that cannot be copied is a failure. */
 function sendEnd(end) {
   try {
     send(end);
@@ -161,7 +161,7 @@ function sendEnd(end) {
   }
 }
 
-/** A process whose handler blocks it cannot see that its worker was killed: a thread looks. */
+/** A process that its handler blocks cannot detect that its worker was killed, so a thread checks. */
 const WATCHDOG = `
   const { workerData: parent } = require("node:worker_threads");
   setInterval(() => {

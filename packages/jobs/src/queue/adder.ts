@@ -1,8 +1,8 @@
 /**
- * Gathers the adds of one tick into one script call. A lone add leaves at the end of the current tick,
- * with nothing to wait for; under load, what is added while MAX_CALLS calls are under way waits for the
- * first answer and then travels together. Many at once leave in two halves, the second when the first is
- * on its way: from then on Redis works on one half while the program goes on with the other.
+ * Gathers the adds of one tick into one script call. A single add is sent at the end of the current tick,
+ * without waiting. Under load, jobs that are added while MAX_CALLS calls are under way wait for the first
+ * reply and are then sent together. A large batch is sent in two halves, the second once the first is
+ * on its way. Redis then works on one half while the program prepares the other.
  */
 import { setImmediate as immediate } from "node:timers/promises";
 import { ServerReplyError, WrongKeyTypeError } from "@ropeway/core";
@@ -11,7 +11,7 @@ import type { NewJob, NotAdded } from "../store/queue-store.ts";
 import type { Producer } from "./producer.ts";
 
 const MAX_CALLS = 2;
-/** Fewer are not worth a call of their own. */
+/** Smaller batches are not split. */
 const HALVED_FROM = 16;
 const MAX_JOBS = 500;
 const MAX_BYTES = 1 << 20;
@@ -33,7 +33,7 @@ export class Adder {
     this.#producer = producer;
   }
 
-  /** Resolves when the job is in Redis; with what is there instead if it was not added. */
+  /** Resolves when the job is in Redis. If it was not added, resolves with the existing job. */
   add(job: NewJob): Promise<NotAdded | undefined> {
     const outcome = deferred<NotAdded | undefined>();
     this.#waiting.push({ job, outcome });
@@ -41,7 +41,7 @@ export class Adder {
     return outcome.promise;
   }
 
-  /** Adds many at once, in chunks a server digests in a few milliseconds; two are under way at a time. */
+  /** Adds many at once, in chunks that a server handles in a few milliseconds. Two chunks are under way at a time. */
   async addMany(jobs: readonly NewJob[]): Promise<ReadonlyMap<number, NotAdded>> {
     const other = new Map<number, NotAdded>();
     const calls: Promise<void>[] = [];
@@ -53,7 +53,7 @@ export class Adder {
         release(chunk);
         for (const [index, outcome] of notAdded) other.set(start + index, outcome);
       });
-      call.catch(() => {}); // told below, when its turn has come
+      call.catch(() => {}); // reported below, in order
       calls.push(call);
       if (calls.length >= MAX_CALLS)
         await calls.shift(); // bounded memory
@@ -63,7 +63,7 @@ export class Adder {
     return other;
   }
 
-  /** Resolves when everything given to add() has an outcome. */
+  /** Resolves when every add() has an outcome. */
   async settled(): Promise<void> {
     if (this.#calls === 0 && this.#waiting.length === 0) return;
     this.#idle ??= deferred();
@@ -73,7 +73,7 @@ export class Adder {
   #schedule(): void {
     if (this.#scheduled || this.#calls >= MAX_CALLS) return;
     this.#scheduled = true;
-    // After all microtasks: whoever else reacts to the same answer adds its job first.
+    // After all microtasks: other code that reacts to the same reply adds its job first.
     process.nextTick(() => {
       this.#scheduled = false;
       this.#flush();
@@ -96,11 +96,11 @@ export class Adder {
       },
       (error) => this.#refused(batch, error),
     );
-    // In the next turn of the loop: two calls in one write would be answered in one, too.
+    // In the next turn of the loop: two calls in one write would also get their replies together.
     if (this.#waiting.length > 0) setImmediate(() => this.#flush());
   }
 
-  /** The server refused a batch: each job is tried alone, so that one cannot reject its neighbours. */
+  /** The server refused a batch: each job is sent alone, so that a bad job cannot reject the others. */
   #refused(batch: readonly Waiting[], error: unknown): void {
     const refused = error instanceof ServerReplyError || error instanceof WrongKeyTypeError;
     if (!refused || batch.length === 1) {
@@ -125,14 +125,14 @@ export class Adder {
 }
 
 /**
- * Lets go of the records that Redis has. Measured with 100,000 jobs of 2 KB: without this, V8 moved 203 MB of
+ * Releases the records that Redis has. Measured with 100,000 jobs of 2 KB: without this, V8 moved 203 MB of
  * them to its old space, with it 17 MB. Each move copies the record.
  */
 function release(jobs: readonly NewJob[]): void {
   for (const job of jobs) job.record = "";
 }
 
-/** Where a chunk that begins at `start` ends. */
+/** The end of the chunk that begins at `start`. */
 function chunkEnd(jobs: readonly NewJob[], start: number): number {
   let bytes = 0;
   let end = start;

@@ -1,4 +1,4 @@
-/** What callers pass to a queue. A wrong argument is refused before anything is done. */
+/** The arguments of a queue's methods. A wrong argument is refused before anything is sent. */
 import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
 import { requireSignal, type WaitBounds } from "@ropeway/core/internal";
 import type { JobChanges } from "../admin/admin.ts";
@@ -30,7 +30,7 @@ const BULK_JOB = new Set(["name", "data", "options"]);
 const CHANGES = new Set(["data", "priority", "delayMs", "runAt"]);
 const BOUNDS = new Set(["timeoutMs", "signal", "what"]);
 
-/** The bounds of a wait. */
+/** Checks the bounds of a wait. */
 export function checkBounds(bounds: WaitBounds = {}): WaitBounds {
   checkNames("bounds", bounds, BOUNDS);
   const { timeoutMs, signal, what = "" } = bounds;
@@ -42,7 +42,7 @@ export function checkBounds(bounds: WaitBounds = {}): WaitBounds {
   return bounds;
 }
 
-/** The options of run(): how long to wait, and the options of the job. */
+/** Checks the options of run(): how long to wait, and the options of the job. */
 export function checkRun(options: RunOptions = {}): {
   readonly bounds: WaitBounds;
   readonly jobOptions: JobOptions;
@@ -53,18 +53,18 @@ export function checkRun(options: RunOptions = {}): {
   return { bounds, jobOptions };
 }
 
-/** The jobs of addBulk(). */
+/** Checks the jobs of addBulk(). */
 export function checkBulk(jobs: unknown): void {
   if (!Array.isArray(jobs)) throw new InvalidArgumentError("jobs", jobs, "an array of jobs");
   for (const job of jobs) checkNames("job", job, BULK_JOB);
 }
 
-/** What update() changes. */
+/** Checks the changes of update(). */
 export function checkChanges(changes: JobChanges): void {
   checkNames("changes", changes, CHANGES);
 }
 
-/** The options of a method that has only one. */
+/** Checks the options of a method that has only one. */
 export function checkOptions(options: object, only: string): void {
   checkNames("options", options, new Set([only]));
 }

@@ -1,7 +1,7 @@
-/** Events on their way to a `for await`: a bounded buffer. A slow reader loses the oldest ones. */
+/** A bounded buffer of events for a `for await` loop. A slow reader loses the oldest events. */
 const MOST = 10_000;
 
-/** An async iterator that something else pushes into. */
+/** An async iterator with a push method. */
 export class EventBuffer<T> implements AsyncIterator<T> {
   readonly #items: T[] = [];
   readonly #onReturn: () => void;

@@ -1,6 +1,6 @@
 /**
- * Turns a job's options into the two things Redis needs: where the job goes (read once, by add.lua) and
- * what its record says. Wrong options are refused here, before anything is sent.
+ * Turns a job's options into the two values that Redis needs: the job's place (read once, by add.lua) and
+ * the options in its record. Wrong options are refused here, before anything is sent.
  */
 import { InvalidOptionError } from "@ropeway/core";
 import { between, closest, flag, integer, type Rule } from "@ropeway/core/internal";
@@ -14,7 +14,7 @@ import {
 } from "../options.ts";
 import type { RecordOptions } from "../record.ts";
 
-/** Where add.lua puts a job; the short names are its own. */
+/** The place where add.lua puts a job. The short names are part of its arguments. */
 export interface Placement {
   /** delay ms */
   d?: number;
@@ -38,7 +38,7 @@ export interface Placement {
   k?: readonly [string, number, "keep" | "replace", number];
 }
 
-/** A job's options, read. */
+/** The checked options of a job. */
 export interface JobPlan {
   /** JSON for add.lua; empty for the end of the waiting list. */
   readonly placement: Placement | undefined;
@@ -50,11 +50,11 @@ const PRIORITY = integer(-1_048_575, 1_048_575);
 const DURATION = between(0, LONGEST_MS);
 /** Until the year 2286: sums stay exact in Lua. */
 const TIME = between(0, 1e13);
-/** What setTimeout can count. */
+/** The maximum delay of setTimeout. */
 const LONGEST_TIMER_MS = 2_147_483_647;
-/** More is never reached: -1 and `true` keep any number. */
+/** A larger number is never reached. -1 and `true` keep any number. */
 const MOST_KEPT = 1e12;
-/** More is never reached; Lua writes larger numbers with fewer digits than they have. */
+/** A larger number is never reached, and Lua would write it with fewer digits than it has. */
 const MOST_ATTEMPTS = 1e12;
 const KEPT_FAILED: readonly [number, number] = [10_000, 7_776_000_000];
 const KNOWN = new Set([
@@ -72,12 +72,12 @@ const KNOWN = new Set([
   "awaited",
 ]);
 
-/** A placement as add.lua reads it. */
+/** The JSON of a placement for add.lua. */
 export function placementText(placement: Placement | undefined): string {
   return placement === undefined ? "" : JSON.stringify(placement);
 }
 
-/** The options of a job with the queue's defaults. */
+/** The options of a job, completed with the queue's defaults. */
 export function withDefaults(
   defaults: JobOptions | undefined,
   options: JobOptions | undefined,
@@ -87,7 +87,7 @@ export function withDefaults(
   return defaults === undefined ? options : { ...defaults, ...options };
 }
 
-/** Checks and reads the options of one job. */
+/** Checks the options of one job and makes its plan. */
 export function planJob(options: JobOptions | undefined): JobPlan {
   if (options === undefined) return PLAIN;
   const placement: Placement = {};
@@ -162,7 +162,7 @@ function planKeep(keep: NonNullable<JobOptions["keep"]>): [number, number, numbe
   return [completed[0], completed[1], failed[0], failed[1]];
 }
 
-/** [count, age]: count -1 is any number, age 0 is for ever. */
+/** [count, age]: count -1 means any number, age 0 means for ever. */
 function retention(name: string, value: Retention | undefined): [number, number] | undefined {
   if (value === undefined) return undefined;
   if (value === true) return [-1, 0];
@@ -194,7 +194,7 @@ export function checkObject(name: string, value: unknown): void {
   throw new InvalidOptionError(name, value, "an object");
 }
 
-/** Refuses an option that does not exist: a typing error must not be a silent default. */
+/** Refuses an unknown option: a misspelled name must not silently become a default. */
 export function checkNames(where: string, given: object, known: ReadonlySet<string>): void {
   checkObject(where === "" ? "options" : where, given);
   for (const name in given) {
@@ -209,7 +209,7 @@ export function checkNames(where: string, given: object, known: ReadonlySet<stri
   }
 }
 
-/** Whether the value is given; throws if it is given and wrong. */
+/** Whether the value is given. Throws InvalidOptionError if it is given and wrong. */
 function check<T>(name: string, value: T | undefined, rule: Rule<T>): value is T {
   if (value === undefined) return false;
   if (!rule.accepts(value)) throw new InvalidOptionError(name, value, rule.allowed);

@@ -1,4 +1,4 @@
-/** Makes new jobs out of what callers ask for: checked, with the queue's defaults, the trace and an id. */
+/** Makes new jobs from callers' arguments: checked, with the queue's defaults, the trace and an id. */
 import { currentTraceparent, IdSource } from "@ropeway/core/internal";
 import { type FlowJob, FlowPlanner } from "../flow/flow.ts";
 import { checkName } from "../name.ts";
@@ -20,7 +20,7 @@ export class JobPlanner {
     this.#defaults = defaults;
   }
 
-  /** A job. */
+  /** Plans one job. */
   plan(name: string, data: unknown, options: JobOptions | undefined): NewJob {
     const wishes = withDefaults(this.#defaults, options);
     const plan = planJob(wishes);
@@ -34,7 +34,7 @@ export class JobPlanner {
     };
   }
 
-  /** The jobs of a flow that checkTrees() accepted, its root first. */
+  /** Plans the jobs of a flow that checkTrees() accepted, its root first. */
   planFlow(flow: FlowJob): NewJob[] {
     const planner = new FlowPlanner({
       queue: this.#queue,

@@ -1,11 +1,11 @@
-/** What add() returns: a handle on one job. */
+/** The handle on one job that add() returns. */
 import type { WaitBounds } from "@ropeway/core/internal";
 import type { JobChanges } from "../admin/admin.ts";
 import type { JobView } from "../admin/job-view.ts";
 import type { ChildOutcome } from "../flow/flow.ts";
 import type { NotAdded } from "../store/queue-store.ts";
 
-/** What a handle needs of its queue. */
+/** The methods of its queue that a handle calls. */
 export interface JobHome {
   get(id: string): Promise<JobView | undefined>;
   result(id: string, bounds?: WaitBounds): Promise<unknown>;
@@ -18,7 +18,7 @@ export interface JobHome {
 }
 
 /**
- * A handle on a job: the one that was added, or an earlier one that is there instead. It has only the id
+ * A handle on a job: the new one, or an existing one in its place. It has only the id
  * and methods; all state is in Redis.
  */
 export class Job<Result = unknown, Name extends string = string, Data = unknown> {

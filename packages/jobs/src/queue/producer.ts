@@ -1,13 +1,13 @@
 /**
- * Numbers the add calls of one process, so that a call whose reply was lost is applied once even if its
- * jobs have run and are gone when it is sent again. Each call under way has a field of its own in `adds`
- * (the producer's id and a slot) with the call's number. A slot is used again only when its call has
- * ended, so there are as many fields as calls at a time.
+ * Numbers the add calls of one process, so that a call whose reply was lost is applied once, even if its
+ * jobs have run and are gone when the call is repeated. Each call under way has its own field in `adds`
+ * (the producer's id and a slot) with the call's number. A slot is reused only when its call has
+ * ended, so there are at most as many fields as concurrent calls.
  */
 import { newToken } from "@ropeway/core/internal";
 import type { NewJob, NotAdded, QueueStore } from "../store/queue-store.ts";
 
-/** One process's way of adding to a queue. */
+/** Sends the numbered add calls of one process to a queue. */
 export class Producer {
   readonly #store: QueueStore;
   readonly #id = newToken();
@@ -19,7 +19,7 @@ export class Producer {
     this.#store = store;
   }
 
-  /** Adds jobs, all or none if `whole`; says which were not added, by their index. */
+  /** Adds jobs, all or none if `whole` is true. Returns the jobs that were not added, by their index. */
   async add(
     jobs: readonly NewJob[],
     whole: boolean = false,

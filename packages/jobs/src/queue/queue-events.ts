@@ -1,6 +1,6 @@
 /**
  * The events of a queue, as a stream. It costs nothing without listeners: a listener announces
- * itself in `meta` (listen = until when) and renews that; scripts write events only before that time.
+ * itself in `meta` (listen = until when) and renews this time. Scripts write events only before it.
  */
 import type { Redis } from "@ropeway/core";
 import {
@@ -19,13 +19,13 @@ import { EventStore, type StreamEntry } from "../store/event-store.ts";
 import { QueueSite } from "../store/site.ts";
 import { EventBuffer } from "./event-buffer.ts";
 
-/** What all events have. */
+/** The fields that all events have. */
 export interface EventHead<Name extends string> {
   readonly id: string;
   readonly name: Name;
   /** ms of the Redis clock. */
   readonly at: number;
-  /** The value was longer than 4096 bytes and left out; ask the queue for the job. */
+  /** The value was longer than 4096 bytes and left out; read it with Queue.get(). */
   readonly truncated?: true;
 }
 
@@ -37,7 +37,7 @@ export type CompletedEvent<Jobs extends JobTypes<Jobs> = AnyJobs> = {
   };
 }[JobName<Jobs>];
 
-/** One thing that happened to a job; `event` says which. */
+/** One event of a job. `event` is its name. */
 export type QueueEvent<Jobs extends JobTypes<Jobs> = AnyJobs> =
   | (EventHead<JobName<Jobs>> & { readonly event: "added" })
   | (EventHead<JobName<Jobs>> & { readonly event: "stalled" })
@@ -49,18 +49,18 @@ export type QueueEvent<Jobs extends JobTypes<Jobs> = AnyJobs> =
   | (EventHead<JobName<Jobs>> & { readonly event: "failed"; readonly error?: JobFailure })
   | CompletedEvent<Jobs>;
 
-/** What QueueEvents emits: each event under its own name, and all of them as "event". */
+/** The events of QueueEvents: each event under its own name, and all of them as "event". */
 export type QueueEventMap<Jobs extends JobTypes<Jobs> = AnyJobs> = {
   [E in QueueEvent<Jobs>["event"]]: [event: Extract<QueueEvent<Jobs>, { readonly event: E }>];
 } & { event: [event: QueueEvent<Jobs>]; error: [error: unknown] };
 
 const LISTEN_MS = 60_000;
-/** Redis may have lost the announcement: the queue was obliterated, or came back without its data. */
+/** Renewed often, because Redis may have lost the announcement: the queue was obliterated, or Redis lost its data. */
 const RENEW_MS = 5_000;
 const BLOCK_MS = 5_000;
 
 /**
- * Listens to what happens in a queue, from start() until close(). Events can be taken with on(), or with
+ * Listens to the events of a queue, from start() until close(). Receive events with on(), or with
  * `for await (const event of events)`.
  */
 export class QueueEvents<Jobs extends JobTypes<Jobs> = AnyJobs>

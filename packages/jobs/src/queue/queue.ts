@@ -1,5 +1,5 @@
 /**
- * The producer's and the operator's end of a queue.
+ * The queue of producers and operators.
  *
  *   add() -> plan (options checked) -> Adder (one call per tick) -> Producer (numbered) -> store -> add.lua
  */
@@ -69,9 +69,9 @@ export type JobOf<Jobs extends JobTypes<Jobs>, N extends JobName<Jobs>> = Job<
 >;
 
 /**
- * A task queue: add jobs, inspect them, change them. A Worker runs them. `Jobs` says which jobs there are
- * and what they take and return; without it, any name and any JSON value is allowed. The connection stays
- * open when the queue is closed: it is yours.
+ * A task queue: add jobs, inspect them, change them. A Worker runs them. `Jobs` declares the names of the jobs
+ * and what they take and return. Without it, any name and any JSON value is allowed. Closing the queue leaves the
+ * connection open.
  */
 export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDisposable {
   readonly name: string;
@@ -120,7 +120,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     return isRegistered(this.#redis, this.prefix, this.name);
   }
 
-  /** Adds a job and resolves when Redis has it. Jobs that are added in one tick travel together. */
+  /** Adds a job and resolves when Redis has it. Jobs that are added in one tick are sent together. */
   async add<N extends JobName<Jobs>>(
     name: N,
     ...[data, options]: AddArguments<JobInput<Jobs, N>>
@@ -212,12 +212,12 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     return ids.map((child, i) => readOutcome(child, texts[i] ?? null));
   }
 
-  /** How many jobs are in each state, and totals since the queue exists. */
+  /** How many jobs are in each state, and totals since the queue was created. */
   counts(): Promise<QueueCounts> {
     return this.#admin.counts();
   }
 
-  /** What ended per minute, for charts: up to the last 1440 minutes, oldest first. @default 60 */
+  /** How many jobs ended per minute, for charts: up to the last 1440 minutes, oldest first. @default 60 */
   rates(minutes: number = 60): Promise<MinuteRates[]> {
     return this.#admin.rates(minutes);
   }
@@ -252,7 +252,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     return this.#admin.retry(id);
   }
 
-  /** Retries the jobs that have failed until now and match; returns how many. */
+  /** Retries the matching jobs that have failed until now. Returns how many. */
   retryAll(query?: Omit<SearchQuery, "state" | "cursor" | "limit" | "scan">): Promise<number> {
     return this.#admin.retryAll(query);
   }
@@ -269,7 +269,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
 
   /**
    * Removes the jobs in the given states, "waiting" and "delayed" if none are given; running jobs stay.
-   * `olderThanMs` spares jobs that were added (or ended, if they have) more recently.
+   * `olderThanMs` keeps jobs that were added (or ended, if they have) more recently.
    */
   async drain(
     states: readonly Exclude<JobState, "active">[] = ["waiting", "delayed"],
@@ -298,12 +298,12 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     return jobs;
   }
 
-  /** Workers take no jobs until resume(). Running jobs go on. */
+  /** Stops workers from taking jobs until resume(). Running jobs continue. */
   pause(): Promise<void> {
     return this.#adminStore.pause();
   }
 
-  /** Workers take jobs again. */
+  /** Lets workers take jobs again. */
   resume(): Promise<void> {
     return this.#adminStore.resume();
   }
@@ -369,7 +369,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
     ]);
   }
 
-  /** The flow is added: a worker of the queue delivers messages that cannot be delivered now. */
+  /** Delivers the messages of an added flow. A worker of the queue delivers messages that cannot be delivered now. */
   async #deliver(): Promise<void> {
     try {
       await this.#relay.deliver();

@@ -1,7 +1,7 @@
 /**
  * Waiting for the end of jobs. A waiter first subscribes, then marks the job in Redis in the same step in
- * which it looks at it: the end cannot fall between the two. After an interrupted subscription it looks
- * again at every job it waits for. A user without rights on channels looks from time to time instead.
+ * which it reads the job, so that it cannot miss the end. After an interrupted subscription it reads every
+ * job again that it waits for. A user without rights on channels polls instead.
  */
 import { ClosedError, ServerReplyError } from "@ropeway/core";
 import {
@@ -17,7 +17,7 @@ import { viewOf } from "../admin/job-view.ts";
 import { errorOf, JobCancelledError, JobNotFoundError, JobRemovedError } from "../errors.ts";
 import type { QueueStore } from "../store/queue-store.ts";
 
-/** How often jobs are looked at without a subscription. */
+/** How often jobs are read without a subscription. */
 const POLL_MS = 250;
 
 /** The outcomes that this process waits for. */
@@ -34,7 +34,7 @@ export class Results {
   /** The job's result; rejects with its error if it failed, was removed, or is unknown. */
   async of(id: string, bounds: WaitBounds = {}): Promise<unknown> {
     const waiter = deferred<unknown>();
-    waiter.promise.catch(() => {}); // the bound may come first
+    waiter.promise.catch(() => {}); // the bound may reject first
     const waiters = this.#waiting.get(id) ?? new Set();
     this.#waiting.set(id, waiters.add(waiter));
     try {
@@ -49,7 +49,7 @@ export class Results {
   async close(): Promise<void> {
     this.#closed = true;
     for (const id of this.#waiting.keys()) this.#reject(id, new ClosedError("the queue"));
-    const listening = await this.#listening?.catch(() => undefined); // its waiters had the error
+    const listening = await this.#listening?.catch(() => undefined); // its waiters got the error
     await listening?.[Symbol.asyncDispose]();
   }
 
@@ -96,7 +96,7 @@ export class Results {
     for (const id of this.#waiting.keys()) void this.#look(id);
   }
 
-  /** id, or id LF "removed", or id LF "cancelled" LF reason. An empty id stands for all jobs. */
+  /** id, or id LF "removed", or id LF "cancelled" LF reason. An empty id means all jobs. */
   #heard(message: string): void {
     const [id = "", what, ...reason] = message.split("\n");
     if (id === "") this.#rejectAll();

@@ -9,12 +9,12 @@
  *          ------ abort ------------>        cancelled, timed out, or lost
  *          <----- done | failed | putBack | noHandler | unusable
  *
- * The other side is sandbox/entry.js: if you change this, change that.
+ * The other side is sandbox/entry.js. If you change one, change both.
  */
 import type { JobFailure } from "../errors.ts";
 import type { JobContext } from "../worker/attempt.ts";
 
-/** The fields of a job that a sandbox gets: those that are plain values. */
+/** The fields of a job that a sandbox gets: its plain values. */
 export type JobValues = Pick<
   JobContext,
   | "id"
@@ -33,14 +33,14 @@ export type JobValues = Pick<
 export const CALLS = ["progress", "log", "touch", "update", "children", "addChildren"] as const;
 export type CallName = (typeof CALLS)[number];
 
-/** What a sandbox gets. */
+/** A message to a sandbox. */
 export type ToSandbox =
   | { readonly kind: "run"; readonly job: JobValues }
   | { readonly kind: "abort"; readonly failure: JobFailure }
   | { readonly kind: "reply"; readonly number: number; readonly value?: unknown }
   | { readonly kind: "refusal"; readonly number: number; readonly failure: JobFailure };
 
-/** What a sandbox sends. */
+/** A message from a sandbox. */
 export type FromSandbox =
   | { readonly kind: "ready" }
   | { readonly kind: "broken"; readonly why: string }

@@ -1,4 +1,4 @@
-/** The sandboxes of a worker: as many as jobs have run at the same time, used again for later jobs. */
+/** The sandboxes of a worker: as many as jobs have run at the same time, reused for later jobs. */
 
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -7,7 +7,7 @@ import { resolveSandboxOptions, type SandboxOptions } from "../options.ts";
 import type { JobContext } from "../worker/attempt.ts";
 import { Sandbox } from "./sandbox.ts";
 
-/** Runs jobs by the handlers of a file. */
+/** Runs jobs with the handlers of a file. */
 export class SandboxPool {
   readonly #file: URL;
   readonly #options: Required<SandboxOptions>;
@@ -22,19 +22,19 @@ export class SandboxPool {
     this.#options = resolveSandboxOptions(options);
   }
 
-  /** A handler for the worker: runs the job in a sandbox that has nothing else to do. */
+  /** A handler for the worker: runs the job in an idle sandbox. */
   readonly handler = async (job: JobContext): Promise<unknown> => {
     const sandbox = this.#take();
     try {
       return await sandbox.run(job);
     } finally {
-      // A job that timed out is over for its worker while its handler still runs: run() ends later.
+      // For the worker, a job that timed out has ended while its handler still runs; run() ends later.
       if (sandbox.alive) this.#idle.push(sandbox);
       else this.#all.delete(sandbox);
     }
   };
 
-  /** Ends all of them. */
+  /** Ends all sandboxes. */
   async close(): Promise<void> {
     this.#idle.length = 0;
     await Promise.all([...this.#all].map((sandbox) => sandbox.kill("its worker was closed")));

@@ -4,8 +4,8 @@
  *   starting --ready--> idle --run()--> busy --done, failed, put back--> idle
  *       '------------------'-------------'---- crash or kill() --------> ended
  *
- * The signal of a job that is cancelled, timed out or lost aborts. If it has not ended
- * `killAfterMs` later, its sandbox is killed: also a handler that blocks its thread comes to an end.
+ * The signal of a job that is cancelled, timed out or lost aborts. If the handler has not ended
+ * `killAfterMs` later, its sandbox is killed. So even a handler that blocks its thread ends.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { Worker as Thread } from "node:worker_threads";
@@ -21,17 +21,17 @@ import type { SandboxOptions } from "../options.ts";
 import type { JobContext } from "../worker/attempt.ts";
 import { CALLS, type FromSandbox, type ToSandbox } from "./protocol.ts";
 
-/** The program inside: the same for sources and build. */
+/** The program inside the sandbox, the same for sources and build. */
 const ENTRY = new URL("../../sandbox/entry.js", import.meta.url);
 
-/** The job that runs, and who waits for its end. */
+/** The running job, and the promise of its end. */
 interface Run {
   readonly job: JobContext;
   readonly end: Deferred<unknown>;
   killTimer?: NodeJS.Timeout;
 }
 
-/** A process or thread. */
+/** A child process or worker thread. */
 export class Sandbox {
   readonly #options: Required<SandboxOptions>;
   readonly #inside: ChildProcess | Thread;
@@ -44,9 +44,9 @@ export class Sandbox {
     this.#options = options;
     this.#inside =
       options.kind === "thread" ? startThread(file, options) : startProcess(file, options);
-    this.#ready.promise.catch(() => {}); // told to the job that waits for it
+    this.#ready.promise.catch(() => {}); // reported to the job that waits for it
     this.#inside.on("message", (message: unknown) => {
-      if (isOurs(message)) this.#receive(message); // a handler may send what it likes
+      if (isOurs(message)) this.#receive(message); // a handler may send anything
     });
     this.#inside.on("error", (error) => this.#end(reasonOf(error)));
     this.#inside.on("exit", (code, signal?: string) => this.#end(exitText(code, signal)));
@@ -57,7 +57,7 @@ export class Sandbox {
     return this.#why === undefined;
   }
 
-  /** What the handler returns or throws; SandboxCrashedError if the sandbox ended before. */
+  /** Returns the handler's result or throws its error; SandboxCrashedError if the sandbox ended before. */
   async run(job: JobContext): Promise<unknown> {
     const run: Run = { job, end: deferred() };
     run.end.promise.catch(() => {}); // awaited below, perhaps after it has failed
@@ -78,7 +78,7 @@ export class Sandbox {
     }
   }
 
-  /** Ends it, whatever it does. */
+  /** Ends the sandbox, even while a handler runs. */
   async kill(why: string = "it was killed"): Promise<void> {
     this.#why ??= why;
     if (this.#inside instanceof Thread) await this.#inside.terminate();
@@ -103,7 +103,7 @@ export class Sandbox {
     try {
       this.#send({ kind: "run", job: values });
     } catch (error) {
-      throw new InvalidDataError(name, reasonOf(error), error); // what a schema made cannot be copied
+      throw new InvalidDataError(name, reasonOf(error), error); // the output of a schema cannot be copied
     }
   }
 
@@ -127,7 +127,7 @@ export class Sandbox {
       if (!CALLS.includes(method)) throw new TypeError(`a job has no method ${method}`);
       const invoke = run.job[method].bind(run.job) as (...args: readonly unknown[]) => unknown;
       const returned = await invoke(...args);
-      const value = method === "update" ? run.job.data : returned; // what a schema made of it
+      const value = method === "update" ? run.job.data : returned; // the output of the schema
       if (this.#run === run) this.#send({ kind: "reply", number, value });
     } catch (error) {
       if (this.#run === run) this.#send({ kind: "refusal", number, failure: failureOf(error) });
@@ -150,12 +150,12 @@ export class Sandbox {
   }
 }
 
-/** Whether the program inside sent it. */
+/** Whether the program inside sent the message. */
 function isOurs(message: unknown): message is FromSandbox {
   return (message as { ropeway?: unknown } | null | undefined)?.ropeway === "jobs";
 }
 
-/** Ends a run as the sandbox says. A message that a handler forged fails its own job only. */
+/** Ends a run with the sandbox's message. A message that a handler forged fails its own job only. */
 function settle(run: Run, end: FromSandbox): void {
   try {
     run.end.resolve(outcomeOf(run.job, end));
@@ -164,7 +164,7 @@ function settle(run: Run, end: FromSandbox): void {
   }
 }
 
-/** What the handler returned. Throws what it threw, or what delay() and waitForChildren() throw. */
+/** Returns the handler's result. Throws the handler's error, or the PutBack of delay() and waitForChildren(). */
 function outcomeOf(job: JobContext, end: FromSandbox): unknown {
   if (end.kind === "failed") throw thrownOf(end.failure);
   if (end.kind === "noHandler") throw new NoHandlerError(job.id, job.name);

@@ -1,4 +1,4 @@
-/** Recurring jobs: what a schedule is. When it is due, core's recurrence.ts computes. */
+/** Recurring jobs: the shape of a schedule. core's recurrence.ts computes its due times. */
 import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
 import { between, flag, integer, type Rule, recurrenceProblem } from "@ropeway/core/internal";
 import type { AnyJobs, JobInput, JobName, JobTypes } from "../definition.ts";
@@ -18,7 +18,7 @@ export interface ScheduleTimes {
   readonly endAt?: number;
   /** The number of runs; then the schedule ends. @default no limit */
   readonly limit?: number;
-  /** Run once at once, then at its times. @default false */
+  /** Run once immediately, then at its times. @default false */
   readonly immediately?: boolean;
 }
 
@@ -27,21 +27,21 @@ export type Schedule<Jobs extends JobTypes<Jobs> = AnyJobs> = {
   readonly [N in JobName<Jobs>]: ScheduleTimes & {
     readonly name: N;
     readonly options?: Omit<JobOptions, "id" | "delayMs" | "runAt" | "dedupe">;
-    /** Skip a run while the one before has not ended. @default false */
+    /** Skip a run while the previous one has not ended. @default false */
     readonly noOverlap?: boolean;
   } & (undefined extends JobInput<Jobs, N>
       ? { readonly data?: JobInput<Jobs, N> }
       : { readonly data: JobInput<Jobs, N> });
 }[JobName<Jobs>];
 
-/** A schedule as it is listed. */
+/** A schedule in the list of schedules. */
 export type ScheduleView = Schedule & {
   readonly id: string;
   /** When it is due next; undefined if it has ended. */
   readonly nextAt?: number;
   /** How often it ran. */
   readonly runs: number;
-  /** The value in Redis could not be read; it is not due any more. */
+  /** The value in Redis could not be read, so it never runs. */
   readonly malformed?: true;
 };
 

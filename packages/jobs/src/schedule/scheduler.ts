@@ -1,5 +1,5 @@
 /**
- * The recurring jobs of a queue: written, listed, and fired once per due time, by the first worker that
+ * The recurring jobs of a queue: written, listed, and fired once per due time by the first worker that
  * checks.
  */
 import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
@@ -13,9 +13,9 @@ import type { ScheduleStore } from "../store/schedule-store.ts";
 import { checkSchedule, type Schedule, type ScheduleView } from "./schedule.ts";
 
 const AT_ONCE = 100;
-/** Options of a job that a schedule decides itself. */
+/** Job options that a schedule sets itself. */
 const OWN = ["id", "delayMs", "runAt", "dedupe"] as const;
-/** A clock that is corrected by less has not been set back. */
+/** A smaller correction does not count as setting the clock back. */
 const CORRECTION_MS = 1_000;
 
 /** Redis's scripts cannot read JSON that is nested more than 1,000 levels deep, */
@@ -28,7 +28,7 @@ const READABLE = `nested at most ${DEEPEST} levels deep, without halves of surro
 export class Scheduler {
   readonly #store: ScheduleStore;
   readonly #defaults: JobOptions | undefined;
-  /** The server's time at the last look. */
+  /** The server's time at the last check. */
   #lookedAt = Number.POSITIVE_INFINITY;
 
   constructor(store: ScheduleStore, defaults?: JobOptions) {
@@ -47,7 +47,7 @@ export class Scheduler {
     const { id: _, delayMs, runAt, dedupe, ...defaults } = this.#defaults ?? {};
     const options = withDefaults(defaults, schedule.options) ?? {};
     const whole: Schedule = { ...schedule, options };
-    jobOf(id, whole); // refuses what could not be added later
+    jobOf(id, whole); // refuses a job that could not be added later
     const json = JSON.stringify(whole);
     if (depthOf(json) > DEEPEST || HALF.test(json)) {
       throw new InvalidArgumentError("data", schedule.data, READABLE);
@@ -85,7 +85,7 @@ export class Scheduler {
    */
   async fireDue(onError: (error: unknown) => void): Promise<number | undefined> {
     const now = await this.#store.now();
-    if (now < this.#lookedAt - CORRECTION_MS) await this.#replan(now); // also at the first look
+    if (now < this.#lookedAt - CORRECTION_MS) await this.#replan(now); // also at the first check
     this.#lookedAt = now;
     const heads = await this.#store.due(AT_ONCE);
     let next = heads.size < AT_ONCE ? Number.POSITIVE_INFINITY : 0;
@@ -106,8 +106,8 @@ export class Scheduler {
   }
 
   /**
-   * The clock was set back, perhaps by an hour: intervals go on from now and do not wait until their old time
-   * has come again. The times of cron patterns are times of the day and stay.
+   * The clock was set back, perhaps by an hour. Intervals continue from now and do not wait for their old time.
+   * The times of cron patterns are times of day and stay.
    */
   async #replan(now: number): Promise<void> {
     const [fields, dues] = await Promise.all([this.#store.all(), this.#store.due()]);
@@ -119,7 +119,7 @@ export class Scheduler {
     }
   }
 
-  /** Runs that were missed while no worker ran are made up for by one. Returns the next due time. */
+  /** One run replaces all runs that were missed while no worker ran. Returns the next due time. */
   async #fire(id: string, due: number, now: number): Promise<number | undefined> {
     const json = await this.#store.get(id);
     const schedule = json === null ? undefined : readSchedule(json);
@@ -137,7 +137,7 @@ export class Scheduler {
   }
 }
 
-/** How deep JSON is nested. */
+/** The nesting depth of JSON. */
 function depthOf(json: string): number {
   let [depth, deepest] = [0, 0];
   for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/g)) {
@@ -147,7 +147,7 @@ function depthOf(json: string): number {
   return deepest;
 }
 
-/** The schedule, if it is one that can be due. */
+/** Decodes a schedule; undefined if it is malformed or can never be due. */
 function readSchedule(json: string): Schedule | undefined {
   try {
     const schedule = JSON.parse(json) as Schedule;

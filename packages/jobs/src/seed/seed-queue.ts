@@ -1,7 +1,7 @@
 /**
  * The producer's side of the lists of "Redis in Action", chapter 6, which programs in many languages use
- * (store/seed-store.ts draws them). Moving a due item is one script: the book's program can crash between
- * ZREM and RPUSH and lose it.
+ * (store/seed-store.ts draws them). One script moves a due item: the book's program can crash between
+ * ZREM and RPUSH and lose the item.
  */
 import { randomUUID } from "node:crypto";
 import { InvalidArgumentError, InvalidOptionError, type Redis } from "@ropeway/core";
@@ -12,7 +12,7 @@ import { checkNames } from "../queue/job-plan.ts";
 import { encodeData } from "../record.ts";
 import { SeedStore } from "../store/seed-store.ts";
 
-/** An item of a list, read. */
+/** A decoded item of a list. */
 export interface SeedItem {
   /** Only four-element items have one. */
   readonly id?: string;
@@ -20,7 +20,7 @@ export interface SeedItem {
   readonly args: readonly unknown[];
 }
 
-/** Reads an item of either form; undefined if it is neither. */
+/** Decodes an item of either form; undefined if it is neither. */
 export function readSeedItem(json: string): SeedItem | undefined {
   let item: unknown;
   try {
@@ -37,7 +37,7 @@ export function readSeedItem(json: string): SeedItem | undefined {
   return Array.isArray(args) ? { id: String(id), name, args } : undefined;
 }
 
-/** How SeedQueue.later() adds. */
+/** The options of SeedQueue.later(). */
 export interface SeedLater {
   readonly args?: readonly unknown[];
   readonly delayMs?: number;
@@ -45,7 +45,7 @@ export interface SeedLater {
 
 const LATER = new Set(["args", "delayMs"]);
 
-/** Gives work to consumers of the documented Python wire, and moves due items for all of them. */
+/** Adds items for consumers of the documented Python wire, and moves due items for all of them. */
 export class SeedQueue {
   readonly #store: SeedStore;
 

@@ -1,7 +1,7 @@
 /**
  * Consumes the lists of the documented Python wire, the first named first, and calls the callback that an
- * item names. A list is watched without taking anything. What is taken is leased beside the list and
- * renewed; if a worker dies, another one puts its items back. An item that cannot be read, or whose
+ * item names. Watching a list takes no item. A taken item gets a lease beside the list, which the worker
+ * renews. If a worker dies, another one puts its items back. An item that cannot be read, or whose
  * callback throws, goes to {queue:email}:bad.
  */
 import { InvalidArgumentError, type Logger, type Redis, ServerReplyError } from "@ropeway/core";
@@ -26,7 +26,7 @@ import { readSeedItem, SeedQueue } from "./seed-queue.ts";
 /** Called with the item's arguments. */
 export type SeedCallback = (...args: never[]) => unknown;
 
-/** How a SeedWorker behaves. */
+/** The options of a SeedWorker. */
 export interface SeedWorkerOptions {
   /** How long an item belongs to this worker after the last heartbeat. @default 30000 */
   readonly leaseMs?: number;
@@ -38,14 +38,14 @@ export interface SeedWorkerOptions {
   readonly logger?: Logger | undefined;
 }
 
-/** What a SeedWorker does. */
+/** The lists and callbacks of a SeedWorker. */
 export interface SeedWorkerPlan {
   /** Without `queue:`; the first is the most urgent. */
   readonly queues: string | readonly string[];
   readonly callbacks: Readonly<Record<string, SeedCallback>>;
 }
 
-/** What a SeedWorker emits. */
+/** The events of a SeedWorker. */
 export interface SeedWorkerEvents {
   /** An item was set aside. */
   failed: [item: string, error: unknown];
@@ -55,9 +55,9 @@ export interface SeedWorkerEvents {
 /** An item that has run. */
 interface FinishedItem extends TakenItem {
   readonly list: string;
-  /** Why it is to be set aside; undefined if it succeeded. */
+  /** The reason to set it aside; undefined if it succeeded. */
   readonly fault: unknown;
-  /** Its lease is renewed no longer. */
+  /** Stops renewing its lease. */
   stop(): void;
 }
 
@@ -69,7 +69,7 @@ const table: OptionTable<SeedWorkerOptions> = {
   logger: { default: undefined, rule: optional(satisfying<Logger>("a logger", anObject)) },
 };
 
-/** Runs the items of lists that programs in other languages fill. Starts with start(). */
+/** Runs the items of lists that programs in other languages fill. Call start() to start it. */
 export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
   readonly #store: SeedStore;
   readonly #lists: readonly string[];
@@ -78,7 +78,7 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
   readonly #ids = new IdSource();
   readonly #delayed: SeedQueue;
   #work: Loop | undefined;
-  /** The item that has run, until Redis knows: nothing else is taken before, and its lease is renewed. */
+  /** The finished item until Redis has confirmed its end. Its lease is renewed, and no other item is taken before. */
   #finished: FinishedItem | undefined;
 
   constructor(redis: Redis, plan: SeedWorkerPlan, options?: SeedWorkerOptions) {
@@ -113,7 +113,7 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
       });
       watch.start();
       defer(async () => {
-        await connection.close(); // ends the wait of the loop
+        await connection.close(); // interrupts the loop's wait
         await watch.close();
       });
     });
@@ -126,7 +126,7 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
     this.#work?.wake();
   }
 
-  /** Takes and runs one item after another; looks at the lists in order each time. */
+  /** Takes and runs one item after another; checks the lists in order each time. */
   async #tick(signal: AbortSignal): Promise<number> {
     await this.#settle();
     for (const list of this.held ? [] : this.#lists) {
@@ -151,7 +151,7 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
     return () => clearInterval(timer);
   }
 
-  /** The error of the callback, or why there was none to call; undefined if it succeeded. */
+  /** The error of the callback, or the reason why none was called; undefined if it succeeded. */
   async #run(json: string): Promise<unknown> {
     const item = readSeedItem(json);
     if (item === undefined) return new Error("neither [name, args] nor [id, queue, name, args]");
@@ -171,7 +171,7 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
     try {
       await this.#store.end(list, token, fault !== undefined);
     } catch (error) {
-      // It comes back when its lease runs out: a foreign value beside the list stops nobody.
+      // The item comes back when its lease expires. A foreign value beside the list must not stop the worker.
       if (error instanceof ServerReplyError && error.prefix === "WRONGTYPE") this.#forget();
       throw error;
     }
@@ -187,7 +187,7 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
   async #watch(connection: BlockingConnection, list: string): Promise<number> {
     if (!(await this.#store.watch(connection, list, 5_000))) return 0;
     this.#work?.wake();
-    return 10; // it is being worked on: no need to be told again at once
+    return 10; // the worker was woken: do not watch again at once
   }
 
   async #moveDue(): Promise<number> {
@@ -197,7 +197,7 @@ export class SeedWorker extends BackgroundRole<SeedWorkerEvents> {
   }
 }
 
-/** Refuses a plan that names no list, or something else than functions. */
+/** Refuses a plan that names no list, or a callback that is not a function. */
 function checkPlan(plan: SeedWorkerPlan): void {
   const { queues, callbacks } = (plan ?? {}) as Partial<SeedWorkerPlan>;
   const names = [queues].flat();
