@@ -5,8 +5,8 @@
  *
  *   jobs added (here) --> Redis (AOF) --> N worker processes, one killed or stopped every now and then
  *
- * Work begins when all workers are there, and jobs are added until all the trouble that was planned has
- * happened: a quick machine must not be done before anything went wrong.
+ * Work begins when all workers have started, and jobs are added until all planned faults have
+ * happened: a fast machine must not finish before any fault.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, type Redis } from "@ropeway/core";
@@ -15,7 +15,7 @@ import { eventually, type Script, spawnScript, startRedis } from "@ropeway/testk
 
 const FIXTURE = new URL("../test/worker.fixture.ts", import.meta.url);
 
-/** How much, and how rough. */
+/** The number of jobs, workers and faults. */
 export interface KillPlan {
   readonly jobs: number;
   readonly workers: number;
@@ -33,7 +33,7 @@ export interface KillPlan {
   readonly seed: number;
 }
 
-/** What was seen. */
+/** The results of a run. */
 export interface KillReport {
   readonly accepted: number;
   readonly completed: number;
@@ -49,14 +49,14 @@ export interface KillReport {
   readonly outages: number;
 }
 
-/** Runs it. */
+/** Runs the test. */
 export async function chaosKill(plan: KillPlan): Promise<KillReport> {
   const random = randomFrom(plan.seed);
   const server = await startRedis({ appendonly: true });
   const redis = await connect(server.url, { offlineWaitMs: 30_000 });
   const queue = new Queue(redis, "chaos");
   const options = JSON.stringify({ concurrency: 10, leaseMs: plan.leaseMs, maxStalls: 1_000 });
-  // A victim is replaced before the next one is chosen, or on a slow machine nobody would ever work.
+  // A killed worker is replaced before the next one is chosen. Otherwise no worker might be left on a slow machine.
   const spawn = async () => {
     const script = await spawnScript(FIXTURE, { args: [server.url, queue.name, options] });
     await script.waitForLine(/^ready/, { withinMs: 60_000 });
@@ -104,7 +104,7 @@ export async function chaosKill(plan: KillPlan): Promise<KillReport> {
         const left = counts.waiting + counts.delayed + counts.active;
         const planned = stops + outages + restarts === mostStops + mostOutages + plan.restarts;
         const all = planned && kills > 0;
-        // Refused while Redis is away or full: then the next look adds them.
+        // Refused while Redis is down or full; the next check adds them.
         if (!all && left < plan.workers * 100) ids.push(...(await more(queue, plan.jobMs)));
         if (!all || left > 0) throw new Error(`${left} jobs left, ${all ? "no" : "more"} trouble`);
       },
@@ -122,7 +122,7 @@ export async function chaosKill(plan: KillPlan): Promise<KillReport> {
   }
 }
 
-/** Some more jobs, in one script call: all of them are accepted or none. */
+/** Adds more jobs, in one script call: all of them are accepted or none. */
 async function more(queue: Queue, jobMs: number): Promise<string[]> {
   const names = Array.from({ length: 400 }, () => ({ name: "wait", data: jobMs }));
   return (await queue.addBulk(names)).map((job) => job.id);

@@ -1,5 +1,5 @@
 /**
- * The slot of a queue moves to and fro between the nodes of a cluster, while jobs are added and run. Every job
+ * The slot of a queue moves between the nodes of a cluster, while jobs are added and run. Every job
  * that was accepted must be completed, and a job that ran twice must have lost its worker in between.
  *
  *   jobs and flows added (here) --> slot on node A <--> node B <--> node C --> workers (here)
@@ -9,7 +9,7 @@ import { connect } from "@ropeway/core";
 import { type JobContext, Queue, Worker } from "@ropeway/jobs";
 import { eventually, startCluster } from "@ropeway/testkit";
 
-/** How much. */
+/** The number of moves and jobs. */
 export interface MigratePlan {
   /** How often the slot moves. */
   readonly moves: number;
@@ -19,7 +19,7 @@ export interface MigratePlan {
   readonly withinMs: number;
 }
 
-/** What was seen. */
+/** The results of a run. */
 export interface MigrateReport {
   readonly moves: number;
   readonly accepted: number;
@@ -30,7 +30,7 @@ export interface MigrateReport {
   readonly left: number;
 }
 
-/** Runs it. */
+/** Runs the test. */
 export async function chaosMigrate(plan: MigratePlan): Promise<MigrateReport> {
   const cluster = await startCluster();
   const redis = await connect(cluster.url, { offlineWaitMs: 30_000 });
@@ -44,7 +44,7 @@ export async function chaosMigrate(plan: MigratePlan): Promise<MigrateReport> {
   const options = { concurrency: 10, leaseMs: 3_000, maxStalls: 1_000 };
   const workers = Array.from({ length: plan.workers }, () => {
     const worker = new Worker(redis, queue.name, handler, options);
-    return worker.on("error", () => {}); // the server refuses calls while the slot is on its way
+    return worker.on("error", () => {}); // the server refuses calls while the slot moves
   });
   const accepted: string[] = [];
   let refused = 0;

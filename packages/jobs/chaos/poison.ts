@@ -1,6 +1,6 @@
 /**
  * Jobs that kill their worker every time, among many that do not. The killers must end as dead letters,
- * and every other job must be completed: nobody is blamed for standing beside a killer.
+ * and every other job must complete, even if it ran beside a killer.
  */
 import { connect } from "@ropeway/core";
 import { Queue } from "@ropeway/jobs";
@@ -8,7 +8,7 @@ import { eventually, type Script, spawnScript, startRedis } from "@ropeway/testk
 
 const FIXTURE = new URL("../test/worker.fixture.ts", import.meta.url);
 
-/** How many of each. */
+/** The number of jobs of each kind. */
 export interface PoisonPlan {
   readonly poison: number;
   readonly innocent: number;
@@ -16,7 +16,7 @@ export interface PoisonPlan {
   readonly withinMs: number;
 }
 
-/** What was seen. */
+/** The results of a run. */
 export interface PoisonReport {
   readonly poison: number;
   readonly innocent: number;
@@ -26,7 +26,7 @@ export interface PoisonReport {
   readonly deaths: number;
 }
 
-/** Runs it; a worker that died is replaced. */
+/** Runs the test. A worker that died is replaced. */
 export async function chaosPoison(plan: PoisonPlan): Promise<PoisonReport> {
   const server = await startRedis();
   const redis = await connect(server.url);

@@ -41,17 +41,17 @@ export type JobTypes<Jobs> = { readonly [N in keyof Jobs]: { readonly data: unkn
 /** The names of a queue's jobs. */
 export type JobName<Jobs> = keyof Jobs & string;
 
-/** What a handler gets for a job. */
+/** The data that a handler gets for a job. */
 export type JobData<Jobs, N extends JobName<Jobs>> = Jobs[N] extends { readonly data: infer D }
   ? D
   : unknown;
 
-/** What add() takes for a job. */
+/** The data that add() takes for a job. */
 export type JobInput<Jobs, N extends JobName<Jobs>> = Jobs[N] extends { readonly input: infer I }
   ? I
   : JobData<Jobs, N>;
 
-/** What a job's handler returns. */
+/** The return type of a job's handler. */
 export type JobReturn<Jobs, N extends JobName<Jobs>> = Jobs[N] extends { readonly returns: infer R }
   ? R
   : JobResult<Jobs, N>;

@@ -1,7 +1,7 @@
 /**
- * Every error of the jobs package. docs/reference/errors.md lists them too, and a test compares. An error
- * keeps its values in `details`, so that the failure of a job comes back as the same class wherever it is
- * awaited.
+ * Every error of the jobs package. docs/reference/errors.md lists them too, and a test compares the two. An error
+ * keeps its values in `details`, so that the failure of a job comes back as the same class in every process that
+ * awaits it.
  */
 import {
   AbortedError,
@@ -218,7 +218,7 @@ const TABLE: ErrorTable = {
   TIMEOUT: TimeoutError,
 };
 
-/** The failure of a job as the error that a caller catches: one of ours by its class, or JobFailedError. */
+/** The error that a caller catches for a failed job: one of ours by its class, or JobFailedError. */
 export function errorOf(id: string, failure: JobFailure | undefined): RopewayError {
   const { code, message = "unknown", details = {} } = failure ?? {};
   if (failure === undefined || code === undefined || !Object.hasOwn(TABLE, code)) {
@@ -227,7 +227,7 @@ export function errorOf(id: string, failure: JobFailure | undefined): RopewayErr
   return revive(TABLE, { code, message, details, cause: failure });
 }
 
-/** The error that failureOf() made a failure of, in another process: ours by its class, others alike. */
+/** Restores the error of a failure that failureOf() made in another process: ours by class, others by name. */
 export function thrownOf(failure: JobFailure): Error {
   const { name, message, code, details = {}, stack } = failure;
   const known = code !== undefined && Object.hasOwn(TABLE, code);
@@ -241,7 +241,7 @@ const LONGEST_STACK = 4_000;
 const LONGEST_MESSAGE = 10_000;
 const LONGEST_DETAILS = 2_000;
 
-/** The thrown value itself, or an error in place of one that throws when it is looked at. */
+/** The thrown value, or a replacement error if reading the value throws. */
 export function readable(thrown: unknown): unknown {
   try {
     describe(thrown);
@@ -251,7 +251,7 @@ export function readable(thrown: unknown): unknown {
   }
 }
 
-/** Any thrown value as the failure that is kept of it. */
+/** Any thrown value as the failure that Redis keeps. */
 export function failureOf(thrown: unknown): JobFailure {
   return describe(readable(thrown));
 }

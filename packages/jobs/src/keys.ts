@@ -12,12 +12,12 @@
  *         add (delay) |   |    | move            |  |  +---- next (dead) --> failed
  *              +--> delayed ---+ <--- retry -----+  |
  *              ^      ^   |                         |
- *    blocked --+      |   '---- handed back, or lease ran out: to the front
+ *    blocked --+      |   '---- handed back, or lease expired: to the front
  *    (a parent,       |
  *     until its       +------ promote, retry by hand
  *     children ended)
  *
- * A lone job for an idle worker skips the list: add.lua takes it on the worker's behalf and hands it over
+ * A single job for an idle worker skips the list: add.lua takes it on the worker's behalf and hands it over
  * through `wake`, so that it starts one hop after add().
  */
 import { unitPrefix } from "@ropeway/core/internal";
@@ -35,7 +35,7 @@ export interface QueueKeys {
   readonly wait: string;
   /** zset: id -> priority * 2^32 + place. Jobs without priority are here when they come back. */
   readonly prio: string;
-  /** zset: group -> turn; only groups that may run something now. */
+  /** zset: group -> turn; only groups that may run a job now. */
   readonly groups: string;
   /** zset of score 0, sorted by its members: group NUL priority(6 hex) place(13 hex) id. */
   readonly grouped: string;
@@ -45,7 +45,7 @@ export interface QueueKeys {
   readonly delayed: string;
   /** hash: id -> token, which is fence@worker@since, and @reason if the job is to be cancelled. */
   readonly active: string;
-  /** zset: id -> ms when the lease runs out. */
+  /** zset: id -> ms when the lease expires. */
   readonly lease: string;
   /** hash: id -> JSON {p progress, l log lines, h errors of attempts, r result, t ended ms}. */
   readonly notes: string;
@@ -54,7 +54,7 @@ export interface QueueKeys {
   /** zset: id -> ended ms: the dead letters. */
   readonly failed: string;
   /**
-   * hash, where a flow's token and a colon stand in front of ids: "n" parent -> children still to end,
+   * hash; ids are preceded by the flow's token and a colon: "n" parent -> number of unfinished children,
    * "c" child -> outcome, "x" parent -> error of a child.
    */
   readonly children: string;
@@ -62,7 +62,7 @@ export interface QueueKeys {
   readonly blocked: string;
   /** hash: dedupe key -> "ends ms, or 0":id. */
   readonly dedupe: string;
-  /** zset: "j" id | "w" id | "d" dedupe key | "g" group | "t" group -> ms when its timer rings. */
+  /** zset: "j" id | "w" id | "d" dedupe key | "g" group | "t" group -> ms when its timer fires. */
   readonly timers: string;
   /** set: ids of jobs that are awaited. */
   readonly awaited: string;
@@ -81,7 +81,7 @@ export interface QueueKeys {
   readonly capped: string;
   /** hash: number -> JSON message for another queue (a child to add, a child's outcome). */
   readonly outbox: string;
-  /** hash: producer -> number of its last add, so that a repeated one is not applied twice. */
+  /** hash: producer -> number of its last add, so that a repeated call is not applied twice. */
   readonly adds: string;
   /** list: a line of totals per minute, for a day. */
   readonly history: string;
@@ -100,9 +100,9 @@ export interface QueueKeys {
   readonly results: string;
   /** All keys in the order the scripts expect. */
   readonly all: readonly string[];
-  /** The first of them, up to `outbox`: enough for what happens to every job. */
+  /** The first keys, up to `outbox`: enough for the scripts that every job uses. */
   readonly hot: readonly string[];
-  /** The same and `adds`. */
+  /** The keys of `hot`, and `adds`. */
   readonly adding: readonly string[];
 }
 
@@ -141,7 +141,7 @@ const ORDER = [
 const HOT = ORDER.indexOf("outbox") + 1;
 const CHANNELS = ["control", "results"] as const;
 
-/** The keys of a queue; any name that is not empty will do. */
+/** The keys of a queue. Accepts any name that is not empty. */
 export function queueKeys(prefix: string, queue: string): QueueKeys {
   const unit = unitPrefix(prefix, queue);
   const named = [...ORDER, ...CHANNELS].map((name) => [name, `${unit}:${name}`] as const);

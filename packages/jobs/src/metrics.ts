@@ -1,6 +1,6 @@
 /**
- * Metrics of this process, through OpenTelemetry (nothing until the application installs an SDK).
- * docs/reference/metrics.md lists them; a test compares.
+ * Metrics of this process, through OpenTelemetry. Without an SDK in the application they do nothing.
+ * docs/reference/metrics.md lists them, and a test compares the two.
  */
 import type { Counter, Histogram } from "@opentelemetry/api";
 import { meterOf } from "@ropeway/core/internal";
@@ -37,7 +37,7 @@ function all(): Instruments {
   return instruments;
 }
 
-/** Counts jobs given to Redis. */
+/** Counts jobs added to Redis. */
 export function addedJobs(queue: string, count: number): void {
   all().added.add(count, { queue });
 }

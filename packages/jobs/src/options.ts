@@ -15,7 +15,7 @@ import { JobDefinitions } from "./definition.ts";
 import { DEFAULT_PREFIX } from "./keys.ts";
 import type { JobContext } from "./worker/attempt.ts";
 
-/** The longest duration that is accepted, about 31 years: sums with a time stay exact in Lua. */
+/** The maximum duration, about 31 years. Sums with a time stay exact in Lua. */
 export const LONGEST_MS = 1e12;
 
 /** How many ended jobs stay: `true` all, `false` or 0 none, a count, or a count and an age. */
@@ -111,9 +111,9 @@ export type Middleware = (job: JobContext, next: () => Promise<unknown>) => unkn
 export interface SandboxOptions {
   /** A child process for each running job, or a worker thread, which starts faster. @default "process" */
   readonly kind?: "process" | "thread";
-  /** The maximum size of its heap; a sandbox that needs more crashes. @default what Node allows */
+  /** The maximum size of its heap; a sandbox that needs more crashes. @default the limit of Node */
   readonly memoryMb?: number | undefined;
-  /** How long a handler may go on after its signal was aborted, before it is killed. @default 500 */
+  /** How long a handler may continue after its signal was aborted, before it is killed. @default 500 */
   readonly killAfterMs?: number;
   /** How long loading the file may take. @default 10000 */
   readonly startWithinMs?: number;
@@ -221,21 +221,21 @@ const sandboxTable: OptionTable<SandboxOptions> = {
   },
 };
 
-/** A queue's options with nothing left out. */
+/** A queue's options, with defaults filled in. */
 export function resolveQueueOptions(
   given: QueueOptions<never> | undefined,
 ): Required<QueueOptions> {
   return resolveOptions(queueTable, given as QueueOptions | undefined);
 }
 
-/** A worker's options with nothing left out. */
+/** A worker's options, with defaults filled in. */
 export function resolveWorkerOptions(
   given: WorkerOptions<never> | undefined,
 ): Required<WorkerOptions> {
   return resolveOptions(workerTable, given as WorkerOptions | undefined);
 }
 
-/** A sandbox's options with nothing left out. */
+/** A sandbox's options, with defaults filled in. */
 export function resolveSandboxOptions(given: SandboxOptions | undefined): Required<SandboxOptions> {
   return resolveOptions(sandboxTable, given);
 }

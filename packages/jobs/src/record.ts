@@ -1,16 +1,16 @@
 /**
- * A job as Redis keeps it, one string:
+ * The string that Redis stores for a job:
  *
  *   1763246400123;0;0;{"a":3,"g":"acme"}\nsend-mail\n{"to":"ann@example.org"}
  *   |             | | |                    |          `- data, JSON, or nothing for undefined
  *   |             | | |                    `- name, one line
  *   |             | | `- options that differ from the defaults, JSON on one line, or nothing
- *   |             | `- how often its lease ran out
+ *   |             | `- how often its lease expired
  *   |             `- attempts that have ended
- *   `- added at, ms of the Redis clock; the store puts it in front, add.lua corrects it
+ *   `- added at, ms of the Redis clock; the store prepends it, add.lua corrects it
  *
- * One field of one hash per job costs less than half the memory of a key per job, and a job without
- * special wishes carries no options at all. Lua reads the first line only.
+ * One field of one hash per job costs less than half the memory of a key per job, and a job with default
+ * options carries none. Lua reads the first line only.
  */
 import { reasonOf } from "@ropeway/core/internal";
 import { InvalidDataError } from "./errors.ts";
@@ -28,7 +28,7 @@ export interface RecordOptions {
   readonly g?: string;
   /** timeout ms */
   readonly t?: number;
-  /** keep: completed count and age ms, failed count and age ms; -1 is any number, age 0 for ever */
+  /** keep: completed count and age ms, failed count and age ms; count -1 is any number, age 0 is for ever */
   readonly k?: readonly [number, number, number, number];
   /** dedupe key */
   readonly d?: string;
@@ -38,9 +38,9 @@ export interface RecordOptions {
   readonly q?: string;
   /** number of children */
   readonly n?: number;
-  /** token of the flow; without it an id used again would meet the children of its earlier life */
+  /** token of the flow; without it, children of an earlier job with the same id would count as this job's */
   readonly y?: string;
-  /** what a failure does to the parent, if it does not fail it: 1 nothing, 2 the child is forgotten */
+  /** effect of a failure on the parent, if it does not fail the parent: 1 nothing, 2 the child is deleted */
   readonly c?: 1 | 2;
   /** schedule that made it */
   readonly s?: string;
@@ -48,24 +48,24 @@ export interface RecordOptions {
   readonly x?: string;
 }
 
-/** A record, read. */
+/** A decoded record. */
 export interface JobRecord {
   readonly addedAt: number;
   readonly attempts: number;
   readonly stalls: number;
   readonly options: RecordOptions;
   readonly name: string;
-  /** JSON text; empty for undefined. An attempt that has read it lets go of it. */
+  /** JSON string; empty for undefined. An attempt releases it after decoding. */
   json: string;
 }
 
-/** What follows the time of adding in the record of a new job. */
+/** Encodes the part of a new job's record that follows the time of adding. */
 export function encodeRecord(name: string, data: unknown, options: RecordOptions): string {
   checkName("job name", name);
   return `;0;0;${encodeOptions(options)}\n${name}\n${encodeData(data, name)}`;
 }
 
-/** JSON text of a job's data or result; empty for undefined. */
+/** The JSON string of a job's data or result; empty for undefined. */
 export function encodeData(data: unknown, name: string): string {
   if (data === undefined) return "";
   let json: string | undefined;
@@ -78,7 +78,7 @@ export function encodeData(data: unknown, name: string): string {
   return json;
 }
 
-/** Reads a record; undefined if it is none of ours. */
+/** Decodes a record; undefined if it is not one of ours. */
 export function decodeRecord(text: string): JobRecord | undefined {
   const firstLine = text.indexOf("\n");
   const secondLine = text.indexOf("\n", firstLine + 1);
@@ -99,7 +99,7 @@ export function decodeRecord(text: string): JobRecord | undefined {
   };
 }
 
-/** The value of a JSON text as encodeData() writes it. */
+/** Decodes a JSON string that encodeData() wrote. */
 export function decodeData(json: string): unknown {
   return json === "" ? undefined : JSON.parse(json);
 }
@@ -121,7 +121,7 @@ function decodeOptions(text: string): RecordOptions | undefined {
   }
 }
 
-/** Another program may have written anything: what has the wrong type counts as not given. */
+/** Another program may have written anything: an option of the wrong type counts as not given. */
 function typed(options: Record<string, unknown>): RecordOptions {
   const given = Object.entries(options).filter(([name, value]) => TYPES[name]?.(value));
   return Object.fromEntries(given) as RecordOptions;

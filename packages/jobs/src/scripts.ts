@@ -3,18 +3,18 @@ import { defineScript, type Reply, type Script, type ScriptOptions } from "@rope
 
 const lua = (name: string) => new URL(`../lua/${name}.lua`, import.meta.url);
 
-/** What stands in front of the scripts of a queue: each part builds on the ones before. */
+/** The parts that precede the scripts of a queue. Each part builds on the ones before. */
 const PARTS = ["lib/queue", "lib/types", "lib/place", "lib/forget", "lib/finish"].map(lua);
 
 function queueScript<T = Reply>(name: string, options: ScriptOptions<T> = {}): Script<T> {
   return defineScript(lua(name), { ...options, prelude: PARTS });
 }
 
-/** Some scripts have their most frequent case in front of it all. */
+/** Some scripts handle their most frequent case before these parts. */
 const ADD = { prelude: [lua("lib/plain"), ...PARTS.slice(0, 4)] };
 
 export const addScript: Script = defineScript(lua("add"), ADD);
-/** The same, once more after a lost reply: the script finds out whether it was applied. */
+/** The same script after a lost reply: it finds out whether the call was applied. */
 export const addAgainScript: Script = defineScript(lua("add"), { ...ADD, idempotent: true });
 export const nextScript: Script = defineScript(lua("next"), {
   prelude: [lua("lib/steady"), ...PARTS],
@@ -60,17 +60,17 @@ export const seedTakeScript: Script<readonly string[]> = defineScript(lua("seed-
 });
 export const seedEndScript: Script<number> = defineScript(lua("seed-end"), { idempotent: true });
 
-/** What move.lua did. */
+/** The result of move.lua. */
 export interface Moved {
   readonly moved: number;
   readonly stalled: number;
   /** ms until something is due; -1 if nothing is planned. */
   readonly nextMs: number;
-  /** Messages that wait to be carried to other queues. */
+  /** The number of messages that wait for delivery to other queues. */
   readonly outbox: number;
 }
 
-/** What a heartbeat learned. */
+/** The result of a heartbeat. */
 export interface Renewed {
   readonly lost: readonly string[];
   /** id -> reason */

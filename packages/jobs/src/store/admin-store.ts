@@ -1,4 +1,4 @@
-/** What operators do with a queue. */
+/** The commands of operators on a queue. */
 import {
   changeScript,
   countsScript,
@@ -12,7 +12,7 @@ import { type RawJob, rawJob } from "./queue-store.ts";
 import { unregisterQueue } from "./registry.ts";
 import type { QueueSite } from "./site.ts";
 
-/** What search.lua looks for. */
+/** The arguments of search.lua. */
 export interface SearchCall {
   readonly state: string;
   readonly first: number;
@@ -25,7 +25,7 @@ export interface SearchCall {
   readonly endedUntil?: number | undefined;
 }
 
-/** What drain.lua forgets. */
+/** The arguments of drain.lua. */
 export interface DrainCall {
   readonly state: string;
   readonly limit: number;
@@ -33,7 +33,7 @@ export interface DrainCall {
   readonly skip: number;
 }
 
-/** What update() changes; the short names are part of change.lua. */
+/** The changes that update() makes. The short names are part of change.lua. */
 export interface JobUpdate {
   readonly p?: number;
   readonly d?: number;
@@ -53,7 +53,7 @@ export interface RawCounts {
 
 const GROUPS_AT_ONCE = 1_000;
 
-/** The operator's commands of one queue. */
+/** The operators' commands on one queue. */
 export class AdminStore {
   readonly #site: QueueSite;
 
@@ -138,14 +138,14 @@ export class AdminStore {
     await this.setLimits([], ["paused", "hold", "holdms"]);
   }
 
-  /** Writes and removes fields of the limits; what a limit held back may run now. */
+  /** Writes and removes fields of the limits. Groups that a limit held back may run again. */
   async setLimits(
     set: readonly (readonly [string, string])[],
     remove: readonly string[],
   ): Promise<void> {
     const args = [GROUPS_AT_ONCE, set.length, ...set.flat(), ...remove];
     const write = () => this.#site.run(limitsScript, this.#site.keys.hot, args);
-    // Groups that workers hold back again meanwhile must not make it endless.
+    // Bounded: groups that workers hold back again meanwhile must not make the loop endless.
     for (let left = await write(); left > 0; left -= GROUPS_AT_ONCE) await write();
   }
 
@@ -162,7 +162,7 @@ export class AdminStore {
     return (await this.#site.send("HDEL", dedupe, key)) === 1;
   }
 
-  /** Deletes everything; -1 if jobs run and it is not forced, else the number of jobs. */
+  /** Deletes everything and returns the number of jobs; -1 if jobs run and `force` is false. */
   async obliterate(force: boolean): Promise<number> {
     const { redis, prefix, name, keys } = this.#site;
     const jobs = await this.#site.run(obliterateScript, keys.all, [force ? "1" : ""]);

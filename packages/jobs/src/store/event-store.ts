@@ -19,7 +19,7 @@ export class EventStore {
     this.#site = site;
   }
 
-  /** Scripts write events for this long. */
+  /** Announces a listener: scripts write events for this long. */
   async listen(ms: number): Promise<void> {
     const until = (await this.#site.now()) + ms;
     await this.#site.send("HSET", this.#site.keys.meta, "listen", String(until));

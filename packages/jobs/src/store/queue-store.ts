@@ -1,4 +1,4 @@
-/** What producers and workers do with a queue: one method per script, replies made into what they mean. */
+/** The commands of producers and workers on a queue: one method per script, with parsed replies. */
 import { ConnectionLostError, type Reply } from "@ropeway/core";
 import type { BlockingConnection } from "@ropeway/core/internal";
 import {
@@ -30,24 +30,24 @@ export interface NewJob {
   readonly id: string;
   /** JSON of a Placement, or "". */
   readonly where: string;
-  /** encodeRecord(), which the store puts the time in front of; empty for a message to another queue. */
+  /** The string of encodeRecord(), to which the store prepends the time; empty for a message to another queue. */
   record: string;
-  /** The time is in front. */
+  /** Whether the time is prepended. */
   dated?: boolean;
 }
 
-/** What stands in place of a job that was not added. */
+/** The job that exists in place of a job that was not added. */
 export interface NotAdded {
   readonly id: string;
   readonly why: "exists" | "kept" | "replaced";
 }
 
-/** How jobs are added. */
+/** The arguments of add(). */
 export interface AddCall {
   readonly jobs: readonly NewJob[];
   /** Add all or none. @default false */
   readonly whole?: boolean;
-  /** The caller and the number of its call: a call that is repeated is applied once. */
+  /** The caller and the number of its call. A repeated call is applied once. */
   readonly producer: string;
   readonly number: number;
   /** The call may have been applied before. @default false */
@@ -62,24 +62,24 @@ export interface Ended extends HeldJob {
   readonly json: string;
 }
 
-/** What a worker brings and wants. */
+/** The outcomes that a worker reports and the jobs that it wants. */
 export interface Exchange {
   readonly worker: string;
   readonly leaseMs: number;
   readonly want: number;
-  /** How long the worker will block for a wake-up if it gets fewer than it wants. @default 0 */
+  /** How long the worker will block for a wake-up if it gets fewer jobs than it wants. @default 0 */
   readonly idleMs?: number;
   readonly done: readonly Ended[];
   readonly undone: readonly Ended[];
 }
 
-/** What a worker gets. */
+/** The reply to a worker's exchange. */
 export interface Taken {
   /** Ids whose outcome was refused because the lease was lost. */
   readonly refused: readonly string[];
   /** ms until move() has something to do; -1 if nothing is planned. */
   readonly dueMs: number;
-  /** ms until a limit allows more; -1 if none stands in the way. */
+  /** ms until a limit allows more; -1 if no limit was reached. */
   readonly laterMs: number;
   /** The n-th job's fence is this plus n. */
   readonly firstFence: number;
@@ -87,7 +87,7 @@ export interface Taken {
   readonly jobs: readonly string[];
 }
 
-/** Everything that Redis knows of one job. */
+/** Everything that Redis stores about one job. */
 export interface RawJob {
   readonly id: string;
   readonly state: string;
@@ -102,13 +102,13 @@ export interface HeldJob {
   readonly id: string;
   readonly fence: number;
   /**
-   * The worker, if its name is in the token for certain. Fences begin anew when a queue was deleted: without
-   * it, a worker that missed that could end a later job with the same id and fence.
+   * The worker, once its name is certainly in the token. Fences start again when a queue was deleted. Without the
+   * name, a worker that missed the deletion could end a later job with the same id and fence.
    */
   readonly holder?: string | undefined;
 }
 
-/** What the token of a held job begins with. */
+/** The beginning of the token of a held job. */
 function tokenOf({ fence, holder }: HeldJob): string {
   return holder === undefined ? `${fence}@` : `${fence}@${holder}@`;
 }
@@ -117,7 +117,7 @@ function tokenOf({ fence, holder }: HeldJob): string {
 export interface ChildReport {
   readonly parent: string;
   readonly child: string;
-  /** The flow's token; undefined for one that another program made without. */
+  /** The flow's token; undefined if another program made the flow without one. */
   readonly flow?: string | undefined;
   /** 0 fail the parent, 1 ignore, 2 remove. */
   readonly policy: number;
@@ -131,7 +131,7 @@ export class QueueStore extends QueueSite {
   #registeredUntil = Number.NEGATIVE_INFINITY;
   readonly #clock = new ServerClock();
 
-  /** Adds jobs; the answer says which were not, by their index. */
+  /** Adds jobs. Returns the jobs that were not added, by their index. */
   async add(call: AddCall): Promise<ReadonlyMap<number, NotAdded>> {
     this.#keepRegistered();
     const reply = await this.#add(call);
@@ -152,7 +152,7 @@ export class QueueStore extends QueueSite {
     const time = String(this.#clock.now());
     for (const job of jobs) {
       if (job.record !== "" && job.dated !== true) {
-        job.record = time + job.record; // in place: a second string of a long record is not to stay in memory
+        job.record = time + job.record; // in place: a long record must not stay in memory twice
         job.dated = true;
       }
       args.push(job.id, job.where, job.record);
@@ -161,7 +161,7 @@ export class QueueStore extends QueueSite {
       return await this.run(addScript, this.keys.adding, args);
     } catch (error) {
       if (!(error instanceof ConnectionLostError)) throw error;
-      args[2] = "1"; // it may have been applied: the script knows
+      args[2] = "1"; // it may have been applied: the script finds out
       return await this.run(addAgainScript, this.keys.adding, args);
     }
   }
@@ -181,12 +181,12 @@ export class QueueStore extends QueueSite {
     };
   }
 
-  /** Does what is due, at most `limit` of each kind. */
+  /** Handles everything that is due, at most `limit` of each kind. */
   move(limit: number): Promise<Moved> {
     return this.run(moveScript, this.keys.all, [limit]);
   }
 
-  /** Extends leases and says that the worker lives. */
+  /** Extends leases and records the worker's heartbeat. */
   renew(sign: SignOfLife): Promise<Renewed> {
     this.#keepRegistered();
     const { active, lease, workers, meta, events, jobs } = this.keys;
@@ -211,7 +211,7 @@ export class QueueStore extends QueueSite {
     return held;
   }
 
-  /** Forgets a worker that leaves. */
+  /** Removes a worker that closes. */
   async removeWorker(worker: string): Promise<void> {
     await this.send("HDEL", this.keys.workers, worker);
   }
@@ -226,7 +226,7 @@ export class QueueStore extends QueueSite {
     return (await this.run(noteScript, [meta, active, notes, events, jobs], args)) === 1;
   }
 
-  /** Gives a running job other data; false if it is not held with this fence. */
+  /** Replaces the data of a running job; false if it is not held with this fence. */
   async updateHeld(job: HeldJob, json: string): Promise<boolean> {
     const args = [job.id, "update", '{"j":1}', json, tokenOf(job)];
     return (await this.run(changeScript, this.keys.hot, args)) === "done";
@@ -238,7 +238,7 @@ export class QueueStore extends QueueSite {
     return token?.startsWith(tokenOf(job)) === true;
   }
 
-  /** Adds children to a running job that has `before`; says if it was lost, or which id is taken. */
+  /** Adds children to a running job that has `before`. Returns whether the job was lost, or which id is taken. */
   async addChildren(
     parent: HeldJob,
     add: { readonly flow: string; readonly before: number; readonly children: readonly NewJob[] },
@@ -265,32 +265,32 @@ export class QueueStore extends QueueSite {
     return this.send("HMGET", this.keys.children, ...ids.map((id) => `${head}${id}`));
   }
 
-  /** Whether a child of the flow has ended, as far as its parent knows, or the parent is gone. */
+  /** Whether the parent has recorded the end of a child of the flow, or the parent is gone. */
   async childIsOver(flow: string, parent: string, child: string): Promise<boolean> {
     const fields = [`n${flow}:${parent}`, `c${flow}:${child}`];
     const reply = await this.send<(string | null)[]>("HMGET", this.keys.children, ...fields);
     return reply[0] === null || reply[1] !== null;
   }
 
-  /** Some messages for other queues (number -> JSON), and where to go on. */
+  /** A page of messages for other queues (number -> JSON), and the cursor of the next page. */
   async outbox(from: string): Promise<{ cursor: string; messages: Map<string, string> }> {
     const args = [from, "COUNT", "100"];
     const [cursor, flat] = await this.send<[string, string[]]>("HSCAN", this.keys.outbox, ...args);
     return { cursor, messages: pairsOf(flat) };
   }
 
-  /** Messages for the parents in other queues of some of the jobs here, and where to go on. */
+  /** A page of messages for parents in other queues of jobs here, and the cursor of the next page. */
   async orphans(from: string): Promise<{ cursor: string; messages: readonly string[] }> {
     const [cursor = "0", ...messages] = await this.run(orphansScript, this.keys.hot, [from]);
     return { cursor, messages };
   }
 
-  /** Forgets messages that were delivered. */
+  /** Deletes messages that were delivered. */
   async delivered(numbers: readonly string[]): Promise<void> {
     if (numbers.length > 0) await this.send("HDEL", this.keys.outbox, ...numbers);
   }
 
-  /** Everything about one job; `awaited` has its end published. */
+  /** Everything about one job. `awaited` requests that its end is published. */
   async inspect(id: string, awaited: boolean = false): Promise<RawJob | undefined> {
     const reply = await this.run(inspectScript, this.keys.hot, [id, awaited ? "1" : ""]);
     if (reply === null) return undefined;
@@ -298,12 +298,12 @@ export class QueueStore extends QueueSite {
     return rawJob(id, String(state), [record, notes, token, due]);
   }
 
-  /** Lets an idle worker look for work. */
+  /** Wakes an idle worker to check for work. */
   async wake(): Promise<void> {
     await this.run(wakeScript, [this.keys.wake], []);
   }
 
-  /** Makes the queue's name known to tools that list queues. */
+  /** Adds the queue's name to the set that tools list. */
   async register(): Promise<void> {
     this.#registeredUntil = performance.now() + REGISTER_MS;
     try {
@@ -314,15 +314,15 @@ export class QueueStore extends QueueSite {
     }
   }
 
-  /** The queue was obliterated: its next use makes its name known again. */
+  /** The queue was obliterated: its next use registers its name again. */
   unregistered(): void {
     this.#registeredUntil = Number.NEGATIVE_INFINITY;
   }
 
-  /** A queue that was obliterated elsewhere and is used again is listed again. */
+  /** Registers the queue from time to time, so that a queue that was obliterated elsewhere is listed again. */
   #keepRegistered(): void {
     if (performance.now() < this.#registeredUntil) return;
-    // Not awaited: a second batch must not overtake the one that is about to be added.
+    // Not awaited: a second batch must not overtake the batch that is about to be added.
     this.register().catch((error) => {
       this.redis.logger.warn({ err: error, queue: this.name }, "cannot register the queue");
     });
@@ -339,7 +339,7 @@ export function waitForWork(
   return connection.send(["BZPOPMIN", ...keys, String(wait.blockMs / 1_000)], wait);
 }
 
-/** What a worker says with each heartbeat. */
+/** The content of a worker's heartbeat. */
 export interface SignOfLife {
   readonly worker: string;
   readonly leaseMs: number;
@@ -348,7 +348,7 @@ export interface SignOfLife {
   readonly held: Iterable<HeldJob>;
 }
 
-/** Makes a RawJob of what inspect.lua and search.lua return. */
+/** Makes a RawJob from a reply of inspect.lua or search.lua. */
 export function rawJob(
   id: string,
   state: string,

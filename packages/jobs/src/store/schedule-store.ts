@@ -7,7 +7,7 @@ export interface Firing {
   readonly id: string;
   /** The due time that the caller saw. */
   readonly due: number;
-  /** The next one; -1 for never again. */
+  /** The next due time; -1 for never again. */
   readonly next: number;
   readonly job: string;
   readonly where: string;
@@ -33,7 +33,7 @@ export class ScheduleStore {
     return this.#site.now();
   }
 
-  /** `due` is its first run; `regular` is that without a run at once, undefined if there is none. */
+  /** `due` is its first run. `regular` is the first run without an immediate one, undefined if there is none. */
   async set(
     id: string,
     json: string,
@@ -46,7 +46,7 @@ export class ScheduleStore {
     return (await this.#run(id, "remove")) === 1;
   }
 
-  /** Takes a schedule that cannot be read out of the plan. */
+  /** Removes a schedule that cannot be read from the plan. */
   async stop(id: string, due: number): Promise<void> {
     await this.#run(id, "stop", due);
   }

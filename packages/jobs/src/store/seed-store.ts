@@ -1,10 +1,10 @@
 /**
- * The lists of "Redis in Action", chapter 6, in Redis, and what we keep beside them:
+ * The lists of "Redis in Action", chapter 6, in Redis, and our keys beside them:
  *
  *   queue:<name>            list, RPUSH / BLPOP     [name, args]  or  [id, queue, name, args]
  *   delayed:                zset, score = due time in seconds; members are the four-element items
  *   {queue:<name>}:taken    hash token -> item that a SeedWorker has
- *   {queue:<name>}:leases   zset token -> ms when the lease runs out
+ *   {queue:<name>}:leases   zset token -> ms when the lease expires
  *   {queue:<name>}:bad      list of items that could not be read or whose callback failed
  */
 import type { Redis } from "@ropeway/core";
@@ -24,12 +24,12 @@ export interface TakenItem {
   readonly item: string;
 }
 
-/** How items are taken. */
+/** The arguments of a take. */
 export interface TakeCall {
   readonly list: string;
   readonly want: number;
   readonly leaseMs: number;
-  /** What the tokens begin with; unique to this call. */
+  /** The prefix of the tokens; unique to this call. */
   readonly tokens: string;
 }
 
@@ -46,7 +46,7 @@ export class SeedStore {
     await this.#redis.send(["RPUSH", key, item], { key });
   }
 
-  /** `due` in seconds, as the wire has it. */
+  /** `due` is in seconds, as on the wire. */
   async pushDelayed(item: string, due: number): Promise<void> {
     await this.#redis.send(["ZADD", DELAYED, String(due), item], { key: DELAYED });
   }
@@ -83,7 +83,7 @@ export class SeedStore {
     await this.#redis.send(["ZADD", leases, "XX", String(ends), token], { key: leases });
   }
 
-  /** Forgets an item that is finished, or sets it aside. */
+  /** Removes an item that is finished, or sets it aside. */
   async end(list: string, token: string, aside: boolean): Promise<void> {
     const { taken, leases, bad } = besideKeys(list);
     await this.#redis.run(seedEndScript, [taken, leases, bad], [token, aside ? "1" : ""]);
@@ -93,7 +93,7 @@ export class SeedStore {
     return this.#redis.blocking("jobs-seed", list);
   }
 
-  /** Blocks until the list has an item; takes nothing: it moves the first one to where it is. */
+  /** Blocks until the list has an item. Takes nothing: it moves the first item to its own place. */
   async watch(connection: BlockingConnection, list: string, blockMs: number): Promise<boolean> {
     const command = ["BLMOVE", list, list, "LEFT", "LEFT", String(blockMs / 1_000)];
     return (await connection.send(command, { blockMs })) !== null;

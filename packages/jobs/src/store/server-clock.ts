@@ -1,19 +1,19 @@
 /**
- * The time of the server as a producer knows it, so that records leave with their time in front. add.lua
- * compares, sets the right time if this one is off, and then says what it is: there is nothing to ask and
- * nothing to keep fresh. What was learned is late by the way of one reply, never early, and it runs on the
- * monotonic clock: the clock of this machine does not matter.
+ * A producer's estimate of the server's time, so that it can send records with their time. add.lua compares the
+ * time, replaces it if it is wrong, and then returns the right one. So no extra command is needed to learn the
+ * time or keep it fresh. The estimate is late by the travel time of one reply, never early. It uses the
+ * monotonic clock, so the wall clock of this machine does not matter.
  */
 export class ServerClock {
-  /** Of performance.now(). */
+  /** The server's time minus performance.now(). */
   #offset: number | undefined;
 
-  /** The server's time in ms; 0 as long as it is unknown. */
+  /** The server's time in ms; 0 while it is unknown. */
   now(): number {
     return this.#offset === undefined ? 0 : Math.floor(performance.now() + this.#offset);
   }
 
-  /** The server has just said what time it is. */
+  /** Sets the server's time, from a reply that has just arrived. */
   learn(ms: number): void {
     this.#offset = ms - performance.now();
   }

@@ -1,4 +1,4 @@
-/** Where a queue is: the Redis, its name, and its keys. All stores of a queue share one. */
+/** The location of a queue: the Redis, its name, and its keys. All stores of a queue share one. */
 import {
   OutOfMemoryError,
   type Redis,
@@ -9,7 +9,7 @@ import {
 import { type QueueKeys, queueKeys } from "../keys.ts";
 import { checkQueueName } from "../name.ts";
 
-/** A queue's place in Redis, and the one way to send something there. */
+/** A queue's location in Redis. All its commands are sent here. */
 export class QueueSite {
   readonly redis: Redis;
   readonly prefix: string;
@@ -23,7 +23,7 @@ export class QueueSite {
     this.keys = queueKeys(prefix, name);
   }
 
-  /** Runs a script; what the server refuses comes back as a typed error. */
+  /** Runs a script. An error reply of the server becomes a typed error. */
   async run<T>(
     script: Script<T>,
     keys: readonly string[],
@@ -36,7 +36,7 @@ export class QueueSite {
     }
   }
 
-  /** Sends a command that does no harm when it is sent twice. */
+  /** Sends a command that can safely be sent twice. */
   async send<T>(command: string, key: string, ...args: readonly string[]): Promise<T> {
     try {
       return (await this.redis.send([command, key, ...args], { key, repeatable: true })) as T;

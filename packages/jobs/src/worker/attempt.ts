@@ -1,10 +1,10 @@
 /**
- * One try of one job: from the moment it was taken until its outcome is on its way.
+ * One attempt of one job, from the moment it was taken until its outcome is on its way.
  *
- *   taken -> running -> settled (once)     by the handler, its timeout, a cancel it obeyed, a lost lease
+ *   taken -> running -> settled (once)     by the handler, its timeout, an obeyed cancel, a lost lease
  *
- * An attempt that was settled by anything but its handler frees its slot at once: a handler that never
- * returns cannot block a worker. Its signal aborts.
+ * An attempt that was settled by anything but its handler frees its slot at once, so that a handler that
+ * never returns cannot block a worker. Its signal aborts.
  */
 import { inspect } from "node:util";
 import { InvalidArgumentError, LeaseLostError } from "@ropeway/core";
@@ -50,11 +50,11 @@ export interface JobContext<Data = unknown, Name extends string = string, Input 
   progress(value: unknown): Promise<void>;
   /** Adds a line to the job's log. It is cut after 4,000 characters. */
   log(line: string): Promise<void>;
-  /** Starts `timeoutMs` anew. Throws LeaseLostError if the job was lost. */
+  /** Restarts `timeoutMs`. Throws LeaseLostError if the job was lost. */
   touch(): Promise<void>;
   /**
-   * Replaces the job's data, for this attempt and all further ones. Takes what add() takes; with a schema,
-   * `data` is then what the schema makes of it.
+   * Replaces the job's data, for this attempt and all later ones. Takes the same type as add(). With a schema,
+   * `data` is then the output of the schema.
    */
   update(data: Input): Promise<void>;
   /** Ends this attempt and runs the job again after `ms`. It does not count as an attempt. */
@@ -68,11 +68,11 @@ export interface JobContext<Data = unknown, Name extends string = string, Input 
    * attempt.
    */
   waitForChildren(): never;
-  /** In a batch: this job failed, the others did not. */
+  /** In a batch: fails this job, but not the others. */
   fail(error: unknown): void;
 }
 
-/** Thrown by delay() and waitForChildren(): the job is put back and is neither done nor failed. */
+/** Thrown by delay() and waitForChildren(). The job is put back and is neither done nor failed. */
 export class PutBack {
   /** The verdict for next.lua. */
   readonly verdict: string;
@@ -87,16 +87,16 @@ export type Settlement =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly error: unknown };
 
-/** What all attempts of a worker share. */
+/** The values that all attempts of a worker share. */
 export interface AttemptHome {
   readonly store: QueueStore;
   readonly logLines: number;
   readonly definitions?: JobDefinitions<unknown> | undefined;
-  /** What an abort listener of a handler throws. */
+  /** Reports an error that an abort listener of a handler throws. */
   onError(error: unknown): void;
 }
 
-/** One try. */
+/** One attempt of a job. */
 export class Attempt implements JobContext {
   readonly id: string;
   readonly fence: number;
@@ -108,10 +108,10 @@ export class Attempt implements JobContext {
   startedAt = 0;
   /** How long the handler took. */
   tookMs = 0;
-  /** It has written notes, which have to be cleaned up. */
+  /** Whether it has written notes, which have to be cleaned up. */
   noted = false;
   cancelled = false;
-  /** Its handler threw RateLimitedError: the queue rests. */
+  /** Whether its handler threw RateLimitedError, so that the queue is on hold. */
   limited = false;
   readonly #home: AttemptHome;
   #data: unknown;
@@ -148,12 +148,12 @@ export class Attempt implements JobContext {
   get data(): unknown {
     if (!this.#read) {
       this.data = decodeData(this.record.json);
-      this.record.json = ""; // its string is as long as the data and would stay as long
+      this.record.json = ""; // its string is as long as the data and would stay in memory as long
     }
     return this.#data;
   }
 
-  /** What the schema made of it, or update(). */
+  /** The output of the schema, or the data of update(). */
   set data(value: unknown) {
     this.#data = value;
     this.#read = true;
@@ -179,7 +179,7 @@ export class Attempt implements JobContext {
     return this.record.options.g;
   }
 
-  /** Made when first asked for: most handlers never do. */
+  /** Created on first use, because most handlers never use it. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
@@ -194,7 +194,7 @@ export class Attempt implements JobContext {
   }
 
   async log(line: string): Promise<void> {
-    const text = typeof line === "string" ? line : inspect(line); // what is no string is shown as by console.log()
+    const text = typeof line === "string" ? line : inspect(line); // other values are formatted as by console.log()
     await this.#note("log", text.slice(0, LONGEST_LINE));
   }
 
@@ -223,10 +223,10 @@ export class Attempt implements JobContext {
     return ids.map((id, i) => readOutcome(id, texts[i] ?? null));
   }
 
-  /** One call at a time: the ids of children follow from how many there are. */
+  /** One call at a time, because the ids of children depend on how many there are. */
   addChildren(children: readonly FlowJob[]): Promise<string[]> {
     const added = this.#adding.then(() => this.#addChildren(children));
-    this.#adding = added.catch(() => {}); // its caller has the error
+    this.#adding = added.catch(() => {}); // its caller gets the error
     return added;
   }
 
@@ -258,7 +258,7 @@ export class Attempt implements JobContext {
     this.#failure ??= { error };
   }
 
-  /** Whether next.lua has to look at the record when it ends. */
+  /** Whether next.lua has to read the record when it ends. */
   get special(): boolean {
     const { options, attempts, stalls } = this.record;
     if (this.noted || this.cancelled || attempts > 0 || stalls > 0) return true;
@@ -266,14 +266,14 @@ export class Attempt implements JobContext {
     return this.#children > 0 || (g ?? f ?? n ?? d ?? k) !== undefined;
   }
 
-  /** Begins; `settle` is called exactly once. */
+  /** Starts the attempt. `settle` is called exactly once. */
   begin(settle: (settlement: Settlement) => void): void {
     this.startedAt = performance.now();
     this.#settle = settle;
     if (this.record.options.t !== undefined) this.#arm();
   }
 
-  /** Ends it, unless it has ended. */
+  /** Ends the attempt, unless it has ended. */
   settle(settlement: Settlement): void {
     const settle = this.#settle;
     if (settle === undefined) return;
@@ -312,10 +312,10 @@ export class Attempt implements JobContext {
 }
 
 const DELAY = between(0, LONGEST_MS);
-/** Redis reads and writes the whole log with each line. */
+/** Limits a line, because Redis reads and writes the whole log with each line. */
 const LONGEST_LINE = 4_000;
 
-/** What taking a job gave. */
+/** A taken job and its lease. */
 export interface Lease extends HeldJob {
   readonly safeUntil: number;
 }

@@ -1,4 +1,4 @@
-/** What a user gives a worker, and how it is called: schema, then trace, then middleware, then handler. */
+/** The handlers of a worker, and how it calls them: schema, then trace, then middleware, then handler. */
 import { context, SpanKind, type Tracer, trace } from "@opentelemetry/api";
 import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
 import { contextOf, inSpan, tracerOf } from "@ropeway/core/internal";
@@ -14,17 +14,17 @@ import { NoHandlerError } from "../errors.ts";
 import type { Middleware } from "../options.ts";
 import type { Attempt, JobContext } from "./attempt.ts";
 
-/** The jobs of a queue as a handler gets them: a union that `name` discriminates. */
+/** The jobs of a queue as a handler gets them: a union discriminated by `name`. */
 export type AnyJobContext<Jobs extends JobTypes<Jobs>> = {
   readonly [N in JobName<Jobs>]: JobContext<JobData<Jobs, N>, N, JobInput<Jobs, N>>;
 }[JobName<Jobs>];
 
-/** Does the work of the jobs of one name; its return value is the job's result. */
+/** Handles the jobs of one name. Its return value is the job's result. */
 export type Handler<Jobs extends JobTypes<Jobs>, N extends JobName<Jobs>> = (
   job: JobContext<JobData<Jobs, N>, N, JobInput<Jobs, N>>,
 ) => JobReturn<Jobs, N> | Promise<JobReturn<Jobs, N>>;
 
-/** Does the work of all jobs. */
+/** Handles all jobs. */
 export type AnyHandler<Jobs extends JobTypes<Jobs>> = (
   job: AnyJobContext<Jobs>,
 ) => JobReturn<Jobs, JobName<Jobs>> | Promise<JobReturn<Jobs, JobName<Jobs>>>;
@@ -34,7 +34,7 @@ export type HandlerRecord<Jobs extends JobTypes<Jobs>> = {
   readonly [N in JobName<Jobs>]: Handler<Jobs, N>;
 };
 
-/** Does the work of several jobs; may return an array with a result for each. */
+/** Handles several jobs at once. It may return an array with a result for each. */
 export type BatchHandler<Jobs extends JobTypes<Jobs>> = (
   jobs: readonly AnyJobContext<Jobs>[],
 ) => BatchResults<Jobs> | Promise<BatchResults<Jobs>>;
@@ -52,7 +52,7 @@ export type Handlers<Jobs extends JobTypes<Jobs>> = AnyHandler<Jobs> | HandlerRe
 export type UntypedHandler = (job: JobContext) => unknown;
 type UntypedBatchHandler = (jobs: readonly JobContext[]) => unknown;
 
-/** What goes around every handler. */
+/** The schemas, middleware and tracing around every handler. */
 export interface HandlerOptions {
   readonly batch: number;
   readonly middleware: readonly Middleware[];
@@ -91,7 +91,7 @@ export class HandlerCaller {
     this.#handlerOf = (name) => byName.get(name);
   }
 
-  /** The handler's return value, a promise only if something around it needs one. */
+  /** The handler's return value; a promise only if a schema, trace or middleware needs one. */
   call(attempt: Attempt): unknown {
     const handler = this.#handlerOf(attempt.name);
     if (handler === undefined) throw new NoHandlerError(attempt.id, attempt.name);
@@ -160,7 +160,7 @@ export class HandlerCaller {
   }
 }
 
-/** Does something for one job of a batch; if that throws, the job fails and the others do not. */
+/** Runs `work` for one job of a batch. If it throws, the job fails and the others do not. */
 async function failingAlone(attempt: Attempt, work: () => Promise<void>): Promise<void> {
   try {
     await work();

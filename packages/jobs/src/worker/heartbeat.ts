@@ -25,7 +25,7 @@ export class Heartbeat {
   constructor(store: QueueStore, options: HeartbeatOptions) {
     this.#store = store;
     this.#options = options;
-    // A beat that fails is repeated soon enough to save the leases.
+    // A failed heartbeat is repeated soon enough to save the leases.
     const backoff = { baseMs: 20, maxMs: Math.max(20, options.leaseMs / 6) };
     this.#loop = new Loop({ tick: () => this.#beat(), onError: options.onError, backoff });
   }
@@ -34,7 +34,7 @@ export class Heartbeat {
     this.#loop.start();
   }
 
-  /** Beats now, for example because a job was cancelled. */
+  /** Sends a heartbeat now, for example because a job was cancelled. */
   wake(): void {
     this.#loop.wake();
   }
@@ -44,7 +44,7 @@ export class Heartbeat {
     await this.#store.removeWorker(this.#options.worker);
   }
 
-  /** Makes the leases of jobs that were handed over ours; sent before anything their handlers send. */
+  /** Takes over the leases of jobs that were handed over. Sent before any command of their handlers. */
   claim(attempts: readonly Attempt[]): void {
     if (attempts.length > 0) this.#renew(attempts).catch(this.#options.onError);
   }
@@ -61,14 +61,14 @@ export class Heartbeat {
     const { lost, cancelled } = await this.#store.renew({ ...this.#options, held: renewed });
     const gone = new Set(lost);
     for (const attempt of renewed) {
-      // Ended and reported meanwhile, or taken anew: then another attempt has the id.
+      // Ended and reported meanwhile, or taken again: then another attempt has the id.
       if (held.get(attempt.id) !== attempt) continue;
       if (gone.has(attempt.id)) {
         this.#options.onLost(attempt, new LeaseLostError(`job ${attempt.id}`, attempt.fence));
         continue;
       }
       attempt.safeUntil = sentAt + leaseMs;
-      attempt.holder = this.#options.worker; // also of a job that was handed over
+      attempt.holder = this.#options.worker; // also for a job that was handed over
       const reason = cancelled.get(attempt.id);
       if (reason === undefined || attempt.cancelled) continue;
       attempt.cancelled = true;

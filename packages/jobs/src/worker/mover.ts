@@ -1,7 +1,7 @@
 /**
- * Runs move.lua when something is due: delays that are over, leases that ran out, timers. It knows the
- * time of the next one from every reply of Redis and sleeps until then, and never longer than MOST_MS or
- * a lease, in case a hint was lost or another worker took a job meanwhile.
+ * Runs move.lua when something is due: delays that are over, expired leases, timers. Every reply of Redis
+ * contains the next due time. The mover sleeps until then, but never longer than MOST_MS or a lease, in
+ * case a hint was lost or another worker took a job meanwhile.
  */
 import { Loop } from "@ropeway/core/internal";
 import type { Relay } from "../flow/relay.ts";
@@ -9,16 +9,16 @@ import type { QueueStore } from "../store/queue-store.ts";
 
 const AT_ONCE = 500;
 const MOST_MS = 5_000;
-/** Redis tells times in ms, rounded down: a moment later it is certainly due. */
+/** Redis returns times in ms, rounded down. After this margin the job is certainly due. */
 const MARGIN_MS = 1;
-/** When a message for another queue could not be delivered. */
+/** The delay before a message to another queue is sent again. */
 const AGAIN_MS = 500;
 
-/** What a mover is given. */
+/** The options of a mover. */
 export interface MoverOptions {
   readonly leaseMs: number;
   readonly relay: Relay;
-  /** Jobs were moved to where they can be taken. */
+  /** Called when jobs were moved to where they can be taken. */
   onMoved(): void;
   onError(error: unknown): void;
 }
@@ -47,7 +47,7 @@ export class Mover {
     this.#mostMs = Math.min(this.#mostMs, ms);
   }
 
-  /** Something is due in `ms`; negative: nothing is. */
+  /** Something is due in `ms`. A negative number means that nothing is due. */
   hint(ms: number): void {
     if (ms < 0) return;
     const at = performance.now() + ms;
@@ -63,7 +63,7 @@ export class Mover {
   async #tick(): Promise<number> {
     const early = this.#nextAt - performance.now();
     if (early > 0) return early;
-    this.#nextAt = Number.POSITIVE_INFINITY; // hints that come during the call count
+    this.#nextAt = Number.POSITIVE_INFINITY; // hints that arrive during the call count
     const { moved, stalled, nextMs, outbox } = await this.#store.move(AT_ONCE);
     if (moved > 0) this.#options.onMoved();
     if (moved >= AT_ONCE || stalled >= AT_ONCE) {
@@ -76,7 +76,7 @@ export class Mover {
     return Math.max(0, this.#nextAt - performance.now());
   }
 
-  /** The ms until the outbox is looked at again. */
+  /** Delivers the outbox. Returns the ms until it is checked again. */
   async #deliver(): Promise<number> {
     const delivered = await this.#options.relay.deliver();
     return delivered > 0 ? 0 : AGAIN_MS;

@@ -1,13 +1,13 @@
 /**
  * How many jobs to fetch ahead. A slot that ends its job should find the next one here instead of waiting
- * for a round trip. During one trip, `concurrency` slots end (trip / handler time) jobs each. Handlers that
- * take long need nothing ahead, and then nothing is held back from other workers. Large jobs are not
+ * for a round trip. During one trip, `concurrency` slots end (trip / handler time) jobs each. Slow handlers
+ * need no jobs ahead, and then none are withheld from other workers. Large jobs are not
  * fetched ahead in large numbers: the jobs in memory are bounded in bytes.
  */
-const WEIGHT = 0.1; // of the newest sample in a moving average
+const WEIGHT = 0.1; // weight of the newest sample in a moving average
 const MOST_BYTES = 4 << 20;
 
-/** Learns the length of a round trip, of a handler, and of a job. */
+/** Measures the duration of a round trip and of a handler, and the size of a job. */
 export class Prefetch {
   readonly #concurrency: number;
   readonly #most: number;
@@ -30,13 +30,13 @@ export class Prefetch {
       : this.#handlerMs + (ms - this.#handlerMs) * WEIGHT;
   }
 
-  /** A larger average counts at once, a smaller one slowly. */
+  /** A larger average applies at once, a smaller one slowly. */
   received(bytes: number, jobs: number): void {
     const size = bytes / jobs;
     this.#jobBytes = Math.max(size, this.#jobBytes + (size - this.#jobBytes) * WEIGHT);
   }
 
-  /** Nothing before the first job has ended: its length is unknown. */
+  /** 0 until the first job has ended, because its duration is unknown. */
   get ahead(): number {
     if (Number.isNaN(this.#handlerMs)) return 0;
     const ended = (this.#concurrency * this.#tripMs) / Math.max(this.#handlerMs, 0.001);

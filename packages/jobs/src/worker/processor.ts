@@ -1,21 +1,21 @@
 /**
- * Keeps a worker's slots busy. All of it is one function, pump(), called whenever something changed:
+ * Keeps a worker's slots busy. One function, pump(), does all of it and is called whenever something changed:
  *
- *     +--> start what was fetched, as long as slots are free
- *     |    exchange with Redis: report what has ended, take what there is room for
- *     |    nothing to be had and room left: watch, that is, block on the queues' wake keys
+ *     +--> start the fetched jobs, as long as slots are free
+ *     |    exchange with Redis: report ended jobs, take as many jobs as there is room for
+ *     |    no job found and room left: watch, that is, block on the queues' wake keys
  *     |
  *     +--- a job ended · a reply came · a wake-up · jobs were moved · a limit allows more
  *
- * A call is made as soon as there is a reason; what ends while the allowed calls are under way goes with
- * the next one. So a lone job costs no waiting, and under load the batches grow by themselves.
+ * A call is made as soon as there is a reason. Jobs that end while the allowed calls are under way are reported
+ * with the next call. So a single job does not wait, and under load the batches grow by themselves.
  *
- * With several queues, slots are filled in rounds: each round asks the queues one after the other, from
- * the first one on, so that a lower queue is never asked without asking those above it.
+ * With several queues, slots are filled in rounds: each round asks the queues one after the other, starting
+ * with the first, so that a lower queue is never asked without asking those above it.
  *
- * A job that may have taken its workers down before (a suspect) runs alone. A worker that took one hands
- * back everything, lets its handlers end, and then takes one job at a time until the suspect has run: a
- * suspect is neither run nor held beside a job that might take this worker down.
+ * A job that may have crashed its workers before (a suspect) runs alone. A worker that took a suspect hands
+ * back all other jobs, lets its handlers end, and then takes one job at a time until the suspect has run. So a
+ * suspect neither runs nor is held beside another job that might crash this worker.
  */
 import type { LeaseLostError } from "@ropeway/core";
 import { Backoff, sleep } from "@ropeway/core/internal";
@@ -28,27 +28,27 @@ import { Prefetch } from "./prefetch.ts";
 import { type Fetched, type ProcessorEvents, Runner } from "./runner.ts";
 import type { Source } from "./source.ts";
 
-/** What a processor runs. */
+/** The queues, handlers and callbacks of a processor. */
 export interface ProcessorPlan {
   readonly sources: readonly Source[];
   readonly options: Required<WorkerOptions>;
   readonly caller: HandlerCaller;
   readonly events: ProcessorEvents;
-  /** A queue's reply said when the next job is due. */
+  /** Reports when the next job of a queue is due. */
   hint(source: Source, dueMs: number): void;
-  /** Jobs were handed over: their short leases are to be made ours before they start. */
+  /** Takes over the short leases of jobs that were handed over, before they start. */
   claim(source: Source, attempts: readonly Attempt[]): void;
 }
 
 const MOST_TAKEN = 500;
-/** A job fetched ahead that did not start within this time goes back: others may be free. */
+/** A job fetched ahead that did not start within this time goes back, because another worker may be free. */
 const STALE_MS = 500;
 
 interface Waiting extends Fetched {
   readonly at: number;
 }
 
-/** The loop above. */
+/** The loop described above. */
 export class Processor {
   readonly #plan: ProcessorPlan;
   readonly #prefetch: Prefetch;
@@ -62,14 +62,14 @@ export class Processor {
   #scheduled = false;
   #callLeaves = false;
   #taking = false;
-  /** What is fetched ahead goes back as soon as no call is under way that could bring later jobs. */
+  /** Jobs fetched ahead go back as soon as no call is under way that could bring later jobs. */
   #recalling = false;
-  /** stop() was called: Redis is to know that this worker is not idle. */
+  /** stop() was called, and Redis must learn that this worker is not idle. */
   #leaving = false;
-  /** Handlers got slow: nothing is fetched ahead until one has ended. */
+  /** Handlers became slow: nothing is fetched ahead until one has ended. */
   #slow = false;
   #inRound = false;
-  /** A suspect was taken: jobs are taken one at a time, while nothing else is held. */
+  /** A suspect was taken: jobs are taken one at a time, while no other job is held. */
   #cautious = false;
   #alone: Attempt | undefined;
   #stale: NodeJS.Timeout | undefined;
@@ -94,7 +94,7 @@ export class Processor {
     return this.#free - this.#buffer.length - this.#asked;
   }
 
-  /** How many jobs the free slots could run. A batch has its slot to itself, however few jobs it has. */
+  /** How many jobs the free slots could run. A batch occupies a whole slot, however few jobs it has. */
   get #free(): number {
     const { caller, options } = this.#plan;
     if (caller.batch === undefined) return this.#capacity - this.#runner.running.size;
@@ -107,11 +107,11 @@ export class Processor {
     this.pump();
   }
 
-  /** Something changed; what follows in this tick is looked at together. */
+  /** Schedules a check after a change. Further changes in this tick are checked together. */
   pump(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    // After a call the loop has to turn once for it to leave: Redis is to work on it while we go on.
+    // A call is sent only when the event loop turns, so that Redis can work on it while we continue.
     if (this.#callLeaves) setImmediate(this.#look);
     else process.nextTick(this.#look);
   }
@@ -123,7 +123,7 @@ export class Processor {
     if (this.#recalling && this.#calls === 0) this.#handBack();
     if (this.#leaving && this.#calls === 0) {
       this.#leaving = false;
-      for (const source of this.#plan.sources) void this.#call(source, 0); // it is not idle any more
+      for (const source of this.#plan.sources) void this.#call(source, 0); // it is no longer idle
     }
     this.#startFetched();
     if (this.#plan.sources.length > 1) this.#exchangeInOrder();
@@ -132,7 +132,7 @@ export class Processor {
     for (const look of this.#settled) look();
   };
 
-  /** A job came without being asked for: it starts at once. */
+  /** Starts a job that Redis handed over without a request. */
   handedOver(source: Source, job: string): void {
     const opened = source.adopt(job);
     this.#plan.claim(source, opened.attempts);
@@ -141,7 +141,7 @@ export class Processor {
     this.pump();
   }
 
-  /** Takes nothing more and hands back what has not started. */
+  /** Takes no more jobs and hands back the jobs that have not started. */
   stop(): void {
     this.#taking = false;
     this.#recalling = true;
@@ -149,7 +149,7 @@ export class Processor {
     this.pump();
   }
 
-  /** Resolves when nothing runs and everything was reported; or, with false, when `signal` aborts. */
+  /** Resolves with true when nothing runs and everything was reported, or with false when `signal` aborts. */
   quiet(signal: AbortSignal): Promise<boolean> {
     return new Promise((resolve) => {
       const finish = (quiet: boolean) => {
@@ -168,14 +168,14 @@ export class Processor {
     });
   }
 
-  /** The end: running handlers are aborted, and nothing more is sent. */
+  /** Aborts running handlers. Nothing more is sent. */
   end(reason: unknown): void {
     this.#over.abort();
     clearTimeout(this.#stale);
     for (const attempt of this.#runner.running) attempt.abort(reason);
   }
 
-  /** The lease is gone: the outcome of the handler will be refused. */
+  /** Handles a lost lease: Redis will refuse the outcome of the handler. */
   lose(source: Source, attempt: Attempt, error: LeaseLostError): void {
     source.held.delete(attempt.id);
     const fetched = this.#buffer.findIndex((item) => item.attempt === attempt);
@@ -194,19 +194,19 @@ export class Processor {
     return this.#plan.sources.reduce((sum, source) => sum + source.ended, 0);
   }
 
-  /** Nothing runs, is on its way, or waits to be reported. */
+  /** Whether nothing runs, is on its way, or waits to be reported. */
   get #isFree(): boolean {
     return this.#runner.running.size === 0 && this.#calls === 0 && this.#unreported === 0;
   }
 
-  /** This is the last try before the job counts as one that takes its workers down. */
+  /** Whether this is the last attempt before the job fails as one that crashes its workers. */
   #isSuspect({ record }: Attempt): boolean {
     const { maxStalls } = this.#plan.options;
     return maxStalls > 0 && record.stalls >= maxStalls;
   }
 
   #startFetched(): void {
-    if (this.#recalling) return; // it goes back: nothing more starts, however long a call takes
+    if (this.#recalling) return; // jobs go back: none starts, however long a call takes
     if (this.#alone !== undefined) {
       this.#handBack();
       return;
@@ -217,7 +217,7 @@ export class Processor {
     }
     const { caller, options } = this.#plan;
     for (let next = this.#buffer[0]; next !== undefined; next = this.#buffer[0]) {
-      if (this.#recalling) return; // a handler that has just run wants the queue to rest
+      if (this.#recalling) return; // a handler that has just run put the queue on hold
       if (caller.batch === undefined) {
         if (this.#runner.running.size >= this.#capacity) return;
         this.#buffer.shift();
@@ -229,7 +229,7 @@ export class Processor {
     }
   }
 
-  /** Starts the one job that is held; if there are more, all go back. */
+  /** Starts the only held job. If there are more, all go back. */
   #startOne(): void {
     const [next] = this.#buffer;
     if (next === undefined) return;
@@ -246,21 +246,21 @@ export class Processor {
 
   #ended(attempt: Attempt): void {
     if (this.#alone === attempt) this.#alone = undefined;
-    if (attempt.limited) this.#recalling = true; // what was fetched ahead must not run while the queue rests
+    if (attempt.limited) this.#recalling = true; // jobs fetched ahead must not run while the queue is on hold
     this.#slow = false;
     if (attempt.startedAt > 0) this.#prefetch.handled(attempt.tookMs);
     this.pump();
   }
 
-  /** The exchange of a worker with one queue. */
+  /** The exchange of a worker that has one queue. */
   #exchange(source: Source): void {
     const ahead = this.#slow ? 0 : this.#prefetch.ahead;
     const free = this.room;
     const room = this.#accepting ? Math.max(0, free + ahead) : free;
     const wants = !source.dry && room > 0;
     if (source.calls < (source.unsure ? 1 : 2) && (wants || source.ended > 0)) {
-      // Half of it at a time: while one half is worked on, the other is fetched. Not for batches,
-      // which should be as full as they can be.
+      // Half of the room at a time: while one half runs, the other is fetched. Not for batches,
+      // which should be as full as possible.
       const halves = this.#plan.caller.batch === undefined ? 2 : 1;
       const share = Math.max(1, Math.ceil((this.#capacity + ahead) / halves));
       void this.#call(source, Math.min(room, share, MOST_TAKEN));
@@ -272,7 +272,7 @@ export class Processor {
     return this.#taking && !this.#recalling && !this.#cautious && this.#alone === undefined;
   }
 
-  /** The exchange of a worker with several queues. */
+  /** The exchange of a worker that has several queues. */
   #exchangeInOrder(): void {
     const { sources, events } = this.#plan;
     if (this.#inRound) return;
@@ -317,7 +317,7 @@ export class Processor {
     } catch (error) {
       if (this.#over.signal.aborted) return;
       this.#plan.events.onError(error);
-      await sleep(this.#backoff.next(), this.#over.signal).catch(() => {}); // over: no more calls
+      await sleep(this.#backoff.next(), this.#over.signal).catch(() => {}); // ended: no more calls
     } finally {
       source.calls -= 1;
       this.#asked -= want;
@@ -343,7 +343,7 @@ export class Processor {
       this.#plan.events.onError(error);
       source.undone(item, "dead", { json: JSON.stringify(failureOf(error)) });
     }
-    if (!this.#taking) this.#recalling = true; // after all that is on its way, in order
+    if (!this.#taking) this.#recalling = true; // after all jobs on their way, in order
   }
 
   #handBack(): void {
@@ -351,7 +351,7 @@ export class Processor {
     for (const { source, attempt } of this.#buffer.splice(0)) source.undone(attempt, "back");
   }
 
-  /** While something is fetched ahead, makes sure that it does not wait here for long. */
+  /** While jobs are fetched ahead, makes sure that they do not wait here for long. */
   #watchStale(): void {
     if (this.#buffer.length === 0) {
       clearTimeout(this.#stale);
@@ -362,7 +362,7 @@ export class Processor {
       this.#stale = undefined;
       const oldest = this.#buffer[0];
       if (oldest !== undefined && performance.now() - oldest.at >= STALE_MS) {
-        // Jobs that a call under way brings are later ones: all go back together, in their order.
+        // A call under way brings later jobs: all go back together, in their order.
         this.#slow = true;
         this.#recalling = !this.#cautious;
       }

@@ -1,4 +1,4 @@
-/** Runs handlers and turns how they end into what is reported to Redis. */
+/** Runs handlers and turns their outcomes into reports for Redis. */
 import { LeaseLostError } from "@ropeway/core";
 import {
   failureOf,
@@ -22,27 +22,27 @@ export interface ProcessorEvents {
   onFailed(attempt: Attempt, error: unknown, final: boolean): void;
   onLost(id: string): void;
   onError(error: unknown): void;
-  /** Slots are free and the queues have nothing. */
+  /** Slots are free and the queues are empty. */
   onIdle(): void;
 }
 
-/** A job that was taken, and from where. */
+/** A taken job, and its source. */
 export interface Fetched {
   readonly source: Source;
   readonly attempt: Attempt;
 }
 
-/** What a runner is given. */
+/** The options of a runner. */
 export interface RunnerPlan {
   readonly options: Required<WorkerOptions>;
   readonly caller: HandlerCaller;
   readonly events: ProcessorEvents;
 }
 
-/** The handlers that run. */
+/** The running handlers. */
 export class Runner {
   readonly running: Set<Attempt> = new Set();
-  /** Batches that run. Each ends with the last of its jobs, also if its handler never does. */
+  /** Running batches. Each ends with the last of its jobs, even if its handler never returns. */
   batches = 0;
   readonly #batchOf = new WeakMap<Attempt, { left: number }>();
   readonly #plan: RunnerPlan;
@@ -64,7 +64,7 @@ export class Runner {
       if (!isPromise(result)) attempt.settle({ ok: true, value: result });
       else result.then((value) => attempt.settle({ ok: true, value }), fail);
     } catch (error) {
-      fail(error); // also of a `then` that throws
+      fail(error); // also for a `then` that throws
     }
   }
 
@@ -86,11 +86,11 @@ export class Runner {
     );
   }
 
-  /** Makes the attempt a running one; false if it must not run. */
+  /** Marks the attempt as running; false if it must not run. */
   #begin(source: Source, attempt: Attempt): boolean {
     const { events, options } = this.#plan;
     if (performance.now() > attempt.safeUntil) {
-      // The loop was blocked so long that the job may be another's by now: it was never started here.
+      // The event loop was blocked so long that another worker may have the job. It was never started here.
       source.held.delete(attempt.id);
       events.onLost(attempt.id);
       this.#onEnded(attempt);
@@ -99,7 +99,7 @@ export class Runner {
     this.running.add(attempt);
     attempt.begin((settlement) => this.#ended(source, attempt, settlement));
     if (attempt.cancelled) {
-      attempt.settle({ ok: false, error: attempt.signal.reason }); // before it could start
+      attempt.settle({ ok: false, error: attempt.signal.reason }); // cancelled before it could start
       return false;
     }
     if (attempt.record.stalls > options.maxStalls) {
@@ -107,7 +107,7 @@ export class Runner {
       return false;
     }
     try {
-      attempt.data; // read now: a handler must not meet what is not JSON
+      attempt.data; // decoded now: a handler must not get data that is not JSON
     } catch (error) {
       const malformed = new MalformedJobError(attempt.id, String(error));
       attempt.settle({ ok: false, error: malformed });

@@ -1,19 +1,19 @@
 /**
- * One queue as one worker sees it: the attempts it holds, the outcomes it still has to report, and
- * whether asking for more makes sense. A worker on several queues has a source for each, in order.
+ * One queue of one worker: the attempts it holds, the outcomes it still has to report, and
+ * whether to ask for more jobs. A worker on several queues has a source for each, in order.
  */
 import { ConnectionLostError } from "@ropeway/core";
 import { decodeRecord } from "../record.ts";
 import type { Ended, Exchange, HeldJob, QueueStore, Taken } from "../store/queue-store.ts";
 import { Attempt, type AttemptHome, type Lease } from "./attempt.ts";
 
-/** Ended attempts per call: Lua unpacks them all at once. */
+/** Maximum of ended attempts per call, because Lua unpacks them all at once. */
 const MOST_ENDED = 500;
 
-/** A limit may be lifted meanwhile: ask again at least this often. */
+/** Ask again at least this often, because a limit may be removed meanwhile. */
 const LONGEST_REST_MS = 60_000;
 
-/** What a source is given. */
+/** The options of a source. */
 export interface SourceOptions extends AttemptHome {
   readonly worker: string;
   readonly leaseMs: number;
@@ -26,7 +26,7 @@ interface Report extends Ended {
   readonly onConfirmed: (() => void) | undefined;
 }
 
-/** What a call brought. */
+/** The result of an exchange. */
 export interface Exchanged {
   readonly taken: Taken;
   /** Ids whose lease was lost before their outcome was reported. */
@@ -36,18 +36,18 @@ export interface Exchanged {
 /** One queue of a worker. */
 export class Source {
   readonly store: QueueStore;
-  /** All attempts whose lease is ours, from taking until Redis has confirmed the end. */
+  /** All attempts whose lease is ours, from the take until Redis has confirmed the end. */
   readonly held: Map<string, Attempt> = new Map();
-  /** Redis had nothing (more) for us; a wake-up changes that. */
+  /** Redis had no more jobs for us. A wake-up resets it. */
   dry = false;
   /** Calls under way. */
   calls = 0;
-  /** The reply of a call was lost: jobs may be ours that we do not know. The next call goes alone. */
+  /** The reply of a call was lost, so we may hold unknown jobs. The next call is sent alone. */
   unsure = false;
   readonly #options: SourceOptions;
   #done: Report[] = [];
   #undone: Report[] = [];
-  /** Fences whose outcome was sent before, with an unknown result: a refusal then means nothing. */
+  /** Fences whose outcome was sent before, with an unknown result. A refusal then means nothing. */
   readonly #repeated = new Set<number>();
   #resume: NodeJS.Timeout | undefined;
 
@@ -56,7 +56,7 @@ export class Source {
     this.#options = options;
   }
 
-  /** Outcomes that were not reported yet. */
+  /** The number of outcomes that were not reported yet. */
   get ended(): number {
     return this.#done.length + this.#undone.length;
   }
@@ -73,7 +73,7 @@ export class Source {
     this.#undone.push({ id, fence, holder, how: verdict, json, onConfirmed });
   }
 
-  /** Reports what has ended and takes up to `want` jobs; what was sent is kept if the call fails. */
+  /** Reports ended jobs and takes up to `want` jobs. The reports are kept if the call fails. */
   async exchange(want: number): Promise<Exchanged> {
     if (this.unsure && this.calls <= 1) await this.#returnUnknown();
     const done = this.#done.splice(0, MOST_ENDED);
@@ -95,7 +95,7 @@ export class Source {
     }
   }
 
-  /** Makes attempts of what was taken. */
+  /** Makes attempts of the taken jobs. */
   open(taken: Taken, sentAt: number): { attempts: Attempt[]; unreadable: HeldJob[] } {
     const attempts: Attempt[] = [];
     const unreadable: HeldJob[] = [];
@@ -125,7 +125,7 @@ export class Source {
       : { attempts: [attempt], unreadable: [] };
   }
 
-  /** Asks again in `ms`: a limit stands in the way until then. */
+  /** Asks again in `ms`, when a limit allows more jobs. */
   restFor(ms: number, resume: () => void): void {
     clearTimeout(this.#resume);
     const again = () => {
@@ -140,8 +140,8 @@ export class Source {
   }
 
   /**
-   * Jobs that a call took whose reply was lost go back: they never ran here, so that is no stall, and they
-   * need not wait until their leases run out.
+   * Hands back jobs that a call took whose reply was lost. They never ran here, so this is not a stall, and they
+   * need not wait until their leases expire.
    */
   async #returnUnknown(): Promise<void> {
     const reported = new Set([...this.#done, ...this.#undone].map(({ fence }) => fence));
@@ -149,7 +149,7 @@ export class Source {
       const known = this.held.get(job.id)?.fence === job.fence || reported.has(job.fence);
       if (known) continue;
       this.undone(job, "back");
-      this.#repeated.add(job.fence); // its lease may have run out: nobody has to know
+      this.#repeated.add(job.fence); // its lease may have expired: do not report it
     }
     this.unsure = false;
   }
@@ -162,7 +162,7 @@ export class Source {
     return attempt;
   }
 
-  /** Takes the echo of a call whose reply was lost out of `lost`; tells what Redis has accepted. */
+  /** Removes refusals of repeated reports from `lost`, and emits the events of outcomes that Redis has accepted. */
   #confirm(sent: readonly Report[], lost: Set<string>): void {
     for (const { id, fence, onConfirmed } of sent) {
       if (this.held.get(id)?.fence === fence) this.held.delete(id);
@@ -172,7 +172,7 @@ export class Source {
   }
 }
 
-/** What goes with an outcome that is not a result. */
+/** Details of an outcome that is not a result. */
 export interface UndoneAbout {
   /** The error as JSON. */
   readonly json?: string;

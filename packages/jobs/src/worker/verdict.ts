@@ -1,4 +1,4 @@
-/** What becomes of a job whose attempt did not complete: the word next.lua understands. */
+/** The verdict for next.lua on a job whose attempt did not complete. */
 import { backoffDelay, InvalidOptionError } from "@ropeway/core";
 import {
   InvalidDataError,
@@ -33,7 +33,7 @@ export function verdictOf(attempt: Attempt, error: unknown, backoffs: Backoffs):
   return whole(tried(compute, backoffs), planned);
 }
 
-/** A function of the worker by its name. */
+/** Finds a function of the worker by its name. */
 function custom(name: string, { functions }: Backoffs): BackoffFunction {
   const compute = Object.hasOwn(functions, name) ? functions[name] : undefined;
   if (compute !== undefined) return compute;

@@ -1,12 +1,12 @@
 /**
  * The wait of an idle worker: one blocking command on the wake keys of its queues. The wait is bounded,
- * so a wake-up that was lost (its receiver died) costs at most `idleMs`.
+ * so a lost wake-up (its receiver died) costs at most `idleMs`.
  */
 import { Backoff, type BlockingConnection } from "@ropeway/core/internal";
 import { waitForWork } from "../store/queue-store.ts";
 import type { Source } from "./source.ts";
 
-/** The member of a wake key that is no job. */
+/** The member of a wake key that is not a job. */
 const MARKER = "0";
 
 /** The callbacks of a watcher. */
@@ -15,7 +15,7 @@ export interface WatcherEvents {
   onWake(sources: readonly Source[]): void;
   /** A job was handed over to this worker; also called while closing. */
   onHandedOver(source: Source, job: string): void;
-  /** The wait is over: there may be reason for the next. */
+  /** The wait has ended and can be started again. */
   onReturned(): void;
   onError(error: unknown): void;
 }
@@ -25,7 +25,7 @@ export interface WatcherOptions extends WatcherEvents {
   readonly idleMs: number;
 }
 
-/** Blocks while there is nothing to do. */
+/** Blocks while there is no work. */
 export class WakeWatcher {
   readonly #connection: BlockingConnection;
   readonly #sources: readonly Source[];

@@ -42,7 +42,7 @@ const SCHEDULE_MS = 5_000;
 /** How often to check for events that the control channel would have reported. */
 const WITHOUT_CONTROL_MS = 1_000;
 
-/** What serves one queue. */
+/** The components that serve one queue. */
 interface Service {
   readonly source: Source;
   readonly mover: Mover;
@@ -53,7 +53,7 @@ interface Service {
 /**
  * Runs the jobs of a queue, or of several queues in order: a job of a later queue is taken only when the
  * queues before it have none. It starts by itself unless `autostart` is false. close() waits for the
- * running handlers (at most `closeWithinMs`, then their signals are aborted and their leases run out).
+ * running handlers (at most `closeWithinMs`, then their signals are aborted and their leases expire).
  */
 export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRole<
   WorkerEvents<Jobs>
@@ -68,7 +68,7 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
   readonly #pool: SandboxPool | undefined;
   #watcher: WakeWatcher | undefined;
 
-  /** Runs the `handlers` that the file exports, in processes or threads of their own. */
+  /** Runs the `handlers` that the file exports, in separate processes or threads. */
   constructor(
     redis: Redis,
     queues: string | readonly string[],
@@ -81,14 +81,14 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
     handler: BatchHandler<Jobs>,
     options: WorkerOptions<Jobs> & { readonly batch: number },
   );
-  // The last one: of several signatures, the compiler explains a mistake by the last.
+  // Last, because the compiler explains an error by the last of several signatures.
   constructor(
     redis: Redis,
     queues: string | readonly string[],
     handlers: Handlers<Jobs>,
     options?: WorkerOptions<Jobs> & { readonly batch?: 0 },
   );
-  // biome-ignore lint/complexity/useMaxParams: the shape every user of a queue library knows
+  // biome-ignore lint/complexity/useMaxParams: users of queue libraries know this signature
   constructor(
     redis: Redis,
     queues: string | readonly string[],
@@ -155,7 +155,7 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
     if (!this.held) this.#processor.start();
   }
 
-  /** pause(): takes no more jobs and hands back what was fetched ahead; running handlers go on. */
+  /** pause(): takes no more jobs and hands back jobs that were fetched ahead. Running handlers continue. */
   protected override hold(): void {
     this.#processor.stop();
     this.#watcher?.interrupt();
@@ -190,7 +190,7 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
     });
   }
 
-  /** Waits for running handlers; those that take longer lose their leases. */
+  /** Waits for running handlers. Handlers that take longer lose their leases. */
   async #finish(watcher: WakeWatcher): Promise<void> {
     this.#processor.stop();
     await watcher.close();
@@ -199,7 +199,7 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
     const quiet = await this.#processor.quiet(patience.signal);
     clearTimeout(timer);
     if (!quiet) {
-      const message = "the worker was closed with jobs running: their leases run out";
+      const message = "the worker was closed with jobs running: their leases will expire";
       this.#redis.logger.warn({ running: this.running, worker: this.id }, message);
     }
     this.#processor.end(new ClosedError("the worker"));
@@ -239,7 +239,7 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
     return this.#services.find((service) => service.source === source) as Service;
   }
 
-  /** The control channel reports at once what polling would find. Without rights on it, the worker polls. */
+  /** The control channel reports changes at once. Without rights on it, the worker polls. */
   async #listen(defer: Opening["defer"]): Promise<void> {
     const control = await this.#redis.subscriber("jobs-control");
     defer(() => control.close());
@@ -263,7 +263,7 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
     });
   }
 
-  /** Control messages may have been lost: look at everything they could have been about. */
+  /** Control messages may have been lost, so everything they could have announced is checked. */
   #lookAtEverything(): void {
     for (const { mover, scheduler, heartbeat } of this.#services) {
       mover.hint(0);
@@ -274,7 +274,7 @@ export class Worker<Jobs extends JobTypes<Jobs> = AnyJobs> extends BackgroundRol
 
   #woken(sources: readonly Source[]): void {
     if (this.#processor.room <= 0 && !this.closing.aborted) {
-      // We took the only marker but have no use for it: another worker may.
+      // We took the only marker but have no free slot. Another worker may have one.
       for (const { store } of sources) store.wake().catch((error) => this.report(error));
     }
     for (const source of sources) source.dry = false;
