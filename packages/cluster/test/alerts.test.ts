@@ -3,8 +3,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { connect, type Logger, silentLogger } from "@ropeway/core";
 import { HttpDispatcher, MergeQueue } from "@ropeway/merge";
-import { eventually } from "@ropeway/testkit";
-import { expect, it } from "vitest";
+import { eventually, startRedis } from "@ropeway/testkit";
+import { expect, it, vi } from "vitest";
 import { Cluster } from "../src/cluster.ts";
 import { type Alert, Alerts } from "../src/inspection/alerts.ts";
 import { webhookSink } from "../src/inspection/webhook.ts";
@@ -74,6 +74,26 @@ it("delivers alerts that come together to the webhook in one request, once", asy
   await stage.close();
   await new Promise((resolve) => endpoint.close(resolve));
 }, 30_000);
+
+it.each([-1, 1])("delivers alerts in time if the portal's clock is %i hours off", async (hours) => {
+  await using server = await startRedis();
+  await using redis = await connect(server.url);
+  await using queue = new MergeQueue(redis);
+  const sink = webhookSink(queue, { url: "http://127.0.0.1:9/alerts", mergeMs: 2_000 });
+  const right = Date.now();
+  vi.useFakeTimers({ toFake: ["Date"], now: right + hours * 3_600_000 });
+  try {
+    await sink({ id: "a", count: 1, raisedAt: 0 } as Alert);
+  } finally {
+    vi.useRealTimers();
+  }
+  const [, due] = (await server.command(
+    ...["ZRANGE", queue.keys.timer, "0", "-1", "WITHSCORES"],
+  )) as readonly string[];
+  const waitsMs = Number(due) * 1_000 - right;
+  expect(waitsMs).toBeGreaterThan(1_000);
+  expect(waitsMs).toBeLessThan(1_800_000);
+});
 
 it("sends an alert again until the sinks take it, and resolves it when the task is not BROKEN", async () => {
   const stage = await redisStage();

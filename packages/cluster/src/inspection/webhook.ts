@@ -1,4 +1,5 @@
 /** Alerts as webhooks, through the merge queue: alerts that come together arrive in one delivery. */
+import { RedisClock } from "@ropeway/core";
 import { destination, keyOf, type MergeQueue } from "@ropeway/merge";
 import type { Alert, AlertSink } from "./alerts.ts";
 
@@ -15,8 +16,10 @@ export function webhookSink(queue: MergeQueue, options: WebhookOptions): AlertSi
   const key = keyOf(destination({ mergeKey: "ropeway-alerts", url: options.url }), "");
   return async (alert: Alert) => {
     const body = JSON.stringify({ ...alert, raisedAt: new Date(alert.raisedAt).toISOString() });
+    // By the clock of Redis, which the dispatchers follow: that of the portal may be an hour ahead.
+    await using clock = await RedisClock.start(queue.redis);
     await queue.push(key, body, {
-      at: Date.now() + mergeMs,
+      at: clock.now() + mergeMs,
       update: "once",
       idempotencyKey: `${alert.id}-${alert.count}`,
     });
