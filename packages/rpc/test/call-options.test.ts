@@ -134,6 +134,20 @@ test("a progress listener that throws is reported, and its call and others are a
   }
 });
 
+/**
+ * Waits until Redis has refused two more pushes. A push that is under way when its signal aborts may still be
+ * taken; the one after it no longer contains the cancelled call.
+ */
+async function refusedPushes(): Promise<void> {
+  const before = await countRefusedPushes();
+  await eventually(async () => expect(await countRefusedPushes()).toBeGreaterThan(before + 1));
+}
+
+async function countRefusedPushes(): Promise<number> {
+  const stats = String(await stage.server.command("INFO", "commandstats"));
+  return Number(/cmdstat_lpush:.*rejected_calls=(\d+)/.exec(stats)?.[1] ?? 0);
+}
+
 test.each(["submit", "notify"] as const)(
   "a signal cancels %s() until its call is sent",
   async (verb) => {
@@ -152,7 +166,7 @@ test.each(["submit", "notify"] as const)(
     const push = client[verb]("demo.run", ["refused"], { signal: refused.signal });
     const kept = client[verb]("demo.run", ["kept"], { signal: new AbortController().signal });
     const outcomes = Promise.allSettled([waits, push, closed]);
-    await new Promise((resolve) => setTimeout(resolve, 150)); // refused by now
+    await refusedPushes();
     waiting.abort();
     refused.abort();
     await other.close();
@@ -161,6 +175,7 @@ test.each(["submit", "notify"] as const)(
       { reason: cancelled },
       { reason: { code: "CLOSED" } },
     ]);
+    await refusedPushes();
     await stage.server.command("CONFIG", "SET", "min-replicas-to-write", "0");
     await kept;
     const runs: unknown[] = [];
@@ -178,9 +193,10 @@ test.each(["submit", "notify"] as const)(
     const again = client[verb]("demo.run", ["refused again"], { signal: served.signal });
     const beside = client[verb]("demo.run", ["beside"]);
     const refusal = expect(again).rejects.toMatchObject(cancelled);
-    await new Promise((resolve) => setTimeout(resolve, 150));
+    await refusedPushes();
     served.abort();
     await refusal;
+    await refusedPushes();
     await stage.server.command("CONFIG", "SET", "min-replicas-to-write", "0");
     await beside;
     await client.call("demo.run", ["last"]);
