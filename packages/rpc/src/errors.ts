@@ -272,8 +272,17 @@ export interface Exposure {
 
 const MASKED = "the handler failed; the worker's log has the reason";
 
-/** Converts what a handler threw into an error that can be sent. */
-export function errorForWire(thrown: unknown, { exposeErrors }: Exposure): RopewayError {
+/** Converts what a handler threw into an error that can be sent. Never throws. */
+export function errorForWire(thrown: unknown, exposure: Exposure): RopewayError {
+  try {
+    return readThrown(thrown, exposure);
+  } catch {
+    // A getter or proxy that throws when it is read.
+    return new HandlerFailedError(exposure.exposeErrors ? reasonOf(thrown) : MASKED);
+  }
+}
+
+function readThrown(thrown: unknown, { exposeErrors }: Exposure): RopewayError {
   // An error of a nested call must not report that this one had not started: it would be sent again.
   if (thrown instanceof SessionLostError) return new SessionLostError(thrown.group, true);
   if (isOurs(thrown)) return thrown;

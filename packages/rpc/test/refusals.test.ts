@@ -1,6 +1,7 @@
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
-import { Stage } from "./stage.ts";
+import { ApplicationError } from "../src/index.ts";
+import { all, Stage } from "./stage.ts";
 
 const stage = await Stage.forFile();
 const config = (name: string, value: string) => stage.server.command("CONFIG", "SET", name, value);
@@ -109,3 +110,69 @@ test("a call that is cancelled while Redis refuses writes is never sent", async 
   await client.call("demo.run", ["last"]);
   expect(runs).toEqual([false, true, "last"]);
 });
+
+test.each([false, true])(
+  "errors that cannot be read are answered and free their slot, exposed: %s",
+  async (exposeErrors) => {
+    const fail = () => {
+      throw new Error("unreadable");
+    };
+    const proxy = new Proxy({}, { get: fail, getPrototypeOf: fail });
+    const unreadable = Object.defineProperty(new Error(), "name", { get: fail });
+    for (const thrown of [proxy, unreadable]) {
+      const server = await stage.serve(
+        {
+          now: () => {
+            throw thrown;
+          },
+          later: () => Promise.reject(thrown),
+          async *stream() {
+            yield 1;
+            throw thrown;
+          },
+          echo: ([value]: unknown[]) => value,
+        },
+        { exposeErrors },
+      );
+      const client = await stage.client();
+      const failed = { code: "HANDLER_FAILED" };
+      await expect(client.call("demo.echo", [1])).resolves.toBe(1);
+      const now = client.call("demo.now");
+      const beside = client.call("demo.echo", [2]); // popped together with it
+      await expect(now).rejects.toMatchObject(failed);
+      await expect(beside).resolves.toBe(2);
+      await expect(client.call("demo.later")).rejects.toMatchObject(failed);
+      await expect(client.call("demo.stream")).rejects.toMatchObject(failed);
+      await expect(all(client.stream("demo.stream"))).rejects.toMatchObject(failed);
+      await eventually(() => expect(server.stats().running).toBe(0));
+      await stage.clear();
+    }
+  },
+);
+
+test.each([false, true])(
+  "an error larger than maxMessageBytes is answered with MESSAGE_TOO_LARGE, at least once: %s",
+  async (atLeastOnce) => {
+    const large = "x".repeat(20_000);
+    await stage.serve(
+      {
+        data: () => {
+          throw new ApplicationError(1, "m", large);
+        },
+        message: () => {
+          throw new ApplicationError(1, large);
+        },
+        async *stream() {
+          yield 1;
+          throw new ApplicationError(1, "m", large);
+        },
+      },
+      { maxMessageBytes: 10_000, atLeastOnce },
+    );
+    const client = await stage.client();
+    const refused = { code: "MESSAGE_TOO_LARGE" };
+    await expect(client.call("demo.data")).rejects.toMatchObject(refused);
+    await expect(client.call("demo.message")).rejects.toMatchObject(refused);
+    await expect(all(client.stream("demo.stream"))).rejects.toMatchObject(refused);
+  },
+);

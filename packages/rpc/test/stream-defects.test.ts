@@ -1,6 +1,7 @@
-import { eventually } from "@ropeway/testkit";
+import { connect } from "@ropeway/core";
+import { eventually, startProxy } from "@ropeway/testkit";
 import { expect, test } from "vitest";
-import { type CallContext, defineService, RpcClient } from "../src/index.ts";
+import { type CallContext, createClient, defineService, RpcClient } from "../src/index.ts";
 import { StreamReceiver } from "../src/stream/stream-receiver.ts";
 import { StreamSender } from "../src/stream/stream-sender.ts";
 import { all, Stage } from "./stage.ts";
@@ -71,10 +72,12 @@ test("a stream of a worker that knows only the documented keys is its one result
   }
 });
 
+const unwritable = (cause: unknown) => new Error("unwritable", { cause });
+
 test("credit is a total: granted twice, it counts once", async () => {
   const posted: string[] = [];
   const post = (text: string) => void posted.push(text);
-  const sender = new StreamSender({ id: "i", upto: 2, maxMessageBytes: 1e6, post });
+  const sender = new StreamSender({ id: "i", upto: 2, maxMessageBytes: 1e6, post, unwritable });
   expect(sender.send(1)).toBeUndefined();
   const wait = sender.send(2);
   expect(wait).toBeInstanceOf(Promise);
@@ -99,7 +102,7 @@ test("credit is a total: granted twice, it counts once", async () => {
 test("an acknowledgement of more than was sent ends nothing but the memory of it", async () => {
   const posted: string[] = [];
   const post = (text: string) => void posted.push(text);
-  const sender = new StreamSender({ id: "i", upto: 10, maxMessageBytes: 1e6, post });
+  const sender = new StreamSender({ id: "i", upto: 10, maxMessageBytes: 1e6, post, unwritable });
   void sender.send(1);
   sender.flush();
   sender.control(JSON.parse('{"ack":-1e999,"again":1}'));
@@ -308,4 +311,71 @@ test("a stream that another worker begins anew breaks instead of repeating and l
       expect(told).toContain(JSON.stringify({ id, cancel: true }));
     }
   });
+});
+
+test("an item that cannot be written as JSON ends its stream with an error that says so", async () => {
+  const server = await stage.serve(
+    {
+      async *count() {
+        yield 1;
+        yield 2n;
+      },
+      async *read(_, { incoming }) {
+        for await (const item of incoming) yield item;
+      },
+    },
+    { exposeErrors: false },
+  );
+  const client = await stage.client();
+  await expect(all(client.stream("demo.count"))).rejects.toMatchObject({ code: "INVALID_RESULT" });
+  const input = (async function* () {
+    yield 2n;
+  })();
+  const duplex = all(client.duplex("demo.read", [], { outgoing: input }));
+  await expect(duplex).rejects.toMatchObject({ code: "INVALID_PARAMS" });
+  await eventually(() => expect(server.stats().running).toBe(0));
+});
+
+test("a handler that reads the input of a stream without any finds its end", async () => {
+  const count = async function* (_: unknown, { incoming }: CallContext) {
+    yield (await all(incoming)).length;
+  };
+  await stage.serve({ count });
+  const client = await stage.client();
+  await expect(all(client.stream("demo.count"))).resolves.toEqual([0]);
+  await expect(client.call("demo.count")).resolves.toEqual([0]);
+});
+
+test("input that a broken connection lost is sent again, its end as well", async () => {
+  const proxy = await startProxy(stage.server);
+  try {
+    const redis = stage.keep(await connect(proxy.url));
+    const client = stage.keep(await createClient(redis, { ns: "t", streamIdleMs: 1_000 }));
+    await stage.serve({
+      async *echo(_, { incoming }) {
+        for await (const item of incoming) yield item;
+      },
+    });
+    for (const sent of [[1, 2], []]) {
+      let begin = () => {};
+      const open = new Promise<void>((resolve) => {
+        begin = resolve;
+      });
+      const outgoing = (async function* () {
+        yield 0;
+        await open;
+        yield* sent;
+        proxy.cut(); // with the last of them, and the end, on their way
+      })();
+      const items: unknown[] = [];
+      for await (const item of client.duplex("demo.echo", [], { outgoing })) {
+        items.push(item);
+        begin();
+      }
+      expect(items).toEqual([0, ...sent]);
+    }
+  } finally {
+    await stage.clear();
+    await proxy.close();
+  }
 });

@@ -113,7 +113,8 @@ export class CallPipeline {
     const { dialect, blocking } = base;
     this.#host = host;
     this.#base = base;
-    this.#replies = new ReplyWriter(redis, dialect, options.resultTtlSeconds);
+    const { resultTtlSeconds: ttlSeconds, maxMessageBytes } = options;
+    this.#replies = new ReplyWriter(redis, dialect, { ttlSeconds, maxMessageBytes });
     if (redis.topology !== "cluster") this.#replies.pushes.rideOn(() => blocking.whileFree);
     this.#streams = this.#makeStreams();
     this.#runner = this.#makeRunner();

@@ -8,6 +8,7 @@ import type { WireError } from "../errors.ts";
 import { PushBuffer } from "../store/push-buffer.ts";
 import { isPassing } from "../store/refusal.ts";
 import type { Dialect, IncomingCall } from "../wire/dialect.ts";
+import { boundError } from "../wire/params.ts";
 
 /** How long responses are kept for such requests. */
 const REMEMBER_MS = 30_000;
@@ -20,6 +21,13 @@ interface Sent {
   readonly at: number;
 }
 
+/** The limits of responses. */
+export interface ReplyWriterOptions {
+  /** How long responses wait for their caller. */
+  readonly ttlSeconds: number;
+  readonly maxMessageBytes: number;
+}
+
 /** The call that a response belongs to. */
 export type Addressee = Pick<IncomingCall, "id" | "method" | "replyTo">;
 
@@ -28,6 +36,7 @@ export class ReplyWriter {
   readonly pushes: PushBuffer;
   readonly #dialect: Dialect;
   readonly #ttlSeconds: number;
+  readonly #maxMessageBytes: number;
   /** The prefix of reply lists. */
   readonly #replyLists: string;
   /** The latest list that was recognised as a reply list, which most responses go to. */
@@ -35,9 +44,11 @@ export class ReplyWriter {
   readonly #recent: Sent[] = [];
   #recentChars = 0;
 
-  constructor(redis: Redis, dialect: Dialect, ttlSeconds: number) {
+  constructor(redis: Redis, dialect: Dialect, options: ReplyWriterOptions) {
+    const { ttlSeconds } = options;
     this.#dialect = dialect;
     this.#ttlSeconds = ttlSeconds;
+    this.#maxMessageBytes = options.maxMessageBytes;
     this.#replyLists = dialect.keys.reply("");
     this.pushes = new PushBuffer(redis, {
       push: dialect.push,
@@ -62,7 +73,8 @@ export class ReplyWriter {
   }
 
   error(to: Addressee, error: WireError): string {
-    return this.#dialect.encodeError(to.id, error, this.#shared(to) !== undefined);
+    const bounded = boundError(error, this.#maxMessageBytes);
+    return this.#dialect.encodeError(to.id, bounded, this.#shared(to) !== undefined);
   }
 
   /** Sends a text to a list that expires. */

@@ -8,6 +8,8 @@
  *   caller -> worker   {"id":..,"upto":512,"ack":4}  {"id":..,"again":3}  {"id":..,"cancel":true}
  *                      {"id":..,"upto":512,"ack":4,"beat":true}     requests a sign of life
  *                      {"id":..,"seq":1,"items":[..]} ... {"id":..,"seq":3,"end":true}
+ *                      {"id":..,"last":3}     the input so far, with each sign of life
+ *                      {"id":..,"last":3}     the input so far, with each sign of life
  *
  * The opening is repeated as a sign of life, and the caller replies with its own. A stream is kept until its
  * reader has acknowledged all of it, or has been silent for too long.
@@ -18,6 +20,7 @@ import {
   type Exposure,
   errorForWire,
   InvalidParamsError,
+  InvalidResultError,
   StreamBrokenError,
   toWire,
 } from "../errors.ts";
@@ -116,6 +119,8 @@ class ServedStream extends WheelEntry {
       upto: request.window ?? 1,
       maxMessageBytes: options.maxMessageBytes,
       post,
+      unwritable: (cause) =>
+        new InvalidResultError(running.method, "an item cannot be written as JSON", { cause }),
     });
     this.input = new StreamReceiver({
       window: INPUT_WINDOW,

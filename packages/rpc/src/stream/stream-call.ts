@@ -20,6 +20,7 @@ import {
   DeadlineExceededError,
   errorForWire,
   errorFromWire,
+  InvalidParamsError,
   StreamBrokenError,
   toWire,
 } from "../errors.ts";
@@ -40,6 +41,10 @@ export interface StreamCallOptions {
 }
 
 const BEATS_PER_IDLE = 3;
+/** The input of a call that sends none: a handler that reads it finds its end. */
+const NO_INPUT: AsyncIterable<unknown> = {
+  [Symbol.asyncIterator]: () => ({ next: async () => ({ value: undefined, done: true }) }),
+};
 
 /** One call that responds with a stream. */
 export class StreamCall extends WheelEntry implements Receiver {
@@ -85,8 +90,8 @@ export class StreamCall extends WheelEntry implements Receiver {
     return this.#shared && this.#heardAt === undefined;
   }
 
-  /** Sends the call. With `input`, its items follow as the worker accepts them. */
-  start(input?: AsyncIterable<unknown>): StreamReceiver {
+  /** Sends the call. The items of `input`, or the end of an input without any, follow as the worker accepts them. */
+  start(input: AsyncIterable<unknown> = NO_INPUT): StreamReceiver {
     const { signal } = this.#given.options;
     const exchange = this.#exchange;
     if (signal?.aborted) {
@@ -100,7 +105,7 @@ export class StreamCall extends WheelEntry implements Receiver {
     if (!this.#shared) this.#ends.push(exchange.watch(this, false));
     exchange.wheel.set(this, this.#timeoutMs);
     if (signal !== undefined) this.#ends.push(whenAborted(signal, () => this.#onAbort(signal)));
-    if (input !== undefined) void this.#sendInput(input);
+    void this.#sendInput(input);
     this.#given.placement.place(message).catch((error) => {
       if (!(error instanceof ConnectionLostError)) this.fail(error);
     });
@@ -150,6 +155,7 @@ export class StreamCall extends WheelEntry implements Receiver {
       this.fail(new StreamBrokenError(this.route.name, why));
     } else {
       this.#post(`${this.#results.state()},"beat":true`);
+      this.#input?.beat(); // the worker asks again for input that a broken connection lost
       this.#exchange.wheel.set(this, this.#beatMs);
     }
   }
@@ -224,10 +230,16 @@ export class StreamCall extends WheelEntry implements Receiver {
       post: (text) => {
         if (this.#control !== undefined) this.#exchange.post(this.#control, text);
       },
+      unwritable: (cause) =>
+        new InvalidParamsError(
+          this.route.name,
+          `an item of input cannot be written as JSON: ${reasonOf(cause)}`,
+        ),
     });
     this.#input = sender;
     try {
       await sender.granted(); // nothing can be sent before the worker has named its list
+      if (this.#over) return; // a stream so short that its end came with its beginning
       for await (const item of input) {
         const wait = sender.send(item);
         if (wait !== undefined) await wait;

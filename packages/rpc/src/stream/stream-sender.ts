@@ -11,7 +11,7 @@
  */
 import { type Deferred, deferred } from "@ropeway/core/internal";
 import type { WireError } from "../errors.ts";
-import { checkSize } from "../wire/params.ts";
+import { boundError, checkSize } from "../wire/params.ts";
 
 /** The options of a sender. */
 export interface StreamSenderOptions {
@@ -20,6 +20,8 @@ export interface StreamSenderOptions {
   readonly upto: number;
   readonly maxMessageBytes: number;
   post(text: string): void;
+  /** The error for an item that cannot be written as JSON. */
+  unwritable(cause: unknown): Error;
 }
 
 /** A control message of the receiver. */
@@ -68,7 +70,7 @@ export class StreamSender {
   /** Takes one item. If it returns a promise, wait for it before the next one. */
   send(item: unknown): Promise<void> | undefined {
     if (this.#failure !== undefined) throw this.#failure;
-    const text = JSON.stringify(item) ?? "null";
+    const text = this.#write(item);
     checkSize(text, this.#options.maxMessageBytes, "an item");
     this.#batch.push(text);
     this.#batchChars += text.length;
@@ -85,7 +87,11 @@ export class StreamSender {
     if (this.#ended) return;
     this.flush();
     this.#ended = true;
-    this.#post(error === undefined ? '"end":true' : `"error":${JSON.stringify(error)}`);
+    if (error === undefined) {
+      this.#post('"end":true');
+      return;
+    }
+    this.#post(`"error":${JSON.stringify(boundError(error, this.#options.maxMessageBytes))}`);
   }
 
   /** Makes a waiting send() throw, because the receiver is gone. */
@@ -122,6 +128,14 @@ export class StreamSender {
     this.#batch = [];
     this.#batchChars = 0;
     this.#post(`"items":[${items}]`);
+  }
+
+  #write(item: unknown): string {
+    try {
+      return JSON.stringify(item) ?? "null";
+    } catch (error) {
+      throw this.#options.unwritable(error);
+    }
   }
 
   #schedule(): void {

@@ -1,6 +1,6 @@
 /** The limits of a message, checked before it is sent. */
 import { reasonOf, show } from "@ropeway/core/internal";
-import { InvalidParamsError, MessageTooLargeError } from "../errors.ts";
+import { InvalidParamsError, MessageTooLargeError, toWire, type WireError } from "../errors.ts";
 
 /** The params of a call as JSON. Throws InvalidParamsError. */
 export function paramsJson(method: string, params: unknown): string {
@@ -24,4 +24,10 @@ export function checkSize(text: string, allowed: number, what: string): string {
   const bytes = Buffer.byteLength(text);
   if (bytes > allowed) throw new MessageTooLargeError(what, bytes, allowed);
   return text;
+}
+
+/** An error that fits into a message: one that has more bytes than allowed becomes MESSAGE_TOO_LARGE. */
+export function boundError(error: WireError, allowed: number): WireError {
+  const bytes = Buffer.byteLength(JSON.stringify(error));
+  return bytes > allowed ? toWire(new MessageTooLargeError("the error", bytes, allowed)) : error;
 }
