@@ -287,6 +287,7 @@ export const progressTable: OptionTable<ProgressOptions> = {
 
 /** Checks the options of one call without creating an object. Throws InvalidOptionError. */
 export function checkOptions<T extends object>(table: OptionTable<T>, given: T): void {
+  if (typeof given !== "object" || Array.isArray(given)) resolveOptions(table, given); // throws
   for (const name in given) {
     const value = given[name];
     if (value === undefined) continue;

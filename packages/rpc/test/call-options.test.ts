@@ -52,6 +52,22 @@ test("a namespace with quotes works", async () => {
   await expect(all(client.stream("demo.echo", [3]))).resolves.toEqual([3]);
 });
 
+test.each([5, [], () => {}])("a call refuses %s in place of options", async (options) => {
+  const client = await stage.client();
+  const refused = expect.objectContaining({ code: "INVALID_ARGUMENT" });
+  await expect(client.call("demo.echo", [], options as never)).rejects.toEqual(refused);
+  await expect(client.submit("demo.echo", [], options as never)).rejects.toEqual(refused);
+  expect(() => client.stream("demo.echo", [], options as never)).toThrow(refused);
+});
+
+test("null in place of options is none", async () => {
+  await stage.serve(echo);
+  const client = await stage.client();
+  await expect(client.call("demo.echo", [1], null as never)).resolves.toBe(1);
+  await expect(all(client.stream("demo.echo", [1], null as never))).resolves.toEqual([1]);
+  await expect(client.submit("demo.echo", [1], null as never)).resolves.toContain("demo.echo/");
+});
+
 test("whenDown fails notifications, submitted calls and streams at once, too", async () => {
   const client = await stage.client({ whenDown: "fail" });
   const unavailable = { code: "UNAVAILABLE" };

@@ -66,3 +66,35 @@ test("answers lost by the second half of a plain pop are asked for again", async
   await expect(calls).resolves.toEqual(numbers);
   await client.close();
 });
+
+test("an answer under its documented key that a cut connection lost is asked for again", async () => {
+  await using proxy = await startProxy(stage.server);
+  const far = stage.keep(await connect(proxy.url));
+  let end = () => {};
+  const worker = await stage.serve({
+    wait: () =>
+      new Promise<string>((resolve) => {
+        end = () => resolve("done");
+      }),
+  });
+  const client = await createClient(far, { ns: "t", replies: "keys" });
+  const call = client.call("demo.wait");
+  await eventually(() => expect(worker.stats().running).toBe(1));
+  await eventually(async () => {
+    const clients = await stage.server.command("CLIENT", "LIST");
+    expect(clients).toMatch(/name=\S*rpc-replies\S* .* flags=b /);
+  });
+  const before = await pushes();
+  proxy.delay(150);
+  end();
+  await eventually(async () => expect(await pushes()).toBeGreaterThan(before));
+  proxy.cut(); // before the answer, which is popped by now, is delivered
+  await proxy.heal();
+  await expect(call).resolves.toBe("done");
+  await client.close();
+});
+
+async function pushes(): Promise<number> {
+  const stats = String(await stage.server.command("INFO", "commandstats"));
+  return Number(/cmdstat_lpush:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+}

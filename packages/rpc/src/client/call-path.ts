@@ -157,7 +157,8 @@ export class CallPath {
       readonly outgoing?: AsyncIterable<unknown>;
     },
   ): AsyncIterableIterator<unknown> {
-    const { options = {}, outgoing } = more;
+    const { outgoing } = more;
+    const options = more.options ?? {};
     const { refusal } = this.#gate;
     if (refusal !== undefined) throw refusal();
     checkOptions(streamTable, options);
@@ -208,7 +209,8 @@ export class CallPath {
     params: unknown,
     more: { readonly options?: SubmitOptions | undefined; readonly notification: boolean },
   ): Promise<string> {
-    const { notification, options = {} } = more;
+    const { notification } = more;
+    const options = more.options ?? {};
     const { refusal } = this.#gate;
     if (refusal !== undefined) throw refusal();
     checkOptions(submitTable, options);
