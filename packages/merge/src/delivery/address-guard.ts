@@ -1,10 +1,10 @@
 /**
- * Keeps deliveries away from addresses that only we can reach (SSRF). A name is resolved here, every
- * address it has is checked, and the connection is made to the addresses that were returned: there is no
- * second look-up that could give another address (DNS rebinding).
+ * Keeps deliveries away from addresses that only we can reach (SSRF). The guard resolves a name, checks every
+ * address it has, and the connection is made to the returned addresses. There is no second look-up that could
+ * return another address (DNS rebinding).
  *
- * Blocked is everything that is not public unicast: for IPv6 everything outside 2000::/3, so that every
- * form of an IPv4 address inside an IPv6 one is covered. An operator allows others by address, network,
+ * All addresses are blocked that are not public unicast: for IPv6 all outside 2000::/3, so that every
+ * form of an IPv4 address inside an IPv6 one is covered. An operator can allow others by address, network,
  * name, or the words "loopback" and "private".
  */
 import { lookup } from "node:dns/promises";
@@ -12,7 +12,7 @@ import { BlockList, isIP } from "node:net";
 import { InvalidOptionError } from "@ropeway/core";
 import { BlockedEndpointError } from "../errors.ts";
 
-/** An address and its family, as Node's sockets want it. */
+/** An address and its family, as Node's sockets take it. */
 export interface ResolvedAddress {
   readonly address: string;
   readonly family: 4 | 6;
@@ -37,7 +37,7 @@ const BLOCKED = [
   "203.0.113.0/24", // documentation
   "224.0.0.0/4", // multicast
   "240.0.0.0/4", // reserved, broadcast
-  "168.63.129.16/32", // metadata of Azure, a public address that only its machines reach
+  "168.63.129.16/32", // Azure metadata: a public address that only its machines reach
   "2001::/23", // protocol assignments, Teredo: a v4 address inside
   "2001:db8::/32", // documentation
   "2002::/16", // 6to4: a v4 address inside
@@ -78,7 +78,7 @@ export class AddressGuard {
     return found;
   }
 
-  /** Refuses a URL whose host is a blocked address as it is written, without any look-up. */
+  /** Refuses a URL whose host is a blocked literal address, without any look-up. */
   checkLiteral(url: string): void {
     const host = bareHost(new URL(url).hostname);
     if (isIP(host) !== 0) this.#check(host, host);
@@ -112,7 +112,7 @@ async function resolveAll(hostname: string): Promise<readonly ResolvedAddress[]>
   return (await lookup(hostname, { all: true, verbatim: true })) as ResolvedAddress[];
 }
 
-/** Without the zone of a link-local address; a v4-mapped address as the v4 address that it is. */
+/** The address without the zone of a link-local address; a v4-mapped address becomes its v4 address. */
 function plainAddress(address: string): string {
   const bare = address.replace(/%.*$/, "");
   const mapped = /^::ffff:(?:(\d+\.\d+\.\d+\.\d+)|([0-9a-f]{1,4}):([0-9a-f]{1,4}))$/i.exec(bare);
@@ -122,7 +122,7 @@ function plainAddress(address: string): string {
   return [24, 16, 8, 0].map((shift) => (bits >>> shift) & 255).join(".");
 }
 
-/** Without the brackets of a v6 literal and the dot of a fully qualified name. */
+/** The host without the brackets of a v6 literal and the final dot of a fully qualified name. */
 function bareHost(hostname: string): string {
   return hostname
     .toLowerCase()

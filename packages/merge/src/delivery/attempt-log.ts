@@ -1,7 +1,7 @@
 /**
- * Remembers every attempt of a dispatcher for operators: in a bounded stream in Redis, and in totals over
- * all dispatchers, from which every portal shows the same metrics. Both are written some times a second
- * and not once per attempt. A dispatcher that is killed loses the entries of the last moment.
+ * Records every attempt of a dispatcher for operators: in a bounded stream in Redis, and in totals over
+ * all dispatchers, so that every portal shows the same metrics. Both are written a few times per second
+ * and not once per attempt. A dispatcher that is killed loses its last unwritten entries.
  */
 import type { Logger } from "@ropeway/core";
 import { Loop } from "@ropeway/core/internal";
@@ -12,7 +12,7 @@ export interface LoggedAttempt {
   readonly key: string;
   /** The batch's id: the webhook-id. */
   readonly batch: string;
-  /** 1 for the first. */
+  /** The number of the attempt; the first is 1. */
   readonly attempt: number;
   readonly items: number;
   readonly bytes: number;
@@ -29,7 +29,7 @@ export interface LoggedAttempt {
   readonly at: number;
 }
 
-/** What the totals need besides. */
+/** Further values for the totals. */
 export interface AttemptNumbers {
   /** How long the batch had been due. */
   readonly lateMs: number;
@@ -44,7 +44,7 @@ export const LATENESS_BOUNDS_MS: readonly number[] = [
 
 const WRITE_MS = 100;
 const CHUNK = 100;
-/** More than this between two writes is dropped: a log must not fill the memory. */
+/** The maximum number of entries between two writes. Others are dropped, so that the log cannot fill the memory. */
 const MOST_WAITING = 5_000;
 
 /** Collects attempts and writes them. */
@@ -65,7 +65,7 @@ export class AttemptLog implements AsyncDisposable {
     });
   }
 
-  /** Starts to write. */
+  /** Starts writing. */
   start(): this {
     this.#writer.start();
     return this;
@@ -91,7 +91,7 @@ export class AttemptLog implements AsyncDisposable {
   /** Writes the entries that are left. */
   async close(): Promise<void> {
     await this.#writer.close();
-    await this.#flush().catch(() => {}); // the log of the last moment, with Redis away
+    await this.#flush().catch(() => {}); // Redis may be unreachable; then the last entries are lost
   }
 
   [Symbol.asyncDispose](): Promise<void> {

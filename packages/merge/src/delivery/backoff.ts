@@ -8,9 +8,9 @@ export interface RetryBackoff {
   readonly kind?: "fixed" | "exponential";
   /** The first delay. */
   readonly delayMs: number;
-  /** No delay is longer. @default 21600000, 6 hours */
+  /** The maximum delay. @default 21600000, 6 hours */
   readonly maxMs?: number;
-  /** Each delay is this many times the one before. @default 3 */
+  /** Each delay is this many times the previous one. @default 3 */
   readonly factor?: number;
   /** The part of the delay that is random, 0 to 1. @default 0.2 */
   readonly jitter?: number;

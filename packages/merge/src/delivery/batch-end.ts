@@ -4,8 +4,8 @@
  *   delivered  complete.lua       retry, hold  release.lua, or bury.lua after the last attempt
  *   partial    settle.lua         dead         bury.lua            invalid  reject.lua
  *
- * Over a lost connection the script is repeated as long as the lease can last: a repetition after an
- * unknown outcome is refused by the token.
+ * After a lost connection the script is repeated as long as the lease can last. If the first call was applied,
+ * Redis refuses the repetition because of its token.
  */
 import { ConnectionLostError, LeaseLostError, type Logger, NotConnectedError } from "@ropeway/core";
 import { within } from "@ropeway/core/internal";
@@ -23,7 +23,7 @@ export interface BatchEndListeners {
   delivered(batch: Batch): void;
   failed(batch: Batch, failure: { reason: string; retryMs: number }): void;
   dead(batch: Batch, death: { letter: string; reason: string }): void;
-  /** Its error is reported and does not keep the batch from its end. */
+  /** Called before a batch becomes a dead letter. Its error is reported and does not keep the batch from ending. */
   beforeDead(batch: Batch, reason: string): Promise<void>;
   error(error: unknown): void;
 }
@@ -88,7 +88,7 @@ export class BatchEnd {
     this.#listeners.failed(batch, { reason, retryMs });
   }
 
-  /** The delivered items leave; after the last attempt the others come once more, to be buried. */
+  /** Removes the delivered items. After the last attempt, the others are taken once more to be buried. */
   async #keepFailed(
     batch: Batch,
     { failed, reason }: Extract<Verdict, { kind: "partial" }>,
@@ -108,7 +108,7 @@ export class BatchEnd {
     await this.#store.reject(batch, { letterId, reason, positions });
     this.#listeners.logger.warn(
       { key: batch.key, letter: letterId, reason },
-      "items were taken out of a batch",
+      "items of a batch became a dead letter",
     );
     this.#listeners.dead(batch, { letter: letterId, reason });
   }
@@ -127,7 +127,7 @@ export class BatchEnd {
     if (items === 0) return; // deleted meanwhile
     this.#listeners.logger.warn(
       { key: batch.key, letter: letterId, items, reason },
-      "a batch is a dead letter",
+      "a batch became a dead letter",
     );
     this.#listeners.dead(batch, { letter: letterId, reason });
   }
@@ -139,7 +139,7 @@ export class BatchEnd {
         return await end();
       } catch (error) {
         if (error instanceof LeaseLostError) {
-          if (!lost) this.#listeners.leaseLost(); // after a loss it may well have been done
+          if (!lost) this.#listeners.leaseLost(); // after a lost connection the script may have been applied
           this.#listeners.logger.debug({ key: batch.key, err: error }, "the lease was lost");
           return;
         }

@@ -1,8 +1,8 @@
 /**
- * Sends the result of a delivery to a callback URL. The message is an item of the queue itself, under the
- * merge key "-callback": it has retries, a signature and a dead letter like any other. It is pushed before
- * the batch ends, with an idempotency key, so that a crash in between neither loses nor doubles it. It is
- * pushed even if Redis has no memory left: the batch that it reports leaves Redis right after it.
+ * Sends the result of a delivery to a callback URL. The message is an item of the same queue, under the
+ * merge key "-callback", and has retries, a signature and a dead letter like any other item. It is pushed before
+ * the batch ends, with an idempotency key, so that a crash in between neither loses nor duplicates it. It is
+ * pushed even if Redis is out of memory, because the batch that it reports leaves Redis right after it.
  */
 import { destination, destinationOf, pushKeyOf } from "../queue/destination.ts";
 import { newItemId } from "../queue/item.ts";
@@ -73,7 +73,7 @@ export class Callbacks {
     addItem(words, JSON.stringify(body), { id });
     await this.#store.push({
       key: pushKeyOf(to, { id, idempotencyKey }),
-      // A batch that is sent again after a crash can end with another response: the first one counts.
+      // A batch that is sent again after a crash can end with another response. The first one counts.
       idempotency: { key: idempotencyKey, digest: "callback" },
       ...{ words, maxWaitMs: this.#queue.options.maxWaitMs, evenFull: true },
     });

@@ -12,7 +12,7 @@ import { backoffRule, type RetryBackoff } from "./backoff.ts";
 /** Called with a batch before it becomes a dead letter. */
 export type BeforeDead = (batch: Batch, reason: string) => Promise<void>;
 
-/** How a Dispatcher works. */
+/** The options of a Dispatcher. */
 export interface DispatcherOptions {
   /** The maximum number of batches in the handler at a time. @default 128 */
   readonly concurrency?: number;
@@ -24,11 +24,14 @@ export interface DispatcherOptions {
   readonly leaseMs?: number;
   /** How long the dispatcher reserves a due key before it locks it. @default 2000 */
   readonly reserveMs?: number;
-  /** After this many attempts the batch becomes a dead letter. @default 12, with the default backoff about a day */
+  /**
+   * The number of attempts before the batch becomes a dead letter. @default 12, with the default backoff about a
+   * day
+   */
   readonly attempts?: number;
   /** The wait between attempts. @default 5 s, times 3 up to 6 h, a fifth of it random */
   readonly backoff?: RetryBackoff;
-  /** Spread of batches that come back after a hold, so that not all come at one instant. @default 250 */
+  /** Random delay of batches that come back after a hold, so that not all come at one instant. @default 250 */
   readonly holdJitterMs?: number;
   /** Dead letters are deleted after this time. @default 7776000000, 90 days */
   readonly letterAgeMs?: number;

@@ -1,5 +1,5 @@
 /**
- * Fires what is due. Any number of dispatchers work on one prefix:
+ * Fires due batches. Any number of dispatchers work on one prefix:
  *
  *   due.lua reserves due keys for this one --> a slot of its origin (origin-slots.ts)
  *      ^                                              |
@@ -8,8 +8,8 @@
  *      |                                                                                        |
  *      '---- wait: the next time, a push, a free slot <---- batch-end.ts turns it into a script '
  *
- * Killed at any point, it leaves a reservation that ends in seconds or a lease that ends by itself; the
- * batch is then handed to another. A verdict after the lease is refused by its token.
+ * A dispatcher that is killed at any point leaves a reservation that ends in seconds, or a lease that expires.
+ * Another dispatcher then gets the batch. Redis refuses a verdict after the lease because of its token.
  */
 
 import {
@@ -52,7 +52,7 @@ export interface Handling {
   readonly signal: AbortSignal;
 }
 
-/** Works on a batch. Returning nothing means that all of it was delivered; throwing means a retry. */
+/** Works on a batch. Returning nothing means that the whole batch was delivered; throwing means a retry. */
 export type Handler = (
   batch: Batch,
   handling: Handling,
@@ -68,19 +68,19 @@ export interface DispatcherEvents extends EventMap {
   dead: [batch: Batch, death: { readonly letter: string; readonly reason: string }];
 }
 
-/** After a look that found nothing we look at most this often. */
+/** The minimum time between two checks after a check that found nothing. */
 const CALM_MS = 5;
-/** The maximum number of keys that one look reserves; other dispatchers get the rest. */
+/** The maximum number of keys that one check reserves. Other dispatchers get the rest. */
 const MOST_KEYS = 64;
-/** The longest sleep: recovery for a lost wake-up. */
+/** The maximum sleep, in case a wake-up was lost. */
 const LONGEST_SLEEP_MS = 5_000;
-/** What the end of a batch may need of its lease: a quarter, at most a second. */
+/** The part of the lease that is reserved for the end of a batch: a quarter, at most a second. */
 const SETTLE_MS = 1_000;
 const TRIM_MS = 60_000;
 /** How long close() waits for handlers that it has interrupted. */
 const INTERRUPT_MS = 5_000;
 
-/** Takes due batches to a handler, until it is closed. */
+/** Passes due batches to a handler, until it is closed. */
 export class Dispatcher extends BackgroundRole<DispatcherEvents> {
   readonly #queue: MergeQueue;
   readonly #store: QueueStore;
@@ -90,11 +90,11 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
   readonly #slots: OriginSlots;
   readonly #metrics = new DeliveryMetrics();
   readonly #end: BatchEnd;
-  /** One per batch in the handler: aborted when its lease ends, or when we must close. */
+  /** One per batch in the handler: aborted when its lease ends, or when the dispatcher must close. */
   readonly #running = new Set<AbortController>();
   #signal: PushSignal | undefined;
   #lookedAt = 0;
-  /** The key of a wrong type that was reported last. */
+  /** The key of a wrong type that was last reported. */
   #wrong = "";
 
   constructor(queue: MergeQueue, handler: Handler, options?: DispatcherOptions) {
@@ -147,8 +147,8 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
   }
 
   /**
-   * Lets the running batches end (bounded), then interrupts the others. A handler that goes on all the same
-   * is left behind: its batch comes again after the lease.
+   * Lets the running batches end (bounded), then interrupts the others. A handler that still continues is
+   * abandoned: its batch is delivered again after the lease.
    */
   async #drain(): Promise<void> {
     const ended = Promise.all(this.#active).then(() => true as const);
@@ -157,7 +157,10 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     for (const running of this.#running) running.abort(new ClosedError("the dispatcher"));
     if (await within(ended, INTERRUPT_MS)) return;
     const left = this.#active.size;
-    this.#queue.redis.logger.warn({ batches: left }, "handlers ignore that the dispatcher closes");
+    this.#queue.redis.logger.warn(
+      { batches: left },
+      "handlers did not stop when the dispatcher closed",
+    );
   }
 
   async #trim(): Promise<number> {
@@ -166,7 +169,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     return (await letters.trim({ maxAgeMs, maxCount })) > 0 ? 100 : TRIM_MS;
   }
 
-  /** One look for due keys; waits here until the next look is worth it. */
+  /** Checks once for due keys, and waits until the next check is useful. */
   async #tick(signal: PushSignal, aborted: AbortSignal): Promise<number> {
     const free = this.held ? 0 : this.#options.concurrency - this.#active.size;
     if (free <= 0) {
@@ -186,20 +189,20 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     }
     if (launched > 0) return 0;
     this.#lookedAt = performance.now();
-    if (found.keys.length > 0) return 0; // others may be due behind those whose origin is full
+    if (found.keys.length > 0) return 0; // other keys may be due behind the keys whose origin is full
     const next = found.nextMs < 0 ? LONGEST_SLEEP_MS : Math.min(found.nextMs, LONGEST_SLEEP_MS);
     await signal.wait(seen, next, aborted);
     return 0;
   }
 
-  /** A foreign value is reported when it is found, and not at every look until it is gone. */
+  /** Reports a foreign value when it is found, and not again at every check. */
   #lookFailed(error: unknown): void {
     const wrong = error instanceof WrongKeyTypeError ? String(error.details.key) : "";
     if (wrong === "" || wrong !== this.#wrong) this.report(error);
     if (wrong !== "") this.#wrong = wrong;
   }
 
-  /** Starts on a key if its origin has a free slot; if not, it queues or comes due again. */
+  /** Starts a key if its origin has a free slot. If not, the key queues or comes due again. */
   #admit(ticket: Ticket): boolean {
     const origin = originOf(ticket.key);
     if (origin === undefined) {
@@ -215,7 +218,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     return false;
   }
 
-  /** `waited`: it was queued, and an operator may have paused it meanwhile. */
+  /** `waited`: the key was queued, and an operator may have paused it meanwhile. */
   #launch(ticket: Ticket & { waited?: boolean }, slot: Slot | undefined): void {
     const tracked = this.#fire(ticket)
       .catch((error) => this.#failed(ticket.key, error))
@@ -227,7 +230,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     this.#active.add(tracked);
   }
 
-  /** Gives a slot to the next queued key; paused or closing, to none: they come due again by themselves. */
+  /** Gives a slot to the next queued key. While paused or closing it gives none; the keys come due again. */
   #launchNext(slot: Slot): boolean {
     let next = this.#slots.leave(slot, performance.now());
     while (next !== undefined && (this.held || this.closing.aborted)) {
@@ -237,7 +240,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     return next !== undefined;
   }
 
-  /** Whatever it was, the lease ends by itself and the batch comes again. */
+  /** Handles an unexpected error: the lease expires and the batch is delivered again. */
   async #failed(key: string, error: unknown): Promise<void> {
     this.report(error);
     if (!isReply(error, "WRONGTYPE")) return;
@@ -283,7 +286,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
     return got.status === "ok" ? batchOf({ key, token }, got) : undefined;
   }
 
-  /** In a span that links to the pushes of the items. */
+  /** Calls the handler in a span that links to the pushes of the items. */
   async #handle(batch: Batch, leftMs: number): Promise<Verdict> {
     const running = new AbortController();
     const signal = guardSignal(running.signal, (error) => this.report(error));
@@ -318,7 +321,7 @@ async function within(ended: Promise<true>, ms: number): Promise<boolean> {
   const enough = new AbortController();
   const late = sleep(ms, enough.signal).then(
     () => false,
-    () => false, // it ended sooner
+    () => false, // it ended earlier
   );
   try {
     return await Promise.race([ended, late]);

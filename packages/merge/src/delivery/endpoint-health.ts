@@ -1,11 +1,11 @@
 /**
- * What all dispatchers together know about the endpoints: which asked to wait, which is gone, which
- * origin is down. It lives in Redis (admit.lua and report.lua draw the breaker). A healthy endpoint without
- * limits costs nothing there:
+ * The shared knowledge of all dispatchers about the endpoints: which asked to wait, which is gone, which
+ * origin is down. It is stored in Redis (admit.lua and report.lua draw the breaker). A healthy endpoint without
+ * limits costs no commands:
  *
- *   admit: "go" is believed for a second     report: successes are counted here and written once a second
+ *   admit: "go" is cached for a second       report: successes are counted here and written once a second
  *
- * Everything else (failures, holds, probes, limits) goes to Redis at once and ends that belief.
+ * Everything else (failures, holds, probes, limits) is sent to Redis at once and clears that cache.
  */
 import { type Logger, WrongKeyTypeError } from "@ropeway/core";
 import { Loop, newToken } from "@ropeway/core/internal";
@@ -16,16 +16,16 @@ import type {
   StoredSecret,
 } from "../store/endpoint-store.ts";
 
-/** An admission and, if it is limited, the token that its report must name. */
+/** An admission and, if it is limited, the token that its report must contain. */
 export type Admitted = Admission & { readonly token?: string | undefined };
 
-/** How a call went. */
+/** The result of a call. */
 export interface Report {
-  /** `refused`: it responded, but not with success; the origin is alive. */
+  /** `refused`: the endpoint responded, but not with success, so the origin is alive. */
   readonly outcome: "ok" | "refused" | "down";
   /** An HTTP status or an error's code. */
   readonly status: string;
-  /** What Retry-After asked for. */
+  /** The delay that Retry-After asked for. */
   readonly retryAfterMs?: number | undefined;
   /** Why the endpoint must not be called any more. */
   readonly disable?: string | undefined;
@@ -33,13 +33,13 @@ export interface Report {
   readonly token?: string | undefined;
 }
 
-/** What the health of endpoints is kept with. */
+/** The options of EndpointHealth. */
 export interface EndpointHealthOptions {
   readonly breaker: BreakerNumbers;
-  /** After this time a call that never reported is not counted any more. */
+  /** After this time a call that never reported no longer counts. */
   readonly forgetMs: number;
   readonly logger: Logger;
-  /** Gets errors that keep no endpoint from being called. */
+  /** Receives errors that do not prevent calls. */
   error(error: unknown): void;
 }
 
@@ -51,11 +51,11 @@ interface Fine {
 
 const BELIEF_MS = 1_000;
 
-/** Health of all endpoints of one prefix, as one dispatcher uses it. */
+/** The health of all endpoints of one prefix, as one dispatcher uses it. */
 export class EndpointHealth implements AsyncDisposable {
   readonly #store: EndpointStore;
   readonly #options: EndpointHealthOptions;
-  /** Endpoints that are fine, with the successes not written yet. */
+  /** Healthy endpoints, with the successes not written yet. */
   readonly #fine = new Map<string, Fine>();
   readonly #writer: Loop;
 
@@ -71,7 +71,7 @@ export class EndpointHealth implements AsyncDisposable {
     });
   }
 
-  /** Starts to write. */
+  /** Starts writing. */
   start(): this {
     this.#writer.start();
     return this;
@@ -94,7 +94,7 @@ export class EndpointHealth implements AsyncDisposable {
     return isCounted ? { ...admission, token } : admission;
   }
 
-  /** Takes note of a call. Never throws: the outcome of the batch is known whether this is written or not. */
+  /** Records the result of a call. Never throws, because the outcome of the batch does not depend on it. */
   async report(url: string, noted: Report): Promise<void> {
     try {
       await this.#report(url, noted);

@@ -33,11 +33,11 @@ export interface BreakerOptions {
   readonly threshold?: number;
   /** How long it is open at first; each failed probe doubles it. @default 5000 */
   readonly openMs?: number;
-  /** The longest it is open. @default 300000 */
+  /** The maximum time that it is open. @default 300000 */
   readonly maxOpenMs?: number;
 }
 
-/** How batches are sent to endpoints. */
+/** The options of an HttpDispatcher. */
 export interface HttpDispatcherOptions extends DispatcherOptions {
   /**
    * Addresses that may be called besides public ones: addresses, networks, host names, "loopback",
@@ -46,13 +46,13 @@ export interface HttpDispatcherOptions extends DispatcherOptions {
   readonly allow?: readonly string[];
   /** Refuses plain http. @default false */
   readonly httpsOnly?: boolean;
-  /** Standard Webhooks keys (whsec_...) for endpoints without secrets of their own; each signs. @default none */
+  /** Standard Webhooks keys (whsec_...) for endpoints without their own secrets; each signs. @default none */
   readonly signingKeys?: readonly string[];
   /** How long one request may take, response included; a push can ask for less. @default 15000 */
   readonly timeoutMs?: number;
   /** How long connecting may take. @default 5000 */
   readonly connectTimeoutMs?: number;
-  /** Bytes of a response that are read. @default 65536 */
+  /** The maximum number of bytes read of a response. @default 65536 */
   readonly maxResponseBytes?: number;
   /** The circuit breaker of each origin. */
   readonly breaker?: BreakerOptions;

@@ -1,11 +1,11 @@
 /**
  * Delivers a batch over HTTP and evaluates the response.
  *
- *   2xx                       delivered            207 with {"failed":[id or position, ...]}  these again
+ *   2xx                       delivered            207 with {"failed":[id or position, ...]}  retry these
  *   410                       endpoint disabled, batch dead
- *   other status, no response again later; Retry-After holds the whole endpoint
- *   blocked address           dead: trying again cannot help, allowing it and replaying does
- *   held, disabled, breaker   not tried at all
+ *   other status, no response retry later; Retry-After holds the whole endpoint
+ *   blocked address           dead: a retry cannot help; allow the address and replay
+ *   held, disabled, breaker   not tried
  */
 import { isUtf8 } from "node:buffer";
 import { type Clock, TimeoutError } from "@ropeway/core";
@@ -24,28 +24,28 @@ import { retryAfterMs } from "./retry-after.ts";
 import { sign, signingKey } from "./signature.ts";
 import { DELIVERED, type Verdict } from "./verdict.ts";
 
-/** What an HTTP handler works with. */
+/** The options of an HttpHandler. */
 export interface HttpHandlerOptions {
   readonly sender: HttpSender;
   readonly health: EndpointHealth;
   readonly log: AttemptLog;
   readonly callbacks: Callbacks;
   readonly clock: Clock;
-  /** Keys that sign for endpoints without secrets of their own; none: no signature. */
+  /** Keys that sign for endpoints without their own secrets. Without keys, nothing is signed. */
   readonly signingKeys: readonly Buffer[];
   readonly timeoutMs: number;
   /** After this many attempts a batch becomes a dead letter. */
   readonly attempts: number;
   readonly httpsOnly: boolean;
-  /** Gets errors that do not change the outcome of a batch. */
+  /** Receives errors that do not change the outcome of a batch. */
   error(error: unknown): void;
 }
 
-/** A longer list of ids would make a header that common servers refuse. */
+/** Common servers refuse a header with a longer list of ids. */
 const LONGEST_ITEMS_HEADER = 7_500;
 const LONGEST_LOGGED = 256;
 const LONGEST_NAME = 60;
-/** What a header can carry. Another program may have written anything into the head of an item. */
+/** The characters that a header can contain. Another program may have written anything into the head of an item. */
 const VISIBLE = /^[\x20-\x7e]*$/;
 const CALLBACK_RETRY_MS = 50;
 
@@ -59,7 +59,7 @@ export class HttpHandler {
     this.#options = options;
   }
 
-  /** Delivers one batch; never throws for what the endpoint or the network did. */
+  /** Delivers one batch. Never throws because of the endpoint or the network. */
   async deliver(batch: Batch, handling: Handling): Promise<Verdict> {
     const until = performance.now() + handling.leftMs;
     const to = destinationOf(batch.key);
@@ -94,7 +94,7 @@ export class HttpHandler {
     return verdict;
   }
 
-  /** The verdict as it will turn out: a failure of the last attempt is the batch's end. */
+  /** The final verdict: a failure of the last attempt makes the batch a dead letter. */
   #ended(batch: Batch, verdict: Verdict): Verdict {
     if (verdict.kind !== "retry") return verdict;
     const attempts = batch.request.attempts ?? this.#options.attempts;
@@ -132,7 +132,7 @@ export class HttpHandler {
     });
   }
 
-  /** The endpoint's own secrets that are valid now, else the keys of all. */
+  /** The endpoint's own secrets that are valid now, else the common keys. */
   #keysFor({ secrets }: Admission, now: number): readonly Buffer[] {
     const valid = secrets.filter(({ until }) => until === undefined || until > now);
     return valid.length === 0
@@ -171,11 +171,11 @@ export class HttpHandler {
     const { url, handling, token } = given;
     const { health } = this.#options;
     const blocked = blockedBy(error);
-    // A request that outlasts the lease is a failed one; one that our own close() cut is not.
+    // A request that outlasts the lease has failed. A request that our own close() interrupted has not.
     const { aborted, reason } = handling.signal;
     const interrupted = aborted && !(reason instanceof TimeoutError);
     const code = (error as NodeJS.ErrnoException).code ?? "ERROR";
-    const isOurs = code === "UND_ERR_INVALID_ARG"; // no such request can be sent, to whomever
+    const isOurs = code === "UND_ERR_INVALID_ARG"; // such a request cannot be sent to any endpoint
     if (blocked === undefined && !interrupted && !isOurs) {
       await health.report(url, { outcome: "down", status: code, token });
       return { kind: "retry", reason: reasonOf(error) };
@@ -186,8 +186,8 @@ export class HttpHandler {
   }
 
   /**
-   * Pushes the callback before the batch ends. Without Redis neither can be done, so it is tried as long as
-   * the lease lasts; then the batch comes again, and its callback with it.
+   * Pushes the callback before the batch ends. Without Redis neither is possible, so it is tried until the lease
+   * ends. Then the batch is delivered again, and its callback is pushed again.
    */
   async #callBack(
     batch: Batch,
@@ -206,7 +206,7 @@ export class HttpHandler {
         }
       }
       if (signal.aborted) return { kind: "hold", reason: "its callback was not stored", ms: 0 };
-      await sleep(CALLBACK_RETRY_MS, signal).catch(() => undefined); // the next turn sees the abort
+      await sleep(CALLBACK_RETRY_MS, signal).catch(() => undefined); // the next iteration sees the abort
     }
   }
 
@@ -241,12 +241,12 @@ function typeOf(item: Item | undefined): string | undefined {
     : "application/octet-stream";
 }
 
-/** Redis is away: nothing was tried, so nothing failed. */
+/** Redis is unreachable: nothing was tried, so nothing failed. */
 function unknown(error: unknown): Admitted {
   return { verdict: "hold", ms: 1_000, reason: reasonOf(error) };
 }
 
-/** Items that would spoil the array for all others; ours were checked when they were pushed. */
+/** Items that would make the array invalid. Our own items were checked when they were pushed. */
 function unreadable(items: readonly Item[]): number[] {
   return items.flatMap((item, i) => (isForeign(item) && !isJson(item.body) ? [i] : []));
 }
@@ -272,8 +272,8 @@ function joined(items: readonly Item[]): Buffer {
 }
 
 /**
- * The items a 207 names. A response that cannot be read, or that names anything else, names them all: the
- * endpoint says that something failed, and nothing that failed may count as delivered.
+ * The items that a 207 names. A response that cannot be read, or that names anything else, counts as naming all
+ * items: the endpoint reported a failure, and no failed item may count as delivered.
  */
 function partial(items: readonly Item[], response: HttpResponse): Verdict {
   const reason = "the endpoint responded with 207";
@@ -308,7 +308,7 @@ function dead(reason: string): Verdict {
   return { kind: "dead", reason };
 }
 
-/** Why there was no response, in one of a few words. */
+/** The reason why there was no response, as one of a few words. */
 function failureOf(error: unknown): string {
   if (error instanceof TimeoutError) return "timeout";
   return blockedBy(error) === undefined ? "connection" : "blocked";

@@ -4,11 +4,11 @@
  *   guard.addresses(host) --> socket to one of exactly these --> request --> status --> body, bounded
  *   '------------------------------ one deadline for all of it ---------------------------------'
  *
- * Whatever the endpoint does, send() ends by its deadline, and not before the connection is free or
- * destroyed: a caller that counts its sends counts sockets. A response whose status has arrived counts,
- * even if its body never ends. No redirect is followed. No request is repeated here: on a connection that
- * broke the endpoint may have read it. No request is begun after its deadline: timers run late in a process
- * that stood still, so the clock is read once more right before the first byte leaves.
+ * send() always ends by its deadline, and not before the connection is free or destroyed, so that a caller that
+ * counts its sends counts sockets. A response whose status has arrived counts, even if its body never ends.
+ * Redirects are not followed. Requests are not repeated here, because the endpoint may have read a request on a
+ * connection that broke. No request starts after its deadline: timers run late in a process that was suspended,
+ * so the clock is read once more right before the first byte is sent.
  */
 import type { LookupFunction } from "node:net";
 import { AbortedError, TimeoutError } from "@ropeway/core";
@@ -31,11 +31,11 @@ export interface HttpResponse {
   readonly retryAfter: string | undefined;
   /** The first bytes of the body. */
   readonly body: Buffer;
-  /** Whether that is all of it. */
+  /** Whether `body` is the whole body. */
   readonly complete: boolean;
 }
 
-/** What the sender may do. How many connections it opens is up to its callers. */
+/** The options of an HttpSender. Its callers limit the number of connections. */
 export interface HttpSenderOptions {
   readonly guard: AddressGuard;
   /** The maximum number of bytes of a response that are read. */
@@ -72,7 +72,7 @@ export class HttpSender {
   /** Throws the network's error, TimeoutError, AbortedError or BlockedEndpointError. */
   async send(request: HttpRequest): Promise<HttpResponse> {
     const { url, timeoutMs, signal } = request;
-    this.#guard.checkLiteral(url); // sockets look no literal address up
+    this.#guard.checkLiteral(url); // sockets do not look up literal addresses
     const ending = new AbortController();
     const abort = () => ending.abort(new AbortedError(`a delivery to ${url}`));
     if (signal?.aborted) abort();
@@ -116,7 +116,7 @@ export class HttpSender {
       isLate: () => (performance.now() < until ? undefined : new TimeoutError(url, timeoutMs)),
     };
     const sent = this.#punctual.request(timed);
-    // The client looks at the signal only once it is connected; we do not wait for that.
+    // The client checks the signal only once it is connected. We do not wait for that.
     const { statusCode, headers: received, body: stream } = await orAborted(sent, signal);
     const chunks: Buffer[] = [];
     let size = 0;
@@ -130,7 +130,7 @@ export class HttpSender {
       }
       complete = size <= this.#maxResponseBytes;
     } catch {
-      // The deadline, or the endpoint broke off. The status has arrived and decides.
+      // The deadline has passed, or the endpoint closed the connection. The status has arrived and decides.
     }
     const after = received["retry-after"];
     const retryAfter = Array.isArray(after) ? after[0] : after;
@@ -138,14 +138,14 @@ export class HttpSender {
   }
 }
 
-/** A request that knows whether its deadline is over. */
+/** A request with its deadline. */
 interface Timed extends Dispatcher.RequestOptions {
   readonly isLate: () => TimeoutError | undefined;
 }
 
 /**
- * Aborts a request whose deadline is over when its connection is ready for it, and passes everything else on.
- * No DecoratorHandler: that one takes a second response head for a mistake, and 102 and 103 come before the
+ * Aborts a request if its deadline has passed when its connection is ready, and passes everything else on. It is
+ * not a DecoratorHandler, which treats a second response head as an error: 102 and 103 come before the
  * final one.
  */
 class Punctual implements Dispatcher.DispatchHandler {
@@ -184,7 +184,7 @@ class Punctual implements Dispatcher.DispatchHandler {
   }
 }
 
-/** What a handler's method is called with. */
+/** The arguments of a handler's method. */
 type Heard<Name extends keyof Dispatcher.DispatchHandler> = Parameters<
   NonNullable<Dispatcher.DispatchHandler[Name]>
 >;

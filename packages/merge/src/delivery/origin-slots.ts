@@ -1,36 +1,36 @@
 /**
- * Slots per origin, so that an endpoint that hangs fills the slots of its own origin and no others:
+ * Slots per origin, so that an endpoint that hangs fills only the slots of its own origin:
  *
  *   enter(key) --- there is a free slot ----------------------> a slot    until leave()
- *              --- its turn comes within its reservation -----> "queued"  leave() of another names it
+ *              --- its turn comes within its reservation -----> "queued"  leave() of another returns it
  *              --- neither -----------------------------------> "later"   due again when that ends
  *
- * How long a turn takes is estimated from what the origin's deliveries took, and from how long the oldest
- * of them has been out. An origin that responds keeps a queue and is never idle. An origin that hangs
- * takes no key in, and its keys cost one look per reservation. Invariant: only an origin without free
+ * The time until a turn is estimated from the duration of the origin's deliveries, and from how long the oldest
+ * of them has been running. An origin that responds keeps a queue and is never idle. An origin that hangs
+ * accepts no keys, and each of its keys costs one check per reservation. Invariant: only an origin without free
  * slots has a queue.
  */
 
-/** A due key on its way to a slot. */
+/** A due key that waits for a slot. */
 export interface Ticket {
   readonly key: string;
-  /** The score it was due at. */
+  /** The score at which it was due. */
   readonly score: string;
   /** The score under which it is reserved for us. */
   readonly reserved: string;
 }
 
-/** A slot, until it is given back. */
+/** A taken slot, until leave(). */
 export interface Slot {
   readonly origin: string;
   readonly since: number;
 }
 
-/** How many slots an origin has. */
+/** The options of OriginSlots. */
 export interface OriginSlotsOptions {
   /** Slots of one origin. */
   readonly perOrigin: number;
-  /** How long a queued key is ours. */
+  /** How long a queued key is reserved for us. */
   readonly reserveMs: number;
 }
 
@@ -38,14 +38,14 @@ interface OriginState {
   /** The oldest first. */
   readonly taken: Set<Slot>;
   readonly queued: Map<string, Ticket>;
-  /** What its deliveries take lately, ms. */
+  /** The moving average of the duration of its deliveries, ms. */
   pace: number;
 }
 
 /** The weight of the newest delivery in an origin's pace. */
 const NEWEST = 0.2;
 
-/** The slots of one dispatcher; times are any clock's milliseconds. */
+/** The slots of one dispatcher. Times are milliseconds of any clock. */
 export class OriginSlots {
   readonly #options: OriginSlotsOptions;
   readonly #origins = new Map<string, OriginState>();
@@ -60,12 +60,12 @@ export class OriginSlots {
     if (state.taken.size < this.#options.perOrigin) return occupy(state, { origin, since: now });
     const before = state.queued.get(ticket.key);
     if (before === undefined && this.#turnMs(state, now) > this.#options.reserveMs) return "later";
-    // A key that is queued already was reserved anew; it keeps its turn and has been due since then.
+    // A key that is already queued was reserved again. It keeps its turn and its first due time.
     state.queued.set(ticket.key, { ...ticket, score: before?.score ?? ticket.score });
     return "queued";
   }
 
-  /** Gives a slot back. The next queued key gets it, if there is one. */
+  /** Releases a slot. The next queued key gets it, if there is one. */
   leave(slot: Slot, now: number): { ticket: Ticket; slot: Slot } | undefined {
     const state = this.#origins.get(slot.origin);
     if (state?.taken.delete(slot) !== true) return undefined;
@@ -86,7 +86,7 @@ export class OriginSlots {
     return state;
   }
 
-  /** When the next queued key would have its turn. */
+  /** The ms until the next queued key would get its turn. */
   #turnMs({ taken, queued, pace }: OriginState, now: number): number {
     const [oldest] = taken;
     const each = Math.max(pace, now - (oldest?.since ?? now));

@@ -1,9 +1,9 @@
 /** Reads a Retry-After header: seconds, or an HTTP date. */
 
-/** The longest time that an endpoint can hold back deliveries. */
+/** The maximum time that an endpoint can hold back deliveries. */
 export const LONGEST_RETRY_AFTER_MS: number = 86_400_000;
 
-/** Ms to wait; undefined if the header is missing or makes no sense. */
+/** The ms to wait; undefined if the header is missing or invalid. */
 export function retryAfterMs(header: string | undefined, now: number): number | undefined {
   const text = header?.trim() ?? "";
   if (text === "") return undefined;

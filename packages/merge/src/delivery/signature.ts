@@ -3,7 +3,7 @@
  *
  *   webhook-signature: v1,BASE64( HMAC-SHA256( key, id "." timestamp "." body ) )   one per key, by spaces
  *
- * Several keys sign side by side, so that a key can be replaced without a gap: add the new one, configure
+ * Several keys can sign at the same time, so that a key can be replaced without a gap: add the new one, configure
  * it at the endpoints, remove the old one.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
@@ -16,7 +16,7 @@ const PREFIX = "whsec_";
 export function signingKey(text: string): Buffer {
   const bytes = keyBytes(text);
   if (bytes !== undefined) return bytes;
-  // The value itself is a secret and stays out of the message.
+  // The value is a secret and must not appear in the message.
   throw new InvalidOptionError("signingKeys", "***", "whsec_ and base64 of 24 to 64 bytes");
 }
 
@@ -30,7 +30,7 @@ function keyBytes(text: string): Buffer | undefined {
   return bytes.length >= 24 && bytes.length <= 64 ? bytes : undefined;
 }
 
-/** What is signed. */
+/** The parts of a delivery that are signed. */
 export interface SignedParts {
   readonly id: string;
   /** Unix seconds. */
@@ -43,11 +43,11 @@ export function sign(parts: SignedParts, keys: readonly Buffer[]): string {
   return keys.map((key) => `v1,${hmac(parts, key).toString("base64")}`).join(" ");
 }
 
-/** How a received webhook is verified. */
+/** The options of verifyWebhook(). */
 export interface VerifyOptions {
   /** The keys that are valid now, whsec_... */
   readonly keys: readonly string[];
-  /** How old or early it may be. @default 300000 */
+  /** The maximum difference between its timestamp and `now`. @default 300000 */
   readonly toleranceMs?: number;
   /** Ms since 1970. @default this machine's clock */
   readonly now?: number;

@@ -7,11 +7,11 @@ export type Verdict =
   | { readonly kind: "delivered" }
   /** All but the items at these positions were delivered; only these are tried again. */
   | { readonly kind: "partial"; readonly failed: readonly number[]; readonly reason: string }
-  /** The items at these positions can never be delivered and become a dead letter; the rest comes again. */
+  /** The items at these positions can never be delivered and become a dead letter; the rest is delivered again. */
   | { readonly kind: "invalid"; readonly positions: readonly number[]; readonly reason: string }
   /** It counts as an attempt and is tried again, not before `afterMs`. */
   | { readonly kind: "retry"; readonly reason: string; readonly afterMs?: number | undefined }
-  /** Nothing was tried, so it counts for nothing; it comes back in `ms`. */
+  /** Nothing was tried, so it does not count as an attempt; it is tried again in `ms`. */
   | { readonly kind: "hold"; readonly reason: string; readonly ms: number }
   /** A retry cannot succeed: the batch becomes a dead letter. */
   | { readonly kind: "dead"; readonly reason: string };
@@ -22,7 +22,7 @@ export const DELIVERED: Verdict = { kind: "delivered" };
 const LONGEST_MS = 31_536_000_000;
 
 /**
- * A handler's return value as a verdict on a batch of `size` items: positions rise and are named once.
+ * A handler's return value as a verdict on a batch of `size` items, with sorted, unique positions.
  * Throws InvalidArgumentError: a wrong position must not make an item look delivered.
  */
 export function checkVerdict(given: unknown, size: number): Verdict {
