@@ -1,18 +1,18 @@
 /**
- * How a push wants its batch delivered. It is kept per key, as JSON in the key's state: the last push
- * that gives options sets them for all that is queued under the key. A key that delivers item by item
- * has one item, so there the options are the item's own.
+ * How a batch is delivered. The options are kept per key, as JSON in the key's state: the last push that
+ * gives options sets them for all items queued under the key. A key that delivers item by item
+ * has one item, so its options apply to that item alone.
  */
 import { InvalidArgumentError } from "@ropeway/core";
 import { checkUrl as checkEndpointUrl } from "./destination.ts";
 
-/** Options of one delivery; what is left out is the dispatcher's default. */
+/** Options of one delivery. The dispatcher's defaults apply to options that are left out. */
 export interface DeliveryRequest {
   /** How often delivery is tried before the batch becomes a dead letter. */
   readonly attempts?: number | undefined;
   /** How long one attempt may take. */
   readonly timeoutMs?: number | undefined;
-  /** Headers to send along. */
+  /** Additional headers of the request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** A URL that gets the result when the batch is delivered, through the queue itself. */
   readonly callback?: string | undefined;
@@ -44,7 +44,7 @@ export function encodeRequest(request: DeliveryRequest | undefined): string | un
   return text === "{}" ? undefined : text;
 }
 
-/** The stored options; what cannot be read has none. */
+/** Decodes stored options. Options that cannot be read count as none. */
 export function decodeRequest(text: string): DeliveryRequest {
   if (text === "") return NONE;
   try {
@@ -67,7 +67,7 @@ function checkInteger(name: string, value: unknown, max: number): void {
 
 function checkUrl(name: string, value: unknown): void {
   if (value === undefined) return;
-  checkEndpointUrl(value as string, name); // what a push to it would refuse is refused now
+  checkEndpointUrl(value as string, name); // refused now, because a later push to it would be refused
 }
 
 function checkHeaders(headers: unknown): void {

@@ -1,19 +1,19 @@
 /**
- * Where items go: a merge key, a method and an endpoint, and how these three are written as one key of
+ * The destination of items: a merge key, a method and an endpoint, and how these three are written as one key of
  * the queue.
  *
  *   "MERGE_KEY URL METHOD"            items of one key are delivered together
  *   "-MERGE_KEY URL METHOD ITEM_ID"   a merge key that starts with "-": every item has a key, and so a
  *                                     time, a lock and retries, of its own
  *
- * Neither a URL nor a method has spaces, so reading from the right is unambiguous whatever the merge key
- * contains, and no key ends like one of the queue's companions (":data").
+ * Neither a URL nor a method has spaces, so parsing from the right is unambiguous for any merge key,
+ * and no key ends like one of the queue's other keys (":data").
  */
 import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "@ropeway/core";
 import { isWellFormed } from "../keys.ts";
 
-/** Where items go. */
+/** The destination of items. */
 export interface Destination {
   /** Taken literally, never decoded. Items of one merge key, method and URL are delivered together. */
   readonly mergeKey: string;
@@ -62,7 +62,7 @@ export function checkMethod(method: string): string {
   throw new InvalidArgumentError("method", method, `one of ${METHODS.join(", ")}`);
 }
 
-/** An endpoint's URL, normalised: the one spelling by which we compare. Throws InvalidArgumentError. */
+/** An endpoint's URL, normalised for comparisons. Throws InvalidArgumentError. */
 export function checkUrl(given: string, name: string = "url"): string {
   const wrong = (allowed: string) => new InvalidArgumentError(name, given, allowed);
   if (typeof given !== "string" || !URL.canParse(given)) {
@@ -85,7 +85,7 @@ export function encodeService(url: string): string {
 export function decodeService(service: string): string {
   const bare = service.replace(/=+$/, "").replaceAll("+", "-").replaceAll("/", "_");
   const bytes = Buffer.from(bare, "base64url");
-  // Node skips what is no base64; writing it back shows whether anything was skipped.
+  // Node skips characters that are not base64. Encoding again shows whether any was skipped.
   if (bare === "" || bytes.toString("base64url").slice(0, -1) !== bare.slice(0, -1)) {
     throw new InvalidArgumentError("service", service, "base64url of the endpoint's URL");
   }
@@ -99,8 +99,8 @@ export function keyOf({ mergeKey, url, method }: Destination, itemId: string): s
 }
 
 /**
- * The queue key of one push. A single item's key is made from the idempotency key if there is one, so
- * that a repetition meets the first push.
+ * The queue key of one push. The key of a single item is made from the idempotency key if there is one, so
+ * that a repetition finds the first push.
  */
 export function pushKeyOf(
   to: Destination,
@@ -111,12 +111,12 @@ export function pushKeyOf(
   return keyOf(to, name);
 }
 
-/** The common beginning of all keys of a destination whose items are delivered one by one. */
+/** The common prefix of all keys of a destination whose items are delivered one by one. */
 export function singlePrefix({ mergeKey, url, method }: Destination): string {
   return `${mergeKey} ${url} ${method} `;
 }
 
-/** The destination a key was made from; undefined for a key that keyOf() did not make. */
+/** The destination that a key was made from; undefined for a key that keyOf() did not make. */
 export function destinationOf(key: string): Destination | undefined {
   const parts = key.split(" ");
   if (isSingle(key)) parts.pop();
@@ -128,7 +128,7 @@ export function destinationOf(key: string): Destination | undefined {
   return { mergeKey, method, url };
 }
 
-/** Scheme, host and port of a key's endpoint; undefined for a key that names none. */
+/** Scheme, host and port of a key's endpoint; undefined for a key without an endpoint. */
 export function originOf(key: string): string | undefined {
   const to = destinationOf(key);
   return to === undefined ? undefined : new URL(to.url).origin;

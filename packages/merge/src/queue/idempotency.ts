@@ -1,15 +1,15 @@
-/** Idempotency keys: which are allowed, and what a repetition must repeat. */
+/** Idempotency keys: which are allowed, and what must be equal in a repetition. */
 import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "@ropeway/core";
 
-/** Throws InvalidArgumentError for what cannot be an idempotency key. */
+/** Throws InvalidArgumentError for a string that cannot be an idempotency key. */
 export function checkIdempotencyKey(key: string): void {
   if (typeof key === "string" && /^[\x21-\x7e]{1,255}$/.test(key)) return;
   const allowed = "1 to 255 visible ASCII characters without spaces";
   throw new InvalidArgumentError("idempotencyKey", key, allowed);
 }
 
-/** The part of a push that a repetition must repeat; a client may well compute another time. */
+/** A digest of the parts that must be equal in a repetition. The time is not included: a client may compute another. */
 export function digestOf(
   body: string | Buffer,
   contentType: string | undefined,

@@ -1,6 +1,6 @@
 /**
- * One pushed body and its head. Bodies stand in the list as they were pushed. Their heads stand in a
- * second list, element by element:
+ * One pushed body and its head. The list holds bodies as they were pushed. A second list holds their heads
+ * in the same order:
  *
  *   "id pushedMs size traceparent|- contentType"     size is "-" if another program pushed the body;
  *                                                    the content type is left out when it is JSON
@@ -8,7 +8,7 @@
 import { randomFillSync } from "node:crypto";
 import { withoutDash } from "@ropeway/core/internal";
 
-/** An item as it is handed out. */
+/** An item of a batch. */
 export interface Item {
   readonly id: string;
   readonly body: Buffer;
@@ -25,8 +25,8 @@ const pool: Buffer = Buffer.alloc(ID_BYTES * 256);
 let spent: number = pool.length;
 
 /**
- * 72 random bits: short enough for a header full of them, long enough to be unique. Random bytes are
- * drawn for 256 ids at a time, since the call costs more than the bytes.
+ * 72 random bits: short enough for a header with many ids, long enough to be unique. Random bytes are
+ * drawn for 256 ids at a time, because the call costs more than the bytes.
  */
 export function newItemId(): string {
   if (spent === pool.length) {
@@ -37,15 +37,15 @@ export function newItemId(): string {
   return withoutDash(pool.toString("base64url", spent - ID_BYTES, spent));
 }
 
-/** A name for a batch, fit to be a webhook-id: no dots. */
+/** An id for a batch, usable as a webhook-id: no dots. */
 export function newBatchId(): string {
   return `msg_${newItemId()}`;
 }
 
-/** How the id of an item begins that another program pushed without a head. */
+/** The prefix of the ids of items that another program pushed without a head. */
 const FOREIGN = "x:";
 
-/** Whether another program pushed the item, unchecked. Our own ids never begin so. */
+/** Whether another program pushed the item, unchecked. Our own ids never have this prefix. */
 export function isForeign({ id }: Pick<Item, "id">): boolean {
   return id.startsWith(FOREIGN);
 }
@@ -60,7 +60,7 @@ export function headRest(traceparent: string | undefined, contentType: string | 
 export type Heads = string | readonly string[];
 
 /**
- * Joins bodies with their heads. A batch has hundreds of them in one string: they are read where they stand,
+ * Joins bodies with their heads. A batch has hundreds of heads in one string. They are parsed in place,
  * without a string for each line and each word.
  */
 export function readItems(heads: Heads, bodies: readonly Buffer[]): Item[] {
@@ -81,7 +81,7 @@ export function readItems(heads: Heads, bodies: readonly Buffer[]): Item[] {
   return items;
 }
 
-/** Whether there is a head for each of so many bodies. */
+/** Whether there is a head for each of `count` bodies. */
 export function hasLines(heads: Heads, count: number): boolean {
   if (typeof heads !== "string") return heads.length === count;
   let lines = 1;
@@ -89,7 +89,7 @@ export function hasLines(heads: Heads, count: number): boolean {
   return lines === count;
 }
 
-/** A part of a text. */
+/** A range of a string. */
 interface Span {
   readonly from: number;
   readonly to: number;
@@ -113,7 +113,7 @@ function readItem(text: string, { from, to }: Span, body: Buffer): Item {
   };
 }
 
-/** Where the word that begins at `from` ends. */
+/** The end of the word that begins at `from`. */
 function wordEnd(text: string, from: number, to: number): number {
   if (from >= to) return to;
   const space = text.indexOf(" ", from);
@@ -126,7 +126,7 @@ function isSize(text: string, from: number, to: number): boolean {
   return to > from && digitsEnd(text, from, to) === to;
 }
 
-/** The number that stands there; 0 if something else does. */
+/** The number in the range; 0 if it is not a number. */
 function integerIn(text: string, from: number, to: number): number {
   if (to - from > 15 || digitsEnd(text, from, to) < to) return 0;
   let value = 0;
@@ -134,7 +134,7 @@ function integerIn(text: string, from: number, to: number): number {
   return value;
 }
 
-/** Where the digits end that begin at `from`. */
+/** The end of the digits that begin at `from`. */
 function digitsEnd(text: string, from: number, to: number): number {
   let i = from;
   while (i < to && text.charCodeAt(i) >= 0x30 && text.charCodeAt(i) <= 0x39) i += 1;

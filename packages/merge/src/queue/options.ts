@@ -1,9 +1,9 @@
 /** The options of a MergeQueue: defaults, meanings, rules. */
 import { integer, milliseconds, type OptionTable, oneOf, text } from "@ropeway/core/internal";
 
-/** How a MergeQueue keeps its keys. */
+/** The options of a MergeQueue. */
 export interface MergeQueueOptions {
-  /** The beginning of all keys; on Cluster it must have a hash tag. @default "ropeway:{merge}" */
+  /** The prefix of all keys; on Cluster it must have a hash tag. @default "ropeway:{merge}" */
   readonly prefix?: string;
   /** The longest time that pushes with `update: "always"` can postpone a batch. @default 604800000, 7 days */
   readonly maxWaitMs?: number;

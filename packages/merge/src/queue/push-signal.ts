@@ -1,11 +1,11 @@
 /**
- * The other end of the push channel: wakes every waiter. A wake-up between looking and waiting is not
- * lost, because waiting starts from a number that was read before looking:
+ * The receiving end of the push channel: wakes every waiter. A wake-up between checking and waiting is not
+ * lost, because the wait starts from a count that was read before the check:
  *
- *   seen = signal.count  ->  look for due keys  ->  signal.wait(seen, ...)    returns at once if it rang
+ *   seen = signal.count  ->  check for due keys  ->  signal.wait(seen, ...)   returns at once if it rang
  *
- * After a loss of the connection it rings by itself: messages may have been missed. For a Redis user who
- * may not use the channel it rings a few times a second, so that everything works, only less soon.
+ * After a lost connection it rings by itself, because messages may have been missed. For a Redis user without
+ * rights on the channel it rings a few times per second, so that everything works, but later.
  */
 import { isReply, type Redis } from "@ropeway/core";
 import type { Subscriber } from "@ropeway/core/internal";
@@ -13,7 +13,7 @@ import type { Subscriber } from "@ropeway/core/internal";
 /** How often it rings for a user without channels. */
 const DEAF_MS = 200;
 
-/** A bell that can be waited for. */
+/** A signal that callers can wait for. */
 export class PushSignal implements AsyncDisposable {
   /** Undefined for a user without channels. */
   readonly #subscriber: Subscriber | undefined;
@@ -24,7 +24,7 @@ export class PushSignal implements AsyncDisposable {
     this.#subscriber = subscriber;
   }
 
-  /** Starts to listen. */
+  /** Subscribes to the channel. */
   static async open(redis: Redis, channel: string): Promise<PushSignal> {
     const subscriber = await redis.subscriber("merge-signal");
     const signal = new PushSignal(subscriber);
@@ -35,7 +35,7 @@ export class PushSignal implements AsyncDisposable {
     } catch (error) {
       await subscriber.close();
       if (!isReply(error, "NOPERM")) throw error;
-      redis.logger.warn({ channel }, "this user of Redis may not use channels; looking regularly");
+      redis.logger.warn({ channel }, "no rights on channels: pushes are polled");
       return new PushSignal(undefined);
     }
     return signal;

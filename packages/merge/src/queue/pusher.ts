@@ -1,23 +1,23 @@
 /**
- * Gathers pushes into few script calls. A push that finds no call under way leaves at once. Pushes that
+ * Gathers pushes into few script calls. A push is sent at once if no call is under way. Pushes that
  * arrive during a call wait for the end of this turn of the event loop, in which all sockets that have a
- * request are read; while MAX_CALLS calls are under way, they wait for the first response. Then they travel
+ * request are read. While MAX_CALLS calls are under way, they wait for the first reply. Then they are sent
  * together. So an idle queue adds no latency, and a busy one makes few calls.
  *
- *   add() ---> waiting ---- end of the turn, or a response ----> one push.lua ----> an outcome for each
+ *   add() ---> waiting ----- end of the turn, or a reply ------> one push.lua ----> an outcome for each
  *                 |
  *                 '-- flush(): at once, for a command that must not overtake them
  *
  * The order of pushes is kept, also between calls. A push that Redis refuses is sent again alone, so that it
- * cannot reject its neighbours and its caller gets its own error.
+ * does not reject other pushes and its caller gets its own error.
  */
 import { ServerReplyError } from "@ropeway/core";
 import { type Deferred, deferred } from "@ropeway/core/internal";
 import type { PlainPush, QueueStore, StoredPush } from "../store/queue-store.ts";
 
-/** Few enough that pushes gather behind a slow Redis; many enough that each turn's pushes need not wait. */
+/** Few enough that pushes gather behind a slow Redis; many enough that the pushes of each turn need not wait. */
 const MAX_CALLS = 8;
-/** What one call stores at most: a server digests it in a few milliseconds. */
+/** The maximum of one call: a server handles it in a few milliseconds. */
 const MAX_PUSHES = 128;
 const MAX_BYTES = 1 << 20;
 
@@ -48,12 +48,12 @@ export class Pusher {
     return outcome.promise;
   }
 
-  /** Sends everything that waits, so that the caller's next command comes behind it. */
+  /** Sends all waiting pushes, so that the caller's next command comes after them. */
   flush(): void {
     while (this.#waiting.length > 0) this.#send();
   }
 
-  /** Resolves when everything given to add() has an outcome. */
+  /** Resolves when every add() has an outcome. */
   async settled(): Promise<void> {
     if (this.#calls === 0 && this.#waiting.length === 0) return;
     this.#idle ??= deferred();
@@ -94,7 +94,7 @@ export class Pusher {
     for (let i = 0; i < group.length; i++) {
       if (outcomes[i] === undefined) this.#sendAlone(group[i] as Waiting);
     }
-    this.#ended(); // first: a caller that goes on finds the call gone
+    this.#ended(); // first: a caller that continues finds the call ended
     for (let i = 0; i < group.length; i++) {
       const { outcome } = group[i] as Waiting;
       const result = outcomes[i];
@@ -127,7 +127,7 @@ export class Pusher {
   }
 }
 
-/** How many of the oldest fit into one call. */
+/** How many of the oldest pushes fit into one call. */
 function groupEnd(waiting: readonly Waiting[]): number {
   let bytes = 0;
   let end = 0;

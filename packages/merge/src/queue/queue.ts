@@ -1,5 +1,5 @@
 /**
- * The engine: six actions, each one script, each safe against a crash between any two.
+ * The engine: six actions, each one script, and safe against a crash between any two.
  *
  *                    push                       get                    complete
  *   (nothing) ------------------> waiting --------------> out ----------------------> (nothing)
@@ -9,7 +9,7 @@
  *                                    '---------------------'   (the batch is handed out again as it was)
  *
  * Invariants: a key's items leave in the order they came; one holder at a time has a key's batch; a batch
- * that was handed out stays in the list until complete() names the lock's token; a key with items is in
+ * that was handed out stays in the list until complete() passes the lock's token; a key with items is in
  * the timer; a push never moves the time of a batch that is out or failed.
  */
 import { InvalidArgumentError, InvalidOptionError, type Redis } from "@ropeway/core";
@@ -32,11 +32,11 @@ import { type MergeQueueOptions, queueOptions, type ResolvedQueueOptions } from 
 import { PushSignal } from "./push-signal.ts";
 import { Pusher } from "./pusher.ts";
 
-/** How one push is stored. */
+/** The options of a push. */
 export interface PushOptions {
-  /** When it fires: a Date or ms since 1970; a time in the past, 0 or nothing is now. */
+  /** When it fires: a Date or ms since 1970. A time in the past, 0 or undefined means now. */
   readonly at?: Date | number | undefined;
-  /** `always` moves the time of what is waiting, `once` keeps it. @default "once" */
+  /** `always` changes the time of waiting items, `once` keeps it. @default "once" */
   readonly update?: "always" | "once" | undefined;
   /** Fields for the key's data hash, at most 1,000 per key. */
   readonly data?: Readonly<Record<string, string>> | undefined;
@@ -67,7 +67,7 @@ export interface Pushed {
   readonly id: string;
 }
 
-/** How get() takes a batch. */
+/** The options of get(). */
 export interface GetOptions {
   /** The maximum number of items; -1 for as many as one batch may have. @default -1 */
   readonly number?: number | undefined;
@@ -77,19 +77,19 @@ export interface GetOptions {
   readonly token?: string | undefined;
 }
 
-/** A batch that one holder has. */
+/** A batch that a holder has locked. */
 export interface Batch {
   readonly key: string;
   /** The lock's token: complete() and release() need it. */
   readonly token: string;
-  /** Names the batch; stays the same when it is handed out again. */
+  /** The id of the batch; stays the same when it is handed out again. */
   readonly id: string;
-  /** 1 when it is handed out for the first time. */
+  /** The number of times it was handed out, including this one. */
   readonly attempt: number;
   readonly items: readonly Item[];
   /** How long the key had been due. */
   readonly lateMs: number;
-  /** How the last push wants it delivered. */
+  /** The delivery options of the last push that gave any. */
   readonly request: DeliveryRequest;
 }
 
@@ -99,7 +99,7 @@ export type Scheduled =
   /** Nothing is due; `waitMs` is undefined if the queue is empty. */
   | { readonly key?: undefined; readonly waitMs: number | undefined };
 
-/** How a batch is given back. */
+/** The options of release(). */
 export interface ReleaseOptions {
   /** When it is handed out again: a Date or ms since 1970. @default the end of the lease */
   readonly at?: Date | number | undefined;
@@ -115,10 +115,10 @@ export interface WaitOptions {
 }
 
 const LOOK_AHEAD = 16;
-/** One push.lua stores at most this many items and bytes. */
+/** The maximum number of items and bytes of one push.lua. */
 const CHUNK = 500;
 const CHUNK_BYTES = 4_194_304;
-/** What one get() hands out at most, so that no script reads without bound. */
+/** The maximum of one get(), so that script reads are bounded. */
 const MOST_ITEMS = 10_000;
 const MOST_BYTES = 8_388_608;
 const LONGEST_BODY = 33_554_432;
@@ -157,7 +157,7 @@ export class MergeQueue implements AsyncDisposable {
     return this.#store.keys;
   }
 
-  /** Stores one item; when this resolves it is in Redis. */
+  /** Stores one item. Resolves when it is in Redis. */
   push(key: string, body: string | Buffer, options: PushOptions = {}): Promise<Pushed> {
     try {
       return this.#push(key, body, options);
@@ -166,7 +166,7 @@ export class MergeQueue implements AsyncDisposable {
     }
   }
 
-  /** Throws what is wrong with the arguments. Not async: a promise per layer costs more than the checks. */
+  /** Throws if an argument is wrong. Not async: a promise per layer costs more than the checks. */
   #push(key: string, body: string | Buffer, options: PushOptions): Promise<Pushed> {
     checkKey(key);
     const { idempotencyKey, data, contentType } = options;
@@ -219,7 +219,7 @@ export class MergeQueue implements AsyncDisposable {
 
   /**
    * Takes the key's lock and its oldest items; undefined if the key is empty. Throws LockedError if
-   * another caller has it. Hands out at most 10,000 items and 8 MiB at a time.
+   * another caller has the lock. Returns at most 10,000 items and 8 MiB.
    */
   async get(key: string, options: GetOptions): Promise<Batch | undefined> {
     const { number = -1, leaseMs, token = newToken() } = options;
@@ -252,7 +252,7 @@ export class MergeQueue implements AsyncDisposable {
     return this.#store.complete({ key, token });
   }
 
-  /** Gives the batch back. Throws LeaseLostError if the token does not hold the lock. */
+  /** Releases the batch. Throws LeaseLostError if the token does not hold the lock. */
   async release(key: string, token: string, options: ReleaseOptions = {}): Promise<void> {
     checkKey(key);
     const { attempted = true, reason = "" } = options;
@@ -260,7 +260,7 @@ export class MergeQueue implements AsyncDisposable {
     await this.#store.release({ key, token }, { at, attempted, reason });
   }
 
-  /** A due key, marked as started; or how long to wait for the next one. */
+  /** A due key, marked as started, or the time to wait for the next one. */
   async schedule(): Promise<Scheduled> {
     const signal = await this.#listening();
     this.#seen = signal.count;
@@ -271,7 +271,7 @@ export class MergeQueue implements AsyncDisposable {
       if (status === "fresh") return { key, waitMs: 0 };
       if (status === "again") again ??= key;
     }
-    // The first caller may never fetch it: any caller may have it, and one wins get().
+    // The first caller may never fetch it, so every caller gets it, and one wins get().
     if (again !== undefined) return { key: again, waitMs: 0 };
     if (found.keys.length === LOOK_AHEAD) return { waitMs: 0 };
     return { waitMs: found.nextMs < 0 ? undefined : found.nextMs };
@@ -302,7 +302,7 @@ export class MergeQueue implements AsyncDisposable {
     if (status === "dropped") {
       this.redis.logger.warn(
         { key, items: Number(detail) },
-        "a key that nobody fetched is dropped",
+        "a key that no worker fetched was dropped",
       );
     }
     if (status === "expired") {
@@ -311,7 +311,7 @@ export class MergeQueue implements AsyncDisposable {
       await this.#store.buryUnfetched(key, { start: detail, letterId, reason });
       this.redis.logger.warn(
         { key, letter: letterId },
-        "a key that nobody fetched is a dead letter",
+        "a key that no worker fetched became a dead letter",
       );
     }
     return status;
@@ -334,7 +334,7 @@ export class MergeQueue implements AsyncDisposable {
   }
 }
 
-/** A taken batch from the reply of get.lua. */
+/** Makes a taken batch from the reply of get.lua. */
 export function batchOf(
   held: { readonly key: string; readonly token: string },
   got: Extract<GetReply, { status: "ok" }>,
@@ -344,7 +344,7 @@ export function batchOf(
   return { ...held, id, attempt, items, lateMs, request: decodeRequest(got.request) };
 }
 
-/** Ms since 1970. Throws InvalidArgumentError for a time beyond the year 9999. */
+/** Converts to ms since 1970. Throws InvalidArgumentError for a time after the year 9999. */
 export function timeOf(at: Date | number): number {
   const ms = at instanceof Date ? at.getTime() : at;
   if (typeof ms === "number" && ms <= LATEST) return ms;

@@ -1,4 +1,4 @@
-/** The check of the first argument of everything that works on a merge queue. */
+/** The check of the first argument of all classes that work on a merge queue. */
 import { requireMethods } from "@ropeway/core/internal";
 
 /** Throws InvalidArgumentError unless the value is a MergeQueue. */

@@ -1,4 +1,4 @@
-/** Every command of an operator on keys: lists, looks, deletion, pause, numbers. */
+/** Every command of an operator on keys: lists, inspection, deletion, pause, numbers. */
 import {
   isReply,
   NotConnectedError,
@@ -11,7 +11,7 @@ import type { MergeKeys } from "../keys.ts";
 import { MOST_DATA_FIELDS } from "./queue-store.ts";
 import * as scripts from "./scripts.ts";
 
-/** The queue in numbers, as Redis counts. */
+/** The queue in numbers, as counted by Redis. */
 export interface Counts {
   readonly keys: number;
   readonly due: number;
@@ -24,9 +24,9 @@ export interface Counts {
   readonly oldestDueMs: number;
 }
 
-/** What a look at a key shows of its data. */
+/** The maximum number of bytes of a key's data that are shown. */
 const MOST_DATA_BYTES = 262_144;
-/** Every look for due keys passes all paused ones. */
+/** Limited, because every check for due keys skips all paused ones. */
 const MOST_PAUSED = 1_000;
 
 /** The operator's commands on one prefix. */
@@ -44,7 +44,7 @@ export class AdminStore {
     return this.#send(["ZRANGE", this.#keys.timer, from, from + most - 1]);
   }
 
-  /** Some keys whose name contains a string, and where to go on. */
+  /** A page of keys whose name contains a string, and the cursor of the next page. */
   async scan(cursor: string, contained: string): Promise<{ next: string; keys: string[] }> {
     const pattern = `*${contained.replace(/[*?[\]\\]/g, "\\$&")}*`;
     const words = ["ZSCAN", this.#keys.timer, cursor, "MATCH", pattern, "COUNT", 1_000];
@@ -89,14 +89,14 @@ export class AdminStore {
     if (done === 0) throw new TooManyPausedError(key, MOST_PAUSED);
   }
 
-  /** Ends the pause of one key, or of everything; says whether there was one. */
+  /** Ends the pause of one key, or of everything. Returns whether there was one. */
   async resume(key?: string): Promise<boolean> {
     const { paused, pausedKeys, channel } = this.#keys;
     const ended = await this.#send<number>(
       key === undefined ? ["DEL", paused] : ["SREM", pausedKeys, key],
     );
     await this.#send(["PUBLISH", channel, "insert"]).catch((error) => {
-      if (!isReply(error, "NOPERM")) throw error; // without channels it is only noticed later
+      if (!isReply(error, "NOPERM")) throw error; // without rights on channels it is noticed later
     });
     return ended === 1;
   }
@@ -107,7 +107,7 @@ export class AdminStore {
     return Number(seconds) * 1_000 + Number(micros) / 1_000;
   }
 
-  /** Throws if the keys that everything waits for cannot be read. */
+  /** Throws if the keys that dispatchers need cannot be read. */
   async check(): Promise<void> {
     if (!this.#redis.connected) throw new NotConnectedError(this.#redis.where, 0);
     const { timer, schedules, pausedKeys } = this.#keys;
@@ -146,7 +146,7 @@ export class AdminStore {
     };
   }
 
-  /** Every command here can be repeated without harm. */
+  /** Every command here can safely be repeated. */
   #send<T extends Reply = Reply>(words: readonly (string | number | Buffer)[]): Promise<T> {
     const args = words.map((word) => (typeof word === "number" ? String(word) : word));
     return this.#redis.send<T>(args, { key: this.#keys.timer, repeatable: true });

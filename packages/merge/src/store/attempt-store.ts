@@ -33,7 +33,7 @@ export class AttemptStore {
     await this.#redis.run(log, keys, [MOST_ENTRIES, words.length, ...words, ...entries]);
   }
 
-  /** What all dispatchers have done. */
+  /** The totals of all dispatchers. */
   async totals(): Promise<Readonly<Record<string, number>>> {
     const words = ["HGETALL", this.#keys.totals];
     const options = { key: this.#keys.timer, repeatable: true };

@@ -1,4 +1,4 @@
-/** Every command about endpoints: admission, health, and what an operator decided. */
+/** Every command about endpoints: admission, health, and operators' settings. */
 import { defineScript, isReply, type Redis, type Script } from "@ropeway/core";
 import { isSigningKey } from "../delivery/signature.ts";
 import { TooManyEndpointsError, UnknownEndpointError } from "../errors.ts";
@@ -11,7 +11,7 @@ export type Admission =
   | {
       readonly verdict: "go" | "limited" | "probe";
       readonly secrets: readonly StoredSecret[];
-      /** A key that holds a foreign value and was passed over; "" if none does. */
+      /** A key that holds a foreign value and was ignored; "" if there is none. */
       readonly wrong: string;
     }
   | { readonly verdict: "hold"; readonly ms: number; readonly reason: string }
@@ -21,18 +21,18 @@ export type Admission =
 export interface StoredSecret {
   /** whsec_... */
   readonly secret: string;
-  /** After this time it signs no more, ms since 1970; absent for the newest. */
+  /** When it stops signing, ms since 1970; absent for the newest. */
   readonly until?: number;
 }
 
-/** The numbers of the circuit breaker. */
+/** The settings of the circuit breaker. */
 export interface BreakerNumbers {
   readonly threshold: number;
   readonly openMs: number;
   readonly maxOpenMs: number;
 }
 
-/** What one report writes. */
+/** The arguments of a report. */
 export interface ReportArguments {
   readonly url: string;
   readonly outcome: "ok" | "refused" | "down";
@@ -41,7 +41,7 @@ export interface ReportArguments {
   readonly retryAfterMs?: number | undefined;
   readonly disable?: string | undefined;
   readonly token?: string | undefined;
-  /** What admit() was given with the token. */
+  /** The `forgetMs` that was passed to admit() with the token. */
   readonly forgetMs: number;
   readonly breaker: BreakerNumbers;
 }
@@ -53,13 +53,13 @@ export interface Endpoint {
   readonly failed: number;
   /** The last HTTP status or error code. */
   readonly status: string;
-  /** When it was last called, ms since 1970; 0 if it was not. */
+  /** When it was last called, ms since 1970; 0 if it was never called. */
   readonly at: number;
-  /** Until when it asked us to wait, ms since 1970. */
+  /** Until when it asked to wait, ms since 1970. */
   readonly heldUntil: number | undefined;
-  /** Why it is not called any more. */
+  /** The reason why it is disabled. */
   readonly disabled: string | undefined;
-  /** An operator lets what comes due for it wait. */
+  /** Whether an operator paused it, so that due batches wait. */
   readonly paused: boolean;
   readonly breaker: "closed" | "open" | "half-open";
   /** Until when the breaker is open, ms since 1970. */
@@ -68,7 +68,7 @@ export interface Endpoint {
   readonly ratePerSecond: number | undefined;
   /** The maximum number of deliveries at a time; undefined if there is none. */
   readonly concurrency: number | undefined;
-  /** How many secrets of its own sign deliveries to it. */
+  /** How many of its own secrets sign deliveries to it. */
   readonly secrets: number;
 }
 
@@ -92,12 +92,12 @@ const enable: Script<number> = defineScript(file("enable"), { parse: Number, ide
 
 const PROBE_MS = 60_000;
 const PROBE_WAIT_MS = 1_000;
-/** What is due for a paused endpoint is looked at again this often, and so fires this late afterwards. */
+/** How often batches for a paused endpoint are checked again, and so the maximum delay after the pause. */
 const PAUSED_MS = 15_000;
 const PLACE_WAIT_MS = 100;
-/** The longest that a limit keeps a batch back before it asks again, and so how late it learns of a new limit. */
+/** The maximum time that a limit holds a batch back before it asks again, and so until it learns of a new limit. */
 const LIMITED_MS = 60_000;
-/** The longest that an endpoint can ask to wait, and that a breaker can be open. */
+/** The maximum time that an endpoint can ask to wait, and that a breaker can be open. */
 const LONGEST_HOLD_MS = 86_400_000;
 const REMEMBER_MS = 604_800_000;
 const MOST_ENDPOINTS = 10_000;
@@ -139,7 +139,7 @@ export class EndpointStore {
     );
   }
 
-  /** Writes fields that stay until enable(), and deletes others; false if the secrets are not as `seen` any more. */
+  /** Writes fields that stay until enable(), and deletes others; false if the secrets differ from `seen`. */
   async mark(
     url: string,
     given: {
@@ -173,7 +173,7 @@ export class EndpointStore {
     return this.#send(["ZREVRANGE", this.#keys.endpoints, ...range]);
   }
 
-  /** One endpoint; undefined if nothing is known of it, or another program wrote something else there. */
+  /** One endpoint; undefined if it is not known, or if another program wrote something else there. */
   async read(url: string): Promise<Endpoint | undefined> {
     if (!URL.canParse(url)) return undefined;
     const [flat, flatBreaker, time] = await Promise.all([
@@ -203,7 +203,7 @@ export class EndpointStore {
     };
   }
 
-  /** The secrets, and the string that they are stored as: another program may write it otherwise. */
+  /** The secrets, and their stored string, which another program may format differently. */
   async secrets(url: string): Promise<{ stored: string; secrets: readonly StoredSecret[] }> {
     const found = await this.#send<string | null>(["HGET", this.#keys.endpoint(url), "secrets"]);
     const stored = found ?? "";
@@ -227,13 +227,13 @@ export class EndpointStore {
     return this.#keys.breaker(new URL(url).origin);
   }
 
-  /** Every command here can be repeated without harm. */
+  /** Every command here can safely be repeated. */
   #send<T extends readonly string[] | string | null>(words: readonly string[]): Promise<T> {
     return this.#redis.send<T>(words, { key: this.#keys.timer, repeatable: true });
   }
 }
 
-/** As they are stored. */
+/** The stored form of secrets. */
 export function secretsText(secrets: readonly StoredSecret[]): string {
   return secrets.length === 0 ? "" : JSON.stringify(secrets);
 }
@@ -248,7 +248,7 @@ function secretsOf(text: string): readonly StoredSecret[] {
   }
 }
 
-/** Whether it can sign; another program may have written anything. */
+/** Whether the value is a secret that can sign; another program may have written anything. */
 function isSecret(value: unknown): value is StoredSecret {
   if (typeof value !== "object" || value === null) return false;
   const { secret, until } = value as { secret?: unknown; until?: unknown };

@@ -16,7 +16,7 @@ export interface StoredLetter {
   readonly delivery: string;
 }
 
-/** One replay.lua moves at most this much; a longer letter takes several. */
+/** The maximum of one replay.lua. A longer letter takes several. */
 const REPLAY_ITEMS = 500;
 const REPLAY_BYTES = 4_194_304;
 
@@ -36,7 +36,7 @@ export class LetterStore {
     return this.#send(["ZREVRANGE", index, String(from), String(from + most - 1)]);
   }
 
-  /** Ids of letters that died until then (unix seconds), oldest first. */
+  /** Ids of letters that became dead letters until then (unix seconds), oldest first. */
   oldest(given: { until: string; skip: number; most: number }): Promise<readonly string[]> {
     const { until, skip, most } = given;
     const limit = ["LIMIT", String(skip), String(most)];
@@ -60,7 +60,7 @@ export class LetterStore {
   async read(id: string): Promise<StoredLetter | undefined> {
     const [, record = ""] = this.#keys.letter(id, "");
     const flat = await this.#send<readonly string[]>(["HGETALL", record]).catch((error) => {
-      if (isReply(error, "WRONGTYPE")) return []; // another program's: no letter
+      if (isReply(error, "WRONGTYPE")) return []; // a foreign value is not a letter
       throw error;
     });
     const found = scripts.fields(flat);
@@ -90,7 +90,7 @@ export class LetterStore {
     return body === null ? undefined : { body, head: head ?? Buffer.alloc(0) };
   }
 
-  /** Brings a letter back to its key. Returns its number of items. */
+  /** Moves a letter back to its key. Returns its number of items. */
   async replay({ id, key }: Pick<StoredLetter, "id" | "key">): Promise<number> {
     const keys = [...this.#keys.unit(key), ...this.#keys.letter(id, key)];
     const single = key.startsWith("-") ? 1 : 0;

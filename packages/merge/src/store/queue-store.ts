@@ -17,7 +17,7 @@ import { hasLines } from "../queue/item.ts";
 import type { ResolvedQueueOptions } from "../queue/options.ts";
 import * as scripts from "./scripts.ts";
 
-/** What one push.lua stores besides its items. */
+/** The arguments of one push.lua besides its items. */
 export interface PushArguments {
   readonly key: string;
   readonly maxWaitMs: number;
@@ -27,11 +27,11 @@ export interface PushArguments {
   readonly idempotency?: { readonly key: string; readonly digest: string } | undefined;
   /** Four words per item; see PlainPush. */
   readonly words: readonly (string | Buffer)[];
-  /** Stores an item of a "-" key even if Redis has no memory left. */
+  /** Stores an item of a "-" key even if Redis is out of memory. */
   readonly evenFull?: boolean;
 }
 
-/** A push of one item that needs nothing else stored: the kind that can travel with others. */
+/** A push of one item without further options, which can be sent together with others. */
 export interface PlainPush {
   readonly key: string;
   /** Time, id, "a" (always) or "o" (once) and the rest of its head, body. */
@@ -42,7 +42,7 @@ export interface PlainPush {
 export interface RunArguments extends Omit<PushArguments, "data" | "idempotency"> {
   readonly run: {
     readonly id: string;
-    /** When it was due, as the caller saw it. */
+    /** The due time that the caller saw. */
     readonly due: number;
     /** When it is due next; undefined for never again. */
     readonly next: number | undefined;
@@ -50,7 +50,7 @@ export interface RunArguments extends Omit<PushArguments, "data" | "idempotency"
   };
 }
 
-/** What a push says. */
+/** The result of a stored push. */
 export interface StoredPush {
   /** When the batch fires, ms since 1970. */
   readonly at: number;
@@ -58,7 +58,7 @@ export interface StoredPush {
   readonly id: string;
 }
 
-/** How get.lua takes a batch. */
+/** The arguments of get.lua. */
 export interface GetArguments {
   readonly key: string;
   readonly maxItems: number;
@@ -66,14 +66,14 @@ export interface GetArguments {
   readonly leaseMs: number;
   readonly token: string;
   readonly batchId: string;
-  /** Hands a batch that failed out again as it was. */
+  /** Returns a batch that failed again unchanged. */
   readonly resume: boolean;
   /** Given by a dispatcher: moves the timer of a locked key to the lock's end. */
   readonly reservation?:
     | {
         readonly reserved: string;
         readonly score: string;
-        /** Looks whether an operator has paused the key since it was reserved. */
+        /** Checks whether an operator has paused the key since it was reserved. */
         readonly waited?: boolean | undefined;
       }
     | undefined;
@@ -124,8 +124,8 @@ export class QueueStore {
   }
 
   /**
-   * Stores several plain pushes, in their order, with the queue's maxWaitMs. What comes back for each: what
-   * was stored, its error, or undefined if nothing of it was stored and it is to be sent alone.
+   * Stores several plain pushes, in their order, with the queue's maxWaitMs. Returns for each the stored push,
+   * its error, or undefined if nothing of it was stored and it must be sent alone.
    */
   async pushGroup(
     group: readonly PlainPush[],
@@ -146,7 +146,7 @@ export class QueueStore {
     });
   }
 
-  /** Pushes the run of a schedule and moves the schedule on; undefined if another caller did. */
+  /** Pushes the run of a schedule and advances the schedule; undefined if another caller did. */
   async pushRun(given: RunArguments): Promise<StoredPush | undefined> {
     const { key, run } = given;
     const keys = [...this.keys.pushed(key, true), this.keys.schedule(run.id), this.keys.schedules];
@@ -185,7 +185,7 @@ export class QueueStore {
     return left;
   }
 
-  /** Gives a batch back: `delayMs` from now, at `at`, or when the lease would have ended. */
+  /** Releases a batch: due `delayMs` from now, at `at`, or when the lease would have ended. */
   async release(
     held: Held,
     given: { delayMs?: number; at?: number | undefined; attempted: boolean; reason: string },
@@ -199,7 +199,7 @@ export class QueueStore {
     });
   }
 
-  /** Keeps only the items at these positions; they are handed out again in `delayMs`. */
+  /** Keeps only the items at these positions. They are handed out again in `delayMs`. */
   async settle(
     held: Held,
     given: { delayMs: number; batchId: string; reason: string; failed: readonly number[] },
@@ -211,7 +211,7 @@ export class QueueStore {
     });
   }
 
-  /** Makes the items at these positions a dead letter; the rest is handed out again at once. */
+  /** Makes the items at these positions a dead letter. The rest is handed out again at once. */
   async reject(
     held: Held,
     given: { letterId: string; reason: string; positions: readonly number[] },
@@ -231,7 +231,7 @@ export class QueueStore {
     });
   }
 
-  /** Makes all of a key that nobody fetched a dead letter, unless it was fetched meanwhile. */
+  /** Makes all items of a key that no worker fetched a dead letter, unless it was fetched meanwhile. */
   async buryUnfetched(
     key: string,
     given: { start: string; letterId: string; reason: string },
@@ -240,7 +240,7 @@ export class QueueStore {
     await this.redis.run(scripts.bury, this.#burial(key, given.letterId), args);
   }
 
-  /** The keys that are due; with `reserveMs` they are reserved for this caller. Throws WrongKeyTypeError. */
+  /** The due keys; with `reserveMs` they are reserved for this caller. Throws WrongKeyTypeError. */
   async due(given: { most: number; reserveMs: number }): Promise<scripts.DueReply> {
     const { timer, paused, pausedKeys } = this.keys;
     const args = [given.most, given.reserveMs];
@@ -255,7 +255,7 @@ export class QueueStore {
     return this.redis.run(scripts.start, this.keys.unit(key), args);
   }
 
-  /** Takes a key that is no queue out of the timer, where it would be due for ever. */
+  /** Removes a key that is not a queue from the timer, where it would be due for ever. */
   async setAside(key: string): Promise<void> {
     const options = { key: this.keys.timer, repeatable: true };
     const now = String((await this.now()) / 1_000);
@@ -271,7 +271,7 @@ export class QueueStore {
     return Number(seconds) * 1_000 + Number(micros) / 1_000;
   }
 
-  /** What was stored, or why nothing was. */
+  /** Returns the stored push, or throws the reason why nothing was stored. */
   async #push(
     { key, request = "", maxWaitMs, words: items, evenFull = false }: PushArguments,
     more: { keys: string[]; memory: readonly string[]; words: readonly string[] },
@@ -290,7 +290,7 @@ export class QueueStore {
     return { at: msOf(stored.score), items: stored.items, id: stored.id };
   }
 
-  /** Ends a hold. A batch that was deleted meanwhile (-2) only has its lock to give back. */
+  /** Ends a hold. If the batch was deleted meanwhile (-2), only the lock is released. */
   async #end(held: Held, say: (held: Held) => Promise<number>): Promise<number> {
     const said = await say(held);
     if (said === -1) throw new LeaseLostError(`key ${held.key}`);
@@ -304,7 +304,7 @@ export class QueueStore {
   }
 }
 
-/** Ms since 1970 as the timer writes them. */
+/** Ms since 1970 in the format of the timer. */
 export function scoreOf(ms: number): string {
   return (ms / 1_000).toFixed(3);
 }

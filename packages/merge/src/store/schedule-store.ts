@@ -1,4 +1,4 @@
-/** Every command about schedules, but the push of a run: that is QueueStore's. */
+/** Every command about schedules, except the push of a run, which belongs to QueueStore. */
 import {
   defineScript,
   isReply,
@@ -11,7 +11,7 @@ import { TooManySchedulesError } from "../errors.ts";
 import type { MergeKeys } from "../keys.ts";
 import { countOf, fields, numberOf } from "./scripts.ts";
 
-/** A schedule as it is stored. */
+/** A stored schedule. */
 export interface StoredSchedule {
   readonly id: string;
   /** JSON. */
@@ -26,7 +26,7 @@ export interface StoredSchedule {
   readonly error: string | undefined;
 }
 
-/** A place in the plan. */
+/** A schedule and its next time. */
 export interface Planned {
   readonly id: string;
   readonly due: number;
@@ -36,7 +36,7 @@ const change: Script<number> = defineScript(new URL("../../lua/schedule.lua", im
   parse: Number,
   idempotent: true,
 });
-/** Each look for due schedules is one command; their number bounds what an operator's list can grow to. */
+/** Limits the size of an operator's list. Each check for due schedules is one command. */
 const MOST_SCHEDULES = 10_000;
 
 /** The schedules of one prefix. */
@@ -65,17 +65,17 @@ export class ScheduleStore {
     return (await this.#change(id, "remove")) === 1;
   }
 
-  /** Says whether there is such a schedule. */
+  /** Returns whether the schedule exists. */
   async pause(id: string): Promise<boolean> {
     return (await this.#change(id, "pause")) === 1;
   }
 
-  /** Says whether there is such a schedule. */
+  /** Returns whether the schedule exists. */
   async resume(id: string, next: number | undefined): Promise<boolean> {
     return (await this.#change(id, "resume", [next ?? "inf"])) === 1;
   }
 
-  /** Moves a schedule that is still due as the caller saw it, without a run. Says whether it was. */
+  /** Advances a schedule without a run, if its due time is the one that the caller saw. Returns whether it was. */
   async move(
     { id, due }: Planned,
     given: { next: number | undefined; ended?: boolean; error: string },
@@ -85,7 +85,7 @@ export class ScheduleStore {
     return (await this.#change(id, "move", args)) === 1;
   }
 
-  /** The first ones by time, soonest first; without those that are paused or have ended. */
+  /** The first schedules by time, soonest first, without paused and ended ones. */
   async planned(most: number): Promise<readonly Planned[]> {
     const limit = ["LIMIT", "0", String(most)];
     const words = ["ZRANGEBYSCORE", this.#keys.schedules, "-inf", "(inf", "WITHSCORES", ...limit];
@@ -96,12 +96,12 @@ export class ScheduleStore {
     return flat.flatMap((id, i) => (i % 2 === 0 ? [{ id, due: Number(flat[i + 1]) }] : []));
   }
 
-  /** The ids, soonest first; those that are paused or have ended come last. */
+  /** The ids, soonest first; paused and ended schedules come last. */
   ids(from: number, most: number): Promise<readonly string[]> {
     return this.#send(["ZRANGE", this.#keys.schedules, String(from), String(from + most - 1)]);
   }
 
-  /** One schedule; undefined if there is none. */
+  /** One schedule; undefined if it does not exist. */
   async read(id: string): Promise<StoredSchedule | undefined> {
     const [score, flat] = await Promise.all([
       this.#send<string | null>(["ZSCORE", this.#keys.schedules, id]),

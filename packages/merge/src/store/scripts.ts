@@ -23,7 +23,7 @@ export const push: Script<PushReply> = defineScript(file("push"), {
   },
 });
 
-/** What became of one of several pushes: `failed` is an error, or "" if nothing of it was stored. */
+/** The outcome of one of several pushes. `failed` is an error, or "" if nothing of it was stored. */
 export type GroupedReply =
   | { readonly score: string; readonly items: number; readonly failed?: undefined }
   | { readonly failed: string };
@@ -54,7 +54,7 @@ export type GetReply =
       readonly bodies: readonly Buffer[];
       /** How long the key had been due, in ms. */
       readonly lateMs: number;
-      /** How to deliver, as JSON; "" if no push said so. */
+      /** How to deliver, as JSON; "" if no push gave options. */
       readonly request: string;
     };
 
@@ -117,16 +117,16 @@ export interface DueKey {
 
 /** The reply of due.lua. */
 export interface DueReply {
-  /** Ms to the next key that is not due yet; -1 if there is none. */
+  /** Ms until the next key that is not due yet; -1 if there is none. */
   readonly nextMs: number;
   /** The score under which the keys are reserved, or "". */
   readonly reserved: string;
-  /** A key that holds a foreign value; "" if none does. */
+  /** A key that holds a foreign value; "" if there is none. */
   readonly wrong: string;
   readonly keys: readonly DueKey[];
 }
 
-// A repeated reservation only reserves other keys; the first ones come due again by themselves.
+// A repeated reservation only reserves other keys. The first ones come due again by themselves.
 export const due: Script<DueReply> = defineScript(file("due"), {
   idempotent: true,
   parse: (reply) => {
@@ -191,7 +191,7 @@ export const peek: Script<PeekReply> = defineScript(file("peek"), {
   },
 });
 
-/** A flat field, value, field, value reply as an object that has no inherited names. */
+/** Makes an object without inherited names from a flat field, value, field, value reply. */
 export function fields(flat: readonly (Buffer | string)[]): Record<string, string> {
   const record: Record<string, string> = Object.create(null);
   for (let i = 0; i < flat.length; i += 2) record[String(flat[i])] = String(flat[i + 1]);
