@@ -1,12 +1,12 @@
 /**
- * Dispatchers die at random while an endpoint fails one request in five and misbehaves in others. Everything
- * that was accepted must arrive, in order within its key, and no two batches of one key may be on the way
- * at a time. A request whose sender has given up (its connection is closed, or its timeout is over) is not on
- * the way any more: an endpoint that stood still can read it together with its retry. Such are counted as late.
+ * Dispatchers die at random while an endpoint fails one request in five and misbehaves in others. Every accepted
+ * item must arrive, in order within its key, and no two batches of one key may be under way at
+ * the same time. A request whose sender has given up (its connection is closed, or its timeout is over) is no
+ * longer under way: an endpoint that was suspended can read it together with its retry. It is counted as late.
  *
- *   pusher (here) --> Redis --> N dispatcher processes, one killed -9 now and then --> endpoint (here)
+ *   pusher (here) --> Redis --> N dispatcher processes, one killed -9 at intervals --> endpoint (here)
  *                       ^
- *                       '-- out of memory now and then; other keys are deleted and replayed at random (saboteur.ts)
+ *                       '-- out of memory at intervals; other keys are deleted and replayed at random (saboteur.ts)
  *
  *   npm run chaos -- merge                  20,000 keys, 200,000 items, 4 dispatchers
  */
@@ -24,30 +24,30 @@ import {
 } from "@ropeway/testkit";
 import { Saboteur } from "./saboteur.ts";
 
-/** As in the fixture. */
+/** The same as in the fixture. */
 const ATTEMPTS = 200;
 const LEASE_MS = 3_000;
 const TIMEOUT_MS = LEASE_MS - 1_000;
 const FIXTURE = new URL("../test/dispatcher.fixture.ts", import.meta.url);
 
-/** How much, and how rough. */
+/** The number of items and faults. */
 export interface ChaosPlan {
   readonly keys: number;
   readonly items: number;
   readonly dispatchers: number;
   readonly killEveryMs: number;
   readonly failRate: number;
-  /** The part of requests that an endpoint upgrades, resets, drips, leaves open or answers with garbage. */
+  /** The part of requests that an endpoint upgrades, resets, drips, leaves open or responds to with garbage. */
   readonly hostileRate?: number;
-  /** Redis has no memory for a moment this often, and other keys are deleted and replayed at random. */
+  /** How often Redis is out of memory for a moment, and other keys are deleted and replayed at random. */
   readonly sabotageEveryMs?: number;
-  /** Redis itself is killed -9 and started again so often; it then writes every change to disk first. */
+  /** How often Redis itself is killed -9 and started again. It then writes every change to disk first. */
   readonly redisKills?: number;
   readonly withinMs: number;
   readonly seed: number;
 }
 
-/** What was seen; every list of faults must be empty. */
+/** The results of a run. Every list of faults must be empty. */
 export interface ChaosReport {
   readonly accepted: number;
   readonly delivered: number;
@@ -58,15 +58,15 @@ export interface ChaosReport {
   readonly lost: number;
   readonly outOfOrder: number;
   readonly overlaps: number;
-  /** Requests that met another of their key after their sender had given up. */
+  /** Requests that overlapped another request of their key after their sender had given up. */
   readonly late: number;
   readonly deadLetters: number;
-  /** The most requests with one webhook-id. */
+  /** The maximum number of requests with one webhook-id. */
   readonly mostAttempts: number;
   readonly sabotages: number;
 }
 
-/** The receiver and its memory: per key, how far its items have been taken. */
+/** The receiver, and its record of the items that arrived for each key. */
 class Ledger {
   readonly #next = new Map<number, number>();
   readonly #busy = new Map<number, IncomingMessage>();
@@ -122,7 +122,7 @@ class Ledger {
     }
   };
 
-  /** Two requests of one key at a time: allowed only if the sender of one has given up. */
+  /** Two requests of one key at the same time: allowed only if the sender of one has given up. */
   async #meet(requests: readonly IncomingMessage[]): Promise<void> {
     const at = Date.now();
     for (let turns = 0; turns < 2; turns++) await nextTurn(); // an end that has arrived is read now
@@ -207,7 +207,7 @@ export async function chaosDeliver(plan: ChaosPlan): Promise<ChaosReport> {
         if (keys > 0 || ledger.delivered < accepted) throw new Error(`${keys} keys are left`);
       },
       { withinMs: plan.withinMs, everyMs: 250 },
-    ).catch(() => undefined); // the counts say what is missing
+    ).catch(() => undefined); // the counts show what is missing
     const { deadLetters } = await inspector.stats();
     const { delivered, duplicates, requests, refused, outOfOrder, mostAttempts } = ledger;
     const { overlaps, late } = ledger;
@@ -242,7 +242,7 @@ async function reap(
   const { signal } = state.over;
   for (;;) {
     const pause = sleep(plan.killEveryMs * (0.5 + random()), undefined, { signal });
-    await pause.catch(() => undefined); // the abort ends the pause, and us
+    await pause.catch(() => undefined); // the abort ends the pause and the loop
     if (signal.aborted) return;
     const victim = Math.floor(random() * pool.length);
     await pool[victim]?.close(); // SIGKILL
@@ -260,7 +260,7 @@ async function restart(server: RedisServer, times: number): Promise<void> {
   }
 }
 
-/** A push whose outcome is unknown is repeated under the same idempotency key: stored once. */
+/** Repeats a push whose outcome is unknown under the same idempotency key, so that it is stored once. */
 async function pushSurely(queue: MergeQueue, key: string, body: string): Promise<void> {
   const push = () => queue.push(key, body, { idempotencyKey: `${key.length}-${body}` });
   await eventually(push, { withinMs: 60_000 });
@@ -288,7 +288,7 @@ async function pushAll(queue: MergeQueue, url: string, plan: ChaosPlan): Promise
   return accepted;
 }
 
-/** A small generator, so that a run can be repeated. */
+/** A small random generator with a seed, so that a run can be repeated. */
 function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -297,7 +297,7 @@ function randomFrom(seed: number): () => number {
   };
 }
 
-/** The lines that a run ends with. */
+/** The last lines of a run. */
 export function chaosLines(report: ChaosReport): string[] {
   const { accepted, delivered, lost, outOfOrder, overlaps, deadLetters } = report;
   const verdict = (fine: boolean) => (fine ? "OK" : "VIOLATED");

@@ -1,4 +1,4 @@
-/** `npm run chaos -- merge`: the full size, or as many items as CHAOS_ITEMS says. */
+/** `npm run chaos -- merge`: the full size, or the number of items in CHAOS_ITEMS. */
 import { chaosDeliver, chaosLines } from "./deliver.ts";
 
 const items = Number(process.env.CHAOS_ITEMS ?? 200_000);

@@ -1,12 +1,12 @@
 /**
- * Does to a queue what operators and a full Redis do, at random: pushes, deletes, replays, discards, pauses
- * and resumes keys of its own, and takes the memory away for a moment. It cleans up when it is closed.
+ * Imitates operators and a full Redis at random: pushes, deletes, replays, discards, pauses and resumes its
+ * own keys, and makes Redis run out of memory for a moment. It cleans up when it is closed.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { DeadLetters, Inspector, keyOf, type MergeQueue } from "@ropeway/merge";
 import { eventually, type RedisServer } from "@ropeway/testkit";
 
-/** What a saboteur works on. */
+/** The queue and endpoint of a saboteur. */
 export interface SaboteurOptions {
   readonly queue: MergeQueue;
   readonly server: RedisServer;
@@ -44,7 +44,7 @@ export class Saboteur {
       await inspector.remove(this.#key(i));
       await inspector.resume(this.#key(i));
     }
-    // A batch that is on its way may still become a dead letter.
+    // A batch under way may still become a dead letter.
     await eventually(
       async () => {
         await new DeadLetters(queue).discardAll({ url });
@@ -64,7 +64,7 @@ export class Saboteur {
     while (!signal.aborted) {
       await sleep(everyMs * (0.5 + this.#options.random()), undefined, { signal }).catch(() => {});
       if (signal.aborted) return;
-      await this.#act().catch(() => {}); // Redis is away or full: that is part of the game
+      await this.#act().catch(() => {}); // Redis may be down or full: that is intended
       this.sabotages += 1;
     }
   }

@@ -8,7 +8,7 @@ export class LockedError extends RopewayError {
     super("LOCKED", `the key ${show(key)} is locked`, { details: { key, retryMs } });
   }
 
-  /** How long the lock lasts at most; -1 if it has no end. */
+  /** The maximum time that the lock lasts; -1 if it has no end. */
   get retryMs(): number {
     return Number(this.details.retryMs);
   }
@@ -27,7 +27,7 @@ export class TooManyPausedError extends RopewayError {
   }
 }
 
-/** There is no dead letter with this id. */
+/** No dead letter has this id. */
 export class UnknownLetterError extends RopewayError {
   constructor(id: string) {
     super("UNKNOWN_LETTER", `dead letter ${show(id)} not found`, { details: { id } });
@@ -41,7 +41,7 @@ export class UnknownEndpointError extends RopewayError {
   }
 }
 
-/** There is no schedule with this id. */
+/** No schedule has this id. */
 export class UnknownScheduleError extends RopewayError {
   constructor(id: string) {
     super("UNKNOWN_SCHEDULE", `schedule ${show(id)} not found`, { details: { id } });

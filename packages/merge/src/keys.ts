@@ -1,6 +1,6 @@
 /**
  * Every key of the merge queue. The first seven names are those of the documented Python wire. The others
- * stand beside them, so that a program written to that wire finds its keys where it expects them.
+ * are added beside them, so that a program written to that wire finds its keys where it expects them.
  *
  *   p:action:push            channel  "insert" after every push
  *   p:timer                  zset     key -> when it fires, unix seconds with a millisecond fraction
@@ -23,22 +23,22 @@
  *   p:dead:ID:bodies|items   list     as in the queue
  *   p:dead:ID:data           hash     as in the queue
  *   p:idempotency:K KEY      string   the response to a push, for its repetitions; expires
- *   p:paused                 string   exists while nothing is handed out
- *   p:paused:keys            set      keys that are not handed out
- *   p:broken                 zset     keys whose list is no list, by when that was noticed
+ *   p:paused                 string   exists while everything is paused
+ *   p:paused:keys            set      keys that are paused
+ *   p:broken                 zset     keys whose list has another type, by when that was noticed
  *   p:endpoints              zset     URL -> last use
  *   p:endpoints:marked       zset     URLs that an operator paused, disabled or limited, by time
  *   p:endpoint:URL           hash     health, limits and secrets of one endpoint
  *   p:active:URL             zset     deliveries under way at an endpoint with a concurrency limit
  *   p:breaker:ORIGIN         hash     circuit breaker of one origin
  *   p:breakers               zset     ORIGIN -> until when its breaker is open, ms since 1970
- *   p:totals                 hash     what all dispatchers have done, as counters
+ *   p:totals                 hash     counters of all dispatchers
  *   p:attempts               stream   the last attempts of all dispatchers, bounded
  *   p:action:schedule        channel  "change" after every change of a schedule
  *   p:schedules              zset     id -> when it pushes next, ms since 1970; +inf: paused or ended
  *   p:schedule:ID            hash     schedule, times, revision, state, runs, last, error
  *
- * All keys of one prefix are one unit of atomicity: on Cluster the prefix carries the hash tag.
+ * All keys of one prefix are one unit of atomicity. On Cluster the prefix contains the hash tag.
  */
 import { InvalidNameError } from "@ropeway/core";
 import { checkPrefix, hashTag } from "@ropeway/core/internal";
@@ -52,7 +52,7 @@ export class MergeKeys {
     this.prefix = prefix;
   }
 
-  /** Whether all keys of the prefix live on one Cluster slot. */
+  /** Whether all keys of the prefix are on one Cluster slot. */
   get tagged(): boolean {
     return hashTag(this.prefix) !== undefined;
   }
@@ -162,7 +162,7 @@ export class MergeKeys {
     return `${this.prefix}:endpoint:${url}`;
   }
 
-  /** Sorted set. Its name does not begin like an endpoint's record: a URL can end in anything. */
+  /** Sorted set. Its name cannot begin like an endpoint's record, because a URL can end in anything. */
   active(url: string): string {
     return `${this.prefix}:active:${url}`;
   }
@@ -172,7 +172,7 @@ export class MergeKeys {
     return `${this.prefix}:breaker:${origin}`;
   }
 
-  /** KEYS 1-11 of every script that works on one key; the scripts' headers call it "the unit". */
+  /** KEYS 1-11 of every script that works on one key. The scripts' headers call them "the unit". */
   unit(key: string): string[] {
     const queue = this.queue(key);
     return [
@@ -204,7 +204,7 @@ export class MergeKeys {
     keys.push(queue, `${queue}:items`, `${queue}:locker`, `${queue}:overwrite`, `${queue}:state`);
   }
 
-  /** The six keys of one dead letter; behind the unit in KEYS. */
+  /** The six keys of one dead letter; after the unit in KEYS. */
   letter(id: string, key: string): string[] {
     const record = `${this.dead}:${id}`;
     return [
@@ -218,11 +218,11 @@ export class MergeKeys {
   }
 }
 
-/** Endings that would make one queue's list another queue's companion. */
+/** Suffixes that would make the list of one queue another key of a second queue. */
 const RESERVED = /:(?:items|data|locker|overwrite|start|state|dead|replay|deleted)$/;
 const LONGEST = 4_096;
 
-/** Throws InvalidNameError if the key's list would have the name of another key of ours. */
+/** Throws InvalidNameError if the key's list would have the same name as another key of ours. */
 export function checkKey(key: string): void {
   const isFit = typeof key === "string" && key !== "" && key.length <= LONGEST;
   if (isFit && !RESERVED.test(key) && isWellFormed(key)) return;
@@ -233,7 +233,7 @@ export function checkKey(key: string): void {
   );
 }
 
-/** Whether a string survives UTF-8: a lone surrogate would become another key. */
+/** Whether a string has a UTF-8 form: a lone surrogate would become another key. */
 export function isWellFormed(text: string): boolean {
   return !/\p{Surrogate}/u.test(text);
 }

@@ -1,6 +1,6 @@
 /**
- * What the package measures. Names and meanings: docs/reference/metrics.md, which a test keeps in step.
- * Merge keys and URLs never become attributes: their number has no bound.
+ * The metrics of the package. docs/reference/metrics.md lists their names and meanings, and a test compares the two.
+ * Merge keys and URLs never become attributes, because their number is unbounded.
  */
 import { type Counter, type Histogram, type Span, SpanKind, trace } from "@opentelemetry/api";
 import { contextOf, meterOf, tracerOf } from "@ropeway/core/internal";
@@ -20,7 +20,7 @@ export const INSTRUMENTS = {
   leaseLost: ["ropeway.merge.lease.lost", "Verdicts that came after the lease"],
 } as const;
 
-/** The instruments, made when a dispatcher is made: by then the application has installed its SDK. */
+/** The instruments. A dispatcher creates them: by then the application has installed its SDK. */
 export class DeliveryMetrics {
   readonly #deliveries: Counter;
   readonly #items: Counter;

@@ -12,11 +12,11 @@ import { checkLimit, nextPage } from "./paging.ts";
 
 /** One attempt to deliver a batch. */
 export interface Attempt extends LoggedAttempt {
-  /** Its place in the log. */
+  /** Its position in the log. */
   readonly entry: string;
 }
 
-/** Which attempts; all conditions must hold. */
+/** The conditions for attempts; all must hold. */
 export interface AttemptFilter {
   /** Of this key. */
   readonly key?: string | undefined;
@@ -26,7 +26,7 @@ export interface AttemptFilter {
   readonly result?: Attempt["result"] | undefined;
 }
 
-/** What all dispatchers of a queue have done, since its first attempt or the last FLUSHALL. */
+/** The totals of all dispatchers of a queue, since its first attempt or the last FLUSHALL. */
 export interface MergeTotals {
   /** Attempts by their result. */
   readonly deliveries: Readonly<Record<string, number>>;
@@ -77,7 +77,7 @@ export class Attempts {
     return { items, ...nextPage(found.length < CHUNK ? undefined : found.at(-1)?.entry) };
   }
 
-  /** What all dispatchers have done. A dispatcher that is killed loses the counts of its last moment. */
+  /** The totals of all dispatchers. A dispatcher that is killed loses its last unwritten counts. */
   async totals(): Promise<MergeTotals> {
     const all = Object.entries(await this.#store.totals());
     const by = (group: string) =>
@@ -94,7 +94,7 @@ export class Attempts {
     };
   }
 
-  /** Attempts as they happen, after an entry or from now on, until the signal aborts. */
+  /** Attempts as they happen, after an entry or starting now, until the signal aborts. */
   async *follow(
     options: AttemptFilter & { after?: string | undefined; signal?: AbortSignal | undefined } = {},
   ): AsyncGenerator<Attempt, void, undefined> {
@@ -124,7 +124,7 @@ function matcher({ key, url, result }: AttemptFilter): (attempt: Attempt) => boo
     (result === undefined || attempt.result === result);
 }
 
-/** Another program may have written the entry. */
+/** Decodes an entry; undefined if another program wrote it. */
 function attemptOf({ entry, json }: StoredAttempt): Attempt | undefined {
   try {
     const attempt: unknown = JSON.parse(json);

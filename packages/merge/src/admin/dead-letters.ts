@@ -17,7 +17,7 @@ import { checkMaxBytes, checkNames, nextPage, type PageOptions, pageOf } from ".
 export interface DeadLetter {
   readonly id: string;
   readonly key: string;
-  /** Where it was to go; undefined for a key that was not pushed for an endpoint. */
+  /** Its destination; undefined for a key that was not pushed for an endpoint. */
   readonly destination: Destination | undefined;
   readonly reason: string;
   readonly attempts: number;
@@ -28,7 +28,7 @@ export interface DeadLetter {
   readonly delivery: string;
 }
 
-/** Which dead letters; all conditions must hold. */
+/** The conditions for dead letters; all must hold. */
 export interface LetterFilter {
   /** Of this key. */
   readonly key?: string | undefined;
@@ -102,12 +102,12 @@ export class DeadLetters {
     return { items, ...nextPage(next >= letter.items ? undefined : next) };
   }
 
-  /** Brings a dead letter back to its key; it is delivered before newer items. Returns its number of items. */
+  /** Moves a dead letter back to its key. It is delivered before newer items. Returns its number of items. */
   async replay(id: string): Promise<number> {
     return this.#store.replay(await this.get(id));
   }
 
-  /** Brings back every letter that matches, oldest first; not letters that are added meanwhile. */
+  /** Replays every matching letter, oldest first. Letters that are added meanwhile are not included. */
   replayAll(filter: LetterFilter = {}): Promise<LetterTotals> {
     return this.#each(filter, (letter) => this.#store.replay(letter));
   }
@@ -117,12 +117,12 @@ export class DeadLetters {
     return this.#store.discard(await this.get(id));
   }
 
-  /** Deletes every letter that matches; not letters that are added meanwhile. */
+  /** Deletes every matching letter. Letters that are added meanwhile are not included. */
   discardAll(filter: LetterFilter = {}): Promise<LetterTotals> {
     return this.#each(filter, (letter) => this.#store.discard(letter));
   }
 
-  /** Deletes letters that are too old or too many, a few hundred at a time. Returns their number. */
+  /** Deletes letters that exceed the maximum age or number, a few hundred at a time. Returns their number. */
   async trim({ maxAgeMs, maxCount }: LetterRetention): Promise<number> {
     const until = String((await this.#store.now()) - maxAgeMs / 1_000);
     const old = await this.#store.oldest({ until, skip: 0, most: CHUNK });
@@ -142,7 +142,7 @@ export class DeadLetters {
   ): Promise<LetterTotals> {
     checkNames(filter, FILTER_NAMES); // a misspelt condition would match every letter
     const matches = matcher(filter);
-    // A letter whose replay fails at once dies anew, and must not be met again.
+    // A replayed letter that fails at once becomes a new letter, which must not be processed again.
     const until = String(await this.#store.now());
     let [letters, items, skip] = [0, 0, 0];
     for (;;) {
@@ -191,7 +191,7 @@ function matcher({
     letter.at <= to;
 }
 
-/** Another operator was faster. */
+/** Ignores a letter that another operator has already processed. */
 function ignoreUnknown(error: unknown): undefined {
   if (error instanceof UnknownLetterError) return undefined;
   throw error;

@@ -1,6 +1,6 @@
 /**
- * The batches of one destination: a merge key at an endpoint. The HTTP service and the CLI push, look,
- * delete and pause through this class alone, so that both check the same things: that the endpoint may be
+ * The batches of one destination: a merge key at an endpoint. The HTTP service and the CLI push, inspect,
+ * delete and pause through this class alone, so that both do the same checks: that the endpoint may be
  * called, that a merged body is JSON, and that a "-" key means one queue key per item.
  */
 
@@ -22,7 +22,7 @@ import { requireQueue } from "../queue/require-queue.ts";
 import { AdminStore } from "../store/admin-store.ts";
 import { Inspector, type PeekedKey, type Removed } from "./inspector.ts";
 
-/** Which batches of a destination. */
+/** The page of batches to show. */
 export interface PeekDestinationOptions {
   readonly cursor?: string | undefined;
   /** The maximum number of bytes of all bodies together. @default 1048576 */
@@ -32,15 +32,15 @@ export interface PeekDestinationOptions {
 /** The batches of a destination. */
 export interface PeekedDestination {
   readonly batches: readonly PeekedKey[];
-  /** Asks for the next page; absent on the last one. */
+  /** The cursor of the next page; absent on the last one. */
   readonly cursor?: string;
 }
 
-/** Batches that one page shows at most, and items of each. */
+/** The maximum number of batches on one page, and of items of each. */
 const MOST_SHOWN = 100;
 const CHUNK = 500;
 
-/** Pushes to endpoints, and manages what is queued for them. */
+/** Pushes to endpoints, and manages the items queued for them. */
 export class EndpointQueue {
   readonly #queue: MergeQueue;
   readonly #guard: AddressGuard;
@@ -62,7 +62,7 @@ export class EndpointQueue {
     return checked;
   }
 
-  /** Stores one item for a checked destination; when this resolves it is in Redis. */
+  /** Stores one item for a checked destination. Resolves when it is in Redis. */
   push(
     to: Destination,
     body: string | Buffer,
@@ -88,7 +88,7 @@ export class EndpointQueue {
     return this.#queue.push(key, body, { ...options, id });
   }
 
-  /** The batches that are queued, without changing them. */
+  /** Shows the queued batches without changing them. */
   async peek(to: Destination, options: PeekDestinationOptions = {}): Promise<PeekedDestination> {
     const { maxBytes = 1_048_576, cursor } = options;
     if (!isSingle(to.mergeKey)) {
@@ -113,7 +113,7 @@ export class EndpointQueue {
     return { batches: batches.filter(({ items }) => items > 0), ...next };
   }
 
-  /** Fires what is queued now. Returns the number of items. */
+  /** Fires the queued items now. Returns their number. */
   async sendNow(to: Destination): Promise<number> {
     let items = 0;
     await this.#each(to, async (key) => {
@@ -122,7 +122,7 @@ export class EndpointQueue {
     return items;
   }
 
-  /** Deletes what is queued. */
+  /** Deletes the queued items. */
   async remove(to: Destination): Promise<Removed> {
     const total = { deleted: 0, sending: 0 };
     await this.#each(to, async (key) => {
@@ -133,7 +133,7 @@ export class EndpointQueue {
     return total;
   }
 
-  /** Pauses what is queued; of a "-" key that is the items queued now. Returns the number of keys. */
+  /** Pauses the queued items; for a "-" key, the items queued now. Returns the number of keys. */
   async pause(to: Destination): Promise<number> {
     return this.#each(to, (key) => this.#inspector.pause(key));
   }
@@ -174,13 +174,13 @@ export class EndpointQueue {
       throw new InvalidArgumentError("cursor", after, "the cursor of an earlier page");
     }
     const found = await this.#store.singles(prefix, after, most);
-    // A longer merge key can begin with the same string.
+    // A longer merge key can start with the same string.
     const keys = found.filter((key) => destinationOf(key)?.mergeKey === to.mergeKey);
     return { keys, next: found.length < most ? undefined : found.at(-1) };
   }
 }
 
-/** Throws InvalidArgumentError that says where a body stops to be JSON. */
+/** Throws InvalidArgumentError with the position at which a body stops being JSON. */
 export function checkJson(body: string | Buffer): void {
   let why = "it is not UTF-8";
   if (typeof body === "string" || isUtf8(body)) {

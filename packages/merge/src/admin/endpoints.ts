@@ -16,7 +16,7 @@ export interface EndpointLimits {
   readonly concurrency?: number | undefined;
 }
 
-/** How a secret is replaced. */
+/** The options of rotateSecret(). */
 export interface RotateOptions {
   /** How long the previous secret keeps signing, together with the new one. @default 86400000, a day */
   readonly graceMs?: number;
@@ -47,12 +47,12 @@ export class Endpoints {
     return this.#store.read(checkUrl(url));
   }
 
-  /** Lets an endpoint be called again. Throws UnknownEndpointError. */
+  /** Allows calls to an endpoint again. Throws UnknownEndpointError. */
   async enable(url: string): Promise<void> {
     await this.#store.enable(checkUrl(url));
   }
 
-  /** Stops an endpoint from being called: batches that come due for it become dead letters. */
+  /** Stops calls to an endpoint. Batches that come due for it become dead letters. */
   async disable(url: string, reason: string = "by an operator"): Promise<void> {
     if (typeof reason !== "string" || reason === "" || reason.length > 200) {
       throw new InvalidArgumentError("reason", reason, "a string of 1 to 200 characters");
@@ -60,12 +60,12 @@ export class Endpoints {
     await this.#store.mark(checkUrl(url), { set: { disabled: reason } });
   }
 
-  /** Lets batches that come due for an endpoint wait until enable(); then they fire within seconds. */
+  /** Holds batches that come due for an endpoint until enable(). Then they fire within seconds. */
   async pause(url: string): Promise<void> {
     await this.#store.mark(checkUrl(url), { set: { paused: "1" } });
   }
 
-  /** Limits the deliveries to an endpoint; what is left out has no limit. */
+  /** Limits the deliveries to an endpoint. A limit that is left out is removed. */
   async limit(url: string, limits: EndpointLimits): Promise<void> {
     checkNames(limits, ["ratePerSecond", "concurrency"]); // a misspelt limit would remove the others
     const { ratePerSecond, concurrency } = limits;
@@ -86,9 +86,9 @@ export class Endpoints {
   }
 
   /**
-   * Gives an endpoint a new secret of its own (whsec_...) and returns it; it is not shown again.
-   * Deliveries are signed with it instead of the dispatcher's keys. The previous secret keeps signing for
-   * a while, so that the endpoint can switch without a gap.
+   * Gives an endpoint its own new secret (whsec_...) and returns it; it is not shown again.
+   * Deliveries are signed with it instead of the dispatcher's keys. The previous secret also signs for
+   * `graceMs`, so that the endpoint can switch without a gap.
    */
   async rotateSecret(url: string, { graceMs = 86_400_000 }: RotateOptions = {}): Promise<string> {
     if (!(graceMs >= 0) || !(graceMs <= 31_536_000_000)) {
@@ -98,7 +98,7 @@ export class Endpoints {
     const secret = `whsec_${randomBytes(32).toString("base64")}`;
     const now = await this.#store.now();
     const until = Math.round(now + graceMs);
-    // Of operators who rotate at a time one is first; the others add theirs to its secrets.
+    // If several operators rotate at the same time, one is first and the others add theirs to its secrets.
     for (;;) {
       const { stored, secrets: seen } = await this.#store.secrets(endpoint);
       const before = seen

@@ -1,4 +1,4 @@
-/** The operator's view of the keys: what is queued, and deletion, pause and immediate delivery. */
+/** The operator's view of the keys: inspection, deletion, pause and immediate delivery. */
 
 import { InvalidArgumentError, type Page } from "@ropeway/core";
 import { reasonOf } from "@ropeway/core/internal";
@@ -15,14 +15,14 @@ import { checkLimit, checkMaxBytes, nextPage, type PageOptions, pageOf } from ".
 /** A key with items. */
 export interface PendingKey {
   readonly key: string;
-  /** Where it goes; undefined for a key that was not pushed for an endpoint. */
+  /** Its destination; undefined for a key that was not pushed for an endpoint. */
   readonly destination: Destination | undefined;
-  /** When it fires (while its batch is out: when the lease ends), ms since 1970. */
+  /** When it fires, ms since 1970. While its batch is out, when the lease ends. */
   readonly at: number | undefined;
   readonly items: number;
   /**
    * `sending`: a dispatcher has it. `retrying`: it failed and waits for the next attempt. `broken`: it
-   * cannot be read, and `error` says why.
+   * cannot be read, and `error` contains the reason.
    */
   readonly state: "waiting" | "sending" | "retrying" | "broken";
   /** An operator has paused it. */
@@ -34,7 +34,7 @@ export interface PendingKey {
 
 /** An item as an operator sees it. */
 export interface PeekedItem extends Item {
-  /** The body's size; a longer body than `body` was cut. */
+  /** The size of the whole body. If it is larger than that of `body`, `body` was cut. */
   readonly size: number;
 }
 
@@ -42,17 +42,17 @@ export interface PeekedItem extends Item {
 export interface PeekedKey extends PendingKey {
   readonly data: Readonly<Record<string, string>>;
   readonly oldest: readonly PeekedItem[];
-  /** Asks for the next page of items; absent on the last one. */
+  /** The cursor of the next page of items; absent on the last one. */
   readonly cursor?: string;
 }
 
-/** Which keys. */
+/** The keys to list. */
 export interface ListOptions extends PageOptions {
   /** Only keys that contain this string. */
   readonly search?: string | undefined;
 }
 
-/** Which items, and how many bytes of them. */
+/** The items to show, and their maximum number of bytes. */
 export interface PeekOptions extends PageOptions {
   /** The maximum number of bytes of all bodies together. @default 262144 */
   readonly maxBytes?: number | undefined;
@@ -62,7 +62,7 @@ export interface PeekOptions extends PageOptions {
 export interface Removed {
   /** Items that were deleted. */
   readonly deleted: number;
-  /** How many of them are being sent at this moment and cannot be called back. */
+  /** How many of them are being sent at this moment and cannot be cancelled. */
   readonly sending: number;
 }
 
@@ -77,9 +77,9 @@ export interface MergeStats {
   readonly oldestDueMs: number;
   /** Whether an operator paused everything. */
   readonly paused: boolean;
-  /** Keys that are paused one by one. */
+  /** Keys that are paused individually. */
   readonly pausedKeys: number;
-  /** Keys that were set aside because their list is no list. */
+  /** Keys that were set aside because their list has another type. */
   readonly broken: number;
   /** Origins whose circuit breaker is open or half open. */
   readonly openBreakers: number;
@@ -98,7 +98,7 @@ export class Inspector {
     this.#store = new AdminStore(queue.redis, queue.keys);
   }
 
-  /** The keys, soonest first. With a search they have no order, and a page may be short or empty. */
+  /** The keys, soonest first. With a search they are unordered, and a page may be short or empty. */
   async list(options: ListOptions = {}): Promise<Page<PendingKey>> {
     const { search } = options;
     if (search !== undefined && search !== "") return this.#search(search, options);
@@ -130,7 +130,7 @@ export class Inspector {
     return this.#store.sendNow(key);
   }
 
-  /** Deletes everything that is queued under the key. */
+  /** Deletes all items that are queued under the key. */
   async remove(key: string): Promise<Removed> {
     checkKey(key);
     return this.#store.remove(key, this.#queue.options.idempotencyMs);
@@ -148,14 +148,14 @@ export class Inspector {
     return this.#store.resume(key);
   }
 
-  /** The time by which the queue works: that of Redis, ms since 1970. */
+  /** The time of Redis, ms since 1970, which the queue uses. */
   now(): Promise<number> {
     return this.#store.now();
   }
 
   /**
-   * Resolves if dispatchers can work. Throws WrongKeyTypeError if another program's value has taken the
-   * place of the timer, the schedules or the paused keys, and NotConnectedError while Redis is away.
+   * Resolves if dispatchers can work. Throws WrongKeyTypeError if another program's value has replaced the
+   * timer, the schedules or the paused keys, and NotConnectedError while Redis is unreachable.
    */
   check(): Promise<void> {
     return this.#store.check();
@@ -167,7 +167,7 @@ export class Inspector {
   }
 
   /**
-   * Redis decides how many keys a page of ZSCAN has; the cursor says how many of them were shown. A
+   * Redis decides how many keys a page of ZSCAN has. The cursor contains how many of them were shown. A
    * change of the set between two pages can repeat or skip a key.
    */
   async #search(
@@ -188,7 +188,7 @@ export class Inspector {
     return { items, ...nextPage(next === "0" ? undefined : next) };
   }
 
-  /** Another program may have put anything into the timer; it must not hide the other keys. */
+  /** Reads one key of the timer. A value that another program put there must not hide the other keys. */
   async #pending(key: string): Promise<PendingKey> {
     try {
       checkKey(key);

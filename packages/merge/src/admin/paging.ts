@@ -1,7 +1,7 @@
-/** Which part of a list, checked. */
+/** Checks of the options of paged lists. */
 import { InvalidArgumentError } from "@ropeway/core";
 
-/** Which page of a list. */
+/** The page of a list. */
 export interface PageOptions {
   /** The cursor of the previous page; the first page if it is left out. */
   readonly cursor?: string | undefined;
@@ -29,7 +29,7 @@ export function nextPage(cursor: string | number | undefined): { cursor?: string
   return cursor === undefined ? {} : { cursor: String(cursor) };
 }
 
-/** Throws InvalidArgumentError if an object has a name that is not known: a misspelt one would be ignored. */
+/** Throws InvalidArgumentError if an object has an unknown property: a misspelt one would be ignored. */
 export function checkNames(given: object, known: readonly string[]): void {
   for (const [name, value] of Object.entries(given)) {
     if (known.includes(name)) continue;
@@ -37,7 +37,7 @@ export function checkNames(given: object, known: readonly string[]): void {
   }
 }
 
-/** The maximum number of bytes of a page, checked. */
+/** Checks the maximum number of bytes of a page. */
 export function checkMaxBytes(maxBytes: number): number {
   if (Number.isSafeInteger(maxBytes) && maxBytes >= 1 && maxBytes <= 16_777_216) return maxBytes;
   throw new InvalidArgumentError("maxBytes", maxBytes, "a whole number from 1 to 16777216");

@@ -1,4 +1,4 @@
-/** Recurring pushes: what a schedule is. When it is due, core's recurrence.ts computes. */
+/** Recurring pushes: the shape of a schedule. core's recurrence.ts computes its due times. */
 import { InvalidArgumentError, InvalidNameError } from "@ropeway/core";
 import { between, flag, integer, type Rule, recurrenceProblem } from "@ropeway/core/internal";
 import { checkJson } from "../admin/endpoint-queue.ts";
@@ -19,13 +19,13 @@ export interface ScheduleTimes {
   readonly endAt?: number | undefined;
   /** The number of runs; then the schedule ends. @default no limit */
   readonly limit?: number | undefined;
-  /** Run once at once, then at its times. @default false */
+  /** Run once immediately, then at its times. @default false */
   readonly immediately?: boolean | undefined;
 }
 
 /** A recurring push: when it is due, and what each run pushes. */
 export interface Schedule extends ScheduleTimes {
-  /** Where the item goes. */
+  /** The destination of the item. */
   readonly destination: {
     readonly mergeKey: string;
     /** @default "POST" */
@@ -36,11 +36,11 @@ export interface Schedule extends ScheduleTimes {
   readonly body: string | Buffer;
   /** The body's content type, for a merge key that begins with "-"; undefined means JSON. */
   readonly contentType?: string | undefined;
-  /** `always` fires what is waiting under the merge key now, `once` keeps its time. @default "once" */
+  /** `always` fires the items waiting under the merge key now, `once` keeps their time. @default "once" */
   readonly update?: "always" | "once" | undefined;
   /** How the batch is delivered. */
   readonly request?: DeliveryRequest | undefined;
-  /** A run that is later than this is skipped. @default no limit: missed runs are made up for by one */
+  /** A run that is later than this is skipped. @default no limit: one run replaces all missed runs */
   readonly maxLateMs?: number | undefined;
 }
 
@@ -69,7 +69,7 @@ export function checkScheduleId(id: string): void {
   throw new InvalidNameError("schedule id", id, "1 to 128 letters, digits, _, ., : or -");
 }
 
-/** A checked copy. Throws InvalidArgumentError. */
+/** Returns a checked copy. Throws InvalidArgumentError. */
 export function checkSchedule(schedule: Schedule): CheckedSchedule {
   const given = schedule as unknown as Readonly<Record<string, unknown>>;
   for (const [name, value] of Object.entries(given)) {
@@ -112,20 +112,20 @@ function checkBody({ body, contentType, update }: Schedule, single: boolean): vo
   }
 }
 
-/** What tells whether two schedules have the same times. */
+/** A string that is equal for schedules with the same times. */
 export function timesText(times: ScheduleTimes): string {
   const { cron, timeZone, everyMs, startAt, endAt, limit } = times;
   return JSON.stringify([cron, timeZone ?? "UTC", everyMs, startAt, endAt, limit]);
 }
 
-/** As it is stored: JSON, a body that is no UTF-8 string as base64. */
+/** The stored form: JSON, with a body that is not UTF-8 as base64. */
 export function encodeSchedule(schedule: CheckedSchedule): string {
   const { body, ...rest } = schedule;
   if (typeof body === "string") return JSON.stringify({ ...rest, body });
   return JSON.stringify({ ...rest, base64: body.toString("base64") });
 }
 
-/** The stored schedule; undefined if another program wrote something else. */
+/** Decodes a stored schedule; undefined if another program wrote something else. */
 export function decodeSchedule(text: string): CheckedSchedule | undefined {
   try {
     const { base64, ...rest } = JSON.parse(text) as Schedule & { base64?: string };

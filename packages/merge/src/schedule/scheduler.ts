@@ -1,13 +1,13 @@
 /**
- * Pushes what schedules are due, until it is closed. Any number of schedulers work on one prefix:
+ * Pushes the runs of schedules that are due, until it is closed. Any number of schedulers work on one prefix:
  *
- *   look at the soonest times --> due: read the schedule --> push.lua pushes the item and moves the
- *        ^                                                   schedule on, in one step, if it is still due
- *        |                                                   as we saw it
+ *   read the soonest times -----> due: read the schedule --> push.lua pushes the item and advances the
+ *        ^                                                   schedule, in one step, if its due time is
+ *        |                                                   unchanged
  *        '--- wait: the next time, or a change of a schedule
  *
- * So each run is pushed once, by the first scheduler that comes; one that is killed at any point has
- * either pushed it or not. Runs that were missed while no scheduler ran are made up for by one.
+ * So each run is pushed once, by the first scheduler that tries. A scheduler that is killed at any point has
+ * either pushed it or not. One run replaces all runs that were missed while no scheduler ran.
  */
 
 import { type EventMap, WrongKeyTypeError } from "@ropeway/core";
@@ -29,16 +29,16 @@ export interface SchedulerEvents extends EventMap {
   skipped: [id: string, run: { readonly lateMs: number }];
 }
 
-/** Schedules that one look handles at most. */
+/** The maximum number of schedules that one check handles. */
 const AT_ONCE = 100;
-/** The longest sleep: recovery for a lost wake-up. */
+/** The maximum sleep, in case a wake-up was lost. */
 const LONGEST_SLEEP_MS = 5_000;
-/** A run whose push was refused is tried again after this time. */
+/** The delay before a refused push is tried again. */
 const RETRY_MS = 5_000;
-/** The wait after a schedule that could neither be run nor moved. */
+/** The wait after a schedule that could neither be run nor advanced. */
 const FAILED_MS = 1_000;
 
-/** Pushes the runs of all schedules of a queue. An HttpDispatcher has one. */
+/** Pushes the runs of all schedules of a queue. Every HttpDispatcher has one. */
 export class Scheduler extends BackgroundRole<SchedulerEvents> {
   readonly #queue: MergeQueue;
   readonly #store: ScheduleStore;
@@ -79,7 +79,7 @@ export class Scheduler extends BackgroundRole<SchedulerEvents> {
     return 0;
   }
 
-  /** A foreign value is reported when it is found, and not at every look until it is gone. */
+  /** Reports a foreign value when it is found, and not again at every check. */
   #lookFailed(error: unknown): void {
     const isWrong = error instanceof WrongKeyTypeError;
     if (!isWrong || !this.#isWrong) this.report(error);
@@ -96,10 +96,10 @@ export class Scheduler extends BackgroundRole<SchedulerEvents> {
       if (aborted.aborted || this.held) return 0;
       try {
         await this.#run(each, now);
-        again = 0; // its next time may be the soonest of all
+        again = 0; // its next time may be the soonest
       } catch (error) {
         if (!this.#queue.redis.connected) throw error; // the loop tries again
-        this.report(error); // the others must not wait for this one
+        this.report(error); // the other schedules must not wait for this one
         again = Math.min(again, FAILED_MS);
       }
     }
@@ -147,7 +147,7 @@ export class Scheduler extends BackgroundRole<SchedulerEvents> {
       if (pushed !== undefined) this.emit("ran", run.id, pushed);
     } catch (error) {
       if (!this.#queue.redis.connected) throw error; // the loop tries again
-      // Redis is out of memory, or the key is of a wrong type: the others must not wait for this one.
+      // Redis is out of memory, or the key has a wrong type: the other schedules must not wait for this one.
       const next = run.now + RETRY_MS;
       await this.#store.move(run, { next, error: `the push failed: ${reasonOf(error)}` });
       this.report(error);

@@ -1,4 +1,4 @@
-/** The schedules of a merge queue, as an application and an operator use them. scheduler.ts runs them. */
+/** The schedules of a merge queue, for applications and operators. scheduler.ts runs them. */
 
 import { InvalidArgumentError, type Page } from "@ropeway/core";
 import { dueAfter, firstDue, newToken } from "@ropeway/core/internal";
@@ -18,7 +18,7 @@ import {
   timesText,
 } from "./schedule.ts";
 
-/** A schedule as it is listed. */
+/** A schedule in the list of schedules. */
 export interface ScheduleView {
   readonly id: string;
   /** Undefined if the value in Redis cannot be read; then it never runs. */
@@ -47,8 +47,8 @@ export class Schedules {
   }
 
   /**
-   * Writes or replaces a schedule. With the times that it has already it goes on as before: an application
-   * may write its schedules at every start. Throws InvalidArgumentError if it can never be due.
+   * Writes or replaces a schedule. If its times are unchanged, it continues as before, so an application
+   * can write its schedules at every start. Throws InvalidArgumentError if it can never be due.
    */
   async set(id: string, schedule: Schedule): Promise<ScheduleView> {
     checkScheduleId(id);
@@ -76,7 +76,7 @@ export class Schedules {
     return viewOf(stored);
   }
 
-  /** The schedules, soonest first; those that are paused or have ended come last. */
+  /** The schedules, soonest first; paused and ended schedules come last. */
   async list(options: PageOptions = {}): Promise<Page<ScheduleView>> {
     const { from, limit } = pageOf(options);
     const ids = await this.#store.ids(from, limit);
@@ -85,7 +85,7 @@ export class Schedules {
     return { items, ...nextPage(ids.length < limit ? undefined : from + limit) };
   }
 
-  /** Deletes a schedule; items that it pushed stay. Says whether there was one. */
+  /** Deletes a schedule; items that it pushed stay. Returns whether it existed. */
   async remove(id: string): Promise<boolean> {
     checkScheduleId(id);
     return this.#store.remove(id);
@@ -97,7 +97,10 @@ export class Schedules {
     if (!(await this.#store.pause(id))) throw new UnknownScheduleError(id);
   }
 
-  /** Lets it run again, from its next time on: runs of the pause are not made up for. Throws UnknownScheduleError. */
+  /**
+   * Lets it run again, starting with its next time. Runs missed during the pause are skipped. Throws
+   * UnknownScheduleError.
+   */
   async resume(id: string): Promise<void> {
     const { schedule } = await this.get(id);
     const next = schedule && dueAfter(schedule, await this.#store.now());
