@@ -1,4 +1,4 @@
-/** The time in a record: a producer sends it along, and Redis has the last word. */
+/** The time in a record: a producer sends its estimate, and Redis decides. */
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import type { Queue } from "../src/index.ts";
@@ -12,7 +12,7 @@ const LATE = 100; // as in plain.lua
 
 const storeOf = (queue: Queue) => new QueueStore(one.redis, queue.prefix, queue.name);
 
-/** Calls add.lua as another program does: id, where, record for each job. */
+/** Calls add.lua as another program does: id, place and record for each job. */
 function call(queue: Queue, ...jobs: readonly string[]): Promise<unknown> {
   const { adding } = queueKeys(queue.prefix, queue.name);
   return one.redis.run(addScript, adding, ["other program", 1, "", "", ...jobs]);
@@ -24,7 +24,7 @@ function recordOf(queue: Queue, id: string): Promise<string> {
 
 const timeIn = (record: string) => Number(/^\d{13}(?=;)/.exec(record)?.[0]);
 
-// One job is added by plain.lua, several by the rest of add.lua.
+// plain.lua adds one job, the rest of add.lua adds several.
 describe.each([
   ["one job", []],
   ["several jobs", ["other", "", ";0;0;\nn\n"]],

@@ -298,7 +298,7 @@ describe("obliterate", () => {
     expect(await queue.obliterate({ force: true })).toBe(2);
     expect(await queue.exists()).toBe(false);
     expect(await one.server.command("KEYS", `*{${queue.name}}*`)).toEqual([]);
-    await queue.add("a"); // it is used again
+    await queue.add("a"); // the queue is used again
     await eventually(async () => expect(await queue.exists()).toBe(true), soon);
   });
 });

@@ -1,4 +1,4 @@
-/** A Redis user with keys but without channels. */
+/** A Redis user with rights on keys but not on channels. */
 import { connect } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { expect, it } from "vitest";

@@ -152,7 +152,7 @@ describe("a job handed over to an idle worker", () => {
     expect(view).toMatchObject({ state: "active", worker: "handover" });
     const [member] = await one.redis.send<readonly string[]>(["ZRANGE", wake, "0", "-1"]);
     const fence = Number.parseInt(String(member), 10);
-    await one.redis.send(["ZADD", store.keys.lease, "0", job.id]); // its short lease runs out
+    await one.redis.send(["ZADD", store.keys.lease, "0", job.id]); // its short lease expires
     expect(fence).toBe(1);
     await store.move(10);
     expect(await job.view()).toMatchObject({ state: "waiting", stalls: 0 });
@@ -247,7 +247,7 @@ describe("clocks", () => {
       await queue.add("note", 1, { delayMs: 300 });
       await eventually(async () => expect(await ranOf(queue)).toHaveLength(1), soon);
       expect(Date.now() - addedAt).toBeGreaterThanOrEqual(299);
-      await queue.add("wait", 3_000); // longer than its lease: renewed all the same
+      await queue.add("wait", 3_000); // longer than its lease, which is renewed
       await eventually(async () => expect((await queue.counts()).totals.completed).toBe(2), soon);
       expect(await queue.counts()).toMatchObject({ totals: { stalled: 0 } });
     }
@@ -286,11 +286,11 @@ it("a listener is heard of again when Redis comes back without its data", async 
   const redis = await connect(proxy.url);
   const queue = one.queue();
   const events = await new QueueEvents(redis, queue.name).start();
-  events.on("error", () => {}); // the cut
+  events.on("error", () => {}); // the connection is cut
   const seen: string[] = [];
   events.on("added", ({ id }) => void seen.push(id));
   const { meta } = queueKeys("ropeway:jobs", queue.name);
-  await sleep(200); // it has announced itself, and will do so again in seconds
+  await sleep(200); // it has announced itself, and repeats that in seconds
   await one.redis.send(["DEL", meta]);
   proxy.cut();
   const listening = async () => expect(await one.redis.send(["HEXISTS", meta, "listen"])).toBe(1);

@@ -1,4 +1,4 @@
-/** How large a flow may be, and what a large one costs Redis. */
+/** The maximum size of a flow, and the cost of a large flow for Redis. */
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import { FlowPlanner } from "../src/flow/flow.ts";
@@ -8,7 +8,7 @@ import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
 
-/** CPU time that Redis spends on `step`, in ms: it is the same however busy the machine is. */
+/** CPU time that Redis spends on `step`, in ms. It does not depend on the load of the machine. */
 async function cpuMs(step: () => Promise<unknown>): Promise<number> {
   const used = async () => {
     const text = (await one.server.command("INFO", "cpu")) as string;
@@ -68,7 +68,7 @@ describe("a flow", () => {
   it.each(kinds)("of 1,000 children %s costs Redis less than 50 ms", async (_, options) => {
     const queue = one.queue();
     one.keep(await queue.events()); // each child is an event
-    await queue.addFlow({ name: "p", children: [{ name: "c", options }] }); // the script is known
+    await queue.addFlow({ name: "p", children: [{ name: "c", options }] }); // loads the script
     const children = many(1_000).map((child) => ({ ...child, data: "d".repeat(100), options }));
     const costs: number[] = [];
     for (let i = 0; i < 3; i++)

@@ -308,7 +308,7 @@ describe("an id that is used again", () => {
     const flow = { name: "p", options: { id: "p" }, children: [{ name: "c", queue: b.name }] };
     await a.addFlow(flow);
     await a.obliterate();
-    await b.remove(`${a.name}:p/0`); // told through the outbox of b
+    await b.remove(`${a.name}:p/0`); // reported through the outbox of b
     await a.addFlow(flow);
     expect(await b.get(`${a.name}:p/0`)).toMatchObject({ state: "waiting" });
     await new Relay(new QueueStore(one.redis, "ropeway:jobs", b.name), (error) => {

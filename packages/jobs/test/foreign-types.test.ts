@@ -26,7 +26,7 @@ async function fill(queue: Queue, store: QueueStore): Promise<number> {
   return firstFence + 1;
 }
 
-/** Everything that a queue does, one after the other; errors must be ours. */
+/** Calls everything that a queue offers, one after the other; errors must be ours. */
 async function tryEverything(queue: Queue, store: QueueStore, fence: number): Promise<void> {
   const running = (await one.redis.send<string[]>(["HKEYS", store.keys.active]).catch(() => []))[0];
   const next = { worker: "w", leaseMs: 60_000, want: 2, done: [], undone: [] };
@@ -53,7 +53,7 @@ async function tryEverything(queue: Queue, store: QueueStore, fence: number): Pr
   }
 }
 
-/** The places of every job: each is in exactly one, and those that run have a lease. */
+/** Expects every job in exactly one place, and a lease for each running job. */
 async function expectOnePlaceEach(queue: Queue, store: QueueStore): Promise<void> {
   const { jobs, active, lease } = store.keys;
   const ids = await one.redis.send<string[]>(["HKEYS", jobs]);

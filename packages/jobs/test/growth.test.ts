@@ -1,4 +1,4 @@
-/** Bounds: in time per script, in bytes, and in what is left behind. */
+/** Bounds: time per script, bytes, and leftovers. */
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it, vi } from "vitest";
 import { type JobContext, Queue, QueueEvents, Worker } from "../src/index.ts";
@@ -8,7 +8,7 @@ import { OneRedis } from "./one-redis.ts";
 const one = new OneRedis();
 const soon = { withinMs: 20_000 };
 
-/** CPU time of Redis in ms, and scripts that it ran: both say the same however busy the machine is. */
+/** CPU time of Redis in ms, and the number of scripts it ran. Neither depends on the load of the machine. */
 async function usage(): Promise<{ cpuMs: number; scripts: number }> {
   const [cpu, stats] = (await Promise.all([
     one.server.command("INFO", "cpu"),
@@ -20,7 +20,7 @@ async function usage(): Promise<{ cpuMs: number; scripts: number }> {
   return { cpuMs: sum(seconds) * 1_000, scripts: sum(calls) };
 }
 
-/** What a script costs Redis on average while each step runs, in ms; the most of all steps. */
+/** The average cost of a script for Redis in ms while each step runs; the maximum of all steps. */
 async function costliest(steps: readonly (() => Promise<unknown>)[]): Promise<number> {
   let most = 0;
   for (const step of steps) {
@@ -283,7 +283,7 @@ describe("a clock that was set back", () => {
     const endOf = async (id: string) => Number(await one.redis.send(["ZSCORE", lease, id])) - now;
     expect(await endOf("dead")).toBeLessThan(60_000);
     expect(await endOf("unknown")).toBeLessThan(90_000);
-    expect(await endOf("patient")).toBe(hour); // it may have asked for that
+    expect(await endOf("patient")).toBe(hour); // a worker may have asked for that
   });
 });
 

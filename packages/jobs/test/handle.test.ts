@@ -1,4 +1,4 @@
-/** Features that have no home of their own: middleware, a day of rates, and the handle on a job. */
+/** Features without a test file of their own: middleware, a day of rates, and the handle on a job. */
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import type { JobContext } from "../src/index.ts";
@@ -76,7 +76,7 @@ describe("rates", () => {
     await store.move(10); // in the same minute: no other line
     expect(await one.redis.send(["LLEN", history])).toBe(1_440);
     const rates = await queue.rates(1_440);
-    expect(rates).toHaveLength(1_439); // each line is compared with the one before
+    expect(rates).toHaveLength(1_439); // each line is compared with the previous one
     expect(rates.at(-1)).toMatchObject({ completed: 11 });
     expect(rates.at(-2)).toMatchObject({ completed: 1, at: 1_998 * 60_000 });
   });

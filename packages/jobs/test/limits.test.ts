@@ -111,7 +111,7 @@ describe("limits of a queue", () => {
     await queue.setLimits({ rate: { max: 200, perMs: 1_000 } });
     expect(await queue.limits()).toEqual({ rate: { max: 200, perMs: 1_000 } });
     await queue.addBulk(Array.from({ length: 2_000 }, () => ({ name: "n" })));
-    // Nothing ends, so the tokens in `active` say when each job was taken.
+    // Nothing ends, so the tokens in `active` show when each job was taken.
     for (let i = 0; i < 3; i++) {
       one.worker(queue, () => new Promise(() => {}), { concurrency: 1_000, closeWithinMs: 0 });
     }
@@ -189,7 +189,7 @@ describe("a group", () => {
 
   it("is set in bounded time, also while workers hold groups back again", async () => {
     const queue = one.queue();
-    // However many groups a call lets in, as many are there after it.
+    // However many groups a call lets in, the same number is held back after it.
     const run = vi.spyOn(QueueStore.prototype, "run").mockResolvedValue(2_500);
     await queue.setLimits({ groupConcurrency: 1 });
     expect(run.mock.calls.length).toBeLessThan(100);
@@ -250,7 +250,7 @@ describe("rate limits", () => {
         await queue.add("n", 0, { group: `${max} per ${perMs}` });
         const { jobs } = await store.next(call);
         expect(jobs, `${max} per ${perMs} ms`).toHaveLength(2);
-        await one.redis.send(["HDEL", store.keys.meta, "tat"]); // full again
+        await one.redis.send(["HDEL", store.keys.meta, "tat"]); // the bucket is full again
       }
     }
   }, 60_000);

@@ -1,4 +1,4 @@
-/** Counts, tokens and marks are given back once, and meet nobody but their owner. */
+/** Counts, tokens and marks are returned once, and affect only their owner. */
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import { FlowPlanner } from "../src/flow/flow.ts";
@@ -35,7 +35,7 @@ describe("a child", () => {
       await store.next({ ...call, done: [{ ...job, how: "s", json: '"a"' }] });
       expect(await queue.get("p")).toMatchObject({ state: "blocked" });
       if (run > 0) break;
-      await queue.update("p/1", { delayMs: HOUR }); // so that the other one comes first again
+      await queue.update("p/1", { delayMs: HOUR }); // so that the other child comes first again
       await queue.retry("p/0");
       await store.move(10);
     }
@@ -62,7 +62,7 @@ describe("a child", () => {
       state: "failed",
       failure: { code: "CHILD_FAILED" },
     });
-    await queue.retry("p"); // by somebody who takes the failure as it is
+    await queue.retry("p"); // by an operator who accepts the failure
     await store.move(10);
     const again = await take(store);
     await store.next({ ...call, undone: [{ ...again, how: "children", json: "" }] });
@@ -86,7 +86,7 @@ describe("a child", () => {
       await store.next({ ...call, done: [{ ...(await take(store)), how: "s", json: '"good"' }] });
       const good = { state: "completed", result: "good" };
       expect(await queue.children("p")).toMatchObject([good, { state: "pending" }]);
-      expect(await queue.get("p")).toEqual(before); // it is neither freed nor counted twice
+      expect(await queue.get("p")).toEqual(before); // neither unblocked nor counted twice
     },
   );
 
@@ -164,7 +164,7 @@ describe("a job that is retried", () => {
     const second = await queue.add("a", 3, { dedupe: "key" });
     expect(second.deduplicated).toBeUndefined();
     await first.retry();
-    await first.remove(); // which does not free the other one's key
+    await first.remove(); // does not free the key of the other job
     expect(await queue.add("a", 4, { dedupe: "key" })).toMatchObject({ id: second.id });
   });
 });

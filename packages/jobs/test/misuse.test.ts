@@ -1,4 +1,4 @@
-/** What handlers and callers do that nobody expects. */
+/** Unexpected behaviour of handlers and callers. */
 import { inspect } from "node:util";
 import {
   InvalidNameError,

@@ -1,6 +1,6 @@
 /**
- * The state machine against a plain in-memory model. Every command is run on both; what next() hands
- * out, in which order, what is refused, and where every job is afterwards must agree. In the end
+ * The state machine against a plain in-memory model. Every command is run on both. Both must agree on the jobs
+ * that next() returns, their order, the refusals, and the place of every job afterwards. In the end
  * everything is removed, and nothing may be left.
  */
 import fc from "fast-check";
@@ -11,7 +11,7 @@ import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
 /**
- * The suite runs the same histories each time: a test must not fail because of a seed that nobody tried. The
+ * The suite runs the same histories each time, so that it does not fail because of a new seed. The
  * long run, JOBS_HISTORIES=10000 npx vitest run --project jobs model, tries new ones (JOBS_SEED repeats one).
  */
 const SEEDS = [120413224, 1, 2, 3];
@@ -169,7 +169,7 @@ class Both {
     this.#taken(taken.jobs, taken.firstFence, { worker, want });
   }
 
-  /** Each place is served from its front; urgent jobs before all, late ones after all. */
+  /** Each place is served from its front; negative priorities first, positive ones last. */
   #taken(jobs: readonly string[], firstFence: number, by: { worker: number; want: number }): void {
     const ids = jobs.filter((_, i) => i % 2 === 0);
     const places = this.model.places();
@@ -201,7 +201,7 @@ class Both {
     expect(taken.refused).toEqual([old.id]);
   }
 
-  /** A worker dies: its leases run out. */
+  /** A worker dies: its leases expire. */
   async #expire(worker: number): Promise<void> {
     const lost = this.model.in("active").filter((job) => job.worker === worker);
     for (const job of lost) await one.redis.send(["ZADD", this.store.keys.lease, "1", job.id]);
@@ -213,7 +213,7 @@ class Both {
     }
   }
 
-  /** One call forgets one place of the waiting jobs: the list, then priorities, then groups. */
+  /** One call drains one place of the waiting jobs: the list, then priorities, then groups. */
   async #drain(state: Extract<Command, { kind: "drain" }>["state"]): Promise<void> {
     const { dropped } = await this.admin.drain({ state, limit: 1_000, olderThanMs: 0, skip: 0 });
     let jobs = this.model.in(state);
@@ -304,7 +304,7 @@ function pairs(flat: readonly string[]): [string, string][] {
 /** Histories that once showed a defect. */
 const KNOWN: [Command[]][] = [
   [
-    // A child of an earlier life of "j6" counted for its later life.
+    // A child of an earlier job "j6" counted for a later job with this id.
     [
       { kind: "flow", id: 6, policies: [0, 0] },
       { kind: "remove", pick: 0 },

@@ -1,5 +1,5 @@
 /**
- * A queue as it should be, in memory and in the simplest way that works: one object per job, and lists
+ * The expected behaviour of a queue, in memory and as simple as possible: one object per job, and lists
  * made by sorting. model.test.ts runs every command on this and on Redis.
  */
 
@@ -10,7 +10,7 @@ export interface ModelJob {
   state: JobState;
   priority: number;
   group: string;
-  /** Place among the jobs that wait in the same place. */
+  /** Position among the jobs that wait in the same place. */
   order: number;
   attempts: number;
   stalls: number;
@@ -18,17 +18,17 @@ export interface ModelJob {
   cancelled: boolean;
   worker?: number;
   fence?: number;
-  /** It came back after it was taken: it waits in front, where the fence puts it with which it was taken first. */
+  /** The job came back after it was taken. It waits in front, ordered by the fence with which it was first taken. */
   back: boolean;
   readonly parent?: ModelJob;
-  /** What a failure does to the parent: 0 fail, 1 ignore, 2 remove. */
+  /** The effect of a failure on the parent: 0 fail, 1 ignore, 2 remove. */
   readonly policy: number;
-  /** Of a parent: children still to end, and those that were counted. */
+  /** For a parent: the number of unfinished children, and the children that were counted. */
   left: number;
   readonly told: Set<string>;
 }
 
-/** What a job is added with. */
+/** The options of a new job. */
 export interface Wishes {
   readonly priority: number;
   readonly group: string;
@@ -53,7 +53,7 @@ export class Model {
     return [...this.jobs.values()].filter((job) => job.state === state);
   }
 
-  /** "added", or why not. */
+  /** Returns "added", or the reason why not. */
   add(id: string, wishes: Wishes): string {
     if (this.jobs.has(id)) return "exists";
     const holder = this.jobs.get(this.holders.get(wishes.key) ?? "");
@@ -71,11 +71,11 @@ export class Model {
     return "added";
   }
 
-  /** A parent with its children, or nothing. */
+  /** Adds a parent with its children, or nothing. */
   addFlow(id: string, policies: readonly number[]): boolean {
     const ids = [id, ...policies.map((_, i) => `${id}/${i}`)];
     const there = ids.flatMap((one) => this.jobs.get(one) ?? []);
-    // Children of an earlier flow that have ended and are only kept make room.
+    // Ended children of an earlier flow, which are only kept, are replaced.
     const kept = ({ state, parent }: ModelJob) => parent?.id === id && state === "failed";
     if (!there.every(kept)) return false;
     for (const job of there) this.jobs.delete(job.id);
@@ -133,7 +133,7 @@ export class Model {
     this.#returning.push(job);
   }
 
-  /** Everything that one script made due goes to its place, sorted by id. */
+  /** Everything that one script made due moves to its place, sorted by id. */
   move(): void {
     const due = [...new Set(this.#returning)].filter((job) => this.jobs.get(job.id) === job);
     for (const job of due.sort((a, b) => (a.id < b.id ? -1 : 1))) {
@@ -175,7 +175,7 @@ export class Model {
     else if (parent.left <= 0) this.comeBack(parent);
   }
 
-  /** The job is nobody's any more; returns what is known of its last holder. */
+  /** Removes the job from its holder. Returns the fence of the holder and whether the job was cancelled. */
   letGo(job: ModelJob): { fence: number; cancelled: boolean } {
     const { fence = 0, cancelled } = job;
     this.old.push({ id: job.id, fence });

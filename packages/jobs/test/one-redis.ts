@@ -11,7 +11,7 @@ import {
   type WorkerOptions,
 } from "../src/index.ts";
 
-/** Tests know their data: any handler will do. */
+/** Tests know their data, so any handler is accepted. */
 // biome-ignore lint/suspicious/noExplicitAny: see above
 type LooseHandler = (job: any) => unknown;
 export type LooseHandlers = LooseHandler | Readonly<Record<string, LooseHandler>>;
@@ -35,7 +35,7 @@ export class OneRedis {
     });
   }
 
-  /** A queue of its own name. */
+  /** A queue with a new name. */
   queue(options?: QueueOptions<AnyJobs>, name: string = `queue ${this.#names++}`): Queue {
     return this.#keep(new Queue(this.redis, name, options));
   }
@@ -50,7 +50,7 @@ export class OneRedis {
     return this.#keep(new Worker(this.redis, names, handlers as Loose, how));
   }
 
-  /** Closes it after the test. */
+  /** Closes the object after the test. */
   keep<T extends AsyncDisposable>(thing: T): T {
     return this.#keep(thing);
   }
@@ -65,7 +65,7 @@ export class OneRedis {
   }
 }
 
-/** Runs `count` jobs with a worker and returns what `pick` makes of them, in the order they ran. */
+/** Runs `count` jobs with a worker and returns the values of `pick`, in the order the jobs ran. */
 export function collector<T>(pick: (job: { id: string; name: string; data: T }) => unknown) {
   const seen: unknown[] = [];
   return {

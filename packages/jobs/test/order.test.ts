@@ -8,7 +8,7 @@ const one = new OneRedis();
 const soon = { withinMs: 15_000 };
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Handlers that wait until the test lets one go. */
+/** Handlers that wait until the test releases one. */
 class Gates {
   readonly started: string[] = [];
   readonly #open: (() => void)[] = [];
@@ -18,7 +18,7 @@ class Gates {
     return new Promise<void>((resolve) => this.#open.push(resolve));
   };
 
-  /** Ends the oldest handler that runs. */
+  /** Ends the oldest running handler. */
   next(): void {
     this.#open.shift()?.();
   }
@@ -66,7 +66,7 @@ describe("first in, first out with one worker", () => {
     await queue.addBulk(Array.from({ length: 300 }, (_, i) => ({ name: "n", data: i })));
     one.worker(queue, async (job: JobContext) => {
       seen.push(Number(job.data));
-      if (job.data === 100) await slow; // what was fetched ahead waits and goes back
+      if (job.data === 100) await slow; // jobs fetched ahead wait and go back
     });
     await eventually(() => expect(seen).toHaveLength(101), soon);
     const { active } = queueKeys("ropeway:jobs", queue.name);
@@ -93,7 +93,7 @@ describe("first in, first out with one worker", () => {
     const { active, lease } = store.keys;
     for (const id of await one.redis.send<string[]>(["HKEYS", active])) {
       const token = await one.redis.send<string>(["HGET", active, id]);
-      // All leases have run out, in the order in which the jobs were taken: they go to the front together.
+      // All leases have expired, in the order in which the jobs were taken, so the jobs go to the front together.
       await one.redis.send(["ZADD", lease, String(Number.parseInt(token, 10)), id]);
     }
     await store.move(100);

@@ -1,4 +1,4 @@
-/** Jobs that take their workers down, and jobs that only stand beside them. */
+/** Jobs that crash their workers, and jobs that only run beside them. */
 import { eventually, type Script, spawnScript } from "@ropeway/testkit";
 import { afterEach, describe, expect, it } from "vitest";
 import type { JobContext } from "../src/index.ts";
@@ -59,7 +59,7 @@ describe("a suspect", () => {
     });
     for (let i = 0; i < 60; i += 2) {
       const [id, record] = [taken.jobs[i] as string, taken.jobs[i + 1] as string];
-      const stalls = record.includes("suspect") ? 2 : 0; // one more is counted when its lease runs out
+      const stalls = record.includes("suspect") ? 2 : 0; // one more is counted when its lease expires
       await one.redis.send(["HSET", store.keys.jobs, id, record.replace(";0;0;", `;0;${stalls};`)]);
       await one.redis.send(["ZADD", store.keys.lease, "1", id]);
     }

@@ -1,4 +1,4 @@
-/** Flows whose jobs are in several queues, and the messages between those. */
+/** Flows whose jobs are in several queues, and the messages between these queues. */
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import { FlowPlanner } from "../src/flow/flow.ts";
@@ -103,7 +103,7 @@ describe("flows across queues", () => {
     let runs = 0;
     const worker = one.worker([b], () => void runs++);
     await eventually(async () => expect((await b.counts()).totals.completed).toBe(1));
-    // The carrier died before it could forget the message: another one carries it again.
+    // The process died before it could delete the message, so another one delivers it again.
     for (const [number, json] of messages) {
       await one.redis.send(["HSET", store.keys.outbox, number, json]);
     }
@@ -114,7 +114,7 @@ describe("flows across queues", () => {
   });
 
   describe("whose carrier died, and which the other queue has forgotten,", () => {
-    /** A flow of which a message was carried two hours ago, and not forgotten by its carrier. */
+    /** A flow with a message that was delivered two hours ago and was not deleted. */
     async function carried(keep?: { completed: number }) {
       const [a, b] = [one.queue(), one.queue()];
       const store = new QueueStore(one.redis, "ropeway:jobs", a.name);

@@ -1,4 +1,4 @@
-/** Jobs that were taken and come back: where they wait then, what is counted, and what stays of them. */
+/** Jobs that were taken and come back: where they wait, what is counted, and which of their data stay. */
 import { setTimeout as wait } from "node:timers/promises";
 import { ConnectionLostError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
@@ -51,9 +51,9 @@ describe("jobs that come back", () => {
     for (const id of ["c", "a", "d", "b", "e"]) await queue.add("n", 0, { ...options, id });
     const [c, a, d, b] = await take(store, 4);
     expect([c, a, d, b].map((job) => job?.id)).toEqual(["c", "a", "d", "b"]);
-    await expire(store, "c"); // the leases run out in different runs of the mover
+    await expire(store, "c"); // the leases expire in different runs of the mover
     await expire(store, "a");
-    await put(store, [b as never], "back"); // handed back by a worker that lives
+    await put(store, [b as never], "back"); // handed back by a live worker
     await expire(store, "d");
     const again = await take(store, 5);
     expect(again.map(({ id }) => id)).toEqual(["c", "a", "d", "b", "e"]);
@@ -65,7 +65,7 @@ describe("jobs that come back", () => {
     for (const id of ["c", "a", "d", "b", "e"]) await queue.add("n", 0, { ...options, id });
     await put(store, await take(store, 4), "back");
     const [c, a] = await take(store, 2);
-    await put(store, [a as never], "back"); // behind it wait jobs that came back once
+    await put(store, [a as never], "back"); // jobs that came back once wait behind it
     await expire(store, "c");
     const [third] = await take(store, 1);
     expect(third).toMatchObject({ id: "c", fence: (c as { fence: number }).fence + 2 });
@@ -309,7 +309,7 @@ it("a worker that missed the end of its queue cannot end a later job with the sa
   );
   worker.on("lost", (id) => void lost.push(id));
   await eventually(() => expect(runs).toEqual(["first"]), soon);
-  await queue.pause(); // this worker takes nothing more
+  await queue.pause(); // this worker takes no more jobs
   await queue.obliterate({ force: true });
   await queue.add("n", "second", { id: "same" });
   const [second] = await take(store, 1, "another");

@@ -1,4 +1,4 @@
-/** An id can be used again, and nothing of its earlier life touches the new job. */
+/** An id can be used again, and nothing of an earlier job with this id affects the new job. */
 import { connect } from "@ropeway/core";
 import { eventually, startProxy } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
@@ -41,7 +41,7 @@ describe("an id that is used again", () => {
     await eventually(() => expect(worker.running).toBe(1), soon);
     expect(await queue.cancel("x", "first life")).toBe("signalled");
     expect(await queue.cancel("x", "again")).toBe("signalled");
-    open(); // its handler completes all the same
+    open(); // its handler still completes
     await eventually(async () => expect(await queue.get("x")).toBeUndefined(), soon);
     await queue.add("a", 2, { id: "x" });
     await eventually(() => expect(cancelled).toHaveLength(2), soon);

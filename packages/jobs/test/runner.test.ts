@@ -10,7 +10,7 @@ import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
 
-/** A runner, and two jobs that were fetched: the first one so long ago that its lease may be over. */
+/** A runner, and two fetched jobs: the first was fetched so long ago that its lease may have expired. */
 async function fetched(batch: number) {
   const queue = one.queue();
   await queue.addBulk([{ name: "late" }, { name: "safe" }]);

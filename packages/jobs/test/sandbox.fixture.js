@@ -1,4 +1,4 @@
-/** Handlers that run in a sandbox: each name does one thing that sandboxes are for. */
+/** Handlers that run in a sandbox: each name tests one thing that sandboxes are for. */
 import process from "node:process";
 import { parentPort } from "node:worker_threads";
 
@@ -40,7 +40,7 @@ export const handlers = {
     await job.addChildren([{ name: "square", data: 3 }]);
     return job.waitForChildren();
   },
-  /** Returns while it still uses its job, after the sandbox has begun the next one. */
+  /** Returns while it still uses its job, after the sandbox has started the next one. */
   stray: (job) => {
     setTimeout(() => {
       strayed = Promise.allSettled([job.update("stolen"), job.progress("stolen")]);
@@ -51,14 +51,14 @@ export const handlers = {
     await job.touch();
     return (await strayed).map(({ reason }) => reason?.code);
   },
-  /** Uses the channel to its worker, as libraries do that believe to be alone. */
+  /** Uses the channel to its worker, like libraries that assume to be the only user. */
   chatty: async () => {
     const strange = [null, "ready", { kind: "failed" }, { kind: "done", value: "forged" }];
     for (const message of strange) (parentPort ?? { postMessage }).postMessage(message);
     await new Promise((resolve) => setTimeout(resolve, 50));
     return "done";
   },
-  /** Sends what only the program around it sends, and in no form that it has. */
+  /** Sends messages of the kind that only the program around it sends, malformed. */
   forge: async () => {
     (parentPort ?? { postMessage }).postMessage({ ropeway: "jobs", kind: "failed" });
     await new Promise((resolve) => setTimeout(resolve, 50));

@@ -1,4 +1,4 @@
-/** Handlers that run in processes or threads of their own, and what becomes of those that misbehave. */
+/** Handlers that run in separate processes or threads, and the outcome of those that misbehave. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
@@ -21,7 +21,7 @@ import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
 const FILE = new URL("./sandbox.fixture.js", import.meta.url);
-/** Sandboxes start without what the test runner adds to Node, and are patient on a busy machine. */
+/** Sandboxes start without the test runner's Node options, and with a long timeout for a busy machine. */
 const patient = { execArgv: [], startWithinMs: 60_000 };
 const bounds = { timeoutMs: 60_000 };
 const soon = { withinMs: 60_000 };
@@ -163,7 +163,7 @@ describe.each(["process", "thread"] as const)("a handler in a %s", { timeout: 12
     const { queue, worker } = sandboxed({}, { closeWithinMs: 50 });
     const job = await queue.add("block");
     await eventually(async () => expect(await job.view()).toMatchObject({ state: "active" }), soon);
-    await worker.close(); // the leak check of this file sees what is left
+    await worker.close(); // the leak check of this file finds leftovers
   });
 
   it("must be in a file that exists and can be loaded", async () => {

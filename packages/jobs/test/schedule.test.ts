@@ -241,13 +241,13 @@ describe("schedules", () => {
     await queue.setSchedule("cron", { cron: "* * * * *", name: "n" });
     const hour = 3_600_000;
     const later = Math.ceil((Date.now() + hour) / 60_000) * 60_000;
-    // A scheduler that starts finds due times of a clock that was an hour ahead.
+    // A scheduler that starts finds due times that were written an hour ahead.
     for (const id of ["every", "cron"]) await one.redis.send(["ZADD", plan, String(later), id]);
     await scheduler.fireDue(fail);
     const nextAt = async () =>
       (await queue.schedules()).map((schedule) => Number(schedule.nextAt) - Date.now() > hour / 2);
     expect(await nextAt()).toEqual([true, false]);
-    // One that runs sees the clock go back.
+    // A running scheduler sees the clock go back.
     const now = vi.spyOn(store, "now").mockResolvedValueOnce(Date.now() + hour);
     await scheduler.fireDue(fail);
     await one.redis.send(["ZADD", plan, String(later), "every"]);

@@ -94,7 +94,7 @@ describe("the seed's wire", () => {
   it("keeps what a dead worker had taken, and sets aside what nobody can read", async () => {
     const queue = new SeedQueue(one.redis);
     await queue.push("mail", "send", [1]);
-    // A worker that took the item and died: its lease runs out.
+    // A worker took the item and died: its lease expires.
     await one.redis.send(["HSET", "{queue:mail}:taken", "dead:1", '["send",[0]]']);
     await one.redis.send(["ZADD", "{queue:mail}:leases", "1", "dead:1"]);
     await one.redis.send(["RPUSH", "queue:mail", "no json", '{"a":1}', '["unknown",[]]']);
@@ -118,7 +118,7 @@ describe("the seed's wire", () => {
       let runs = 0;
       const run = (fails: boolean) => {
         runs++;
-        proxy.halfOpen(); // the end of the item is on its way, and gets lost
+        proxy.halfOpen(); // the report of the item's end is on its way, and gets lost
         setTimeout(() => {
           proxy.cut();
           void proxy.heal();

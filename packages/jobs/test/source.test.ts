@@ -6,7 +6,7 @@ import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
 
-/** Its first call that ends jobs is applied, and its reply is lost. */
+/** A store whose first call that ends jobs is applied, but whose reply is lost. */
 class LosingStore extends QueueStore {
   #lost = false;
 
@@ -42,7 +42,7 @@ it("an outcome whose reply was lost is confirmed when it is sent again, and is n
   expect(await source.exchange(0)).toMatchObject({ lost: [] });
   expect(confirmed).toEqual(["done", "undone"]);
   expect(source.held.size).toBe(0);
-  // An outcome that is refused at its first try is that of a lost lease.
+  // An outcome that is refused at its first attempt belongs to a lost lease.
   source.done(done, "1", () => void confirmed.push("again"));
   expect(await source.exchange(0)).toMatchObject({ lost: [done.id] });
   expect(confirmed).toHaveLength(2);

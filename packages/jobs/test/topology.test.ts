@@ -9,7 +9,7 @@ import {
 import { describe, expect, it } from "vitest";
 import { Queue, SeedQueue, SeedWorker, Worker } from "../src/index.ts";
 
-/** A small life with a bit of everything. */
+/** Uses a little of every feature. */
 async function live(redis: Redis, prefix: string): Promise<void> {
   const queue = new Queue(redis, "tour", { prefix });
   const seen: string[] = [];

@@ -14,7 +14,7 @@ import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
 
-/** As little of an SDK as a trace needs: spans that only have a name, and the traceparent header. */
+/** The minimum of an SDK that a trace needs: spans that only have a name, and the traceparent header. */
 const storage = new AsyncLocalStorage<Context>();
 const manager: ContextManager = {
   active: () => storage.getStore() ?? ROOT_CONTEXT,

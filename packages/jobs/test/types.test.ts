@@ -1,4 +1,4 @@
-/** What the compiler accepts and refuses; `tsc -p tsconfig.test.json` is the judge, the run a bonus. */
+/** What the compiler accepts and refuses. `tsc -p tsconfig.test.json` checks the types; the run is additional. */
 import { InvalidArgumentError, type Schema } from "@ropeway/core";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import {
@@ -158,7 +158,7 @@ describe("defineJobs", () => {
     expect(await queue.run("double", "21", { timeoutMs: 10_000 })).toBe(42);
     expect(seen).toEqual([21]);
 
-    // Another producer knows no schema: the worker refuses its data, once and for good.
+    // Another producer has no schema. The worker refuses its data without a retry.
     const foreign = one.queue({}, "validated");
     const run = foreign.run("double", "four", { attempts: 5, timeoutMs: 10_000 });
     await expect(run).rejects.toThrow(InvalidDataError);
@@ -182,7 +182,7 @@ describe("defineJobs", () => {
       flow({ ...far, children: [{ name: "double", data: 2, queue: queue.name }] }),
     ).rejects.toThrow(InvalidDataError);
     expect(await queue.counts()).toMatchObject({ waiting: 0, blocked: 0 });
-    await flow(far); // the jobs of another queue are that queue's
+    await flow(far); // the jobs of another queue have that queue's types
     expect(await queue.counts()).toMatchObject({ blocked: 1 });
   });
 

@@ -1,6 +1,6 @@
 /**
- * A worker in a process of its own. Arguments: Redis URL, queue, options as JSON. Each job writes "id
- * stalls fence" to the list `ran`. Job names: "note" (that is all), "block" (keeps the process busy for
+ * A worker in a separate process. Arguments: Redis URL, queue, options as JSON. Each job writes "id
+ * stalls fence" to the list `ran`. Job names: "note" (nothing else), "block" (keeps the process busy for
  * data ms), "die" (ends the process), "wait" (data ms).
  */
 import { connect } from "@ropeway/core";
@@ -17,7 +17,7 @@ if (clockOffMs !== 0) {
 const redis = await connect(url, { offlineWaitMs: 30_000 });
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Notes that a job ran. Redis refuses the note while it is out of memory, which is not the job's fault. */
+/** Records that a job ran. Redis refuses the record while it is out of memory, which is not the job's fault. */
 async function note(job: JobContext): Promise<void> {
   const key = `ran:${queue}`;
   const command = ["RPUSH", key, `${job.id} ${job.stalls} ${job.fence}`];

@@ -305,7 +305,7 @@ describe("close", () => {
     const quick = one.worker(queue, () => {}, { concurrency: 5 });
     await queue.addBulk(Array.from({ length: 200 }, () => ({ name: "warm up" })));
     await eventually(async () => expect((await queue.counts()).totals.completed).toBe(200));
-    // The worker now believes that jobs are short and fetches ahead.
+    // The worker now estimates that jobs are short and fetches ahead.
     const { handler, release, started } = gate();
     await quick.close();
     const worker = one.worker(
@@ -321,7 +321,7 @@ describe("close", () => {
     ]);
     await eventually(() => expect(started).toHaveLength(1));
     const closed = worker.close();
-    // The running job ends only after the others were handed back: until then it keeps its slot.
+    // The running job ends only after the others were handed back. Until then it keeps its slot.
     await eventually(async () =>
       expect(await queue.counts()).toMatchObject({ active: 1, waiting: 19 }),
     );
