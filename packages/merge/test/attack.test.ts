@@ -1,5 +1,5 @@
-// Each test is a defect that was seen on earlier code: new items during a retry, deletion
-// and replay at bad moments, large keys, odd members.
+// Each test covers a defect of earlier code: new items during a retry, deletion
+// and replay at bad moments, large keys, unusual members.
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterEach, describe, expect, test } from "vitest";
@@ -263,7 +263,7 @@ describe("bounds", () => {
     ).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
     expect((await inspector.peek("k")).items).toBe(1);
     const words = Array.from({ length: 8_000 }, (_, i) => [`h${i}`, "v"]).flat();
-    await server.command("HSET", `${queue.keys.queue("k")}:data`, ...words); // of another program
+    await server.command("HSET", `${queue.keys.queue("k")}:data`, ...words); // written by another program
     const foreign = Array.from({ length: 3_000 }, (_, i) => `"${i}"`);
     await server.command("RPUSH", queue.keys.queue("k"), ...foreign);
     const handler = async () => ({ kind: "dead", reason: "no" }) as const;

@@ -174,7 +174,7 @@ test("a batch whose receiver asks for time waits that long itself, not only its 
   dispatcher.on("failed", (_batch, { retryMs }) => failures.push(retryMs));
   await push("1");
   await eventually(() => expect(failures).toEqual([50_000]));
-  await endpoints.enable(receiver.url()); // the endpoint waits no longer
+  await endpoints.enable(receiver.url()); // ends the hold of the endpoint
   const [waiting] = (await inspector.list()).items;
   expect((waiting?.at ?? 0) - Date.now()).toBeGreaterThan(20_000);
   expect(receiver.requests).toHaveLength(1);
@@ -289,7 +289,7 @@ test("a blocked address is never called: literal, by name, and by rebinding", as
         { address: "::ffff:127.0.0.1", family: 6 as const },
       ];
     }
-    // rebinding: whatever was answered before, the look-up that counts says loopback
+    // rebinding: whatever earlier look-ups returned, the one that counts returns loopback
     return [{ address: "127.0.0.1", family: 4 as const }];
   };
   await dispatch({ allow: [], resolver });

@@ -1,4 +1,4 @@
-// A dispatcher in a process of its own, to be killed.
+// A dispatcher in a separate process, to be killed.
 import { connect } from "@ropeway/core";
 import { HttpDispatcher, MergeQueue } from "@ropeway/merge";
 

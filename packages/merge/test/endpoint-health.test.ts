@@ -16,7 +16,7 @@ const store = new EndpointStore(redis, queue.keys);
 
 beforeEach(() => server.command("FLUSHALL"));
 
-/** As every dispatcher has one; two of them share what they know through Redis. */
+/** Every dispatcher has one; two of them share their knowledge through Redis. */
 const errors: unknown[] = [];
 const open = (openMs = 60_000, maxOpenMs = 600_000) =>
   new EndpointHealth(store, {
@@ -140,7 +140,7 @@ test("what is believed about an endpoint ends, so that an operator is heard, and
   expect(await health.admit(URL_A)).toMatchObject({ verdict: "go" });
   await health.report(URL_A, { outcome: "ok", status: "200" });
   const delivered = async () => (await endpoints.get(URL_A))?.delivered;
-  await eventually(async () => expect(await delivered()).toBe(1)); // written, and asked anew from now on
+  await eventually(async () => expect(await delivered()).toBe(1)); // written, and asked again from now on
   await endpoints.pause(URL_A);
   expect(await health.admit(URL_A)).toMatchObject({ verdict: "hold" });
   await health.close();

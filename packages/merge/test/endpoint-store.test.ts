@@ -1,4 +1,4 @@
-// Limits, holds and breakers as Redis keeps them: slow rates, clocks that are set back, values of other programs.
+// Limits, holds and breakers in Redis: slow rates, clocks that are set back, values of other programs.
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import { Endpoints, Inspector } from "../src/index.ts";
@@ -15,7 +15,7 @@ test("a dispatcher with a short lease does not forget the calls of one with a lo
   await store.admit(url, { token: "long", forgetMs: 600_000 });
   await store.admit(url, { token: "short", forgetMs: 1_000 });
   expect(await server.command("PTTL", queue.keys.active(url))).toBeGreaterThan(1_000);
-  // Both places are taken until they are given back, also a moment later.
+  // Both places are taken until they are released, also a moment later.
   const now = () => new Inspector(queue).now();
   const before = await now();
   await eventually(async () => expect(await now()).toBeGreaterThan(before + 2));

@@ -51,7 +51,7 @@ test("a dispatcher killed while it sends loses nothing: the batch comes again af
   await using redis = await connect(server.url);
   const queue = new MergeQueue(redis, { prefix: "p" });
   const target = { mergeKey: "k", method: "POST", url: receiver.url() };
-  receiver.answer = () => {}; // hangs: the dispatcher is in the middle of it
+  receiver.answer = () => {}; // hangs while the dispatcher delivers
   const first = await spawnScript(FIXTURE, { args: [server.url, "p", "2000"] });
   await first.waitForLine(/^ready$/, { withinMs: 30_000 });
   await queue.push(keyOf(target, ""), '"precious"');

@@ -1,4 +1,4 @@
-// What attackers found, apart from hostile endpoints.
+// Defects that attacks found, except hostile endpoints.
 import { connect } from "@ropeway/core";
 import { eventually, startRedis } from "@ropeway/testkit";
 import { expect, test } from "vitest";
@@ -130,7 +130,7 @@ test("a probe gives its place at an endpoint with a concurrency limit back", asy
   const breaker = { threshold: 1, openMs: 50, maxOpenMs: 50 };
   await using _dispatcher = await new HttpDispatcher(queue, { ...HTTP, breaker }).start();
   await queue.push(at("k", url), "1");
-  await eventually(() => expect(receiver.requests.length).toBeGreaterThan(1)); // a probe, at least
+  await eventually(() => expect(receiver.requests.length).toBeGreaterThan(1)); // at least a probe
   isDown = false;
   await eventually(async () => expect((await new Inspector(queue).stats()).keys).toBe(0));
   await eventually(async () => {
@@ -191,7 +191,7 @@ test("a foreign value in place of the timer is reported once, and work goes on w
   await expect(queue.schedule()).rejects.toMatchObject(wrong);
   await expect(queue.push("k", "1")).rejects.toMatchObject({ code: "SERVER_REPLY" });
   for (let looks = 0; looks < 3; looks++) {
-    // A look more, to see that it is not reported again.
+    // One more check, to see that it is not reported again.
     const before = await looked();
     await eventually(async () => expect(await looked()).toBeGreaterThan(before), {
       withinMs: 20_000,
@@ -208,7 +208,7 @@ test("a foreign value in place of the timer is reported once, and work goes on w
   await queue.close();
 }, 60_000);
 
-/** How many sorted sets were asked for what is due, over all clients. */
+/** How many times clients asked sorted sets for due entries. */
 async function looked(): Promise<number> {
   const stats = String(await server.command("INFO", "commandstats"));
   return Number(/cmdstat_zrangebyscore:calls=(\d+)/.exec(stats)?.[1] ?? 0);

@@ -1,4 +1,4 @@
-// Endpoints that do everything wrong: an attempt ends by its timeout, and others go on.
+// Endpoints that do everything wrong: an attempt ends by its timeout, and others continue.
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
@@ -36,7 +36,7 @@ async function deliver(queue: MergeQueue, options: HttpDispatcherOptions = {}) {
   return dispatcher;
 }
 
-/** A TCP server that does with a connection what it is told. */
+/** A TCP server that runs `serve` for each connection. */
 async function rawEndpoint(serve: (socket: Socket) => void) {
   const sockets = new Set<Socket>();
   const raw: Server = createServer((socket) => {
@@ -141,7 +141,7 @@ describe("whatever an endpoint does, an attempt ends by its timeout", () => {
     await eventually(() => expect(requests).toBe(1));
     await dispatcher.close();
     await eventually(() => expect(silent.sockets.size).toBe(0));
-    const batch = await queue.get(key, { leaseMs: 1_000 }); // not locked any more
+    const batch = await queue.get(key, { leaseMs: 1_000 }); // no longer locked
     expect(batch).toMatchObject({ attempt: 1, items: [{ body: Buffer.from("1") }] });
   });
 
@@ -152,7 +152,7 @@ describe("whatever an endpoint does, an attempt ends by its timeout", () => {
       socket.on("data", () => {
         requests += 1;
         if (requests === 1) socket.write("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-        else socket.resetAndDestroy(); // it was read all the same
+        else socket.resetAndDestroy(); // the request was read before
       }),
     );
     await deliver(queue, { attempts: 1 });

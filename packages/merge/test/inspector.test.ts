@@ -146,7 +146,7 @@ test("the pages of a long key are read in steps, whether or not the sizes of its
       expect(page.oldest.reduce((sum, { body }) => sum + body.length, 0)).toBeLessThanOrEqual(
         1_000,
       );
-      // The last item of a page may be cut: it is complete on a page of its own.
+      // The last item of a page may be cut. It is complete on its own page.
       const last = page.oldest.at(-1);
       const isCut = last !== undefined && last.body.length < last.size;
       const whole = isCut ? page.oldest.slice(0, -1) : page.oldest;
@@ -155,7 +155,7 @@ test("the pages of a long key are read in steps, whether or not the sizes of its
     }
     expect(shown).toEqual(bodies);
     const stats = String(await server.command("INFO", "commandstats"));
-    expect(stats).not.toContain("cmdstat_lindex"); // each would walk to its position again
+    expect(stats).not.toContain("cmdstat_lindex"); // each would walk the list again
     if (sized) expect(Number(/cmdstat_lrange:calls=(\d+)/.exec(stats)?.[1])).toBeLessThan(60);
   }
 });

@@ -1,16 +1,16 @@
-// Heads are cut by hand: they must read as their words say.
+// Heads are parsed in place: the result must be the same as splitting them into words.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { hasLines, newItemId, readItems } from "../src/queue/item.ts";
 
-/** How heads are read, in the plainest words. */
+/** Parses a head in the simplest way. */
 function plainly(head: string) {
   const [id = "", pushedMs = "0", ...rest] = head.split(" ");
   if (/^(?:\d+|-)$/.test(rest[0] ?? "") && rest.length > 1) rest.shift();
   const [trace = "-", ...type] = rest;
   return {
     id,
-    pushedAt: Number(pushedMs) || 0, // a word that is no number is no time
+    pushedAt: Number(pushedMs) || 0, // a word that is not a number is not a time
     contentType: type.length === 0 ? undefined : type.join(" "),
     traceparent: trace === "-" || trace === "" ? undefined : trace,
   };

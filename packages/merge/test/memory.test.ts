@@ -1,5 +1,5 @@
-// A Redis without memory refuses what needs more of it. Pushes are refused whole; taking, delivering and
-// giving up must go on, since they are what makes room.
+// A Redis without memory refuses commands that need more of it. Pushes are refused whole. Taking, delivering and
+// abandoning batches must continue, because they free memory.
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterEach, expect, test } from "vitest";

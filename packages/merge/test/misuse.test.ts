@@ -28,7 +28,7 @@ test("after a DELETE during a delivery whose holder dies, later items keep their
     await inspector.remove(key);
     await queue.push(key, "later", { at: LATER });
   }
-  // A worker with the bare actions sees nothing to do, and puts the time right.
+  // A worker that uses the plain actions finds nothing to do, and corrects the time.
   await eventually(async () => {
     expect(await queue.schedule()).not.toHaveProperty("key", expect.anything());
     expect((await inspector.peek("a")).at).toBe(LATER);
@@ -266,7 +266,7 @@ test("limits that are taken back make room for others", async () => {
   await endpoints.rotateSecret(url);
   await endpoints.pause(url);
   await endpoints.removeSecrets(url);
-  expect(await server.command("ZCARD", queue.keys.marked)).toBe(1); // it is paused still
+  expect(await server.command("ZCARD", queue.keys.marked)).toBe(1); // it is still paused
   expect(await server.command("TTL", queue.keys.endpoint(url))).toBe(-1);
 });
 
@@ -302,7 +302,7 @@ test("however much data a key has, a look at it is bounded", async () => {
   expect(Object.keys((await inspector.peek("k")).data).length).toBeLessThanOrEqual(100);
 });
 
-/** A dead letter of a key. */
+/** Makes a dead letter of a key. */
 async function letterOf(queue: MergeQueue, key: string): Promise<void> {
   const dead = { kind: "dead", reason: "no" } as const;
   await using _dispatcher = await new Dispatcher(queue, async () => dead).start();

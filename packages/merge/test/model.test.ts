@@ -1,5 +1,5 @@
-// The engine against a model of itself in a few lines of TypeScript: whatever the order of pushes, gets,
-// completes and releases, list, time, lock and batch are what the rules say.
+// The engine against a short model of itself in TypeScript: for any order of pushes, gets,
+// completes and releases, list, time, lock and batch follow the rules.
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -7,7 +7,7 @@ import { Inspector, MergeQueue } from "../src/index.ts";
 
 const { redis } = await redisForFile();
 
-/** What the rules say about one key; times are in the past, so that only "lease" is unknown. */
+/** The expected state of one key. Times are in the past, so that only "lease" is unknown. */
 class Model {
   items: string[] = [];
   time: number | "lease" | undefined;

@@ -76,7 +76,7 @@ test("a key that is reserved anew keeps its turn, and has been due as long as it
   expect(slots.leave(taken[0] as Slot, 5_000)?.ticket).toEqual({ ...ticket("a", "2") });
 });
 
-/** A queue of its own, and at most one dispatcher on it. */
+/** A separate queue with at most one dispatcher. */
 class Stage implements AsyncDisposable {
   readonly #server: RedisServer;
   readonly #redis: Redis;
@@ -160,7 +160,7 @@ test("the keys of a busy receiver stand in line and follow each other without a 
   };
   await inspector.pause();
   for (let i = 0; i < 300; i++) await stage.push(`k${i}`, receiver, String(i));
-  // Whoever is not in line would come again after an hour.
+  // A key that is not queued would come again after an hour.
   const long = { reserveMs: 3_600_000, leaseMs: 3_600_000, perOrigin: 3 };
   await stage.dispatch(long);
   await inspector.resume();

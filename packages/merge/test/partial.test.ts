@@ -1,4 +1,4 @@
-// What an endpoint says about a part of a batch with 207.
+// Responses with 207, which report on a part of a batch.
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import { HttpDispatcher, Inspector } from "../src/index.ts";

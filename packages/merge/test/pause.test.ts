@@ -80,7 +80,7 @@ test("only so many keys can be paused, and the refusal says so", async () => {
     code: "TOO_MANY_PAUSED",
     details: { key: "one more", most: 1_000 },
   });
-  await inspector.pause("k7"); // is paused already
+  await inspector.pause("k7"); // is already paused
   await expect(inspector.pause("k:data")).rejects.toMatchObject({ code: "INVALID_NAME" });
 });
 
@@ -138,7 +138,7 @@ test.each(["the dispatcher", "everything", "each key"])(
     const dispatcher = await new HttpDispatcher(queue, options).start();
     const keys = ["a", "b", "c"].map((mergeKey) => at(mergeKey, receiver.url()));
     for (const key of keys) await queue.push(key, "1", { at: 1_000 });
-    // One is at the endpoint, the others have been reserved and stand in line.
+    // One is at the endpoint, the others have been reserved and are queued.
     await eventually(async () => expect((await inspector.stats()).due).toBe(0));
     await eventually(() => expect(held).toHaveLength(1));
     if (what === "the dispatcher") await dispatcher.pause();
@@ -149,7 +149,7 @@ test.each(["the dispatcher", "everything", "each key"])(
     if (what === "the dispatcher") {
       await eventually(() => expect(dispatcher.active).toBe(0));
     } else {
-      // They are due where they stood, so that they fire at once when they are resumed.
+      // They are due at their former time, so that they fire at once when they are resumed.
       await eventually(async () => expect((await inspector.stats()).due).toBe(2));
     }
     expect(receiver.requests).toHaveLength(1);

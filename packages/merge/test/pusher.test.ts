@@ -1,4 +1,4 @@
-// Pushes that travel together in one script call.
+// Pushes that are sent together in one script call.
 import { ConnectionLostError, connect, isReply, OutOfMemoryError } from "@ropeway/core";
 import { startProxy, startRedis } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
@@ -40,7 +40,7 @@ test("pushes of one turn travel in few calls, and each caller gets its own resul
   expect(await listOf("k7")).toEqual(["7", "107", "207"]);
   const heads = (await server.command("LRANGE", "p:queue:k7:items", "0", "-1")) as string[];
   expect(heads.map((head) => head.split(" ")[0])).toEqual(["id-7", "id-107", "id-207"]);
-  // The first leaves at once; the others in groups of at most 128.
+  // The first is sent at once, the others in groups of at most 128.
   expect(await scriptCalls()).toBe(4);
 });
 
@@ -172,13 +172,13 @@ test("over a lost connection each push has an outcome, and what was not sent is 
   const turn = () => new Promise((resolve) => setImmediate(resolve));
   const sent: Promise<Pushed>[] = [];
   for (let group = 0; group < 7; group++) {
-    // eight calls: the very first push leaves at once, alone
+    // eight calls: the first push is sent at once, alone
     sent.push(...["1", "2"].map((body) => lossy.push("k", body)));
     await turn();
     await turn();
   }
   for (const each of sent) each.catch(() => {});
-  const waiting = ["3", "4"].map((body) => lossy.push("k", body)); // as many calls as may be are under way
+  const waiting = ["3", "4"].map((body) => lossy.push("k", body)); // the maximum number of calls is under way
   await turn();
   proxy.cut();
   await proxy.heal();

@@ -1,4 +1,4 @@
-/** What test files with many small queues begin with: a Redis of their own, and a new queue per test. */
+/** The setup of test files with many small queues: their own Redis, and a new queue per test. */
 import type { Redis } from "@ropeway/core";
 import type { RedisServer } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";

@@ -1,4 +1,4 @@
-/** An HTTP receiver for tests: remembers every request and answers as it is told. */
+/** An HTTP receiver for tests: records every request and responds with `answer`. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 

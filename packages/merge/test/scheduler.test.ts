@@ -29,7 +29,7 @@ function fresh() {
   return { queue, schedules, inspector: new Inspector(queue) };
 }
 
-/** Moves a schedule to a time, as if nobody had run for a while. */
+/** Sets the time of a schedule, as if no scheduler had run for a while. */
 async function makeDue(queue: MergeQueue, id: string, due: number): Promise<void> {
   await server.command("ZADD", queue.keys.schedules, String(due), id);
   await server.command("PUBLISH", queue.keys.scheduleChannel, "change");

@@ -1,4 +1,4 @@
-// What happens between two scripts, where no caller can be stopped: the scripts themselves are called.
+// States between two scripts, where no caller can be stopped. The tests call the scripts directly.
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { beforeEach, expect, test } from "vitest";
 import { MergeQueue } from "../src/index.ts";

@@ -1,4 +1,4 @@
-// The acceptance cases of the seed's own library, and every row of its table of bugs with the right
+// The acceptance cases of the documented Python library, and every row of its table of bugs with the correct
 // behaviour: exact scores, lengths, keys and messages in Redis.
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";

@@ -9,7 +9,7 @@ import {
 import { expect, test } from "vitest";
 import { DeadLetters, Dispatcher, Inspector, MergeQueue } from "../src/index.ts";
 
-/** A short life of everything: push, merge, retry, dead letter, replay, delete, singles, stats. */
+/** Uses every feature: push, merge, retry, dead letter, replay, delete, singles, stats. */
 async function live(redis: Redis, prefix: string): Promise<void> {
   const queue = new MergeQueue(redis, { prefix });
   const inspector = new Inspector(queue);
@@ -66,7 +66,7 @@ test("everything works on Redis Cluster, and goes on after a failover and a move
   await queue.push("k", "2");
   const slot = await cluster.slotOf("{move}");
   const other = await cluster.nodeOf((slot + 8_000) % 16_384);
-  // Keys that are half on either side make a script wait; it is through when the move is.
+  // A script waits while its keys are on both nodes, and ends when the move has ended.
   let during: Promise<unknown> = Promise.resolve();
   await cluster.moveSlot(slot, other, {
     beforeKeys: async () => {

@@ -28,11 +28,11 @@ export interface BatchEndListeners {
   error(error: unknown): void;
 }
 
-/** What bounds the end of a batch. */
+/** The bounds of a batch's end. */
 export interface BatchBounds {
-  /** How often the batch may be tried. */
+  /** The maximum number of attempts. */
   readonly attempts: number;
-  /** When the rest of the lease is needed for the script, by performance.now(). */
+  /** The time, by performance.now(), after which the rest of the lease is reserved for the script. */
   readonly until: number;
 }
 
@@ -115,7 +115,7 @@ export class BatchEnd {
 
   async #bury(batch: Batch, reason: string, until: number): Promise<void> {
     try {
-      // One that hangs must not hold the slot for ever, nor keep the batch from its end.
+      // A callback that hangs must neither hold the slot for ever nor keep the batch from ending.
       const timeoutMs = Math.max(0, Math.floor(until - performance.now()));
       await within(this.#listeners.beforeDead(batch, reason), { timeoutMs, what: "beforeDead" });
     } catch (error) {
