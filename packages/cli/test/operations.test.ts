@@ -184,7 +184,7 @@ const verbs = {
     of: {
       ...{ raise: PROGRAM, send: PROGRAM, open: "alerts list", isOpen: "alerts list" },
       ...{ resolve: PROGRAM, acknowledge: "alerts ack", get: "alerts show" },
-      ...{ list: "alerts list", trim: PROGRAM },
+      ...{ list: "alerts list", trim: PROGRAM, regroup: PROGRAM },
     },
   },
 } satisfies Record<string, { class: { prototype: object }; of: Record<string, string> }>;
