@@ -67,17 +67,17 @@ test("answers lost by the second half of a plain pop are asked for again", async
   await client.close();
 });
 
-test("an answer under its documented key that a cut connection lost is asked for again", async () => {
+/** The response of a call whose reply was popped and lost with the connection; `meanwhile` runs before it comes back. */
+async function lostResponse(replies: "keys" | "list", meanwhile: () => Promise<unknown>) {
   await using proxy = await startProxy(stage.server);
   const far = stage.keep(await connect(proxy.url));
   let end = () => {};
-  const worker = await stage.serve({
-    wait: () =>
-      new Promise<string>((resolve) => {
-        end = () => resolve("done");
-      }),
-  });
-  const client = await createClient(far, { ns: "t", replies: "keys" });
+  const wait = () =>
+    new Promise<string>((resolve) => {
+      end = () => resolve("done");
+    });
+  const worker = await stage.serve({ wait }, { heartbeatMs: 2_000 });
+  const client = await createClient(far, { ns: "t", replies, timeoutMs: 20_000 });
   const call = client.call("demo.wait");
   await eventually(() => expect(worker.stats().running).toBe(1));
   await eventually(async () => {
@@ -89,9 +89,21 @@ test("an answer under its documented key that a cut connection lost is asked for
   end();
   await eventually(async () => expect(await pushes()).toBeGreaterThan(before));
   proxy.cut(); // before the answer, which is popped by now, is delivered
+  await meanwhile();
   await proxy.heal();
-  await expect(call).resolves.toBe("done");
+  const response = await call;
   await client.close();
+  return response;
+}
+
+test("an answer under its documented key that a cut connection lost is asked for again", async () => {
+  expect(await lostResponse("keys", async () => {})).toBe("done");
+});
+
+test("a lost answer is asked for again until its worker is registered again", async () => {
+  // After an outage a worker may register later than its callers come back.
+  const forget = () => stage.server.command("DEL", keys.worksIndex("demo"));
+  expect(await lostResponse("list", forget)).toBe("done");
 });
 
 async function pushes(): Promise<number> {

@@ -43,6 +43,8 @@ export interface ExchangeOptions {
 const CONTROL_TTL_SECONDS = 120;
 /** How long a push that the server refuses for the moment is repeated. */
 const INSIST_MS = 10_000;
+/** The pauses between requests for lost responses. */
+const ASK_AGAIN_MS = [1_000, 3_000, 6_000];
 
 /** The sending and receiving half of a client. */
 export class Exchange implements PendingHost {
@@ -66,6 +68,7 @@ export class Exchange implements PendingHost {
   /** The latest deadline of a plain call, and the start of its text. Calls of the same millisecond share both. */
   #plainDeadline = 0;
   #plainHead = "";
+  #askingAgain: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(given: ExchangeOptions) {
@@ -288,6 +291,7 @@ export class Exchange implements PendingHost {
     const closed = new ClosedError("the client");
     for (const receiver of [...this.#pending]) receiver.fail(closed);
     this.#poller.stop();
+    clearTimeout(this.#askingAgain);
     try {
       await this.#pushes.drained();
     } finally {
@@ -312,19 +316,32 @@ export class Exchange implements PendingHost {
 
   /** Messages that were popped when the connection broke are lost, but workers keep them for a while. */
   #gap(): void {
-    const missing = new Map<string, string[]>();
-    for (const receiver of this.#pending) {
-      if (!receiver.onGap()) continue;
-      const { service } = receiver.route;
-      const ids = missing.get(service);
-      if (ids === undefined) missing.set(service, [receiver.id]);
-      else ids.push(receiver.id);
+    const missing = [...this.#pending].filter((receiver) => receiver.onGap());
+    this.#askAgain(missing, 0);
+  }
+
+  /**
+   * Asks several times: after an outage the workers may come back later than this client, and are not registered
+   * until then.
+   */
+  #askAgain(missing: readonly Receiver[], attempt: number): void {
+    clearTimeout(this.#askingAgain);
+    const open = missing.filter(({ id }) => this.#pending.get(id) !== undefined);
+    if (open.length === 0 || this.#closed) return;
+    const byService = new Map<string, string[]>();
+    for (const { id, route } of open) {
+      const ids = byService.get(route.service);
+      if (ids === undefined) byService.set(route.service, [id]);
+      else ids.push(id);
     }
-    for (const [service, again] of missing) {
+    for (const [service, again] of byService) {
       this.tellWorkers(service, JSON.stringify({ again })).catch((error) =>
         this.redis.logger.debug({ err: error, service }, "cannot ask for lost responses"),
       );
     }
+    const pauseMs = ASK_AGAIN_MS[attempt];
+    if (pauseMs === undefined) return;
+    this.#askingAgain = setTimeout(() => this.#askAgain(open, attempt + 1), pauseMs).unref();
   }
 }
 
