@@ -40,8 +40,8 @@ test("pushes of one turn travel in few calls, and each caller gets its own resul
   expect(await listOf("k7")).toEqual(["7", "107", "207"]);
   const heads = (await server.command("LRANGE", "p:queue:k7:items", "0", "-1")) as string[];
   expect(heads.map((head) => head.split(" ")[0])).toEqual(["id-7", "id-107", "id-207"]);
-  // The first is sent at once, the others in groups of at most 128.
-  expect(await scriptCalls()).toBe(4);
+  // The first is sent at once, the others in groups of at most 16.
+  expect(await scriptCalls()).toBe(20);
 });
 
 test("a call that stores several pushes does what they do one by one", async () => {

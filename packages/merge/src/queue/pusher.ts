@@ -17,8 +17,11 @@ import type { PlainPush, QueueStore, StoredPush } from "../store/queue-store.ts"
 
 /** Few enough that pushes gather behind a slow Redis; many enough that the pushes of each turn need not wait. */
 const MAX_CALLS = 8;
-/** The maximum of one call: a server handles it in a few milliseconds. */
-const MAX_PUSHES = 128;
+/**
+ * The maximum number of pushes in one call. Few: the callers of the first call get their responses while Redis
+ * runs the next one. With one call for all, the process and Redis would wait for each other in turn.
+ */
+const MAX_PUSHES = 16;
 const MAX_BYTES = 1 << 20;
 
 interface Waiting extends PlainPush {
