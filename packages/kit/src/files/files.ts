@@ -3,8 +3,6 @@
  * messages announce files, its members are the receivers, and their cursors say which files they have.
  * The content goes in chunks (sender.ts, incoming-file.ts), or on the documented wire (documented.ts).
  */
-import { createReadStream } from "node:fs";
-import { access, constants, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import {
   AbortedError,
@@ -30,6 +28,7 @@ import { readDocumented, sendDocumented } from "./documented.ts";
 import { TransferGoneError } from "./errors.ts";
 import { type Announced, IncomingFile } from "./incoming-file.ts";
 import { transferHead } from "./keys.ts";
+import { contentOf, sizeOf } from "./local-file.ts";
 import {
   type FilesOptions,
   type PublishOptions,
@@ -396,17 +395,4 @@ interface Sending extends Required<Omit<PublishOptions, "id" | "name">> {
   readonly content: () => AsyncIterable<Buffer>;
   /** Whether `content` can be called more than once: a file can be read again, a stream cannot. */
   readonly readAgain: boolean;
-}
-
-/** How large a file is. Throws if it cannot be read, before anybody is told of it. */
-async function sizeOf(path: string): Promise<number> {
-  const found = await stat(path);
-  if (found.isDirectory()) throw new InvalidArgumentError("source", path, "a file, not a folder");
-  await access(path, constants.R_OK);
-  return found.size;
-}
-
-/** Opens the file when it is read, so that the reader gets its errors. */
-async function* contentOf(path: string): AsyncGenerator<Buffer, void> {
-  yield* createReadStream(path);
 }
