@@ -320,10 +320,29 @@ describe("a transfer that its sender cannot finish", () => {
     expect(await received).toEqual({ files: 1, missed: [] });
   });
 
-  test("is not begun if the path is that of a folder", async () => {
-    const channel = fresh();
-    const publishing = new Files(redis, channel).publish(folder, { receivers: [somebody()] });
-    await expect(publishing).rejects.toThrow(InvalidArgumentError);
-    expect(await server.command("KEYS", `*${channel}*`)).toEqual([]);
+  test("is refused to another file that begins in another way", async () => {
+    const [channel, r] = [fresh(), somebody()];
+    const files = new Files(redis, channel);
+    const how = { receivers: [r], name: "resumed", id: "mine" };
+    await expect(files.publish(broken(), how)).rejects.toThrow("the disk failed");
+    const another = async function* (of: number) {
+      yield Buffer.alloc(400_000, of);
+    };
+    await expect(files.publish(another(1), how)).rejects.toThrow(SourceChangedError);
+    const receiving = new Files(other, channel).receive(r, saveTo(folder), { files: 1 });
+    await files.publish(another(0), how);
+    expect(await receiving).toEqual({ files: 1, missed: [] });
+    expect(await readFile(join(folder, "resumed"))).toEqual(Buffer.alloc(400_000));
   });
+
+  test.each(["", "none"])(
+    "is not begun if the path is that of a folder, or of nothing: %j",
+    async (name) => {
+      const channel = fresh();
+      const path = join(folder, name);
+      const publishing = new Files(redis, channel).publish(path, { receivers: [somebody()] });
+      await expect(publishing).rejects.toThrow(InvalidArgumentError);
+      expect(await server.command("KEYS", `*${channel}*`)).toEqual([]);
+    },
+  );
 });

@@ -5,7 +5,8 @@
 -- KEYS  1 meta  2 chunks  3 acks  4 leases  5 waiters
 -- ARGV  1 "chunk", "end", "await" (after the end) or "look"  2 index of the chunk, or number of chunks
 --       3 chunk, or SHA-256
---       4 most chunks in Redis, or size in bytes  5 ms the keys are kept  6 "list token" of the sender
+--       4 most chunks in Redis, or size in bytes  5 SHA-256 of the file up to the end of the chunk
+--       6 ms the keys are kept  7 "list token" of the sender
 -- Returns {status, receivers that are left, receivers dropped, lowest chunk that is needed,
 --          {list, message ...} to wake}
 --   status: 0 taken, 1 no room, 2 no receiver is left, 3 unknown transfer, 4 chunks before it, or the end, are lost,
@@ -13,7 +14,7 @@
 local META, CHUNKS, ACKS, LEASES, WAITERS = unpack(KEYS)
 local call = redis.call
 local AT_ONCE, KEEP_RESULT_MS = 1000, 60000
-local verb, index, keep = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
+local verb, index, keep = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[6])
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local known = call('HMGET', META, 'next', 'low', 'done', 'dropped', 'chunks', 'sha256')
@@ -36,7 +37,7 @@ if verb == 'chunk' then
   elseif index == nextChunk then
     call('HSET', CHUNKS, index, ARGV[3])
     nextChunk = index + 1
-    call('HSET', META, 'next', nextChunk)
+    call('HSET', META, 'next', nextChunk, 'sent', ARGV[5])
   end
 elseif verb == 'end' then
   call('HSET', META, 'chunks', index, 'sha256', ARGV[3], 'size', ARGV[4])
@@ -69,6 +70,6 @@ if left == 0 then
   call('PEXPIRE', META, KEEP_RESULT_MS)
   return { 2, left, dropped, low, wakes }
 end
-call('HSET', META, 'sender', ARGV[6])
+call('HSET', META, 'sender', ARGV[7])
 for i = 1, #KEYS do call('PEXPIRE', KEYS[i], keep) end
 return { status, left, dropped, low, wakes }

@@ -5,7 +5,7 @@
  */
 import { AbortedError, InvalidArgumentError } from "@ropeway/core";
 import { Bell } from "../bell.ts";
-import { TransferGoneError } from "./errors.ts";
+import { SourceChangedError, TransferGoneError } from "./errors.ts";
 import type { FilesOptions, Progress } from "./options.ts";
 import type { Sent } from "./sender.ts";
 import { chunksOf } from "./sender.ts";
@@ -17,6 +17,7 @@ const BLOCK_BYTES = 131_072;
 
 /** A file for documented receivers. */
 export interface DocumentedFile {
+  readonly id: string;
   readonly name: string;
   readonly source: AsyncIterable<Buffer>;
   readonly receivers: number;
@@ -50,6 +51,7 @@ export async function sendDocumented(
       await store.append(name, block);
       file.onProgress?.({ name, bytes, total });
     }
+    if (total !== undefined && bytes !== total) throw new SourceChangedError(file.id);
     if (bytes === 0) await store.append(name, Buffer.alloc(0)); // no key means that the file was removed
     await file.announce();
     const dropped = await countDown(store, file, leaseMs);

@@ -27,7 +27,7 @@ export class TransferGoneError extends RopewayError {
   }
 }
 
-/** The source of a transfer is not the file that was sent under its id before. */
+/** The source of a transfer is not the file that was sent under its id before, or became shorter while it was sent. */
 export class SourceChangedError extends RopewayError {
   constructor(id: string) {
     super(

@@ -124,7 +124,7 @@ export class Files {
     if (how.wire === "chunks" && id.includes(":")) {
       throw new InvalidArgumentError("id", id, "a string without colons");
     }
-    const content = typeof source === "string" ? () => contentOf(source) : () => source;
+    const content = () => (typeof source === "string" ? contentOf(source, total) : source);
     if (how.signal?.aborted) throw new AbortedError(`sending ${name}`, how.signal.reason);
     await this.#open(how.receivers);
     const sending = { ...how, id, name, total, content, readAgain: typeof source === "string" };
@@ -265,13 +265,14 @@ export class Files {
     const signal = file.signal ? AbortSignal.any([file.signal, lost]) : lost;
     for (;;) {
       const begun = await this.#store.begin(id, { name, receivers });
-      const { next, sent, announced, chunkBytes } = begun;
+      const { next, sent, announced, chunkBytes, sentSha256 } = begun;
       if (!announced) {
         await this.#announce(announcementOf({ id, name, chunkBytes, size: total }));
         await this.#store.announced(id);
       }
-      const from = { next: sent ? Number.POSITIVE_INFINITY : next };
-      const outgoing = { id, name, source: content(), total, onProgress, signal, ...from };
+      const from = { next: sent ? Number.POSITIVE_INFINITY : next, sentSha256 };
+      const about = { id, name, total, onProgress, signal };
+      const outgoing = { ...about, source: content(), ...from };
       try {
         return await sendFile(this.#store, outgoing, { ...this.#options, chunkBytes });
       } catch (error) {

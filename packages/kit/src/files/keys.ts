@@ -6,7 +6,7 @@ import { headOf } from "../keyspace.ts";
 
 /** The keys of one transfer. */
 export interface TransferKeys {
-  /** hash: name, chunkBytes, next, low, since; at the end chunks, size, sha256; dropped, done, sender. */
+  /** hash: name, chunkBytes, next, sent, low, since; at the end chunks, size, sha256; dropped, done, sender. */
   readonly meta: string;
   /** hash: index -> SHA-256 (32 bytes) and content of a chunk. */
   readonly chunks: string;

@@ -2,7 +2,7 @@
 import { defineScript, type Reply, type Script } from "@ropeway/core";
 import { lua } from "../scripts.ts";
 
-export const beginScript: Script<readonly number[]> = defineScript(lua("files/begin"), {
+export const beginScript: Script<readonly Reply[]> = defineScript(lua("files/begin"), {
   idempotent: true,
 });
 export const announcedScript: Script<number> = defineScript(lua("files/announced"), {

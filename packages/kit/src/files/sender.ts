@@ -5,10 +5,10 @@
  *                       ^------ no room: wait until a receiver has one more ------'
  *
  * A chunk is stored once for all receivers, behind its SHA-256. A resumed sender reads its source from
- * the beginning, for the digest of the whole file, and skips what is in Redis or was received already. It
- * does the same when a failover of Redis has lost chunks (ChunksLostError).
+ * the beginning, for the digest of the whole file, and skips what is in Redis or was received already, if its
+ * digest is the same. It does so too when a failover of Redis has lost chunks (ChunksLostError).
  */
-import { createHash } from "node:crypto";
+import { createHash, type Hash } from "node:crypto";
 import { AbortedError } from "@ropeway/core";
 import { newToken } from "@ropeway/core/internal";
 import { Bell } from "../bell.ts";
@@ -28,6 +28,8 @@ export interface Outgoing {
   readonly total: number | undefined;
   /** Chunks that were sent before, Infinity for all; a resumed transfer begins there. */
   readonly next: number;
+  /** The SHA-256 of these chunks, in hex; "" if it is not known. */
+  readonly sentSha256: string;
   readonly onProgress: ((progress: Progress) => void) | undefined;
   readonly signal: AbortSignal;
 }
@@ -71,10 +73,12 @@ export async function sendFile(
   };
   try {
     for await (const data of chunksOf(file.source, chunkBytes)) {
+      if (index === file.next) requireSame(digest, file);
       digest.update(data);
       if (index >= file.next) {
         const sealed = Buffer.concat([createHash("sha256").update(data).digest(), data]);
-        const step = () => store.put(id, { index, data: sealed, most }, token);
+        const chunk = { index, data: sealed, most, sentSha256: soFar(digest) };
+        const step = () => store.put(id, chunk, token);
         const { status, dropped } = await persist(step, ["taken", "finished"]);
         // Finished early: no receiver is left.
         if (status !== "taken") return { bytes, sha256: "", dropped };
@@ -85,6 +89,8 @@ export async function sendFile(
       onProgress?.({ name, bytes, total });
     }
     if (index < file.next && Number.isFinite(file.next)) throw new SourceChangedError(id);
+    if (index === file.next) requireSame(digest, file);
+    if (total !== undefined && bytes !== total) throw new SourceChangedError(id);
     const sha256 = digest.digest("hex");
     const ended = { chunks: index, sha256, size: bytes };
     const first = await persist(() => store.end(id, ended, token), ["taken", "finished"]);
@@ -97,6 +103,15 @@ export async function sendFile(
     store.wakes.forget(token);
     bell.close();
   }
+}
+
+/** Throws SourceChangedError if what was read so far is not what was sent before. */
+function requireSame(digest: Hash, { id, sentSha256 }: Outgoing): void {
+  if (sentSha256 !== "" && soFar(digest) !== sentSha256) throw new SourceChangedError(id);
+}
+
+function soFar(digest: Hash): string {
+  return digest.copy().digest("hex");
 }
 
 /** Chunks of one size, the last one shorter, whatever the source yields. */

@@ -17,6 +17,17 @@ import {
   takeScript,
 } from "./scripts.ts";
 
+/** A transfer as its sender finds it. */
+export interface Begun {
+  readonly next: number;
+  /** All chunks were sent before. */
+  readonly sent: boolean;
+  readonly announced: boolean;
+  readonly chunkBytes: number;
+  /** Of all chunks before `next`, in hex; "" if it is not known. */
+  readonly sentSha256: string;
+}
+
 /** What a sender's step did. */
 export interface Put {
   readonly status: "taken" | "full" | "finished" | "unknown" | "lost" | "changed";
@@ -53,6 +64,15 @@ export interface TransferView {
   readonly since: number;
 }
 
+/** The first arguments of put.lua. */
+type Step = readonly [
+  verb: string,
+  index: number,
+  data: string | Buffer,
+  bound: number,
+  sentSha256: string,
+];
+
 const PUT = ["taken", "full", "finished", "unknown", "lost", "changed"] as const;
 
 /** One channel in Redis. */
@@ -75,7 +95,7 @@ export class FilesStore {
   async begin(
     id: string,
     { name, receivers }: { name: string; receivers: readonly string[] },
-  ): Promise<{ next: number; sent: boolean; announced: boolean; chunkBytes: number }> {
+  ): Promise<Begun> {
     const { meta, acks, leases } = this.#keys(id);
     const { leaseMs, keepMs } = this.#options;
     const args = [name, this.#options.chunkBytes, leaseMs, keepMs, ...receivers];
@@ -85,8 +105,14 @@ export class FilesStore {
       const allowed = `those that transfer ${JSON.stringify(id)} was begun with`;
       throw new InvalidArgumentError("receivers", receivers, allowed);
     }
-    const [next = 0, sent, announced, chunkBytes = this.#options.chunkBytes] = reply;
-    return { next, sent: sent === 1, announced: announced === 1, chunkBytes };
+    const [next, sent, announced, chunkBytes, sentSha256] = reply;
+    return {
+      next: Number(next),
+      sent: sent === 1,
+      announced: announced === 1,
+      chunkBytes: Number(chunkBytes),
+      sentSha256: String(sentSha256),
+    };
   }
 
   /** Records that the file was announced in the room, unless the data of the transfer is gone. */
@@ -99,11 +125,12 @@ export class FilesStore {
   /** Adds a chunk, unless there is no room for it, also when Redis itself has none. */
   async put(
     id: string,
-    chunk: { index: number; data: Buffer; most: number },
+    chunk: { index: number; data: Buffer; most: number; sentSha256: string },
     token: string,
   ): Promise<Put> {
     try {
-      return await this.#put(id, ["chunk", chunk.index, chunk.data, chunk.most], token);
+      const { index, data, most, sentSha256 } = chunk;
+      return await this.#put(id, ["chunk", index, data, most, sentSha256], token);
     } catch (error) {
       if (!isReply(error, "OOM")) throw error;
       const { left, dropped, status } = await this.look(id, token);
@@ -117,17 +144,17 @@ export class FilesStore {
     file: { chunks: number; sha256: string; size: number },
     token: string,
   ): Promise<Put> {
-    return this.#put(id, ["end", file.chunks, file.sha256, file.size], token);
+    return this.#put(id, ["end", file.chunks, file.sha256, file.size, ""], token);
   }
 
   /** The same as look(), after the end was recorded. */
   await(id: string, token: string): Promise<Put> {
-    return this.#put(id, ["await", 0, "", 0], token);
+    return this.#put(id, ["await", 0, "", 0, ""], token);
   }
 
   /** Drops receivers whose lease ended; says how far the others are. */
   look(id: string, token: string): Promise<Put> {
-    return this.#put(id, ["look", 0, "", 0], token);
+    return this.#put(id, ["look", 0, "", 0, ""], token);
   }
 
   /**
@@ -253,7 +280,7 @@ export class FilesStore {
     await this.redis.run(doneScript, keys, [this.#channel, receiver, message]);
   }
 
-  async #put(id: string, step: readonly (string | number | Buffer)[], token: string): Promise<Put> {
+  async #put(id: string, step: Step, token: string): Promise<Put> {
     const args = [...step, this.#options.keepMs, `${this.wakes.key} ${token}`];
     const reply = await this.redis.run(putScript, this.#keys(id).all, args);
     const [status, left, dropped, , wakes] = reply as readonly [
