@@ -33,7 +33,8 @@ export interface LoadReport {
 /** The timeout of calls that are not at-least-once. */
 export const TIMEOUT_MS = 3_000;
 const GRACE_MS = 2_000;
-const DURABLE_TIMEOUT_MS = 20_000;
+/** Longer than all outages of a run together, so that a call without an outcome was forgotten. */
+const DURABLE_TIMEOUT_MS = 60_000;
 const STREAM_ITEMS = 200;
 
 /** Callers of all kinds. */

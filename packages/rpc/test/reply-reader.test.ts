@@ -68,7 +68,11 @@ test("answers lost by the second half of a plain pop are asked for again", async
 });
 
 /** The response of a call whose reply was popped and lost with the connection; `meanwhile` runs before it comes back. */
-async function lostResponse(replies: "keys" | "list", meanwhile: () => Promise<unknown>) {
+async function lostResponse(
+  replies: "auto" | "keys" | "list",
+  meanwhile: () => Promise<unknown>,
+  heartbeatMs = 2_000,
+) {
   await using proxy = await startProxy(stage.server);
   const far = stage.keep(await connect(proxy.url));
   let end = () => {};
@@ -76,7 +80,7 @@ async function lostResponse(replies: "keys" | "list", meanwhile: () => Promise<u
     new Promise<string>((resolve) => {
       end = () => resolve("done");
     });
-  const worker = await stage.serve({ wait }, { heartbeatMs: 2_000 });
+  const worker = await stage.serve({ wait }, { heartbeatMs });
   const client = await createClient(far, { ns: "t", replies, timeoutMs: 20_000 });
   const call = client.call("demo.wait");
   await eventually(() => expect(worker.stats().running).toBe(1));
@@ -104,6 +108,11 @@ test("a lost answer is asked for again until its worker is registered again", as
   // After an outage a worker may register later than its callers come back.
   const forget = () => stage.server.command("DEL", keys.worksIndex("demo"));
   expect(await lostResponse("list", forget)).toBe("done");
+});
+
+test("a worker that an outage has removed from the registry is asked at once", async () => {
+  const forget = () => stage.server.command("DEL", keys.worksIndex("demo"));
+  expect(await lostResponse("auto", forget, 60_000)).toBe("done"); // it registers again too late
 });
 
 async function pushes(): Promise<number> {

@@ -320,10 +320,7 @@ export class Exchange implements PendingHost {
     this.#askAgain(missing, 0);
   }
 
-  /**
-   * Asks several times: after an outage the workers may come back later than this client, and are not registered
-   * until then.
-   */
+  /** Asks several times, because the request itself can be lost, and a worker may come back later than this client. */
   #askAgain(missing: readonly Receiver[], attempt: number): void {
     clearTimeout(this.#askingAgain);
     const open = missing.filter(({ id }) => this.#pending.get(id) !== undefined);
@@ -335,13 +332,18 @@ export class Exchange implements PendingHost {
       else ids.push(id);
     }
     for (const [service, again] of byService) {
-      this.tellWorkers(service, JSON.stringify({ again })).catch((error) =>
+      this.#tellRecentWorkers(service, JSON.stringify({ again })).catch((error) =>
         this.redis.logger.debug({ err: error, service }, "cannot ask for lost responses"),
       );
     }
     const pauseMs = ASK_AGAIN_MS[attempt];
     if (pauseMs === undefined) return;
     this.#askingAgain = setTimeout(() => this.#askAgain(open, attempt + 1), pauseMs).unref();
+  }
+
+  /** Also those that an outage has removed from the registry: they hold the responses. */
+  async #tellRecentWorkers(service: string, text: string): Promise<void> {
+    for (const list of await this.directory.recentControlLists(service)) this.post(list, text);
   }
 }
 

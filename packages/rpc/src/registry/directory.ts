@@ -46,6 +46,8 @@ export interface GroupNode {
 
 interface Known {
   workers: readonly WorkerInfo[];
+  /** When the worker of each control list was last seen alive. */
+  readonly seen: Map<string, number>;
   /** Whether there are workers, and all of them respond into reply lists. */
   allUseReplyLists: boolean;
   readAt: number;
@@ -57,6 +59,7 @@ interface Known {
 const REFRESH_MS = 2_000;
 const SCAN_EVERY_MS = 30_000;
 const PLAIN_FOR_MS = 60_000;
+const RECENT_MS = 60_000;
 const SERVICES_AT_MOST = 1_000;
 const NEVER = Number.NEGATIVE_INFINITY;
 
@@ -101,6 +104,15 @@ export class Directory {
       known.reading = undefined;
     });
     return known.reading;
+  }
+
+  /**
+   * The control lists of the live workers, and of those that were alive within the last minute: after an outage
+   * a worker reads its list before it is registered again.
+   */
+  async recentControlLists(service: string): Promise<readonly string[]> {
+    await this.workers(service);
+    return [...this.#of(service).seen.keys()];
   }
 
   /** The live workers of all programs. */
@@ -149,6 +161,7 @@ export class Directory {
     known.workers = workers;
     known.allUseReplyLists = workers.length > 0 && workers.every(({ caps }) => caps.includes("rt"));
     known.readAt = performance.now();
+    noteSeen(known);
     return known.workers;
   }
 
@@ -186,12 +199,18 @@ export class Directory {
   #of(service: string): Known {
     return this.#known.obtain(service, () => ({
       workers: [],
+      seen: new Map(),
       allUseReplyLists: false,
       readAt: NEVER,
       reading: undefined,
       plainUntil: NEVER,
     }));
   }
+}
+
+function noteSeen({ workers, seen, readAt }: Known): void {
+  for (const { ctl } of workers) if (ctl !== undefined) seen.set(ctl, readAt);
+  for (const [ctl, at] of seen) if (readAt - at > RECENT_MS) seen.delete(ctl);
 }
 
 /** Another program may write any value: only members of the right type count. */
