@@ -21,7 +21,11 @@ test("what an abort listener of a handler throws is an error of the server, whic
   });
   worker.on("error", (error) => errors.push((error as Error).message));
   const client = await stage.client();
-  await expect(client.call("demo.wait", [], { timeoutMs: 300 })).rejects.toThrow();
+  const controller = new AbortController();
+  const call = client.call("demo.wait", [], { signal: controller.signal });
+  await eventually(() => expect(worker.stats().running).toBe(1));
+  controller.abort();
+  await expect(call).rejects.toThrow();
   await eventually(() =>
     expect(errors).toEqual(["thrown by a listener", "rejected by a listener"]),
   );
