@@ -26,12 +26,15 @@ export function refusedSetting(
   return new SettingError({ key, ...fault, where });
 }
 
+/** The flags of every list. */
+const LIST_FLAGS = { cursor: "--cursor", limit: "--limit", search: "--search" };
+
 /** The same for options that come from the command line: they become a UsageError. */
 export function namingFlags<T>(
   options: Readonly<Record<string, string>>,
   work: () => Promise<T>,
 ): Promise<T> {
-  return renaming(options, work, ({ name, value, allowed }) => {
+  return renaming({ ...LIST_FLAGS, ...options }, work, ({ name, value, allowed }) => {
     return new UsageError(`${name} is ${value}, but must be ${allowed}`);
   });
 }

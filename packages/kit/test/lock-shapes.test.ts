@@ -253,9 +253,11 @@ describe("shapes", () => {
     );
     const [first, last] = [a, c].sort() as [string, string]; // the order in which they are acquired
     const one = await new Lock(redis, last).acquire();
-    await expect(new MultiLock(redis, [a, c]).acquire({ waitMs: 30 })).rejects.toThrow(
-      NotAcquiredError,
-    );
+    const failing = new MultiLock(redis, [a, c]).acquire({ waitMs: 30 });
+    await expect(failing).rejects.toThrow(NotAcquiredError);
+    await expect(failing).rejects.toMatchObject({
+      details: { what: `lock "${last}" of ${JSON.stringify([first, last])}`, waitMs: 30 },
+    });
     await (await new Lock(redis, first).acquire({ waitMs: 0 })).release();
     await one.release();
   });

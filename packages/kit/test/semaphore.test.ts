@@ -235,6 +235,22 @@ describe("documented programs", () => {
     },
   );
 
+  test("an operator's resize, which does not know their timeout, ends no permit of theirs", async () => {
+    const name = fresh();
+    const inspector = new SemaphoreInspector(redis);
+    const note = () => server.command("HGET", `${name}:others`, "uuid");
+    await enter(name, "uuid", 0);
+    await inspector.resize(name, 1);
+    expect(await note()).toBeNull();
+    await new Semaphore(redis, name, { ttlMs: 60_000 }).inspect();
+    const noted = await note();
+    await server.command("ZADD", name, String(((await now()) + 1_000) / 1_000), "uuid"); // a refresh
+    await server.command("HSET", `${name}:others`, "uuid", String(noted).replace(/ .*/, " 1"));
+    await inspector.resize(name, undefined);
+    expect(await server.command("ZCARD", name)).toBe(1);
+    await expect(inspector.resize(name, 0)).rejects.toThrow(InvalidArgumentError);
+  });
+
   test("a permit that one of them ended is counted until its holder has learned it", async () => {
     const name = fresh();
     const semaphore = new Semaphore(redis, name, { limit: 2, ttlMs: 60_000 });

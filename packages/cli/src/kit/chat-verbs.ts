@@ -4,6 +4,7 @@ import { Chat, NotAMemberError, RoomNotFoundError, type RoomView } from "@ropewa
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
+import { namingFlags } from "../refused-option.ts";
 import { isoTime, withIsoTimes } from "../terminal/time.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { keyPrefix, pageOf } from "./key-prefix.ts";
@@ -24,7 +25,7 @@ export type ChatVerb =
 
 async function withChat(context: Context, work: (chat: Chat) => Promise<void>): Promise<void> {
   await using redis = await openRedis(await findRedis(context));
-  await work(new Chat(redis, { prefix: keyPrefix(context) }));
+  await namingFlags({}, () => work(new Chat(redis, { prefix: keyPrefix(context) })));
 }
 
 function rooms(context: Context): Promise<void> {

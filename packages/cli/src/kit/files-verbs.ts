@@ -88,10 +88,8 @@ async function receive(context: Context): Promise<void> {
 async function list(context: Context): Promise<void> {
   const limit = wholeNumber(context.options, "limit", 1);
   await using redis = await openRedis(await findRedis(context));
-  const page = await Files.transfers(redis, {
-    prefix: keyPrefix(context),
-    ...pageOf(context, limit),
-  });
+  const how = { prefix: keyPrefix(context), ...pageOf(context, limit) };
+  const page = await namingFlags(FLAGS, () => Files.transfers(redis, how));
   context.output.list(page, {
     columns: {
       CHANNEL: ({ channel }) => channel,

@@ -3,6 +3,7 @@ import { LockInspector, type LockView } from "@ropeway/kit/lock";
 import type { Context } from "../context.ts";
 import { NotFoundError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
+import { namingFlags } from "../refused-option.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { keyPrefix, pageOf } from "./key-prefix.ts";
 
@@ -13,7 +14,7 @@ async function withLocks(
   work: (locks: LockInspector) => Promise<void>,
 ): Promise<void> {
   await using redis = await openRedis(await findRedis(context));
-  await work(new LockInspector(redis, { prefix: keyPrefix(context) }));
+  await namingFlags({}, () => work(new LockInspector(redis, { prefix: keyPrefix(context) })));
 }
 
 function list(context: Context): Promise<void> {

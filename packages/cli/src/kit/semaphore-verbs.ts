@@ -1,9 +1,10 @@
 /** What `ropeway semaphore ...` does. */
 import { show } from "@ropeway/core/internal";
-import { Semaphore, SemaphoreInspector } from "@ropeway/kit/semaphore";
+import { SemaphoreInspector } from "@ropeway/kit/semaphore";
 import type { Context } from "../context.ts";
 import { NotFoundError, UsageError } from "../errors.ts";
 import { findRedis, openRedis } from "../redis-access.ts";
+import { namingFlags } from "../refused-option.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { keyPrefix, pageOf } from "./key-prefix.ts";
 
@@ -12,7 +13,8 @@ export async function list(context: Context): Promise<void> {
   const limit = wholeNumber(context.options, "limit", 1);
   await using redis = await openRedis(await findRedis(context));
   const semaphores = new SemaphoreInspector(redis, { prefix: keyPrefix(context) });
-  context.output.list(await semaphores.list(pageOf(context, limit)), {
+  const page = await namingFlags({}, () => semaphores.list(pageOf(context, limit)));
+  context.output.list(page, {
     columns: {
       NAME: ({ name }) => name,
       HELD: ({ held }) => held,
@@ -46,7 +48,7 @@ export async function resize(context: Context): Promise<void> {
   }
   const limit = text === "none" ? undefined : Number(text);
   await using redis = await openRedis(await findRedis(context));
-  await new Semaphore(redis, name, { prefix: keyPrefix(context) }).resize(limit);
+  await new SemaphoreInspector(redis, { prefix: keyPrefix(context) }).resize(name, limit);
   const now =
     limit === undefined ? "has the limit of each process again" : `has the limit ${limit}`;
   context.output.outcome("resized", { name, limit: limit ?? null }, `semaphore ${name} ${now}`);

@@ -130,6 +130,15 @@ test("rooms are shown and joined, and messages are acknowledged", async () => {
   }
 });
 
+test.each(["lock list", "semaphore list", "mailbox letters anna", "chat rooms", "files list"])(
+  "%s says which flag has a wrong cursor",
+  async (command) => {
+    const { code, stderr } = await ropeway([...command.split(" "), "--cursor", "x"]);
+    expect(code).toBe(2);
+    expect(stderr).toContain('--cursor is "x"');
+  },
+);
+
 test("mailboxes are counted, peeked at, sent to, received from and cleared", async () => {
   expect((await ropeway(["mailbox", "peek", "anna"])).stderr).toContain("ropeway mailbox send");
   const sent = await json("mailbox", "send", "anna", '{"n":1}', "--sender", "joe", "--ttl", "1d");

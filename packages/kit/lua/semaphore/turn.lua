@@ -9,7 +9,7 @@
 -- between its two transactions, and nobody may acquire.
 --
 -- KEYS  1 times  2 owner  3 counter  4 leases  5 queue  6 waiters  7 limit  8 doclock  9 others
--- ARGV  1 verb  2 limit, unless KEYS[7] has one  3 ttl ms  4 ms a place in the queue lives, then
+-- ARGV  1 verb  2 limit, unless KEYS[7] has one  3 ttl ms, 0: not known  4 ms a place in the queue lives, then
 --   acquire  5 token  6 list to wake ("": do not wait)
 --   ask      5 list to wake  6... tokens that wait
 --   extend   5 token
@@ -64,12 +64,12 @@ local others, notes, changed = othersIn(size), {}, false
 for i = 1, #others, 2 do
   local holder, score = others[i], others[i + 1]
   local seen, ends = string.match(call('HGET', OTHERS, holder) or '', '^(%S+) (%d+)$')
-  if seen ~= score then ends, changed = string.format('%.0f', now + ttl), true end
-  if tonumber(ends) <= now then
+  if seen ~= score and ttl > 0 then seen, ends, changed = score, string.format('%.0f', now + ttl), true end
+  if seen == score and tonumber(ends) <= now then
     drop(holder)
-  else
+  elseif seen then
     notes[#notes + 1] = holder
-    notes[#notes + 1] = score .. ' ' .. ends
+    notes[#notes + 1] = seen .. ' ' .. ends
   end
 end
 if changed or #notes ~= 2 * noted then

@@ -74,14 +74,16 @@ export class MultiLock {
   async acquire(options: Omit<AcquireOptions, "token"> = {}): Promise<HeldLocks> {
     const { waitMs } = resolveAcquireOptions(this.#options, options);
     const until = performance.now() + (waitMs ?? Number.POSITIVE_INFINITY);
+    const notAcquired = (what: string) =>
+      new NotAcquiredError(`${what} of ${JSON.stringify(this.names)}`, waitMs ?? 0);
     for (;;) {
-      const held = await this.#acquire(options, until);
+      const held = await this.#acquire(options, until).catch((error) => {
+        throw error instanceof NotAcquiredError ? notAcquired(String(error.details.what)) : error;
+      });
       if (held.locks.every((lock) => lock.held)) return held;
       // One was lost while the others were waited for. All of them, or none.
       await held.release();
-      if (performance.now() >= until) {
-        throw new NotAcquiredError(`locks ${JSON.stringify(this.names)}`, waitMs ?? 0);
-      }
+      if (performance.now() >= until) throw notAcquired("one");
     }
   }
 

@@ -1,9 +1,10 @@
-/** The operator's view of semaphores: which are in use. */
+/** The operator's view of semaphores: which are in use, and how many permits they have. */
 import type { Page, Redis } from "@ropeway/core";
 import { type OptionTable, requireRedis, resolveOptions } from "@ropeway/core/internal";
 import { headOf, prefixSpec } from "../keyspace.ts";
 import { type ListOptions, scanNames, viewsOf } from "../store/scan.ts";
 import { isSemaphoreName } from "./keys.ts";
+import { checkLimit } from "./options.ts";
 import { SemaphoreStore, type SemaphoreUse } from "./store.ts";
 
 /** Which semaphores. */
@@ -41,9 +42,21 @@ export class SemaphoreInspector {
     return use.held + use.waiting > 0 || use.limit !== undefined ? use : undefined;
   }
 
-  // Its `limit` and `ttlMs` are those of the processes that use it; reading needs neither.
+  /**
+   * Sets the limit for all processes, as resize() of a Semaphore does; undefined: the `limit` option of each
+   * process counts again.
+   */
+  async resize(name: string, limit: number | undefined): Promise<void> {
+    checkLimit(limit);
+    await this.#store(name).resize(limit);
+  }
+
   async #use(name: string): Promise<SemaphoreUse> {
-    const shape = { prefix: this.#prefix, limit: 1, ttlMs: 10_000 };
-    return new SemaphoreStore(this.#redis, name, shape).use();
+    return this.#store(name).use();
+  }
+
+  // Its `limit` and `ttlMs` are those of the processes that use it, and are not known here.
+  #store(name: string): SemaphoreStore {
+    return new SemaphoreStore(this.#redis, name, { prefix: this.#prefix, limit: 1, ttlMs: 0 });
   }
 }

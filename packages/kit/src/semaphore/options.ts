@@ -1,4 +1,5 @@
 /** Options of semaphores. */
+import { InvalidArgumentError } from "@ropeway/core";
 import {
   flag,
   integer,
@@ -43,6 +44,12 @@ export interface PermitOptions {
 const MOST = 1_000_000;
 /** What resize() and the option allow. */
 export const limitRule: Rule<number> = integer(1, MOST);
+
+/** Throws InvalidArgumentError for a limit that resize() cannot set. */
+export function checkLimit(limit: number | undefined): void {
+  if (limit === undefined || limitRule.accepts(limit)) return;
+  throw new InvalidArgumentError("limit", limit, limitRule.allowed);
+}
 
 const perCall = {
   waitMs: { default: 10_000, rule: durationOrNull(0) },

@@ -7,7 +7,7 @@
  * little earlier than it ends in Redis (clockMargin), and a program whose clock is ahead by less cannot
  * be admitted beside its holder.
  */
-import { AbortedError, InvalidArgumentError, type Redis } from "@ropeway/core";
+import { AbortedError, type Redis } from "@ropeway/core";
 import { newToken, requireFunction, requireRedis } from "@ropeway/core/internal";
 import { acquiring, bounded, prolonged } from "../bounded.ts";
 import { NotAcquiredError } from "../errors.ts";
@@ -15,7 +15,7 @@ import { safetyOf } from "../lease.ts";
 import { Line, patiently } from "../line.ts";
 import { whileHeld } from "../while-held.ts";
 import {
-  limitRule,
+  checkLimit,
   type PermitOptions,
   resolvePermitOptions,
   resolveSemaphoreOptions,
@@ -75,9 +75,7 @@ export class Semaphore {
    * limit keep their permits until they release them.
    */
   async resize(limit: number | undefined): Promise<void> {
-    if (limit !== undefined && !limitRule.accepts(limit)) {
-      throw new InvalidArgumentError("limit", limit, limitRule.allowed);
-    }
+    checkLimit(limit);
     await this.#store.resize(limit);
   }
 

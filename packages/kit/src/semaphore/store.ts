@@ -13,6 +13,7 @@ import { type Turn, turnScript } from "./scripts.ts";
 export interface SemaphoreShape {
   readonly prefix: string;
   readonly limit: number;
+  /** 0: not known. Permits of documented programs that nobody has seen before then get no end. */
   readonly ttlMs: number;
 }
 
