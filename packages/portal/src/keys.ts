@@ -25,6 +25,11 @@ export class PortalKeys {
     return `${this.#unit}:user:${name}`;
   }
 
+  /** String: this Redis has the sessions of an installation. Tasks of others than admins must not use it. */
+  mark(): string {
+    return `${this.#unit}:mark`;
+  }
+
   /** Hash with a TTL: one session, by the SHA-256 of its token: user, generation, expiresAt. */
   session(digest: string): string {
     return `${this.#unit}:session:${digest}`;

@@ -109,6 +109,10 @@ class HttpPortal implements Portal {
       username: adminUsername,
       password: adminPassword,
     });
+    // A Redis that is full refuses the mark. The next login writes it.
+    await store
+      .mark()
+      .catch((error) => app.log.warn({ err: error }, "the Redis of the sessions was not marked"));
     this.#url = urlOf(host, app.server.address() as AddressInfo);
     return { url: this.#url, firstAdmin };
   }

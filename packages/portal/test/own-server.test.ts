@@ -1,9 +1,10 @@
 /** Tasks and the server that keeps the portal's own accounts: whoever may write there is an admin. */
 import { Cluster, ClusterNode, openRedisStore, SecretBox, syncRunner } from "@ropeway/cluster";
 import { connect, type Redis } from "@ropeway/core";
-import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
+import { eventually, type RedisServer, startCluster, startRedis } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { tasksPart } from "../src/index.ts";
+import { AccessStore } from "../src/access/store.ts";
+import { createPortal, tasksPart } from "../src/index.ts";
 import { problemOf, Stage } from "./stage.fixture.ts";
 
 const ACCOUNT = "ropeway:store:/tasks/user/admin";
@@ -92,6 +93,45 @@ test("a task of somebody who is no admin neither writes nor reads the accounts",
   }
   expect(await stage.redis.send(["GET", ACCOUNT])).toBe(before);
   expect(await theirs.send(["KEYS", "ropeway:store:*"])).toEqual([ACCOUNT]);
+}, 60_000);
+
+test("a task of somebody who is no admin does not use a Redis that has only sessions, in any database", async () => {
+  await using server = await startRedis();
+  await using redis = await connect(`${server.url}/3`);
+  // The accounts are elsewhere, as with etcd.
+  await using store = openRedisStore(stage.redis);
+  await using portal = createPortal(redis, { store });
+  await portal.start();
+  await theirs.send(["FLUSHALL"]);
+  await theirs.send(["SET", "forged", "1"]);
+  for (const config of [
+    { from: evil.url, to: server.url, mode: "stock" },
+    { from: server.url, to: evil.url, mode: "stock" },
+    { from: server.url, to: evil.url, mode: "stock", scan: true },
+  ]) {
+    const { status, reason } = await endOf(await create(mallory, config));
+    expect(status).toBe("BROKEN");
+    expect(reason).toContain("has the key ropeway:{portal}:mark");
+  }
+  expect(await redis.send(["DBSIZE"])).toBe(1);
+  // A FLUSHALL removes the mark with the sessions. The next session brings it back.
+  await redis.send(["FLUSHALL"]);
+  const account = await stage.users.get("admin");
+  if (account === undefined) throw new Error("no admin");
+  const life = { idleMs: 60_000, maxMs: 60_000 };
+  await new AccessStore(redis, stage.keys, store).openSession("rws_x", account, life);
+  expect(await redis.send(["EXISTS", stage.keys.mark()])).toBe(1);
+}, 60_000);
+
+test("a task of somebody who is no admin does not use a cluster that keeps the accounts", async () => {
+  await using cluster = await startCluster();
+  await using redis = await connect(cluster.url);
+  await using store = openRedisStore(redis);
+  await store.put("/tasks/user/admin", "{}");
+  const config = { from: evil.url, to: cluster.url, mode: "stock" };
+  const { status, reason } = await endOf(await create(mallory, config));
+  expect(status).toBe("BROKEN");
+  expect(reason).toContain("has the key {ropeway:store}:@state");
 }, 60_000);
 
 test("an admin's task may, until somebody else gives it another configuration", async () => {

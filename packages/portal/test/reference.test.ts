@@ -123,6 +123,7 @@ test("docs/reference/wire/portal.md lists every key", () => {
   const spelled = [
     keys.users(),
     keys.user("{name}"),
+    keys.mark(),
     keys.session("{digest}"),
     keys.sessionsOf("{name}"),
     keys.loginsOfUser("{name}", "{generation}", "{place}"),
@@ -131,7 +132,7 @@ test("docs/reference/wire/portal.md lists every key", () => {
     keys.loginsFrom("{place}"),
   ].map((key) => key.replace("p:{portal}:", ""));
   const documented = [
-    ...read("wire/portal.md").matchAll(/^\| `([\w:{}]+)` \| (?:set|hash|sorted set)/gm),
+    ...read("wire/portal.md").matchAll(/^\| `([\w:{}]+)` \| (?:set|string|hash|sorted set)/gm),
   ];
   expect(documented.map((row) => row[1])).toEqual(spelled);
   const methods = Object.getOwnPropertyNames(PortalKeys.prototype);

@@ -1,5 +1,6 @@
 /** Tasks of type sync: a SyncTask of @ropeway/sync, named after the task so that it resumes anywhere. */
 import { InvalidArgumentError, InvalidOptionError, RopewayError } from "@ropeway/core";
+import { unitPrefix } from "@ropeway/core/internal";
 import { type SyncOptions, type SyncProgress, SyncTask } from "@ropeway/sync";
 import type { Run, Runner, RunPhase } from "../runner.ts";
 import { type Json, splitSecrets } from "../secrets.ts";
@@ -17,8 +18,7 @@ export interface SyncRunnerOptions {
 
 /** Makes the runner. */
 export function syncRunner({ prefix = "ropeway" }: SyncRunnerOptions = {}): Runner {
-  // Every store on Redis has this key, also that of another installation.
-  const marks = [...new Set(["ropeway", prefix])].map((each) => `${each}:store:@state`);
+  const marks = [...new Set(["ropeway", prefix])].flatMap(marksOf);
   return {
     type: "sync",
     validate(config, { local } = { local: false }) {
@@ -33,6 +33,15 @@ export function syncRunner({ prefix = "ropeway" }: SyncRunnerOptions = {}): Runn
     },
     run: (task) => run(task, task.local ? [] : marks),
   };
+}
+
+/**
+ * The keys of which the servers of an installation have one: those of a store on Redis, alone or as a cluster, and
+ * those with the sessions of its portals, which are on Redis also if the store is etcd.
+ */
+function marksOf(prefix: string): string[] {
+  const store = `${prefix}:store`;
+  return [`${store}:@state`, `{${store}}:@state`, `${unitPrefix(prefix, "portal")}:mark`];
 }
 
 async function run(task: Run, keepOff: readonly string[]): Promise<void> {
@@ -94,7 +103,7 @@ function optionsOf(config: Json): SyncOptions {
   for (const name of ["from", "to"]) {
     const value = fields[name];
     // A password in anything else would not be recognised, see secrets.ts.
-    if (typeof value !== "string" || !/^(file:|[a-z+]+:\/\/)/i.test(value)) {
+    if (typeof value !== "string" || !/^(file:|[a-z+-]+:\/\/)/i.test(value)) {
       throw new InvalidArgumentError(
         `config.${name}`,
         value === undefined ? undefined : "***",

@@ -124,13 +124,25 @@ export class AccessStore {
     if (names.length > 0) await this.#redis.send(["DEL", all], { key: all, repeatable: true });
   }
 
+  /** Marks this Redis as one with sessions, which an earlier version may have left unmarked. */
+  async mark(): Promise<void> {
+    const key = this.#keys.mark();
+    const options = { key, repeatable: true };
+    const marked = await this.#redis.send<number>(["EXISTS", key], options);
+    if (marked === 0) await this.#redis.send(["SET", key, "1"], options);
+  }
+
   /**
    * Opens the session that `token` names; returns when it ends at the latest. The oldest session of an
    * account with too many ends.
    */
   openSession(token: string, account: Account, life: SessionLife): Promise<number> {
     const { username, generation } = account;
-    const keys = [this.#keys.session(digestOf(token)), this.#keys.sessionsOf(username)];
+    const keys = [
+      this.#keys.session(digestOf(token)),
+      this.#keys.sessionsOf(username),
+      this.#keys.mark(),
+    ];
     const { idleMs, maxMs } = life;
     return this.#redis.run(openSession, keys, [username, generation, idleMs, maxMs, MAX_SESSIONS]);
   }

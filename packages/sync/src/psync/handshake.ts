@@ -2,7 +2,7 @@
  * The handshake of a replica before the replication begins, one command at a time: the server refuses a
  * PSYNC that is pipelined after another command.
  *
- *   AUTH -> PING -> [EXISTS] -> REPLCONF listening-port 0 -> REPLCONF capa eof capa psync2 -> REPLCONF version
+ *   AUTH -> PING -> [INFO, SELECT, EXISTS] -> REPLCONF listening-port 0 -> REPLCONF capa eof capa psync2 -> REPLCONF version
  *        -> [REPLCONF rdb-filter-only ""] -> PSYNC
  *
  * With port 0, Sentinel can never connect to the task or promote it. The version tells Valkey
@@ -61,7 +61,20 @@ export async function handshake(
     throw new AuthFailedError(where, new Error(pong.slice(1)));
   }
   const { keepOff = [] } = plan;
-  await refuseOffLimits(where, keepOff, async (key) => (await ask("EXISTS", key)) === ":1");
+  await refuseOffLimits(where, keepOff, {
+    async keyspace() {
+      socket.write(Buffer.concat([encodeCommand(["INFO", "keyspace"]), encodeCommand(["PING"])]));
+      let text = "";
+      for (let line = ""; line !== "+PONG"; line = await reader.line()) text += `${line}\n`;
+      return text.trimStart();
+    },
+    async all(commands) {
+      socket.write(Buffer.concat(commands.map((command) => encodeCommand(command))));
+      const replies: string[] = [];
+      while (replies.length < commands.length) replies.push(await reader.line());
+      return replies;
+    },
+  });
   await ask("REPLCONF", "listening-port", "0");
   await ask("REPLCONF", "capa", "eof", "capa", "psync2");
   await ask("REPLCONF", "version", ANNOUNCED_VERSION);

@@ -156,9 +156,13 @@ export class Connection implements AsyncDisposable {
     if (pong instanceof ErrorReply && /^(NOAUTH|ERR operation not permitted)/.test(pong.message)) {
       throw new AuthFailedError(this.where, new Error(pong.message));
     }
-    await refuseOffLimits(this.where, keepOff, async (key) => {
-      const [reply] = await this.exchange(encodeCommand(["EXISTS", key]), 1);
-      return Number(reply) === 1;
+    await refuseOffLimits(this.where, keepOff, {
+      keyspace: async () =>
+        lineOf((await this.exchange(encodeCommand(["INFO", "keyspace"]), 1))[0]),
+      all: async (commands) => {
+        const encoded = commands.map((command) => encodeCommand(command));
+        return (await this.exchange(encoded, encoded.length)).map(lineOf);
+      },
     });
     // An ACL may forbid CLIENT; the name is only informative.
     if (name !== undefined) await this.exchange(encodeCommand(["CLIENT", "SETNAME", name]), 1);
@@ -196,4 +200,10 @@ export class Connection implements AsyncDisposable {
     this.#socket.destroy();
     for (const due of this.#due.splice(this.#first)) due.reject(this.#lost);
   }
+}
+
+/** A reply as text: an error begins with "-", a number with ":". */
+function lineOf(reply: Reply | undefined): string {
+  if (reply instanceof ErrorReply) return `-${reply.message}`;
+  return typeof reply === "number" || typeof reply === "bigint" ? `:${reply}` : String(reply);
 }
