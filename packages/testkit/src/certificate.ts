@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { TestkitError } from "./errors.ts";
 
-/** A certificate for 127.0.0.1 and localhost that is its own authority. */
+/** A self-signed certificate for 127.0.0.1 and localhost. */
 export interface Certificate {
   readonly certFile: string;
   readonly keyFile: string;
-  /** What a client passes as `ca` to trust it. */
+  /** The `ca` option of a client that trusts it. */
   readonly ca: string;
 }
 
@@ -31,7 +31,9 @@ export async function makeCertificate(folder: string): Promise<Certificate> {
     ]);
   } catch (cause) {
     const why = (cause as Error).message;
-    throw new TestkitError("NO_PROGRAM", `openssl made no certificate: ${why}`, { cause });
+    throw new TestkitError("NO_PROGRAM", `openssl failed to create a certificate: ${why}`, {
+      cause,
+    });
   }
   return { certFile, keyFile, ca: await readFile(certFile, "utf8") };
 }

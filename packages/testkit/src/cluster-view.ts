@@ -10,7 +10,7 @@ interface NodeLine {
   readonly ranges: readonly (readonly [from: number, to: number])[];
 }
 
-/** What one node believes about the cluster: CLUSTER INFO and CLUSTER NODES. */
+/** The state of the cluster as one node reports it in CLUSTER INFO and CLUSTER NODES. */
 export class ClusterView {
   readonly ok: boolean;
   readonly #text: string;
@@ -52,7 +52,7 @@ export class ClusterView {
     return this.#node(id)?.flags.includes("master") ?? false;
   }
 
-  /** All `count` nodes are known, connected and not suspected of anything. */
+  /** Whether the node knows all `count` nodes, is connected to them and flags none as failing. */
   healthy(count: number): boolean {
     const suspect = /fail|handshake|noaddr/;
     const well = ({ connected, flags }: NodeLine) => connected && !suspect.test(flags.join());

@@ -1,20 +1,20 @@
-// The testkit's own connection to a server it started: opened on first use, opened again after the
-// server came back, named so that the leak check can tell it from the connections under test.
+// The testkit's own connection to a server it started. The first command opens it, and the first one
+// after a restart opens it again. The leak check recognises it by its name.
 import { connect, type NetConnectOpts, type Socket } from "node:net";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
 import { ReplyError, TestkitError } from "./errors.ts";
 import { type Argument, encodeCommand, type Reply, ReplyDecoder } from "./resp.ts";
 
-/** CLIENT LIST shows our connection under this name. */
+/** The name of this connection in CLIENT LIST. */
 export const CONTROL_NAME = "ropeway-testkit";
 
-/** Where a server listens and how to get in. */
+/** The address and credentials of a server. */
 export interface Access {
   readonly host: string;
   readonly port: number;
   readonly socketPath?: string;
   readonly password?: string;
-  /** The authority that signed the server's certificate, when it speaks TLS. */
+  /** The authority that signed the server's certificate, if it uses TLS. */
   readonly ca?: string;
 }
 
@@ -23,7 +23,7 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** One command at a time or many: replies come back in order. */
+/** A connection that pipelines commands and returns their replies in order. */
 export class ControlConnection {
   readonly #access: Access;
   readonly #timeoutMs: number;
@@ -50,7 +50,7 @@ export class ControlConnection {
     this.#lose(new TestkitError("NOT_RUNNING", "the control connection was closed"));
   }
 
-  // The greeting is pipelined in front of the first command: no extra round trip.
+  // The greeting is pipelined with the first command to save a round trip.
   #open(): Promise<Reply>[] {
     const { password } = this.#access;
     const socket = this.#dial();
@@ -77,9 +77,7 @@ export class ControlConnection {
   #send(args: readonly Argument[]): Promise<Reply> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
-        this.#lose(
-          new TestkitError("GAVE_UP", `no answer to ${args[0]} within ${this.#timeoutMs} ms`),
-        );
+        this.#lose(new TestkitError("GAVE_UP", `${args[0]} timed out after ${this.#timeoutMs} ms`));
       }, this.#timeoutMs);
       this.#waiting.push({
         resolve: (reply) => {
@@ -108,6 +106,9 @@ export class ControlConnection {
 
   #gone(): TestkitError {
     const { host, port, socketPath } = this.#access;
-    return new TestkitError("NOT_RUNNING", `${socketPath ?? `${host}:${port}`} closed on us`);
+    return new TestkitError(
+      "NOT_RUNNING",
+      `${socketPath ?? `${host}:${port}`} closed the connection`,
+    );
   }
 }

@@ -1,4 +1,4 @@
-/** Something the testkit could not do; `code` tells what, `cause` why. */
+/** A failure of the testkit. `code` names the failure, `cause` is the reason. */
 export class TestkitError extends Error {
   readonly code: TestkitErrorCode;
 
@@ -10,12 +10,12 @@ export class TestkitError extends Error {
 }
 
 /**
- * - `START_FAILED` a server or script did not come up; the message ends with its last output
- * - `NOT_RUNNING` the verb needs a running process
- * - `NO_PROGRAM` a server program is not to be had on this machine
- * - `GAVE_UP` a bounded wait ended; `cause` is the last failed attempt
- * - `LEAK` a test file left something open behind
- * - `SCRIPT_FAILED` a script ended with a code other than 0; the message ends with its output
+ * - `START_FAILED` a server or script did not start; the message ends with its last output
+ * - `NOT_RUNNING` the method needs a running process
+ * - `NO_PROGRAM` a server program is not available on this machine
+ * - `GAVE_UP` a wait timed out; `cause` is the last failed attempt
+ * - `LEAK` a test file left something open
+ * - `SCRIPT_FAILED` a script exited with a code other than 0; the message ends with its output
  */
 export type TestkitErrorCode =
   | "START_FAILED"
@@ -25,7 +25,7 @@ export type TestkitErrorCode =
   | "LEAK"
   | "SCRIPT_FAILED";
 
-/** What Redis answered with `-ERR ...`; `code` is its first word. */
+/** An error reply of Redis, such as `-ERR ...`. `code` is its first word. */
 export class ReplyError extends Error {
   readonly code: string;
 

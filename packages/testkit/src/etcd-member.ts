@@ -1,6 +1,6 @@
-// One etcd process with its data folder; the verbs are those of `RedisServer`. Ready is when it
-// says that it serves clients, which it does only once the cluster has a leader: members of a new
-// cluster are therefore started together, and a member alone of three waits for a second one.
+// One etcd process with its data folder and the methods of `RedisServer`. It is ready when it logs
+// that it serves clients. It does so only after the cluster has elected a leader, so the members of
+// a new cluster are started together, and one member of three waits for a second one.
 import { request } from "node:http";
 import { join } from "node:path";
 import { TestkitError } from "./errors.ts";
@@ -11,14 +11,14 @@ import { WatchedProcess } from "./watched-process.ts";
 const READY = /serving client traffic|ready to serve client requests/;
 const START_WITHIN_MS = 30_000;
 
-/** Where a member of a planned cluster will live. */
+/** The command, name and ports of one member. */
 export interface EtcdPlan {
   readonly command: readonly string[];
   readonly args: readonly string[];
   readonly name: string;
   readonly clientPort: number;
   readonly peerPort: number;
-  /** Every member as `name=peer-url,...`. */
+  /** All members as `name=peer-url,...`. */
   readonly cluster: string;
 }
 
@@ -42,7 +42,7 @@ export class EtcdMember implements Opened, AsyncDisposable {
     noteOpened(this);
   }
 
-  /** Where clients connect. */
+  /** The URL for clients. */
   get url(): string {
     return `http://${this.host}:${this.port}`;
   }
@@ -55,7 +55,7 @@ export class EtcdMember implements Opened, AsyncDisposable {
     return this.#process?.running ?? false;
   }
 
-  /** Starts it, the first time or again with its data, and waits until it serves clients. */
+  /** Starts it, with its data after a stop, and waits until it serves clients. */
   async start(): Promise<void> {
     if (this.running) return;
     this.#folder ??= await makeTempFolder("etcd");
@@ -89,7 +89,7 @@ export class EtcdMember implements Opened, AsyncDisposable {
     ];
   }
 
-  /** An orderly stop; the data stays. */
+  /** Stops it with SIGTERM and keeps the data. */
   async stop(): Promise<void> {
     await this.#process?.terminate(START_WITHIN_MS);
   }
@@ -100,17 +100,17 @@ export class EtcdMember implements Opened, AsyncDisposable {
     await this.start();
   }
 
-  /** SIGKILL; what etcd acknowledged is on disk. */
+  /** Sends SIGKILL. Acknowledged writes are on disk. */
   async kill9(): Promise<void> {
     await this.#process?.kill9();
   }
 
-  /** SIGSTOP: connections stay open, nothing is answered. */
+  /** Sends SIGSTOP. Connections stay open, and requests get no response. */
   pause(): void {
     this.#running().signal("SIGSTOP");
   }
 
-  /** SIGCONT. */
+  /** Sends SIGCONT. */
   resume(): void {
     this.#running().signal("SIGCONT");
   }
@@ -129,7 +129,7 @@ export class EtcdMember implements Opened, AsyncDisposable {
     return `etcd ${this.url}`;
   }
 
-  /** Ends it and removes its data. */
+  /** Kills it and removes its data. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -153,7 +153,7 @@ export class EtcdMember implements Opened, AsyncDisposable {
   }
 }
 
-// Not `fetch`: its pool would keep connections open after the answer.
+// Not `fetch`, because its pool keeps connections open after the response.
 function postJson(url: string, body: unknown): Promise<Record<string, unknown>> {
   return new Promise((resolve, reject) => {
     const post = request(url, { method: "POST", agent: false, timeout: 10_000 }, (response) => {
@@ -163,10 +163,10 @@ function postJson(url: string, body: unknown): Promise<Record<string, unknown>> 
       response.once("end", () => {
         const text = Buffer.concat(parts).toString();
         if (response.statusCode === 200) resolve(JSON.parse(text));
-        else reject(new TestkitError("GAVE_UP", `${url} answered ${response.statusCode}: ${text}`));
+        else reject(new TestkitError("GAVE_UP", `${url} returned ${response.statusCode}: ${text}`));
       });
     });
-    post.once("timeout", () => post.destroy(new Error(`no answer from ${url} within 10000 ms`)));
+    post.once("timeout", () => post.destroy(new Error(`${url} timed out after 10000 ms`)));
     post.once("error", reject);
     post.end(JSON.stringify(body));
   });

@@ -6,17 +6,17 @@ import { freePorts } from "./port.ts";
 import { program } from "./program.ts";
 import { orClose } from "./together.ts";
 
-/** What to start. */
+/** Options of `startEtcd`. */
 export interface EtcdOptions {
   /** @default 1 */
   readonly members?: 1 | 3;
-  /** More flags for each member, such as `["--quota-backend-bytes=16777216"]`. */
+  /** Extra flags for each member, such as `["--quota-backend-bytes=16777216"]`. */
   readonly args?: readonly string[];
-  /** Another release than this machine's own. */
+  /** A release other than the installed one. */
   readonly version?: Extract<OtherVersion, `etcd-${string}`>;
 }
 
-/** Starts an etcd of one or three members and waits until all of them serve clients. */
+/** Starts one or three etcd members and waits until all of them serve clients. */
 export async function startEtcd(options: EtcdOptions = {}): Promise<Etcd> {
   const { members = 1, args = [], version } = options;
   const command = await program("etcd", version);
@@ -48,7 +48,7 @@ async function plan(what: {
   return places.map((place) => ({ ...place, command, args, cluster: cluster.join(",") }));
 }
 
-/** A running etcd: its members, each with the verbs of a server. */
+/** A running etcd with its members. */
 export class Etcd implements AsyncDisposable {
   readonly members: readonly EtcdMember[];
 
@@ -56,17 +56,17 @@ export class Etcd implements AsyncDisposable {
     this.members = plans.map((one) => new EtcdMember(one));
   }
 
-  /** Where clients connect, one URL for each member. */
+  /** The URL for clients of each member. */
   get urls(): string[] {
     return this.members.map(({ url }) => url);
   }
 
-  /** The first member: the only one unless three were asked for. */
+  /** The first member, which is the only one by default. */
   get first(): EtcdMember {
     return this.members[0] as EtcdMember;
   }
 
-  /** Starts the members that are down, all together. */
+  /** Starts all stopped members at the same time. */
   async start(): Promise<void> {
     const outcomes = await Promise.allSettled(this.members.map((member) => member.start()));
     for (const one of outcomes) if (one.status === "rejected") throw one.reason;
@@ -82,7 +82,10 @@ export class Etcd implements AsyncDisposable {
         const agreed = views.every((view) => view.leader === leader);
         const member = running.find((_, index) => views[index]?.id === leader);
         if (member !== undefined && agreed) return member;
-        throw new TestkitError("GAVE_UP", `no agreed leader: ${JSON.stringify(views)}`);
+        throw new TestkitError(
+          "GAVE_UP",
+          `the members do not agree on a leader: ${JSON.stringify(views)}`,
+        );
       },
       { withinMs: 20_000 },
     );

@@ -1,18 +1,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { TestkitError } from "./errors.ts";
 
-/** How long `eventually` keeps trying. */
+/** The limits of `eventually`. */
 export interface EventuallyOptions {
-  /** Give up after this long. @default 20000 */
+  /** The time limit. @default 20000 */
   readonly withinMs?: number;
   /** Longest pause between two attempts; the first pauses are shorter. @default 50 */
   readonly everyMs?: number;
 }
 
 /**
- * Repeats `attempt` until it neither throws nor rejects, and returns its value. When the bound is
- * over, the last failure is the `cause` and its message is part of ours. One attempt always runs
- * to its end: bound what you await inside.
+ * Repeats `attempt` until it neither throws nor rejects, and returns its value. After the time limit
+ * it throws with the last failure as `cause` and in the message. It does not interrupt a running
+ * attempt, so every wait inside needs a limit of its own.
  */
 export async function eventually<T>(
   attempt: () => T | Promise<T>,
@@ -26,7 +26,7 @@ export async function eventually<T>(
     } catch (cause) {
       if (performance.now() + pauseMs >= deadline) {
         const last = cause instanceof Error ? cause.message : String(cause);
-        throw new TestkitError("GAVE_UP", `not so within ${withinMs} ms: ${last}`, { cause });
+        throw new TestkitError("GAVE_UP", `timed out after ${withinMs} ms: ${last}`, { cause });
       }
     }
     await sleep(pauseMs);

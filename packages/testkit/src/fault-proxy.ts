@@ -1,9 +1,9 @@
-// A TCP proxy in front of a real server that behaves like a bad network on demand.
+// A TCP proxy in front of a real server that simulates network faults.
 //
 //   code under test --> FaultProxy --> server
 //
-// Faults hold for the connections there are and for those to come, until heal(). They add up:
-// `delay(50)` and `split(1)` together deliver single bytes, late.
+// Faults apply to open and new connections until heal(). They combine: `delay(50)` and `split(1)`
+// deliver single bytes with a delay.
 
 import { connect, createServer, type NetConnectOpts, type Server, type Socket } from "node:net";
 import { TestkitError } from "./errors.ts";
@@ -11,7 +11,7 @@ import { freePort } from "./port.ts";
 import { type Faults, HEALTHY, ProxyLane } from "./proxy-lane.ts";
 import { noteClosed, noteOpened, type Opened } from "./registry.ts";
 
-/** Anything that listens: a `RedisServer`, an `EtcdServer`, or host and port. */
+/** The server behind a proxy: a `RedisServer`, an `EtcdMember`, or host and port. */
 export interface ProxyTarget {
   readonly host: string;
   readonly port: number;
@@ -48,7 +48,7 @@ export class FaultProxy implements Opened, AsyncDisposable {
     this.port = port;
   }
 
-  /** The target's URL, password and all, with the proxy's address. */
+  /** The target's URL, including its password, with the proxy's address. */
   get url(): string {
     const { host, port, url, socketPath } = this.#target;
     if (url === undefined) return `redis://${this.host}:${this.port}`;
@@ -59,48 +59,48 @@ export class FaultProxy implements Opened, AsyncDisposable {
     return url.replace(`${host}:${port}`, `${this.host}:${this.port}`);
   }
 
-  /** How many clients are connected to the proxy. */
+  /** The number of clients connected to the proxy. */
   get connections(): number {
     return this.#pairs.size;
   }
 
-  /** Bytes arrive `ms` late, each way: an answer takes twice that. */
+  /** Delays bytes by `ms` in each direction, so a round trip takes twice as long. */
   delay(ms: number): void {
     this.#change({ delayMs: ms });
   }
 
-  /** The maximum number of bytes per second, in each direction of each connection. */
+  /** Limits each direction of each connection to this number of bytes per second. */
   throttle(bytesPerSecond: number): void {
     this.#change({ bytesPerSecond });
   }
 
-  /** No write is longer than `bytes`: what was one packet arrives in pieces. */
+  /** Limits each write to `bytes`, so that one packet arrives in several pieces. */
   split(bytes: number): void {
     this.#change({ pieceBytes: bytes });
   }
 
   /**
-   * Nothing comes through any more, not even the end of a connection, while both sides believe in
-   * it; new connections are accepted into the same silence. heal() delivers what was held back.
+   * Holds back all bytes and the end of each connection, while both sides see it as open. New
+   * connections are accepted and held back too. heal() delivers the bytes.
    */
   halfOpen(): void {
     this.#change({ halfOpen: true });
   }
 
-  /** Resets every connection there is, on both sides; new ones are accepted. */
+  /** Resets all open connections on both sides. New ones are accepted. */
   cut(): void {
     for (const pair of this.#pairs) pair.reset();
   }
 
-  /** Accepts no new connection (ECONNREFUSED); those there are stay. */
+  /** Refuses new connections (ECONNREFUSED). Open ones stay. */
   refuse(): void {
     const server = this.#server;
     this.#server = undefined;
-    // The callback would wait for the connections too; not listening any more is immediate.
+    // Without a callback, because that also waits for the connections. Listening ends at once.
     server?.close();
   }
 
-  /** Ends every fault: connections that survived go on, new ones are accepted on the same port. */
+  /** Ends all faults. Open connections continue, and new ones are accepted on the same port. */
   async heal(): Promise<void> {
     if (this.#closed) throw new TestkitError("NOT_RUNNING", `${this.describe()} is closed`);
     this.#change(HEALTHY);
@@ -153,7 +153,7 @@ class ProxiedPair {
   readonly #server: Socket;
   readonly #lanes: readonly ProxyLane[];
   readonly #faults: () => Faults;
-  /** The side that is no TCP and so knows no reset. */
+  /** The side that is a Unix socket and so cannot be reset. */
   readonly #local: Socket | undefined;
   #broken = false;
 
@@ -168,11 +168,11 @@ class ProxiedPair {
     ];
     const sides = [client, this.#server];
     for (const side of sides) {
-      // An error here is the other end's doing: it is passed on as a reset.
+      // The other end caused this error. Both sides are reset.
       side.on("error", () => this.#break());
     }
     const closed = sides.map((side) => new Promise((resolve) => side.once("close", resolve)));
-    // Not the lanes' own ends: a write to a socket that is reset meanwhile may never be called back.
+    // Not awaited: Node may never call the callback of a write to a socket that is reset meanwhile.
     for (const lane of this.#lanes) void lane.run();
     this.ended = Promise.all(closed).then(() => {});
   }
@@ -182,7 +182,7 @@ class ProxiedPair {
     for (const lane of this.#lanes) lane.kick();
   }
 
-  // In a half-open network the news of a broken side does not get through either.
+  // A half-open network also holds back the reset of a broken side.
   #break(): void {
     this.#broken = true;
     this.kick();
@@ -197,8 +197,8 @@ class ProxiedPair {
   }
 }
 
-// Node leaves a socket open for good when it is reset while its end is still on the way: libuv
-// refuses, and the handle then takes itself for closing.
+// Node never closes a socket that is reset while its end is being sent. libuv refuses the reset, and
+// the handle is then marked as closing.
 function canReset({ connecting, writableEnded, writableFinished }: Socket): boolean {
   return !connecting && writableEnded === writableFinished;
 }

@@ -1,6 +1,6 @@
-// A vitest global setup: the servers are there before the first test needs one, so that no test's
-// own timeout has to cover a download. Where one cannot be had this says so once, and only the
-// tests that start it fail, with the same sentence.
+// A vitest global setup that provides the servers before the first test, so that no test's timeout
+// has to cover a download. If a server is not available, this prints the reason once, and only the
+// tests that start it fail, with the same message.
 import { provideAll } from "@ropeway/provide";
 import { provideOptions } from "./program.ts";
 

@@ -1,15 +1,15 @@
-// Nothing the testkit starts outlives the test process, however that ends.
+// Kills everything the testkit started when the test process ends, even by SIGKILL.
 //
 //   test process ----- pipe -----> guardian (sh, own session)
-//     "+ 123"  watch process group 123      "- 123"  it is gone
-//     "d /tmp/x"  remove that folder too
+//     "+ 123"  add process group 123      "- 123"  remove it
+//     "d /tmp/x"  add that folder
 //
-// The guardian sits in `read`. The kernel closes the pipe when the test process ends, even by
-// SIGKILL, and only then does the guardian act: SIGKILL to every group still on its list, then the
-// folders. Exit handlers could not do that, and a parent-death signal exists on Linux only.
+// The guardian blocks in `read`. The kernel closes the pipe when the test process ends. The guardian
+// then sends SIGKILL to every group on its list and removes the folders. Exit handlers do not run
+// after SIGKILL, and a parent-death signal exists on Linux only.
 //
-// Invariant: a process is on the list from the tick that spawned it (the write into the pipe is
-// done inside `watchGroup`, before anything is awaited) until its exit was seen.
+// Invariant: a process is on the list from the tick that spawned it (`watchGroup` writes to the pipe
+// before anything is awaited) until its exit was seen.
 import { type ChildProcess, spawn } from "node:child_process";
 
 const SCRIPT = `
@@ -38,23 +38,23 @@ function start(): ChildProcess {
     stdio: ["pipe", "ignore", "ignore"],
     detached: true,
   });
-  // It must never keep the test process alive: it is there for when that one is gone.
+  // The guardian must not keep the test process alive.
   child.unref();
   (child.stdin as unknown as { unref(): void }).unref();
   return child;
 }
 
-/** Has the process group killed when this process ends. */
+/** Kills the process group when this process ends. */
 export function watchGroup(pid: number): void {
   tell(`+ ${pid}`);
 }
 
-/** The process group ended by itself; its number may be someone else's soon. */
+/** Removes a process group that has ended, because the system may reuse its number. */
 export function forgetGroup(pid: number): void {
   tell(`- ${pid}`);
 }
 
-/** Has the folder removed when this process ends; harmless if it is gone by then. */
+/** Removes the folder when this process ends, if it still exists. */
 export function watchFolder(path: string): void {
   tell(`d ${path}`);
 }

@@ -1,12 +1,12 @@
-// What a test file leaves behind, found by comparing its end with its beginning:
+// Finds what a test file left open by comparing its end with its beginning:
 //
-// - things the testkit started that nobody closed
+// - servers, proxies and scripts of the testkit that were not closed
 // - clients that were still connected when their Redis was closed
-// - whatever else keeps the process alive: sockets, listeners, timers, children
+// - other resources that keep the process alive: sockets, listeners, timers, children
 //
-// The last is Node's own census, `process.getActiveResourcesInfo()`: it costs nothing while tests
-// run, and what a library unref'd on purpose is not in it. Work that is just ending (a socket
-// that is closing, the test runner's own timers) is waited for, so only a leak costs that wait.
+// The last come from `process.getActiveResourcesInfo()`, which costs nothing while tests run and
+// leaves out unref'd resources. The check waits for resources that are just closing (a socket, the
+// test runner's timers), so only a leak costs the full wait.
 import type { Socket } from "node:net";
 import { TestkitError } from "./errors.ts";
 import { eventually } from "./eventually.ts";
@@ -15,12 +15,12 @@ import type { Argument, Reply } from "./resp.ts";
 
 const SETTLE_WITHIN_MS = 2000;
 
-/** Remembers what is open now; `check()` fails if there is more by then. */
+/** Records the open resources. `check()` fails if there are more by then. */
 export class LeakWatch {
   readonly #resources: ReadonlyMap<string, number> = census();
   readonly #handles: ReadonlySet<unknown> = new Set(activeHandles());
 
-  /** Closes what was left open and throws a `LEAK` that names it all; passes if there is nothing. */
+  /** Closes everything that was left open. Throws a `LEAK` that lists it, if there is any. */
   async check(): Promise<void> {
     const leaks: string[] = [];
     for (const thing of stillOpen()) {
@@ -29,7 +29,7 @@ export class LeakWatch {
     }
     leaks.push(...takeFindings(), ...(await this.#leftResources()));
     if (leaks.length === 0) return;
-    throw new TestkitError("LEAK", `left behind by this test file:\n  ${leaks.join("\n  ")}`);
+    throw new TestkitError("LEAK", `left open by this test file:\n  ${leaks.join("\n  ")}`);
   }
 
   async #leftResources(): Promise<string[]> {
@@ -70,13 +70,13 @@ function census(): Map<string, number> {
   return counts;
 }
 
-// Not documented, so only used to say more about a leak that was found without it.
+// Node does not document this function, so it only adds details to a leak found without it.
 function activeHandles(): unknown[] {
   const { _getActiveHandles } = process as unknown as { _getActiveHandles?: () => unknown[] };
   return _getActiveHandles?.call(process) ?? [];
 }
 
-/** Fails with a `LEAK` if the server has a key that begins with `prefix`. */
+/** Throws a `LEAK` if the server has a key that begins with `prefix`. */
 export async function expectNoKeys(
   server: { command(...args: Argument[]): Promise<Reply> },
   prefix: string,

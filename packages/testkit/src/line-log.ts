@@ -1,24 +1,23 @@
-// Every line a process printed, in order, for three kinds of reader: one that waits for a pattern,
-// one that walks all lines, and one that wants the tail after a failure. Nothing is consumed:
-// lines are kept until the process object goes, so a reader that comes late misses nothing.
+// Every line a process printed, in order. Readers can wait for a pattern, iterate over all lines, or
+// take the last lines after a failure. Reading does not remove lines, so a late reader misses none.
 import { EventEmitter, once } from "node:events";
 import type { Readable } from "node:stream";
 import { TestkitError } from "./errors.ts";
 
-/** A line that matched, and where it stood. */
+/** A line that matched, and its index. */
 export interface FoundLine {
   readonly match: RegExpMatchArray;
   readonly index: number;
 }
 
-/** The lines of one or more streams as they come in. */
+/** The lines of one or more streams as they arrive. */
 export class LineLog implements AsyncIterable<string> {
   readonly #lines: string[] = [];
   readonly #changes = new EventEmitter().setMaxListeners(0);
   #feeding = 0;
   #ended = false;
 
-  /** Adds a stream; the log ends when all its streams have. */
+  /** Adds a stream. The log ends when all its streams have ended. */
   feed(stream: Readable): void {
     let partial = "";
     this.#feeding++;
@@ -45,7 +44,7 @@ export class LineLog implements AsyncIterable<string> {
     this.#changes.emit("change");
   }
 
-  /** The first line at or after `from` that matches; rejects when the log ends or `withinMs` passes without one. */
+  /** The first match at or after line `from`. Rejects if there is none within `withinMs` or before the log ends. */
   async find(
     pattern: RegExp,
     { from = 0, withinMs }: { from?: number; withinMs: number },
@@ -70,10 +69,13 @@ export class LineLog implements AsyncIterable<string> {
   }
 
   #notFound(pattern: RegExp, when: string): TestkitError {
-    return new TestkitError("GAVE_UP", `no line ${pattern} ${when}; last lines:\n${this.tail()}`);
+    return new TestkitError(
+      "GAVE_UP",
+      `no line matched ${pattern} ${when}; last lines:\n${this.tail()}`,
+    );
   }
 
-  /** All lines from the first on, until the log ends. */
+  /** All lines, until the log ends. */
   async *[Symbol.asyncIterator](): AsyncGenerator<string> {
     for (let index = 0; ; index++) {
       while (index >= this.#lines.length) {

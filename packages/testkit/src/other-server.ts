@@ -1,13 +1,12 @@
-// Servers of other releases than the one this machine has. They come from Debian's archive by the
-// script `fetch-server.sh`. Where that cannot work, tests that need them are skipped, and the skip
-// says why.
+// Servers of releases other than the installed one. The script `fetch-server.sh` downloads them from
+// Debian's archive. On platforms without apt-get, the tests that need them are skipped with a reason.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** What the script can fetch. */
+/** The releases that the script can download. */
 export type OtherVersion =
   | "redis-6.0"
   | "redis-7.0"
@@ -26,7 +25,7 @@ const FETCH_WITHIN_MS = 120_000;
 const asked = new Map<OtherVersion, OtherServer>();
 
 /**
- * A server of another release. Synchronous, so that a test file can decide while it is collected:
+ * Finds a server of another release. Synchronous, so that vitest can skip tests while it collects them:
  *
  * ```ts
  * const old = otherServer("redis-6.0");
@@ -41,7 +40,7 @@ export function otherServer(version: OtherVersion): OtherServer {
   return answer;
 }
 
-/** @internal Split off so that a missing or failing script can be tested. */
+/** @internal Exported to test a missing or failing script. */
 export function fetchServer(version: OtherVersion, fetch: string | undefined): OtherServer {
   if (fetch === undefined) {
     return {
@@ -49,7 +48,7 @@ export function fetchServer(version: OtherVersion, fetch: string | undefined): O
       reason: `skipped: ${version} comes from Debian's archive, which needs apt-get on x86-64 Linux`,
     };
   }
-  // One at a time on this machine: test files run side by side, and the script unpacks in place.
+  // A lock, because test files run in parallel and the script unpacks into one folder.
   const lock = join(tmpdir(), "ropeway-servers-fetch.lock");
   const bounds = { encoding: "utf8", timeout: FETCH_WITHIN_MS } as const;
   const run = spawnSync("flock", [lock, fetch, version], bounds);
@@ -61,7 +60,7 @@ export function fetchServer(version: OtherVersion, fetch: string | undefined): O
   return { version, command: [path] };
 }
 
-/** The script, where it can work. */
+/** The path of the script, on platforms that support it. */
 function findFetch(): string | undefined {
   const possible =
     process.platform === "linux" && process.arch === "x64" && existsSync("/usr/bin/apt-get");

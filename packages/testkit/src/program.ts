@@ -9,7 +9,7 @@ export type ServerName = "redis-server" | "etcd";
 
 const found = new Map<ServerName, Promise<readonly string[]>>();
 
-/** The command that starts a real server: of this machine's own version, or of another one. */
+/** The command that starts a real server, of the installed version or of another one. */
 export function program(name: ServerName, version?: OtherVersion): Promise<readonly string[]> {
   if (version !== undefined) return otherProgram(version);
   const known = found.get(name);
@@ -25,7 +25,7 @@ async function otherProgram(version: OtherVersion): Promise<readonly string[]> {
   return command;
 }
 
-/** Keeps programs in the clone's own folder, wherever the tests are run from. */
+/** Keeps programs in a folder of the clone, independent of the working directory. */
 export function provideOptions(): ProvideOptions {
   const { ROPEWAY_PROGRAMS, ROPEWAY_HOME } = process.env;
   if (ROPEWAY_PROGRAMS || ROPEWAY_HOME) return {};

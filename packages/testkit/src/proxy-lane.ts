@@ -4,14 +4,13 @@
 //                     ^ held back while half-open, until due when delayed,
 //                       cut into pieces when split, paced when throttled
 //
-// Faults change what happens to bytes already queued too: every wait below ends early when they
-// change, and the loop looks again. The end of the stream is an entry of the queue like any other,
-// so it is delayed and held back with the bytes before it. Bytes are never dropped or reordered:
-// TCP would not do that either.
+// A new fault also applies to bytes that are already queued: it ends every wait below, and the loop
+// checks again. The end of the stream is an entry of the queue, so it is delayed and held back with
+// the bytes before it. Like TCP, the lane never drops or reorders bytes.
 import type { Socket } from "node:net";
 import { setImmediate as immediate } from "node:timers/promises";
 
-/** What is wrong with the network now. */
+/** The current faults of the network. */
 export interface Faults {
   readonly delayMs: number;
   readonly bytesPerSecond: number;
@@ -27,12 +26,12 @@ export const HEALTHY: Faults = {
   halfOpen: false,
 };
 
-// Beyond this the sender is no longer read, so that its own socket fills up as on a slow link.
+// Above this limit the lane stops reading, so that the sender's socket fills up as on a slow link.
 const QUEUE_LIMIT_BYTES = 256 * 1024;
 const THROTTLE_TICKS_PER_SECOND = 50;
 
 interface Entry {
-  /** The bytes left to forward; none for the end of the stream. */
+  /** The bytes left to forward. Undefined for the end of the stream. */
   bytes: Buffer | undefined;
   readonly arrivedAt: number;
 }
@@ -62,7 +61,7 @@ export class ProxyLane {
     this.kick();
   }
 
-  /** Faults or queue have changed: look again. */
+  /** Makes the loop check the faults and the queue again. */
   kick(): void {
     this.#wake?.();
   }
@@ -119,8 +118,8 @@ export class ProxyLane {
   }
 }
 
-// Leaves the receiver a turn to read one piece before the next joins it in the socket's buffer:
-// two immediates have a poll phase between them, one need not.
+// Lets the receiver read one piece before the next one reaches the socket's buffer. A poll phase runs
+// between two immediates, but not always after one.
 async function loopTurn(): Promise<void> {
   await immediate();
   await immediate();

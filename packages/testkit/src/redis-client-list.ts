@@ -1,6 +1,6 @@
 import { CONTROL_NAME } from "./control-connection.ts";
 
-/** One connection as CLIENT LIST shows it. */
+/** One connection in CLIENT LIST. */
 export interface ListedClient {
   readonly id: string;
   readonly name: string;
@@ -12,7 +12,7 @@ export interface ListedClient {
   readonly cmd: string;
 }
 
-/** The connections a test opened: not ours, nor those by which servers replicate, watch or migrate. */
+/** The connections a test opened, without the testkit's own and those between servers. */
 export function foreignClients(list: string): ListedClient[] {
   return list
     .split("\n")
@@ -43,7 +43,7 @@ function parseLine(line: string): ListedClient {
   };
 }
 
-/** How a leak report names a connection. */
+/** The description of a connection in a leak report. */
 export function describeClient({ id, name, addr, cmd }: ListedClient): string {
   return `client ${name === "" ? "without a name" : `"${name}"`} (id ${id}, from ${addr}, last command ${cmd})`;
 }

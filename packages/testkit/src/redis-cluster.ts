@@ -1,8 +1,7 @@
-// A Redis Cluster of masters with an even share of the slots each, and a replica each if asked for.
+// A Redis Cluster of masters with an equal share of the slots each, and optionally one replica each.
 //
-// It is put together by the commands redis-cli would send, and not by redis-cli, which is not
-// where only the server is. Every change below ends with the view of *every* running node, since
-// a test may ask any of them next.
+// It sends the commands that redis-cli would send, because redis-cli may not be installed. Every
+// change waits until *all* running nodes report it, because a test may query any of them next.
 import { ClusterView } from "./cluster-view.ts";
 import { TestkitError } from "./errors.ts";
 import { eventually } from "./eventually.ts";
@@ -13,18 +12,18 @@ import { orClose, together } from "./together.ts";
 const SLOTS = 16_384;
 const SETTLE_WITHIN_MS = 30_000;
 
-/** How large, and how quick to notice a dead node. */
+/** Options of `startCluster`. */
 export interface ClusterOptions
   extends Pick<RedisOptions, "config" | "appendonly" | "password" | "version"> {
   /** @default 3 */
   readonly masters?: number;
   /** Replicas of each master. @default 0 */
   readonly replicas?: 0 | 1;
-  /** cluster-node-timeout: a node silent this long is failed over. @default 2000 */
+  /** cluster-node-timeout, after which a silent node is failed over. @default 2000 */
   readonly nodeTimeoutMs?: number;
 }
 
-/** Starts the nodes, joins them and waits until every one says that the cluster is well. */
+/** Starts the nodes, joins them and waits until all of them report a healthy cluster. */
 export async function startCluster(options: ClusterOptions = {}): Promise<RedisCluster> {
   const { masters = 3, replicas = 0 } = options;
   const count = masters * (1 + replicas);
@@ -54,7 +53,7 @@ function startNode(options: ClusterOptions): Promise<RedisServer> {
 
 async function assemble(nodes: readonly RedisServer[], masterCount: number): Promise<void> {
   const masters = nodes.slice(0, masterCount);
-  // Slots and epochs first: nodes that meet with theirs settled have nothing to argue about.
+  // Slots and epochs are set before the nodes meet, so that there are no conflicts to resolve.
   await Promise.all(
     masters.map(async (node, index) => {
       const from = Math.floor((SLOTS * index) / masterCount);
@@ -64,7 +63,7 @@ async function assemble(nodes: readonly RedisServer[], masterCount: number): Pro
       await node.command("CLUSTER", "SET-CONFIG-EPOCH", index + 1);
     }),
   );
-  // Everyone meets everyone, because gossip about third parties takes its time.
+  // Each node meets each other node, because gossip about other nodes is slow.
   for (const [index, node] of nodes.entries()) {
     for (const other of nodes.slice(index + 1)) {
       await node.command("CLUSTER", "MEET", other.host, other.port);
@@ -77,17 +76,17 @@ async function assemble(nodes: readonly RedisServer[], masterCount: number): Pro
 
 async function replicate(replica: RedisServer, master: RedisServer | undefined): Promise<void> {
   const id = await master?.command("CLUSTER", "MYID");
-  // Refused until the two have shaken hands.
+  // Redis refuses this until the handshake of the two is complete.
   await eventually(() => replica.command("CLUSTER", "REPLICATE", String(id)), {
     withinMs: SETTLE_WITHIN_MS,
   });
 }
 
-/** What a test does while a slot is on its way: `-ASK` for keys that went, `-TRYAGAIN` for halves. */
+/** Hooks during a migration, when moved keys give `-ASK` and partly moved ones `-TRYAGAIN`. */
 export interface MoveSlotOptions {
-  /** Runs when the slot is open on both sides and before any key has moved. */
+  /** Runs when the slot is importing and migrating, before any key moves. */
   readonly beforeKeys?: () => Promise<void>;
-  /** Runs when every key has moved and nobody owns the slot anew yet. */
+  /** Runs when all keys have moved, before the slot gets its new owner. */
   readonly afterKeys?: () => Promise<void>;
 }
 
@@ -99,7 +98,7 @@ export class RedisCluster implements AsyncDisposable {
     this.nodes = nodes;
   }
 
-  /** `redis-cluster://:password@host:port,...` with every node. */
+  /** `redis-cluster://:password@host:port,...` with all nodes. */
   get url(): string {
     const password = this.nodes[0]?.password;
     const secret = password === undefined ? "" : `:${encodeURIComponent(password)}@`;
@@ -136,17 +135,17 @@ export class RedisCluster implements AsyncDisposable {
     await options.beforeKeys?.();
     await migrateKeys(slot, from, to);
     await options.afterKeys?.();
-    // The new owner first, as redis-cli does: at no time does nobody own the slot.
+    // The new owner first, as redis-cli does, so that the slot always has an owner.
     const masters = await this.#masters();
     for (const node of [to, from, ...masters.filter((node) => node !== to && node !== from)]) {
       await node.command("CLUSTER", "SETSLOT", slot, "NODE", toId);
     }
-    await this.#agree((view) => view.ownerOf(slot) === toId, `slot ${slot} is not with ${to.url}`);
+    await this.#agree((view) => view.ownerOf(slot) === toId, `slot ${slot} is not on ${to.url}`);
   }
 
   /**
-   * Makes the replica of `master` take its slots and waits until every running node knows. By
-   * "kill" the master dies first (start() brings it back as a replica); by "command" the two swap.
+   * Makes the replica of `master` take its slots and waits until all running nodes report it. "kill"
+   * kills the master first (start() restarts it as a replica). "command" swaps the two.
    */
   async failover(master: RedisServer, by: "kill" | "command" = "kill"): Promise<RedisServer> {
     const replica = await this.replicaOf(master);
@@ -158,9 +157,9 @@ export class RedisCluster implements AsyncDisposable {
     return replica;
   }
 
-  /** Waits until every running node says `cluster_state:ok` and knows all the others as connected. */
+  /** Waits until all running nodes report `cluster_state:ok` and are connected to each other. */
   async settled(): Promise<void> {
-    await this.#agree((view) => view.healthy(this.nodes.length), "the cluster is not whole");
+    await this.#agree((view) => view.healthy(this.nodes.length), "the cluster is not complete");
   }
 
   async #agree(condition: (view: ClusterView) => boolean, otherwise: string): Promise<void> {
@@ -169,7 +168,7 @@ export class RedisCluster implements AsyncDisposable {
         for (const node of this.#running()) {
           const view = await ClusterView.of(node);
           if (!view.ok || !condition(view)) {
-            throw new TestkitError("GAVE_UP", `${otherwise}, says ${node.url}:\n${view}`);
+            throw new TestkitError("GAVE_UP", `${otherwise}, according to ${node.url}:\n${view}`);
           }
         }
       },
@@ -183,7 +182,8 @@ export class RedisCluster implements AsyncDisposable {
 
   #anyNode(): RedisServer {
     const [node] = this.#running();
-    if (node === undefined) throw new TestkitError("NOT_RUNNING", "no node of the cluster runs");
+    if (node === undefined)
+      throw new TestkitError("NOT_RUNNING", "no node of the cluster is running");
     return node;
   }
 
@@ -200,7 +200,8 @@ export class RedisCluster implements AsyncDisposable {
   async #nodeById(id: string | undefined): Promise<RedisServer> {
     const port = (await this.#view()).portOf(id ?? "");
     const node = this.nodes.find((candidate) => candidate.port === port);
-    if (node === undefined) throw new TestkitError("NOT_RUNNING", `no node of ours has id ${id}`);
+    if (node === undefined)
+      throw new TestkitError("NOT_RUNNING", `no node of this cluster has id ${id}`);
     return node;
   }
 

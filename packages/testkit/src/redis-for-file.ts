@@ -1,24 +1,24 @@
 /**
- * What most test files begin with: a Redis of their own and a connection to it.
+ * Starts a Redis server for one test file and connects to it.
  *
  *   const { server, redis } = await redisForFile();
  *
- * Awaited at the top of the file and not in a beforeAll, so that both are constants there. Hooks run in
- * reverse order: whatever the file closes in an afterAll of its own is closed before these two.
+ * Await it at the top of the file and not in a beforeAll, so that both are constants. Hooks run in
+ * reverse order, so the file's own afterAll hooks run before these two are closed.
  *
- * A door of its own, since it asks vitest for hooks, and benches use the testkit without vitest.
+ * A separate entry point, because it imports vitest, and benches use the testkit without vitest.
  */
 import { type ConnectOptions, connect, type Redis } from "@ropeway/core";
 import { afterAll } from "vitest";
 import type { RedisOptions } from "./redis-options.ts";
 import { type RedisServer, startRedis } from "./redis-server.ts";
 
-/** What to start, and how to connect. */
+/** Options of the server and of the connection. */
 export interface RedisForFileOptions extends RedisOptions {
   readonly connect?: ConnectOptions;
 }
 
-/** A server and a connection that are closed after the last test of the file that calls this. */
+/** A server and a connection. Both are closed after the last test of the calling file. */
 export async function redisForFile(
   options: RedisForFileOptions = {},
 ): Promise<{ readonly server: RedisServer; readonly redis: Redis }> {

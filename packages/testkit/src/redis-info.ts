@@ -1,6 +1,6 @@
 import type { RedisServer } from "./redis-server.ts";
 
-/** One section of INFO (or CLUSTER INFO) as field and value. */
+/** The fields and values of one section of INFO, or of CLUSTER INFO. */
 export function parseInfo(text: string): Map<string, string> {
   return new Map(
     text.split(/\r?\n/).map((line): [string, string] => {
@@ -10,7 +10,7 @@ export function parseInfo(text: string): Map<string, string> {
   );
 }
 
-/** Asks a server for one section of INFO. */
+/** Reads one section of INFO from a server. */
 export async function infoOf(server: RedisServer, section: string): Promise<Map<string, string>> {
   return parseInfo(String(await server.command("INFO", section)));
 }

@@ -2,27 +2,27 @@ import { join } from "node:path";
 import type { Certificate } from "./certificate.ts";
 import type { OtherVersion } from "./other-server.ts";
 
-/** What to start. */
+/** Options of `startRedis`. */
 export interface RedisOptions {
-  /** More settings in redis.conf's own words, such as `["maxmemory 1mb"]`; they override ours, but loglevel must stay: we wait for a line of the log. */
+  /** Lines of redis.conf, such as `["maxmemory 1mb"]`, that override ours. Do not change loglevel, because `start()` waits for a line of the log. */
   readonly config?: readonly string[];
-  /** A fixed port; taken already is then an error. @default a free one */
+  /** A fixed port, which must be free. @default a free one */
   readonly port?: number;
   /** Listen on a Unix socket only. @default false */
   readonly socket?: boolean;
-  /** Keep an append-only file, synced before each answer, so that kill9() loses nothing. @default false */
+  /** Keep an append-only file, synced before each reply, so that kill9() loses nothing. @default false */
   readonly appendonly?: boolean;
   /** requirepass. @default none */
   readonly password?: string;
-  /** Speak TLS only, with a certificate made for this server. @default false */
+  /** Accept TLS only, with a certificate created for this server. @default false */
   readonly tls?: boolean;
-  /** Another release than this machine's own; see `otherServer` for where it comes from. */
+  /** A release other than the installed one, from `otherServer`. */
   readonly version?: Extract<OtherVersion, `redis-${string}` | `valkey-${string}`>;
   /** Run as a Sentinel. @default false */
   readonly sentinel?: boolean;
 }
 
-/** Options with everything decided: what one redis.conf is written from. */
+/** Complete options, from which one redis.conf is written. */
 export interface RedisPlan extends RedisOptions {
   readonly command: readonly string[];
   readonly dir: string;
@@ -30,15 +30,15 @@ export interface RedisPlan extends RedisOptions {
   readonly certificate: Certificate | undefined;
 }
 
-/** Loopback only: no test server is reachable from outside. */
+/** Loopback only, so that no test server is reachable from other machines. */
 export const HOST = "127.0.0.1";
 
-/** Where a server listens that was asked for a socket. */
+/** The path of the Unix socket, if the server listens on one. */
 export function socketPathOf({ socket, dir }: RedisPlan): string | undefined {
   return socket ? join(dir, "redis.sock") : undefined;
 }
 
-/** The text of its redis.conf. Later lines win, so the caller's come last. */
+/** The content of its redis.conf. Later lines override earlier ones, so the caller's come last. */
 export function redisConf(plan: RedisPlan): string {
   const { dir, port, password, certificate, appendonly, sentinel, config = [] } = plan;
   const socketPath = socketPathOf(plan);

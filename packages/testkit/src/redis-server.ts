@@ -6,9 +6,9 @@
 //                    frozen                     |
 //                      '----- stop() | kill9() -'        close(): from anywhere, for good
 //
-// Address and folder stay the same through all of it, so clients find the same server again.
-// Readiness is the server's own log line and not a PING from outside: another process may have
-// won the race for the port, and its PONG would be the wrong server's.
+// Address and folder never change, so clients can reconnect to the same server. The server is ready
+// when it logs so. A PING is not enough: another process may have taken the port, and it would reply
+// with PONG too.
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { makeCertificate } from "./certificate.ts";
@@ -55,15 +55,15 @@ export async function startRedis(options: RedisOptions = {}): Promise<RedisServe
   }
 }
 
-/** A started server; see the top of the file for the order of its verbs. */
+/** A started server. The top of the file shows its states. */
 export class RedisServer implements Opened, AsyncDisposable {
   readonly host: string = HOST;
   readonly port: number;
   readonly socketPath: string | undefined;
   readonly password: string | undefined;
-  /** What a client passes as `ca` to trust it, when it speaks TLS. */
+  /** The `ca` option of a client that trusts it, if it uses TLS. */
   readonly ca: string | undefined;
-  /** Its folder: redis.conf, dump.rdb, appendonlydir. Removed by close(). */
+  /** Its folder with redis.conf, dump.rdb and appendonlydir. close() removes it. */
   readonly dir: string;
   readonly #plan: RedisPlan;
   readonly #control: ControlConnection;
@@ -115,7 +115,7 @@ export class RedisServer implements Opened, AsyncDisposable {
   async start(): Promise<void> {
     if (this.running) return;
     const file = join(this.dir, "redis.conf");
-    // Once only: Sentinel, replication and CONFIG REWRITE keep what they learned in this file.
+    // Written once, because Sentinel, replication and CONFIG REWRITE store their state in this file.
     if (this.#process === undefined) {
       await writeFile(file, redisConf(this.#plan));
     }
@@ -131,13 +131,13 @@ export class RedisServer implements Opened, AsyncDisposable {
     }
   }
 
-  /** An orderly stop that keeps the data, also without an append-only file. */
+  /** Stops it with SHUTDOWN SAVE, which keeps the data without an append-only file too. */
   async stop(): Promise<void> {
     const server = this.#process;
     if (!server?.running) return;
     server.signal("SIGCONT");
     const saved = this.#plan.sentinel ? [] : ["SAVE"];
-    // The answer to SHUTDOWN is the end of the connection; an error reply means it refused.
+    // SHUTDOWN closes the connection. An error reply means that Redis refused it.
     await this.command("SHUTDOWN", ...saved).catch((error: Error) => {
       if (error.name === "ReplyError") throw error;
     });
@@ -151,18 +151,18 @@ export class RedisServer implements Opened, AsyncDisposable {
     await this.start();
   }
 
-  /** SIGKILL: what was not on disk is lost. */
+  /** Sends SIGKILL. Data that is not on disk is lost. */
   async kill9(): Promise<void> {
     await this.#process?.kill9();
     this.#control.close();
   }
 
-  /** SIGSTOP: connections stay open, nothing is answered. */
+  /** Sends SIGSTOP. Connections stay open, and commands get no reply. */
   pause(): void {
     this.#running().signal("SIGSTOP");
   }
 
-  /** SIGCONT: everything sent meanwhile is answered now. */
+  /** Sends SIGCONT. The server replies to the commands sent meanwhile. */
   resume(): void {
     this.#running().signal("SIGCONT");
   }
@@ -181,7 +181,7 @@ export class RedisServer implements Opened, AsyncDisposable {
     return `redis-server ${this.url}`;
   }
 
-  /** Ends it and removes its folder. A client still connected is noted as a leak of this test file. */
+  /** Kills it and removes its folder. Reports clients that are still connected as leaks of this test file. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -197,7 +197,7 @@ export class RedisServer implements Opened, AsyncDisposable {
   async #noteClients(): Promise<void> {
     this.resume();
     let left: ListedClient[] = [];
-    // A client that was closed a moment ago may still be listed, hence the grace.
+    // Redis may still list a client that was closed a moment ago.
     await eventually(
       async () => {
         left = await this.clients();

@@ -5,7 +5,7 @@ import type { RedisOptions } from "./redis-options.ts";
 import { type RedisServer, startRedis } from "./redis-server.ts";
 import { orClose, together } from "./together.ts";
 
-/** What both servers of a pair are started with. */
+/** Options of both servers of a pair. */
 export type ReplicaPairOptions = Pick<
   RedisOptions,
   "config" | "appendonly" | "password" | "version"
@@ -20,7 +20,7 @@ export async function startReplicaPair(options: ReplicaPairOptions = {}): Promis
 
 /** A server that can be on either side of a replication. */
 function startReplicable({ config = [], ...options }: ReplicaPairOptions): Promise<RedisServer> {
-  // Without these a first synchronisation begins seconds later, in the hope of more replicas.
+  // By default Redis delays the first synchronisation by seconds to wait for more replicas.
   const prompt = ["repl-diskless-sync-delay 0", "repl-ping-replica-period 1"];
   const secret = options.password === undefined ? [] : [`masterauth "${options.password}"`];
   return startRedis({ ...options, config: [...prompt, ...secret, ...config] });
@@ -73,7 +73,7 @@ export class ReplicaPair implements AsyncDisposable {
     return caughtUp(this.#replica, this.#master);
   }
 
-  /** Makes the replica the master; the old one follows it if it is running. */
+  /** Makes the replica the master. The old master follows it if it is running. */
   async promote(): Promise<void> {
     await this.#replica.command("REPLICAOF", "NO", "ONE");
     await this.#replica.command("CONFIG", "REWRITE");

@@ -1,6 +1,5 @@
-// RESP2, the half of it that a test needs: write commands, read replies. Written here and not
-// taken from a client library, because tests of such a library's behaviour (and of old servers)
-// want a second, dumber pair of eyes.
+// Encodes RESP2 commands and decodes replies. Tests of our client library, and of old servers, need
+// an independent implementation, so this one is not taken from a client library.
 //
 //   *2\r\n $3\r\nGET\r\n $1\r\nk\r\n      ->      +OK | -ERR text | :42 | $5\r\nhello | $-1 | *2 ...
 import { ReplyError } from "./errors.ts";
@@ -8,7 +7,7 @@ import { ReplyError } from "./errors.ts";
 /** One argument of a command. */
 export type Argument = string | number | Buffer;
 
-/** What Redis answers; an error inside an array stays in its place as a value. */
+/** A reply of Redis. An error inside an array is kept as a value. */
 export type Reply = string | number | null | ReplyError | Reply[];
 
 /** A command as bytes. */
@@ -21,12 +20,12 @@ export function encodeCommand(args: readonly Argument[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** Turns bytes, cut anywhere, into replies. */
+/** Decodes replies from chunks of any size. */
 export class ReplyDecoder {
   #buffer: Buffer = Buffer.alloc(0);
   #at = 0;
 
-  /** The replies that are complete now; the rest waits for more bytes. */
+  /** The complete replies. The other bytes are kept for the next call. */
   push(bytes: Buffer): Reply[] {
     this.#buffer = Buffer.concat([this.#buffer, bytes]);
     const replies: Reply[] = [];
@@ -39,7 +38,7 @@ export class ReplyDecoder {
     }
   }
 
-  // `undefined` is "not all there yet": the caller starts over from the first byte next time.
+  // `undefined` means incomplete. The next call starts again at the first byte of the reply.
   #read(): Reply | undefined {
     const end = this.#buffer.indexOf("\r\n", this.#at);
     if (end < 0) return undefined;

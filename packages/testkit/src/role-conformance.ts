@@ -1,13 +1,13 @@
 /**
- * What every Role of ours must do, as tests. A package calls this once per role:
+ * The conformance tests of every Role. A package calls this once per role:
  *
  *   roleConformance("Worker", { make: (redis) => new Worker(redis, "mail", handler) });
  *
  * - start() twice is one start; close() twice is one close; a closed role does not start.
  * - close() during start() rejects it with ClosedError and leaves nothing open.
- * - A failed start leaves nothing open and the role idle, whichever call to Redis failed: the first run
- *   fails the first call, the second run the second, until a start needs no more calls.
- * - pause() and resume() hold before and after start().
+ * - A failed start leaves nothing open and the role idle, whichever call to Redis failed. The first run
+ *   fails the first call, the second run the second call, until a start succeeds.
+ * - pause() and resume() work before and after start().
  * - A listener that throws is reported as `error` and does not stop the role.
  */
 import { ClosedError, connect, type Redis, RopewayError } from "@ropeway/core";
@@ -15,7 +15,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "./eventually.ts";
 import { type RedisServer, startRedis } from "./redis-server.ts";
 
-/** As much of core's Role as the tests use; roles with typed events fit too. */
+/** The part of core's Role that the tests use. Roles with typed events satisfy it too. */
 export interface TestedRole extends AsyncDisposable {
   readonly state: string;
   start(): Promise<unknown>;
@@ -27,16 +27,16 @@ export interface TestedRole extends AsyncDisposable {
 
 /** A role to test. */
 export interface RoleSubject<R extends TestedRole> {
-  /** Makes a role on a Redis; called anew for every test. */
+  /** Creates a role on a Redis. Called once per test. */
   make(redis: Redis): R;
   /**
-   * Makes a running role emit an event: adds `listener` to it and causes it. Leave it out for a role
-   * whose only event is `error`.
+   * Adds `listener` for an event and makes the running role emit that event. Omit it for a role whose
+   * only event is `error`.
    */
   provoke?(role: R, listener: () => unknown, redis: Redis): Promise<void>;
 }
 
-/** The most calls to Redis that a start is expected to make. */
+/** The maximum number of calls to Redis in one start. */
 const MOST_CALLS = 100;
 
 /** Declares the tests of one role. */
@@ -59,7 +59,7 @@ export function roleConformance<R extends TestedRole>(name: string, subject: Rol
         .trim()
         .split("\n").length;
 
-    /** Runs the work; every connection that it opened must be gone afterwards. */
+    /** Runs the work and checks that it leaves no connection open. */
     const leavingNothing = async (work: () => Promise<void>): Promise<void> => {
       const before = await connections();
       await work();
@@ -105,12 +105,12 @@ export function roleConformance<R extends TestedRole>(name: string, subject: Rol
         for (let call = 1; call <= MOST_CALLS; call++) {
           const fault = failingAt(redis, call);
           const role = subject.make(fault.redis);
-          role.on("error", () => {}); // some of what a role does in the background may fail too
+          role.on("error", () => {}); // background work of the role may fail too
           const error = await role.start().then(
             () => undefined,
             (reason: unknown) => reason,
           );
-          const fired = fault.fired(); // before what the role does in the background
+          const fired = fault.fired(); // read before the background work of the role makes calls
           if (error !== undefined) {
             expect(error).toBeInstanceOf(RopewayError);
             expect({ call, state: role.state }).toEqual({ call, state: "idle" });
@@ -154,7 +154,7 @@ export function roleConformance<R extends TestedRole>(name: string, subject: Rol
   });
 }
 
-/** The Redis, but the nth call that goes to the server fails. */
+/** The same Redis, except that the nth call to the server fails. */
 function failingAt(redis: Redis, n: number): { readonly redis: Redis; fired(): boolean } {
   let calls = 0;
   const counted = new Set(["send", "run", "blocking", "subscriber"]);

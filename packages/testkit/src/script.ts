@@ -5,7 +5,7 @@ import type { LineLog } from "./line-log.ts";
 import { noteClosed, noteOpened, type Opened } from "./registry.ts";
 import { type Exit, WatchedProcess } from "./watched-process.ts";
 
-/** What a script is given. */
+/** Options of a script. */
 export interface ScriptOptions {
   readonly args?: readonly string[];
   /** Added to this process's environment. */
@@ -13,8 +13,8 @@ export interface ScriptOptions {
 }
 
 /**
- * Runs a TypeScript file in a Node process of its own, reading our packages' sources as the tests
- * do: `spawnScript(new URL("./worker.fixture.ts", import.meta.url))`.
+ * Runs a TypeScript file in its own Node process, with the sources of our packages, as in
+ * `spawnScript(new URL("./worker.fixture.ts", import.meta.url))`.
  */
 export async function spawnScript(file: URL, options: ScriptOptions = {}): Promise<Script> {
   const { args = [], env = {} } = options;
@@ -25,8 +25,8 @@ export async function spawnScript(file: URL, options: ScriptOptions = {}): Promi
 }
 
 /**
- * Runs a script that ends by itself, such as an example, and gives the lines it printed. Throws with its
- * whole output if it fails.
+ * Runs a script that exits by itself, such as an example, and returns the lines it printed. Throws
+ * `SCRIPT_FAILED` with its output if it fails.
  */
 export async function runScript(file: URL, options?: ScriptOptions): Promise<string[]> {
   await using script = await spawnScript(file, options);
@@ -62,17 +62,17 @@ export class Script implements Opened, AsyncDisposable {
     return this.#process.running;
   }
 
-  /** Resolves when the process has ended, however it did. */
+  /** Resolves when the process has ended, with a code or by a signal. */
   get exited(): Promise<Exit> {
     return this.#process.exited;
   }
 
-  /** Its lines on standard output, from the first on; each loop over it starts anew. */
+  /** All its lines on standard output. Each iteration starts at the first line. */
   get lines(): LineLog {
     return this.#process.stdout;
   }
 
-  /** The next matching line on standard output after the one this found last. */
+  /** Waits for the next matching line on standard output, after the previous match. */
   async waitForLine(
     pattern: RegExp,
     { withinMs = 30_000 }: { withinMs?: number } = {},
@@ -97,22 +97,22 @@ export class Script implements Opened, AsyncDisposable {
     this.#process.signal(signal);
   }
 
-  /** SIGKILL, and waits until it is gone. */
+  /** Sends SIGKILL and waits for the exit. */
   kill9(): Promise<Exit> {
     return this.#process.kill9();
   }
 
-  /** SIGTERM, and waits for its own orderly end; SIGKILL after `withinMs`. */
+  /** Sends SIGTERM and waits for the exit. Sends SIGKILL after `withinMs`. */
   terminate(withinMs?: number): Promise<Exit> {
     return this.#process.terminate(withinMs);
   }
 
-  /** SIGSTOP: it keeps its sockets and does nothing. */
+  /** Sends SIGSTOP. Its sockets stay open. */
   pause(): void {
     this.signal("SIGSTOP");
   }
 
-  /** SIGCONT: it goes on as if no time had passed. */
+  /** Sends SIGCONT. */
   resume(): void {
     this.signal("SIGCONT");
   }
@@ -126,7 +126,7 @@ export class Script implements Opened, AsyncDisposable {
     return `script ${fileURLToPath(this.#file)} (pid ${this.pid})`;
   }
 
-  /** Kills it unless it has ended by itself. */
+  /** Kills it if it is still running. */
   async close(): Promise<void> {
     await this.#process.kill9();
   }

@@ -1,7 +1,7 @@
-// A master, its replica, and three Sentinels that agree on who is who.
+// A master, its replica, and three Sentinels that agree on which server is the master.
 //
-// Sentinel is made for networks where seconds pass unnoticed; the periods it talks in are shortened
-// (by SENTINEL DEBUG, where the release has it) so that a test does not wait for them.
+// The periods of Sentinel are seconds long. SENTINEL DEBUG shortens them, in releases that have it, so
+// that tests do not wait for them.
 import { ReplyError, TestkitError } from "./errors.ts";
 import { eventually } from "./eventually.ts";
 import { type RedisServer, startRedis } from "./redis-server.ts";
@@ -12,15 +12,15 @@ const QUORUM = 2;
 const SETTLE_WITHIN_MS = 30_000;
 const PERIODS = ["publish-period", "200", "info-period", "500", "max-desync", "200"];
 
-/** What the trio watches, and how closely. */
+/** Options of `startSentinelTrio`. */
 export interface SentinelOptions extends ReplicaPairOptions {
-  /** The name clients ask for. @default "mymaster" */
+  /** The name of the monitored master. @default "mymaster" */
   readonly name?: string;
-  /** A master that is silent this long is down. @default 1000 */
+  /** The silence after which a master counts as down. @default 1000 */
   readonly downAfterMs?: number;
 }
 
-/** Starts them and waits until all three Sentinels know each other and the replica. */
+/** Starts the servers and waits until all three Sentinels know each other and the replica. */
 export async function startSentinelTrio(options: SentinelOptions = {}): Promise<SentinelTrio> {
   const { name = "mymaster", downAfterMs = 1000, ...pairOptions } = options;
   const pair = await startReplicaPair(pairOptions);
@@ -47,7 +47,7 @@ async function startSentinel(
       ...(password === undefined ? [] : [`sentinel auth-pass ${name} "${password}"`]),
     ],
   });
-  // Releases before 7.0 answer with an error and keep their pace.
+  // Releases before 7.0 reply with an error and keep their default periods.
   await sentinel.command("SENTINEL", "DEBUG", ...PERIODS).catch((error: Error) => {
     if (!(error instanceof ReplyError)) throw error;
   });
@@ -58,7 +58,7 @@ async function startSentinel(
 export class SentinelTrio implements AsyncDisposable {
   readonly name: string;
   readonly sentinels: readonly RedisServer[];
-  /** Both data servers; who is master now is what `master()` says. */
+  /** Both data servers. `master()` returns the current master. */
   readonly servers: readonly [RedisServer, RedisServer];
   readonly #pair: ReplicaPair;
 
@@ -95,16 +95,16 @@ export class SentinelTrio implements AsyncDisposable {
   }
 
   /**
-   * Moves the mastership and waits until every Sentinel says so and the new master takes writes.
-   * By "kill" the old master is gone without a word (start() brings it back as a replica); by
-   * "command" a Sentinel is told to fail over while both are well.
+   * Promotes the replica and waits until all Sentinels report it and the new master accepts writes.
+   * "kill" kills the old master (start() restarts it as a replica). "command" sends SENTINEL FAILOVER
+   * while both are healthy.
    */
   async failover(by: "kill" | "command" = "kill"): Promise<RedisServer> {
     const old = await this.master();
     if (by === "kill") {
       await old.kill9();
     } else {
-      // Refused with INPROG while the one before is being wound up.
+      // Sentinel refuses with INPROG until the previous failover is complete.
       await eventually(() => this.sentinels[0]?.command("SENTINEL", "FAILOVER", this.name), {
         withinMs: SETTLE_WITHIN_MS,
       });
@@ -122,7 +122,7 @@ export class SentinelTrio implements AsyncDisposable {
     );
   }
 
-  /** Waits until the replica follows the master and every Sentinel sees both and the other two. */
+  /** Waits until the replica follows the master and every Sentinel sees both servers and the other Sentinels. */
   async settled(): Promise<void> {
     await eventually(
       async () => {
@@ -133,7 +133,7 @@ export class SentinelTrio implements AsyncDisposable {
     );
   }
 
-  // Asked of the servers themselves: what a Sentinel says of one that just came back may be old.
+  // Asks the servers, because a Sentinel's view of a restarted server may be outdated.
   async #expectReplication(): Promise<void> {
     const master = await this.master();
     const replica = this.servers[master === this.servers[0] ? 1 : 0];

@@ -1,8 +1,8 @@
-// A vitest setup file: every test file it is loaded for fails if it leaves something behind.
-// It is loaded before the file, so its hook is the last one to run (vitest's "stack" order).
+// A vitest setup file that fails every test file that leaves something open. It is loaded before the
+// test file, so its hook runs last (vitest's "stack" order).
 //
-// Property tests use one seed, so that a change is judged by the change and not by chance. Set
-// ROPEWAY_SEED to a number, or to "random", to look for cases that nobody has tried.
+// Property tests use a fixed seed, so that their results are repeatable. Set ROPEWAY_SEED to another
+// number, or to "random", to try new cases.
 import fc from "fast-check";
 import { afterAll } from "vitest";
 import { LeakWatch } from "./leaks.ts";

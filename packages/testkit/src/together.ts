@@ -1,4 +1,4 @@
-/** Waits for all starts; if one fails, closes those that did not and throws its error. */
+/** Waits for all starts. If one fails, closes the others and throws its error. */
 export async function together<T extends { close(): Promise<void> }>(
   starts: readonly Promise<T>[],
 ): Promise<T[]> {
@@ -10,7 +10,7 @@ export async function together<T extends { close(): Promise<void> }>(
   throw failed.reason;
 }
 
-/** Runs `work` on something just started; if it fails, closes that and throws. */
+/** Runs `work` on `started`. If it fails, closes `started` and throws. */
 export async function orClose<T extends { close(): Promise<void> }>(
   started: T,
   work: (started: T) => Promise<unknown>,

@@ -5,13 +5,13 @@ import { TestkitError } from "./errors.ts";
 import { forgetGroup, watchGroup } from "./guardian.ts";
 import { LineLog } from "./line-log.ts";
 
-/** How a process ended: by itself with a code, or by a signal. */
+/** The exit code of a process, or the signal that ended it. */
 export interface Exit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }
 
-/** Where and with what a process runs. */
+/** The working directory and environment of a process. */
 export interface SpawnOptions {
   readonly cwd?: string;
   /** Added to this process's environment. */
@@ -19,8 +19,8 @@ export interface SpawnOptions {
 }
 
 /**
- * A child process in a group of its own that the guardian kills if we die. Signals go to the whole
- * group, so that a wrapper script and the program behind it share one fate.
+ * A child process in its own process group, which the guardian kills when this process ends. Signals
+ * go to the whole group, so that they reach both a wrapper script and its program.
  */
 export class WatchedProcess {
   readonly pid: number;
@@ -31,7 +31,7 @@ export class WatchedProcess {
   readonly exited: Promise<Exit>;
   #running = true;
 
-  /** Resolves once the program runs; rejects when it cannot be executed. */
+  /** Resolves when the program runs. Throws `START_FAILED` if it cannot be executed. */
   static async start(
     command: readonly string[],
     { cwd, env }: SpawnOptions = {},
@@ -57,16 +57,16 @@ export class WatchedProcess {
   private constructor(child: ChildProcess) {
     const { pid, stdin, stdout, stderr } = child;
     if (pid === undefined || !stdin || !stdout || !stderr) {
-      throw new TestkitError("START_FAILED", "a child without pid or pipes");
+      throw new TestkitError("START_FAILED", "the child process has no pid or no pipes");
     }
     this.pid = pid;
     this.stdin = stdin;
-    // Writing to a process that is gone is told by `exited`, not by a crash of the test.
+    // A write to an ended process must not crash the test. `exited` reports the end.
     stdin.on("error", () => {});
     this.stdout.feed(stdout);
     this.log.feed(stdout);
     this.log.feed(stderr);
-    // "close", not "exit": by then every line it printed has been read.
+    // "close", not "exit", because by then all its lines have been read.
     this.exited = new Promise((resolve) => {
       child.once("exit", () => {
         this.#running = false;
@@ -80,7 +80,7 @@ export class WatchedProcess {
     return this.#running;
   }
 
-  /** Sends a signal to the group; a process that is gone already is no error. */
+  /** Sends a signal to the group. Does nothing if the process has ended. */
   signal(signal: NodeJS.Signals): void {
     if (!this.#running) return;
     try {
@@ -90,20 +90,20 @@ export class WatchedProcess {
     }
   }
 
-  /** SIGKILL, and waits until it is gone. */
+  /** Sends SIGKILL and waits for the exit. */
   async kill9(): Promise<Exit> {
     this.signal("SIGKILL");
     return this.exited;
   }
 
-  /** SIGTERM (also when stopped by SIGSTOP), SIGKILL if that does not end it within `withinMs`. */
+  /** Sends SIGTERM, also to a process stopped by SIGSTOP. Sends SIGKILL after `withinMs`. */
   async terminate(withinMs = 5000): Promise<Exit> {
     this.signal("SIGTERM");
     this.signal("SIGCONT");
     return this.exitWithin(withinMs);
   }
 
-  /** Waits for the end; SIGKILL if it does not come within `withinMs`. */
+  /** Waits for the exit. Sends SIGKILL after `withinMs`. */
   async exitWithin(withinMs: number): Promise<Exit> {
     const timer = setTimeout(() => this.signal("SIGKILL"), withinMs);
     const exit = await this.exited;

@@ -14,7 +14,7 @@ test("eventually returns the value of the first attempt that passes", async () =
 test("eventually gives up at its bound and keeps the last failure as the cause", async () => {
   const last = new Error("still wrong");
   const given = eventually(() => Promise.reject(last), { withinMs: 20 });
-  await expect(given).rejects.toThrow("not so within 20 ms: still wrong");
+  await expect(given).rejects.toThrow("timed out after 20 ms: still wrong");
   await expect(given).rejects.toMatchObject({ code: "GAVE_UP", cause: last });
   await expect(given).rejects.toBeInstanceOf(TestkitError);
 });
