@@ -5,8 +5,8 @@
 --       7 "1": a batch that failed is returned again unchanged
 --       8 "1": if locked, the timer is moved to the lock's end instead of staying due
 --       9 "" or the score under which the key was reserved  10 "" or the score it was due at
--- Returns {"ok", batch id, attempt, heads in one string with a line each, bodies, ms since the batch was due,
---       how to deliver or ""}
+-- Returns {"ok", batch id, attempt, items, heads in one string with a line each, bodies, ms since the batch was
+--       due, how to deliver or ""}; the bodies are one string if the heads contain all their sizes
 --       | {"locked", ms of the lock or -1} | {"moved"} it is not due, or it is paused | {"empty"}
 local timer, queue, items, data, locker, overwrite, start, state, singles, replay, replayItems = unpack(KEYS)
 local call = redis.call
@@ -108,6 +108,10 @@ if not resumed and not fromReplay and not (counted and tonumber(known[7] or maxB
   for i = all, number + 1, -1 do heads[i] = nil end
 end
 local bodies = call('LRANGE', queue, 0, number - 1)
+if counted and number == length then -- one string: hundreds of them cost more than the rest of the reply
+  local joined = table.concat(bodies)
+  if #joined == tonumber(known[7]) then bodies = joined end
+end
 
 local due = ARGV[10] ~= '' and tonumber(ARGV[10]) or current or now / 1000
 if known[9] then due = tonumber(known[4] or due) end
@@ -127,5 +131,4 @@ if known[9] or known[10] then call('HDEL', state, 'starts', 'ghost') end
 call('DEL', start)
 call('SET', overwrite, '1')
 call('ZADD', timer, score(now + leaseMs), key)
--- One string: hundreds of short strings cost more than the rest of the reply.
-return { 'ok', delivery, attempt, table.concat(heads, '\n'), bodies, math.floor(now - due * 1000 + 0.5), known[6] or '' }
+return { 'ok', delivery, attempt, number, table.concat(heads, '\n'), bodies, math.floor(now - due * 1000 + 0.5), known[6] or '' }

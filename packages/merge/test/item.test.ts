@@ -1,7 +1,9 @@
 // Heads are parsed in place: the result must be the same as splitting them into words.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { hasLines, newItemId, readItems } from "../src/queue/item.ts";
+import { newItemId, readBatch, readItems } from "../src/queue/item.ts";
+
+const NUL = Buffer.alloc(1);
 
 /** Parses a head in the simplest way. */
 function plainly(head: string) {
@@ -24,9 +26,10 @@ test("heads are read word by word, also those of older versions and of other pro
       const body = Buffer.from("b");
       const bodies = heads.map(() => body);
       const text = heads.join("\n");
-      expect(readItems(text, bodies)).toEqual(heads.map((head) => ({ ...plainly(head), body })));
-      expect(hasLines(text, heads.length)).toBe(true);
-      expect(hasLines(text, heads.length + 1)).toBe(false);
+      const items = heads.map((head) => ({ ...plainly(head), body }));
+      expect(readItems(heads, bodies)).toEqual(items);
+      expect(readBatch(text, bodies, heads.length)).toEqual(items);
+      expect(readBatch(text, [...bodies, body], heads.length + 1)).toBeUndefined();
     }),
   );
 });
@@ -35,8 +38,32 @@ test("a head of several lines stays the head of one body", () => {
   const heads = ["y\ny 1 3 -", "c 3 3 -"];
   const items = readItems(heads, [Buffer.from("one"), Buffer.from("two"), Buffer.from("bare")]);
   expect(items.map(({ id }) => id)).toEqual(["y\ny", "c", ""]);
-  expect(hasLines(heads.join("\n"), 2)).toBe(false);
+  expect(readBatch(heads.join("\n"), [Buffer.from("one"), Buffer.from("two")], 2)).toBeUndefined();
 });
+
+test("bodies in one string are cut by the sizes in their heads", () => {
+  const texts = fc.array(fc.string({ unit: "binary" }), { minLength: 1 });
+  fc.assert(
+    fc.property(texts, (all) => {
+      const bodies = all.map((text) => Buffer.from(text));
+      const heads = bodies.map(({ length }, i) => `i${i} 1 ${length} -`);
+      const joined = Buffer.concat(bodies);
+      const items = readBatch(heads.join("\n"), joined, all.length);
+      expect(items?.map(({ body }) => body)).toEqual(bodies);
+      expect(items).toEqual(readItems(heads, bodies));
+      expect(
+        readBatch(heads.join("\n"), Buffer.concat([joined, joined, NUL]), all.length),
+      ).toBeUndefined();
+    }),
+  );
+});
+
+test.each(["a 1 - -", "a 1 -", "a 1 4 -", "a 1 2 -\nb 1 1 -"])(
+  "bodies in one string do not fit %j",
+  (head) => {
+    expect(readBatch(head, Buffer.from("one"), 1)).toBeUndefined();
+  },
+);
 
 test("the id of an item or a dead letter is never taken for an option of a command line", () => {
   const ids = Array.from({ length: 2_000 }, newItemId);

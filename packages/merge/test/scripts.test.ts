@@ -62,6 +62,16 @@ test("a look takes no more keys than it was asked for, the oldest first", async 
   expect((await look(2, 60_000)).keys.map(({ key }) => key)).toEqual(["k1", "k0"]);
 });
 
+test.each(["one", "longer than the one that it replaces"])(
+  "a body that another program has replaced by %j leaves the other bodies as they are",
+  async (body) => {
+    for (const text of ["1", "22", "333"]) await queue.push("k", text);
+    await server.command("LSET", queue.keys.queue("k"), "1", body);
+    const batch = await queue.get("k", { leaseMs: 60_000 });
+    expect(batch?.items.map((item) => String(item.body))).toEqual(["1", body, "333"]);
+  },
+);
+
 test("a head of several lines, as another program may write it, leaves the other heads where they are", async () => {
   await server.command("RPUSH", "p:queue:k", "a", "b", "c");
   await server.command("RPUSH", "p:queue:k:items", "x 1 1 -", "y\ny 2 1 -", "z 3 1 - text/plain");

@@ -56,37 +56,43 @@ export function headRest(traceparent: string | undefined, contentType: string | 
   return contentType === undefined ? ` ${trace}` : ` ${trace} ${contentType}`;
 }
 
-/** The heads of some bodies: one by one, or in one string with a line each. */
-export type Heads = string | readonly string[];
+const NO_BODY: Buffer = Buffer.alloc(0);
+
+/** Joins bodies with their heads. */
+export function readItems(heads: readonly string[], bodies: readonly Buffer[]): Item[] {
+  return bodies.map((body, i) => {
+    const head = heads[i] ?? "";
+    return readItem(head, { from: 0, to: head.length }, () => body);
+  });
+}
 
 /**
- * Joins bodies with their heads. A batch has hundreds of heads in one string. They are parsed in place,
- * without a string for each line and each word.
+ * The items of a batch: the heads are in one string with a line each, and so are the bodies, one after the other,
+ * unless a size is unknown. Hundreds of heads are parsed in place, without a string for each line and each word.
+ *
+ * Returns undefined if they do not fit together: another program may have written a head of several lines, or
+ * changed a body.
  */
-export function readItems(heads: Heads, bodies: readonly Buffer[]): Item[] {
-  if (typeof heads !== "string") {
-    return bodies.map((body, i) => {
-      const head = heads[i] ?? "";
-      return readItem(head, { from: 0, to: head.length }, body);
-    });
-  }
+export function readBatch(
+  heads: string,
+  bodies: Buffer | readonly Buffer[],
+  count: number,
+): Item[] | undefined {
+  let at = 0;
+  const body = Buffer.isBuffer(bodies)
+    ? (size: number) => {
+        at += size;
+        return bodies.subarray(at - size, at);
+      }
+    : () => bodies[at++] ?? NO_BODY;
   const items: Item[] = [];
-  let from = 0;
-  for (const body of bodies) {
-    const newline = from < heads.length ? heads.indexOf("\n", from) : -1;
-    const to = newline < 0 ? Math.max(from, heads.length) : newline;
+  for (let from = 0; from <= heads.length; ) {
+    const newline = heads.indexOf("\n", from);
+    const to = newline < 0 ? heads.length : newline;
     items.push(readItem(heads, { from, to }, body));
     from = to + 1;
   }
-  return items;
-}
-
-/** Whether there is a head for each of `count` bodies. */
-export function hasLines(heads: Heads, count: number): boolean {
-  if (typeof heads !== "string") return heads.length === count;
-  let lines = 1;
-  for (let at = heads.indexOf("\n"); at >= 0; at = heads.indexOf("\n", at + 1)) lines += 1;
-  return lines === count;
+  return items.length === count && at === bodies.length ? items : undefined;
 }
 
 /** A range of a string. */
@@ -95,18 +101,23 @@ interface Span {
   readonly to: number;
 }
 
-function readItem(text: string, { from, to }: Span, body: Buffer): Item {
+/** `body` returns the body of the item, whose size is NaN if the head has none. */
+function readItem(text: string, { from, to }: Span, body: (size: number) => Buffer): Item {
   const idEnd = wordEnd(text, from, to);
   const timeEnd = wordEnd(text, idEnd + 1, to);
   let rest = timeEnd + 1;
   const sizeEnd = wordEnd(text, rest, to);
+  let size = Number.NaN;
   // Heads of older versions have no size.
-  if (sizeEnd < to && isSize(text, rest, sizeEnd)) rest = sizeEnd + 1;
+  if (sizeEnd < to && isSize(text, rest, sizeEnd)) {
+    size = integerIn(text, rest, sizeEnd);
+    rest = sizeEnd + 1;
+  }
   const traceEnd = wordEnd(text, rest, to);
   const hasTrace = traceEnd > rest && !(traceEnd === rest + 1 && text[rest] === "-");
   return {
     id: text.slice(from, idEnd),
-    body,
+    body: body(size),
     pushedAt: integerIn(text, idEnd + 1, timeEnd), // another program may have written anything
     contentType: traceEnd < to ? text.slice(traceEnd + 1, to) : undefined,
     traceparent: hasTrace ? text.slice(rest, traceEnd) : undefined,

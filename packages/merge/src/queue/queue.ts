@@ -23,11 +23,11 @@ import {
 } from "@ropeway/core/internal";
 import { LockedError } from "../errors.ts";
 import { checkKey, type MergeKeys } from "../keys.ts";
-import { QueueStore, scoreOf } from "../store/queue-store.ts";
-import type { GetReply, StartReply } from "../store/scripts.ts";
+import { type GetResult, QueueStore, scoreOf } from "../store/queue-store.ts";
+import type { StartReply } from "../store/scripts.ts";
 import { type DeliveryRequest, decodeRequest, encodeRequest } from "./delivery-request.ts";
 import { checkIdempotencyKey, digestOf } from "./idempotency.ts";
-import { headRest, type Item, newBatchId, newItemId, readItems } from "./item.ts";
+import { headRest, type Item, newBatchId, newItemId } from "./item.ts";
 import { type MergeQueueOptions, queueOptions, type ResolvedQueueOptions } from "./options.ts";
 import { PushSignal } from "./push-signal.ts";
 import { Pusher } from "./pusher.ts";
@@ -337,10 +337,9 @@ export class MergeQueue implements AsyncDisposable {
 /** Makes a taken batch from the reply of get.lua. */
 export function batchOf(
   held: { readonly key: string; readonly token: string },
-  got: Extract<GetReply, { status: "ok" }>,
+  got: Extract<GetResult, { status: "ok" }>,
 ): Batch {
-  const items = readItems(got.heads, got.bodies);
-  const { delivery: id, attempt, lateMs } = got;
+  const { delivery: id, attempt, items, lateMs } = got;
   return { ...held, id, attempt, items, lateMs, request: decodeRequest(got.request) };
 }
 

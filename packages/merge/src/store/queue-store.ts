@@ -13,7 +13,7 @@ import {
 } from "@ropeway/core";
 import { IdempotencyMismatchError } from "../errors.ts";
 import { MergeKeys } from "../keys.ts";
-import { hasLines } from "../queue/item.ts";
+import { type Item, readBatch, readItems } from "../queue/item.ts";
 import type { ResolvedQueueOptions } from "../queue/options.ts";
 import * as scripts from "./scripts.ts";
 
@@ -78,6 +78,13 @@ export interface GetArguments {
       }
     | undefined;
 }
+
+/** The result of get(). */
+export type GetResult =
+  | Exclude<scripts.GetReply, { status: "ok" }>
+  | (Omit<Extract<scripts.GetReply, { status: "ok" }>, "count" | "heads" | "bodies"> & {
+      readonly items: readonly Item[];
+    });
 
 /** A key and the token of its lock. */
 export interface Held {
@@ -155,7 +162,7 @@ export class QueueStore {
     return typeof stored === "object" ? stored : undefined;
   }
 
-  async get(given: GetArguments): Promise<scripts.GetReply> {
+  async get(given: GetArguments): Promise<GetResult> {
     const { key, maxItems, maxBytes, leaseMs, token, batchId, resume, reservation } = given;
     const keys = this.keys.unit(key);
     if (reservation?.waited === true) keys.push(this.keys.paused, this.keys.pausedKeys);
@@ -163,18 +170,27 @@ export class QueueStore {
       ...[key, maxItems, leaseMs, token, batchId, maxBytes, resume ? 1 : 0],
       ...[reservation === undefined ? 0 : 1, reservation?.reserved ?? "", reservation?.score ?? ""],
     ]);
-    // Another program may have written a head of several lines.
-    if (got.status !== "ok" || hasLines(got.heads, got.bodies.length)) return got;
-    return { ...got, heads: await this.#heads(key, got.bodies.length) };
+    if (got.status !== "ok") return got;
+    const { count, heads, bodies, ...rest } = got;
+    return { ...rest, items: readBatch(heads, bodies, count) ?? (await this.#out(key, count)) };
   }
 
-  /** The heads of a batch that is out, one by one. */
-  async #heads(key: string, count: number): Promise<readonly string[]> {
-    const items = this.keys.items(key);
-    const options = { key: items, repeatable: true, binary: true };
-    const command = ["LRANGE", items, "0", String(count - 1)];
-    const heads = await this.redis.send<readonly Buffer[]>(command, options);
-    return heads.map((head) => head.toString("latin1"));
+  /** The items of a batch that is out, with heads and bodies read one by one. */
+  async #out(key: string, count: number): Promise<readonly Item[]> {
+    const read = (list: string) =>
+      this.redis.send<readonly Buffer[]>(["LRANGE", list, "0", String(count - 1)], {
+        key: list,
+        repeatable: true,
+        binary: true,
+      });
+    const [heads, bodies] = await Promise.all([
+      read(this.keys.items(key)),
+      read(this.keys.queue(key)),
+    ]);
+    return readItems(
+      heads.map((head) => head.toString("latin1")),
+      bodies,
+    );
   }
 
   /** Returns the number of items that are left. */

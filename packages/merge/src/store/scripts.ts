@@ -1,6 +1,5 @@
 /** The scripts, with their replies parsed. Only the stores beside this file run them. */
 import { defineScript, type Reply, type Script } from "@ropeway/core";
-import type { Heads } from "../queue/item.ts";
 
 const file = (name: string) => new URL(`../../lua/${name}.lua`, import.meta.url);
 
@@ -50,8 +49,11 @@ export type GetReply =
       readonly status: "ok";
       readonly delivery: string;
       readonly attempt: number;
-      readonly heads: Heads;
-      readonly bodies: readonly Buffer[];
+      readonly count: number;
+      /** Of all items, with a line each. */
+      readonly heads: string;
+      /** One after the other, or one by one. */
+      readonly bodies: Buffer | readonly Buffer[];
       /** How long the key had been due, in ms. */
       readonly lateMs: number;
       /** How to deliver, as JSON; "" if no push gave options. */
@@ -64,17 +66,18 @@ export const get: Script<GetReply> = defineScript(file("get"), {
     const status = String((reply as readonly Reply[])[0]);
     if (status === "moved" || status === "empty") return { status };
     if (status === "locked") return { status, retryMs: Number((reply as readonly Reply[])[1]) };
-    const [, delivery, attempt, heads, bodies, lateMs, request] = reply as readonly [
+    const [, delivery, attempt, count, heads, bodies, lateMs, request] = reply as readonly [
       Buffer,
       Buffer,
       number,
+      number,
       Buffer,
-      readonly Buffer[],
+      Buffer | readonly Buffer[],
       number,
       Buffer,
     ];
     return {
-      ...{ status: "ok", attempt, bodies, lateMs },
+      ...{ status: "ok", attempt, count, bodies, lateMs },
       heads: heads.toString("latin1"),
       delivery: String(delivery),
       request: String(request),
@@ -160,7 +163,7 @@ export interface PeekReply {
   readonly lockMs: number;
   readonly state: Readonly<Record<string, string>>;
   readonly data: Readonly<Record<string, string>>;
-  readonly heads: Heads;
+  readonly heads: readonly string[];
   readonly bodies: readonly Buffer[];
   readonly sizes: readonly number[];
   readonly paused: boolean;
