@@ -245,7 +245,7 @@ describe("bounds", () => {
     const dispatcher = await new Dispatcher(queue, handler).start();
     await inspector.resume();
     await eventually(async () => expect((await inspector.stats()).keys).toBe(0), {
-      withinMs: 15_000,
+      withinMs: 45_000,
     });
     await dispatcher.close();
     await letters.replayAll();
