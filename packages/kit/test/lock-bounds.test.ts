@@ -154,11 +154,16 @@ describe("while Redis is away", () => {
     await own.kill9();
     const lock = new Lock(away, "l");
     const semaphore = new Semaphore(away, "s");
+    const token = "rw1:holder:x"; // an entry is bounded as well
     await Promise.all([
       expect(lock.acquire({ waitMs: 50 })).rejects.toThrow(NotAcquiredError),
       expect(semaphore.acquire({ waitMs: 50 })).rejects.toThrow(NotAcquiredError),
       expect(lock.acquire({ signal: AbortSignal.timeout(50) })).rejects.toThrow(AbortedError),
       expect(lock.tryAcquire({ signal: AbortSignal.timeout(50) })).rejects.toThrow(AbortedError),
+      expect(lock.acquire({ token, waitMs: 50 })).rejects.toThrow(NotAcquiredError),
+      expect(lock.acquire({ token, signal: AbortSignal.timeout(50) })).rejects.toThrow(
+        AbortedError,
+      ),
       expect(semaphore.acquire({ signal: AbortSignal.timeout(50) })).rejects.toThrow(AbortedError),
     ]);
     await own.start();

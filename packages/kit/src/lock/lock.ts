@@ -109,8 +109,7 @@ export class ModalLock implements Lockable {
       const handed = { name: this.name, token, entry: "0", fence: grant.fence };
       const held = this.#hold(handed, grant, how);
       if (grant.whole && held.held) return held;
-      const leftMs = waitMs && Math.max(1, waitMs - (performance.now() - sentAt));
-      const rest = acquiring(this.#what, { waitMs: leftMs, signal });
+      const rest = acquiring(this.#what, { waitMs: leftOf(waitMs, sentAt), signal });
       return await prolonged(held, bounded(this.#store.redis, held.extend(ttlMs), rest));
     } catch (error) {
       // The command may have been applied, or the lock handed over meanwhile: it must not stay locked.
@@ -133,15 +132,15 @@ export class ModalLock implements Lockable {
     const sentAt = performance.now();
     const entering = this.#store.enter({ token, entry, ttlMs: how.ttlMs });
     try {
-      const entered = await entering;
+      const entered = await bounded(this.#store.redis, entering, acquiring(this.#what, how));
       if (entered === undefined) throw new LeaseLostError(this.#what);
       const held = this.#hold(
         { name: this.name, ...entered },
         { safeUntil: sentAt + (how.ttlMs ?? Number.POSITIVE_INFINITY) },
         how,
       );
-      await held.extend(how.ttlMs);
-      return held;
+      const rest = acquiring(this.#what, { ...how, waitMs: leftOf(how.waitMs, sentAt) });
+      return await prolonged(held, bounded(this.#store.redis, held.extend(how.ttlMs), rest));
     } catch (error) {
       // An entry that no caller has would keep the lock after its holder has released it.
       this.#giveUp(token, entering, entry);
@@ -157,6 +156,11 @@ export class ModalLock implements Lockable {
       this.#store.redis.logger.warn({ err: error, lock: this.name }, "cannot give up a lock");
     });
   }
+}
+
+/** What is left of `waitMs`, for a last command. */
+function leftOf(waitMs: number | null, since: number): number | null {
+  return waitMs && Math.max(1, waitMs - (performance.now() - since));
 }
 
 /** A lock that one process holds at a time. */
