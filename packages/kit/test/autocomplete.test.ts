@@ -208,6 +208,24 @@ test("reindex removes what documented programs removed from every index", async 
   expect(await server.command("KEYS", "*pruned*")).toEqual([]);
 });
 
+test("reindex removes what documented programs removed from a ranked group without folding", async () => {
+  const members = new GroupMembers(redis, "unfolded", { ranked: true });
+  for (const one of ["jeff", "jenny"]) await members.use(one);
+  await server.command("ZREM", "members:unfolded", "jeff");
+  expect(await members.reindex()).toBe(1);
+  for (const start of ["", "j"]) expect(await members.search(start)).toEqual(["jenny"]);
+});
+
+test("adding a member again and reindexing count no use", async () => {
+  const members = new GroupMembers(redis, "counted", { ranked: true });
+  const { scores } = groupKeys("", "counted");
+  await members.use("jeff");
+  const score = await server.command("ZSCORE", scores, "jeff");
+  expect(await members.add("jeff")).toBe(false);
+  await members.reindex();
+  expect(await server.command("ZSCORE", scores, "jeff")).toBe(score);
+});
+
 test("edits at the same time leave every index as the last of them", async () => {
   const names = Array.from({ length: 20 }, (_, i) => `${"abc"[i % 3]}${i}`);
   const handles = [redis, other].map(

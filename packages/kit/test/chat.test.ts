@@ -344,6 +344,7 @@ describe("live feed", () => {
     expect(await live()).toBe(1);
     controller.abort();
     await Promise.all(feeds);
+    await eventually(async () => expect(await live()).toBe(0));
   });
 
   test("no gap over a restart of Redis", async () => {

@@ -6,8 +6,14 @@ import { InvalidArgumentError, LeaseLostError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, describe, expect, test } from "vitest";
 import { Chat, type Room } from "../src/chat/index.ts";
-import { Files, type ReceivedFile, saveTo, TransferGoneError } from "../src/files/index.ts";
-import { transferKeys } from "../src/files/keys.ts";
+import {
+  CorruptFileError,
+  Files,
+  type ReceivedFile,
+  saveTo,
+  TransferGoneError,
+} from "../src/files/index.ts";
+import { type TransferKeys, transferKeys } from "../src/files/keys.ts";
 import { resolveFilesOptions } from "../src/files/options.ts";
 import { FilesStore } from "../src/files/store.ts";
 import { LockInspector } from "../src/lock/index.ts";
@@ -136,6 +142,64 @@ describe("a transfer that is gone", () => {
     await first.end();
     expect(await receiving).toEqual({ files: 1, missed: ["half"] });
   });
+});
+
+describe("a step of a transfer", () => {
+  const chunk = { index: 0, data: Buffer.from("content"), most: 2 };
+
+  async function begun(): Promise<{ store: FilesStore; keys: TransferKeys }> {
+    const channel = fresh();
+    const store = new FilesStore(redis, channel, resolveFilesOptions({ keepMs: 60_000 }));
+    await store.begin("id", { name: "n", receivers: ["r"] });
+    return { store, keys: transferKeys("", channel, "id") };
+  }
+
+  test("of the sender wakes the receivers that wait for a chunk, or for the end", async () => {
+    const { store, keys } = await begun();
+    const list = fresh();
+    const steps = [
+      () => store.put("id", chunk, "sender"),
+      () => store.end("id", { chunks: 1, sha256: "", size: 7 }, "sender"),
+    ];
+    for (const [i, step] of steps.entries()) {
+      await server.command("HSET", keys.waiters, "r", `${list} token${i}`);
+      expect(await step()).toMatchObject({ status: "taken" });
+      expect(await server.command("EXISTS", keys.waiters)).toBe(0);
+      await eventually(async () => expect(await server.command("RPOP", list)).toBe(`token${i}`));
+    }
+  });
+
+  test("of a receiver does not keep a file whose sender may be gone, until all of it is there", async () => {
+    const { store, keys } = await begun();
+    const left = async () => {
+      await server.command("PEXPIRE", keys.meta, "20000");
+      await store.take("id", "r", { has: 0 });
+      return Number(await server.command("PTTL", keys.meta));
+    };
+    await store.put("id", chunk, "sender");
+    expect(await left()).toBeLessThanOrEqual(20_000);
+    await store.end("id", { chunks: 1, sha256: "", size: 7 }, "sender");
+    expect(await left()).toBeGreaterThan(20_000);
+  });
+});
+
+test("a chunk that was changed in Redis is refused before the handler has it", async () => {
+  const channel = fresh();
+  const stop = new AbortController();
+  const how = { receivers: ["r"], id: "id", signal: stop.signal };
+  const publishing = new Files(redis, channel).publish(of(Buffer.from("content")), how);
+  const stopped = expect(publishing).rejects.toThrow();
+  const { meta, chunks } = transferKeys("", channel, "id");
+  await eventually(async () => expect(await server.command("HGET", meta, "chunks")).toBe("1"));
+  await server.command("HSET", chunks, "0", "x".repeat(39));
+  const got: Buffer[] = [];
+  const receiving = new Files(other, channel).receive("r", async (file) => {
+    for await (const part of file) got.push(part);
+  });
+  await expect(receiving).rejects.toThrow(CorruptFileError);
+  expect(got).toEqual([]);
+  stop.abort();
+  await stopped;
 });
 
 describe("names", () => {

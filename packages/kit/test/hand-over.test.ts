@@ -1,5 +1,6 @@
 /** What the next holder of a lock gets from the release. */
 import { expect, test } from "vitest";
+import { WAITER_LEASE_MS } from "../src/line.ts";
 import { type HeldLock, Lock } from "../src/lock/index.ts";
 import { lockKeys } from "../src/lock/keys.ts";
 import { LockStore } from "../src/lock/store.ts";
@@ -49,6 +50,28 @@ test("a release in the process of the next waiter gives it its whole ttlMs, with
   expect(await scripts()).toBeLessThanOrEqual(2 + renewals);
   await third.release();
   await (await waiting[2])?.release();
+});
+
+test("a waiter of another process gets no more than the time of its place, since that process may have died", async () => {
+  const name = fresh();
+  const [near, far] = [redis, other].map(
+    (one) => new LockStore(one, name, { prefix: "", mode: "write", fair: true }),
+  ) as [LockStore, LockStore];
+  await near.acquire({ token: "rw1:near:x", ttlMs: 60_000, wait: false });
+  await far.acquire({ token: "rw1:far:x", ttlMs: 60_000, wait: true });
+  expect(await near.leave("rw1:near:x", "0")).toBe(true);
+  expect(await server.command("GET", near.keys.lock)).toBe("rw1:far:x");
+  expect(Number(await server.command("PTTL", near.keys.lock))).toBeLessThanOrEqual(WAITER_LEASE_MS);
+  expect(await far.leave("rw1:far:x", "0")).toBe(true);
+});
+
+test("an acquire that is sent again keeps its place in the queue", async () => {
+  const store = new LockStore(redis, fresh(), { prefix: "", mode: "write", fair: true });
+  const tokens = ["holder", "first", "second"].map((who) => `rw1:${who}:x`);
+  for (const token of [...tokens, "rw1:first:x"])
+    await store.acquire({ token, ttlMs: 30_000, wait: true });
+  expect(await server.command("ZRANGE", store.keys.queue, "0", "-1")).toEqual(tokens.slice(1));
+  for (const token of tokens) expect(await store.leave(token, "0")).toBe(true);
 });
 
 test("renewing a place keeps the time that its waiter asked for", async () => {

@@ -64,6 +64,21 @@ test("a lease is renewed after an earlier reply when the later extension has fai
   lease.end();
 });
 
+test("a renewal that failed is tried again before the lease ends", async () => {
+  let renewals = 0;
+  const lease = new Lease({
+    ...({ what: "lease", kind: "lock", ttlMs: 1_500, renew: true } as const),
+    ...{ logger, safeUntil: performance.now() + 1_500 },
+    extend: async () => {
+      renewals += 1;
+      if (renewals === 1) throw new Error("away");
+      return true;
+    },
+  });
+  await eventually(() => expect(renewals).toBeGreaterThan(1));
+  expect(lease.end()).toBe(true);
+});
+
 test("abort listeners of the holder that throw or reject are logged, and end neither the process nor other leases", async () => {
   const errors: unknown[] = [];
   const noting: Logger = { ...silentLogger, error: (...said) => void errors.push(said) };

@@ -138,6 +138,18 @@ describe("shapes", () => {
     expect(await plain.release()).toBe(true);
   });
 
+  test("an entry with a longer time prolongs that of the holder", async () => {
+    const name = fresh();
+    const outer = await new Lock(redis, name).acquire({ ttlMs: 5_000, renew: false });
+    const long = { ttlMs: 60_000, renew: false };
+    const inner = await new Lock(other, name).acquire({ ...long, token: outer.token });
+    const { lock, entries } = lockKeys("", name);
+    for (const key of [lock, entries])
+      expect(Number(await server.command("PTTL", key))).toBeGreaterThan(30_000);
+    expect(await inner.release()).toBe(true);
+    expect(await outer.release()).toBe(true);
+  });
+
   test("a lock is shared as long as the reader that stays longest", async () => {
     const name = fresh();
     const { read } = new ReadWriteLock(redis, name);
@@ -260,6 +272,13 @@ describe("shapes", () => {
     });
     await (await new Lock(redis, first).acquire({ waitMs: 0 })).release();
     await one.release();
+  });
+
+  test("a name that is given twice is one of several locks", async () => {
+    const [a, b] = [fresh(), fresh()].sort() as [string, string];
+    const held = await new MultiLock(redis, [b, a, b]).acquire({ waitMs: 0 });
+    expect(held.locks.map(({ name }) => name)).toEqual([a, b]);
+    expect(await held.release()).toBe(true);
   });
 
   test("several locks are not acquired if one of them is lost while the others are waited for", async () => {

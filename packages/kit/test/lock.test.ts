@@ -11,6 +11,7 @@ import { Lease } from "../src/lease.ts";
 import { Lock, LockInspector, NotAcquiredError } from "../src/lock/index.ts";
 import { lockKeys } from "../src/lock/keys.ts";
 import { LockStore } from "../src/lock/store.ts";
+import { Mailbox } from "../src/mailbox/index.ts";
 import { twoConnections } from "./two-connections.ts";
 
 const { server, redis, other, fresh, sized } = await twoConnections("n");
@@ -347,11 +348,13 @@ test("a process that does not wait any more gives up the connection on which it 
   const lock = new Lock(redis, fresh());
   const first = await lock.acquire();
   const second = lock.acquire();
+  const receiving = new Mailbox(redis, fresh()).receive({ waitMs: 50 });
   await eventually(async () =>
     expect(await server.command("CLIENT", "LIST")).toContain("cmd=blpop"),
   );
   await first.release();
   await (await second).release();
+  expect(await receiving).toEqual([]);
   await eventually(async () =>
     expect(await server.command("CLIENT", "LIST")).not.toContain("cmd=blpop"),
   );

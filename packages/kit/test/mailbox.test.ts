@@ -1,8 +1,14 @@
-import { InvalidArgumentError, InvalidOptionError, OverloadedError } from "@ropeway/core";
+import {
+  InvalidArgumentError,
+  InvalidOptionError,
+  LeaseLostError,
+  OverloadedError,
+} from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
-import { Mailbox } from "../src/mailbox/index.ts";
+import { type Delivery, Mailbox } from "../src/mailbox/index.ts";
 import { mailboxKeys } from "../src/mailbox/keys.ts";
+import { MailboxStore, type RawMessage } from "../src/mailbox/store.ts";
 import { twoConnections } from "./two-connections.ts";
 
 const { server, redis, other, fresh } = await twoConnections("box");
@@ -338,4 +344,57 @@ test("pages of large messages are short", async () => {
   expect(pages.map(({ length }) => length)).toEqual([20, 20, 5]);
   expect(pages.flat()).toEqual(sent);
   await mailbox.clear();
+});
+
+test("an extension moves the end of the lease, and a late one changes nothing", async () => {
+  const name = fresh();
+  const { leases } = mailboxKeys("", name);
+  const mailbox = new Mailbox<number>(redis, name, { leaseMs: 60_000 });
+  const take = async () => (await mailbox.receive())[0] as Delivery<number>;
+  await mailbox.send(1);
+  const late = await take();
+  const ends = async () => Number(await server.command("ZSCORE", leases, late.id));
+  const before = await ends();
+  await late.extend(600_000);
+  expect(await ends()).toBeGreaterThan(before + 500_000);
+  await server.command("ZADD", leases, "1", late.id); // its lease ended
+  const next = await take();
+  const held = await ends();
+  await expect(late.extend(600_000)).rejects.toThrow(LeaseLostError);
+  expect(await ends()).toBe(held);
+  const store = new MailboxStore(redis, name, "");
+  expect(await next.acknowledge()).toBe(true);
+  const again = { id: next.id, attempt: String(next.attempt) };
+  expect(await store.settle("extend", [again], { leaseMs: 60_000 })).toEqual([false]);
+  expect(await mailbox.counts()).toEqual({ waiting: 0, taken: 0, dead: 0 });
+});
+
+test("a later attempt that is undone is not counted, and attempts of a message that came back expire", async () => {
+  const name = fresh();
+  const store = new MailboxStore(redis, name, "");
+  const take = async () => {
+    const { messages } = await store.take({ max: 1, leaseMs: 60_000, attempts: 5 });
+    return messages[0] as RawMessage;
+  };
+  await new Mailbox<number>(redis, name).send(1);
+  await store.settle("back", [await take()], { attempts: 5 });
+  expect(Number(await server.command("PTTL", store.keys.tries))).toBeGreaterThan(0);
+  const second = await take();
+  expect(second.attempt).toBe("2");
+  expect(await store.settle("undo", [second])).toEqual([true]);
+  const again = await take();
+  expect(again.attempt).toBe("2");
+  await server.command("PERSIST", store.keys.tries);
+  await server.command("ZADD", store.keys.leases, "1", again.id); // its lease ended
+  expect((await take()).attempt).toBe("3");
+  expect(Number(await server.command("PTTL", store.keys.tries))).toBeGreaterThan(0);
+});
+
+test("numbers of processes that ended are removed when there are many", async () => {
+  const name = fresh();
+  const { sends } = mailboxKeys("", name);
+  const old = Array.from({ length: 1_000 }, (_, i) => [`ended.${i}`, "1 1"]).flat();
+  await server.command("HSET", sends, ...old);
+  await new Mailbox<number>(redis, name).send(1);
+  expect(await server.command("HLEN", sends)).toBe(991); // ten of them for a new one
 });

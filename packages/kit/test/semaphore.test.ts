@@ -95,6 +95,7 @@ describe("permits", () => {
     const waiting = new Semaphore(other, name, { limit: 1 }).acquire();
     await eventually(async () => expect(await server.command("ZCARD", `${name}:queue`)).toBe(1));
     await semaphore.resize(2);
+    expect(await server.command("ZCARD", name)).toBe(2); // at once, not when the waiter asks
     const second = await waiting;
     await semaphore.resize(1);
     expect(await semaphore.tryAcquire()).toBeUndefined();
@@ -178,6 +179,26 @@ describe("permits", () => {
     expect(await store.leave("impatient")).toBe(false);
     expect(await server.command("EXISTS", queue, waiters)).toBe(0);
     expect(await store.leave("alive")).toBe(true);
+  });
+
+  test("a waiter that asks keeps its place, and a queue that nobody asks about expires", async () => {
+    const store = new SemaphoreStore(redis, fresh(), { prefix: "", limit: 1, ttlMs: 30_000 });
+    const { queue, waiters } = store.keys;
+    for (const token of ["holder", "first", "second"]) await store.acquire(token, true);
+    for (const key of [queue, waiters])
+      expect(Number(await server.command("PTTL", key))).toBeGreaterThan(0);
+    await store.ask(["first"]);
+    expect(await server.command("ZRANGE", queue, "0", "-1")).toEqual(["first", "second"]);
+    for (const token of ["holder", "first", "second"]) expect(await store.leave(token)).toBe(true);
+  });
+
+  test("a permit that one of theirs ended goes to the next waiter when its holder learns it", async () => {
+    const store = new SemaphoreStore(redis, fresh(), { prefix: "", limit: 1, ttlMs: 30_000 });
+    for (const token of ["holder", "waiter"]) await store.acquire(token, true);
+    await server.command("ZREM", store.keys.times, "holder");
+    expect(await store.extend("holder")).toBe(false);
+    expect(await server.command("ZRANGE", store.keys.times, "0", "-1")).toEqual(["waiter"]);
+    expect(await store.leave("waiter")).toBe(true);
   });
 
   test("timeouts, aborts and wrong options", async () => {
