@@ -247,6 +247,21 @@ test("schedules that cannot be read or pushed do not stop the others, and say wh
   expect(await schedules.remove("wrong")).toBe(true);
 });
 
+test("a foreign time that is not a number is never due, and the others run", async () => {
+  const { queue, schedules, inspector } = fresh();
+  await schedules.set("odd", HOURLY);
+  await schedules.set("good", HOURLY);
+  for (const id of ["odd", "foreign"]) {
+    await server.command("ZADD", queue.keys.schedules, "-inf", id);
+  }
+  await makeDue(queue, "good", 5_000);
+  await using scheduler = await new Scheduler(queue).start();
+  await eventually(async () => expect(await ids(inspector)).toEqual(["good@5000"]));
+  expect(scheduler.state).toBe("running");
+  const planned = await new ScheduleStore(redis, queue.keys).planned(10);
+  expect(planned.map(({ id }) => id)).toEqual(["good"]);
+});
+
 test("schedules survive a restart of Redis and of the scheduler, and a full Redis only delays them", async () => {
   await using own = await startRedis({ appendonly: true });
   await using client = await connect(own.url);

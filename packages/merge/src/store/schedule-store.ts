@@ -85,10 +85,13 @@ export class ScheduleStore {
     return (await this.#change(id, "move", args)) === 1;
   }
 
-  /** The first schedules by time, soonest first, without paused and ended ones. */
+  /**
+   * The first schedules by time, soonest first, without paused and ended ones. -inf is a foreign value: it can neither
+   * be run nor advanced.
+   */
   async planned(most: number): Promise<readonly Planned[]> {
     const limit = ["LIMIT", "0", String(most)];
-    const words = ["ZRANGEBYSCORE", this.#keys.schedules, "-inf", "(inf", "WITHSCORES", ...limit];
+    const words = ["ZRANGEBYSCORE", this.#keys.schedules, "(-inf", "(inf", "WITHSCORES", ...limit];
     const flat = await this.#send<readonly string[]>(words).catch((error) => {
       if (isReply(error, "WRONGTYPE")) throw new WrongKeyTypeError(this.#keys.schedules, error);
       throw error;
