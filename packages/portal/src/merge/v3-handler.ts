@@ -27,13 +27,15 @@ export interface V3Pushed {
   readonly items: number;
 }
 
-const REMEMBERED = 10_000;
+/** Bounds of the remembered paths: about 3 MB. */
+const REMEMBERED = 1_000;
+const LONGEST_REMEMBERED = 1_024;
 
 /** Handles pushes, deletions and reads. */
 export class V3Handler {
   readonly #queue: MergeQueue;
   readonly #endpoints: EndpointQueue;
-  readonly #known = new Map<string, Destination>();
+  readonly #known = new Map<string, Omit<Destination, "mergeKey">>();
 
   constructor(queue: MergeQueue, endpoints: EndpointQueue) {
     this.#queue = queue;
@@ -86,8 +88,11 @@ export class V3Handler {
       return { mergeKey: mergeKeyOf(path), method: known.method, url: known.url };
     }
     const to = this.#endpoints.destination(destinationOfPath(path));
+    if (path.rest.length > LONGEST_REMEMBERED) return to;
     if (this.#known.size >= REMEMBERED) this.#known.clear();
-    this.#known.set(path.rest, to);
+    // A copy: a part of the request's URL would keep all of it in memory.
+    const rest = Buffer.from(path.rest, "latin1").toString("latin1");
+    this.#known.set(rest, { method: to.method, url: to.url });
     return to;
   }
 
