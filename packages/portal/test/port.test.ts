@@ -1,8 +1,10 @@
 // What every port of ours does with requests that are hostile, too large or too slow.
+import { once } from "node:events";
+import { type IncomingMessage, request, Server } from "node:http";
 import { connect as connectSocket } from "node:net";
-import { MergeQueue } from "@ropeway/merge";
+import { encodeService, MergeQueue } from "@ropeway/merge";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 import { createPortal, MergeServer } from "../src/index.ts";
 
 const { redis } = await redisForFile();
@@ -111,4 +113,86 @@ describe.each([
       isProblem: true,
     });
   });
+
+  test("serves a target that is a whole URL, by the host of that URL", async () => {
+    const absolute = (host: string) =>
+      head("localhost", json).replace(path, `http://${host}${path}?x=http://evil.example`);
+    const usual = problemIn(await exchange(base, head("localhost", json)));
+    expect(problemIn(await exchange(base, absolute("127.0.0.1:1")))).toEqual(usual);
+    expect(problemIn(await exchange(base, absolute("evil.example"))).code).toBe("UNKNOWN_HOST");
+  });
+
+  test("a client that sends all of a body that is too large gets the response", async () => {
+    for (let i = 0; i < 10; i++) {
+      const answer = await fetch(`${base}${path}`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: Buffer.alloc(8 * 1_048_576, " "),
+      });
+      expect(answer.status).toBe(413);
+      expect(await answer.json()).toMatchObject({ code: "BODY_TOO_LARGE" });
+    }
+  });
+
+  test("a request keeps its own response if what follows it is not HTTP", async () => {
+    const answer = await exchange(base, `${head("evil.example", json)}\u0016\u0003\u0001`);
+    expect(problemIn(answer).code).toBe("UNKNOWN_HOST");
+  });
+});
+
+const push = `${service.url}/v3/queue/k/POST/${encodeService("http://example.com/")}?ontime=4000000000`;
+
+describe("a client that waits for 100 Continue", () => {
+  const ask = async (bytes: number) => {
+    const headers = { expect: "100-continue", "content-length": bytes };
+    const asked = request(push, { method: "POST", headers });
+    const answered = once(asked, "response") as Promise<[IncomingMessage]>;
+    let continued = false;
+    asked.once("continue", () => {
+      continued = true;
+      asked.end("1".repeat(bytes));
+    });
+    asked.flushHeaders();
+    const [answer] = await answered;
+    asked.destroy();
+    return { continued, status: answer.statusCode, connection: answer.headers.connection };
+  };
+
+  test("is told to send its body", async () => {
+    expect(await ask(3)).toMatchObject({ continued: true, status: 202 });
+  });
+
+  test("is refused before it sends a body that is too large", async () => {
+    const refused = { continued: false, status: 413, connection: "close" };
+    expect(await ask(2_000_000)).toEqual(refused);
+  });
+});
+
+test("a connection that was never used does not hold up the close", async () => {
+  const closing = await new MergeServer(queue, { port: 0 }).start();
+  const { hostname, port } = new URL(closing.url);
+  const silent = connectSocket(Number(port), hostname);
+  await once(silent, "connect");
+  await fetch(closing.url); // so that the server has accepted the connection before this one
+  const ended = once(silent.resume(), "close").then(() => "ended by the server");
+  const cut = vi.spyOn(Server.prototype, "closeAllConnections");
+  await closing.close();
+  expect(await ended).toBe("ended by the server");
+  expect(cut).not.toHaveBeenCalled();
+  cut.mockRestore();
+});
+
+test("requests that fail for the same passing reason are logged once", async () => {
+  const lines: unknown[] = [];
+  const none = () => {};
+  const logger = {
+    debug: none,
+    info: none,
+    warn: none,
+    error: (line: unknown) => lines.push(line),
+  };
+  await using paused = await new MergeServer(queue, { port: 0, logger }).start();
+  await paused.pause();
+  for (let i = 0; i < 5; i++) expect((await fetch(`${paused.url}/v3/queue/k`)).status).toBe(503);
+  expect(lines).toMatchObject([{ code: "OVERLOADED" }]);
 });

@@ -15,7 +15,7 @@ import fastify, {
 } from "fastify";
 import { serializerCompiler, type ZodTypeProvider } from "fastify-type-provider-zod";
 import type { Guard } from "../access/guard.ts";
-import { InvalidUrlError, RouteNotFoundError } from "../errors.ts";
+import { BodyTooLargeError, InvalidUrlError, RouteNotFoundError } from "../errors.ts";
 import type { Pulse } from "../health/pulse.ts";
 import type { PortalMetrics } from "../metrics/portal-metrics.ts";
 import { describeApi } from "../openapi/description.ts";
@@ -23,6 +23,7 @@ import type { PortalApp, PortalPart } from "../part.ts";
 import type { EventStreams } from "../sse.ts";
 import { BodyBudget } from "./body-budget.ts";
 import { follow } from "./exchange.ts";
+import { FailureLog } from "./failure-log.ts";
 import { translate } from "./framework-error.ts";
 import { boundConnections, portOptions } from "./port-options.ts";
 import { pathOf, problemOf } from "./problems.ts";
@@ -54,6 +55,7 @@ export interface AppPlan {
 export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   const app = newApp(plan);
   const bodies = new BodyBudget("the portal");
+  const failures = new FailureLog();
   boundConnections(app.server);
   app.decorate("eventStreams", plan.streams);
   app.decorateRequest("caller", null);
@@ -64,11 +66,14 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   app.removeContentTypeParser("text/plain"); // JSON only; a part may add a parser of its own
   app.setErrorHandler((error, request, reply) => {
     const translated = translate(error, request);
-    // The pulse has logged it once, and the access log has the requests.
-    if (plan.pulse.silent && translated instanceof ConnectionLostError) {
-      return send(translated, request, reply);
-    }
-    return answer(translated, request, reply);
+    // Fastify would close the connection before the client has sent its body, and most clients would report that
+    // and not the response. Node reads the rest of the body and drops it.
+    if (translated instanceof BodyTooLargeError) reply.removeHeader("connection");
+    // The pulse has logged it once.
+    const isLogged = plan.pulse.silent && translated instanceof ConnectionLostError;
+    const line = isLogged ? undefined : failures.line(problemOf(translated, request).body);
+    if (line !== undefined) request.log.error({ err: translated, ...line }, "request failed");
+    return send(translated, request, reply);
   });
   app.setNotFoundHandler((request) => {
     throw new RouteNotFoundError(request.method, pathOf(request.url));
@@ -117,7 +122,7 @@ function newApp({ logger, bodyLimit, trustProxy, requestTimeoutMs }: AppPlan): P
     onConstructorPoisoning: "error",
     frameworkErrors: (error, request, reply) => {
       greet(request, reply); // no hook runs for these
-      answer(new InvalidUrlError(request.raw.url ?? "", error), request, reply);
+      send(new InvalidUrlError(request.raw.url ?? "", error), request, reply);
     },
   }).withTypeProvider<ZodTypeProvider>();
 }
@@ -147,12 +152,6 @@ async function addPart(app: PortalApp, part: PortalPart): Promise<void> {
 /** The headers of every response. */
 function greet(request: FastifyRequest, reply: FastifyReply): void {
   reply.headers(SECURITY_HEADERS).header(REQUEST_ID, request.id);
-}
-
-function answer(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const { status, code } = problemOf(error, request).body;
-  if (status >= 500) request.log.error({ err: error, code }, "request failed");
-  return send(error, request, reply);
 }
 
 function send(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {

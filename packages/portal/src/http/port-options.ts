@@ -13,11 +13,13 @@ import {
   type RequestListener,
   type Server,
   type ServerOptions,
+  type ServerResponse,
   STATUS_CODES,
 } from "node:http";
 import type { Duplex } from "node:stream";
 import { RopewayError } from "@ropeway/core";
 import type { FastifyServerOptions } from "fastify";
+import { originForm } from "./origin-form.ts";
 import { problemOf } from "./problems.ts";
 import { REQUEST_ID } from "./request-id.ts";
 
@@ -44,8 +46,12 @@ function serverOptions(requestTimeoutMs: number): ServerOptions {
 /** The options of Fastify that bound a port. */
 export function portOptions(
   requestTimeoutMs: number = REQUEST_TIMEOUT_MS,
-): Pick<FastifyServerOptions, "requestTimeout" | "connectionTimeout" | "clientErrorHandler"> {
+): Pick<
+  FastifyServerOptions,
+  "requestTimeout" | "connectionTimeout" | "clientErrorHandler" | "rewriteUrl"
+> {
   return {
+    rewriteUrl: originForm,
     requestTimeout: requestTimeoutMs,
     connectionTimeout: IDLE_SOCKET_MS,
     clientErrorHandler: (error, socket) => answerRaw(error, socket),
@@ -53,10 +59,19 @@ export function portOptions(
   } as ReturnType<typeof portOptions>;
 }
 
-/** A server with the same bounds, without Fastify. */
+/**
+ * A server with the same bounds, without Fastify. The listener also gets the requests whose client waits for
+ * "100 Continue": it sends that itself, once it is about to read the body.
+ */
 export function boundedServer(requestTimeoutMs: number, listener: RequestListener): Server {
   const options = { ...serverOptions(requestTimeoutMs), requestTimeout: requestTimeoutMs };
-  const server = createServer({ ...options, keepAliveTimeout: KEEP_ALIVE_MS }, listener);
+  const serve: RequestListener = (request, response) => {
+    request.url = originForm(request);
+    listener(request, response);
+  };
+  const server = createServer({ ...options, keepAliveTimeout: KEEP_ALIVE_MS }, serve);
+  server.on("checkContinue", serve);
+  server.on("checkExpectation", serve); // other expectations are ignored
   server.setTimeout(IDLE_SOCKET_MS);
   server.on("clientError", answerRaw);
   boundConnections(server);
@@ -80,7 +95,14 @@ const REASONS: Readonly<Record<string, readonly [code: string, message: string]>
 
 /** Responds to input without a request object: it is not HTTP, too large, or too slow. */
 function answerRaw(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (error.code === "ECONNRESET" || !socket.writable || isAnswering(socket)) {
+  const { _httpMessage: pending } = socket as { _httpMessage?: ServerResponse | null };
+  if (pending?.req.complete && !pending.headersSent && error.code !== "ECONNRESET") {
+    // The client would take the problem for the response to the complete request in front of it.
+    pending.shouldKeepAlive = false;
+    return;
+  }
+  // A second head would be read as part of the body of a response that is under way.
+  if (error.code === "ECONNRESET" || !socket.writable || pending?.headersSent) {
     socket.destroy();
     return;
   }
@@ -104,10 +126,4 @@ function answerRaw(error: NodeJS.ErrnoException, socket: Duplex): void {
     ].join("\r\n"),
     () => socket.destroy(),
   );
-}
-
-/** Whether a response is under way on the socket: a second head would be read as part of its body. */
-function isAnswering(socket: Duplex): boolean {
-  const { _httpMessage: message } = socket as { _httpMessage?: { headersSent?: boolean } | null };
-  return message?.headersSent === true;
 }

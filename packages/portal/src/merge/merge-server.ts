@@ -12,7 +12,7 @@
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { parse as parseQuery } from "node:querystring";
 import { InvalidOptionError, type Logger, OverloadedError, silentLogger } from "@ropeway/core";
 import {
@@ -28,14 +28,10 @@ import { AddressGuard, EndpointQueue, type MergeQueue } from "@ropeway/merge";
 import { HostGuard } from "../access/host-guard.ts";
 import { placeOf } from "../access/place.ts";
 import { TokenGuard } from "../access/token-guard.ts";
-import {
-  BodyTooLargeError,
-  ListenFailedError,
-  MethodNotAllowedError,
-  RouteNotFoundError,
-} from "../errors.ts";
+import { ListenFailedError, MethodNotAllowedError, RouteNotFoundError } from "../errors.ts";
 import { Pulse } from "../health/pulse.ts";
 import { BodyBudget } from "../http/body-budget.ts";
+import { FailureLog } from "../http/failure-log.ts";
 import { boundedServer, REQUEST_TIMEOUT_MS } from "../http/port-options.ts";
 import { pathOf, problemOf } from "../http/problems.ts";
 import { readBody } from "../http/read-body.ts";
@@ -108,6 +104,7 @@ export class MergeServer extends BackgroundRole {
   readonly #options: Required<MergeServerOptions>;
   readonly #pulse: Pulse;
   readonly #bodies = new BodyBudget("the merge server");
+  readonly #failures = new FailureLog();
   #url = "";
   #closing = false;
 
@@ -139,10 +136,15 @@ export class MergeServer extends BackgroundRole {
       requestTimeoutMs,
       (request, response) => void this.#serve(request, response),
     );
+    const sockets = new Set<Socket>();
+    server.on("connection", (socket) => {
+      sockets.add(socket);
+      socket.once("close", () => sockets.delete(socket));
+    });
     this.#closing = false;
     defer(() => {
       this.#closing = true;
-      return closeWithin(server, 5_000);
+      return closeWithin(server, { sockets, ms: 5_000 });
     });
     server.listen({ host, port });
     await once(server, "listening").catch((error) => {
@@ -156,8 +158,8 @@ export class MergeServer extends BackgroundRole {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
       const verb = this.#verbOf(request, response);
-      const body =
-        verb === "push" ? await readBody(request, this.#options.maxBodyBytes) : undefined;
+      const maxBytes = this.#options.maxBodyBytes;
+      const body = verb === "push" ? await readBody(request, { response, maxBytes }) : undefined;
       const work = this.#handler[verb](partsOf(request, body));
       const result = await this.#pulse.bounded(work, () => response.headersSent);
       this.#answer(response, verb === "push" ? 202 : 200, { result, type: JSON_TYPE });
@@ -189,14 +191,15 @@ export class MergeServer extends BackgroundRole {
 
   #refuse(error: unknown, request: IncomingMessage, response: ServerResponse): void {
     const { body, headers } = problemOf(error, { id: randomUUID(), url: request.url ?? "" });
-    if (body.status >= 500 && !this.#pulse.silent)
-      this.#logger.error(
-        { err: error, code: body.code, requestId: body.requestId },
-        "a push failed",
-      );
+    const line = this.#pulse.silent ? undefined : this.#failures.line(body);
+    if (line !== undefined) {
+      this.#logger.error({ err: error, requestId: body.requestId, ...line }, "request failed");
+    }
     for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
-    // The rest of the body is not read.
-    if (error instanceof BodyTooLargeError) response.setHeader("connection", "close");
+    // The client may have been told to send its body, or not: what it sends next could be either.
+    if (request.headers.expect !== undefined) response.setHeader("connection", "close");
+    // In all other cases Node reads the rest of the body and drops it. If the connection were closed instead, most
+    // clients would report a broken connection and not the response.
     this.#answer(response, body.status, { result: body, type: "application/problem+json" });
   }
 
@@ -223,8 +226,14 @@ function partsOf({ url = "", headers }: IncomingMessage, body: Buffer | undefine
 }
 
 /** Waits for the requests under way, then closes the remaining connections. */
-async function closeWithin(server: Server, ms: number): Promise<void> {
+async function closeWithin(
+  server: Server,
+  { sockets, ms }: { readonly sockets: Iterable<Socket>; readonly ms: number },
+): Promise<void> {
   const cut = setTimeout(() => server.closeAllConnections(), ms);
-  await new Promise((resolve) => server.close(resolve));
+  const closed = new Promise((resolve) => server.close(resolve));
+  // Node closes idle connections, but not those that have never had a request.
+  for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+  await closed;
   clearTimeout(cut);
 }
