@@ -23,9 +23,13 @@ export type ChatVerb =
   | "acknowledge"
   | "watch";
 
+/** The program that owns a room decides which messages are removed, so the commands remove none. */
+const KEEP_ALL = { keepRead: true, maxAgeMs: null, maxMessages: 10_000_000 };
+
 async function withChat(context: Context, work: (chat: Chat) => Promise<void>): Promise<void> {
   await using redis = await openRedis(await findRedis(context));
-  await namingFlags({}, () => work(new Chat(redis, { prefix: keyPrefix(context) })));
+  const options = { prefix: keyPrefix(context), ...KEEP_ALL };
+  await namingFlags({}, () => work(new Chat(redis, options)));
 }
 
 function rooms(context: Context): Promise<void> {

@@ -1,6 +1,7 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Chat } from "@ropeway/kit/chat";
 import { Lock } from "@ropeway/kit/lock";
 import { Mailbox } from "@ropeway/kit/mailbox";
 import { Semaphore } from "@ropeway/kit/semaphore";
@@ -104,6 +105,19 @@ test("rooms are created, written to, read and watched", async () => {
     code: 4,
     stderr: expect.stringContaining('room "nowhere" not found'),
   });
+});
+
+test("messages that a program keeps stay, whatever command changes their room", async () => {
+  const kept = new Chat<string>(redis, { keepRead: true, maxAgeMs: null });
+  const room = await kept.create({ sender: "joe", recipients: ["ann"], message: "1", id: "kept" });
+  await room.send("joe", "2");
+  for (const user of ["joe", "ann"]) await room.acknowledge(user, 2);
+  await json("chat", "join", "kept", "eve");
+  await json("chat", "acknowledge", "kept", "eve", "2");
+  await json("chat", "leave", "kept", "eve");
+  await json("chat", "send", "kept", "joe", "3");
+  expect((await room.inspect()).messages).toBe(3);
+  expect(await server.command("PTTL", "msgs:kept")).toBe(-1);
 });
 
 test("rooms are shown and joined, and messages are acknowledged", async () => {
