@@ -1,5 +1,5 @@
-// `npm run bench -- <name>`: builds the bench workspace with what it measures, then runs it. The
-// build is what users run; a loader that strips types on the fly would cost extra (bench/README.md).
+// `npm run bench -- <name>`: builds the bench workspace and its dependencies, then runs the bench. It
+// measures the build, because a loader that strips types at run time costs extra (bench/README.md).
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -12,7 +12,7 @@ function run(...args) {
   return signal === null ? status : 1;
 }
 
-// A package with a run of its own has no peers to compare with: packages/<name>/bench/main.ts.
+// Packages without peers to compare with have their own bench in packages/<name>/bench/main.ts.
 const [name = "", ...options] = process.argv.slice(2);
 const own = join(root, "packages", name, "bench", "main.ts");
 if (/^[a-z]+$/.test(name) && existsSync(own)) {

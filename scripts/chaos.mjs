@@ -1,5 +1,5 @@
-// `npm run chaos -- <part> ...`: the full-size fault runs, packages/<part>/chaos/main.ts, one after the
-// other; all parts that have one when none is named. Each prints its INVARIANT lines.
+// `npm run chaos -- <part> ...`: runs packages/<part>/chaos/main.ts of each named part in turn, or of all
+// parts if none is named. Each run prints its INVARIANT lines.
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -11,7 +11,7 @@ const parts = readdirSync(join(root, "packages")).filter((part) => existsSync(fi
 const asked = process.argv.slice(2);
 const unknown = asked.filter((part) => !parts.includes(part));
 if (unknown.length > 0) {
-  console.error(`no chaos run for ${unknown.join(", ")}; there are: ${parts.join(", ")}`);
+  console.error(`no chaos run for ${unknown.join(", ")}; available: ${parts.join(", ")}`);
   process.exit(2);
 }
 

@@ -1,10 +1,10 @@
 // Fails when a package imports upwards or sideways, or sends Redis commands outside its store.
 //
 //   core   <-  rpc | jobs | merge | kit | sync  <-  cluster  <-  portal  <-  cli
-//   provide (server programs) stands alone beside core; testkit may be used by tests only.
+//   provide (server programs) has no dependencies of ours. Only tests may use testkit.
 //
-// Imports are checked in package.json and in the sources. Commands may be sent by `store.ts` and by files in a folder
-// `store/` only, so that whoever wants to know what a package does to a Redis reads one place.
+// Imports are checked in package.json and in the sources. Only `store.ts` and files in a folder `store/` may send
+// commands, so that all commands of a package are in one place.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -23,14 +23,14 @@ const BELOW = {
 // Packages whose folder and npm name differ.
 const FOLDER_OF = { ropeway: "cli" };
 
-// Packages that are no user of the core's Redis, but make it or have a client of their own.
+// Packages that implement the core's Redis or have their own client.
 const CLIENTS = ["core", "provide", "sync", "testkit"];
-// Packages that still send commands elsewhere; none.
+// Packages that still send commands outside a store. None at present.
 const WITHOUT_STORE = [];
 const SENDS = [
-  // On an object that is called a Redis, a connection or a store.
+  // On an object whose name ends with redis, connection or store.
   /\b\w*(?:redis|connection|store)\.(?:send|run)\s*[<(]/gi,
-  // A literal command, whatever the object is called.
+  // A literal command, on an object of any name.
   /\.send\s*(?:<[^;()]*>)?\(\s*\[\s*"[A-Z]+"/g,
 ];
 
@@ -58,7 +58,7 @@ for (const folder of readdirSync(join(root, "packages"))) {
     }
     for (const name of importsOf(source)) {
       if (name.startsWith(".") && relative(home, resolve(dirname(file), name)).startsWith("..")) {
-        faults.push(`${relative(root, file)}: ${name} leaves its package`);
+        faults.push(`${relative(root, file)}: ${name} is outside its package`);
       }
       complain(folder, name, relative(root, file));
     }
@@ -67,14 +67,14 @@ for (const folder of readdirSync(join(root, "packages"))) {
 
 function mayNotSend(folder, file) {
   if (CLIENTS.includes(folder)) return false;
-  // What the portal and the CLI have for a package moves with that package.
+  // The folders of a package in the portal and the CLI follow the rule of that package.
   const parts = file.split(sep);
   const area = WITHOUT_STORE.find((name) => parts.includes(name));
   if (WITHOUT_STORE.includes(folder) || WITHOUT_STORE.includes(area)) return false;
   return !(parts.at(-1) === "store.ts" || parts.includes("store"));
 }
 
-/** The numbers of the lines on which a command is sent. */
+/** The numbers of the lines that send a command. */
 function sendsIn(source) {
   const code = source.replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, (comment) =>
     comment.replace(/[^\n]/g, " "),
@@ -88,7 +88,7 @@ function complain(folder, specifier, where) {
   const target = ownPackage(specifier);
   if (target === undefined || target === folder || BELOW[folder].includes(target)) return;
   faults.push(
-    `${where}: ${folder} must not import ${target} (allowed: ${BELOW[folder].join(", ") || "nothing of ours"})`,
+    `${where}: ${folder} must not import ${target} (allowed: ${BELOW[folder].join(", ") || "no package of ours"})`,
   );
 }
 

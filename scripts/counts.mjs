@@ -1,6 +1,6 @@
-// Reads vitest's JSON reports and says in one plain line how a run went; CI and people read that line.
+// Summarises vitest's JSON reports in one line for CI and for people.
 
-/** "12 passed, 0 failed", with ", 2 skipped" if there were any. */
+/** "12 passed, 0 failed", with ", 2 skipped" if any were skipped. */
 export function countsOf(report) {
   const counts = { passed: 0, failed: report.testResults.filter(isBrokenFile).length, skipped: 0 };
   for (const { status } of report.testResults.flatMap((file) => file.assertionResults)) {
@@ -10,12 +10,12 @@ export function countsOf(report) {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
 }
 
-/** The paths of the files in which something failed. */
+/** The paths of the failed files. */
 export function failedFiles(report) {
   return report.testResults.filter(({ status }) => status === "failed").map(({ name }) => name);
 }
 
-/** The titles of the tests that failed, each with its file. */
+/** The failed tests, each with its file and title. */
 export function failedTests(report) {
   return report.testResults.flatMap((file) =>
     file.assertionResults
@@ -24,7 +24,7 @@ export function failedTests(report) {
   );
 }
 
-/** The first report, with the files of the second one as they were there. */
+/** The first report, with files replaced by their results in the second one. */
 export function withSecondRun(first, second) {
   const again = new Map(second.testResults.map((file) => [file.name, file]));
   return {
@@ -33,7 +33,7 @@ export function withSecondRun(first, second) {
   };
 }
 
-/** A file that could not even be read has no failed test to count, and must not pass for a good one. */
+/** A file that could not be loaded has no failed tests, but counts as a failure. */
 function isBrokenFile({ status, assertionResults }) {
   return status === "failed" && !assertionResults.some((test) => test.status === "failed");
 }

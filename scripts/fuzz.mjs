@@ -1,6 +1,6 @@
-// `npm run fuzz -- <part> [--minutes N] [--seed N]`: feeds broken input to the readers of a part,
-// packages/<part>/fuzz/main.ts, for so much processor time. Ends with 1 at the first input that breaks a
-// rule; the seed it prints repeats it.
+// `npm run fuzz -- <part> [--minutes N] [--seed N]`: runs packages/<part>/fuzz/main.ts, which feeds broken
+// input to the readers of a part for N minutes of CPU time. Exits with 1 at the first input that breaks a
+// rule. The printed seed repeats the run.
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -10,7 +10,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const fileOf = (part) => join(root, "packages", part, "fuzz", "main.ts");
 const parts = readdirSync(join(root, "packages")).filter((part) => existsSync(fileOf(part)));
 const [part = "", ...rest] = process.argv.slice(2);
-// "rdb" is what people call it.
+// "rdb" is an alias of "sync".
 const folder = part === "rdb" ? "sync" : part;
 if (!parts.includes(folder)) {
   console.error(

@@ -1,9 +1,9 @@
-// What `npm start`, `npm test` and CI need before anything else: a Node that is new enough, the
-// dependencies, the build. Runs before node_modules exists, so it imports nothing but Node, and on
-// any Node, so it keeps to old syntax until the version is checked.
+// Prepares `npm start`, `npm test` and CI: checks the version of Node, installs the dependencies and
+// builds. It runs before node_modules exists, so it imports only Node's modules. It runs on any Node,
+// so it uses old syntax until the version is checked.
 //
-// Says on stderr what takes time; stdout belongs to the program that follows. Each failure ends the
-// process with the tool's last words and one sentence of ours.
+// Progress goes to stderr, because stdout belongs to the program that follows. A failure ends the process
+// with the last lines of the tool and one sentence.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -13,7 +13,7 @@ export const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 
 const TAIL_LINES = 20;
 
-/** Leaves the workspace installed and built, and the process in its root. */
+/** Installs and builds the workspace, and changes to its root. */
 export async function prepare() {
   process.chdir(root);
   checkNode();
@@ -23,7 +23,7 @@ export async function prepare() {
   await step("Building (tsc -b)", [join("node_modules", ".bin", "tsc"), "-b"]);
 }
 
-/** Ends the process with one sentence for a person. */
+/** Prints one sentence and ends the process. */
 export function fail(sentence) {
   process.stderr.write(`${sentence}\n`);
   process.exit(1);
@@ -40,9 +40,9 @@ function checkNode() {
 }
 
 /**
- * Whether something of the lock file is missing or another version. npm writes its list of what is
- * installed last, so an install that was cut short is due again. Times of files say nothing: git gives
- * every file that it checks out the time of the checkout.
+ * Whether a package of the lock file is missing or has another version. npm writes the list of installed
+ * packages last, so an interrupted install is repeated. File times are not compared, because git sets
+ * them at checkout.
  */
 export function installIsDue(folder = ".") {
   const installed = packagesOf(join(folder, "node_modules", ".package-lock.json"));
@@ -50,7 +50,7 @@ export function installIsDue(folder = ".") {
   if (installed === undefined || wanted === undefined) return true;
   return Object.entries(wanted).some(([path, { version, integrity, optional }]) => {
     const found = installed[path];
-    // The list has neither the workspaces' own folders nor what this platform cannot use.
+    // The list contains neither the workspaces' folders nor packages of other platforms.
     if (found === undefined) return path.includes("node_modules/") && !optional;
     return found.version !== version || found.integrity !== integrity;
   });
@@ -60,11 +60,11 @@ function packagesOf(file) {
   try {
     return JSON.parse(readFileSync(file, "utf8")).packages;
   } catch {
-    return undefined; // not installed, or not whole
+    return undefined; // not installed, or incomplete
   }
 }
 
-/** The npm that runs us, if one does, else the one on PATH. */
+/** The npm that runs this script, or else the one on PATH. */
 function npm(args) {
   const path = process.env.npm_execpath || "";
   return basename(path).startsWith("npm") ? [process.execPath, path, ...args] : ["npm", ...args];
@@ -82,9 +82,7 @@ async function step(title, [file, ...args]) {
   });
   if (code === 0) return;
   const tail = output.trim().split("\n").slice(-TAIL_LINES).join("\n");
-  fail(
-    `${tail}\n${title} failed: see the lines above, and run this command again when it is put right.`,
-  );
+  fail(`${tail}\n${title} failed: see the lines above, fix the cause and run this command again.`);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await prepare();

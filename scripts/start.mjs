@@ -1,7 +1,7 @@
-// `npm start`: prepares the workspace, then becomes `ropeway up` with the arguments it was given.
+// `npm start`: prepares the workspace, then runs `ropeway up` with the same arguments.
 //
-// "Becomes" is meant: the command is imported into this process instead of started as a child, so
-// that every signal, the exit code and the terminal are its own and no process can be left behind.
+// The command is imported into this process instead of started as a child, so that it receives all
+// signals, sets the exit code, owns the terminal and cannot be orphaned.
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { prepare, root } from "./prepare.mjs";

@@ -1,9 +1,9 @@
 // `npm test`: prepares the workspace, provides the real servers that the tests need, runs vitest with
-// the arguments it was given, and ends with one plain line of counts.
+// the same arguments, and prints one line of counts at the end.
 //
 // On CI, files with a failure run once more, one after another. The tests start hundreds of real servers,
-// and a crowded machine can starve one of them. A defect fails both times. A test that passes the second
-// time is named as unstable in the output, so that somebody mends it.
+// and one of them may get too little CPU time on a busy machine. A defect fails both times. The output
+// names a test that passes the second time as unstable, so that it gets fixed.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, rmSync } from "node:fs";
@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { countsOf, failedFiles, failedTests, withSecondRun } from "./counts.mjs";
 import { fail, prepare } from "./prepare.mjs";
 
-/** With more failed files than this, something is broken, and a second run would only take time. */
+/** With more failed files than this there is no second run, because the failures are not random. */
 const MOST_FILES_AGAIN = 6;
 
 await prepare();
@@ -32,7 +32,7 @@ if (process.env.CI && suspects.length > 0 && suspects.length <= MOST_FILES_AGAIN
 process.stdout.write(`${countsOf(report)}\n`);
 process.exitCode = code;
 
-/** Finds or provides every program the tests use and names them to the tests by environment. */
+/** Finds or provides the programs that the tests use. Returns environment variables with their paths. */
 async function servers() {
   const { provideAll } = await import("../packages/provide/dist/index.js");
   const names = ["redis-server", "etcd"];
@@ -56,7 +56,7 @@ async function vitest(args) {
     [join("node_modules", "vitest", "vitest.mjs"), ...own, ...args],
     { stdio: "inherit", env: { ...process.env, ...environment } },
   );
-  // Stay until vitest has closed its workers. A terminal's Ctrl-C reaches vitest by itself.
+  // Wait until vitest has closed its workers. The terminal sends Ctrl-C to vitest directly.
   const interrupt = () => process.stdin.isTTY || child.kill("SIGINT");
   const terminate = () => child.kill("SIGTERM");
   process.on("SIGINT", interrupt).on("SIGTERM", terminate);
@@ -64,7 +64,7 @@ async function vitest(args) {
   process.off("SIGINT", interrupt).off("SIGTERM", terminate);
   if (!existsSync(file)) {
     fail(
-      `vitest ended without a report (${signal || `exit code ${exitCode}`}): see the lines above.`,
+      `vitest exited without a report (${signal || `exit code ${exitCode}`}): see the lines above.`,
     );
   }
   return { code: exitCode ?? 1, report: JSON.parse(readFileSync(file, "utf8")) };

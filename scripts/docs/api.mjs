@@ -1,4 +1,4 @@
-// `npm run docs`: writes docs/reference/api/, one page per package, from what the packages export. A test
+// `npm run docs`: writes docs/reference/api/, one page per package, from the exports of the packages. A test
 // compares the pages with the sources.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -43,7 +43,7 @@ function pageOf(name, description, entries) {
   return `${lines.join("\n").trimEnd()}\n`;
 }
 
-/** Doc comments are Markdown, except for generics and tags that would be taken for HTML. */
+/** Doc comments are Markdown. Generics and tags are escaped, because Markdown would treat them as HTML. */
 function escaped(doc) {
   return doc.replaceAll(/<(?=\w)/g, "&lt;");
 }

@@ -1,5 +1,5 @@
-// A project of a user: an empty folder into which our packages are installed from the tarballs that would be
-// published, with nothing of the workspace in reach. What compiles and runs here, compiles and runs for them.
+// Creates the project of a user: an empty folder outside the workspace, into which our packages are installed from
+// the tarballs that would be published. Code that compiles and runs there also does so for users.
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** The folders of the packages that are published. */
+/** The folders of the published packages. */
 export function publicPackages(root) {
   return readdirSync(join(root, "packages"))
     .map((name) => join(root, "packages", name))
@@ -15,14 +15,14 @@ export function publicPackages(root) {
     .filter((folder) => manifestOf(folder).private !== true);
 }
 
-/** What a package's package.json says. */
+/** The parsed package.json of a package. */
 export function manifestOf(folder) {
   return JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
 }
 
 /**
- * Packs every public package and installs the tarballs, and `extra` packages by name, into `folder`.
- * Resolves with what npm printed to stderr, where engine warnings go.
+ * Packs every public package and installs the tarballs, and the packages named in `extra`, into `folder`.
+ * Resolves to the stderr of npm, which contains engine warnings.
  */
 export async function install(root, folder, extra = []) {
   const tarballs = join(folder, "tarballs");

@@ -1,9 +1,9 @@
-// Links inside the documentation: the file must exist, and the heading that an anchor names must be in it.
+// Checks the links inside the documentation. The file must exist and contain the heading that an anchor names.
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { pages } from "./pages.mjs";
 
-/** One line per link that leads nowhere. */
+/** One line per broken link. */
 export function brokenLinks(root) {
   return pages(root).flatMap(({ path, text }) =>
     linksOf(text)

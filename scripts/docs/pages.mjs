@@ -1,6 +1,6 @@
-// The pages that users read, and the code blocks in them. A fence names its language: `ts` is compiled and
+// Reads the pages for users and the code blocks in them. A fence names its language: `ts` is compiled and
 // run, `sh` is a shell block, `text` is output or a drawing. A fence without a language is a fault, because
-// nobody could tell whether it is meant to work.
+// the tests could not tell whether to run it.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -24,7 +24,7 @@ function* paths(root) {
   }
 }
 
-/** The fenced blocks of one page: `{ path, line, language, code }`; `line` is that of the fence. */
+/** The fenced blocks of one page as `{ path, line, language, code }`. `line` is the line of the fence. */
 export function blocksOf({ path, text }) {
   const blocks = [];
   let open;

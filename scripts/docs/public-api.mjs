@@ -1,11 +1,11 @@
-// What a package exports, read from the declarations that `tsc -b` wrote: the same text that an editor shows to
-// a user. The API reference is printed from it, and the checks of public signatures read it.
+// Reads the exports of a package from the declarations that `tsc -b` wrote, which editors show to users. The API
+// reference and the checks of public signatures use them.
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parse } from "@babel/parser";
 import { manifestOf } from "./consumer.mjs";
 
-/** The public entries of a package: `[{ specifier, exports }]`, in the order of its package.json. */
+/** The public entries of a package as `[{ specifier, exports }]`, in the order of its package.json. */
 export function publicApi(folder) {
   const { name, exports = {} } = manifestOf(folder);
   return Object.entries(exports)
@@ -17,7 +17,7 @@ export function publicApi(folder) {
     }));
 }
 
-/** `[{ name, doc, declarations, file }]`: the exported names of one declaration file. */
+/** The exports of one declaration file as `[{ name, doc, declarations, file }]`. */
 export function exportsOf(file) {
   const { body } = moduleOf(file);
   const names = [];
@@ -36,8 +36,8 @@ export function exportsOf(file) {
 }
 
 /**
- * The declaration that `name` stands for in `file`, or in the module `source` as seen from there. One of
- * another package is only named.
+ * Finds the declaration of `name` in `file`, or in the module `source` that `file` imports. Declarations of
+ * other packages have only a name.
  */
 export function declarationOf(file, { source, name }) {
   if (source === undefined) {
@@ -75,7 +75,7 @@ function found(file, name) {
   const [first] = statements;
   return {
     name,
-    /** Tells two declarations of one name apart. */
+    /** Distinguishes declarations with the same name. */
     key: `${file}#${name}`,
     file,
     doc: docOf(first?.leadingComments),
@@ -91,7 +91,7 @@ function namesOf(declaration) {
   return declaration.id?.name === undefined ? [] : [declaration.id.name];
 }
 
-/** Members that are private, or are for our own packages and say so by `@internal`. */
+/** Whether a member is private or marked `@internal`. */
 export function isHidden(member) {
   if (member.type === "ClassPrivateProperty" || member.accessibility === "private") return true;
   return docOf(member.leadingComments).includes("@internal");

@@ -1,8 +1,8 @@
-// What is wrong with the public signatures of a package: an export without a sentence about it, an `any`, or a
-// type of ours that the signature mentions but nobody can import.
+// Finds faults in the public signatures of a package: an export without a description, an `any`, or a mentioned
+// type of ours that is not exported.
 import { declarationOf, isHidden, publicApi } from "./public-api.mjs";
 
-/** One line per fault; empty if all is well. */
+/** One line per fault. */
 export function faultsOf(folder) {
   const exports = publicApi(folder).flatMap((entry) => entry.exports);
   const own = exports.filter(({ nodes }) => nodes !== undefined);

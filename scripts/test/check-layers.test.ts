@@ -53,7 +53,7 @@ test.each([
 test.each([
   ["on a Redis", "packages/kit/src/lock.ts", 'await this.#redis.send(["GET", key]);'],
   ["by a script", "packages/kit/src/lock.ts", "await redis.run(script, keys, args);"],
-  ["through an open door of the store", "packages/kit/src/lock.ts", 'store.send("GET", key);'],
+  ["through a method of the store", "packages/kit/src/lock.ts", 'store.send("GET", key);'],
   ["with a type", "packages/cli/src/a.ts", 'const [now] = await master.send<string[]>(["TIME"]);'],
 ])("a command sent %s outside the store fails and names the line", (_, path, content) => {
   const files = { "packages/kit/package.json": "{}", "packages/cli/package.json": "{}" };
@@ -62,7 +62,7 @@ test.each([
   expect(output).toBe(`${path}:2: only store.ts or store/ may send commands\n1 layer fault(s)\n`);
 });
 
-test("a store sends, and so does what only looks alike", () => {
+test("commands in a store and similar calls elsewhere pass", () => {
   const files = {
     "packages/kit/package.json": "{}",
     "packages/kit/src/store.ts": 'redis.send(["GET", key]);',

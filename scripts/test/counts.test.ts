@@ -37,7 +37,7 @@ test("failed files and tests are listed by name", () => {
   expect(failedTests(report)).toEqual(["bad.test.ts: d"]);
 });
 
-test("a file that ran again counts as it was the second time", () => {
+test("a file that ran again counts with its second result", () => {
   const again = { ...bad, status: "passed", assertionResults: [passed("c"), passed("d")] };
   const report = withSecondRun({ testResults: [good, bad] }, { testResults: [again] });
   expect(countsOf(report)).toBe("4 passed, 0 failed");

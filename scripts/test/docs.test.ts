@@ -1,5 +1,5 @@
-// Every documented TypeScript block is compiled as a user would compile it (strict, from the packed packages,
-// with the oldest and the newest supported compilers) and then run against a real Redis named by REDIS_URL.
+// Compiles every documented TypeScript block as a user would (strict, with the packed packages and the oldest
+// and newest supported compilers), then runs it with a real Redis in REDIS_URL.
 import { execFile, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,13 +11,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { install } from "../docs/consumer.mjs";
 import { blocks } from "../docs/pages.mjs";
 
-/** The compilers that users may have. They live in the user's project: their programs share one name. */
+/** The supported compilers, installed in the user's project because their programs have the same name. */
 const COMPILERS = {
   "typescript-5.4": "~5.4.5",
   "typescript-5.9": "~5.9.3",
   "typescript-7": "^7.0.2",
 };
-/** A block that serves something does not end by itself: it has worked when it is still well by then. */
+/** A block that starts a server does not exit by itself. It passes if it runs this long without an error. */
 const RUN_MS = 4_000;
 
 const OPTIONS = {
@@ -90,7 +90,7 @@ test("every TypeScript block of the documentation runs", { timeout: 300_000 }, a
   expect(failures).toEqual([]);
 });
 
-/** Runs one compiled block; what it complained about, or undefined. */
+/** Runs one compiled block. Returns its error output, or undefined. */
 async function faultOf(
   file: string,
   servers: Readonly<Record<string, string>>,

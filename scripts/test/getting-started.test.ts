@@ -1,5 +1,5 @@
-// Follows docs/guides/getting-started.md literally: runs its `npm start`, and then each of its shell blocks
-// in a second shell. Only the port and the home are the test's own.
+// Follows docs/guides/getting-started.md: runs its `npm start`, then each of its shell blocks in a second shell.
+// Only the port and the home folder differ.
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

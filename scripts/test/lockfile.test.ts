@@ -1,5 +1,5 @@
-// `npm ci` refuses a lock file that lacks a platform's optional package, and npm writes such a file
-// without a word when the registry at hand does not carry that package. This is where it shows.
+// `npm ci` refuses a lock file that lacks a platform's optional package. npm writes such a file without a
+// warning if the registry does not have the package, so this test checks for it.
 import { readFileSync } from "node:fs";
 import { satisfies } from "semver";
 import { expect, test } from "vitest";
@@ -18,7 +18,7 @@ const lock = JSON.parse(
   readFileSync(new URL("../../package-lock.json", import.meta.url), "utf8"),
 ) as { packages: Record<string, Entry> };
 
-/** Where Node would find `name` from inside `from`: its own node_modules, then each one above. */
+/** The path at which Node finds `name` from `from`, in its node_modules or in those of a parent folder. */
 function locate(from: string, name: string): string | undefined {
   for (let folder = from; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/")))) {
     const path = folder === "" ? `node_modules/${name}` : `${folder}/node_modules/${name}`;

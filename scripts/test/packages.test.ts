@@ -1,4 +1,4 @@
-// What a user finds in the tarball of each package.
+// Checks the tarball of each package.
 import { existsSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -17,7 +17,7 @@ describe.each(packages)("%s", (name, folder) => {
     expect(existsSync(join(folder, "LICENSE"))).toBe(true);
   });
 
-  test("says what it is, where it comes from and how it is found", () => {
+  test("has a description, a repository, keywords, a licence and a Node version", () => {
     expect(manifest.description.length).toBeGreaterThan(20);
     expect(manifest.repository.directory).toBe(`packages/${name}`);
     expect(manifest.keywords.length).toBeGreaterThan(2);

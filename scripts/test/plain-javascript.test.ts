@@ -1,4 +1,4 @@
-// What a user of plain JavaScript gets wrong first: the compiler does not say it, so the libraries do.
+// Checks the errors for common mistakes in plain JavaScript, where no compiler reports them.
 import * as cluster from "@ropeway/cluster";
 import { connect, InvalidArgumentError } from "@ropeway/core";
 import * as jobs from "@ropeway/jobs";
@@ -19,7 +19,7 @@ type Make = (...args: unknown[]) => unknown;
 const made = (type: unknown): Make =>
   ((...args: never[]) => Reflect.construct(type as new () => object, args)) as Make;
 
-/** Everything that takes a connection first, with what usually follows. */
+/** Every function and class whose first argument is a connection, with its other arguments. */
 const onRedis: Readonly<Record<string, readonly [Make, ...rest: unknown[]]>> = {
   Queue: [made(jobs.Queue), "email"],
   "Queue.list": [jobs.Queue.list as Make],
@@ -114,7 +114,7 @@ test.each([
   expect(error.message).toMatch(/^store is "redis.*, but must be a store: openRedisStore\(redis\)/);
 });
 
-test("options that are no object are refused, with the options there are", async () => {
+test("options that are not an object are refused, and the error lists the options", async () => {
   const task = await refusal(() => made(sync.SyncTask)("old"));
   expect(task.message).toMatch(/^options is "old", but must be an object with from and to/);
   const options = await refusal(() => made(sync.RdbReader)("dump.rdb"));

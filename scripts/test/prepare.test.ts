@@ -1,5 +1,5 @@
-// The scripts that run before anything is installed, tried in a tiny clone whose only dependency is a
-// folder in it, with a `tsc` that compiles nothing. npm itself is the real one.
+// Tests the scripts that run before anything is installed, in a small clone whose only dependency is one
+// of its folders, with a `tsc` that compiles nothing. npm is real.
 import { spawnSync } from "node:child_process";
 import {
   cpSync,
@@ -71,13 +71,13 @@ class Clone {
   }
 }
 
-test("dependencies are installed when they are missing or others than in the lock file", () => {
+test("dependencies are installed when they are missing or differ from the lock file", () => {
   const clone = new Clone();
   expect(clone.run("prepare.mjs")).toMatchObject({ status: 0, stderr: INSTALLING + BUILDING });
   expect(existsSync(join(clone.root, "node_modules/.bin/tsc"))).toBe(true);
   expect(clone.run("prepare.mjs").stderr).toBe(BUILDING);
 
-  // A checkout gives every file a new time.
+  // A checkout changes the times of all files.
   const later = new Date(Date.now() + 60_000);
   utimesSync(join(clone.root, "package-lock.json"), later, later);
   expect(clone.run("prepare.mjs").stderr).toBe(BUILDING);
@@ -88,7 +88,7 @@ test("dependencies are installed when they are missing or others than in the loc
   expect(clone.run("prepare.mjs").stderr).toBe(BUILDING);
 });
 
-test("an install that was cut short is repeated", () => {
+test("an interrupted install is repeated", () => {
   const clone = new Clone();
   clone.run("prepare.mjs");
   clone.write("node_modules/.package-lock.json", '{"packages":');
@@ -97,7 +97,7 @@ test("an install that was cut short is repeated", () => {
   expect(clone.run("prepare.mjs").stderr).toBe(INSTALLING + BUILDING);
 });
 
-test("an install that fails shows npm's last words and one sentence", () => {
+test("an install that fails shows npm's last lines and one sentence", () => {
   const clone = new Clone();
   const manifest = JSON.parse(readFileSync(join(clone.root, "package.json"), "utf8"));
   clone.write("package.json", { ...manifest, dependencies: { typescript: "file:elsewhere" } });
@@ -108,7 +108,7 @@ test("an install that fails shows npm's last words and one sentence", () => {
   expect(stderr).not.toContain("    at ");
 });
 
-test("a build that fails shows the compiler's words and one sentence", () => {
+test("a build that fails shows the compiler's output and one sentence", () => {
   const clone = new Clone();
   clone.write(
     "tools/typescript/tsc.mjs",
@@ -119,7 +119,7 @@ test("a build that fails shows the compiler's words and one sentence", () => {
   expect(stderr).toMatch(/a\.ts\(1,1\): error TS1005\nBuilding \(tsc -b\) failed: .*\n$/);
 });
 
-test("start becomes `up` with the arguments it was given; signals and exit code are its own", () => {
+test("start runs `up` with the same arguments in the same process, which gets signals and sets the exit code", () => {
   const clone = new Clone();
   const { status, stdout } = clone.run("start.mjs", "--port", "0");
   expect(stdout).toBe('["up","--port","0"]\n');

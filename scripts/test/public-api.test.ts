@@ -1,5 +1,5 @@
-// A public signature is what users see in their editor: it says what it is, hides nothing behind `any`, and
-// mentions only types that can be imported.
+// Users see public signatures in their editor. Each one has a description, no `any`, and mentions only exported
+// types.
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";

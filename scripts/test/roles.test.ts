@@ -1,4 +1,4 @@
-// Every role of every library leads the same life.
+// Runs the conformance tests of roles on every role of every library.
 import {
   Cluster,
   ClusterNode,
@@ -107,7 +107,7 @@ roleConformance("ClusterNode", {
     await using store = openRedisStore(redis);
     const { tasks } = new Cluster(store);
     const { task } = await tasks.create({ name: "any", type: "scripted", config: { runMs: 1 } });
-    // Not just any node: those whose last call failed in a test hold their leases for a while.
+    // On this node, because nodes of earlier tests may still hold leases.
     await tasks.move(task.taskId, node.id);
     await tasks.start(task.taskId);
   },
@@ -123,7 +123,7 @@ roleConformance("Inspector", {
   },
 });
 
-/** A role that closes the store it was made on: stores hold connections, and belong to their opener. */
+/** A role that also closes its store, because a store holds connections that the role does not close. */
 function onOwnStore<R extends Pick<Role, "close">>(redis: Redis, make: (store: Store) => R): R {
   const store = openRedisStore(redis);
   const role = make(store);
@@ -136,7 +136,7 @@ function onOwnStore<R extends Pick<Role, "close">>(redis: Redis, make: (store: S
   return role;
 }
 
-// A task is given two servers by their URLs and makes its own connections.
+// A task takes the URLs of two servers and opens its own connections.
 const source = await startRedis({ config: ["repl-diskless-sync-delay 0"] });
 const target = await startRedis();
 afterAll(async () => {

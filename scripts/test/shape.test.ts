@@ -1,4 +1,4 @@
-// Keeps the table "One shape for every library" of docs/internals.md true.
+// Compares the table "One shape for every library" of docs/internals.md with the sources.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -33,7 +33,7 @@ test("the table has every library", () => {
   expect(libraries).toEqual(["rpc", "jobs", "merge", "kit", "sync", "cluster"]);
 });
 
-test("every role is in the walk over all roles", () => {
+test("roles.test.ts tests every role", () => {
   const walk = readFileSync(join(root, "scripts", "test", "roles.test.ts"), "utf8");
   const roles = table.flatMap((row) => row.roles);
   expect(roles.filter((role) => !walk.includes(`roleConformance("${role}"`))).toEqual([]);

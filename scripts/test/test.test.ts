@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 
 const script = fileURLToPath(new URL("../test.mjs", import.meta.url));
 
-test("a server that cannot be provided is one sentence and exit code 1, before any test runs", () => {
+test("a server that cannot be provided gives one sentence and exit code 1, before any test runs", () => {
   const env = { ...process.env, ROPEWAY_ETCD: "/absent/etcd" };
   const { status, stdout, stderr } = spawnSync(process.execPath, [script], {
     env,
