@@ -1,28 +1,28 @@
 /**
- * The process of one contender: opens its session for one scenario after another and runs slices
- * when told. It weighs its own CPU time around the slice, where nothing else is in between.
+ * The process of one contender. It opens a session per scenario, runs slices on request, and measures
+ * its own CPU time directly before and after each slice.
  */
 import type { Session, Slice, Work } from "./bench.ts";
 import { loadBench } from "./catalogue.ts";
 import { cpuMicros, serve } from "./remote.ts";
 import { Stage, type StageSettings } from "./stage.ts";
 
-/** Which contender of which bench an agent is. */
+/** The bench and the contender of an agent. */
 export interface AgentConfig {
   readonly bench: string;
   readonly contender: string;
 }
 
-/** What an agent is told to open. */
+/** The scenario that an agent opens, with its settings. */
 export interface OpenOrder {
   readonly scenario: string;
   readonly settings: StageSettings;
 }
 
-/** A slice as the agent saw it. */
+/** The agent's measurements of one slice. */
 export interface AgentReport extends Work {
   readonly elapsedMs: number;
-  /** Microseconds of CPU time of this process, and of those it forked. */
+  /** Microseconds of CPU time of this process, and of its workers. */
   readonly clientCpu: number;
   readonly workerCpu: number;
 }
@@ -48,7 +48,8 @@ serve(async ({ bench: name, contender: who }: AgentConfig) => {
     },
     prepare: (slice: Slice) => session?.prepare?.(slice),
     run: async (slice: Slice): Promise<AgentReport> => {
-      if (session === undefined || stage === undefined) throw new Error("run before open");
+      if (session === undefined || stage === undefined)
+        throw new Error("run was called before open");
       const workersBefore = await stage.workerCpu();
       const clientBefore = cpuMicros();
       const startedAt = performance.now();

@@ -1,8 +1,8 @@
-/** The claims of a bench, judged: one line each, `BAR jobs.process.c100 6.20x >= 5x PASS`. */
+/** Checks the claims of a bench and prints a line for each: `BAR jobs.process.c100 6.20x >= 5x PASS`. */
 import type { Bar } from "./bench.ts";
 import type { Results } from "./results.ts";
 
-/** A judged claim; `ratio` is undefined when a contender it needs did not run. */
+/** The outcome of a claim. `ratio` is undefined if a contender of the claim did not run. */
 export interface Verdict {
   readonly id: string;
   readonly ratio: number | undefined;
@@ -11,7 +11,7 @@ export interface Verdict {
   readonly outcome: "PASS" | "FAIL" | "SKIP";
 }
 
-/** Holds the claim against the results. */
+/** Checks a claim against the results. */
 export function judge(bar: Bar, results: Results): Verdict {
   const { id, op, target } = bar;
   const ratio = bar.ratio(results);
@@ -19,13 +19,13 @@ export function judge(bar: Bar, results: Results): Verdict {
   return { id, ratio, op, target, outcome: holds(ratio, op, target) ? "PASS" : "FAIL" };
 }
 
-/** The line that ends a run. */
+/** The line of a claim at the end of a run. */
 export function barLine({ id, ratio, op, target, outcome }: Verdict): string {
   const shown = ratio === undefined ? "not measured" : `${showRatio(ratio, op, target)}x`;
   return `BAR ${id} ${shown} ${op} ${target}x ${outcome}`;
 }
 
-/** Three digits, or more where three would show the ratio on the wrong side of the target. */
+/** Three digits, or more if rounding to three would cross the target. */
 function showRatio(ratio: number, op: Bar["op"], target: number): string {
   const outcome = holds(ratio, op, target);
   for (let digits = 3; digits < 15; digits++) {

@@ -1,51 +1,51 @@
 /**
- * What a bench is: a declaration. The runner (run.ts) does everything that makes figures comparable,
- * so that a bench only says what one operation is and how to tell that its result was right.
+ * The declaration of a bench. It defines one operation and how to check its result. The runner (run.ts)
+ * makes the figures comparable.
  *
  *   Bench --- scenarios: Scenario[] --- contenders: Contender[] --- open() -> Session
  *     |            one question              ours, peers, ceiling      prepare, run, close
- *     `------ bars: Bar[]   the claims, each a ratio taken inside the rounds of this run
+ *     `------ bars: Bar[]   the claims, each a ratio within the rounds of this run
  *
- * A contender lives in a process of its own (see agent.ts), one per name, so that nobody's garbage or
- * type feedback slows down somebody else, and each one's CPU time is exactly its own.
+ * Each contender runs in its own process (see agent.ts), so that its garbage and type feedback do not slow
+ * down the others, and its CPU time is measured alone.
  */
 import type { Results } from "./results.ts";
 import type { Stage } from "./stage.ts";
 
-/** A set of questions asked of ours, the peers and the ceiling in one run. */
+/** A set of scenarios that one run measures for ours, the peers and the ceiling. */
 export interface Bench {
-  /** As in `npm run bench -- <name>`; also the file's name. */
+  /** The name in `npm run bench -- <name>`, and of the file. */
   readonly name: string;
   readonly title: string;
-  /** Bytes of payload per operation when --payload does not say. */
+  /** Bytes of payload per operation, unless --payload is given. */
   readonly payload: number;
   readonly scenarios: readonly Scenario[];
   readonly bars: readonly Bar[];
 }
 
-/** What a scenario is about: decides what its plot shows; everything else is measured all the same. */
+/** The metrics that the plot of a scenario shows. All metrics are measured in any case. */
 export type Measure = "throughput" | "latency" | "cost";
 
-/** One question, put to each contender in turn. */
+/** One workload, run by each contender in turn. */
 export interface Scenario {
-  /** Such as `jobs.process.c100`. */
+  /** For example `jobs.process.c100`. */
   readonly id: string;
   readonly title: string;
   readonly measure: Measure;
   /** The contender that the others are compared with. */
   readonly baseline: string;
   readonly contenders: readonly Contender[];
-  /** How long a slice of this scenario lasts, as a multiple of the usual one. @default 1 */
+  /** The length of its slices, as a multiple of the standard length. @default 1 */
   readonly weight?: number;
-  /** Slices of each contender in a round, for long slices. @default what the run has */
+  /** Slices of each contender in a round, for long slices. @default the number of the run */
   readonly turns?: number;
 }
 
-/** Who is measured. `--peers` chooses among the peers; the others always run. */
+/** A measured program. `--peers` selects peers. Other contenders always run. */
 export interface Contender {
   readonly name: string;
   readonly role: Role;
-  /** Gets ready, in the contender's own process; throws Unavailable to be left out with a reason. */
+  /** Starts a session in the contender's process. Throws Unavailable if the contender cannot run. */
   open(stage: Stage): Promise<Session>;
 }
 
@@ -53,32 +53,32 @@ export type Role = "ours" | "peer" | "ceiling";
 
 /** A contender that is ready for one scenario. */
 export interface Session {
-  /** Brings about what a slice starts from, such as a full queue; not measured. */
+  /** Creates the initial state of a slice, such as a full queue. Not measured. */
   prepare?(slice: Slice): Promise<void>;
   /** The measured part. */
   run(slice: Slice): Promise<Work>;
   close(): Promise<void>;
 }
 
-/** The measured time given to one contender in one round. */
+/** One measured interval of a contender. */
 export interface Slice {
-  /** How long it should take; a session that counts operations picks a number that takes about so long. */
+  /** The intended length. A session with a fixed number of operations chooses one that takes about as long. */
   readonly ms: number;
-  /** Counts up from 0; round 0 is the warm-up and is dropped. */
+  /** Starts at 0. Round 0 is the warm-up and is discarded. */
   readonly round: number;
 }
 
-/** What was done in a slice. */
+/** The work of a slice. */
 export interface Work {
   readonly operations: number;
-  /** How many of the results were looked at and right; fewer than `operations` ends the run. */
+  /** The number of results that were checked and correct. Fewer than `operations` ends the run. */
   readonly checked: number;
   readonly latency?: Latency | undefined;
-  /** The contender's own clock, where it is nearer to the work than the time run() took. */
+  /** The time measured by the contender, if it is more precise than the duration of run(). */
   readonly elapsedMs?: number;
-  /** Redis memory that the operations took up, where that is the question. */
+  /** Redis memory that the operations used, in scenarios about memory. */
   readonly bytes?: number;
-  /** Commands that clients sent, without those inside scripts, where that is the question. */
+  /** Commands that clients sent, without those inside scripts, in scenarios about commands. */
   readonly sent?: number;
 }
 
@@ -88,18 +88,18 @@ export interface Latency {
   readonly p99: number;
 }
 
-/** A claim: the ratio must be on the right side of the target. */
+/** A claim that a ratio reaches the target. */
 export interface Bar {
   readonly id: string;
-  /** undefined when a contender it needs did not run. */
+  /** Returns undefined if a contender of the claim did not run. */
   ratio(results: Results): number | undefined;
   readonly op: ">=" | "<=";
   readonly target: number;
-  /** Bytes of payload that the claim is about. @default any */
+  /** The payload in bytes for which the claim is made. @default any */
   readonly payload?: number;
 }
 
-/** Thrown by open(): this contender cannot run here, for a reason worth printing. */
+/** Thrown by open() if this contender cannot run. The run prints the message. */
 export class Unavailable extends Error {
   override readonly name = "Unavailable";
 }

@@ -1,24 +1,24 @@
 /**
- * Keeps a number of operations in flight until the time is up: as one answer arrives the next
- * operation leaves. Nothing is made per operation (no closure, no async frame) unless latencies are
- * asked for, so that what is measured is the contender and not this loop.
+ * Keeps a number of operations in flight until the time is over. Each response starts the next
+ * operation. Without latencies the loop allocates nothing per operation (no closure, no async frame), so
+ * that it measures the contender and not itself.
  */
 import type { Work } from "./bench.ts";
 import { percentile } from "./statistics.ts";
 
-/** What to keep in flight. */
+/** Options of a loop. */
 export interface ClosedLoop<R> {
   readonly inFlight: number;
   readonly ms: number;
   /** Starts one operation. */
   issue(): Promise<R>;
-  /** Looks at a result. Results of one connection come in the order of issue. */
+  /** Checks a result. Results of one connection arrive in the order of issue. */
   isRight(result: R): boolean;
-  /** Takes each operation's time; costs a closure and two clock readings. @default false */
+  /** Measures the time of each operation, which costs a closure and two clock readings. @default false */
   readonly latency?: boolean;
 }
 
-/** Runs the loop; rejects with the first error of an operation. */
+/** Runs the loop. Rejects with the first error of an operation. */
 export function closedLoop<R>(loop: ClosedLoop<R>): Promise<Work> {
   return new Promise((resolve, reject) => {
     const latencies: number[] = [];
@@ -53,7 +53,7 @@ export function closedLoop<R>(loop: ClosedLoop<R>): Promise<Work> {
   });
 }
 
-/** Percentiles of times in milliseconds; undefined when there are none. */
+/** Percentiles of times in milliseconds. Undefined if there are no times. */
 export function latencyOf(ms: readonly number[]): Work["latency"] {
   if (ms.length === 0) return undefined;
   const sorted = Float64Array.from(ms).sort();

@@ -1,4 +1,4 @@
-/** `npm run bench -- <name>`: runs one bench, prints and writes what it found, ends with its bars. */
+/** `npm run bench -- <name>`: runs one bench, prints and writes its results, and prints its bars last. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { barLine, judge } from "./bar.ts";
@@ -13,7 +13,7 @@ import { Run, type RunPlan } from "./run.ts";
 
 const DOCS = new URL("../../docs/", import.meta.url);
 const FULL = { turns: 5, allowance: { sliceMs: 150, endMs: undefined, retryMs: 150_000 } };
-/** Below a minute, with some seconds for the build in front and for closing at the end. */
+/** Less than a minute, including the build and the shutdown. */
 const QUICK = { turns: 3, allowance: { sliceMs: 150, endMs: 42_000, retryMs: 8_000 } };
 
 async function main(args: readonly string[]): Promise<number> {
@@ -65,7 +65,9 @@ function checkPeers(bench: Bench, asked: readonly string[]): void {
   const known = new Set(contenders.filter(({ role }) => role === "peer").map(({ name }) => name));
   const unknown = asked.find((peer) => !known.has(peer));
   if (unknown === undefined) return;
-  throw new RangeError(`no peer ${JSON.stringify(unknown)}; there are: ${[...known].join(", ")}`);
+  throw new RangeError(
+    `unknown peer ${JSON.stringify(unknown)}; available: ${[...known].join(", ")}`,
+  );
 }
 
 async function write(

@@ -1,6 +1,6 @@
 /**
- * What a slice cost outside the contender's own process: commands and CPU time of Redis, and how much
- * of the machine was taken by processes that have nothing to do with the run.
+ * Measures the cost of a slice outside the contender's process: commands and CPU time of Redis, and the
+ * CPU time that processes outside the run used.
  *
  *   foreign = busy time of all cores + time stolen by the hypervisor
  *             - Redis - the contender and its workers - this process
@@ -10,7 +10,7 @@ import { cpus } from "node:os";
 import type { RedisServer } from "@ropeway/testkit";
 import { cpuMicros } from "./remote.ts";
 
-/** Everything that only ever grows, in microseconds and calls. */
+/** Counters, in microseconds and calls. */
 export interface Reading {
   readonly at: number;
   readonly redisCpu: number;
@@ -19,13 +19,13 @@ export interface Reading {
   readonly commands: ReadonlyMap<string, number>;
 }
 
-/** What happened between two readings. */
+/** The difference between two readings. */
 export interface Passage {
   readonly elapsedMs: number;
   readonly redisCpu: number;
-  /** Calls by name, those made inside scripts included. */
+  /** Calls by name, including calls inside scripts. */
   readonly commands: Readonly<Record<string, number>>;
-  /** Share of all cores' time that went to strangers, given what the contender used. */
+  /** The share of all cores that other processes used, given the CPU time of the contender. */
   foreign(contenderCpu: number): number;
 }
 
@@ -43,12 +43,12 @@ export async function readMeter(redis: RedisServer): Promise<Reading> {
   };
 }
 
-/** The difference of two readings. */
+/** Computes the difference between two readings. */
 export function passage(before: Reading, after: Reading): Passage {
   const commands: Record<string, number> = {};
   for (const [name, calls] of after.commands) {
     const more = calls - (before.commands.get(name) ?? 0);
-    if (more > 0 && name !== "info") commands[name] = more; // INFO is the meter's own
+    if (more > 0 && name !== "info") commands[name] = more; // the meter itself sends INFO
   }
   const elapsedMs = after.at - before.at;
   const redisCpu = after.redisCpu - before.redisCpu;
@@ -65,7 +65,7 @@ export function passage(before: Reading, after: Reading): Passage {
   };
 }
 
-/** `cmdstat_set:calls=5,...` lines as calls by name. */
+/** Calls by name, from lines such as `cmdstat_set:calls=5,...`. */
 export function parseCommandStats(info: string): Map<string, number> {
   const matches = info.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm);
   return new Map([...matches].map(([, name, calls]) => [String(name), Number(calls)]));
@@ -85,7 +85,7 @@ function machineMicros(): number {
     const busy = cpus().map(({ times }) => times.user + times.nice + times.sys);
     return busy.reduce((sum, ms) => sum + ms, 0) * 1000;
   }
-  // cpu user nice system idle iowait irq softirq steal: in hundredths of a second
+  // cpu user nice system idle iowait irq softirq steal, in hundredths of a second
   const ticks = readFileSync("/proc/stat", "latin1").split("\n", 1)[0]?.split(/\s+/) ?? [];
   const [user = 0, nice = 0, system = 0, , , , , steal = 0] = ticks.slice(1).map(Number);
   return (user + nice + system + steal) * 10_000;

@@ -1,9 +1,9 @@
 /** The command line of `npm run bench`. */
 import { parseArgs } from "node:util";
 
-/** What was asked for. */
+/** The parsed options. */
 export interface BenchOptions {
-  /** undefined: list the benches. */
+  /** Lists the benches if undefined. */
   readonly name: string | undefined;
   readonly quick: boolean;
   readonly rounds: number;
@@ -16,16 +16,16 @@ export interface BenchOptions {
 
 export const USAGE = `npm run bench -- <name> [options]
 
-  --quick          shorter slices, done within a minute
-  --rounds N       measured rounds, at least 5 (default 5); a warm-up round comes before them
+  --quick          shorter slices, less than a minute in total
+  --rounds N       measured rounds, at least 5 (default 5), after a warm-up round
   --peers a,b      only these peers; "none" for none
   --payload N      bytes of payload per operation
-  --only text      only scenarios whose id contains the text
+  --only string    only scenarios whose id contains the string
   --json           print the results as JSON instead of tables
   --publish        also write docs/benchmarks/<name>.json, .svg and the section in docs/benchmarks.md
 `;
 
-/** Reads the arguments; throws a TypeError or RangeError with a sentence about what is wrong. */
+/** Parses the arguments. Throws a TypeError or RangeError that explains the mistake. */
 export function parseOptions(args: readonly string[]): BenchOptions {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -41,7 +41,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     },
   });
   if (positionals.length > 1)
-    throw new TypeError(`one bench at a time, not ${positionals.join(" ")}`);
+    throw new TypeError(`run one bench at a time, not ${positionals.join(" ")}`);
   return {
     name: positionals[0],
     quick: values.quick,

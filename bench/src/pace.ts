@@ -1,25 +1,25 @@
 /**
- * How long slices are, and how much time may go into repeating disturbed ones.
+ * Decides the length of slices and the time for repeating disturbed ones.
  *
- * A full run has slices of one length. A quick run has an end: before each scenario what is left of
- * the time is shared out over the slices that are left, less what a slice was seen to cost besides its
- * own length. Within a scenario all slices are equally long, or they could not be compared.
+ * All slices of a full run have the same length. A quick run has a time limit: before each scenario the
+ * remaining time is divided among the remaining slices, minus the measured overhead per slice. All slices
+ * of a scenario have the same length, so that they are comparable.
  */
 
-/** What a run may take. */
+/** The time limits of a run. */
 export interface Allowance {
-  /** The length of a slice; the greatest length when there is an end. */
+  /** The length of a slice, or the maximum length if there is a time limit. */
   readonly sliceMs: number;
-  /** When everything is to be over; undefined for no end. */
+  /** The time limit of the whole run. Undefined for no limit. */
   readonly endMs: number | undefined;
-  /** The time for repeating disturbed slices, in all. */
+  /** The total time for repeating disturbed slices. */
   readonly retryMs: number;
 }
 
 const SHORTEST_SLICE_MS = 30;
 const FIRST_OVERHEAD_MS = 10;
 
-/** Shares out a run's time over its slices. */
+/** Divides the time of a run among its slices. */
 export class Pace {
   readonly #allowance: Allowance;
   readonly #slices: number;
@@ -36,7 +36,7 @@ export class Pace {
     this.#startedAt = now();
   }
 
-  /** A scenario of so many slices begins: how long each of them is. */
+  /** Begins a scenario with this number of slices. Returns the length of each slice. */
   begin(slices: number): number {
     const { sliceMs, endMs, retryMs } = this.#allowance;
     const left = this.#startedAt + (endMs ?? Number.POSITIVE_INFINITY) - this.#now();
@@ -46,13 +46,13 @@ export class Pace {
     return Math.round(Math.min(sliceMs, Math.max(SHORTEST_SLICE_MS, each)));
   }
 
-  /** Told of every slice: how much longer than its length it kept the run busy. */
+  /** Records the overhead of a slice, which is its duration minus its length. */
   noteOverhead(ms: number): void {
-    // A moving average: it depends on how busy the machine is at the moment.
+    // A moving average, because the overhead changes with the load of the machine.
     this.#overheadMs += (Math.max(0, ms) - this.#overheadMs) * 0.05;
   }
 
-  /** Whether there is time to repeat what took so long; if so, that time is taken. */
+  /** Whether there is time to repeat a slice that took this long. If so, reserves that time. */
   mayRepeat(tookMs: number): boolean {
     if (this.#retryLeftMs < tookMs) return false;
     this.#retryLeftMs -= tookMs;

@@ -1,7 +1,7 @@
 /**
- * Results as one SVG: a block per scenario, a row per contender, a column per metric that the scenario
- * is about. Bars are ratios to the scenario's baseline (the dashed line is 1x), whiskers the least and
- * greatest round. It carries both colour schemes and no script, so it can be embedded as an image.
+ * Draws the results as one SVG with a block per scenario, a row per contender and a column per plotted
+ * metric. Bars are ratios to the scenario's baseline (the dashed line is 1x), whiskers the minimum and
+ * maximum round. It contains both colour schemes and no script, so it can be embedded as an image.
  *
  *   scenario title   1x is the baseline
  *                       operations/s, higher is better   client CPU/op, lower is better
@@ -32,7 +32,7 @@ const VALUE = 62;
 const ROW = 24;
 const BAR = 14;
 
-// Plain colours twice instead of CSS variables: renderers other than browsers know no variables.
+// Each colour is repeated, because renderers other than browsers do not support CSS variables.
 const STYLE = `
   text { font: 13px system-ui, sans-serif; fill: #1f2328; }
   .title, text.ours { font-weight: 600; }
@@ -159,7 +159,7 @@ function legend(y: number): string {
   const items = [
     ["ours", "Ropeway"],
     ["peer", "peers"],
-    ["ceiling", "ceiling: as little as possible around Redis"],
+    ["ceiling", "ceiling: minimal code around Redis"],
   ] as const;
   let x = MARGIN;
   return items

@@ -1,10 +1,10 @@
 /**
- * The committed side of a run: docs/benchmarks/<name>.json and .svg, and the bench's section in
- * docs/benchmarks.md, which stands between two marks and is written by nobody else:
+ * Publishes a run as docs/benchmarks/<name>.json and .svg, and as a section in docs/benchmarks.md. The
+ * section is generated between two marks:
  *
  *   <!-- bench:core -->  heading, plot, tables of ratios, bars  <!-- /bench:core -->
  *
- * Ratios only: absolute figures say more about the machine than about the programs.
+ * It has ratios only, because absolute figures depend on the machine.
  */
 import { readFile, writeFile } from "node:fs/promises";
 import { barLine } from "./bar.ts";
@@ -13,13 +13,13 @@ import { disturbance, metricsOf, showSpread } from "./report.ts";
 import { baselineOf, type Results, type ScenarioResult, type Standing } from "./results.ts";
 import { METRICS, type Metric } from "./sample.ts";
 
-/** Puts the section into the page at `file`. */
+/** Writes the section into the page at `file`. */
 export async function publishSection(file: URL, outcome: Outcome): Promise<void> {
   const page = await readFile(file, "utf8");
   await writeFile(file, withSection(page, outcome.bench.name, sectionOf(outcome)));
 }
 
-/** The page with the section of that name replaced, or added at its end. */
+/** Replaces the section of that name in the page, or appends it. */
 export function withSection(page: string, name: string, section: string): string {
   const [begin, end] = [`<!-- bench:${name} -->`, `<!-- /bench:${name} -->`];
   const marked = `${begin}\n${section}\n${end}`;

@@ -1,4 +1,4 @@
-/** A run as JSON: what was asked for, where it ran, every sample, and the ratios taken from them. */
+/** A run as JSON: its options, the machine, every sample, and the ratios. */
 import { cpus } from "node:os";
 import type { Verdict } from "./bar.ts";
 import type { Bench } from "./bench.ts";
@@ -6,7 +6,7 @@ import { metricsOf } from "./report.ts";
 import { absolute, baselineOf, type Results, type ScenarioResult } from "./results.ts";
 import type { RunPlan } from "./run.ts";
 
-/** What a record is made of. */
+/** The data of a record. */
 export interface Outcome {
   readonly bench: Bench;
   readonly plan: RunPlan;

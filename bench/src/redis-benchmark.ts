@@ -1,7 +1,7 @@
 /**
- * redis-benchmark as a contender: one connection that always has `inFlight` commands under way, in C.
- * It takes a number of requests and not a time, so each slice asks for as many as the last one's rate
- * makes fit. What it did is checked by the counter that every command must have raised by one.
+ * redis-benchmark as a contender: a C program with one connection and `inFlight` commands in flight. It
+ * takes a number of requests and not a time, so each slice computes the number from the rate of the
+ * previous one. Every command increments a counter, which is checked afterwards.
  */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
@@ -10,13 +10,13 @@ import { ProgramUnavailableError, provide } from "@ropeway/provide";
 import { type Session, Unavailable, type Work } from "./bench.ts";
 import type { Stage } from "./stage.ts";
 
-/** What it sends. */
+/** The commands that it sends. */
 export interface OutsideLoad {
   readonly inFlight: number;
   /** Sent once, before the first slice. */
   readonly setUp: readonly string[];
   readonly command: readonly string[];
-  /** The key that each command adds one to. */
+  /** The key that each command increments. */
   readonly counter: string;
 }
 
@@ -24,7 +24,7 @@ const FIND_WITHIN_MS = 90_000;
 const FIRST_GUESS_PER_MS = 5;
 const run = promisify(execFile);
 
-/** Opens it, or throws Unavailable when this machine has none. */
+/** Opens a session. Throws Unavailable if redis-benchmark is not available. */
 export async function openRedisBenchmark(stage: Stage, load: OutsideLoad): Promise<Session> {
   const [program, ...first] = await findRedisBenchmark();
   const client = createClient({ url: stage.url, RESP: 2 });
@@ -34,7 +34,7 @@ export async function openRedisBenchmark(stage: Stage, load: OutsideLoad): Promi
   return {
     run: async ({ ms }): Promise<Work> => {
       const before = Number(await client.get(load.counter));
-      // It only sends whole pipelines.
+      // It sends only full pipelines.
       const operations = Math.ceil((perMs * ms) / load.inFlight) * load.inFlight;
       const options = ["-h", stage.host, "-p", stage.port, "-c", 1, "-P", load.inFlight];
       const args = [...first, ...options, "-n", operations, "--csv", ...load.command].map(String);
@@ -45,7 +45,7 @@ export async function openRedisBenchmark(stage: Stage, load: OutsideLoad): Promi
         operations,
         checked: Number(await client.get(load.counter)) - before,
         elapsedMs: (operations / row.perSecond) * 1000,
-        // With a pipeline its latency is that of the whole pipeline.
+        // With a pipeline it reports the latency of the whole pipeline.
         ...(load.inFlight === 1 ? { latency: row.latency } : {}),
       };
     },
@@ -53,7 +53,7 @@ export async function openRedisBenchmark(stage: Stage, load: OutsideLoad): Promi
   };
 }
 
-/** The last line of --csv: test, rps, then avg, min, p50, p95, p99 and max in milliseconds. */
+/** The last line of --csv has test, rps, then avg, min, p50, p95, p99 and max in milliseconds. */
 function parseRow(csv: string): { perSecond: number; latency: { p50: number; p99: number } } {
   const fields =
     csv

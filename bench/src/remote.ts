@@ -1,20 +1,20 @@
 /**
- * A Node process of ours that answers questions, over the IPC channel of fork():
+ * A forked Node process that handles requests over the IPC channel of fork():
  *
  *   parent                              child: serve(start)
  *   Remote.fork(file, config)  ----->   start(config) -> Verbs
  *   ask(verb, value)           ----->   verbs[verb](value)  -----> its value, or its error
- *   cpu()                      ----->   CPU time so far, its ended children included
- *   close()                    ----->   verbs.close?.(), then the channel closes and it ends
+ *   cpu()                      ----->   CPU time so far, including its ended children
+ *   close()                    ----->   verbs.close?.(), then the channel closes and it exits
  *
- * The child ends when the channel does, so it outlives neither an orderly end nor a killed parent.
+ * The child exits when the channel closes, which happens also when the parent is killed.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-/** What a served process can be asked. */
+/** The requests that a process handles, by name. */
 export type Verbs = Readonly<Record<string, (value: never) => unknown>>;
 
 interface Question {
@@ -36,12 +36,12 @@ interface Pending {
 
 const ANSWER_WITHIN_MS = 120_000;
 const CLOSE_WITHIN_MS = 10_000;
-/** `.js` when the build is running, `.ts` when tests run the sources. */
+/** `.js` in the build, `.ts` when tests run the sources. */
 const ENDING = import.meta.url.slice(-3);
-/** /proc counts in these; Linux has fixed them at 100 per second for user space. */
+/** The unit of /proc. Linux uses 100 ticks per second for user space. */
 const MICROS_PER_TICK = 10_000;
 
-/** The parent's end. */
+/** The parent's side. */
 export class Remote {
   readonly #child: ChildProcess;
   readonly #name: string;
@@ -49,7 +49,7 @@ export class Remote {
   readonly #ended: Promise<unknown>;
   #questions = 0;
 
-  /** Starts the file (given as its source, `./x.ts`) and waits until its start() is done. */
+  /** Starts the file, given as its source `./x.ts`, and waits for its start() to finish. */
   static async fork(file: URL, config?: unknown): Promise<Remote> {
     const path = fileURLToPath(file).replace(/\.[jt]s$/, ENDING);
     const child = fork(path, [], {
@@ -81,12 +81,12 @@ export class Remote {
     });
   }
 
-  /** Asks and waits for the answer; a process that does not answer in time is killed. */
+  /** Sends a request and waits for the response. Kills the process if it does not respond in time. */
   ask<T = unknown>(verb: string, value?: unknown): Promise<T> {
     const id = ++this.#questions;
     return new Promise<T>((resolve, reject) => {
       const timer = setTimeout(() => {
-        this.#lost(new Error(`${this.#name} did not answer ${verb} in ${ANSWER_WITHIN_MS} ms`));
+        this.#lost(new Error(`${verb} in ${this.#name} timed out after ${ANSWER_WITHIN_MS} ms`));
         this.#child.kill("SIGKILL");
       }, ANSWER_WITHIN_MS);
       const settled = (finish: () => void) => {
@@ -109,7 +109,7 @@ export class Remote {
     return this.ask<number>("cpu");
   }
 
-  /** Lets it close what it has open; SIGKILL if that takes too long. */
+  /** Closes it. Sends SIGKILL if that takes too long. */
   async close(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), CLOSE_WITHIN_MS);
@@ -138,7 +138,7 @@ function sourceArguments(): string[] {
   return ["--conditions=@ropeway/source", "--import", loader];
 }
 
-/** The child's end: called once, at the bottom of a worker file. */
+/** The child's side. A worker file calls it once. */
 export function serve<C>(start: (config: C) => Promise<Verbs> | Verbs): void {
   let verbs: Verbs = {};
   const builtIn: Verbs = {
@@ -173,8 +173,8 @@ export function cpuMicros(): number {
 }
 
 function endedChildrenMicros(): number {
-  if (process.platform !== "linux") return 0; // only redis-benchmark is such a child
+  if (process.platform !== "linux") return 0; // redis-benchmark is the only such child
   const stat = readFileSync("/proc/self/stat", "latin1");
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" "); // from field 3 on
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" "); // starts at field 3
   return (Number(fields[13]) + Number(fields[14])) * MICROS_PER_TICK;
 }

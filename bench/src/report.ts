@@ -1,4 +1,4 @@
-/** Results as text: one table per scenario, ratios first, absolute medians beside them. */
+/** Prints the results: one table per scenario, with ratios and absolute medians. */
 import {
   absolute,
   baselineOf,
@@ -20,7 +20,7 @@ export function showSpread({ median, min, max }: Spread): string {
   return `${showNumber(median)}x (${showNumber(min)}-${showNumber(max)})`;
 }
 
-/** Three digits, thousands as k. */
+/** Three digits, with k for thousands and M for millions. */
 export function showNumber(value: number): string {
   if (value >= 1e6) return `${(value / 1e6).toPrecision(3)}M`;
   if (value >= 1e4) return `${(value / 1e3).toPrecision(3)}k`;
@@ -28,7 +28,7 @@ export function showNumber(value: number): string {
   return value.toPrecision(3);
 }
 
-/** The whole run. */
+/** The report of the whole run. */
 export function reportText(results: Results): string {
   return results.scenarios.map((result) => scenarioText(result, results)).join("\n\n");
 }
@@ -43,7 +43,7 @@ function scenarioText(result: ScenarioResult, results: Results): string {
     const cells = metrics.map((metric) => cell(standing, metric, { results, result, baseline }));
     return [standing.name, ...cells];
   });
-  const title1 = `${id}: ${title}\nratios to ${baseline}: median (least-greatest) of the rounds, then the median itself`;
+  const title1 = `${id}: ${title}\nratios to ${baseline}: median (minimum-maximum) of the rounds, then the absolute median`;
   return `${title1}\n${table([header, ...rows])}\n${disturbance(result)}`;
 }
 
@@ -62,14 +62,14 @@ function cell(standing: Standing, metric: Metric, { results, result, baseline }:
   return ratio === undefined ? own : `${showSpread(ratio)} ${own}`;
 }
 
-/** How quiet the machine was. */
+/** The load of other processes during the scenario. */
 export function disturbance({ standings }: ScenarioResult): string {
   const samples = standings.flatMap((standing) => standing.samples);
-  if (samples.length === 0) return "nobody ran";
+  if (samples.length === 0) return "no contender ran";
   const worst = Math.max(...samples.map(({ foreign }) => foreign));
   const repeated = samples.reduce((sum, sample) => sum + sample.repeated, 0);
   const percent = (worst * 100).toFixed(0);
-  return `strangers used at most ${percent} % of the machine; ${repeated} slices were repeated`;
+  return `other processes used at most ${percent} % of the machine; ${repeated} slices were repeated`;
 }
 
 function table(rows: readonly (readonly string[])[]): string {

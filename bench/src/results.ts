@@ -1,12 +1,12 @@
 /**
- * What a run found. Ratios are taken inside a round, between slices that ran within seconds of each
- * other, and only then is the median taken: what disturbs a machine for a minute disturbs both sides.
+ * The results of a run. A ratio compares slices of the same round, which ran within seconds of each other.
+ * The result is the median of these ratios, so a longer disturbance of the machine affects both sides.
  */
 import type { Role, Scenario } from "./bench.ts";
 import type { Metric, Sample } from "./sample.ts";
 import { type Spread, spread } from "./statistics.ts";
 
-/** What became of a contender. */
+/** The results of one contender. */
 export interface Standing {
   readonly name: string;
   readonly role: Role;
@@ -21,7 +21,7 @@ export interface ScenarioResult {
   readonly standings: readonly Standing[];
 }
 
-/** Which ratio is meant: `of` divided by `to`. */
+/** Selects a ratio: `of` divided by `to`. */
 export interface RatioQuery {
   readonly scenario: string;
   readonly metric: Metric;
@@ -37,7 +37,7 @@ export class Results {
     this.scenarios = scenarios;
   }
 
-  /** Median and spread of the per-round ratios; undefined when one of the two was not measured. */
+  /** Median and spread of the ratios per round. Undefined if one of the two was not measured. */
   ratio(query: RatioQuery): Spread | undefined {
     const of = this.#samples(query.scenario, query.of);
     const to = this.#samples(query.scenario, query.to);
@@ -62,7 +62,7 @@ export function absolute({ samples }: Standing, metric: Metric): Spread | undefi
   return spread(values.filter((value) => value !== undefined));
 }
 
-/** The contender that ratios refer to: the declared one, or the first that ran. */
+/** The contender that ratios refer to, which is the declared one or else the first that ran. */
 export function baselineOf({ scenario, standings }: ScenarioResult): string {
   const ran = standings.filter(({ samples }) => samples.length > 0).map(({ name }) => name);
   return ran.includes(scenario.baseline) ? scenario.baseline : (ran[0] ?? scenario.baseline);

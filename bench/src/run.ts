@@ -1,14 +1,14 @@
 /**
- * Runs a bench. What makes its figures comparable is all here:
+ * Runs a bench. These rules make the figures comparable:
  *
- *   one Redis    fresh, on loopback TCP, without persistence; emptied between scenarios
- *   interleaved  a round is a few turns, a turn is one slice of each contender; the order rotates from
- *                turn to turn, and the median of a contender's slices is its sample of the round; turns in
- *                which somebody was disturbed count only if there is no other
- *   warm         round 0 is run like the others and dropped
- *   quiet        a slice during which strangers used more than a tenth of the machine is run again,
- *                a few times; the quietest is kept and its disturbance is reported
- *   right        a slice with one wrong result ends the run
+ *   one Redis    a new server on loopback TCP, without persistence, emptied between scenarios
+ *   interleaved  A round has several turns, and a turn has one slice of each contender. The order rotates
+ *                from turn to turn. The median of a contender's slices is its sample of the round. Disturbed
+ *                turns count only if all turns are disturbed.
+ *   warm         round 0 runs like the others and is discarded
+ *   quiet        A slice is disturbed if other processes used more than a tenth of the machine. It is
+ *                repeated a few times. The least disturbed one is kept, and its disturbance is reported.
+ *   checked      a slice with one wrong result ends the run
  */
 import { type RedisServer, startRedis } from "@ropeway/testkit";
 import type { AgentConfig, AgentReport, OpenOrder } from "./agent.ts";
@@ -20,16 +20,16 @@ import { Results, type ScenarioResult, type Standing } from "./results.ts";
 import { FOREIGN_LIMIT, medianSample, quietTurns, type Sample, sampleOf } from "./sample.ts";
 import { rotated } from "./statistics.ts";
 
-/** How a run is made. */
+/** The options of a run. */
 export interface RunPlan {
   readonly rounds: number;
   /** Slices of each contender in one round. */
   readonly turns: number;
   readonly payload: number;
   readonly allowance: Allowance;
-  /** Which peers take part; all when undefined. */
+  /** The peers to measure. Defaults to all. */
   readonly peers: readonly string[] | undefined;
-  /** Only scenarios whose id contains this. */
+  /** Runs only scenarios whose id contains this string. */
   readonly only: string | undefined;
   readonly note: (sentence: string) => void;
 }
@@ -52,7 +52,7 @@ interface Round extends ScenarioSlice {
 const ATTEMPTS = 5;
 const QUIET_PAUSE_MS = 150;
 
-/** The scenarios and contenders that a plan leaves. */
+/** The scenarios and contenders that a plan selects. */
 export function chosen(bench: Bench, plan: Pick<RunPlan, "peers" | "only">): Scenario[] {
   return bench.scenarios
     .filter(({ id }) => plan.only === undefined || id.includes(plan.only))
@@ -84,13 +84,13 @@ export class Run {
     this.#pace = new Pace(plan.allowance, slices);
   }
 
-  /** The version of the Redis that is used. */
+  /** The version of the Redis server. */
   async redisVersion(): Promise<string> {
     const info = String(await this.#redis.command("INFO", "server"));
     return /^redis_version:(\S+)/m.exec(info)?.[1] ?? "unknown";
   }
 
-  /** Puts every scenario to every contender. */
+  /** Runs every scenario with every contender. */
   async results(): Promise<Results> {
     const results: ScenarioResult[] = [];
     for (const scenario of chosen(this.#bench, this.#plan)) {
@@ -119,7 +119,7 @@ export class Run {
       } catch (error) {
         if ((error as Error).name !== "Unavailable") throw error;
         skipped.set(contender.name, (error as Error).message);
-        this.#plan.note(`${id}: ${contender.name} is left out: ${(error as Error).message}`);
+        this.#plan.note(`${id}: ${contender.name} is skipped: ${(error as Error).message}`);
       }
     }
     for (let round = 0; round <= this.#plan.rounds; round++) {
@@ -166,7 +166,7 @@ export class Run {
     return { name, agent, samples: [] };
   }
 
-  /** Slices of a scenario in the whole run, counted as if all of them had weight 1. */
+  /** The number of slices of a scenario in the whole run, multiplied by their weight. */
   #slicesOf(scenario: Scenario): number {
     const { contenders, weight = 1 } = scenario;
     return contenders.length * this.#turnsOf(scenario) * (this.#plan.rounds + 1) * weight;
@@ -176,7 +176,7 @@ export class Run {
     return turns;
   }
 
-  /** The first slice that strangers left alone, or the least disturbed of a few. */
+  /** The first undisturbed slice, or the least disturbed of a few. */
   async #quietSlice(player: Player, slice: ScenarioSlice): Promise<Sample> {
     let best: Sample | undefined;
     for (let repeated = 0; ; repeated++) {
@@ -201,7 +201,7 @@ export class Run {
     const passed = passage(before, await readMeter(this.#redis));
     const wrong = report.operations - report.checked;
     if (wrong !== 0 || report.operations === 0) {
-      const found = wrong === 0 ? "did nothing" : `gave ${wrong} wrong results`;
+      const found = wrong === 0 ? "did nothing" : `returned ${wrong} wrong results`;
       throw new Error(`${name} ${found} in ${scenario}, round ${slice.round}`);
     }
     return sampleOf(report, passed, slice.round);

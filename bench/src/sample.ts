@@ -1,9 +1,9 @@
-/** One contender's figures: first of a slice, then of a round. */
+/** The figures of one contender for a slice and for a round. */
 import type { AgentReport } from "./agent.ts";
 import type { Passage } from "./meter.ts";
 import { median } from "./statistics.ts";
 
-/** What is measured of every slice; per operation, except the rate. */
+/** The metrics of every slice, per operation except for the rate. */
 export const METRICS = {
   rate: { label: "operations/s", unit: "op/s", better: "higher" },
   p50: { label: "median latency", unit: "µs", better: "lower" },
@@ -18,14 +18,14 @@ export const METRICS = {
 
 export type Metric = keyof typeof METRICS;
 
-/** What one contender did in one round; figures are medians of its slices. */
+/** The figures of one contender in one round, as medians of its slices. */
 export interface Sample {
   readonly round: number;
   readonly operations: number;
   readonly elapsedMs: number;
-  /** Share of the machine that strangers used meanwhile, at worst. */
+  /** The maximum share of the machine that other processes used meanwhile. */
   readonly foreign: number;
-  /** How many slices were thrown away because the machine was not quiet enough. */
+  /** The number of slices that were discarded because of other processes. */
   readonly repeated: number;
   readonly metrics: Readonly<Partial<Record<Metric, number>>>;
   /** Commands per operation by name. */
@@ -57,16 +57,16 @@ export function sampleOf(report: AgentReport, passed: Passage, round: number): S
   };
 }
 
-/** A slice during which strangers used more than this share of the machine is a disturbed one. */
+/** A slice is disturbed if other processes used more than this share of the machine. */
 export const FOREIGN_LIMIT = 0.1;
 
-/** The turns in which nobody was disturbed; all of them if there is no such turn. */
+/** The turns without a disturbed slice, or all turns if there are none. */
 export function quietTurns(turns: readonly (readonly Sample[])[]): readonly (readonly Sample[])[] {
   const quiet = turns.filter((turn) => turn.every(({ foreign }) => foreign <= FOREIGN_LIMIT));
   return quiet.length > 0 ? quiet : turns;
 }
 
-/** The slices of one round as one sample. */
+/** Combines the slices of one round into one sample. */
 export function medianSample(slices: readonly Sample[]): Sample {
   const sum = (of: (slice: Sample) => number) =>
     slices.reduce((total, slice) => total + of(slice), 0);
@@ -81,7 +81,7 @@ export function medianSample(slices: readonly Sample[]): Sample {
   };
 }
 
-/** Medians by name; a name that some lack counts among those that have it. */
+/** Medians by name, over the samples that have the name. */
 function medians<N extends string>(
   figures: readonly Readonly<Partial<Record<N, number>>>[],
 ): Record<N, number> {

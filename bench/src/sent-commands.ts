@@ -1,12 +1,12 @@
 /**
- * Counts the commands that clients send. INFO cannot tell them from the commands inside scripts, MONITOR
- * can. It costs Redis a line per command, so only scenarios about cost count in this way.
+ * Counts the commands that clients send. INFO also counts commands inside scripts, so this uses MONITOR.
+ * MONITOR costs Redis a line per command, so only scenarios about cost use it.
  */
 import { Redis as IoRedis } from "ioredis";
 
 const MARK = "ropeway-bench-mark";
 
-/** The commands of all clients but this one. */
+/** Counts the commands of all other clients. */
 export class SentCommands {
   readonly #asking: IoRedis;
   readonly #monitor: IoRedis;
@@ -14,7 +14,7 @@ export class SentCommands {
   #marks = 0;
   #onMark: () => void = () => {};
 
-  /** Begins to count. */
+  /** Starts counting. */
   static async start(url: string): Promise<SentCommands> {
     const asking = new IoRedis(url);
     return new SentCommands(asking, (await asking.monitor()) as IoRedis);
@@ -32,7 +32,7 @@ export class SentCommands {
     });
   }
 
-  /** How many were sent until now. Everything that Redis executed before this call is counted. */
+  /** The number of commands so far, including all that Redis executed before this call. */
   async count(): Promise<number> {
     const marks = this.#marks + 1;
     const marked = new Promise<void>((resolve) => {

@@ -1,27 +1,27 @@
-/** What a contender is given: the Redis of this run, its payload, and a name for its keys. */
+/** The environment of a contender: the Redis of this run, the payload and a prefix for keys. */
 import { Remote } from "./remote.ts";
 
-/** The same for every contender of a scenario, except for `prefix`. */
+/** The settings of a scenario. Only `prefix` differs between contenders. */
 export interface StageSettings {
   readonly url: string;
   readonly host: string;
   readonly port: number;
   /** Bytes of payload per operation. */
   readonly payload: number;
-  /** Begins the contender's keys; Redis is emptied after each scenario. */
+  /** The prefix of the contender's keys. Redis is emptied after each scenario. */
   readonly prefix: string;
-  /** How long a slice will be, for those that have to prepare for it. */
+  /** The length of a slice, for contenders that prepare for it. */
   readonly sliceMs: number;
 }
 
-/** Where a contender performs. */
+/** The environment of a contender. */
 export class Stage {
   readonly url: string;
   readonly host: string;
   readonly port: number;
   readonly prefix: string;
   readonly sliceMs: number;
-  /** The payload, as text and as bytes: ASCII, so that both have the length asked for. */
+  /** The payload as a string and as bytes. It is ASCII, so that both have the same length. */
   readonly text: string;
   readonly bytes: Buffer;
   readonly #remotes: Remote[] = [];
@@ -37,8 +37,8 @@ export class Stage {
   }
 
   /**
-   * Runs the worker side in a process of its own: a file that calls `serve()` (remote.ts). Its CPU
-   * time counts as this contender's worker CPU, and it ends with the scenario.
+   * Runs a worker file, which calls `serve()` (remote.ts), in its own process. Its CPU time counts as
+   * this contender's worker CPU. It ends with the scenario.
    */
   async fork(file: URL, config?: unknown): Promise<Remote> {
     const remote = await Remote.fork(file, config);

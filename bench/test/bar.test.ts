@@ -21,6 +21,6 @@ test("rounding never shows a ratio on the wrong side of its target", () => {
   expect(lineFor(4.9996, ">=", 5)).toBe("BAR jobs.process.c100 4.9996x >= 5x FAIL");
 });
 
-test("a claim about a contender that did not run is skipped in plain sight", () => {
+test("a claim about a contender that did not run says SKIP", () => {
   expect(lineFor(undefined, ">=", 5)).toBe("BAR jobs.process.c100 not measured >= 5x SKIP");
 });

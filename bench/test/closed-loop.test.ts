@@ -3,7 +3,7 @@ import { closedLoop, latencyOf } from "../src/closed-loop.ts";
 
 const later = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-test("a loop never has more in flight than it was told and waits for all it started", async () => {
+test("a loop never has more than `inFlight` operations in flight and waits for all of them", async () => {
   let flying = 0;
   let most = 0;
   let landed = 0;
@@ -23,7 +23,7 @@ test("a loop never has more in flight than it was told and waits for all it star
   expect(work).toEqual({ operations: landed, checked: landed, latency: undefined });
 });
 
-test("results that are not right are not counted as checked", async () => {
+test("wrong results do not count as checked", async () => {
   let turn = 0;
   const issue = async () => {
     await later();
@@ -42,7 +42,7 @@ test("the first failing operation ends the loop with its error", async () => {
   );
 });
 
-test("latencies are percentiles in microseconds, taken only when asked for", async () => {
+test("latencies are percentiles in microseconds, measured only if requested", async () => {
   const work = await closedLoop({
     inFlight: 2,
     ms: 10,

@@ -11,14 +11,14 @@ function reading(at: number, commands: Record<string, number>): Reading {
   return { at, ...cpu, commands: new Map(Object.entries(commands)) };
 }
 
-test("calls are read by command, those with sub-commands too", () => {
+test("calls are counted by command and by subcommand", () => {
   expect([...parseCommandStats(INFO)]).toEqual([
     ["evalsha", 12],
     ["config|get", 3],
   ]);
 });
 
-test("a passage counts what was added between two readings, without the meter's own INFO", () => {
+test("a passage counts the commands between two readings, without the meter's own INFO", () => {
   const passed = passage(
     reading(0, { set: 5, info: 1 }),
     reading(100, { set: 9, get: 2, info: 2 }),
@@ -27,7 +27,7 @@ test("a passage counts what was added between two readings, without the meter's 
   expect(passed.redisCpu).toBe(10_000);
 });
 
-test("what neither Redis nor the contender nor the harness used is foreign, and never negative", () => {
+test("foreign CPU time is the machine's minus that of Redis, contender and harness, and never negative", () => {
   const passed = passage(reading(0, {}), reading(100, {}));
   const cores = (100_000 - 10_000 - 1_000 - 50_000) / passed.foreign(50_000) / 100_000;
   expect(cores).toBeGreaterThanOrEqual(1);

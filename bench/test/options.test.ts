@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { parseOptions } from "../src/options.ts";
 
-test("without options a run has five rounds of everything", () => {
+test("without options a run has five rounds of all scenarios", () => {
   expect(parseOptions(["core"])).toEqual({
     name: "core",
     quick: false,
@@ -14,12 +14,12 @@ test("without options a run has five rounds of everything", () => {
   });
 });
 
-test("peers are a list, and none of them is a choice too", () => {
+test("--peers takes a list of names or none", () => {
   expect(parseOptions(["rpc", "--peers", "nest,moleculer"]).peers).toEqual(["nest", "moleculer"]);
   expect(parseOptions(["rpc", "--peers", "none"]).peers).toEqual([]);
 });
 
-test("fewer than five rounds, a payload of nothing and unknown options are refused", () => {
+test("fewer than five rounds, a fractional payload and unknown options are refused", () => {
   expect(() => parseOptions(["core", "--rounds", "4"])).toThrow("at least 5, not 4");
   expect(() => parseOptions(["core", "--payload", "1.5"])).toThrow("at least 1, not 1.5");
   expect(() => parseOptions(["core", "--fast"])).toThrow("--fast");

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { Pace } from "../src/pace.ts";
 
-test("without an end every slice has the full length", () => {
+test("without a time limit every slice has the full length", () => {
   const pace = new Pace({ sliceMs: 150, endMs: undefined, retryMs: 0 }, 1_000_000);
   expect(pace.begin(999_999)).toBe(150);
   expect(pace.begin(1)).toBe(150);
 });
 
-test("with an end the time left is shared out, less what slices cost besides their length", () => {
+test("with a time limit the remaining time, minus overhead, is divided among the slices", () => {
   let now = 0;
   const pace = new Pace({ sliceMs: 150, endMs: 10_000, retryMs: 0 }, 100, () => now);
   expect(pace.begin(50)).toBe(90);
@@ -18,7 +18,7 @@ test("with an end the time left is shared out, less what slices cost besides the
   expect(pace.begin(25)).toBe(30);
 });
 
-test("each scenario may spend its share on repetitions, and what an earlier one left", () => {
+test("each scenario may use its share of the time for repetitions, and the rest of earlier shares", () => {
   const pace = new Pace({ sliceMs: 150, endMs: undefined, retryMs: 1000 }, 100);
   pace.begin(50);
   expect(pace.mayRepeat(300)).toBe(true);

@@ -7,7 +7,7 @@ const RESULTS = resultsOf([
   standingOf("ours", "ours", [50, 100]),
 ]);
 
-/** Follows the tags; a document whose elements do not nest throws. */
+/** Checks that the elements nest. Returns their names and attributes. */
 function elementsOf(svg: string): string[] {
   const open: string[] = [];
   const seen: string[] = [];
@@ -42,7 +42,7 @@ test("a plot has a bar per contender with its ratio beside it, in light and dark
   expect(svg).toContain("prefers-color-scheme: dark");
 });
 
-test("no coordinate of a plot is undefined or not a number, whatever ran", () => {
+test("no coordinate of a plot is undefined or not a number, whichever contenders ran", () => {
   const nobody = resultsOf([{ name: "ours", role: "ours", samples: [], skipped: "absent" }]);
   for (const results of [RESULTS, nobody, resultsOf([standingOf("zero", "peer", [0])])]) {
     expect(plot("Title", results)).not.toMatch(/NaN|undefined|Infinity/);

@@ -10,14 +10,14 @@ beforeAll(async () => {
 
 afterAll(() => remote.close());
 
-test("a remote process answers with values, and questions may overlap", async () => {
+test("a remote process returns values, and requests may overlap", async () => {
   await expect(Promise.all([remote.ask("greet", "a"), remote.ask("greet", "b")])).resolves.toEqual([
     "hello a",
     "hello b",
   ]);
 });
 
-test("an error over there keeps its name and says where it came from", async () => {
+test("an error of the remote process keeps its name and its stack", async () => {
   await expect(remote.ask("fail")).rejects.toMatchObject({
     name: "RangeError",
     message: expect.stringMatching(/as asked[\s\S]*remote\.fixture/),
@@ -31,7 +31,7 @@ test("CPU time is that of the remote process", async () => {
   expect(await remote.cpu()).toBeGreaterThan(before);
 });
 
-test("a process that cannot start, or that ends, rejects whoever asked it", async () => {
+test("requests to a process that cannot start, or that ends, are rejected", async () => {
   await expect(Remote.fork(FIXTURE, { greeting: "" })).rejects.toThrow("no greeting");
   const other = await Remote.fork(FIXTURE, { greeting: "bye" });
   await expect(other.ask("die")).rejects.toThrow("ended with code 3");

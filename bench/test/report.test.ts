@@ -14,7 +14,7 @@ test("numbers have three digits", () => {
   ]);
 });
 
-test("a report shows each contender's ratio with its spread, then its own figure", () => {
+test("a report shows each contender's ratio with its spread, then its absolute figure", () => {
   const text = reportText(
     resultsOf([
       standingOf("bare", "ceiling", [100, 100, 50]),
@@ -24,10 +24,10 @@ test("a report shows each contender's ratio with its spread, then its own figure
   expect(text).toContain("s: A scenario");
   expect(text).toContain("ratios to bare");
   expect(text).toMatch(/ours +0\.900x \(0\.800-1\.20\) 90\.0 op\/s/);
-  expect(text).toContain("strangers used at most 2 % of the machine; 0 slices were repeated");
+  expect(text).toContain("other processes used at most 2 % of the machine; 0 slices were repeated");
 });
 
-test("a contender that was left out is listed with the reason", () => {
+test("a contender that was skipped is listed with the reason", () => {
   const absent = { name: "peer", role: "peer", samples: [], skipped: "not installed" } as const;
   const text = reportText(resultsOf([standingOf("ours", "ours", [1]), absent]));
   expect(text).toMatch(/peer +left out: not installed/);

@@ -30,7 +30,7 @@ test("a run measures every contender in every round, on a real Redis", {
         expect(samples[0]?.metrics.rate).toBeGreaterThan(0);
       }
     }
-    // The scripts did not run, so nothing can be said about them.
+    // The script scenarios did not run, so no bar about them passes.
     expect(bench.bars.map((bar) => judge(bar, results).outcome)).not.toContain("PASS");
     expect(notes).toHaveLength(2);
   } finally {

@@ -27,7 +27,7 @@ test("the sample of a round has the medians of its slices and all of their opera
   expect(sample.operations).toBe(30);
 });
 
-test("a turn in which anybody was disturbed counts only where there is no quiet one", () => {
+test("a turn with a disturbed slice counts only if there is no quiet turn", () => {
   const quiet = [slice(1, { rate: 1 }), slice(1, { rate: 2 })];
   const disturbed = [slice(1, { rate: 3 }), { ...slice(1, { rate: 4 }), foreign: 0.6 }];
   expect(quietTurns([disturbed, quiet, disturbed])).toEqual([quiet]);

@@ -4,10 +4,10 @@ import { median, percentile, rotated, spread } from "../src/statistics.ts";
 test("the median is the middle value, or the mean of the two middle ones", () => {
   expect(median([9, 1, 5])).toBe(5);
   expect(median([4, 1, 3, 2])).toBe(2.5);
-  expect(() => median([])).toThrow("the median of nothing");
+  expect(() => median([])).toThrow("the median needs at least 1 value");
 });
 
-test("a spread is the median between the least and the greatest value", () => {
+test("a spread has the median, the minimum and the maximum", () => {
   expect(spread([3, 1, 2])).toEqual({ median: 2, min: 1, max: 3 });
   expect(spread([])).toBeUndefined();
 });
@@ -20,7 +20,7 @@ test("a percentile is the value of the nearest rank", () => {
   expect(percentile(Float64Array.of(7), 1)).toBe(7);
 });
 
-test("over as many rounds as there are contenders each one runs first once", () => {
+test("rotation puts each contender first once in as many rounds as there are contenders", () => {
   const first = [0, 1, 2].map((round) => rotated(["a", "b", "c"], round)[0]);
   expect(first).toEqual(["a", "b", "c"]);
   expect(rotated(["a", "b", "c"], 4)).toEqual(["b", "c", "a"]);

@@ -1,10 +1,10 @@
 /**
- * What core adds to the bare client: a script call and a plain command through `Redis`, next to the
- * same commands written by hand for @redis/client (with its costly per-command timer switched off, as
- * core does), and next to redis-benchmark, which is C and is the ceiling.
+ * Measures the cost of core on top of the bare client. It compares a script call and a plain command
+ * through `Redis` with the same commands through @redis/client (with its costly timer per command
+ * disabled, as in core) and with redis-benchmark, a C program, as the ceiling.
  *
- * One connection each. The script counts, and replies of one connection come in order, so every
- * single result is known beforehand.
+ * Each contender has one connection. The script counts, and replies of one connection arrive in order, so
+ * every result is known in advance.
  */
 import { createClient } from "@redis/client";
 import { connect, defineScript } from "@ropeway/core";
@@ -21,13 +21,13 @@ const OUTSIDE = "redis-benchmark";
 
 const count = defineScript<number>(new URL("../../lua/count.lua", import.meta.url));
 
-/** Everything one contender differs in. */
+/** The calls of one contender. */
 interface Caller<R> {
   issue(): Promise<R>;
   close(): Promise<void>;
 }
 
-/** A session that keeps calls in flight and expects the replies that `expect` makes up. */
+/** A session that keeps calls in flight and compares each reply with `expect()`. */
 function session<R>(caller: Caller<R>, inFlight: number, expect: () => R): Session {
   return {
     run: ({ ms }) =>
@@ -48,7 +48,7 @@ function counting(): () => number {
 }
 
 async function openClient(stage: Stage) {
-  // A present `undefined` switches the default timer off; an absent one would not.
+  // An explicit `undefined` disables the default timer. Omitting the option does not.
   const commandOptions = { timeout: undefined } as unknown as { timeout?: number };
   const client = createClient({ url: stage.url, RESP: 2, commandOptions });
   await client.connect();
@@ -156,11 +156,11 @@ const scenarios: Scenario[] = [
   ),
 ];
 
-/** What a script call costs us, in time or in CPU, for one call of the bare client. */
+/** The cost of our script call in time or CPU, relative to the bare client. */
 function costBar(inFlight: number, kind: "time" | "cpu"): Bar {
   const scenario = `core.script.c${inFlight}`;
   const metric: Metric = kind === "time" ? "rate" : "clientCpu";
-  // Time per operation is the rate upside down.
+  // Time per operation is the inverse of the rate.
   const [of, to] = kind === "time" ? [BARE, OURS] : [OURS, BARE];
   return {
     id: `core.script.cost.c${inFlight}.${kind}`,
@@ -172,7 +172,7 @@ function costBar(inFlight: number, kind: "time" | "cpu"): Bar {
 
 export const bench: Bench = {
   name: "core",
-  title: "Core: what a call costs on top of the bare client",
+  title: "Core: the cost of a call compared with the bare client",
   payload: 100,
   scenarios,
   bars: [costBar(100, "time"), costBar(100, "cpu"), costBar(1000, "time"), costBar(1000, "cpu")],

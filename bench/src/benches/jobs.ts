@@ -1,8 +1,8 @@
 /**
- * Task queues: adding, processing, both at once, the time from add to start on an idle queue, and the
- * memory of a delayed job; against BullMQ on its default client (ioredis) and on its fastest
- * (node-redis), and bee-queue. The handler does nothing. All remove completed jobs: that is our default;
- * the peers are told to, because keeping them all, their default, makes them slower.
+ * Measures adding, processing, both at once, the time from add to start on an idle queue, and the memory of
+ * a delayed job. Compares ours with BullMQ on its default client (ioredis) and on its fastest (node-redis),
+ * and with bee-queue. The handler does nothing. All remove completed jobs, which is our default. The peers
+ * get an option for it, because their default of keeping all jobs makes them slower.
  */
 import type { Bar, Bench, Contender, Role, Scenario, Session, Slice, Work } from "../bench.ts";
 import { closedLoop, latencyOf } from "../closed-loop.ts";
@@ -25,7 +25,7 @@ import type { WorkerConfig } from "./jobs/worker.ts";
 const BULK = 1_000;
 const DELAYED = 5_000;
 
-/** Numbers jobs and remembers what their numbers add up to. */
+/** Numbers the jobs and sums up their numbers. */
 class Feeder {
   count = 0;
   sum = 0;
@@ -46,14 +46,14 @@ class Feeder {
   }
 }
 
-/** What a slice is made of. */
+/** The objects that a slice uses. */
 interface Tools {
   readonly system: System;
   readonly stage: Stage;
   readonly control: Control;
 }
 
-/** Opens a contender's system; `make` says what a slice does with it. */
+/** A contender that opens its system. `make` returns the work of a slice. */
 function contender(
   name: string,
   make: (tools: Tools) => Promise<Omit<Session, "close">> | Omit<Session, "close">,
@@ -80,7 +80,7 @@ function openSystem(name: string, stage: Stage): Promise<System> {
   return (SYSTEMS[name] as (typeof SYSTEMS)[string])(stage);
 }
 
-/** Adds with 100 in flight; the queue is emptied before each slice. */
+/** Adds jobs with 100 in flight. The queue is emptied before each slice. */
 const adding = ({ system, stage, control }: Tools) => {
   const feeder = new Feeder(stage.text);
   return {
@@ -111,7 +111,7 @@ const addingBulk = ({ system, stage, control }: Tools) => {
   };
 };
 
-/** Empties a full queue; how full is learned from the slice before. */
+/** Empties a full queue. The number of jobs depends on the rate of the previous slice. */
 function processing(concurrency: number) {
   return ({ system, stage, control }: Tools) => {
     let perMs = 5;
@@ -137,7 +137,7 @@ function processing(concurrency: number) {
             crew = opened;
           }, reject);
         });
-        // From the first job to the last: connecting is not what is asked about.
+        // From the first job to the last, without the time to connect.
         const elapsedMs = performance.now() - firstAt;
         await crew?.close();
         perMs = Math.max(2, expected.count / elapsedMs);
@@ -159,7 +159,7 @@ function forkWorker(name: string, stage: Stage, concurrency: number): Promise<Re
   return stage.fork(new URL("./jobs/worker.ts", import.meta.url), config);
 }
 
-/** Waits until the worker process has seen what was added. */
+/** Waits until the worker process has handled all added jobs. */
 async function caughtUp(worker: Remote, feeder: Feeder): Promise<Seen> {
   const latencies: number[] = [];
   for (;;) {
@@ -170,7 +170,7 @@ async function caughtUp(worker: Remote, feeder: Feeder): Promise<Seen> {
   }
 }
 
-/** Adds with 100 in flight while another process works with 50 at a time, until all is done. */
+/** Adds jobs with 100 in flight while another process works with concurrency 50, until all jobs are done. */
 function endToEnd(name: string) {
   return async ({ system, stage }: Tools) => {
     const worker = await forkWorker(name, stage, 50);
@@ -196,7 +196,7 @@ function endToEnd(name: string) {
   };
 }
 
-/** One job at a time on an idle queue, a few ms apart: the time from add() to the handler. */
+/** Measures the time from add() to the handler, with one job every few ms on an idle queue. */
 function idle(name: string) {
   return async ({ system, stage }: Tools) => {
     const worker = await forkWorker(name, stage, 1);
@@ -221,7 +221,7 @@ function idle(name: string) {
   };
 }
 
-/** Bytes of Redis memory per job that waits for its time. */
+/** Measures the Redis memory of a delayed job in bytes. */
 const remembering = ({ system, stage, control }: Tools) => {
   const feeder = new Feeder(stage.text);
   return {
@@ -271,7 +271,7 @@ const scenarios: Scenario[] = [
     id: "jobs.idle",
     title: "Idle queue: from add() to the handler",
     measure: "latency",
-    weight: 5, // one job at a time: a short slice has too few of them
+    weight: 5, // with one job at a time, a short slice has too few jobs
     baseline: BULL,
     contenders: LIBRARIES.map((name) => contender(name, idle(name))),
   },
@@ -316,7 +316,7 @@ function bar({ id, scenario, metric, to, op, target }: Claim): Bar {
 const faster = (id: string, scenario: string, [to, target]: readonly [string, number]): Bar =>
   bar({ id, scenario, metric: "rate", to, op: ">=", target });
 
-/** What Redis needs for a job does not grow with what waits. */
+/** The Redis CPU time of a job does not grow with the number of waiting jobs. */
 const flat = (scenario: string, [of, to]: readonly [string, string]): Bar => ({
   id: `${scenario}.rediscpu`,
   ratio: (results) => results.ratio({ scenario, metric: "redisCpu", of, to })?.median,
@@ -324,7 +324,7 @@ const flat = (scenario: string, [of, to]: readonly [string, string]): Bar => ({
   target: 1.5,
 });
 
-/** With 2 KB of data most of the time goes into moving them: what is left to claim is how little we add. */
+/** With 2 KB of data the transfer dominates, so the claim compares ours with the bare scripts. */
 const nearBare = (scenario: string): Bar => ({
   ...faster(`${scenario}.bare`, scenario, [BARE, 0.9]),
   payload: 2_048,

@@ -1,7 +1,7 @@
 /**
- * Locks: what an uncontended lock costs, and what 64 contenders cost. The contenders share 8 connections,
- * as those of 8 processes would, so most hand-overs go from one connection to another. Polling peers pay
- * for the time that the lock is held, we do not.
+ * Measures the cost of an uncontended lock, and of a lock with 64 contenders. The contenders share 8
+ * connections, as in 8 processes, so most hand-overs go from one connection to another. Peers that poll
+ * send commands while the lock is held. Ropeway does not.
  */
 import type { Bar, Bench, Contender, Scenario, Session } from "../bench.ts";
 import { closedLoop } from "../closed-loop.ts";
@@ -13,13 +13,13 @@ import { type Locker, libraries, OURS, REDLOCK, SEMAPHORE } from "./locks/locker
 
 const CONTENDERS = 64;
 const CONNECTIONS = 8;
-/** As long as a small piece of work takes; and as short as shows the hand-over itself. */
+/** The duration of a small task, and a duration short enough to measure the hand-over. */
 const LONG_HOLD_MS = 100;
 const SHORT_HOLD_MS = 5;
 
 type Work = ReturnType<Session["run"]>;
 
-/** Every library, with `connections` to the lock and commands counted if `counted`. */
+/** All libraries, with `connections` to the lock. Counts commands if `counted`. */
 function contenders(
   how: { connections: number; counted: boolean },
   run: (lockers: readonly Locker[], ms: number, sent?: SentCommands) => Work,
@@ -47,7 +47,7 @@ function contenders(
 
 async function uncontended([locker]: readonly Locker[], ms: number, sent?: SentCommands) {
   const cycle = async () => (await (locker as Locker).acquire())();
-  await cycle(); // a new connection loads its scripts
+  await cycle(); // loads the scripts of a new connection
   const before = await sent?.count();
   const isRight = (released: boolean) => released;
   const work = await closedLoop({ inFlight: 1, ms, latency: true, issue: cycle, isRight });
@@ -75,7 +75,7 @@ const scenarios: Scenario[] = [
   },
   {
     id: "locks.commands",
-    title: "The same, with the commands counted that are sent",
+    title: "The same, counting the commands sent",
     measure: "cost",
     baseline: REDLOCK,
     turns: 1,
@@ -117,7 +117,7 @@ function ours(results: Results, scenario: string, metric: Metric): number | unde
   return standing && absolute(standing, metric)?.median;
 }
 
-/** A metric of ours over what is allowed. */
+/** A metric of ours divided by its maximum. */
 function bound(
   id: string,
   of: { readonly scenario: string; readonly metric: Metric; readonly most: number },
@@ -140,12 +140,12 @@ function sentRatio(peer: string): Bar {
 }
 
 const bars: Bar[] = [
-  // One command to acquire, one to release; renewals and heartbeats are rare enough to fit besides.
+  // One command to acquire and one to release. The rest is for rare renewals and heartbeats.
   bound("locks.uncontended.commands", { scenario: "locks.commands", metric: "sent", most: 2.05 }),
   sentRatio(REDLOCK),
   sentRatio(SEMAPHORE),
   bound("locks.handover.p50", { scenario: "locks.handover", metric: "p50", most: 2_000 }),
-  // In the ideal everybody waits until all others have held the lock once, and no time is lost between.
+  // Ideally a contender waits until all others have held the lock once, without delays in between.
   bound("locks.fairness.p99", {
     scenario: "locks.fairness",
     metric: "p99",

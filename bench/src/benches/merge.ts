@@ -1,6 +1,6 @@
 /**
- * The merge queue: what an HTTP push costs next to the barest possible route, how fast batches are
- * fired next to the barest possible script, how late they fire, and what a million waiting keys cost.
+ * Measures the merge queue: the cost of an HTTP push compared with a minimal route, the rate of fired
+ * batches compared with a minimal script, the lateness of batches, and the cost of a million waiting keys.
  */
 import { connect, defineScript, type Redis } from "@ropeway/core";
 import { Dispatcher, encodeService, HttpDispatcher, keyOf, MergeQueue } from "@ropeway/merge";
@@ -21,7 +21,7 @@ const FAR = 4_000_000_000;
 const IN_FLIGHT = 64;
 const KEYS = 1_000;
 
-/** POSTs with 1,000 merge keys, all far in the future: the push alone. */
+/** POSTs with 1,000 merge keys that are due far in the future, so that only the push is measured. */
 async function openPush(stage: Stage, file: URL): Promise<Session> {
   const remote = await stage.fork(file, { url: stage.url, prefix: stage.prefix });
   const load = await HttpLoad.open(await remote.ask<number>("port"), IN_FLIGHT);
@@ -59,7 +59,7 @@ const pushers: Contender[] = [
 const ITEMS_PER_KEY = 200;
 const BATCHES_PER_MS = 1;
 
-/** Due keys with 200 items each, put there before the slice; fired to a handler that counts. */
+/** Fires due keys with 200 items each, which were added before the slice, to a counting handler. */
 async function openFire(stage: Stage): Promise<Session> {
   const redis = await connect(stage.url);
   const queue = new MergeQueue(redis, { prefix: stage.prefix, maxItems: ITEMS_PER_KEY });
@@ -124,7 +124,7 @@ async function openDrain(stage: Stage): Promise<Session> {
 
 const RECEIVER = new URL("./merge/receiver.ts", import.meta.url);
 
-/** Due keys with 200 items each, delivered over HTTP. */
+/** Delivers due keys with 200 items each over HTTP. */
 async function openDeliver(stage: Stage): Promise<Session> {
   const redis = await connect(stage.url);
   const queue = new MergeQueue(redis, { prefix: stage.prefix, maxItems: ITEMS_PER_KEY });
@@ -153,7 +153,7 @@ async function openDeliver(stage: Stage): Promise<Session> {
   };
 }
 
-/** The same items to the same receiver, each in a request of its own, from memory. */
+/** Sends the same items from memory to the same receiver, each in its own request. */
 async function openSingle(stage: Stage): Promise<Session> {
   const receiver = await stage.fork(RECEIVER);
   const load = await HttpLoad.open(await receiver.ask<number>("port"), IN_FLIGHT);
@@ -170,7 +170,7 @@ async function openSingle(stage: Stage): Promise<Session> {
   };
 }
 
-/** One key every few milliseconds, nothing else going on: how late is each? */
+/** Measures the lateness of one key every 10 milliseconds, without other load. */
 async function openLateness(stage: Stage): Promise<Session> {
   const redis = await connect(stage.url);
   const queue = new MergeQueue(redis, { prefix: stage.prefix });
@@ -208,7 +208,7 @@ async function openLateness(stage: Stage): Promise<Session> {
   };
 }
 
-/** Push a due key and have it fired, with so many others waiting. */
+/** Pushes and fires due keys while `pending` other keys wait. */
 function growing(pending: number, name: string): Contender {
   return {
     name,
@@ -242,7 +242,7 @@ function growing(pending: number, name: string): Contender {
   };
 }
 
-/** Keys as a program of the seed leaves them: a list and a timer entry. */
+/** Adds keys in the documented Python format: a list and a timer entry. */
 async function crowd(redis: Redis, queue: MergeQueue, pending: number): Promise<void> {
   const step = 10_000;
   for (let from = 0; from < pending; from += step) {
@@ -336,7 +336,7 @@ const bars: Bar[] = [
     target: 5,
   },
   {
-    // p99 over the 25 ms that are allowed
+    // p99 divided by the maximum of 25 ms
     id: "merge.lateness.p99",
     ratio: (results) => {
       const ours = standing(results, "merge.lateness");

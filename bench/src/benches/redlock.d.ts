@@ -1,4 +1,4 @@
-/** What we use of redlock, whose package does not export its own types to ESM. */
+/** The part of redlock that we use. The package does not export its types to ESM. */
 declare module "redlock" {
   // biome-ignore lint/style/noDefaultExport: it is how redlock exports it
   export default class Redlock {

@@ -1,7 +1,7 @@
 /**
- * One call: a small JSON object to a worker in another process and back. Ours next to Moleculer and
- * NestJS on their Redis transports, BullMQ's waitUntilFinished, the design of the seed document as it
- * is written (a blocking connection per call), and the hand-written loop that is the ceiling.
+ * Measures one call that sends a small JSON object to a worker in another process and back. Compares ours
+ * with Moleculer and NestJS on their Redis transports, BullMQ's waitUntilFinished, the documented Python
+ * wire ("seed", a blocking connection per call), and a hand-written loop as the ceiling.
  */
 import { randomUUID } from "node:crypto";
 import { createClient as createRedisClient } from "@redis/client";
@@ -24,7 +24,7 @@ interface Echo {
   readonly b: string;
 }
 
-/** How one contender calls. */
+/** The calls of one contender. */
 interface Caller {
   call(params: Echo): Promise<unknown>;
   close(): Promise<unknown>;
@@ -61,7 +61,7 @@ async function openOurs(stage: Stage): Promise<Caller> {
   const redis = await connect(stage.url);
   const client = await createClient(redis, { ns: stage.prefix });
   await client.call("bench.echo", {});
-  await client.discover(); // known from now on: every worker answers into reply lists
+  await client.discover(); // the client now knows that every worker replies to reply lists
   return {
     call: (params) => client.call("bench.echo", params),
     close: async () => {
@@ -71,7 +71,7 @@ async function openOurs(stage: Stage): Promise<Caller> {
   };
 }
 
-/** The same through a definition: validated by both sides, each way. */
+/** The same with a service definition. Both sides validate parameters and results. */
 async function openTyped(stage: Stage): Promise<Caller> {
   await worker(stage, "ropeway");
   const redis = await connect(stage.url);
@@ -159,7 +159,7 @@ async function openBullmq(stage: Stage): Promise<Caller> {
   };
 }
 
-/** The seed as written: each outstanding call holds a connection of its own in BRPOP. */
+/** The documented Python wire. Each outstanding call blocks its own connection in BRPOP. */
 async function openSeed(stage: Stage, inFlight: number): Promise<Caller> {
   await worker(stage, "seed");
   const open = async () => {
@@ -208,10 +208,10 @@ function contenders(inFlight: number): Contender[] {
 
 const scenarios: Scenario[] = [1, 100, 512, 1000].map((inFlight) => ({
   id: `rpc.call.c${inFlight}`,
-  title: `One call and its answer, ${inFlight} in flight`,
+  title: `One call and its response, ${inFlight} in flight`,
   measure: inFlight === 1 ? "latency" : "throughput",
-  // One at a time is few in a slice: too few for a percentile, and for a compiler to see what is hot.
-  // Of many in flight a slice should be more than their coming and going.
+  // With 1 in flight, a standard slice has too few calls for percentiles and for the JIT compiler. With
+  // many in flight, it would consist mostly of its start and end.
   weight: inFlight === 1 ? 5 : 3,
   baseline: CEILING,
   contenders:
@@ -233,7 +233,7 @@ function bar({ id, op, target, inFlight, metric, of = OURS, to }: Claim): Bar {
   return { id, op, target, ratio };
 }
 
-/** Not a ratio of two, but a number per call. */
+/** The number of commands per call, instead of a ratio. */
 const commands: Bar = {
   id: "rpc.commands.c512",
   op: "<=",
@@ -247,7 +247,7 @@ const commands: Bar = {
 
 export const bench: Bench = {
   name: "rpc",
-  title: "Calls: one request and its answer",
+  title: "Calls: one request and its response",
   payload: 16,
   scenarios,
   bars: [

@@ -1,4 +1,4 @@
-/** What a backlog costs: the same work in front of a short and of a very long waiting list. */
+/** Measures the cost of a backlog: the same work with a short and with a very long waiting list. */
 import type { Ended, NewJob, Taken } from "@ropeway/jobs/internal";
 import type { Contender, Slice, Work } from "../../bench.ts";
 import { Control } from "./control.ts";
@@ -11,15 +11,15 @@ export const MANY_GROUPS = "100,000 groups";
 const STEP = 50;
 const FILLED_AT_ONCE = 500;
 
-/** What waits, and what is added to it. */
+/** The waiting jobs, and the jobs that are added. */
 interface Backlog {
   fill(control: Control, json: string): Promise<void>;
   job(number: number, json: string): NewJob;
-  /** How an ended job is reported. */
+  /** The way an ended job is reported. */
   readonly how: Ended["how"];
 }
 
-/** So many jobs in the waiting list. */
+/** A backlog of `waiting` jobs in the waiting list. */
 export function waitingJobs(name: string, waiting: number): Contender {
   return backlog(name, {
     fill: (control, json) => control.fill(waiting, json),
@@ -28,7 +28,7 @@ export function waitingJobs(name: string, waiting: number): Contender {
   });
 }
 
-/** So many groups with a waiting job each. */
+/** A backlog of `groups` groups with one waiting job each. */
 export function waitingGroups(name: string, groups: number): Contender {
   const job = (number: number, json: string): NewJob => {
     const group = JSON.stringify({ g: `tenant-${number % groups}` });
@@ -49,7 +49,7 @@ export function waitingGroups(name: string, groups: number): Contender {
   });
 }
 
-/** Ours, with a backlog: 50 jobs are added at the end for each 50 taken from the front. */
+/** Ours with a backlog. It adds 50 jobs for each 50 that it takes. */
 function backlog(name: string, { fill, job, how }: Backlog): Contender {
   return {
     name,
@@ -87,7 +87,7 @@ function backlog(name: string, { fill, job, how }: Backlog): Contender {
   };
 }
 
-/** What was taken, as done. */
+/** The taken jobs as ended jobs. */
 function endedOf({ jobs, firstFence }: Taken, how: Ended["how"]): Ended[] {
   const ended: Ended[] = [];
   for (let i = 0; i < jobs.length; i += 2) {

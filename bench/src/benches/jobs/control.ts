@@ -1,4 +1,4 @@
-/** What a session needs besides its library: an empty Redis, and how much memory it uses. */
+/** Clears and fills queues, and reads the memory that Redis uses. */
 import { connect, defineScript, type Redis, type Script } from "@ropeway/core";
 import { QueueStore } from "@ropeway/jobs/internal";
 import type { Stage } from "../../stage.ts";
@@ -6,7 +6,7 @@ import type { Stage } from "../../stage.ts";
 const fillScript: Script = defineScript(new URL("../../../lua/jobs-fill.lua", import.meta.url));
 const AT_ONCE = 20_000;
 
-/** A side connection of one contender. */
+/** A control connection of one contender. */
 export class Control {
   readonly #redis: Redis;
   readonly #prefix: string;
@@ -32,12 +32,12 @@ export class Control {
     } while (cursor !== "0");
   }
 
-  /** Our queue "bench", at its lowest level. */
+  /** The store of our queue "bench". */
   queue(): QueueStore {
     return new QueueStore(this.#redis, this.#prefix, "bench");
   }
 
-  /** Lets our queue "bench" have at least so many waiting jobs. */
+  /** Fills our queue "bench" up to `waiting` jobs. */
   async fill(waiting: number, json: string): Promise<void> {
     const { jobs, wait } = this.queue().keys;
     let length = await this.#redis.send<number>(["LLEN", wait]);
@@ -48,7 +48,7 @@ export class Control {
     }
   }
 
-  /** Bytes that Redis uses for everything. */
+  /** The total memory of Redis in bytes. */
   async memory(): Promise<number> {
     const info = await this.#redis.send<string>(["INFO", "memory"]);
     return Number(/^used_memory:(\d+)/m.exec(info)?.[1]);

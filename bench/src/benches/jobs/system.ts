@@ -1,18 +1,18 @@
-/** What each queue library is asked to do, in its own words. */
+/** The interface that each queue library implements for the bench. */
 
-/** The data of every job: `n` tells it apart, `at` is when it was added. */
+/** The data of every job. `n` is its number, `at` the time at which it was added. */
 export interface JobData {
   readonly n: number;
   readonly at: number;
   readonly text: string;
 }
 
-/** A worker that runs. */
+/** A running worker. */
 export interface Crew {
   close(): Promise<void>;
 }
 
-/** One library on one queue. Completed jobs are removed: ours does so by itself, the peers when told. */
+/** One library on one queue. Completed jobs are removed: by default in ours, by an option in the peers. */
 export interface System {
   add(data: JobData): Promise<unknown>;
   addBulk(data: readonly JobData[]): Promise<unknown>;
@@ -21,12 +21,12 @@ export interface System {
   close(): Promise<void>;
 }
 
-/** Where a system works. */
+/** The Redis and the key prefix of a system. */
 export interface SystemPlace {
   readonly url: string;
   readonly host: string;
   readonly port: number;
-  /** Begins all keys. */
+  /** The prefix of all keys. */
   readonly prefix: string;
 }
 

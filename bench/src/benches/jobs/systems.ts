@@ -1,4 +1,4 @@
-/** The contenders: ours, BullMQ on both of its clients, bee-queue, and the bare loop as a ceiling. */
+/** The contenders: ours, BullMQ with both of its clients, bee-queue, and a minimal loop as the ceiling. */
 import { createClient } from "@redis/client";
 import { connect, defineScript } from "@ropeway/core";
 import { Queue, Worker } from "@ropeway/jobs";
@@ -76,7 +76,7 @@ const defaultClient = async ({ host, port }: SystemPlace): Promise<Connection> =
 });
 
 const fastClient = async ({ url }: SystemPlace): Promise<Connection> => {
-  // As fast as it gets: without the client's own timer per command (see docs/benchmarks.md).
+  // The client's timer per command is disabled for speed (see docs/benchmarks.md).
   const commandOptions = { timeout: undefined } as unknown as { timeout?: number };
   const client = createClient({ url, RESP: 2, commandOptions });
   await client.connect();
@@ -109,7 +109,7 @@ const openBee: OpenSystem = async ({ host, port, prefix }) => {
 const rawAdd = defineScript(new URL("../../../lua/jobs-add.lua", import.meta.url));
 const rawNext = defineScript(new URL("../../../lua/jobs-next.lua", import.meta.url));
 
-/** Adds, completes and takes by one script each, half the concurrency at a time, and nothing else. */
+/** One script adds jobs, another completes and takes them. Each of two loops takes half the concurrency. */
 const openBare: OpenSystem = async ({ url, prefix }) => {
   const redis = await connect(url);
   const keys = ["jobs", "wait", "lease"].map((name) => `{${prefix}}:${name}`);
@@ -150,7 +150,7 @@ const openBare: OpenSystem = async ({ url, prefix }) => {
   };
 };
 
-/** By name, so that a worker process can open the same system. */
+/** The systems by name, so that a worker process can open the same one. */
 export const SYSTEMS: Readonly<Record<string, OpenSystem>> = {
   [OURS]: openOurs,
   [BULL]: openBull(defaultClient),

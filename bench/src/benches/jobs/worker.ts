@@ -1,9 +1,9 @@
-/** The worker side in a process of its own: counts jobs and notes how long each took to start. */
+/** The worker process. It counts jobs and records how long each took to start. */
 import { serve } from "../../remote.ts";
 import type { JobData, SystemPlace } from "./system.ts";
 import { SYSTEMS } from "./systems.ts";
 
-/** What the worker process is told. */
+/** Options of the worker process. */
 export interface WorkerConfig {
   readonly system: string;
   readonly place: SystemPlace;
@@ -15,7 +15,7 @@ serve(async ({ system, place, concurrency }: WorkerConfig) => {
   let sum = 0;
   let latencies: number[] = [];
   const open = SYSTEMS[system];
-  if (open === undefined) throw new Error(`no system ${system}`);
+  if (open === undefined) throw new Error(`unknown system ${system}`);
   const opened = await open(place);
   const crew = await opened.work(concurrency, (data: JobData) => {
     latencies.push(Number(process.hrtime.bigint()) / 1e6 - data.at);
@@ -23,7 +23,7 @@ serve(async ({ system, place, concurrency }: WorkerConfig) => {
     sum += data.n;
   });
   return {
-    /** Jobs so far, the sum of their numbers, and the times to start since the last call. */
+    /** The number of jobs so far, the sum of their numbers, and the latencies since the last call. */
     seen: () => {
       const report = { count, sum, latencies };
       latencies = [];

@@ -1,33 +1,33 @@
 /**
- * Many contenders that acquire, hold and release one lock over and over.
+ * Many contenders that repeatedly acquire, hold and release one lock.
  *
  *   |-- ramp: all of them queue --|-- measured: `ms` --|-- the rest get the lock and leave at once --|
  *
- * Neither end belongs to the measurement: at first nobody has waited for long, and at last fewer and
- * fewer wait. Holding the lock for its full time until everybody had it once more would also make a slice
- * several times longer than what it measures.
+ * The ramp and the end are not measured, because waits are shorter there: at first no contender has
+ * waited for long, and at the end fewer contenders wait. At the end the lock is not held, because a full
+ * hold by every contender would make a slice several times longer than its measured part.
  */
 import type { Work } from "../../bench.ts";
 import { latencyOf } from "../../closed-loop.ts";
 import type { Locker } from "./lockers.ts";
 
-/** What to do with a lock. */
+/** Options of `contend`. */
 export interface Contention {
-  /** Connections to the lock; contenders are spread over them. */
+  /** The connections to the lock, shared equally by the contenders. */
   readonly lockers: readonly Locker[];
   readonly contenders: number;
   readonly holdMs: number;
   readonly rampMs: number;
   readonly ms: number;
-  /** Which time is reported: from asking to having the lock, or from its release to the next holder. */
+  /** The reported time: from the request to the acquisition, or from the release to the next acquisition. */
   readonly latency: "wait" | "handover";
-  /** Counts the commands that were sent until now, where that is the question. */
+  /** The number of commands sent so far, in scenarios about commands. */
   readonly sent?: () => Promise<number>;
 }
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** Runs the contenders; rejects with the first error, or if two of them hold the lock at once. */
+/** Runs the contenders. Rejects with the first error. Results with two holders do not count as checked. */
 export async function contend(contention: Contention): Promise<Work> {
   const { lockers, contenders, holdMs, rampMs, ms, latency, sent } = contention;
   const latencies: number[] = [];

@@ -9,9 +9,9 @@ import type { Stage } from "../../stage.ts";
 
 const TTL_MS = 60_000;
 
-/** One connection to a lock, as a process would have it. */
+/** One connection to a lock, as in one process. */
 export interface Locker {
-  /** Waits for the lock, without a bound; the function releases it and says whether it was still held. */
+  /** Waits for the lock without a limit. The returned function releases it and returns whether it was held. */
   acquire(): Promise<() => Promise<boolean>>;
   close(): Promise<unknown>;
 }
@@ -70,7 +70,7 @@ export interface Library {
   open(stage: Stage): Promise<Locker>;
 }
 
-/** The libraries that are compared. */
+/** The compared libraries. */
 export const libraries: readonly Library[] = [
   { name: OURS, role: "ours", open: ours },
   { name: REDLOCK, role: "peer", open: redlock },

@@ -1,4 +1,4 @@
-/** The least that an HTTP push can be: a Fastify route that reads JSON and calls one script. */
+/** A minimal HTTP push: a Fastify route that reads JSON and calls one script. */
 import type { AddressInfo } from "node:net";
 import { connect, defineScript } from "@ropeway/core";
 import fastify from "fastify";

@@ -1,10 +1,10 @@
 /**
- * Load for an HTTP server that costs the client next to nothing: requests are made once, written to
- * kept-alive sockets, and of each answer only the status line and the length are looked at.
+ * HTTP load with a minimal cost for the client. It builds each request once, writes it to keep-alive
+ * sockets, and reads only the status line and the length of each response.
  */
 import { connect, type Socket } from "node:net";
 
-/** A connection that has one request under way at a time. */
+/** A connection with one request in flight at a time. */
 class Lane {
   readonly #socket: Socket;
   #pending: ((status: number) => void) | undefined;
@@ -45,7 +45,7 @@ class Lane {
   }
 }
 
-/** Some lanes to one server. */
+/** Several connections to one server. */
 export class HttpLoad {
   readonly #lanes: Lane[];
   readonly #free: Lane[];
@@ -67,7 +67,7 @@ export class HttpLoad {
     return new HttpLoad(await Promise.all(opened));
   }
 
-  /** Sends it on a free lane; never more at once than there are lanes. */
+  /** Sends a request on a free lane. Throws if no lane is free. */
   async send(bytes: Buffer): Promise<number> {
     const lane = this.#free.pop();
     if (lane === undefined) throw new Error("more requests in flight than lanes");

@@ -1,4 +1,4 @@
-/** Our merge queue in a process of its own. */
+/** The process of our merge queue. */
 import { connect } from "@ropeway/core";
 import { MergeQueue } from "@ropeway/merge";
 import { MergeServer } from "@ropeway/portal";

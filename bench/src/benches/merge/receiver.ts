@@ -1,4 +1,4 @@
-/** A receiver in a process of its own: counts the items of the arrays that it is sent. */
+/** The process of a receiver, which counts the items of the arrays in its requests. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { serve } from "../../remote.ts";
@@ -14,7 +14,7 @@ serve(async () => {
       response.end();
     });
   });
-  server.keepAliveTimeout = 0; // lanes are idle while the others have their slice
+  server.keepAliveTimeout = 0; // connections are idle during the slices of other contenders
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {
     port: () => (server.address() as AddressInfo).port,

@@ -1,4 +1,4 @@
-/** BullMQ's worker: echoes. */
+/** The echo worker of BullMQ. */
 import { Worker } from "bullmq";
 import { serve } from "../../remote.ts";
 

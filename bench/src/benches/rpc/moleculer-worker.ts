@@ -1,4 +1,4 @@
-/** Moleculer's worker: echoes. */
+/** The echo worker of Moleculer. */
 import { ServiceBroker } from "moleculer";
 import { serve } from "../../remote.ts";
 

@@ -1,4 +1,4 @@
-/** NestJS's worker: echoes. The transport's own classes, without the application around them. */
+/** The echo worker of NestJS. It uses the classes of the transport without an application. */
 import "reflect-metadata";
 import { Logger } from "@nestjs/common";
 import { ServerRedis } from "@nestjs/microservices";

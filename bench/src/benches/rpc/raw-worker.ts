@@ -1,4 +1,4 @@
-/** The worker of the ceiling: echoes. */
+/** The echo worker of the ceiling. */
 import { serve } from "../../remote.ts";
 import { popForEver, RawPusher } from "./raw.ts";
 

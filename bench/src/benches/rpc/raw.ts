@@ -1,7 +1,7 @@
 /**
- * The ceiling: request and reply over two Redis lists, written by hand for one socket each. Everything
- * of one tick is one variadic LPUSH, everything that waits is fetched by one BLMPOP; a JSON message,
- * a Map and a promise per call, and nothing else.
+ * The ceiling: hand-written request and reply over two Redis lists, with one socket each. One LPUSH sends
+ * all messages of a tick, and one BLMPOP fetches up to 256 messages. A call costs one JSON message, one
+ * Map entry and one promise.
  */
 import { connect, type Socket } from "node:net";
 
@@ -13,7 +13,7 @@ function encode(args: readonly string[]): string {
   return text;
 }
 
-/** One socket whose replies are parsed just enough: numbers, null, and what BLMPOP answers. */
+/** One socket with a minimal parser for numbers, null and the reply of BLMPOP. */
 export class RawConnection {
   readonly #socket: Socket;
   readonly #onReply: (elements: readonly string[] | null) => void;
@@ -47,7 +47,7 @@ export class RawConnection {
     this.#rest = data;
   }
 
-  /** Bytes of the reply at the front; 0 if it is not complete. */
+  /** The length of the first reply in bytes, or 0 if it is incomplete. */
   #readOne(data: Buffer): number {
     const end = data.indexOf("\n");
     if (end < 0) return 0;
@@ -86,7 +86,7 @@ function readBulk(data: Buffer, cursor: { at: number }): string | undefined {
   return data.toString("utf8", from, from + length);
 }
 
-/** Pops a list for ever, handing over what it gets. */
+/** Pops a list until closed and passes the elements to `onElements`. */
 export function popForEver(
   address: { readonly host: string; readonly port: number },
   list: string,
@@ -101,7 +101,7 @@ export function popForEver(
   return connection;
 }
 
-/** Pushes to a list, everything of one tick at once. */
+/** Pushes to a list. Sends all pushes of one tick together. */
 export class RawPusher {
   readonly #connection: RawConnection;
   readonly #list: string;

@@ -1,4 +1,4 @@
-/** Our worker: echoes. */
+/** Our echo worker. */
 import { connect } from "@ropeway/core";
 import { RpcServer } from "@ropeway/rpc";
 import { serve } from "../../remote.ts";

@@ -1,4 +1,4 @@
-/** The seed's design as written: BRPOP, run, LPUSH to the call's own response key, EXPIRE. */
+/** A worker of the documented Python wire: BRPOP, run, LPUSH to the response key of the call, EXPIRE. */
 import { createClient } from "@redis/client";
 import { serve } from "../../remote.ts";
 

@@ -1,8 +1,8 @@
-/** The echo service with a definition, for typed calls: a Standard Schema written by hand. */
+/** The definition of the echo service for typed calls, with a hand-written Standard Schema. */
 import type { Schema } from "@ropeway/core";
 import { defineService, type Service } from "@ropeway/rpc";
 
-/** What is echoed. */
+/** The parameters and the result of an echo. */
 export interface Echo {
   readonly a: number;
   readonly b: string;
