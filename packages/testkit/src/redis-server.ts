@@ -1,4 +1,4 @@
-// A real redis-server in a folder of its own.
+// A real redis-server in its own folder.
 //
 //   startRedis() --> running <--- start() ---- down
 //                      |  ^                     ^

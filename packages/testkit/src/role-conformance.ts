@@ -122,7 +122,7 @@ export function roleConformance<R extends TestedRole>(name: string, subject: Rol
         expect.fail(`start makes more than ${MOST_CALLS} calls`);
       }));
 
-    test("pause and resume hold before and after start", () =>
+    test("pause and resume work before and after start", () =>
       leavingNothing(async () => {
         await using role = subject.make(redis);
         await role.pause();
@@ -137,7 +137,7 @@ export function roleConformance<R extends TestedRole>(name: string, subject: Rol
 
     const { provoke } = subject;
     if (provoke === undefined) return;
-    test("a listener that throws is reported as error, and the role goes on", () =>
+    test("a listener that throws is reported as error, and the role continues", () =>
       leavingNothing(async () => {
         await using role = subject.make(redis);
         const thrown = new Error("thrown by a listener");
