@@ -1,10 +1,10 @@
 /**
- * The scale run: `npm run bench -- cluster`. 1,000 tasks on 20 nodes, on a real etcd. 19 nodes live in
- * this process; one is a process of its own and is killed. Unlike the other benches it has no peers: the
- * bars are times that an operator waits, with the default settings.
+ * The scale run: `npm run bench -- cluster`. It runs 1,000 tasks on 20 nodes with a real etcd. 19 nodes run
+ * in this process. One has its own process, which is killed. Unlike the other benches it has no peers. The
+ * bars are times that an operator waits with the default settings.
  *
  * A create is one transaction, so it cannot be faster than etcd on this disk. After every create the run
- * times a bare transaction of the same size; on a machine where that alone is slow, the ratio counts.
+ * measures a bare transaction of the same size. If that is slow, the bar is a multiple of it.
  */
 import { open as openFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -24,7 +24,7 @@ const TASKS = quick ? 200 : 1_000;
 const NODES = 20;
 const VICTIM = "node_victim";
 const MEMBER = new URL("../test/member.fixture.ts", import.meta.url);
-/** The sizes of the values that a create writes: the task, its six indexes, offset and event. */
+/** The sizes of the values in a create: the task, its six indexes, offset and event. */
 const BARE_SIZES = [700, 60, 40, 40, 90, 90, 90, 80, 120] as const;
 const say = (line: string) => process.stdout.write(`${line}\n`);
 
@@ -104,7 +104,7 @@ say(
 const [createMs, bareMs] = [at(latencies, 0.99), at(bare, 0.99)];
 say(`bare transaction p50 ${at(bare, 0.5).toFixed(1)} ms, p99 ${bareMs.toFixed(1)} ms`);
 const ratio = createMs / bareMs;
-// With a bare transaction near the bar, the disk is the limit: then a create may cost 1.5 of them.
+// On a slow disk, a create may take 1.5 times as long as a bare transaction.
 const mostMs = Math.max(50, bareMs * 1.5);
 const bars = [
   bar("cluster.create.p99", createMs, mostMs),
@@ -127,13 +127,13 @@ function bar(id: string, ms: number, most: number): string {
   return `BAR ${id} ${ms.toFixed(1)}ms <= ${most.toFixed(0)}ms ${ms <= most ? "PASS" : "FAIL"}`;
 }
 
-/** The value below which a part of all values lies. */
+/** The quantile of the values at `part`. */
 function at(values: readonly number[], part: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0;
 }
 
-/** The same store; counts its calls by name. */
+/** The same store, with its calls counted by name. */
 function counted(on: Store, calls: Map<string, number>): Store {
   return new Proxy(on, {
     get(target, name) {
@@ -147,7 +147,7 @@ function counted(on: Store, calls: Map<string, number>): Store {
   });
 }
 
-/** Times of 100 small writes, each synced to the disk that etcd uses. */
+/** The times of 100 small writes, each synced to the disk that etcd uses. */
 async function syncs(): Promise<number[]> {
   const path = join(tmpdir(), `ropeway-sync-${process.pid}`);
   const file = await openFile(path, "w");
@@ -175,5 +175,5 @@ async function everyTask(): Promise<Task[]> {
 
 function checkRunning(tasks: readonly Task[]): void {
   const idle = tasks.filter(({ status }) => status !== "COMMANDRUNNING");
-  if (idle.length > 0) throw new Error(`${idle.length} tasks do not run: ${idle[0]?.status}`);
+  if (idle.length > 0) throw new Error(`${idle.length} tasks are not running: ${idle[0]?.status}`);
 }

@@ -1,7 +1,7 @@
-/** What a chaos run saw, and the invariants that it must show. */
+/** The report of a chaos run, and the invariants that it checks. */
 import type { SyncReport } from "./sync-load.ts";
 
-/** What was seen. */
+/** The results of a run. */
 export interface FaultReport {
   readonly created: number;
   readonly present: number;
@@ -15,16 +15,16 @@ export interface FaultReport {
   readonly longestGapMs: number;
   readonly takeOverMs: readonly number[];
   readonly faults: number;
-  /** The longest time for which nobody ran a task, and its bound. */
+  /** The longest time for which a task did not run, and its limit. */
   readonly longestIdleMs: number;
   readonly idleMs: number;
-  /** Writers of nodes that were stopped and went on, and how many of them a target refused. */
+  /** Writers of nodes that were stopped and resumed, and the number of them that a target refused. */
   readonly oldWriters: number;
   readonly refused: number;
   readonly syncs: readonly SyncReport[];
 }
 
-/** The lines that a run ends with. */
+/** One line per invariant. */
 export function faultLines(report: FaultReport): string[] {
   const line = (name: string, facts: string, holds: boolean) =>
     `INVARIANT cluster.${name} ${facts} ${holds ? "OK" : "VIOLATED"}`;

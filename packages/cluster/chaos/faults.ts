@@ -1,15 +1,15 @@
 /**
- * Nodes, portals and etcd members die, stop and come back at random, while tasks count at a target
- * behind their fence, and sync tasks copy sources that are written to all the time (sync-load.ts).
+ * Kills, stops and restarts nodes, portals and etcd members at random. Meanwhile scripted tasks increment
+ * fenced counters at a target, and sync tasks copy sources under constant writes (sync-load.ts).
  *
  *   3 portals ---- 3 etcd members ---- N nodes ---- target Redis: fence, counter and epochs per task
  *                                         '-------- source and target of each sync task
  *
- * At the end every task must be there with all its indexes, every immortal one must run again, the
- * epochs that wrote at a target must never have gone back, copies must be equal to their sources, moved
- * syncs must have gone on without a full synchronisation, and no two inspections may share a round. No
- * task may have been idle for longer than a bound, whatever its status said. A node that was stopped and
- * goes on does not notice that it was replaced: each of its writers must be refused by its target.
+ * At the end every task must exist with all its indexes, and every immortal one must run again. The epochs
+ * written at a target must never decrease. Copies must equal their sources, and moved sync tasks must have
+ * resumed without a full synchronisation. No two inspections may belong to one round. No task may have been
+ * idle for longer than a limit, whatever its status. A node that was stopped and resumed does not notice
+ * that it was replaced, so targets must refuse each of its writers.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, silentLogger } from "@ropeway/core";
@@ -34,7 +34,7 @@ import { SyncLoad } from "./sync-load.ts";
 
 const MEMBER = new URL("../test/member.fixture.ts", import.meta.url);
 
-/** How much, and how rough. */
+/** The number of tasks, members and faults. */
 export interface FaultPlan {
   /** Scripted tasks, and sync tasks. */
   readonly tasks: number;
@@ -42,14 +42,14 @@ export interface FaultPlan {
   readonly nodes: number;
   readonly portals: number;
   /**
-   * The faults, in turn: kill a node, stop one longer than its lease, kill a portal, kill the leader, stop
-   * the whole store longer than a lease.
+   * The faults, in order: kill a node, stop one for longer than its lease, kill a portal, kill the leader,
+   * or stop the whole store for longer than a lease.
    */
   readonly faults: readonly Fault[];
   readonly leaseMs: number;
-  /** How long a stopped node stays stopped, at least. */
+  /** The minimum time for which a node is stopped. */
   readonly stopMs: number;
-  /** The longest time for which nobody may run a task. */
+  /** The maximum time for which a task may not run. */
   readonly idleMs: number;
   readonly seed: number;
 }
@@ -65,7 +65,7 @@ interface Stage {
   spawn(kind: "node" | "portal", id: string): Promise<Script>;
 }
 
-/** Runs it. */
+/** Runs the test. */
 export async function chaosFaults(plan: FaultPlan): Promise<FaultReport> {
   const random = randomFrom(plan.seed);
   const etcd = await startEtcd({ members: 3 });
@@ -143,13 +143,13 @@ export async function chaosFaults(plan: FaultPlan): Promise<FaultReport> {
   }
 }
 
-/** What a fault did. */
+/** The effect of a fault. */
 interface Effect {
-  /** How long it took until a node's tasks ran elsewhere. */
+  /** The time until the tasks of the node ran on other nodes. */
   readonly movedMs?: number | undefined;
   readonly oldWriters?: number;
   readonly refused?: number;
-  /** How long there was no store: tasks cannot run then. */
+  /** The time without a store, in which tasks cannot run. */
   readonly awayMs?: number;
 }
 
@@ -168,7 +168,7 @@ async function apply(
     return {};
   }
   if (fault === "stop-store") {
-    // Every node loses its lease and stops its tasks; with the store they come back.
+    // Every node loses its lease and stops its tasks. They start again when the store is back.
     const awayMs = leaseMs * 1.5;
     for (const member of etcd.members) member.pause();
     await sleep(awayMs);
@@ -194,7 +194,7 @@ async function apply(
   return effect;
 }
 
-/** Stops a node until its tasks run elsewhere, lets it go on, and waits for its writers' refusal. */
+/** Stops a node until its tasks run on other nodes, resumes it, and waits until targets refuse its writers. */
 async function stopNode(
   script: Script,
   plan: {
@@ -223,8 +223,8 @@ async function stopNode(
 }
 
 /**
- * The epochs of a node's tasks, once it runs them all. After the fault before, a node may have lost its lease and
- * ended its runs while the store still says that they run.
+ * Waits until a node runs all its tasks and returns their epochs. After the previous fault a node may have lost its
+ * lease and ended its runs while the store still lists them as running.
  */
 async function runsOf(
   { cluster }: Stage,
@@ -283,7 +283,7 @@ async function examine(
       Number(await redis.send(["GET", `ropeway:scripted:{${id}}:count`]));
     const first = await Promise.all(ids.map(count));
     let growing = 0;
-    // A status alone proves nothing; idle-watch.ts bounds how long it may be wrong.
+    // A status does not prove that a task runs. idle-watch.ts limits how long it may be wrong.
     for (let tries = 0; tries < 60 && growing < ids.length; tries++) {
       await sleep(500);
       const now = await Promise.all(ids.map(count));
@@ -313,13 +313,13 @@ async function examine(
   }
 }
 
-/** Whether a task has each of its indexes, and no index of a status that it does not have. */
+/** Whether a task has all its indexes, and no index of another status. */
 async function isIndexed(store: Store, id: string): Promise<boolean> {
   for (let tries = 0; tries < 20; tries++) {
     const before = await store.get(keys.task(id));
     const task = taskOf(before);
     const paths = new Set((await rangeAll(store, "/tasks/")).entries.map(({ key }) => key));
-    // A run may change its task at any moment: then the two do not belong together.
+    // A run may change its task at any time. The task and the paths are then inconsistent.
     if ((await store.get(keys.task(id)))?.modRevision !== before?.modRevision) continue;
     if (task === undefined) return false;
     const own = [
@@ -338,7 +338,7 @@ async function isIndexed(store: Store, id: string): Promise<boolean> {
   return false;
 }
 
-/** Every inspection that was written, from the store's own history. */
+/** Counts the inspections in the history of the store. */
 function watchInspections(store: Store, signal: AbortSignal) {
   const times: number[] = [];
   void (async () => {
@@ -352,7 +352,7 @@ function watchInspections(store: Store, signal: AbortSignal) {
     const gaps = times.slice(1).map((time, index) => time - (times[index] ?? time));
     return {
       inspections: times.length,
-      // A round that a deletion woke may follow at once; the same instant twice is one round done twice.
+      // A deletion may start a round at once. Two rounds with the same time are one round done twice.
       doubled: gaps.filter((gap) => gap <= 0).length,
       longestGapMs: Math.max(0, ...gaps),
     };

@@ -1,13 +1,13 @@
 /**
- * Watches the counters of scripted tasks at their target all the time. A status says what a node wrote
- * last; only a counter that grows proves that somebody runs the task.
+ * Polls the counters of scripted tasks at their target. A status is only the last one that a node wrote. A
+ * growing counter proves that a node runs the task.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, type Redis } from "@ropeway/core";
 
 const EVERY_MS = 100;
 
-/** The longest time for which any of the tasks did nothing. */
+/** Measures the longest time for which any of the tasks was idle. */
 export class IdleWatch {
   readonly #redis: Redis;
   readonly #ids: readonly string[];
@@ -22,18 +22,18 @@ export class IdleWatch {
     this.#watching = this.#watch();
   }
 
-  /** Begins; every task runs by now. */
+  /** Starts polling. All tasks must be running. */
   static async start(url: string, ids: readonly string[]): Promise<IdleWatch> {
     return new IdleWatch(await connect(url), ids);
   }
 
-  /** The longest pause so far, one that goes on included. */
+  /** The longest pause so far, including current pauses. */
   get longestMs(): number {
     const now = performance.now();
     return Math.round(Math.max(this.#longestMs, ...this.#grew.map(({ at }) => now - at)));
   }
 
-  /** The store was away until now: pauses that go on count from its return. */
+  /** Subtracts the time without a store from the current pauses. */
   excuse(awayMs: number): void {
     const now = performance.now();
     this.#grew = this.#grew.map(({ count, at }) => ({ count, at: Math.min(now, at + awayMs) }));

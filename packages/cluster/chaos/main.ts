@@ -23,7 +23,7 @@ const report = await chaosFaults({
 });
 const lines = faultLines(report);
 process.stdout.write(
-  `take-over ms (worst fault of a node): ${Math.max(0, ...report.takeOverMs)}\n`,
+  `longest take-over of a node's tasks: ${Math.max(0, ...report.takeOverMs)} ms\n`,
 );
 process.stdout.write(`${lines.join("\n")}\n`);
 process.exitCode = lines.some((line) => line.endsWith("VIOLATED")) ? 1 : 0;

@@ -1,11 +1,11 @@
 /**
- * A sync task under chaos: a source with a writer that never rests, a target, and somebody who listens to
- * every command that the target carries out.
+ * The load of a sync task: a source under constant writes, a target, and a MONITOR connection that reads
+ * every command of the target.
  *
  *   writer --INCR, RPUSH, APPEND, HINCRBY--> source ---- sync task on some node ----> target --MONITOR--> epochs
  *
- * None of the commands can be applied twice, left out or reordered without a trace. Every transaction
- * of a run sets the checkpoint with its epoch, so the epochs that the target carried out say who wrote.
+ * The result shows whether any command was applied twice, omitted or reordered. Every transaction of a run
+ * sets the checkpoint with its epoch, so the epochs at the target identify the writers.
  */
 import { connect as connectSocket, type Socket } from "node:net";
 import { createInterface } from "node:readline";
@@ -15,21 +15,21 @@ import { verify } from "@ropeway/sync";
 import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
 import type { Cluster } from "../src/cluster.ts";
 
-/** What was seen of one sync task. */
+/** The results of one sync task. */
 export interface SyncReport {
   readonly writes: number;
   readonly keys: number;
   readonly different: number;
-  /** Runs that wrote at the target, by their epochs. */
+  /** The number of runs that wrote to the target, by epoch. */
   readonly writers: number;
   readonly wentBack: number;
-  /** Full synchronisations that the source was asked for. */
+  /** The number of full synchronisations of the source. */
   readonly fullSyncs: number;
 }
 
 const CHECKPOINT = /"HMSET" "[^"]*checkpoint:0".*?"epoch" "(\d+)"/i;
 
-/** A source, a target and what goes on between them. */
+/** A source and a target with a sync task between them. */
 export class SyncLoad {
   readonly #servers: readonly RedisServer[];
   readonly #source: Redis;
@@ -57,7 +57,7 @@ export class SyncLoad {
     return new SyncLoad([source, target], await connect(source.url));
   }
 
-  /** Creates the task, and writes from now on. */
+  /** Creates the task and starts writing. */
   async create(cluster: Cluster, name: string): Promise<string> {
     const config = { from: this.#url(0), to: this.#url(1) };
     const wish = { name, type: "sync", config, immortal: true, start: true };
@@ -66,7 +66,7 @@ export class SyncLoad {
     return this.#taskId;
   }
 
-  /** Ends the writing, waits until the target has everything, and compares. */
+  /** Stops writing, waits until the target has all writes, and compares both servers. */
   async examine(): Promise<SyncReport> {
     this.#stop.abort();
     const writes = (await this.#writing) ?? 0;

@@ -1,12 +1,12 @@
 /**
- * Workers are killed or stopped at random, Redis is killed and started again or runs out of memory, while
- * jobs run. Every job must be completed, none lost, and a job that ran twice must have lost a worker in
- * between: its run number can never exceed its stalls by more than one.
+ * Kills or stops workers at random, restarts Redis or makes it run out of memory, while jobs run. Every job
+ * must complete, none may be lost, and a job that ran twice must have lost a worker in between. Its number
+ * of runs never exceeds its stalls by more than one.
  *
- *   jobs added (here) --> Redis (AOF) --> N worker processes, one killed or stopped every now and then
+ *   jobs added (here) --> Redis (AOF) --> N worker processes, one killed or stopped at intervals
  *
- * Work begins when all workers have started, and jobs are added until all planned faults have
- * happened: a fast machine must not finish before any fault.
+ * Work begins when all workers have started. Jobs are added until all planned faults have happened, so that
+ * a fast machine does not finish before them.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, type Redis } from "@ropeway/core";
@@ -20,14 +20,14 @@ export interface KillPlan {
   readonly jobs: number;
   readonly workers: number;
   readonly killEveryMs: number;
-  /** How often Redis is killed and started again. */
+  /** The number of times that Redis is killed and restarted. */
   readonly restarts: number;
-  /** How often a worker is stopped (SIGSTOP) for longer than its lease. @default 0 */
+  /** The number of times that a worker is stopped (SIGSTOP) for longer than its lease. @default 0 */
   readonly stops?: number;
-  /** How often Redis is out of memory for a while. @default 0 */
+  /** The number of times that Redis is out of memory for a while. @default 0 */
   readonly outages?: number;
   readonly leaseMs: number;
-  /** How long each job takes. */
+  /** The duration of each job. */
   readonly jobMs: number;
   readonly withinMs: number;
   readonly seed: number;
@@ -104,7 +104,7 @@ export async function chaosKill(plan: KillPlan): Promise<KillReport> {
         const left = counts.waiting + counts.delayed + counts.active;
         const planned = stops + outages + restarts === mostStops + mostOutages + plan.restarts;
         const all = planned && kills > 0;
-        // Refused while Redis is down or full; the next check adds them.
+        // Redis refuses them while it is down or full. The next check adds them.
         if (!all && left < plan.workers * 100) ids.push(...(await more(queue, plan.jobMs)));
         if (!all || left > 0) throw new Error(`${left} jobs left, ${all ? "no" : "more"} trouble`);
       },
@@ -122,7 +122,7 @@ export async function chaosKill(plan: KillPlan): Promise<KillReport> {
   }
 }
 
-/** Adds more jobs, in one script call: all of them are accepted or none. */
+/** Adds more jobs in one script call, which accepts all of them or none. */
 async function more(queue: Queue, jobMs: number): Promise<string[]> {
   const names = Array.from({ length: 400 }, () => ({ name: "wait", data: jobMs }));
   return (await queue.addBulk(names)).map((job) => job.id);
@@ -139,7 +139,7 @@ async function judge(
     const [id = "", stalls] = line.split(" ");
     runs.set(id, [...(runs.get(id) ?? []), Number(stalls)]);
   }
-  // The n-th run of a job needs n-1 lost workers before it.
+  // The n-th run of a job requires that n-1 workers were lost before it.
   const unexplained = [...runs.values()].filter((stalls) =>
     stalls.sort((a, b) => a - b).some((count, n) => count < n),
   ).length;

@@ -1,6 +1,6 @@
 /**
- * The slot of a queue moves between the nodes of a cluster, while jobs are added and run. Every job
- * that was accepted must be completed, and a job that ran twice must have lost its worker in between.
+ * Moves the slot of a queue between the nodes of a cluster while jobs are added and run. Every accepted job
+ * must complete, and a job that ran twice must have lost its worker in between.
  *
  *   jobs and flows added (here) --> slot on node A <--> node B <--> node C --> workers (here)
  */
@@ -11,9 +11,9 @@ import { eventually, startCluster } from "@ropeway/testkit";
 
 /** The number of moves and jobs. */
 export interface MigratePlan {
-  /** How often the slot moves. */
+  /** The number of moves of the slot. */
   readonly moves: number;
-  /** Jobs that are added during each move; every tenth is a parent with two children. */
+  /** Jobs added during each move. Every tenth is a parent with two children. */
   readonly jobsPerMove: number;
   readonly workers: number;
   readonly withinMs: number;

@@ -1,6 +1,6 @@
 /**
- * Jobs that kill their worker every time, among many that do not. The killers must end as dead letters,
- * and every other job must complete, even if it ran beside a killer.
+ * Runs jobs that always kill their worker together with ordinary jobs. The first must become dead letters,
+ * and every ordinary job must complete, even if it ran in a worker that was killed.
  */
 import { connect } from "@ropeway/core";
 import { Queue } from "@ropeway/jobs";

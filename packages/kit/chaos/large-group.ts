@@ -1,6 +1,6 @@
 /**
- * Autocomplete in a group of a million members: a search is one command, and no command looks at more than
- * a bounded number of members. Redis itself says how long the slowest command took.
+ * Tests autocomplete in a group of a million members. A search is one command, and no command reads more
+ * than a bounded number of members. The slow log of Redis gives the time of the slowest command.
  */
 import { connect, type Redis } from "@ropeway/core";
 import { startRedis } from "@ropeway/testkit";
@@ -9,13 +9,13 @@ import { groupKeys } from "../src/autocomplete/keys.ts";
 import type { Invariant } from "./run.ts";
 
 const AT_ONCE = 2_000;
-/** The members that are in use; they fill the lists of the most used. */
+/** The number of used members. They fill the lists of the most used members. */
 const USED = 2_000;
 const SEARCHES = 200;
-/** No command may hold Redis longer. The slowest ones show how busy the machine is. */
+/** The maximum p95 of the command times. The slowest commands depend on the load of the machine. */
 const MOST_MS = 50;
 
-/** Searches in a group of `members`, plain and ranked, with prefixes of every length. */
+/** Searches a group of `members`, plain and ranked, with prefixes of different lengths. */
 export async function largeGroup(members: number): Promise<readonly Invariant[]> {
   await using server = await startRedis();
   await using redis = await connect(server.url);
@@ -66,7 +66,7 @@ export async function largeGroup(members: number): Promise<readonly Invariant[]>
   ];
 }
 
-/** The same connection; counts the commands and scripts that are sent over it. */
+/** The same connection, with its commands and scripts counted. */
 function counting(redis: Redis, sent: { count: number }): Redis {
   return new Proxy(redis, {
     get(target, name) {

@@ -1,6 +1,6 @@
 /**
- * Holders, readers, senders and receivers are killed -9 or paused (SIGSTOP) at random while Redis itself
- * is killed -9 and started again. What they did is in a log that survives; the invariants are checked against it.
+ * Kills (SIGKILL) or pauses (SIGSTOP) holders, readers, senders and receivers at random, and kills and restarts
+ * Redis. The workers log their actions to another Redis, and the invariants are checked against that log.
  *
  *   npm run chaos -- kit                    40 kills, 1 GiB through a Redis of 64 MiB, then large-group.ts
  */
@@ -22,20 +22,20 @@ import { Chat } from "../src/chat/index.ts";
 import { Files } from "../src/files/index.ts";
 import { Mailbox } from "../src/mailbox/index.ts";
 
-/** Twice the time to live of what the workers hold: a paused one loses it. */
+/** Twice the time to live of locks, permits and leases, so that a paused worker loses them. */
 const PAUSE_MS = 1_200;
 const WORKER = new URL("./worker.ts", import.meta.url);
 
 const ROLES = ["lock", "semaphore", "reader", "sender"] as const;
 type Role = (typeof ROLES)[number];
 
-/** How much, and how rough. */
+/** The number of workers, messages and faults. */
 export interface ChaosPlan {
   readonly kills: number;
   readonly killEveryMs: number;
   readonly redisKills: number;
   readonly workersPerRole: number;
-  /** Who takes part. @default everybody */
+  /** The roles to run. @default all */
   readonly roles?: readonly Role[];
   readonly messages: number;
   readonly fileBytes: number;
@@ -49,12 +49,12 @@ export interface Invariant {
   readonly seen: string;
 }
 
-/** Runs everything; every invariant should hold. */
+/** Runs all tests and returns their invariants. */
 export async function chaosKit(plan: ChaosPlan): Promise<readonly Invariant[]> {
   return [...(await killAtRandom(plan)), ...(await bigFile(plan))];
 }
 
-/** The part without the large file. */
+/** Runs the tests without the large file. */
 export async function killAtRandom(plan: ChaosPlan): Promise<Invariant[]> {
   await using server = await startRedis({ appendonly: true });
   await using logServer = await startRedis();
@@ -92,7 +92,7 @@ export async function killAtRandom(plan: ChaosPlan): Promise<Invariant[]> {
   for (const role of roles) {
     await eventually(
       async () => {
-        if ((await read(role)).length === 0) throw new Error(`${role} has done nothing yet`);
+        if ((await read(role)).length === 0) throw new Error(`${role} has logged nothing yet`);
       },
       { withinMs: 60_000 },
     );
@@ -118,13 +118,13 @@ export async function killAtRandom(plan: ChaosPlan): Promise<Invariant[]> {
 }
 
 function expectEmpty({ waiting, taken }: { waiting: number; taken: number }): void {
-  if (waiting + taken > 0) throw new Error(`${waiting} wait, ${taken} are out`);
+  if (waiting + taken > 0) throw new Error(`${waiting} messages are waiting, ${taken} are taken`);
 }
 
 /**
- * Reads the room by a live feed; the returned function waits for an id and gives all ids seen. One
- * acknowledgement is under way at a time, of the newest message read. One round trip per message would
- * be slower than the senders are on a busy machine, and the reader would fall behind more and more.
+ * Reads the room from a live feed. The returned function waits for an id and returns all ids seen. Only one
+ * acknowledgement is in flight at a time, for the newest message read. With one round trip per message the
+ * reader would be slower than the senders on a busy machine.
  */
 function readRoom(redis: Redis, room: string): (last: number) => Promise<readonly number[]> {
   const controller = new AbortController();
@@ -135,7 +135,7 @@ function readRoom(redis: Redis, room: string): (last: number) => Promise<readonl
     acknowledging ??= chat
       .room(room)
       .acknowledge("reader", id)
-      .catch(() => {}) // Redis is being restarted; a later one counts for this one as well
+      .catch(() => {}) // Redis is restarting; a later acknowledgement includes this message
       .finally(() => {
         acknowledging = undefined;
       });
@@ -149,7 +149,7 @@ function readRoom(redis: Redis, room: string): (last: number) => Promise<readonl
           acknowledge(event.id);
         }
       } catch {
-        await sleep(20); // Redis is being restarted
+        await sleep(20); // Redis is restarting
       }
     }
   })();
@@ -167,14 +167,14 @@ function readRoom(redis: Redis, room: string): (last: number) => Promise<readonl
   };
 }
 
-/** What one holder is known to have held: from the first to the last time that it said so. */
+/** The time from the first to the last log entry of one holder. */
 interface Hold {
   readonly id: string;
   readonly from: number;
   to: number;
 }
 
-/** The times are those of one clock, that of the machine, so holds of different processes compare. */
+/** All processes use the clock of the machine, so their times are comparable. */
 function holdsOf(lines: readonly string[][]): Hold[] {
   const holds = new Map<string, Hold>();
   for (const [, what, id = "", at] of lines) {
@@ -186,7 +186,7 @@ function holdsOf(lines: readonly string[][]): Hold[] {
   return [...holds.values()].sort((a, b) => a.from - b.from);
 }
 
-/** How many held it at once, at most. */
+/** The maximum number of holders at the same time. */
 function mostAtOnce(holds: readonly Hold[]): number {
   let most = 0;
   for (const { from } of holds) {
@@ -229,7 +229,7 @@ function mailboxInvariant(lines: readonly string[][], messages: number): Invaria
   };
 }
 
-/** 1 GiB through 64 MiB: three receivers, one killed and started again, one that never comes. */
+/** Sends 1 GiB through 64 MiB to three receivers. One is killed and restarted, one never connects. */
 async function bigFile(plan: ChaosPlan): Promise<Invariant[]> {
   const folder = await mkdtemp(join(tmpdir(), "ropeway-chaos-"));
   try {
@@ -304,7 +304,7 @@ async function bigFile(plan: ChaosPlan): Promise<Invariant[]> {
   }
 }
 
-/** Worker processes; a killed one is replaced, while the next one is being killed already. */
+/** The worker processes. A killed one is replaced in the background. */
 class Crew {
   readonly #env: Readonly<Record<string, string>>;
   readonly #workers: { role: string; name: string; script: Script }[] = [];
@@ -338,7 +338,7 @@ class Crew {
     this.#replacing.push(this.start(role));
   }
 
-  /** SIGSTOP, then SIGCONT. */
+  /** Sends SIGSTOP, then SIGCONT. */
   async pause(role: string, ms: number): Promise<void> {
     const of = (worker: { role: string }) => worker.role === role;
     if (!this.#workers.some(of)) await this.#replaced();
@@ -382,7 +382,7 @@ async function digestOf(path: string): Promise<string> {
   return digest.digest("hex");
 }
 
-/** mulberry32: the same seed, the same kills. */
+/** Repeatable random numbers (mulberry32). */
 function randomOf(seed: number): () => number {
   let state = seed;
   return () => {
@@ -393,7 +393,7 @@ function randomOf(seed: number): () => number {
   };
 }
 
-/** What `npm run chaos` prints. */
+/** The lines that `npm run chaos` prints. */
 export function chaosLines(invariants: readonly Invariant[]): string[] {
   return invariants.map(({ name, holds, seen }) => {
     return `INVARIANT kit.${name} ${seen} ${holds ? "OK" : "VIOLATED"}`;

@@ -1,12 +1,12 @@
 /**
- * A process that is killed or paused at random. Its role and its Redis come in the environment; what it
- * does to the world goes to the log, a list in a Redis of its own that is never killed.
+ * A process that is killed or paused at random. The environment sets its role and its Redis. It logs its
+ * actions to a list in another Redis that is never killed.
  *
- *   lock       held FENCE TIME, when it has the lock, and again before it releases it
- *   semaphore  held TOKEN TIME, likewise
- *   reader     got N, then acknowledged
- *   sender     sent N (after Redis has accepted it)
- *   receiver   prints "saved" when it has a file
+ *   lock       held FENCE TIME, after it has acquired the lock and before it releases it
+ *   semaphore  held TOKEN TIME, as above
+ *   reader     got N, before it acknowledges the message
+ *   sender     sent N, after Redis has accepted the message
+ *   receiver   prints "saved" after it has received a file
  */
 import { connect } from "@ropeway/core";
 import { Chat } from "../src/chat/index.ts";
@@ -21,10 +21,10 @@ const log = await connect(LOG_URL);
 const note = (text: string) => log.send(["RPUSH", ROLE, `${NAME} ${text}`]);
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Notes at two moments that it holds something: if so at both, then also between them. */
+/** Logs twice that it holds the lock or permit. It then also held it in between. */
 async function hold(held: HeldLock | Permit, id: string): Promise<void> {
   for (const again of [true, false]) {
-    // The time is taken first: whoever holds it afterwards held it then, however long a pause was between.
+    // The time is read before `held`, so that a pause in between cannot make the logged time too late.
     const at = process.hrtime.bigint() / 1_000n;
     if (!held.held) break;
     await note(`held ${id} ${at}`);
@@ -65,12 +65,12 @@ const roles: Readonly<Record<string, () => Promise<void>>> = {
 };
 
 const role = roles[ROLE];
-if (role === undefined) throw new Error(`no role ${ROLE}`);
+if (role === undefined) throw new Error(`unknown role ${ROLE}`);
 process.stdout.write("ready\n");
 for (;;) {
   try {
     await role();
   } catch {
-    await pause(20); // Redis is being restarted
+    await pause(20); // Redis is restarting
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Dispatchers die at random while an endpoint fails one request in five and misbehaves in others. Every accepted
- * item must arrive, in order within its key, and no two batches of one key may be under way at
- * the same time. A request whose sender has given up (its connection is closed, or its timeout is over) is no
- * longer under way: an endpoint that was suspended can read it together with its retry. It is counted as late.
+ * Kills dispatchers at random while an endpoint fails one request in five and misbehaves in others. Every accepted
+ * item must arrive, in order within its key, and no two batches of one key may be in flight at the same time. A
+ * request is no longer in flight after its connection is closed or its timeout has passed. A suspended endpoint can
+ * read such a request together with its retry. It is counted as late.
  *
  *   pusher (here) --> Redis --> N dispatcher processes, one killed -9 at intervals --> endpoint (here)
  *                       ^
@@ -37,11 +37,11 @@ export interface ChaosPlan {
   readonly dispatchers: number;
   readonly killEveryMs: number;
   readonly failRate: number;
-  /** The part of requests that an endpoint upgrades, resets, drips, leaves open or responds to with garbage. */
+  /** The share of requests that an endpoint upgrades, resets, drips, leaves open or responds to with garbage. */
   readonly hostileRate?: number;
-  /** How often Redis is out of memory for a moment, and other keys are deleted and replayed at random. */
+  /** The mean interval of sabotages: Redis out of memory, or random operations on other keys. */
   readonly sabotageEveryMs?: number;
-  /** How often Redis itself is killed -9 and started again. It then writes every change to disk first. */
+  /** The number of times that Redis is killed and restarted. It then writes every change to disk first. */
   readonly redisKills?: number;
   readonly withinMs: number;
   readonly seed: number;
@@ -58,7 +58,7 @@ export interface ChaosReport {
   readonly lost: number;
   readonly outOfOrder: number;
   readonly overlaps: number;
-  /** Requests that overlapped another request of their key after their sender had given up. */
+  /** Requests that overlapped another request of their key after their timeout or disconnect. */
   readonly late: number;
   readonly deadLetters: number;
   /** The maximum number of requests with one webhook-id. */
@@ -107,7 +107,7 @@ class Ledger {
     const { failRate, hostileRate = 0 } = this.#plan;
     const misdeed = this.#random() < hostileRate ? this.#misdeed() : undefined;
     if (misdeed === "drip") {
-      for (const [, seq] of batch) this.#note(key, seq); // its status counts
+      for (const [, seq] of batch) this.#note(key, seq); // the delivery succeeds by its status
       drip(response);
     } else if (misdeed !== undefined) {
       this.refused += 1;
@@ -122,10 +122,10 @@ class Ledger {
     }
   };
 
-  /** Two requests of one key at the same time: allowed only if the sender of one has given up. */
+  /** Counts two simultaneous requests of one key. This is allowed only if one has timed out or disconnected. */
   async #meet(requests: readonly IncomingMessage[]): Promise<void> {
     const at = Date.now();
-    for (let turns = 0; turns < 2; turns++) await nextTurn(); // an end that has arrived is read now
+    for (let turns = 0; turns < 2; turns++) await nextTurn(); // reads the end of a connection if it has arrived
     if (requests.some((request) => isGivenUp(request, at))) this.late += 1;
     else this.overlaps += 1;
   }
@@ -150,7 +150,7 @@ class Ledger {
   }
 }
 
-/** The timestamp has a resolution of a second. */
+/** Whether the sender has disconnected or timed out. The timestamp has a resolution of one second. */
 function isGivenUp({ socket, headers }: IncomingMessage, at: number): boolean {
   const isClosed = socket.destroyed || socket.readableEnded;
   return isClosed || at - Number(headers["webhook-timestamp"]) * 1_000 >= TIMEOUT_MS;
@@ -168,14 +168,14 @@ function misbehave(misdeed: Misdeed, response: ServerResponse): void {
   }
 }
 
-/** A body without end, byte by byte. */
+/** Sends an endless body byte by byte. */
 function drip(response: ServerResponse): void {
   response.writeHead(200, { "content-length": "1000000" });
   const timer = setInterval(() => response.write("x"), 50);
   response.on("close", () => clearInterval(timer));
 }
 
-/** Runs the scenario and counts. */
+/** Runs the test. */
 export async function chaosDeliver(plan: ChaosPlan): Promise<ChaosReport> {
   const random = randomFrom(plan.seed);
   const ledger = new Ledger(plan, random);
@@ -260,13 +260,13 @@ async function restart(server: RedisServer, times: number): Promise<void> {
   }
 }
 
-/** Repeats a push whose outcome is unknown under the same idempotency key, so that it is stored once. */
+/** Repeats a push with unknown outcome under the same idempotency key, so that it is stored once. */
 async function pushSurely(queue: MergeQueue, key: string, body: string): Promise<void> {
   const push = () => queue.push(key, body, { idempotencyKey: `${key.length}-${body}` });
   await eventually(push, { withinMs: 60_000 });
 }
 
-/** Pushes the items of each key in order, many keys at a time; returns how many were accepted. */
+/** Pushes the items of each key in order, many keys at a time. Returns the number of accepted items. */
 async function pushAll(queue: MergeQueue, url: string, plan: ChaosPlan): Promise<number> {
   const each = plan.items / plan.keys;
   let accepted = 0;
@@ -288,7 +288,7 @@ async function pushAll(queue: MergeQueue, url: string, plan: ChaosPlan): Promise
   return accepted;
 }
 
-/** A small random generator with a seed, so that a run can be repeated. */
+/** Repeatable random numbers. */
 function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -1,4 +1,4 @@
-/** `npm run chaos -- merge`: the full size, or the number of items in CHAOS_ITEMS. */
+/** The full-size run: `npm run chaos -- merge`. CHAOS_ITEMS sets the number of items. */
 import { chaosDeliver, chaosLines } from "./deliver.ts";
 
 const items = Number(process.env.CHAOS_ITEMS ?? 200_000);

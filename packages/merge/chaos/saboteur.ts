@@ -44,18 +44,18 @@ export class Saboteur {
       await inspector.remove(this.#key(i));
       await inspector.resume(this.#key(i));
     }
-    // A batch under way may still become a dead letter.
+    // A batch in flight may still become a dead letter.
     await eventually(
       async () => {
         await new DeadLetters(queue).discardAll({ url });
         const found = await server.command("KEYS", `${queue.options.prefix}:queue:s* ${url} *`);
         const left: string[] = [];
         for (const key of found as string[]) {
-          // The mark that a key was deleted, for idempotency keys, expires by itself.
+          // The mark of a deleted key, for idempotency keys, expires by itself.
           const expires = Number(await server.command("PTTL", key)) > 0;
           if (!(key.endsWith(":deleted") && expires)) left.push(key);
         }
-        if (left.length > 0) throw new Error(`left behind: ${left}`);
+        if (left.length > 0) throw new Error(`keys are left: ${left}`);
       },
       { withinMs: 30_000 },
     );
@@ -70,7 +70,7 @@ export class Saboteur {
     while (!signal.aborted) {
       await sleep(everyMs * (0.5 + this.#options.random()), undefined, { signal }).catch(() => {});
       if (signal.aborted) return;
-      await this.#act().catch(() => {}); // Redis may be down or full: that is intended
+      await this.#act().catch(() => {}); // Redis may be down or full on purpose
       this.sabotages += 1;
     }
   }

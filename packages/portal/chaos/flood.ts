@@ -1,20 +1,20 @@
 /**
- * A portal under attack by a viewer and by somebody without an account: requests for what does not exist,
- * wrong passwords, event streams and slow bodies. All the while an admin works with it.
+ * Floods a portal, as a viewer and without an account: requests for missing resources, wrong passwords, event
+ * streams and slow bodies. Meanwhile an admin uses it.
  */
 import { Agent, type IncomingMessage, request } from "node:http";
 import { connect as connectSocket, type Socket } from "node:net";
 import { type RedisServer, spawnScript, startRedis } from "@ropeway/testkit";
 
-/** How much of everything. */
+/** The size of the flood. */
 export interface FloodPlan {
-  /** Requests of the viewer, and as many without an account. */
+  /** The number of requests of the viewer. The same number is sent without an account. */
   readonly requests: number;
   readonly streams: number;
   readonly slowBodies: number;
 }
 
-/** What was seen. */
+/** The results of a run. */
 export interface FloodReport {
   readonly statuses: ReadonlyMap<number, number>;
   readonly perSecond: number;
@@ -24,7 +24,7 @@ export interface FloodReport {
   readonly memoryMib: { readonly before: number; readonly most: number; readonly after: number };
   readonly connections: { readonly before: number; readonly most: number; readonly after: number };
   readonly keys: { readonly before: number; readonly after: number };
-  /** The admin's requests, in ms. */
+  /** Latencies of the admin's requests in ms. */
   readonly adminMs: { readonly idleP99: number; readonly p50: number; readonly p99: number };
   readonly adminFailures: number;
 }
@@ -34,7 +34,7 @@ const IN_FLIGHT = 64;
 
 type Headers = Record<string, string>;
 
-/** Floods a portal of its own. */
+/** Starts a portal and floods it. */
 export async function flood(plan: FloodPlan): Promise<FloodReport> {
   await using server = await startRedis();
   const child = new URL("./portal.ts", import.meta.url);
@@ -59,7 +59,7 @@ async function attack(site: Site, server: RedisServer, plan: FloodPlan): Promise
   const viewer = await site.signIn("vera");
   const paths = await site.readablePaths();
   const idle = await site.latencies(admin, 200);
-  // The queue whose events are streamed. Now: the flood makes its address wait for the next login.
+  // Creates the queue for the event streams before the flood, which throttles later logins from this address.
   const job = { name: "any", data: {} };
   await site.ask("POST", "/api/jobs/queues/flood/jobs", { headers: admin, body: job });
   const figures = new Figures(site, server, admin);
@@ -115,11 +115,11 @@ async function attack(site: Site, server: RedisServer, plan: FloodPlan): Promise
 interface Ask {
   readonly headers?: Headers;
   readonly body?: unknown;
-  /** Whose connections are used. @default those of all requests */
+  /** The agent of the request. @default the shared one */
   readonly agent?: Agent;
 }
 
-/** A portal as clients see it. */
+/** A client of the portal. */
 class Site {
   readonly #url: URL;
   readonly #agent: Agent;
@@ -135,7 +135,7 @@ class Site {
     return { authorization: `Bearer ${token}` };
   }
 
-  /** Every path that can be read with GET, event streams left out. */
+  /** All paths with GET, except event streams. */
   async readablePaths(): Promise<string[]> {
     const { paths } = JSON.parse((await this.ask("GET", "/openapi.json")).text) as {
       paths: Record<string, { get?: { responses: Record<string, { content?: object }> } }>;
@@ -158,7 +158,7 @@ class Site {
     return { status: response.statusCode ?? 0, text };
   }
 
-  /** How long each of some requests took. */
+  /** The durations of `count` requests. */
   async latencies(headers: Headers, count: number): Promise<number[]> {
     const taken: number[] = [];
     for (let i = 0; i < count; i++) {
@@ -169,7 +169,7 @@ class Site {
     return taken;
   }
 
-  /** Opens event streams of a queue that exists, until they are closed by the caller. */
+  /** Opens event streams of an existing queue. The caller closes them. */
   async openStreams(headers: Headers, count: number) {
     const open: Socket[] = [];
     let refused = 0;
@@ -188,7 +188,7 @@ class Site {
     return { open, refused };
   }
 
-  /** Sends bodies that never end; resolves with how many the portal cut. */
+  /** Sends endless bodies. Resolves to the number that the portal ended with 408. */
   async openSlowBodies(count: number): Promise<number> {
     const cuts = Array.from({ length: count }, () => {
       return new Promise<number>((resolve) => {
@@ -233,7 +233,7 @@ interface Now {
   readonly keys: number;
 }
 
-/** Watches the portal and its Redis as an admin would, several times a second. */
+/** Polls the portal as an admin, and its Redis, several times a second. */
 class Figures {
   readonly latencies: number[] = [];
   failures = 0;
@@ -271,7 +271,7 @@ class Figures {
     };
   }
 
-  /** The figures when what the attack had opened is closed, or after 45 s. */
+  /** The figures after the connections of the flood are closed, or after 45 s. */
   async settled({ connections }: Now): Promise<Now> {
     const until = performance.now() + 45_000;
     for (;;) {
@@ -299,7 +299,7 @@ class Figures {
   }
 }
 
-/** Does the work `count` times, IN_FLIGHT at a time. */
+/** Runs the work `count` times, IN_FLIGHT at a time. */
 async function inParallel(count: number, work: (i: number) => Promise<void>): Promise<void> {
   let next = 0;
   const lane = async () => {

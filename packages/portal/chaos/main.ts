@@ -2,13 +2,13 @@
 import { flood } from "./flood.ts";
 
 const GROWTH_MIB = 200;
-/** Two pools and the portal's own. */
+/** Two pools and the portal's own connections. */
 const MOST_CONNECTIONS = 120;
-/** Accounts, sessions, throttles of logins, one queue with one job. */
+/** Accounts, sessions, login throttles, one queue with one job. */
 const MOST_KEYS = 100;
 const ADMIN_P99_MS = 2_000;
 
-/** Of the viewer, and as many without an account. */
+/** Requests of the viewer. The same number is sent without an account. */
 const requests = Number(process.env.CHAOS_REQUESTS ?? 100_000);
 const streams = Number(process.env.CHAOS_STREAMS ?? 1_000);
 const report = await flood({ requests, streams, slowBodies: 500 });

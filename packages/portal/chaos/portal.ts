@@ -1,4 +1,4 @@
-/** The portal that is flooded, in a process of its own, so that its memory is its own too. */
+/** The process of the flooded portal. A separate process allows measuring its memory. */
 import { connect } from "@ropeway/core";
 import { MergeQueue } from "@ropeway/merge";
 import { createPortal, jobsPart, mergePart, rpcPart } from "../src/index.ts";

@@ -1,4 +1,4 @@
-/** A worker for the fault runs: `url node ns record`. Counts each run of a call in a Redis without faults. */
+/** A worker for the fault runs. Arguments: `url node ns record`. Counts each run of a call in a Redis without faults. */
 import { connect } from "@ropeway/core";
 import { type CallContext, RpcServer } from "../src/index.ts";
 
@@ -6,7 +6,7 @@ const [url = "", node = "", ns = "", record = ""] = process.argv.slice(2);
 const redis = await connect(url, { heartbeatMs: 200, deadAfterMs: 1_000 });
 const counter = await connect(record);
 
-/** Once per run: a repetition of the command would look like a second run. */
+/** Counts a run. The command is not repeated, because a repetition would look like a second run. */
 async function ran(id: string): Promise<void> {
   await counter.send(["HINCRBY", "runs", id, "1"], { key: "runs" });
 }
@@ -31,7 +31,7 @@ const plain = new RpcServer(redis, { ...options, node, group: "g" }).add("plain"
 const safe = new RpcServer(redis, { ...options, node, atLeastOnce: true, maxRuns: 100 });
 safe.add("safe", {
   async *count([n]: [number]) {
-    // In messages of another size at each run: only one run may be read.
+    // Messages have a different size in each run, so that mixing two runs is detected.
     const size = 1 + Math.floor(Math.random() * 9);
     for (let i = 1; i <= n; i++) {
       yield i;
@@ -44,6 +44,6 @@ safe.add("safe", {
     return id;
   },
 });
-for (const server of [plain, safe]) server.on("error", () => {}); // the outages are made on purpose
+for (const server of [plain, safe]) server.on("error", () => {}); // outages are intended
 await Promise.all([plain.start(), safe.start()]);
 process.stdout.write("ready\n");

@@ -1,4 +1,4 @@
-/** Faults of Redis and of workers under all kinds of calls at once; see Load for what must hold. */
+/** Causes faults of Redis and of workers during all kinds of calls. Load lists the invariants. */
 import { connect } from "@ropeway/core";
 import { type RedisServer, type Script, startProxy, startRedis } from "@ropeway/testkit";
 import { createClient } from "../src/index.ts";
@@ -6,14 +6,14 @@ import { hire, Load, type LoadReport, pause, TIMEOUT_MS } from "./load.ts";
 
 const NS = "chaos";
 
-/** One kind of fault, for so long. */
+/** One kind of fault, with its duration. */
 export type Fault =
   | { readonly kind: "outage"; readonly ms: number }
   | { readonly kind: "stop"; readonly ms: number }
   | { readonly kind: "flush" }
   | { readonly kind: "refuse"; readonly ms: number };
 
-/** Makes the faults one after the other while calls of all kinds go on. */
+/** Causes the faults one after the other during calls of all kinds. */
 export async function chaosFaults(faults: readonly Fault[], callers: number): Promise<LoadReport> {
   await using server = await startRedis({ appendonly: true });
   await using proxy = await startProxy(server);
@@ -21,7 +21,7 @@ export async function chaosFaults(faults: readonly Fault[], callers: number): Pr
   await using record = await connect(untouched.url);
   await using far = await connect(proxy.url, { heartbeatMs: 200, deadAfterMs: 1_000 });
   await using client = await createClient(far, { ns: NS, timeoutMs: TIMEOUT_MS });
-  client.on("error", () => {}); // the outages are ours
+  client.on("error", () => {}); // outages are intended
   const where = { ns: NS, record: untouched.url };
   const workers = await Promise.all(["n1", "n2"].map((node) => hire(proxy.url, node, where)));
   const load = new Load(client, record);

@@ -1,6 +1,6 @@
 /**
- * A million calls, and a million calls of methods that do not exist, each with a name of its own: whatever
- * caller and worker keep is back where it was afterwards. Both are in this process.
+ * Makes a million calls, and a million calls of missing methods with different names. Afterwards caller and
+ * worker, which both run in this process, must hold no more memory and resources than before.
  */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -9,21 +9,21 @@ import { startRedis } from "@ropeway/testkit";
 import { createClient, RpcServer } from "../src/index.ts";
 import { pause } from "./load.ts";
 
-/** What a process and its Redis hold. */
+/** The resources of a process and its Redis. */
 export interface Holdings {
   readonly heapBytes: number;
   readonly keys: number;
   readonly connections: number;
-  /** Listeners of the process, where leaks end up that last as long as it does. */
+  /** Listeners on `process`. */
   readonly listeners: number;
-  /** Timers, sockets and the like. */
+  /** Timers, sockets and other active resources. */
   readonly resources: number;
 }
 
-/** What was seen. */
+/** The results of a run. */
 export interface GrowthReport {
   readonly answered: number;
-  /** Bad names that were refused with METHOD_NOT_FOUND. */
+  /** Calls of missing methods that failed with METHOD_NOT_FOUND. */
   readonly refused: number;
   readonly before: Holdings;
   readonly after: Holdings;
@@ -31,10 +31,10 @@ export interface GrowthReport {
 
 const IN_FLIGHT = 1_000;
 const WARM_UP = 20_000;
-/** Shared lists are told to expire within a second. */
+/** Shared lists expire within a second. */
 const SETTLE_MS = 1_500;
 
-/** Makes so many calls of each kind. */
+/** Makes `calls` calls of each kind. */
 export async function chaosGrowth(calls: number): Promise<GrowthReport> {
   await using server = await startRedis();
   await using redis = await connect(server.url);
@@ -47,7 +47,7 @@ export async function chaosGrowth(calls: number): Promise<GrowthReport> {
       () => false,
       (error) => error.code === "METHOD_NOT_FOUND",
     );
-  await count(WARM_UP, good); // fills what is bounded: statistics, routes, remembered responses
+  await count(WARM_UP, good); // fills bounded caches: statistics, routes, remembered responses
   await count(WARM_UP, bad);
   const before = await holdings(redis);
   const answered = await count(calls, good);
@@ -55,7 +55,7 @@ export async function chaosGrowth(calls: number): Promise<GrowthReport> {
   return { answered, refused, before, after: await holdings(redis) };
 }
 
-/** Makes the calls, a thousand at a time; gives how many were right. */
+/** Makes the calls, a thousand at a time. Returns the number of correct ones. */
 async function count(calls: number, call: (i: number) => Promise<boolean>): Promise<number> {
   let next = 0;
   let right = 0;

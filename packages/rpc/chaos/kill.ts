@@ -1,6 +1,6 @@
 /**
- * Durable calls while their workers are killed at random: every accepted call is answered once, with
- * its own result, and a call is run more than once only if a worker was killed while it had it.
+ * Makes durable calls while their workers are killed at random. Every accepted call must get one response,
+ * with its own result. A call may run more than once only if a worker was killed while it ran the call.
  */
 import { connect } from "@ropeway/core";
 import { type Script, spawnScript, startRedis } from "@ropeway/testkit";
@@ -8,7 +8,7 @@ import { createClient } from "../src/index.ts";
 
 const WORKER = new URL("./worker.ts", import.meta.url);
 
-/** How hard it gets. */
+/** The number of calls, workers and faults. */
 export interface KillPlan {
   readonly calls: number;
   readonly workers: number;
@@ -17,7 +17,7 @@ export interface KillPlan {
   readonly callMs: number;
 }
 
-/** What came of it. */
+/** The results of a run. */
 export interface KillReport {
   readonly accepted: number;
   readonly completed: number;
@@ -27,7 +27,7 @@ export interface KillReport {
   readonly extraRuns: number;
 }
 
-/** Runs it. */
+/** Runs the test. */
 export async function chaosKill(plan: KillPlan): Promise<KillReport> {
   await using server = await startRedis();
   await using redis = await connect(server.url);

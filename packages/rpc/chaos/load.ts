@@ -1,12 +1,12 @@
 /**
- * Calls of all kinds at once, each with a number under which the workers count its runs. Whatever happens to
- * Redis and to the workers meanwhile:
+ * Makes calls of all kinds at the same time, each with an id under which the workers count its runs. These
+ * invariants hold during all faults of Redis and of the workers:
  *
- *   - a call that is not marked idempotent, and is not at-least-once, runs at most once
- *   - every caller gets an outcome by its deadline, with some grace
- *   - at-least-once calls run to an end
- *   - the epochs of a session only grow
- *   - every item of a stream that is read to its end comes once, in order, also if its service is at-least-once
+ *   - a call that is neither idempotent nor at-least-once runs at most once
+ *   - every caller gets an outcome before its deadline plus a grace period
+ *   - at-least-once calls finish
+ *   - the epochs of a session never decrease
+ *   - a stream that is read to its end yields every item once and in order, also in an at-least-once service
  */
 import type { Redis } from "@ropeway/core";
 import { type Script, spawnScript } from "@ropeway/testkit";
@@ -14,33 +14,33 @@ import type { RpcClient } from "../src/index.ts";
 
 const WORKER = new URL("./faults-worker.ts", import.meta.url);
 
-/** What was seen. */
+/** The results of a run. */
 export interface LoadReport {
   readonly calls: number;
   readonly ok: number;
-  /** Calls that ran more than once although they must not. */
+  /** At-most-once calls that ran more than once. */
   readonly doubled: number;
-  /** Calls whose caller waited for longer than the timeout and the grace. */
+  /** Calls that took longer than the timeout plus the grace period. */
   readonly late: number;
   /** At-least-once calls without a result. */
   readonly unfinished: number;
-  /** Epochs that were not larger than one before. */
+  /** Epochs that were lower than the previous one. */
   readonly backwards: number;
-  /** Streams that ended well but were not whole. */
+  /** Streams that ended without an error but were incomplete or out of order. */
   readonly broken: number;
 }
 
 /** The timeout of calls that are not at-least-once. */
 export const TIMEOUT_MS = 3_000;
 const GRACE_MS = 2_000;
-/** Longer than all outages of a run together, so that a call without an outcome was forgotten. */
+/** Longer than all outages of a run together, so that a call without an outcome counts as lost. */
 const DURABLE_TIMEOUT_MS = 60_000;
 const STREAM_ITEMS = 200;
 
 /** Callers of all kinds. */
 export class Load {
   readonly #client: RpcClient;
-  /** Where the workers count the runs: no fault reaches it. */
+  /** The Redis in which the workers count the runs. It has no faults. */
   readonly #record: Redis;
   readonly #epochs = new Map<string, number>();
   #going = true;
@@ -119,7 +119,7 @@ export class Load {
       try {
         await this.#client.call("safe.work", [id], { timeoutMs });
       } catch (error) {
-        // Its push may not have arrived, which the caller is told; once it has run it has to end.
+        // The push may have failed, which the caller sees as an error. A call that has run must finish.
         const runs = await this.#record.send<string | null>(["HGET", "runs", id]);
         if (runs !== null) this.#unfinished += 1;
         throw error;
@@ -140,7 +140,7 @@ export class Load {
 
   async #timed(timeoutMs: number, call: () => Promise<unknown>): Promise<void> {
     this.#calls += 1;
-    // A timer of the same process: a pause of the machine delays both.
+    // A timer of the same process, because a pause of the machine delays both.
     const timer = setTimeout(() => {
       this.#late += 1;
     }, timeoutMs + GRACE_MS);
@@ -148,13 +148,13 @@ export class Load {
       await call();
       this.#ok += 1;
     } catch {
-      // an outcome, too: which ones are allowed is what the counters say
+      // An error is an outcome too. The counters check which ones are allowed.
     }
     clearTimeout(timer);
   }
 }
 
-/** Starts a worker process of all kinds of calls, and waits until it serves. */
+/** Starts a worker process for all kinds of calls and waits until it is ready. */
 export async function hire(
   url: string,
   node: string,
@@ -165,7 +165,7 @@ export async function hire(
   return worker;
 }
 
-/** Resolves after so long. */
+/** Resolves after `ms` milliseconds. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }

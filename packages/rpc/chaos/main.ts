@@ -8,7 +8,7 @@ import { longStream } from "./stream.ts";
 
 const LIMIT_MIB = 64;
 const HEAP_GROWTH_MIB = 16;
-/** Timers of the moment, such as that of the next expiry. */
+/** The maximum number of temporary timers, such as that of the next expiry. */
 const PASSING_RESOURCES = 5;
 
 const verdict = (held: boolean) => (held ? "OK" : "VIOLATED");
@@ -41,7 +41,7 @@ const report = await chaosKill({
 const { accepted, completed, wrong, kills, extraRuns } = report;
 const none = completed === accepted && wrong === 0;
 lines.push(`INVARIANT rpc.none-lost accepted=${accepted} completed=${completed} ${verdict(none)}`);
-// A killed worker had at most its 64 slots in hand.
+// A killed worker ran at most 64 calls.
 const explained = extraRuns <= kills * 64;
 lines.push(`INVARIANT rpc.runs-explained kills=${kills} extra=${extraRuns} ${verdict(explained)}`);
 
@@ -62,7 +62,7 @@ function tell(name: string, report: LoadReport): void {
   lines.push(`INVARIANT rpc.${name}.by-deadline late=${late} ${verdict(late === 0)}`);
   lines.push(`INVARIANT rpc.${name}.epochs backwards=${backwards} ${verdict(backwards === 0)}`);
   lines.push(`INVARIANT rpc.${name}.streams broken=${broken} ${verdict(broken === 0)}`);
-  // What Redis has lost cannot be run.
+  // Calls that Redis has lost cannot run.
   const ended = unfinished === 0 || name === "flushes";
   lines.push(`INVARIANT rpc.${name}.at-least-once unfinished=${unfinished} ${verdict(ended)}`);
 }

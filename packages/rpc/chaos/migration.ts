@@ -1,6 +1,6 @@
 /**
- * Calls of all kinds while the slot of their namespace is on its way from one Cluster node to another. Plain
- * calls go on meanwhile. Those of sessions and at-least-once calls may wait until the slot has moved.
+ * Makes calls of all kinds while the slot of their namespace moves from one Cluster node to another. Plain
+ * calls continue meanwhile. Session calls and at-least-once calls may wait until the slot has moved.
  */
 import { connect } from "@ropeway/core";
 import { slotOf } from "@ropeway/core/internal";
@@ -8,9 +8,9 @@ import { type RedisCluster, type RedisServer, startCluster, startRedis } from "@
 import { createClient, type RpcClient } from "../src/index.ts";
 import { hire, Load, type LoadReport, pause, TIMEOUT_MS } from "./load.ts";
 
-/** What was seen. */
+/** The results of a run. */
 export interface MigrationReport extends LoadReport {
-  /** Plain calls that were answered while the slot was moving. */
+  /** Plain calls that got a response while the slot was moving. */
   readonly during: number;
   /** Plain calls that failed at any time. */
   readonly failed: number;
@@ -18,7 +18,7 @@ export interface MigrationReport extends LoadReport {
 
 const NS = "{t}";
 
-/** Moves the slot so many times, and holds it in the middle of each move for `movingMs`. */
+/** Moves the slot `moves` times, and pauses each move for `movingMs`. */
 export async function chaosMigration(
   movingMs: number = 3_000,
   { moves = 1, callers = 12 }: { readonly moves?: number; readonly callers?: number } = {},
@@ -28,7 +28,7 @@ export async function chaosMigration(
   await using cluster = await startCluster();
   await using redis = await connect(cluster.url);
   await using client = await createClient(redis, { ns: NS, timeoutMs: TIMEOUT_MS });
-  client.on("error", () => {}); // the moves are ours
+  client.on("error", () => {}); // errors during a move are expected
   const where = { ns: NS, record: untouched.url };
   const workers = await Promise.all(["n1", "n2"].map((node) => hire(cluster.url, node, where)));
   const plain = new PlainCalls(client);
@@ -58,11 +58,11 @@ async function another(cluster: RedisCluster, slot: number): Promise<RedisServer
   const owner = await cluster.nodeOf(slot);
   const others = await Promise.all([1, 2, 3].map((n) => cluster.nodeOf(n * 5_000)));
   const other = others.find((node) => node !== owner);
-  if (other === undefined) throw new Error("the cluster has one master only");
+  if (other === undefined) throw new Error("the cluster has only one master");
   return other;
 }
 
-/** One plain call after the other. */
+/** Makes plain calls one after the other. */
 class PlainCalls {
   readonly #client: RpcClient;
   answered = 0;

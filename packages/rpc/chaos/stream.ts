@@ -1,4 +1,4 @@
-/** A long stream to a slow reader: neither end's memory grows with the length of the stream. */
+/** Reads a long stream slowly. The memory of reader and Redis must not grow with the length of the stream. */
 import { connect } from "@ropeway/core";
 import { spawnScript, startRedis } from "@ropeway/testkit";
 import { createClient } from "../src/index.ts";
@@ -7,18 +7,18 @@ const WORKER = new URL("./worker.ts", import.meta.url);
 const MIB = 1024 * 1024;
 const LOOK_EVERY = 10_000;
 
-/** What was seen. */
+/** The results of a run. */
 export interface StreamReport {
   readonly chunks: number;
   readonly received: number;
   readonly inOrder: boolean;
-  /** The most that this process, the reader's, grew. */
+  /** The maximum growth of the reader, which is this process. */
   readonly grownMib: number;
-  /** The most that Redis held. */
+  /** The maximum memory of Redis. */
   readonly redisMib: number;
 }
 
-/** Reads that many chunks, pausing now and then. */
+/** Reads `chunks` chunks with pauses. */
 export async function longStream(chunks: number): Promise<StreamReport> {
   await using server = await startRedis();
   await using worker = await spawnScript(WORKER, { args: [server.url, "n1"] });
@@ -37,7 +37,7 @@ export async function longStream(chunks: number): Promise<StreamReport> {
     grown = Math.max(grown, process.memoryUsage().rss - before);
     const info = await redis.send<string>(["INFO", "memory"]);
     redisBytes = Math.max(redisBytes, Number(/used_memory:(\d+)/.exec(info)?.[1]));
-    await new Promise((resolve) => setTimeout(resolve, 5)); // the reader has other things to do
+    await new Promise((resolve) => setTimeout(resolve, 5)); // makes the reader slow
   }
   const inMib = (bytes: number) => Math.ceil(bytes / MIB);
   return { chunks, received, inOrder, grownMib: inMib(grown), redisMib: inMib(redisBytes) };

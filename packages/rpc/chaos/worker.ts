@@ -1,4 +1,4 @@
-/** A worker for the fault runs: `url node`. Serves plain and durable methods and a long stream. */
+/** A worker for the fault runs. Arguments: `url node`. Serves plain and durable methods and a long stream. */
 import { connect } from "@ropeway/core";
 import { RpcServer } from "../src/index.ts";
 

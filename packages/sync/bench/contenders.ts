@@ -1,4 +1,4 @@
-/** Who copies a data set from one server to another, and how long each takes. */
+/** The contenders, which copy a data set from one server to another. Each returns its time. */
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
 import { open } from "node:fs/promises";
@@ -8,7 +8,7 @@ import type { Parsed, Synced, WorkerOrder } from "./worker.ts";
 
 const WORKER = new URL("./worker.ts", import.meta.url);
 
-/** A worker process: it runs the build, as users do, and not the sources. */
+/** Runs a worker process and returns its result. The worker uses the build, as users do. */
 export async function work<R extends Synced | Parsed>(order: WorkerOrder): Promise<R> {
   const worker = startWorker(order);
   const [message] = (await once(worker, "message")) as [R | { error: string }];
@@ -17,7 +17,7 @@ export async function work<R extends Synced | Parsed>(order: WorkerOrder): Promi
   return message;
 }
 
-/** A worker that runs until it is told to stop. */
+/** Starts a worker process. */
 export function startWorker(order: WorkerOrder): ChildProcess {
   const worker = fork(WORKER, [], { execArgv: ["--import", "tsx", "--expose-gc"] });
   worker.send(order);
@@ -25,8 +25,8 @@ export function startWorker(order: WorkerOrder): ChildProcess {
 }
 
 /**
- * Native replication: how many milliseconds until the replica is in step. A server that was a replica keeps a
- * replication backlog and copies every later write into it; the target is left without one, as it was found.
+ * The milliseconds until a native replica has caught up. Afterwards the target drops its replication backlog, because
+ * it would copy every later write into it.
  */
 export async function replicaOf(source: RedisServer, target: RedisServer): Promise<number> {
   const began = performance.now();
@@ -45,7 +45,7 @@ export async function replicaOf(source: RedisServer, target: RedisServer): Promi
   return ms;
 }
 
-/** `redis-cli --pipe` with the commands of a file: how many milliseconds until the last reply. */
+/** The milliseconds until `redis-cli --pipe` has the last reply to the commands of a file. */
 export async function pipe(file: string, target: RedisServer): Promise<number> {
   const [program = "redis-cli", ...first] = (await provide("redis-cli")).command;
   const input = await open(file);

@@ -1,14 +1,14 @@
-/** The data sets of the bench. Servers fill themselves with a script, so that they are there in seconds. */
+/** The data sets of the bench. A Lua script fills a server within seconds. */
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import type { RedisServer } from "@ropeway/testkit";
 
-/** How a server gets its data. */
+/** A data set and the script that creates it. */
 export interface DataSet {
   readonly id: string;
   readonly title: string;
   readonly keys: number;
-  /** Lua: fills the keys ARGV[1] (included) to ARGV[2] (excluded). */
+  /** A Lua script that fills the keys from ARGV[1] (inclusive) to ARGV[2] (exclusive). */
   readonly fill: string;
 }
 
@@ -28,7 +28,7 @@ end`,
   };
 }
 
-/** Values of 1 KB that LZF cannot shorten. */
+/** Values of 1 KB that LZF cannot compress. */
 export function kilobyteValues(keys: number): DataSet {
   return {
     id: "1k",
@@ -68,7 +68,7 @@ export function bigZset(members: number): DataSet {
 
 const STEP = 20_000;
 
-/** Fills an empty server. `units` is what the script counts: keys, or members. */
+/** Fills an empty server. `units` is the number of keys or members. */
 export async function fill(server: RedisServer, { fill }: DataSet, units: number): Promise<void> {
   for (let at = 0; at < units; at += STEP) {
     await server.command("EVAL", fill, "0", String(at), String(Math.min(units, at + STEP)));

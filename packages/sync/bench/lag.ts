@@ -1,6 +1,6 @@
 /**
- * How far behind the target is while the source takes many writes. A probe key of the source gets the time of
- * each write; whoever polls the target sees when it arrives.
+ * Measures the lag of the target while the source gets many writes. Each write sets a probe key of the source to the
+ * current time. A poller reads the key at the target.
  */
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
@@ -17,11 +17,11 @@ export interface LagPlan {
   readonly ms: number;
 }
 
-/** What was measured. */
+/** The measured lag. */
 export interface Lag {
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** The writes per second that the source really took. */
+  /** The actual number of writes per second. */
   readonly writesPerS: number;
   readonly samples: number;
 }
@@ -29,7 +29,7 @@ export interface Lag {
 const TICK_MS = 5;
 const WARM_UP_MS = 2_000;
 
-/** Follows the source under load. */
+/** Measures the lag under load. */
 export async function measureLag(plan: LagPlan): Promise<Lag> {
   const { source, target } = plan;
   const worker = startWorker({ kind: "follow", from: source.url, to: target.url });
@@ -83,7 +83,7 @@ async function load(plan: LagPlan, writing: Connection, reading: Connection): Pr
   return { p50Ms: at(0.5), p99Ms: at(0.99), writesPerS, samples: lags.length };
 }
 
-/** Some writes, the last one of the probe. */
+/** Encodes `count` writes, followed by a write of the probe key. */
 function writes(from: number, count: number): Buffer[] {
   const writer = new RespWriter();
   for (let n = from; n < from + count; n++) writer.command(["SET", `w:${n % 10_000}`, `v${n}`]);

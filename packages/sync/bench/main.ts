@@ -1,10 +1,10 @@
 /**
- * `npm run bench -- sync [--quick] [--only small|1k|elements|zset|lag]`: a full synchronisation beside native REPLICAOF and `redis-cli --pipe`
- * between the same two servers, the parser alone, memory, and the lag under load. It ends with one line per
- * bar; a FAIL makes the exit code 1.
+ * `npm run bench -- sync [--quick] [--only small|1k|elements|zset|lag]`: compares a full synchronisation with native
+ * REPLICAOF and `redis-cli --pipe` between the same two servers, and measures the parser, memory, and the lag under
+ * load. It prints one line per bar at the end. The exit code is 1 if a bar has FAIL.
  *
- * Contenders take turns in each round. A ratio is taken inside a round, and the median of the rounds counts,
- * so that a machine that is slow for a minute slows down both sides.
+ * Contenders take turns in each round. The result is the median of the ratios of all rounds, so that a slow minute of
+ * the machine affects both sides.
  */
 import { spawnSync } from "node:child_process";
 import { rm } from "node:fs/promises";
@@ -36,7 +36,7 @@ const bars: string[] = [];
 let maxRssBytes = 0;
 
 build();
-// Without the delay of a diskless transfer, which would only add waiting to both sides.
+// Without the delay of a diskless transfer, which would slow down both sides equally.
 const config = ["repl-diskless-sync yes", "repl-diskless-sync-delay 0", "enable-debug-command yes"];
 const source = await startRedis({
   config: [...config, "client-output-buffer-limit replica 0 0 0"],
@@ -56,7 +56,7 @@ try {
 for (const line of bars) say(line);
 process.exit(bars.some((line) => line.endsWith("FAIL")) ? 1 : 0);
 
-/** A full synchronisation beside native replication, and the parser over the same data. */
+/** Compares a full synchronisation with native replication, and measures the parser with the same data. */
 async function full(data: DataSet, least: number): Promise<void> {
   await prepare(data, data.keys);
   const ratios: number[] = [];
@@ -91,7 +91,7 @@ async function full(data: DataSet, least: number): Promise<void> {
   }
 }
 
-/** A full synchronisation beside one command per element. */
+/** Compares a full synchronisation with one command per element. */
 async function elements(data: DataSet): Promise<void> {
   await prepare(data, data.keys);
   const file = join(tmpdir(), `ropeway-bench-${process.pid}.resp`);
@@ -114,7 +114,7 @@ async function elements(data: DataSet): Promise<void> {
   }
 }
 
-/** One value that does not fit into the memory we may have. */
+/** Copies one value that is larger than the allowed memory. */
 async function memory(data: DataSet, members: number): Promise<void> {
   await prepare(data, members);
   await target.command("FLUSHALL");
@@ -147,7 +147,7 @@ async function prepare(data: DataSet, units: number): Promise<void> {
   await source.command("CONFIG", "SET", "rdbcompression", "yes");
 }
 
-/** Runs a contender on an empty target and looks at what it copied. */
+/** Runs a contender on an empty target and checks the number of copied keys. */
 async function turn(contender: () => Promise<number>): Promise<number> {
   await target.command("FLUSHALL");
   const ms = await contender();
@@ -182,7 +182,7 @@ function median(values: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
-/** The workers run the build. */
+/** Builds the package, because the workers run the build. */
 function build(): void {
   const root = fileURLToPath(new URL("../../..", import.meta.url));
   const tsc = join(root, "node_modules", "typescript", "bin", "tsc");

@@ -1,22 +1,22 @@
-/** The process of ours in the bench: a full synchronisation, a running task, or the parser alone. */
+/** The worker process of the bench. It runs a full synchronisation, a task, or only the parser. */
 import { readFileSync } from "node:fs";
 import { RdbReader, SyncTask } from "@ropeway/sync";
 
-/** What a worker does. */
+/** The work of a worker. */
 export type WorkerOrder =
   | { readonly kind: "sync"; readonly from: string; readonly to: string }
   | { readonly kind: "follow"; readonly from: string; readonly to: string }
   | { readonly kind: "parse"; readonly file: string };
 
-/** A full synchronisation. */
+/** The result of a full synchronisation. */
 export interface Synced {
   readonly ms: number;
   readonly keys: number;
-  /** The most memory that the process had. */
+  /** The maximum memory of the process. */
   readonly maxRssBytes: number;
 }
 
-/** The parser alone, over a file in memory. */
+/** The result of parsing a file in memory. */
 export interface Parsed {
   readonly ms: number;
   readonly keys: number;
@@ -34,7 +34,7 @@ process.once("message", async (order: WorkerOrder) => {
   } catch (error) {
     process.send?.({ error: (error as Error).stack });
   }
-  // After what was sent.
+  // After the messages are sent.
   setImmediate(() => process.disconnect());
 });
 
@@ -57,7 +57,7 @@ async function follow(from: string, to: string): Promise<void> {
   await Promise.race([stopped, task.finished]);
 }
 
-/** The fastest of some passes: what the code can do when the machine leaves it alone. */
+/** Parses several times and returns the fastest pass, which other processes disturbed least. */
 function parse(file: string): Parsed {
   const bytes = readFileSync(file);
   let best: Parsed = { ms: Number.POSITIVE_INFINITY, keys: 0, bytes: bytes.length };

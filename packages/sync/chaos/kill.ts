@@ -1,9 +1,9 @@
 /**
- * Kills the syncer with SIGKILL every second and cuts its connections to both sides. A new process may need that second
- * to start, so every second run is killed a second after it has reached the stream, and the others wherever they
- * are. Meanwhile a
- * client writes INCR, LPUSH, APPEND and transactions to three databases (one for a cluster target). At the end both
- * sides must be equal, by resuming: the source's `sync_partial_ok` grows and its `sync_full` does not.
+ * Kills the syncer with SIGKILL every second and cuts its connections to both sides. A new process may need a second
+ * to start, so every other run is killed one second after it has reached the stream, and the rest at any point.
+ * Meanwhile a client writes INCR, LPUSH, APPEND and transactions to three databases (one for a cluster target). At the
+ * end both sides must be equal, and each run must have resumed: the source's `sync_partial_ok` grows, but not its
+ * `sync_full`.
  */
 import {
   eventually,
@@ -15,7 +15,7 @@ import {
 import { writeLoad } from "./load.ts";
 import { Syncer } from "./syncer.ts";
 
-/** How long and how hard. */
+/** The duration, load and target of a run. */
 export interface ChaosOptions {
   readonly seconds: number;
   readonly killEveryMs: number;
@@ -23,15 +23,15 @@ export interface ChaosOptions {
   readonly target: "standalone" | "cluster";
 }
 
-/** What happened. */
+/** The results of a run. */
 export interface ChaosReport {
   readonly target: string;
   readonly seconds: number;
   readonly writes: number;
   readonly kills: number;
-  /** Runs that came as far as the stream before they were killed. */
+  /** Runs that reached the stream before they were killed. */
   readonly streamed: number;
-  /** How long the last run took for what was left when the writing ended. */
+  /** The time from the last write until the target had all writes. */
   readonly caughtUpMs: number;
   readonly failures: readonly string[];
   readonly differing: readonly string[];
@@ -44,7 +44,7 @@ const SOURCE = { config: ["repl-diskless-sync-delay 0", "repl-backlog-size 512mb
 
 type Read = (db: string, argv: readonly [string, ...string[]]) => Promise<string>;
 
-/** Runs it. */
+/** Runs the test. */
 export async function chaosKill(options: ChaosOptions): Promise<ChaosReport> {
   await using source = await startRedis(SOURCE);
   await using cluster =
@@ -66,7 +66,7 @@ export async function chaosKill(options: ChaosOptions): Promise<ChaosReport> {
     let streamed = 0;
     const failures: string[] = [];
     while (performance.now() < end) {
-      // A run that gives up, or hangs, is killed all the same; its failure is reported.
+      // A run that fails or hangs is killed too. Its failure is reported.
       if (kills % 2 === 0) await streams(syncer, end).catch(() => {});
       await pause(options.killEveryMs);
       if (kills % 3 === 1) before.cut();
@@ -110,7 +110,7 @@ export async function chaosKill(options: ChaosOptions): Promise<ChaosReport> {
   }
 }
 
-/** The lines that are printed. */
+/** The printed lines. */
 export function chaosLines(report: ChaosReport): string[] {
   const { target, writes, kills, streamed, differing, fullSyncs, partialSyncs, failures } = report;
   const line = (holds: boolean, text: string) =>
@@ -129,7 +129,7 @@ export function chaosLines(report: ChaosReport): string[] {
   ];
 }
 
-/** Resolves when the run has reached the stream; rejects when the time is over. */
+/** Resolves when the run has reached the stream or failed. Rejects at `end`. */
 function streams(syncer: Syncer, end: number): Promise<void> {
   const withinMs = Math.max(1, end - performance.now());
   return eventually(() => assert(syncer.reachedStream || syncer.failure !== undefined), {
@@ -137,7 +137,7 @@ function streams(syncer: Syncer, end: number): Promise<void> {
   });
 }
 
-/** Resolves when the last writes have arrived, judged by the counters. */
+/** Resolves when the counters of both sides are equal. */
 async function caughtUp(source: RedisServer, dbs: readonly string[], read: Read): Promise<void> {
   for (const db of dbs) {
     await source.command("SELECT", db);

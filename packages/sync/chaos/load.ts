@@ -1,23 +1,23 @@
-/** The writes of a chaos run, on a socket of their own: at 20,000 a second a promise for each would be most of the work. */
+/** The writes of a chaos run, on a plain socket, because a promise for each of 20,000 writes per second costs too much. */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import type { RedisServer } from "@ropeway/testkit";
 
-/** What is written, and how fast. */
+/** The keys and the rate of the writes. */
 export interface LoadOptions {
   readonly writesPerS: number;
   readonly dbs: readonly string[];
-  /** So many keys of each kind. */
+  /** The number of keys of each kind. */
   readonly keys: number;
-  /** When to stop, by performance.now(). */
+  /** The end, as a time of performance.now(). */
   readonly end: number;
 }
 
-/** Rounds that are sent together: one round trip for all of them. */
+/** The number of rounds per round trip. */
 const PIPELINE = 40;
 const WRITES_PER_ROUND = 5;
 
-/** Writes at the rate until the end; resolves with the number of writes. */
+/** Writes at the rate until the end. Resolves to the number of writes. */
 export async function writeLoad(server: RedisServer, options: LoadOptions): Promise<number> {
   const { writesPerS, end } = options;
   const socket = connect({ host: server.host, port: server.port });
@@ -43,7 +43,7 @@ export async function writeLoad(server: RedisServer, options: LoadOptions): Prom
   }
 }
 
-/** Sends commands and waits for the echo behind them. Rejects if one of them was refused. */
+/** Sends commands and waits for an ECHO after them. Rejects if the source refused one of them. */
 async function sent(socket: Socket, commands: string, token: string): Promise<void> {
   socket.write(commands + encoded(["ECHO", token]));
   let replies = "";

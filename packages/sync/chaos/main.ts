@@ -1,4 +1,4 @@
-/** The full-size run: `npm run chaos -- sync`. The syncer runs from the build, which is made first. */
+/** The full-size run: `npm run chaos -- sync`. It builds first, because the syncer runs from the build. */
 import { spawnSync } from "node:child_process";
 import { chaosKill, chaosLines } from "./kill.ts";
 

@@ -1,5 +1,5 @@
-// One run of a task, from the build: `node syncer.mjs OPTIONS_AS_JSON`. Plain JavaScript, because a process that
-// is killed every second must start quickly.
+// Runs a task from the build: `node syncer.mjs OPTIONS_AS_JSON`. It is plain JavaScript, because a process that is
+// killed every second must start quickly.
 import { SyncTask } from "@ropeway/sync";
 
 const task = new SyncTask(JSON.parse(process.argv[2] ?? "{}"));

@@ -1,4 +1,4 @@
-/** The syncer as a process that is killed again and again. */
+/** The process of the syncer, which is killed repeatedly. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -18,17 +18,17 @@ export class Syncer {
     });
   }
 
-  /** Whether it came as far as the stream. */
+  /** Whether it has reached the stream. */
   get reachedStream(): boolean {
     return this.#output.includes("status COMMANDRUNNING");
   }
 
-  /** The reason why it gave up, if it did. */
+  /** The reason of its failure, if it failed. */
   get failure(): string | undefined {
     return /^failed .*$/m.exec(this.#output)?.[0];
   }
 
-  /** Ends it without a chance to say goodbye, or politely. */
+  /** Ends it at once (SIGKILL) or gracefully (SIGTERM). */
   async end(signal: "SIGKILL" | "SIGTERM"): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const exited = once(this.#child, "exit");

@@ -1,7 +1,7 @@
-// Broken RDB files, DUMP payloads, AOF files and RESP streams. The rules for every input:
+// Reads broken RDB files, DUMP payloads, AOF files and RESP streams. The rules for every input:
 //
-//   1. Reading ends with data or with an error of ours; nothing else is thrown.
-//   2. Every chunking ends the same way.
+//   1. Reading returns data or throws a RopewayError.
+//   2. The result does not depend on the size of the chunks.
 //   3. Memory stays below 256 MiB, whatever the input claims.
 import { parseArgs } from "node:util";
 import { RopewayError } from "@ropeway/core";
@@ -26,7 +26,7 @@ const { values } = parseArgs({
 });
 const cpuMs = Number(values.minutes) * 60_000;
 
-/** What a reader did with an input that was fed in chunks of its choice. */
+/** Feeds an input to a reader in chunks and returns a summary of the result. */
 type Trial = (input: Buffer, chunkOf: () => number) => string;
 
 function feed(input: Buffer, chunkOf: () => number, push: (chunk: Buffer) => void): void {
@@ -77,7 +77,7 @@ const trials: Readonly<Record<keyof Seeds, Trial>> = {
   },
 };
 
-/** How the trial ended; only errors of ours are an end. */
+/** The result of a trial, or the code of its RopewayError. Other errors are thrown. */
 function endOf(trial: Trial, input: Buffer, chunkOf: () => number): string {
   try {
     return trial(input, chunkOf);
@@ -90,7 +90,7 @@ function endOf(trial: Trial, input: Buffer, chunkOf: () => number): string {
 function tryOne(seeds: Seeds, seed: number): void {
   const dice = new Dice(seed);
   const kinds = Object.keys(trials) as (keyof Seeds)[];
-  // RDB files are what this is mostly about.
+  // More than half of the inputs are RDB files.
   const kind = dice.below(2) === 0 ? "rdb" : (kinds[dice.below(kinds.length)] as keyof Seeds);
   const originals = seeds[kind];
   const input = mutate(originals[dice.below(originals.length)] as Buffer, dice);
@@ -98,7 +98,7 @@ function tryOne(seeds: Seeds, seed: number): void {
   const most = [2, 10, 500, 5000][dice.below(4)] as number;
   const cut = endOf(trials[kind], Buffer.from(input), () => 1 + dice.below(most));
   if (whole === cut) return;
-  throw new Error(`${kind}: "${whole}" as a whole, but "${cut}" in chunks`);
+  throw new Error(`${kind}: "${whole}" in one piece, but "${cut}" in chunks`);
 }
 
 async function main(): Promise<number> {
@@ -124,9 +124,7 @@ async function main(): Promise<number> {
     if (performance.now() - reportedAt < REPORT_EVERY_MS) continue;
     reportedAt = performance.now();
     const used = Math.round(usedMs() / 1000);
-    process.stdout.write(
-      `${used} s of processor time, seed ${seed}, peak ${Math.round(peak)} MiB\n`,
-    );
+    process.stdout.write(`${used} s of CPU time, seed ${seed}, peak ${Math.round(peak)} MiB\n`);
   }
   process.stdout.write(
     `INVARIANT readers: ${seed - Number(values.seed)} broken inputs, no rule broken\n`,

@@ -1,4 +1,4 @@
-// Good inputs of every kind, from a real server and by hand. The fuzzer breaks them.
+// Valid inputs of every kind, from a real server and hand-made. The fuzzer breaks them.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RedisServer } from "@ropeway/testkit";
@@ -15,12 +15,12 @@ export interface Seeds {
   readonly replies: readonly Buffer[];
 }
 
-/** Fills the server, takes what is needed and closes it. */
+/** Fills the server, collects inputs from it and closes it. */
 export async function seedsOf(server: RedisServer): Promise<Seeds> {
   try {
     await using redis = await PlainRedis.open(server);
     await fill(redis, "here");
-    // Large values make inputs slow without making them more interesting.
+    // Large values slow down the fuzzer and find no additional faults.
     await redis.send("DEL", "s:large", "s:16383", "s:16384", "l:plain", "l:nodes", "s:zeros");
     await redis.send("SAVE");
     const file = readFileSync(join(server.dir, "dump.rdb"));
@@ -48,7 +48,7 @@ function replies(): Buffer {
   );
 }
 
-/** Layouts that no server at hand writes. */
+/** Layouts that the test server does not write. */
 function handMade(): Buffer[] {
   const id = bytes(Buffer.alloc(7), 9, Buffer.alloc(7), 1);
   const group = [str("g"), 0, 0, 0, 1, id, le64(77), 2, 1, str("c"), le64(5), le64(6), 1, id];
