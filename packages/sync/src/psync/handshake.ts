@@ -36,6 +36,9 @@ export type PsyncReply =
 /** The version reported to Valkey: the newest one whose RDB format can be read. */
 const ANNOUNCED_VERSION = "9.0.0";
 
+/** The lines of INFO keyspace: one for each database. */
+const MOST_LINES = 20_000;
+
 /** Performs the handshake up to the reply to PSYNC. */
 export async function handshake(
   socket: Socket,
@@ -64,9 +67,11 @@ export async function handshake(
   await refuseOffLimits(where, keepOff, {
     async keyspace() {
       socket.write(Buffer.concat([encodeCommand(["INFO", "keyspace"]), encodeCommand(["PING"])]));
-      let text = "";
-      for (let line = ""; line !== "+PONG"; line = await reader.line()) text += `${line}\n`;
-      return text.trimStart();
+      const lines: string[] = [];
+      for (let line = await reader.line(); line !== "+PONG"; line = await reader.line()) {
+        if (lines.push(line) > MOST_LINES) throw new PsyncRefusedError(where, "INFO does not end");
+      }
+      return lines.join("\n");
     },
     async all(commands) {
       socket.write(Buffer.concat(commands.map((command) => encodeCommand(command))));
