@@ -2,6 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import { connect, type Redis } from "@ropeway/core";
 import { eventually, startCluster, startProxy, startRedis } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
+import { Cluster } from "../src/cluster.ts";
 import { getMany } from "../src/record.ts";
 import { RedisStoreKeys } from "../src/store/redis/keys.ts";
 import { openRedisStore } from "../src/store/redis/redis-store.ts";
@@ -353,6 +354,27 @@ describe("what only the Redis store has", () => {
     proxy.cut();
     await proxy.heal();
     expect((await reading).map((entry) => entry?.value)).toEqual(["1", undefined]);
+    await store.close();
+  });
+
+  it("is unavailable, without a doubt about the change, while its Redis has too few replicas", async () => {
+    await using server = await startRedis();
+    await using redis = await connect(server.url);
+    const store = openRedisStore(redis);
+    await store.put("/a/b", "1");
+    await server.command("CONFIG", "SET", "min-replicas-to-write", "1");
+    const writes = [
+      store.put("/a/b", "2"),
+      store.grant(1_000),
+      new Cluster(store).tasks.create({ name: "alone", type: "scripted", config: {} }),
+    ];
+    for (const { reason } of (await Promise.allSettled(writes)) as PromiseRejectedResult[]) {
+      expect(reason).toMatchObject({ code: "STORE_UNAVAILABLE", maybeApplied: false });
+      expect(reason.message).toContain("NOREPLICAS");
+    }
+    expect((await store.get("/a/b"))?.value).toBe("1");
+    await server.command("CONFIG", "SET", "min-replicas-to-write", "0");
+    await store.put("/a/b", "3");
     await store.close();
   });
 

@@ -252,6 +252,9 @@ class RedisStore implements Store {
     } catch (error) {
       if (isReply(error, "OOM")) throw new OutOfMemoryError("the cluster's store", error);
       if (isReply(error, "WRONGTYPE")) throw new WrongKeyTypeError(this.#keys.state, error);
+      if (REFUSALS.some((code) => isReply(error, code))) {
+        throw new StoreUnavailableError(this.where, false, error); // scripts are refused before their first write
+      }
       if (UNAVAILABLE.has((error as { code?: string }).code ?? "")) {
         throw new StoreUnavailableError(this.where, error instanceof ConnectionLostError, error);
       }
@@ -260,4 +263,6 @@ class RedisStore implements Store {
   }
 }
 
+/** Replies of a server that takes no writes for now. */
+const REFUSALS = ["NOREPLICAS", "READONLY", "MISCONF", "MASTERDOWN", "LOADING", "CLUSTERDOWN"];
 const UNAVAILABLE = new Set(["CONNECTION_LOST", "NOT_CONNECTED", "CONNECTION_CLOSED", "TIMEOUT"]);
