@@ -28,7 +28,7 @@ import { BUILT_IN_ROLES, needs, type PermissionSpecs, type Policy } from "./perm
 import { beyond, type Rights, type RightsFinder } from "./rights.ts";
 import type { Roles } from "./roles.ts";
 import { noteSubject } from "./subject.ts";
-import type { TokenInfo, Tokens } from "./tokens.ts";
+import { isLimited, type TokenInfo, type Tokens } from "./tokens.ts";
 import type { Account, AccountInfo, Users } from "./users.ts";
 
 /** What the part works with. */
@@ -271,10 +271,10 @@ function addTokens(app: PortalApp, { tokens, policy }: AccessPartPlan): void {
       noteSubject(request, "token", id, "user", username);
       const { account, token } = callerOf(request);
       // A token with limits is for one purpose: it can revoke itself, but no other token of its owner.
-      const isLimited = token !== undefined && token.permissions !== null;
-      const mine = username === account.username && (!isLimited || token.id === id);
+      const limited = token !== undefined && isLimited(token);
+      const mine = username === account.username && (!limited || token.id === id);
       if (!mine && !rightsOf(request).permissions.includes("token:edit")) {
-        throw new ForbiddenError(isLimited ? "an API token" : account.role, "token:edit");
+        throw new ForbiddenError(limited ? "an API token" : account.role, "token:edit");
       }
       await tokens.revoke(id);
       return reply.code(204).send();

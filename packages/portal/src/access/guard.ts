@@ -16,6 +16,7 @@ import type { HostGuard } from "./host-guard.ts";
 import { addressOf, placeOf } from "./place.ts";
 import type { Rights, RightsFinder } from "./rights.ts";
 import { sessionCookie } from "./session-cookie.ts";
+import { isLimited } from "./tokens.ts";
 
 /** Allows a request, or throws the reason. */
 export type Guard = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
@@ -83,8 +84,7 @@ export function callerOf(request: FastifyRequest): NonNullable<FastifyRequest["c
 /** Whether the caller is an admin, and did not come with a token that can do less. */
 export function isAdmin(request: FastifyRequest): boolean {
   const { account, token } = callerOf(request);
-  const limited = token !== undefined && (token.permissions !== null || token.groups !== null);
-  return account.role === "admin" && !limited;
+  return account.role === "admin" && (token === undefined || !isLimited(token));
 }
 
 /** What the caller of a route that is not public may do. */

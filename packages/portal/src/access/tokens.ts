@@ -159,6 +159,11 @@ export class Tokens {
   }
 }
 
+/** Whether it can do less than its owner. */
+export function isLimited({ permissions, groups }: TokenInfo): boolean {
+  return permissions !== null || groups !== null;
+}
+
 function infoOf({ hash: _, accountId: __, ...info }: StoredToken): TokenInfo {
   return { ...info, lastUsedAt: info.lastUsedAt ?? null };
 }
