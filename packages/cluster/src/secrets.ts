@@ -10,7 +10,7 @@
  * is copied to another place does not decrypt. The first key encrypts, all keys decrypt: add a new key
  * in front to rotate.
  */
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes } from "node:crypto";
 import { InvalidOptionError } from "@ropeway/core";
 import { SecretKeyMissingError, SecretUnreadableError } from "./errors.ts";
 
@@ -79,6 +79,17 @@ export class SecretBox {
     }
   }
 
+  /** A digest of a text that may have secrets in it. Without the key, it does not show which one was guessed right. */
+  digest(text: string): string {
+    return digestWith(this.#keys[0]?.key, text);
+  }
+
+  /** Whether it is the digest of a text, made with any of the keys, or before there was a key. */
+  isDigest(text: string, digest: string): boolean {
+    const candidates = [...this.#keys.map(({ key }) => key), undefined];
+    return candidates.some((key) => digestWith(key, text) === digest);
+  }
+
   /** Takes the secrets out of a task's configuration and encrypts them. */
   seal(config: Json, taskId: string): SplitConfig {
     const { config: clean, secrets } = splitSecrets(config);
@@ -101,6 +112,11 @@ export class SecretBox {
     }
     return whole;
   }
+}
+
+function digestWith(key: Buffer | undefined, text: string): string {
+  const hash = key === undefined ? createHash("sha256") : createHmac("sha256", key);
+  return hash.update(text).digest("hex").slice(0, 40);
 }
 
 /** Finds passwords in URLs, and strings whose name says that they are secret. */

@@ -120,13 +120,14 @@ describe.each(stages)("on %s", async (name, make) => {
       await put(keys.task(taskId), { createTime: time, updateTime: time });
       await put(keys.event(taskId, "e"), { at: time, event: 5 });
       await put(keys.bigKey(taskId, "k"), { at: time, key: 5 });
-      await put(keys.offset(taskId), { at: time });
+      await put(keys.offset(taskId), { at: time, db: "none", epoch: null });
       await put(node, { nodeid: "node_time", lastreporttime: time });
       await cluster.alerts.raise({ kind: "brake", cause: wish.name, text: "", subject: "" });
       const alert = [...(await cluster.alerts.open()).values()].find(
         ({ cause }) => cause === wish.name,
       );
       await put(keys.alert(alert?.id ?? ""), { raisedAt: time, acknowledgedAt: time });
+      expect(await cluster.tasks.offset(taskId)).toMatchObject({ db: 0, epoch: 0 });
       const task = await cluster.tasks.get(taskId);
       const [seen] = (await cluster.tasks.records.page("bigKeys", taskId, {})).items;
       const times = [

@@ -1,9 +1,11 @@
-/** Two that want the same at the same moment, held at the point where both believe to be the first. */
+/** Requests that come twice, and two that want the same at the same moment, held where both believe to be the first. */
+import { createHash } from "node:crypto";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import { Cluster } from "../src/cluster.ts";
 import { keys } from "../src/keys.ts";
 import { ClusterNode } from "../src/nodes/cluster-node.ts";
+import { rangeAll } from "../src/record.ts";
 import { scriptedRunner } from "../src/runners/scripted-runner.ts";
 import { SecretBox } from "../src/secrets.ts";
 import type { Transaction } from "../src/store/store.ts";
@@ -39,6 +41,26 @@ describe("tasks that two want to change", () => {
     expect(refused).toMatchObject([{ reason: { code: "IDEMPOTENCY_KEY_REUSED" } }]);
     const ids = await Promise.all(names.map((name) => cluster.tasks.idOfName(name)));
     expect(ids.filter((id) => id !== undefined)).toHaveLength(1);
+  });
+
+  it("keeps of a request with an idempotency key nothing that shows whether a password was guessed right", async () => {
+    const config = { from: "redis://:guessable@127.0.0.1:1", to: "redis://127.0.0.1:2" };
+    const body = { name: "with a password", type: "sync", config };
+    const draft = { ...body, idempotencyKey: "with a password" };
+    const { task } = await cluster.tasks.create(draft);
+    const guess = createHash("sha256").update(JSON.stringify(body)).digest("hex").slice(0, 40);
+    const stored = (await rangeAll(store, keys.requests)).entries.map(({ value }) => value);
+    expect(stored.filter((value) => value.includes(task.taskId))).toHaveLength(1);
+    expect(stored.join()).not.toContain(guess);
+    // The same request is recognised, also after a new key was added, and another password is not.
+    const rotated = new Cluster(store, {
+      secrets: new SecretBox(`${"11".repeat(32)},${"00".repeat(32)}`),
+    });
+    expect(await rotated.tasks.create(draft)).toMatchObject({ repeated: true, task });
+    const other = { ...draft, config: { ...config, from: "redis://:another@127.0.0.1:1" } };
+    await expect(cluster.tasks.create(other)).rejects.toMatchObject({
+      code: "IDEMPOTENCY_KEY_REUSED",
+    });
   });
 
   it("does not claim a task whose owner key another has created at that moment", async () => {

@@ -39,7 +39,7 @@ export interface NewTask {
   readonly requester?: string | undefined;
 }
 
-/** An idempotency key, and a digest of the body it came with. */
+/** An idempotency key, and the body it came with, which may have passwords in it. */
 export interface CreateRequest {
   readonly key: string;
   readonly body: string;
@@ -48,6 +48,7 @@ export interface CreateRequest {
 /** What is created. */
 export interface Creation {
   readonly task: Task;
+  /** Its body is a digest by now. */
   readonly request: CreateRequest | undefined;
   /** Notes the event. */
   readonly note: Operation;
@@ -72,7 +73,7 @@ export function requestOf(wish: {
   const { idempotencyKey, requester, ...body } = wish;
   if (idempotencyKey === undefined) return undefined;
   const scoped = requester === undefined ? idempotencyKey : `${requester}\n${idempotencyKey}`;
-  return { key: keys.request(digest(scoped)), body: digest(JSON.stringify(body)) };
+  return { key: keys.request(digest(scoped)), body: JSON.stringify(body) };
 }
 
 /**

@@ -90,7 +90,13 @@ export class TaskRecords {
   /** The last offset that was stored for display. */
   async offset(taskId: string): Promise<Record<string, unknown>> {
     const found = recordOf<Record<string, unknown>>(await this.#store.get(keys.offset(taskId)));
-    return { ...found, at: timeOf(found?.at) ?? 0 };
+    const number = (value: unknown) => (Number.isSafeInteger(value) ? value : 0);
+    return {
+      ...found,
+      db: number(found?.db),
+      epoch: number(found?.epoch),
+      at: timeOf(found?.at) ?? 0,
+    };
   }
 
   /** Removes the oldest of each list that is longer than its bound. */

@@ -136,7 +136,8 @@ export class Tasks {
       const run: Task = { ...base, desired: "run" };
       const task = start ? await this.#placed(run, tries > 1) : base;
       const note = this.#event(task, "created", task.reason);
-      const result = await createOnce(this.#store, { task, request, note });
+      const stored = request && { ...request, body: this.#plan.secrets.digest(request.body) };
+      const result = await createOnce(this.#store, { task, request: stored, note });
       const [name, md5] = result.found.map((entry) => recordOf<{ taskId: string }>(entry)?.taskId);
       // The holder is this task itself: the first attempt succeeded, and its response was lost.
       if (result.succeeded || name === taskId) return { task, repeated: false };
@@ -364,7 +365,8 @@ export class Tasks {
   async #earlier(request: CreateRequest, idempotencyKey: string): Promise<Task | undefined> {
     const used = recordOf<{ taskId: string; body: string }>(await this.#store.get(request.key));
     if (used === undefined) return undefined;
-    if (used.body !== request.body) throw new IdempotencyError(idempotencyKey);
+    if (!this.#plan.secrets.isDigest(request.body, used.body))
+      throw new IdempotencyError(idempotencyKey);
     const task = taskOf(await this.#store.get(keys.task(used.taskId)));
     if (task === undefined) throw new IdempotencyError(idempotencyKey, used.taskId);
     return task;
