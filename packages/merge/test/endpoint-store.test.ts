@@ -140,3 +140,80 @@ test("a clock that is set back does not keep a breaker open, nor an endpoint wai
   );
   expect(until).toBeLessThan(Number(await ahead()) - 3_000_000);
 });
+
+const BREAKER = { threshold: 1, openMs: 60_000, maxOpenMs: 600_000 };
+const DOWN = {
+  outcome: "down",
+  calls: 1,
+  status: "503",
+  forgetMs: 1_000,
+  breaker: BREAKER,
+} as const;
+
+test("a call that never reported gives its place back when its time is over", async () => {
+  const queue = fresh();
+  const url = "http://a.example/";
+  await new Endpoints(queue).limit(url, { concurrency: 1 });
+  const store = new EndpointStore(redis, queue.keys);
+  const admit = (token: string) => store.admit(url, { token, forgetMs: 600_000 });
+  expect(await admit("lost")).toMatchObject({ verdict: "limited" });
+  expect(await admit("early")).toMatchObject({ verdict: "hold" });
+  const past = (await new Inspector(queue).now()) - 1_000;
+  await server.command("ZADD", queue.keys.active(url), String(past), "lost");
+  expect(await admit("next")).toMatchObject({ verdict: "limited" });
+});
+
+test("beyond a maximum, the endpoints unused for longest are forgotten, but no operator's settings", async () => {
+  const queue = fresh();
+  const store = new EndpointStore(redis, queue.keys);
+  const [marked, oldest] = ["http://marked.example/", "http://oldest.example/"];
+  await new Endpoints(queue).limit(marked, { concurrency: 1 });
+  const others = Array.from({ length: 9_998 }, (_, i) => ["3", `http://x${i}.example/`]).flat();
+  await server.command("ZADD", queue.keys.endpoints, "1", marked, "2", oldest, ...others);
+  for (const url of ["http://new1.example/", "http://new2.example/"]) {
+    await store.report({ ...DOWN, url });
+  }
+  expect(await server.command("ZCARD", queue.keys.endpoints)).toBe(10_000);
+  expect(await server.command("ZSCORE", queue.keys.endpoints, oldest)).toBeNull();
+  expect(await server.command("ZSCORE", queue.keys.endpoints, marked)).not.toBeNull();
+});
+
+test("failures of calls from before a breaker opened do not keep it open for longer", async () => {
+  const queue = fresh();
+  const url = "http://a.example/";
+  const store = new EndpointStore(redis, queue.keys);
+  const opened = () =>
+    server.command("HMGET", queue.keys.breaker("http://a.example"), "until", "openMs", "opens");
+  await store.report({ ...DOWN, url });
+  const before = await opened();
+  await store.report({ ...DOWN, url });
+  expect(await opened()).toEqual(before);
+});
+
+test("a shorter Retry-After does not end a longer one", async () => {
+  const queue = fresh();
+  const url = "http://a.example/";
+  const store = new EndpointStore(redis, queue.keys);
+  for (const retryAfterMs of [600_000, 5_000]) {
+    await store.report({ ...DOWN, outcome: "refused", url, retryAfterMs });
+  }
+  const held = await store.admit(url, { token: "t", forgetMs: 1_000 });
+  expect(held.verdict === "hold" && held.ms).toBeGreaterThan(300_000);
+});
+
+test("the record of an endpoint expires again when an operator's settings are gone", async () => {
+  const queue = fresh();
+  const endpoints = new Endpoints(queue);
+  const url = "http://a.example/";
+  const store = new EndpointStore(redis, queue.keys);
+  const ttl = () => server.command("PTTL", queue.keys.endpoint(url));
+  await store.report({ ...DOWN, url });
+  await endpoints.pause(url);
+  expect(await ttl()).toBe(-1);
+  await endpoints.enable(url);
+  expect(await ttl()).toBeGreaterThan(0);
+  await endpoints.limit(url, { concurrency: 1 });
+  expect(await ttl()).toBe(-1);
+  await endpoints.limit(url, {});
+  expect(await ttl()).toBeGreaterThan(0);
+});

@@ -7,6 +7,7 @@ import { AddressGuard } from "../src/delivery/address-guard.ts";
 import { HttpSender } from "../src/delivery/http-sender.ts";
 import {
   DeadLetters,
+  Endpoints,
   HttpDispatcher,
   type HttpDispatcherOptions,
   Inspector,
@@ -145,6 +146,20 @@ describe("whatever an endpoint does, an attempt ends by its timeout", () => {
     await eventually(() => expect(silent.sockets.size).toBe(0));
     const batch = await queue.get(key, { leaseMs: 1_000 }); // no longer locked
     expect(batch).toMatchObject({ attempt: 1, items: [{ body: Buffer.from("1") }] });
+  });
+
+  test("a request that close cuts gives its place at an endpoint with a limit back", async () => {
+    const { queue } = fresh();
+    let requests = 0;
+    const silent = await rawEndpoint((socket) => socket.on("data", () => (requests += 1)));
+    await new Endpoints(queue).limit(silent.url, { concurrency: 1 });
+    await queue.push(at("k", silent.url), "1");
+    const dispatcher = await deliver(queue, { closeWithinMs: 1, timeoutMs: 20_000 });
+    await eventually(() => expect(requests).toBe(1));
+    const active = () => redis.send<number>(["ZCARD", queue.keys.active(silent.url)]);
+    expect(await active()).toBe(1);
+    await dispatcher.close();
+    expect(await active()).toBe(0);
   });
 
   test("a request on a connection that broke is not repeated within its attempt", async () => {

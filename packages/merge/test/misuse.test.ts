@@ -321,3 +321,79 @@ test("what is no AbortSignal is refused before a wait begins", async () => {
   }
   await queue.close();
 });
+
+test.each(["bury", "complete"] as const)(
+  "items that were replayed during a delivery are due when it ends with %s",
+  async (end) => {
+    const queue = fresh();
+    const store = new QueueStore(redis, queue.options);
+    const held = { key: "k", token: "t" };
+    await letterOf(queue, "k");
+    await queue.push("k", "a");
+    await queue.get("k", { leaseMs: 600_000, token: "t" });
+    await queue.push("k", "b", { at: LATER });
+    await new DeadLetters(queue).replayAll();
+    if (end === "complete") await store.complete(held);
+    else await store.bury(held, { letterId: "l", reason: "no" });
+    const { at: due = LATER, items } = await new Inspector(queue).peek("k");
+    expect(items).toBe(2);
+    expect(due).toBeLessThan(LATER);
+    await queue.get("k", { number: 1, leaseMs: 600_000, token: "t" });
+    await store.complete(held);
+    expect((await new Inspector(queue).peek("k")).at).toBe(LATER);
+  },
+);
+
+test("items that are taken out of a batch use up no attempt of the rest", async () => {
+  const queue = fresh();
+  const store = new QueueStore(redis, queue.options);
+  await queue.pushAll("k", [{ body: "{" }, { body: "1" }]);
+  await queue.get("k", { leaseMs: 600_000, token: "t" });
+  const given = { letterId: "l", reason: "no", positions: [0] };
+  await store.reject({ key: "k", token: "t" }, given);
+  const left = await new Inspector(queue).peek("k");
+  expect(left).toMatchObject({ items: 1, attempts: 0, state: "retrying" });
+});
+
+test("items behind a batch of which nothing is left keep their time", async () => {
+  const queue = fresh();
+  const store = new QueueStore(redis, queue.options);
+  await queue.push("k", "{");
+  await queue.get("k", { leaseMs: 600_000, token: "t" });
+  await queue.push("k", "1", { at: LATER });
+  const given = { letterId: "l", reason: "no", positions: [0] };
+  await store.reject({ key: "k", token: "t" }, given);
+  const left = await new Inspector(queue).peek("k");
+  expect(left).toMatchObject({ items: 1, attempts: 0, at: LATER, state: "waiting" });
+  expect((await new DeadLetters(queue).list({ key: "k" })).items).toMatchObject([{ id: "l" }]);
+});
+
+test("a dead letter that is discarded leaves nothing behind", async () => {
+  const queue = fresh();
+  await letterOf(queue, "k");
+  expect(await new DeadLetters(queue).discardAll()).toEqual({ letters: 1, items: 1 });
+  expect(await server.command("KEYS", `${queue.options.prefix}:*`)).toEqual([]);
+});
+
+test("what is replayed behind a deleted delivery outlives its lock", async () => {
+  const queue = fresh();
+  await letterOf(queue, "k");
+  await queue.push("k", "gone");
+  await queue.get("k", { leaseMs: 600_000, token: "t" });
+  await new Inspector(queue).remove("k");
+  await new DeadLetters(queue).replayAll();
+  expect(await server.command("PTTL", `${queue.keys.queue("k")}:state`)).toBe(-1);
+  expect((await new Inspector(queue).peek("k")).at).toBeGreaterThan(0); // also if the holder dies
+  expect(await queue.complete("k", "t")).toBe(1);
+});
+
+test("send-now during a delivery fires the fresh items right after it", async () => {
+  const queue = fresh();
+  const inspector = new Inspector(queue);
+  await queue.push("k", "a");
+  await queue.get("k", { leaseMs: 600_000, token: "t" });
+  await queue.push("k", "b", { at: LATER });
+  expect(await inspector.sendNow("k")).toBe(2);
+  expect(await queue.complete("k", "t")).toBe(1);
+  expect((await inspector.peek("k")).at).toBeLessThan(LATER);
+});

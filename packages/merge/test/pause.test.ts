@@ -1,4 +1,5 @@
 import { connect } from "@ropeway/core";
+import { deferred } from "@ropeway/core/internal";
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import {
@@ -175,4 +176,27 @@ test("a user of Redis who may not use channels can end a pause", async () => {
   expect(await theirs.resume()).toBe(true);
   expect(await theirs.resume("k")).toBe(true);
   expect(await inspector.stats()).toMatchObject({ paused: false, pausedKeys: 0 });
+});
+
+test("what is queued for a busy origin is left to others when the dispatcher closes", async () => {
+  const { queue, inspector } = fresh();
+  const opened = deferred<void>();
+  const seen: string[] = [];
+  const handler = async ({ key }: { key: string }) => {
+    seen.push(key);
+    await opened.promise;
+  };
+  const options = { perOrigin: 1, reserveMs: 60_000 };
+  const dispatcher = await new Dispatcher(queue, handler, options).start();
+  for (const mergeKey of ["a", "b", "c"]) {
+    await queue.push(at(mergeKey, "http://a.example/"), "1", { at: 1_000 });
+  }
+  // One is in the handler, the others have been reserved and are queued.
+  await eventually(async () => expect((await inspector.stats()).due).toBe(0));
+  await eventually(() => expect(seen).toHaveLength(1));
+  const closed = dispatcher.close();
+  opened.resolve();
+  await closed;
+  expect((await inspector.list()).items.map(({ state }) => state)).toEqual(["waiting", "waiting"]);
+  expect(seen).toHaveLength(1);
 });

@@ -3,6 +3,7 @@ import { ConnectionLostError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { Callbacks } from "../src/delivery/callbacks.ts";
 import {
   AddressGuard,
   Attempts,
@@ -12,6 +13,7 @@ import {
   HttpDispatcher,
   type HttpDispatcherOptions,
   Inspector,
+  keyOf,
   MergeQueue,
   verifyWebhook,
 } from "../src/index.ts";
@@ -113,8 +115,11 @@ test("callbacks tell of success and of death, through the queue", async () => {
   });
 });
 
-test("a callback survives a connection that is lost at that moment", async () => {
-  status(200);
+test.each([
+  ["callback", 200],
+  ["failureCallback", 500],
+])("a %s survives a connection that is lost at that moment", async (name, code) => {
+  status(code);
   let lost = 0;
   const run = redis.run.bind(redis);
   const spy = vi.spyOn(redis, "run").mockImplementation((script, keys, args) => {
@@ -130,7 +135,7 @@ test("a callback survives a connection that is lost at that moment", async () =>
   });
   try {
     await deliver();
-    const request = { callback: receiver.url("/callback") };
+    const request = { [name]: receiver.url("/callback"), attempts: 1 };
     await at.push(to("k"), "1", { request });
     await eventually(() =>
       expect(receiver.requests.map(({ path }) => path)).toEqual(["/hook", "/callback"]),
@@ -213,4 +218,33 @@ test("every attempt is logged with its status and the beginning of the response"
     ending.abort();
   }
   expect(seen).toEqual([2]);
+});
+
+test("a batch that is delivered again after a crash has one callback of each kind", async () => {
+  const request = { callback: receiver.url("/callback"), failureCallback: receiver.url("/failed") };
+  await at.push(to("k"), "1", { request });
+  const batch = await queue.get(keyOf(to("k"), ""), { leaseMs: 60_000 });
+  if (batch === undefined) throw new Error("no batch");
+  const callbacks = new Callbacks(queue);
+  const response = { status: 200, retryAfter: undefined, body: Buffer.alloc(0), complete: true };
+  for (let i = 0; i < 2; i++) {
+    await callbacks.delivered(batch, response, []);
+    await callbacks.dead(batch, "no");
+  }
+  const { items } = await new Inspector(queue).list({ search: "-callback" });
+  const urls = items.map(({ destination }) => destination?.url).sort();
+  expect(urls).toEqual([request.callback, request.failureCallback]);
+  expect(items.map((each) => each.items)).toEqual([1, 1]);
+});
+
+test("a secret whose time is over signs no more", async () => {
+  const [newest, former] = [1, 2].map((n) => `whsec_${Buffer.alloc(32, n).toString("base64")}`);
+  const secrets = JSON.stringify([{ secret: newest }, { secret: former, until: 1 }]);
+  await redis.send(["HSET", queue.keys.endpoint(receiver.url()), "secrets", secrets]);
+  await deliver();
+  await at.push(to("k"), "1");
+  await empty();
+  const { headers = {}, raw = "" } = receiver.requests[0] ?? {};
+  expect(() => verifyWebhook(headers, raw, { keys: [newest ?? ""] })).not.toThrow();
+  expect(() => verifyWebhook(headers, raw, { keys: [former ?? ""] })).toThrow("no signature");
 });
