@@ -9,7 +9,7 @@ local call = redis.call
 if call('GET', locker) ~= ARGV[3] then return -1 end
 
 local known = call('HMGET', state, 'batch', 'next', 'replayed')
-local batch, replayed = tonumber(known[1] or 0), tonumber(known[3] or 0)
+local batch, replayed = tonumber(known[1] or 0), tonumber(known[3] or nil) or 0
 local left = math.max(0, call('LLEN', queue) - math.max(0, batch))
 if left == 0 and replayed == 0 then -- the usual end: one command deletes everything
   call('UNLINK', queue, items, data, overwrite, start, state, locker)

@@ -6,7 +6,8 @@
 --       8 "1": if locked, the timer is moved to the lock's end instead of staying due
 --       9 "" or the score under which the key was reserved  10 "" or the score it was due at
 -- Returns {"ok", batch id, attempt, items, heads in one string with a line each, bodies, ms since the batch was
---       due, how to deliver or ""}; the bodies are one string if the heads contain all their sizes
+--       due, how to deliver or ""}; the bodies are one string if the heads contain all their sizes, with a NUL
+--       between them: another program may have replaced bodies, and then the sizes are those of others
 --       | {"locked", ms of the lock or -1} | {"moved"} it is not due, or it is paused | {"empty"}
 local timer, queue, items, data, locker, overwrite, start, state, singles, replay, replayItems = unpack(KEYS)
 local call = redis.call
@@ -54,7 +55,8 @@ if length == 0 and replayed == 0 then -- a timer entry without items would be du
   call('ZREM', singles, key)
   return { 'empty' }
 end
-local out = math.min(tonumber(known[1] or 0), length)
+local out = tonumber(known[1] or nil) or 0 -- another program may have written anything
+out = math.max(0, math.min(math.floor(out), length))
 local fresh = tonumber(known[4] or 0)
 if ARGV[8] == '1' and out == 0 and replayed == 0 and (known[5] or known[9]) and fresh * 1000 > now then
   -- The items that made the key due were deleted during a delivery whose holder died. The rest has its own time.
@@ -109,8 +111,8 @@ if not resumed and not fromReplay and not (counted and tonumber(known[7] or maxB
 end
 local bodies = call('LRANGE', queue, 0, number - 1)
 if counted and number == length then -- one string: hundreds of them cost more than the rest of the reply
-  local joined = table.concat(bodies)
-  if #joined == tonumber(known[7]) then bodies = joined end
+  local joined = table.concat(bodies, '\0')
+  if #joined - number + 1 == tonumber(known[7]) then bodies = joined end
 end
 
 local due = ARGV[10] ~= '' and tonumber(ARGV[10]) or current or now / 1000

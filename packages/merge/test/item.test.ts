@@ -4,6 +4,8 @@ import { expect, test } from "vitest";
 import { newItemId, readBatch, readItems } from "../src/queue/item.ts";
 
 const NUL = Buffer.alloc(1);
+const join = (bodies: readonly Buffer[]) =>
+  Buffer.concat(bodies.flatMap((body, i) => (i === 0 ? [body] : [NUL, body])));
 
 /** Parses a head in the simplest way. */
 function plainly(head: string) {
@@ -47,7 +49,7 @@ test("bodies in one string are cut by the sizes in their heads", () => {
     fc.property(texts, (all) => {
       const bodies = all.map((text) => Buffer.from(text));
       const heads = bodies.map(({ length }, i) => `i${i} 1 ${length} -`);
-      const joined = Buffer.concat(bodies);
+      const joined = join(bodies);
       const items = readBatch(heads.join("\n"), joined, all.length);
       expect(items?.map(({ body }) => body)).toEqual(bodies);
       expect(items).toEqual(readItems(heads, bodies));
@@ -56,6 +58,14 @@ test("bodies in one string are cut by the sizes in their heads", () => {
       ).toBeUndefined();
     }),
   );
+});
+
+test("bodies in one string are not cut at places where no body ends", () => {
+  const heads = (...sizes: number[]) => sizes.map((size, i) => `i${i} 1 ${size} -`).join("\n");
+  const joined = join(["22", "1"].map((text) => Buffer.from(text)));
+  expect(readBatch(heads(2, 1), joined, 2)).toHaveLength(2);
+  expect(readBatch(heads(1, 2), joined, 2)).toBeUndefined();
+  expect(readBatch(heads(4, 0), joined, 2)).toBeUndefined();
 });
 
 test.each(["a 1 - -", "a 1 -", "a 1 4 -", "a 1 2 -\nb 1 1 -"])(

@@ -72,6 +72,27 @@ test.each(["one", "longer than the one that it replaces"])(
   },
 );
 
+test("bodies stay whole if another program takes one and pushes another of the same size", async () => {
+  for (const text of ["1", "22"]) await queue.push("k", text);
+  await server.command("LTRIM", queue.keys.queue("k"), "1", "-1");
+  await server.command("RPUSH", queue.keys.queue("k"), "3");
+  const batch = await queue.get("k", { leaseMs: 60_000 });
+  expect(batch?.items.map((item) => String(item.body))).toEqual(["22", "3"]);
+});
+
+test.each([
+  ["batch", "abc"],
+  ["batch", "1.5"],
+  ["batch", "-1"],
+  ["replayed", "abc"],
+])("a key whose state has the foreign %s %j is still delivered", async (field, value) => {
+  for (const text of ["1", "22"]) await queue.push("k", text);
+  await server.command("HSET", `${queue.keys.queue("k")}:state`, field, value);
+  const batch = await queue.get("k", { leaseMs: 60_000 });
+  expect(batch?.items.map((item) => String(item.body)).slice(-1)).toEqual(["22"]);
+  expect(await queue.complete("k", batch?.token ?? "")).toBe(0);
+});
+
 test("a head of several lines, as another program may write it, leaves the other heads where they are", async () => {
   await server.command("RPUSH", "p:queue:k", "a", "b", "c");
   await server.command("RPUSH", "p:queue:k:items", "x 1 1 -", "y\ny 2 1 -", "z 3 1 - text/plain");

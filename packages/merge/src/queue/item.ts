@@ -67,11 +67,11 @@ export function readItems(heads: readonly string[], bodies: readonly Buffer[]): 
 }
 
 /**
- * The items of a batch: the heads are in one string with a line each, and so are the bodies, one after the other,
- * unless a size is unknown. Hundreds of heads are parsed in place, without a string for each line and each word.
+ * The items of a batch: the heads are in one string with a line each, and so are the bodies, with a NUL between
+ * them, unless a size is unknown. Hundreds of heads are parsed in place, without a string for each line and each word.
  *
  * Returns undefined if they do not fit together: another program may have written a head of several lines, or
- * changed a body.
+ * taken and pushed bodies without their heads. JSON contains no NUL, so sizes that cut at each NUL are right.
  */
 export function readBatch(
   heads: string,
@@ -79,12 +79,16 @@ export function readBatch(
   count: number,
 ): Item[] | undefined {
   let at = 0;
-  const body = Buffer.isBuffer(bodies)
-    ? (size: number) => {
-        at += size;
-        return bodies.subarray(at - size, at);
-      }
-    : () => bodies[at++] ?? NO_BODY;
+  let isCut = true;
+  const cut = (joined: Buffer) => (size: number) => {
+    const from = at;
+    const to = from + size;
+    isCut &&= to === joined.length || joined[to] === 0;
+    at = to + 1;
+    return joined.subarray(from, to);
+  };
+  const isJoined = Buffer.isBuffer(bodies);
+  const body = isJoined ? cut(bodies) : () => bodies[at++] ?? NO_BODY;
   const items: Item[] = [];
   for (let from = 0; from <= heads.length; ) {
     const newline = heads.indexOf("\n", from);
@@ -92,7 +96,8 @@ export function readBatch(
     items.push(readItem(heads, { from, to }, body));
     from = to + 1;
   }
-  return items.length === count && at === bodies.length ? items : undefined;
+  const isWhole = at === bodies.length + (isJoined ? 1 : 0);
+  return items.length === count && isCut && isWhole ? items : undefined;
 }
 
 /** A range of a string. */
