@@ -145,7 +145,7 @@ describe("a transfer that is gone", () => {
 });
 
 describe("a step of a transfer", () => {
-  const chunk = { index: 0, data: Buffer.from("content"), most: 2 };
+  const chunk = { index: 0, data: Buffer.from("content"), most: 2, sentSha256: "" };
 
   async function begun(): Promise<{ store: FilesStore; keys: TransferKeys }> {
     const channel = fresh();
@@ -216,6 +216,28 @@ describe("names", () => {
     const { meta, acks, leases } = transferKeys("", channel, "begun");
     for (const key of [meta, acks, leases])
       expect(Number(await server.command("PTTL", key))).toBeGreaterThan(0);
+  });
+
+  test("so does what a sender on the documented wire leaves behind", async () => {
+    const channel = fresh();
+    const files = new Files(redis, channel, { keepMs: 60_000 });
+    const stop = new AbortController();
+    const how = {
+      receivers: ["a", "b"],
+      name: "n",
+      wire: "documented",
+      signal: stop.signal,
+    } as const;
+    const publishing = files.publish(of(Buffer.from("content")), how);
+    publishing.catch(() => {});
+    await new Files(other, channel).receive("a", drain, { files: 1 });
+    for (const key of [`${channel}n`, `${channel}n:done`]) {
+      const left = Number(await server.command("PTTL", key));
+      expect(left).toBeGreaterThan(0);
+      expect(left).toBeLessThanOrEqual(60_000);
+    }
+    stop.abort();
+    await expect(publishing).rejects.toThrow("sending n");
   });
 
   test("the documented wire refuses names that mean something else on it", async () => {

@@ -9,6 +9,8 @@ if not cursor or tonumber(cursor) >= tonumber(ARGV[3]) then return 0 end
 call('ZCARD', KEYS[3])
 call('ZREM', KEYS[3], '') -- a write that frees memory; those after it are then allowed without any
 local done = call('EXISTS', KEYS[4]) == 1 and call('INCR', KEYS[1]) or 0
+local left = call('PTTL', KEYS[4]) -- the count ends with the content, if the sender died
+if left > 0 then call('PEXPIRE', KEYS[1], left) end
 call('ZADD', KEYS[2], 'GT', ARGV[3], ARGV[2])
 call('ZADD', KEYS[3], 'GT', ARGV[3], ARGV[1])
 return done

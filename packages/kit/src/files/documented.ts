@@ -32,7 +32,7 @@ export interface DocumentedFile {
 export async function sendDocumented(
   store: FilesStore,
   file: DocumentedFile,
-  { limitBytes, leaseMs }: Required<FilesOptions>,
+  { limitBytes, leaseMs, keepMs }: Required<FilesOptions>,
 ): Promise<Sent> {
   const { name, signal, total } = file;
   let bytes = 0;
@@ -54,7 +54,7 @@ export async function sendDocumented(
     if (total !== undefined && bytes !== total) throw new SourceChangedError(file.id);
     if (bytes === 0) await store.append(name, Buffer.alloc(0)); // no key means that the file was removed
     await file.announce();
-    const dropped = await countDown(store, file, leaseMs);
+    const dropped = await countDown(store, file, { leaseMs, keepMs });
     return { bytes, sha256: "", dropped };
   } finally {
     await store.discard(name);
@@ -65,14 +65,19 @@ export async function sendDocumented(
 async function countDown(
   store: FilesStore,
   file: DocumentedFile,
-  leaseMs: number,
+  { leaseMs, keepMs }: Pick<Required<FilesOptions>, "leaseMs" | "keepMs">,
 ): Promise<number> {
   const { name, signal, receivers } = file;
   const bell = new Bell(signal);
   let until = performance.now() + leaseMs;
+  let keepAt = 0;
   try {
     for (let known = 0; ; ) {
       if (signal.aborted) throw new AbortedError(`sending ${name}`, signal.reason);
+      if (performance.now() >= keepAt) {
+        await store.keep(name);
+        keepAt = performance.now() + keepMs / 3;
+      }
       const done = await store.doneCount(name);
       if (done >= receivers) return 0;
       if (done > known) until = performance.now() + leaseMs; // receivers are making progress

@@ -233,7 +233,15 @@ export class FilesStore {
   /** Adds to a file on the documented wire. */
   async append(name: string, block: Buffer): Promise<void> {
     const key = contentKey(this.#options.prefix, this.#channel, name);
-    await refused({ what: "a file", key }, this.redis.send(["APPEND", key, block], { key }));
+    const appending = this.redis.send(["APPEND", key, block], { key });
+    await Promise.all([refused({ what: "a file", key }, appending), this.keep(name)]);
+  }
+
+  /** Keeps a file of the documented wire for `keepMs` from now, so that it is removed if its sender died. */
+  async keep(name: string): Promise<void> {
+    const { prefix, keepMs } = this.#options;
+    const keys = [contentKey, doneKey].map((key) => key(prefix, this.#channel, name));
+    await Promise.all(keys.map((key) => this.#ask("PEXPIRE", key, String(keepMs))));
   }
 
   /** How many receivers are done with a file on the documented wire. */
