@@ -26,6 +26,7 @@ import { PortalMetrics } from "./metrics/portal-metrics.ts";
 import { openapiPart } from "./openapi/openapi-part.ts";
 import type { ResolvedPortalOptions } from "./options.ts";
 import type { PortalPart } from "./part.ts";
+import { PortalClock } from "./portal-clock.ts";
 import { EventStreams } from "./sse.ts";
 
 /** Everything a portal consists of before it listens. */
@@ -36,6 +37,7 @@ export interface Assembly {
   readonly readiness: Readiness;
   readonly store: AccessStore;
   readonly hasher: PasswordHasher;
+  readonly clock: PortalClock;
 }
 
 /** Makes the objects; nothing runs yet. */
@@ -44,8 +46,9 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
   const shared = options.store ?? openRedisStore(redis, { prefix: `${options.prefix}:store` });
   const store = new AccessStore(redis, new PortalKeys(options.prefix), shared);
   const roles = new Roles(shared);
-  const tokens = new Tokens(shared);
-  const auditLog = new AuditLog(shared);
+  const clock = new PortalClock(redis);
+  const tokens = new Tokens(shared, clock);
+  const auditLog = new AuditLog(shared, clock);
   const hasher = new PasswordHasher();
   const streams = new EventStreams({
     most: options.maxStreams,
@@ -69,6 +72,7 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
       tokens,
       auditLog,
       hasher,
+      clock,
       policy: () => policy,
       rights: () => rights,
     }),
@@ -102,7 +106,7 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
     requestTimeoutMs,
     trustProxy,
   };
-  return { plan, parts, policy, readiness, store, hasher };
+  return { plan, parts, policy, readiness, store, hasher, clock };
 }
 
 function checkNames(parts: readonly PortalPart[]): void {

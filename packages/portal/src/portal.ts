@@ -95,13 +95,14 @@ class HttpPortal implements Portal {
 
   async #start(): Promise<PortalStart> {
     const { host, port, adminUsername, adminPassword } = this.#options;
-    const { plan, store, hasher } = this.#assembly;
+    const { plan, store, hasher, clock } = this.#assembly;
     const app = await buildApp(plan);
     this.#app = app;
     this.#connections = new Connections(app.server);
     await app.listen({ host, port }).catch((error) => {
       throw new ListenFailedError(`${host}:${port}`, error);
     });
+    await clock.start();
     // Only now: if the port had been taken, the password would have been lost.
     const firstAdmin = await ensureFirstAdmin({
       store,
@@ -120,13 +121,13 @@ class HttpPortal implements Portal {
   async #close(): Promise<void> {
     await this.#starting?.catch(() => undefined); // start() itself rejects with it
     const { closeDelayMs, closeWithinMs } = this.#options;
-    const { plan, parts, readiness } = this.#assembly;
+    const { plan, parts, readiness, clock } = this.#assembly;
     readiness.drain();
     if (this.#url !== undefined && closeDelayMs > 0) await sleep(closeDelayMs);
     plan.streams.close();
     if (this.#app !== undefined) await this.#closeApp(this.#app, closeWithinMs);
     this.#url = undefined;
-    const closing = Promise.all(parts.map(async (part) => part.close?.()));
+    const closing = Promise.all([clock.close(), ...parts.map(async (part) => part.close?.())]);
     await within(closing, { timeoutMs: closeWithinMs, what: "closing the portal's parts" });
   }
 

@@ -1,7 +1,7 @@
 /** Accounts, roles and tokens against those who would like to have more of them than they were given. */
 import { openRedisStore } from "@ropeway/cluster";
 import { eventually } from "@ropeway/testkit";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { AuditLog } from "../src/access/audit-log.ts";
 import { REFUSED_PER_HOUR } from "../src/access/auditor.ts";
 import { Roles } from "../src/access/roles.ts";
@@ -193,6 +193,23 @@ test("a token with limits revokes itself, and no other token of its owner", asyn
   }
   const whole = { authorization: `Bearer ${other.token}` };
   expect((await send(`DELETE /api/tokens/${other.id}`, undefined, whole)).status).toBe(204);
+});
+
+test("tokens expire, and audit entries are ordered, by the clock of Redis and not by that of the portal", async () => {
+  const admin = await stage.bearer();
+  const make = async (body: object) => (await send("POST /api/tokens", body, admin)).body;
+  const { token } = await make({ name: "for a day", expiresInDays: 1 });
+  const { now } = Date;
+  const ahead = vi.spyOn(Date, "now").mockImplementation(() => now() + 2 * 86_400_000);
+  try {
+    expect(await statusOf({ authorization: `Bearer ${token}` }, "/api/session")).toBe(200);
+    const { createdAt } = await make({ name: "for ever" });
+    expect(Date.parse(String(createdAt))).toBeLessThan(now() + 60_000);
+    const { items } = await new AuditLog(openRedisStore(stage.redis)).list({ limit: 1 });
+    expect(items[0]?.at).toBeLessThan(now() + 60_000);
+  } finally {
+    ahead.mockRestore();
+  }
 });
 
 test("a wrong password in an Authorization header is in the audit log once, like a login that failed", async () => {

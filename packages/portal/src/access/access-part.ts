@@ -1,5 +1,5 @@
 /** Users, roles, API tokens and the audit log. */
-import { InvalidArgumentError } from "@ropeway/core";
+import { type Clock, InvalidArgumentError } from "@ropeway/core";
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { ForbiddenError, PasswordConflictError, UnknownAccountError } from "../errors.ts";
@@ -38,6 +38,7 @@ export interface AccessPartPlan {
   readonly tokens: Tokens;
   readonly auditLog: AuditLog;
   readonly hasher: PasswordHasher;
+  readonly clock: Clock;
   policy(): Policy;
   rights(): RightsFinder;
 }
@@ -219,7 +220,7 @@ function addRoles(app: PortalApp, { roles, policy, rights }: AccessPartPlan): vo
   );
 }
 
-function addTokens(app: PortalApp, { tokens, policy }: AccessPartPlan): void {
+function addTokens(app: PortalApp, { tokens, policy, clock }: AccessPartPlan): void {
   app.get(
     "/api/tokens",
     {
@@ -247,7 +248,7 @@ function addTokens(app: PortalApp, { tokens, policy }: AccessPartPlan): void {
       if (caller.token !== undefined) throw new ForbiddenError("an API token", "token:own");
       const { name, permissions = null, groups = null, expiresInDays } = request.body;
       policy().checkGrants(permissions ?? []);
-      const expiresAt = expiresInDays === undefined ? null : Date.now() + expiresInDays * DAY_MS;
+      const expiresAt = expiresInDays === undefined ? null : clock.now() + expiresInDays * DAY_MS;
       const { info, token } = await tokens.create({
         name,
         account: caller.account,

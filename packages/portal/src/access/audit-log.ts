@@ -15,7 +15,7 @@ import {
   putRecord,
   recordOf,
 } from "@ropeway/cluster/internal";
-import type { Page } from "@ropeway/core";
+import { type Clock, localClock, type Page } from "@ropeway/core";
 
 /** One change, or an attempt to make one. */
 export interface AuditEntry {
@@ -53,14 +53,16 @@ export const AUDIT_KEPT = 50_000;
 /** The audit log of one installation. */
 export class AuditLog {
   readonly #store: Store;
+  readonly #clock: Clock;
 
-  constructor(store: Store) {
+  constructor(store: Store, clock: Clock = localClock) {
     this.#store = store;
+    this.#clock = clock;
   }
 
   /** Writes a new entry. */
   async begin(entry: Omit<AuditEntry, "id" | "at">): Promise<AuditEntry> {
-    const at = Date.now();
+    const at = Math.floor(this.#clock.now());
     const id = `${String(END_OF_TIME - at).padStart(13, "0")}_${randomBytes(6).toString("hex")}`;
     const whole: AuditEntry = { id, at, ...entry };
     await this.#store.txn({ do: [putRecord(keys.audit(id), whole)] });

@@ -9,6 +9,7 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { type Store, UnknownTokenError } from "@ropeway/cluster";
 import { absent, keys, putRecord, rangeAll, recordOf, unchanged } from "@ropeway/cluster/internal";
+import { type Clock, localClock } from "@ropeway/core";
 import { TooManyTokensError } from "../errors.ts";
 import type { Account } from "./users.ts";
 
@@ -49,9 +50,11 @@ const SHAPE = /^rwt_([0-9a-f]{16})_([\w-]{43})$/;
 /** The tokens of one installation. */
 export class Tokens {
   readonly #store: Store;
+  readonly #clock: Clock;
 
-  constructor(store: Store) {
+  constructor(store: Store, clock: Clock = localClock) {
     this.#store = store;
+    this.#clock = clock;
   }
 
   /** Whether a string has the form of our tokens. */
@@ -66,7 +69,8 @@ export class Tokens {
     await this.#makeRoom(username);
     const id = randomBytes(8).toString("hex");
     const secret = randomBytes(32).toString("base64url");
-    const info: TokenInfo = { id, username, ...limits, createdAt: Date.now(), lastUsedAt: null };
+    const createdAt = Math.floor(this.#clock.now());
+    const info: TokenInfo = { id, username, ...limits, createdAt, lastUsedAt: null };
     const key = keys.token(id);
     await this.#store.txn({
       if: [absent(key)],
@@ -93,7 +97,7 @@ export class Tokens {
       Buffer.from(digest(secret)),
       Buffer.from(stored?.hash ?? digest("")),
     );
-    if (stored === undefined || !right || isOver(stored)) return undefined;
+    if (stored === undefined || !right || this.#isOver(stored)) return undefined;
     const account = await accountOf(stored.username);
     if (account === undefined || account.id !== stored.accountId) return undefined;
     await this.#noteUse(stored);
@@ -121,7 +125,7 @@ export class Tokens {
   /** Whether it is neither revoked nor expired; its owner is not checked. */
   async isLive(id: string): Promise<boolean> {
     const token = recordOf<StoredToken>(await this.#store.get(keys.token(id)));
-    return token !== undefined && !isOver(token);
+    return token !== undefined && !this.#isOver(token);
   }
 
   /** Ends a token at once. */
@@ -138,15 +142,19 @@ export class Tokens {
   async #makeRoom(username: string): Promise<void> {
     let kept = 0;
     for (const token of await this.list(username)) {
-      if (isOver(token)) await this.#store.delete(keys.token(token.id));
+      if (this.#isOver(token)) await this.#store.delete(keys.token(token.id));
       else kept++;
     }
     if (kept >= MAX_TOKENS) throw new TooManyTokensError(username, MAX_TOKENS);
   }
 
+  #isOver({ expiresAt }: TokenInfo): boolean {
+    return expiresAt !== null && expiresAt <= this.#clock.now();
+  }
+
   /** At most once a minute: a request should not cost a write. A token that was revoked stays revoked. */
   async #noteUse({ id, lastUsedAt }: StoredToken): Promise<void> {
-    const now = Date.now();
+    const now = Math.floor(this.#clock.now());
     if (lastUsedAt !== null && now - lastUsedAt < NOTE_USE_MS) return;
     const key = keys.token(id);
     const entry = await this.#store.get(key);
@@ -166,10 +174,6 @@ export function isLimited({ permissions, groups }: TokenInfo): boolean {
 
 function infoOf({ hash: _, accountId: __, ...info }: StoredToken): TokenInfo {
   return { ...info, lastUsedAt: info.lastUsedAt ?? null };
-}
-
-function isOver({ expiresAt }: TokenInfo): boolean {
-  return expiresAt !== null && expiresAt <= Date.now();
 }
 
 function digest(secret: string): string {
