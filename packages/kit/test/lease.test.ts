@@ -67,8 +67,8 @@ test("a lease is renewed after an earlier reply when the later extension has fai
 test("a renewal that failed is tried again before the lease ends", async () => {
   let renewals = 0;
   const lease = new Lease({
-    ...({ what: "lease", kind: "lock", ttlMs: 1_500, renew: true } as const),
-    ...{ logger, safeUntil: performance.now() + 1_500 },
+    ...({ what: "lease", kind: "lock", ttlMs: 3_000, renew: true } as const),
+    ...{ logger, safeUntil: performance.now() + 3_000 },
     extend: async () => {
       renewals += 1;
       if (renewals === 1) throw new Error("away");

@@ -18,15 +18,17 @@ function stores(name: string): { readonly reads: LockStore; readonly writes: Loc
 test("an entry whose time cannot be prolonged does not renew the time of its holder", async () => {
   const name = fresh();
   const { writes: store } = stores(name);
-  const holder = { token: "rw1:died:x", ttlMs: 1_000, wait: false }; // nobody renews it
+  const holder = { token: "rw1:died:x", ttlMs: 60_000, wait: false };
   expect((await store.acquire(holder)).fence).toBeGreaterThan(0);
   const extend = vi.spyOn(LockStore.prototype, "extend");
   extend.mockRejectedValueOnce(new Error("refused"));
-  const entering = new Lock(other, name).acquire({ token: holder.token, ttlMs: 1_000 });
+  const entering = new Lock(other, name).acquire({ token: holder.token, ttlMs: 3_000 });
   await expect(entering).rejects.toThrow("refused");
   extend.mockRestore();
   const { lock, entries } = store.keys;
-  await eventually(async () => expect(await server.command("EXISTS", lock, entries)).toBe(0));
+  await eventually(async () => expect(await server.command("SCARD", entries)).toBe(1));
+  await server.command("PEXPIRE", lock, "1500"); // an entry would renew it every second
+  await eventually(async () => expect(await server.command("EXISTS", lock)).toBe(0));
 });
 
 test("an entry whose reply was lost is given up", async () => {
