@@ -1,4 +1,5 @@
 import { openRedisStore } from "@ropeway/cluster";
+import { OverloadedError } from "@ropeway/core";
 import { deferred } from "@ropeway/core/internal";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
@@ -183,6 +184,22 @@ test("a login that the hasher had no room for counts as no failure, anywhere", a
   await busy(device);
 });
 
+test("a login that was not checked takes back the wait that it had begun", async () => {
+  class FullHasher extends PasswordHasher {
+    override async verify(): Promise<boolean> {
+      throw new OverloadedError("the portal", "too many logins at once");
+    }
+  }
+  const tokens = new Tokens(openRedisStore(redis));
+  const full = new Authenticator({ store, tokens, hasher: new FullHasher(), life, onLogin() {} });
+  for (let i = 0; i < 4; i++) await expect(wrong("full")).rejects.toThrow("wrong");
+  const credentials = { username: "admin", password: PASSWORD, place: "full" };
+  for (let i = 0; i < 2; i++) {
+    await expect(full.checkPassword(credentials)).rejects.toMatchObject({ code: "OVERLOADED" });
+  }
+  await right("full");
+});
+
 test("one user who signs in all the time does not take all places of the hasher", async () => {
   const opened = deferred<undefined>();
   let held = 0;
@@ -236,6 +253,32 @@ test("Basic credentials that were right are not hashed again, until the password
   });
   const now = (await store.account("admin")) ?? account;
   await store.changePassword(now, await hasher.hash(PASSWORD));
+});
+
+test("a caller is not the same any more after a new password, a revoked token or a logout", async () => {
+  const before = await right("l");
+  const tokens = new Tokens(openRedisStore(redis));
+  const limits = { name: "t", permissions: null, groups: null, expiresAt: null };
+  const { info, token } = await tokens.create({ ...limits, account: before });
+  const session = await authenticator.open(before);
+  const basic = `Basic ${Buffer.from(`admin:${PASSWORD}`).toString("base64")}`;
+  const callers = await Promise.all(
+    [basic, `Bearer ${token}`, `Bearer ${session.token}`].map((authorization) =>
+      authenticator.identify(authorization, undefined, "l"),
+    ),
+  );
+  const live = async () => {
+    const now = await Promise.all(callers.map((one) => one && authenticator.refreshed(one)));
+    return now.map((one) => one?.via);
+  };
+  expect(await live()).toEqual(["basic", "token", "bearer"]);
+  await tokens.revoke(info.id);
+  expect(await live()).toEqual(["basic", undefined, "bearer"]);
+  await store.dropSession(session.token);
+  // A password change that was under way when its session ended does not bring the session back.
+  await store.changePassword(before, await hasher.hash(PASSWORD), session.token);
+  expect(await live()).toEqual([undefined, undefined, undefined]);
+  expect(await store.session(session.token)).toBeUndefined();
 });
 
 test("a password hashed at another cost is hashed anew when it is next used", async () => {

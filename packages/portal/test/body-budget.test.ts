@@ -1,8 +1,11 @@
 // Bodies that are under way are bounded: their senders may take a minute for each.
+import { EventEmitter } from "node:events";
+import type { ServerResponse } from "node:http";
 import { connect as connectSocket, type Socket } from "node:net";
 import { MergeQueue } from "@ropeway/merge";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { BodyBudget } from "../src/http/body-budget.ts";
 import { MergeServer } from "../src/index.ts";
 import { Stage } from "./stage.fixture.ts";
 
@@ -92,4 +95,23 @@ test("the port of the merge queue has a bound for large bodies", async () => {
     announce(service.url, { path, bytes: MEGABYTE }),
   );
   expect(await Promise.race(statuses)).toBe(503);
+});
+
+test("a body counts until its response has ended, for the port and for its account", () => {
+  const budget = new BodyBudget("the port");
+  const limit = 32 * 1_048_576;
+  const headers = { "content-length": String(limit) };
+  const coming = (owner: string) => {
+    const response = new EventEmitter() as ServerResponse;
+    const refusal = budget.refusal({ headers, limit, response, owner });
+    return { refusal, response };
+  };
+  for (let round = 0; round < 2; round++) {
+    const bodies = Array.from({ length: 8 }, (_, i) => coming(`account${i}`));
+    expect(bodies.map(({ refusal }) => refusal)).toEqual(Array(8).fill(undefined));
+    expect(budget.held).toBe(8 * limit);
+    expect(coming("another").refusal?.code).toBe("OVERLOADED");
+    for (const { response } of bodies) response.emit("close");
+    expect(budget.held).toBe(0);
+  }
 });

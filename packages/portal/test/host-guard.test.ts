@@ -100,3 +100,10 @@ test("a request without a host is served, whatever host was named before", () =>
     expect(guard.refusal({ method: "GET", headers: {}, host })).toBeUndefined();
   }
 });
+
+test("a stranger's host is refused each time, also between requests for ours", () => {
+  const guard = new HostGuard();
+  const codeOf = (host: string) => guard.refusal({ method: "GET", headers: {}, host })?.code;
+  const codes = ["evil.example", "evil.example", "localhost", "evil.example"].map(codeOf);
+  expect(codes).toEqual(["UNKNOWN_HOST", "UNKNOWN_HOST", undefined, "UNKNOWN_HOST"]);
+});

@@ -5,7 +5,8 @@ import { promisify } from "node:util";
 import { connect, type Redis } from "@ropeway/core";
 import { encodeService, HttpDispatcher, Inspector, MergeQueue } from "@ropeway/merge";
 import { eventually, type RedisServer, startRedis } from "@ropeway/testkit";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { TokenGuard } from "../src/access/token-guard.ts";
 import { MergeServer } from "../src/index.ts";
 
 const run = promisify(execFile);
@@ -278,6 +279,21 @@ describe("bad requests", () => {
     expect(await stored()).toBe(0);
   });
 
+  test("a body over the limit whose length was not announced is 413", async () => {
+    const chunk = Buffer.alloc(60_000, " ");
+    const body = new ReadableStream({
+      start(controller) {
+        for (let i = 0; i < 2; i++) controller.enqueue(chunk);
+        controller.enqueue(Buffer.from("{}"));
+        controller.close();
+      },
+    });
+    const init = { method: "POST", body, duplex: "half" } as RequestInit;
+    const answer = await fetch(path("k"), init);
+    expect(answer.status).toBe(413);
+    expect(await stored()).toBe(0);
+  });
+
   test.each(["PUT", "PATCH"])("%s is 405 and says what is possible", async (method) => {
     const answer = await fetch(path("k"), { method, body: "{}" });
     expect(answer.status).toBe(405);
@@ -311,6 +327,28 @@ test("with tokens, a request needs one of them", async () => {
   expect((await post(url, "{}", { headers: { authorization: "Bearer wrong" } })).status).toBe(401);
   const headers = { authorization: `Bearer ${tokens[1]}` };
   expect((await post(url, "{}", { headers })).status).toBe(202);
+});
+
+test("guesses of a token are throttled by the address they come from", async () => {
+  await using guarded = await new MergeServer(queue, { port: 0, tokens: ["right"] }).start();
+  const spy = vi.spyOn(TokenGuard.prototype, "refusal");
+  try {
+    await post(`${guarded.url}/v3/queue/k/POST/x`);
+    expect(spy.mock.calls).toEqual([[undefined, "127.0.0.1"]]);
+  } finally {
+    spy.mockRestore();
+  }
+});
+
+test("a server that is paused refuses pushes until it is resumed", async () => {
+  const url = `${path("k")}?ontime=4000000000`;
+  await service.pause();
+  const refused = await post(url);
+  expect(refused.status).toBe(503);
+  expect(await json(refused)).toMatchObject({ code: "OVERLOADED" });
+  expect(await stored()).toBe(0);
+  await service.resume();
+  expect((await post(url)).status).toBe(202);
 });
 
 test("a Redis without memory is 503 and stores nothing; with memory it goes on", async () => {

@@ -15,6 +15,11 @@ const part: PortalPart = {
         heartbeatMs: 20,
       }),
     );
+    app.get("/calm", { config: needs("events:view") }, (_request, reply) =>
+      serveEvents(reply, (stream) => once(stream.signal, "abort").then(() => undefined), {
+        heartbeatMs: 3_600_000,
+      }),
+    );
     app.get("/busy", { config: needs("events:view") }, (_request, reply) =>
       serveEvents(
         reply,
@@ -59,6 +64,17 @@ test("signing out ends the session's streams, and no others", async () => {
   const still = await Promise.race([other.ended.then(() => "ended"), eventually(() => "open")]);
   expect(still).toBe("open");
   other.leave();
+});
+
+test("this portal ends the streams of a session at once, without a heartbeat", async () => {
+  await stage.addAccount("carl", "viewer");
+  const [own, other] = [await stage.bearer("carl"), await stage.bearer("carl")];
+  const [mine, theirs] = [await open(own, "/calm"), await open(other, "/calm")];
+  const change = { current: PASSWORD, next: "another horse battery" };
+  await stage.ask("/api/session/password", { method: "PUT", headers: own, body: change });
+  await theirs.ended;
+  await stage.ask("/api/session", { method: "DELETE", headers: own });
+  await mine.ended;
 });
 
 test("a session that another portal ended stops streaming within a heartbeat", async () => {
