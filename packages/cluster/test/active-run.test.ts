@@ -143,6 +143,42 @@ describe("a run", () => {
     await cluster.tasks.remove(id);
   });
 
+  it("resumes from its checkpoint after it has followed its source, and not before", async () => {
+    const follows = deferred<undefined>();
+    await using _node = await startNode(await stage.open(), "node_follows", async (run) => {
+      run.phase("RDBRUNNING");
+      await follows.promise;
+      run.phase("COMMANDRUNNING");
+      await untilStopped(run);
+    });
+    const id = await create();
+    await becomes(id, { status: "RDBRUNNING", afresh: true });
+    follows.resolve(undefined);
+    await becomes(id, { status: "COMMANDRUNNING", afresh: false });
+    await cluster.tasks.stop(id);
+    await becomes(id, { status: "STOP" });
+  });
+
+  it("has ended before its node, which has lost its lease, is registered again", async () => {
+    const nodeId = "node_returns";
+    const own = await stage.open();
+    await using node = await startNode(own, nodeId, async (run) => {
+      await untilStopped(run);
+      // Far more calls than registering takes.
+      if (run.signal.aborted) for (let n = 0; n < 500; n++) await own.get(keys.task(run.taskId));
+    });
+    const events: string[] = [];
+    for (const name of ["lost", "end", "registered"] as const) {
+      node.on(name, () => events.push(name));
+    }
+    const id = await create();
+    await becomes(id, { status: "STARTING" });
+    await store.delete(keys.node("redissyncer", nodeId));
+    await eventually(() => expect(events).toContain("registered"));
+    expect(events).toEqual(["lost", "end", "registered"]);
+    await cluster.tasks.stop(id).catch(() => {});
+  });
+
   it("is BROKEN when its runner fails without saying why", async () => {
     await using _node = await startNode(await stage.open(), "node_mute", () => Promise.reject());
     const id = await create();

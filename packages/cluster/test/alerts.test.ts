@@ -207,6 +207,43 @@ it("logs once that an alert cannot be sent, and once that it was sent at last", 
   await stage.close();
 });
 
+it("does not count an alert as sent because the one before it was", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const responses: ((value: undefined) => void)[] = [];
+  const sink = () => new Promise<undefined>((resolve) => responses.push(resolve));
+  const alerts = new Alerts({ store, sinks: [sink], logger: silentLogger });
+  const draft = { kind: "brake", cause: "c", text: "many nodes are gone", subject: "" } as const;
+  await alerts.raise(draft);
+  const [first] = (await alerts.list()).items;
+  await alerts.resolve("c");
+  await alerts.raise(draft);
+  expect(responses).toHaveLength(2);
+  responses[0]?.(undefined);
+  // Sending an alert again while it is being sent does nothing: it is over once this calls the sink.
+  await eventually(async () => {
+    void alerts.send({ ...first, sentAt: null } as Alert);
+    expect(responses).toHaveLength(3);
+  });
+  expect((await alerts.list()).items).toMatchObject([{ count: 2, sentAt: null }]);
+  responses[1]?.(undefined);
+  await eventually(async () =>
+    expect((await alerts.list()).items).toMatchObject([{ sentAt: expect.any(Number) }]),
+  );
+  await stage.close();
+});
+
+it("keeps who acknowledged an alert first", async () => {
+  const stage = await redisStage();
+  const alerts = new Alerts({ store: await stage.open(), sinks: [], logger: silentLogger });
+  await alerts.raise({ kind: "brake", cause: "c", text: "many nodes are gone", subject: "" });
+  const id = (await alerts.list()).items[0]?.id ?? "";
+  const first = await alerts.acknowledge(id, "ann");
+  expect(await alerts.acknowledge(id, "bob")).toEqual(first);
+  expect(await alerts.get(id)).toMatchObject({ acknowledgedBy: "ann" });
+  await stage.close();
+});
+
 it("keeps a bounded number of resolved alerts", async () => {
   const stage = await redisStage();
   const store = await stage.open();

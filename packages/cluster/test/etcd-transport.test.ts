@@ -1,6 +1,7 @@
 /** What the etcd store adds to the common rules: members, TLS, users, half-open connections. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer, connect as openSocket, type Socket } from "node:net";
+import { createServer as createHttp2Server, type IncomingHttpHeaders } from "node:http2";
+import { type AddressInfo, createServer, connect as openSocket, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
@@ -12,6 +13,7 @@ import { makeCertificate } from "../../testkit/src/certificate.ts";
 import { getMany } from "../src/record.ts";
 import { openEtcdStore } from "../src/store/etcd/etcd-store.ts";
 import * as messages from "../src/store/etcd/messages.ts";
+import { Transport } from "../src/store/etcd/transport.ts";
 import { collect } from "./store.conformance.ts";
 
 const logger = silentLogger;
@@ -220,10 +222,16 @@ describe("an etcd with users", () => {
     await first.call("/v3/auth/user/grant", { user: "node", role: "tasks" });
     await first.call("/v3/auth/enable");
     const user = { name: "node", password: "n0de" };
-    const store = await openEtcdStore({ endpoints: etcd.urls, user, logger });
+    const [store, reader] = await Promise.all(
+      [1, 2].map(() => openEtcdStore({ endpoints: etcd.urls, user, logger })),
+    );
+    if (store === undefined || reader === undefined) throw new Error("no store");
     const revision = await store.put("/tasks/a", "1");
     await expect(store.put("/nodes/a", "1")).rejects.toMatchObject({ code: "STORE_REFUSED" });
-    const watch = collect(store, "/tasks/", revision);
+    const denied = collect(reader, "/nodes/", revision);
+    await expect(denied.done).rejects.toMatchObject({ code: "STORE_REFUSED" });
+    // Only watches: no other call logs in for it.
+    const watch = collect(reader, "/tasks/", revision);
     await eventually(() => expect(watch.events).toHaveLength(1));
     await first.kill9(); // simple tokens live in memory
     await first.start();
@@ -232,7 +240,7 @@ describe("an etcd with users", () => {
       withinMs: 15_000,
     });
     await watch.stop();
-    await store.close();
+    await Promise.all([store.close(), reader.close()]);
     const wrong = openEtcdStore({
       endpoints: etcd.urls,
       user: { name: "node", password: "no" },
@@ -243,6 +251,26 @@ describe("an etcd with users", () => {
     expect(String(refusal)).not.toContain("n0de");
     await etcd.close();
   }, 60_000);
+});
+
+describe("a member that is cut off from the others", () => {
+  it("is asked to end the streams of watches, instead of keeping them silent", async () => {
+    const server = createHttp2Server();
+    const asked = new Promise<IncomingHttpHeaders>((resolve) => {
+      server.on("stream", (stream, headers) => {
+        stream.on("error", () => {});
+        resolve(headers);
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const endpoints = [`http://127.0.0.1:${port}`];
+    const transport = new Transport({ endpoints, tryMs: 5_000, timeoutMs: 5_000, logger });
+    await transport.stream("/etcdserverpb.Watch/Watch", { message: () => {}, ended: () => {} });
+    expect(await asked).toMatchObject({ hasleader: "true" });
+    transport.close();
+    await new Promise((resolve) => server.close(resolve));
+  });
 });
 
 describe("three members", () => {

@@ -8,6 +8,7 @@ import { Registration } from "../src/nodes/registration.ts";
 import { openEtcdStore } from "../src/store/etcd/etcd-store.ts";
 import { openRedisStore } from "../src/store/redis/redis-store.ts";
 import type { Store } from "../src/store/store.ts";
+import { gatedStore } from "./gated-store.fixture.ts";
 import { redisStage } from "./stage.fixture.ts";
 
 const register = (store: Store, id: string) =>
@@ -71,14 +72,21 @@ it("keeps the brake of other portals when a portal starts later", async () => {
   const placed = async () =>
     Promise.all(ids.map(async (id) => (await cluster.tasks.get(id)).nodeId));
   const before = await placed();
-  const options = { address: "", everyMs: 200, probeEveryMs: 10, leaseMs: 1_000 };
+  const timing = { everyMs: 200, probeEveryMs: 10, leaseMs: 1_000, brakeMs: 600_000 };
+  const options = { address: "", ...timing };
   const brakes = async () =>
     (await cluster.alerts.list()).items.filter(({ kind }) => kind === "brake");
   {
-    await using _first = await cluster.inspector({ id: "portal_1", ...options }).start();
+    await using first = await cluster.inspector({ id: "portal_1", ...options }).start();
     await eventually(async () => expect(await store.get(keys.lastInspection)).toBeDefined());
     await Promise.all(nodes.slice(0, 2).map((node) => node.session.close()));
     await eventually(async () => expect(await brakes()).toHaveLength(1));
+    // The nodes have not vanished "at once" any more, as seen from now, and the brake is still on.
+    let inspections = 0;
+    first.on("inspected", () => inspections++);
+    await eventually(() => expect(inspections).toBeGreaterThan(14), { withinMs: 20_000 });
+    expect(first.braked).toBe(true);
+    expect(await placed()).toEqual(before);
   }
   let rounds = 0;
   const later = new Cluster(await stage.open()).inspector({ id: "portal_2", ...options });
@@ -101,6 +109,50 @@ it("keeps the brake of other portals when a portal starts later", async () => {
   await Promise.all(nodes.map((node) => node.close()));
   await stage.close();
 }, 60_000);
+
+it("does not brake when the only node is gone", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const cluster = new Cluster(store);
+  const node = await register(store, "node_only");
+  const wish = { name: "t", type: "scripted", config: {}, start: true };
+  const { taskId } = (await cluster.tasks.create(wish)).task;
+  const options = { address: "", everyMs: 200, probeEveryMs: 10, leaseMs: 1_000 };
+  const inspector = await cluster.inspector({ id: "portal_x", ...options }).start();
+  await eventually(async () => expect(await store.get(keys.lastInspection)).toBeDefined());
+  await node.session.close();
+  await eventually(async () => {
+    const waits = { status: "CREATED", nodeId: "", reason: "no node is online" };
+    expect(await cluster.tasks.get(taskId)).toMatchObject(waits);
+  });
+  expect((await cluster.alerts.list()).items).toMatchObject([{ kind: "node-offline" }]);
+  await inspector.close();
+  await node.close();
+  await stage.close();
+});
+
+it("declares no node offline after its round was lost", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const key = keys.node("redissyncer", "node_doubted");
+  let tries = 0;
+  const losing = gatedStore(store, async ({ do: operations }) => {
+    if (!operations.some((one) => one.key === key)) return;
+    tries += 1;
+    await store.delete(keys.inspectionLock);
+  });
+  await store.put(keys.ofNode("node_doubted", "task_1"), "{}");
+  const options = { address: "", everyMs: 100, probeEveryMs: 10, leaseMs: 1_000 };
+  const inspector = new Cluster(losing).inspector({ id: "portal_x", ...options });
+  const offline: string[] = [];
+  inspector.on("offline", (nodeId) => offline.push(nodeId));
+  await inspector.start();
+  await eventually(() => expect(tries).toBeGreaterThan(2));
+  await inspector.close();
+  expect(offline).toEqual([]);
+  expect(await store.get(key)).toBeUndefined();
+  await stage.close();
+});
 
 /** A store seen twice: directly, and through a proxy that can be cut. */
 interface CutStage {

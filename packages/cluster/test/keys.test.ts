@@ -7,6 +7,7 @@ import { ClusterNode } from "../src/nodes/cluster-node.ts";
 import type { Runner } from "../src/runner.ts";
 import { scriptedRunner } from "../src/runners/scripted-runner.ts";
 import { SecretBox } from "../src/secrets.ts";
+import { faultyStore } from "./faulty-store.fixture.ts";
 import { etcdStage } from "./stage.fixture.ts";
 
 const secrets = new SecretBox("22".repeat(32));
@@ -191,4 +192,12 @@ it("takes one seed per process, by compare-and-swap, and counts from 1", async (
   expect(new Set(ids.map((id) => id.split("_")[1])).size).toBe(5);
   expect(ids.filter((id) => id.endsWith("_1"))).toHaveLength(5);
   expect(Number((await raw("/uniqid/idseed"))["/uniqid/idseed"])).toBe(before + 5);
+});
+
+it("takes a seed later when the store was away at first", async () => {
+  let faults = 1;
+  const away = faultyStore(await stage.open(), () => (faults-- > 0 ? "lost" : undefined));
+  const ids = new ClusterIds(away);
+  await expect(ids.next("task")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+  expect(await ids.next("task")).toMatch(/^task_\d+_\d{13}_1$/);
 });

@@ -53,3 +53,22 @@ it.each(["grant", "keepAlive"] as const)(
     await stage.close();
   },
 );
+
+it("renews a lease again when the response to a renewal never comes", async () => {
+  const stage = await redisStage();
+  let renewals = 0;
+  const store = new Proxy(await stage.open(), {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== "function") return value;
+      if (name !== "keepAlive") return value.bind(target);
+      return (lease: string) =>
+        ++renewals === 1 ? new Promise<number>(() => {}) : target.keepAlive(lease);
+    },
+  });
+  const options = { ttlMs: TTL_MS, what: "a test", logger: silentLogger };
+  const session = await Session.open(store, options);
+  await eventually(() => expect(renewals).toBeGreaterThan(1));
+  await session.close();
+  await stage.close();
+});

@@ -1,12 +1,14 @@
 /** A node that has many tasks to claim: several at once, each of them once. */
 import { eventually } from "@ropeway/testkit";
 import { afterEach, describe, expect, it } from "vitest";
+import { CompactedError } from "../src/errors.ts";
 import { keys } from "../src/keys.ts";
 import { ClusterNode } from "../src/nodes/cluster-node.ts";
 import type { NodeOptions } from "../src/options.ts";
 import { scriptedRunner } from "../src/runners/scripted-runner.ts";
 import { SecretBox } from "../src/secrets.ts";
-import type { Store, Transaction } from "../src/store/store.ts";
+import type { Store, Transaction, WatchOptions } from "../src/store/store.ts";
+import { taskOperations } from "../src/tasks/indexes.ts";
 import { clusterForFile } from "./cluster-for-file.fixture.ts";
 import { faultyStore } from "./faulty-store.fixture.ts";
 import { gatedStore } from "./gated-store.fixture.ts";
@@ -82,6 +84,35 @@ describe("a node with many tasks", () => {
       const { epoch } = await cluster.tasks.get(id);
       expect((await store.get(keys.owner(id)))?.createRevision).toBe(epoch);
     }
+  });
+
+  it("lists its tasks again when the history that it watches is gone", async () => {
+    let watches = 0;
+    const compacted = new Proxy(await stage.open(), {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name);
+        if (typeof value !== "function") return value;
+        if (name !== "watch") return value.bind(target);
+        return async function* (options: WatchOptions) {
+          if (++watches === 1) throw new CompactedError(options.from, options.from + 1);
+          yield* target.watch(options);
+        };
+      },
+    });
+    await startNode(compacted, "node_behind");
+    await eventually(() => expect(watches).toBeGreaterThan(0));
+    const [id = ""] = await waitingTasks(1);
+    await becomes(id, { status: "COMMANDRUNNING" });
+  });
+
+  it("says why a task is BROKEN that ran when its process died", async () => {
+    const [id = ""] = await waitingTasks(1);
+    const task = await cluster.tasks.get(id);
+    const state = { nodeId: "node_died", status: "COMMANDRUNNING", desired: "run" } as const;
+    await store.txn({ do: taskOperations(task, { ...task, ...state }) });
+    await startNode(await stage.open(), "node_died");
+    const reason = "node node_died restarted or lost its lease while the task was running";
+    await becomes(id, { status: "BROKEN", desired: "stop", reason });
   });
 
   it("runs each once when the responses to claims are lost", async () => {

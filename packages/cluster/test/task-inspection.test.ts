@@ -238,6 +238,37 @@ describe("an inspection", () => {
     for (const node of nodes) await node.close();
   });
 
+  it("places a task again on a node that refused it before", async () => {
+    const state = { status: "CREATED", desired: "run", refusedBy: ["node_again"] } as const;
+    const id = await taskIn(state);
+    const node = await register("node_again");
+    await using _inspector = await inspect("portal_again");
+    await becomes(id, { status: "CREATING", nodeId: "node_again" });
+    await cluster.tasks.stop(id);
+    await remove(id);
+    await node.close();
+  });
+
+  it("moves the tasks of a node that answers, but does not register again within its lease", async () => {
+    const health = await HealthServer.listen({ host: "127.0.0.1", port: 0 });
+    health.serve({ id: "node_idle", registered: false, running: 0 });
+    const idle = await register("node_idle", `http://127.0.0.1:${health.port}`);
+    const heir = await register("node_heir");
+    const state = { status: "COMMANDRUNNING", desired: "run", nodeId: "node_idle" } as const;
+    const id = await taskIn({ ...state, immortal: true });
+    await using inspector = await inspect("portal_idle");
+    let rounds = 0;
+    inspector.on("inspected", () => rounds++);
+    await eventually(() => expect(rounds).toBeGreaterThan(0));
+    await idle.close();
+    await becomes(id, { status: "CREATING", nodeId: "node_heir" });
+    await health[Symbol.asyncDispose]();
+    await cluster.tasks.stop(id);
+    await remove(id);
+    await heir.close();
+    await cluster.nodes.forget("node_idle");
+  });
+
   it("moves the tasks of a node that is gone several at a time, with a bound", async () => {
     const node = await register("node_m2");
     const state = { status: "COMMANDRUNNING", desired: "run", nodeId: "node_m1" } as const;

@@ -37,6 +37,19 @@ describe("a list of tasks", () => {
     for (const id of ids) await cluster.tasks.remove(id);
   });
 
+  it("has a cursor when a long page ends within the last tasks that were read", async () => {
+    const ids: string[] = [];
+    for (let n = 0; n < 140; n++) ids.push(await create("list_long"));
+    const first = await cluster.tasks.list({ group: "list_long", limit: 130 });
+    expect(first.items).toHaveLength(130);
+    const { cursor } = first;
+    const rest = await cluster.tasks.list({ group: "list_long", limit: 130, cursor });
+    const seen = [...first.items, ...rest.items].map(({ taskId }) => taskId);
+    expect(seen).toEqual([...ids].sort());
+    expect(rest.cursor).toBeUndefined();
+    await Promise.all(ids.map((id) => cluster.tasks.remove(id)));
+  });
+
   it("of some groups looks at no task of another group", async () => {
     const read: string[] = [];
     const watched = gatedStore(await stage.open(), async ({ do: operations }) => {

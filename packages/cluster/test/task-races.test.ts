@@ -127,6 +127,55 @@ describe("tasks that two want to change", () => {
     await cluster.tasks.remove(id);
   });
 
+  it("gives the id of a node that is offline to one of two processes", async () => {
+    const key = keys.node("redissyncer", "node_twice");
+    await store.put(key, JSON.stringify({ nodeid: "node_twice", online: false }));
+    // Both have read that the node is offline before one of them writes.
+    let arrived = 0;
+    let bothAreHere = () => {};
+    const together = new Promise<void>((resolve) => {
+      bothAreHere = resolve;
+    });
+    const gated = gatedStore(await stage.open(), async (transaction) => {
+      if (!transaction.do.some((one) => one.key === key)) return;
+      if (++arrived === 2) bothAreHere();
+      await together;
+    });
+    const nodes = [1, 2].map(
+      () =>
+        new ClusterNode(gated, {
+          ...{ id: "node_twice", address: "", runners: [scriptedRunner()], secrets },
+          ...{ leaseMs: 10_000, reportMs: 60_000 },
+        }),
+    );
+    const results = await Promise.allSettled(nodes.map((node) => node.start()));
+    const refused = results.filter((one) => one.status === "rejected");
+    expect(refused).toMatchObject([{ reason: { code: "NODE_ID_TAKEN" } }]);
+    for (const node of nodes) await node.close();
+  });
+
+  it("gives no task to a node that is drained at that moment", async () => {
+    await using node = await new ClusterNode(await stage.open(), {
+      ...{ id: "node_drains", address: "", runners: [scriptedRunner()], secrets },
+      ...{ leaseMs: 10_000, reportMs: 60_000 },
+    }).start();
+    const gated = gatedStore(store, async ({ do: operations }) => {
+      const placed = operations.some(({ key }) => key.startsWith(keys.tasksOfNode(node.id)));
+      if (placed) await store.put(keys.drain(node.id), "{}");
+    });
+    const { tasks } = new Cluster(gated, { secrets });
+    const wish = { name: "drained", type: "scripted", config: {}, start: true };
+    const { task } = await tasks.create(wish);
+    expect(task).toMatchObject({ status: "CREATED", nodeId: "" });
+    await store.delete(keys.drain(node.id));
+    await tasks.stop(task.taskId);
+    const started = await tasks.start(task.taskId);
+    expect(started).toMatchObject({ status: "CREATED", nodeId: "" });
+    await store.delete(keys.drain(node.id));
+    await tasks.stop(task.taskId);
+    await tasks.remove(task.taskId);
+  });
+
   it("edits no task into one that is known already under its md5", async () => {
     const wish = { name: "edited", type: "scripted", config: {} };
     const id = (await cluster.tasks.create(wish)).task.taskId;

@@ -354,10 +354,26 @@ describe("tasks", () => {
     await cluster.tasks.remove(id);
   });
 
-  it("moves no task to a node that is drained", async () => {
+  it("encrypts the password of an edited configuration", async () => {
+    const id = await create();
+    const config = { everyMs: 100, target: "redis://user:edited-in@127.0.0.1:1" };
+    const edited = await cluster.tasks.edit(id, { config, local: true });
+    expect(edited.config).toMatchObject({ target: "redis://user@127.0.0.1:1" });
+    const { entries } = await rangeAll(store, "/tasks/");
+    expect(entries.filter(({ value }) => value.includes("edited-in"))).toEqual([]);
+    expect(secrets.open(await cluster.tasks.get(id), id)).toEqual(config);
+    await cluster.tasks.remove(id);
+  });
+
+  it("moves no task to a node that is drained or offline", async () => {
     await using _node = await startNode(await stage.open(), "node_drained");
     await cluster.nodes.drain("node_drained");
     const id = await create();
+    const gone = JSON.stringify({ nodeid: "node_gone", online: false });
+    await store.put(keys.node("redissyncer", "node_gone"), gone);
+    await expect(cluster.tasks.move(id, "node_gone")).rejects.toMatchObject({
+      code: "UNKNOWN_NODE",
+    });
     await expect(cluster.tasks.move(id, "node_drained")).rejects.toMatchObject({
       code: "PROTECTED",
     });
