@@ -1,12 +1,12 @@
 /** Accounts, roles and tokens against those who would like to have more of them than they were given. */
-import { openRedisStore } from "@ropeway/cluster";
+import { openRedisStore, type Store, type Transaction } from "@ropeway/cluster";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { AuditLog } from "../src/access/audit-log.ts";
 import { REFUSED_PER_HOUR } from "../src/access/auditor.ts";
 import { Roles } from "../src/access/roles.ts";
 import { MAX_TOKENS, Tokens } from "../src/access/tokens.ts";
-import type { Account } from "../src/access/users.ts";
+import { type Account, Users } from "../src/access/users.ts";
 import { kitPart } from "../src/index.ts";
 import { basic, PASSWORD, Stage } from "./stage.fixture.ts";
 
@@ -240,6 +240,68 @@ test("tokens that are made at the same moment are not more than an account may h
   const kept = (await tokens.list("crowd")).length;
   expect(kept).toBeLessThanOrEqual(MAX_TOKENS);
   expect(made.filter(({ status }) => status === "fulfilled")).toHaveLength(kept);
+});
+
+/** The store; `before` is awaited before each transaction. */
+function gated(store: Store, before: () => Promise<unknown>): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== "function") return value;
+      if (name !== "txn") return value.bind(target);
+      return async (transaction: Transaction) => {
+        await before();
+        return target.txn(transaction);
+      };
+    },
+  });
+}
+
+test("a token that is revoked while it is used stays revoked", async () => {
+  const store = openRedisStore(stage.redis);
+  const account = (await stage.users.get("admin")) as Account;
+  const limits = { name: "t", permissions: null, groups: null, expiresAt: null };
+  const { info, token } = await new Tokens(store).create({ ...limits, account });
+  const used = new Tokens(gated(store, () => new Tokens(store).revoke(info.id)));
+  await used.check(token, async () => account);
+  await expect(used.get(info.id)).rejects.toMatchObject({ code: "UNKNOWN_TOKEN" });
+});
+
+test("of two admins who remove each other at once, one stays", async () => {
+  const store = openRedisStore(stage.redis, { prefix: "admins:store" });
+  const names = ["one", "two"];
+  for (const username of names) {
+    await new Users(store).create({ username, role: "admin", passwordHash: "hash" });
+  }
+  // Both have read that there is another admin before one of them writes.
+  let arrived = 0;
+  let bothAreHere = () => {};
+  const together = new Promise<void>((resolve) => {
+    bothAreHere = resolve;
+  });
+  const users = new Users(
+    gated(store, async () => {
+      if (++arrived === 2) bothAreHere();
+      await together;
+    }),
+  );
+  const results = await Promise.allSettled(names.map((name) => users.remove(name)));
+  const refused = results.filter((one) => one.status === "rejected");
+  expect(refused).toMatchObject([{ reason: { code: "PROTECTED" } }]);
+  expect(await new Users(store).list()).toHaveLength(1);
+});
+
+test("nothing is changed that the audit log cannot note", async () => {
+  const log = "ropeway:store:@log";
+  const headers = await stage.bearer();
+  await stage.server.command("RENAME", log, "aside");
+  await stage.server.command("SET", log, "foreign");
+  const { status } = await send("DELETE /api/session", undefined, headers);
+  await stage.server.command("RENAME", "aside", log);
+  expect(status).toBeGreaterThanOrEqual(500);
+  expect(await statusOf(headers)).toBe(200);
+  expect((await send("DELETE /api/session", undefined, headers)).status).toBe(204);
+  expect(await statusOf(headers)).toBe(401);
 });
 
 test("the audit log says what was changed: also what was created, and which role an account was given", async () => {

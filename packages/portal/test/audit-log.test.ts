@@ -63,3 +63,23 @@ test("who adds many entries pushes out their own, and failed logins under many n
     ["admin", "noisy", "guess"].map((who) => rest.filter((one) => one === who).length),
   ).toEqual([10, 10, 10]);
 }, 30_000);
+
+test("pages of one account have every entry of it, and none of others", async () => {
+  await using store = openRedisStore(redis, { prefix: "paged:store" });
+  const log = new AuditLog(store);
+  const about = { via: "token", from: "127.0.0.1", action: "a", path: "/", subject: "" };
+  const end = { requestId: "r", outcome: "done", status: 200 } as const;
+  for (let n = 0; n < 5; n++) {
+    for (const actor of ["ann", "bob"]) await log.begin({ ...about, ...end, actor });
+  }
+  const seen: string[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page = await log.list({ actor: "ann", limit: 3, cursor });
+    seen.push(...page.items.map(({ id }) => id));
+    cursor = page.cursor;
+    if (cursor === undefined) break;
+  }
+  const { items } = await log.list({ limit: 500 });
+  expect(seen).toEqual(items.filter(({ actor }) => actor === "ann").map(({ id }) => id));
+  expect(seen).toHaveLength(5);
+});

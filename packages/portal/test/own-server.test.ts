@@ -150,14 +150,21 @@ test("an admin's task may, until somebody else gives it another configuration", 
   await eventually(async () => expect((await endOf(task)).status).toBe("BROKEN"));
 }, 60_000);
 
-test("a token of an admin that is limited is no admin", async () => {
-  const limits = { name: "ci", permissions: ["task:edit", "task:operate"] };
-  const made = await stage.ask("/api/tokens", { method: "POST", headers: admin, body: limits });
-  const { token } = (await made.json()) as { token: string };
-  const config = { from: evil.url, to: stage.server.url, mode: "stock" };
-  const task = await create({ authorization: `Bearer ${token}` }, config);
-  expect(await endOf(task)).toMatchObject({ status: "BROKEN" });
-}, 60_000);
+test.each([
+  ["permissions", { permissions: ["task:edit", "task:operate"] }],
+  ["groups", { groups: ["team-a"] }],
+])(
+  "a token of an admin that is limited to %s is no admin",
+  async (_, limits) => {
+    const body = { name: "ci", ...limits };
+    const made = await stage.ask("/api/tokens", { method: "POST", headers: admin, body });
+    const { token } = (await made.json()) as { token: string };
+    const config = { from: evil.url, to: stage.server.url, mode: "stock" };
+    const task = await create({ authorization: `Bearer ${token}` }, config);
+    expect(await endOf(task)).toMatchObject({ status: "BROKEN" });
+  },
+  60_000,
+);
 
 test("files and folders of a node are for admins", async () => {
   const { url } = evil;

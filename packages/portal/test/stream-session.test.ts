@@ -1,7 +1,11 @@
 // Streams belong to an account and end with the session that opened them.
 import { once } from "node:events";
+import { openRedisStore } from "@ropeway/cluster";
+import { keys } from "@ropeway/cluster/internal";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { Roles } from "../src/access/roles.ts";
+import { Tokens } from "../src/access/tokens.ts";
 import { needs, type PortalPart, serveEvents } from "../src/index.ts";
 import { PASSWORD, problemOf, Stage } from "./stage.fixture.ts";
 
@@ -95,6 +99,37 @@ test("a stream ends when its account loses the permission, or is removed and mad
   await stage.users.remove("mover");
   await stage.addAccount("mover", "viewer");
   await again.ended;
+});
+
+test("a stream ends when its API token is revoked, or has expired", async () => {
+  await stage.addAccount("robot", "viewer");
+  const account = await stage.users.get("robot");
+  if (account === undefined) throw new Error("no account");
+  const store = openRedisStore(stage.redis);
+  const tokens = new Tokens(store);
+  const limits = { name: "t", account, permissions: null, groups: null, expiresAt: null };
+  const [revoked, expired] = [await tokens.create(limits), await tokens.create(limits)];
+  const streams = [];
+  for (const { token } of [revoked, expired]) {
+    streams.push(await open({ authorization: `Bearer ${token}` }));
+  }
+  await tokens.revoke(revoked.info.id);
+  await streams[0]?.ended;
+  const key = keys.token(expired.info.id);
+  const stored = JSON.parse((await store.get(key))?.value ?? "{}") as object;
+  await store.put(key, JSON.stringify({ ...stored, expiresAt: 1 }));
+  await streams[1]?.ended;
+});
+
+test("a stream ends when its account may see other groups than before", async () => {
+  const roles = new Roles(openRedisStore(stage.redis));
+  for (const group of ["a", "b"]) {
+    await roles.create({ name: `of-${group}`, permissions: ["events:view"], groups: [group] });
+  }
+  await stage.addAccount("grouped", "of-a");
+  const { ended } = await open(await stage.bearer("grouped"));
+  await stage.users.setRole("grouped", "of-b");
+  await ended;
 });
 
 test("a stream with many events ends too when its account is removed", async () => {

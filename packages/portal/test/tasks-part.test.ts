@@ -163,7 +163,24 @@ test("a role with groups sees and touches only its tasks", async () => {
   const seen = await get<{ items: View[] }>("/api/tasks?limit=500", anna);
   expect(seen.items.map(({ id }) => id)).toEqual([mine.id]);
   expect((await stage.ask(`/api/tasks/${other.id}`, { headers: anna })).status).toBe(404);
-  expect((await post(`/api/tasks/${other.id}/start`, undefined, anna)).status).toBe(404);
+  for (const [method, path, body] of [
+    ["PATCH", "", { immortal: true }],
+    ["DELETE", ""],
+    ["POST", "/start"],
+    ["POST", "/stop"],
+    ["POST", "/move", { node: "node_http" }],
+    ["GET", "/events"],
+    ["GET", "/offset"],
+    ["GET", "/bigkeys"],
+    ["GET", "/discarded"],
+  ] as const) {
+    const answer = await stage.ask(`/api/tasks/${other.id}${path}`, {
+      ...{ method, headers: anna, body },
+    });
+    expect([method, path, answer.status]).toEqual([method, path, 404]);
+  }
+  const elsewhere = { method: "PATCH", headers: anna, body: { group: "b" } };
+  expect((await stage.ask(`/api/tasks/${mine.id}`, elsewhere)).status).toBe(403);
   // A name that is taken is refused without the id of a task that they may not see.
   const taken = task({ group: "a", name: other.name });
   const renamed = { method: "PATCH", headers: anna, body: { name: other.name } };
@@ -248,6 +265,21 @@ test("a task's life is a stream that goes on where it was left", async () => {
   expect(second).not.toContain('"event":"created"');
   await post(`/api/tasks/${id}/stop`);
   await becomes(id, "STOP");
+});
+
+test("a stream whose history is gone says so and goes on with the present task", async () => {
+  const { id } = (await (await post("/api/tasks", task())).json()) as View;
+  await stage.server.command("XTRIM", "ropeway:store:@log", "MAXLEN", 0);
+  const abort = new AbortController();
+  const headers = { ...admin, "last-event-id": "1" };
+  const answer = await stage.ask(`/api/tasks/${id}/events`, { headers, signal: abort.signal });
+  let text = "";
+  for await (const chunk of answer.body ?? []) {
+    text += Buffer.from(chunk as Uint8Array).toString();
+    if (/event: task\n/.test(text)) break;
+  }
+  abort.abort();
+  expect(text).toMatch(/event: reset\n.*event: task\n/s);
 });
 
 test("a stream of a task ends when the task leaves the groups that its reader may see", async () => {
