@@ -298,7 +298,7 @@ test("a foreign lock delays its key only, without spinning", async () => {
   const seen: string[] = [];
   await queue.push("locked", "a");
   await queue.push("free", "b");
-  await server.command("SET", `${queue.keys.queue("locked")}:locker`, "theirs", "PX", 300);
+  await server.command("SET", `${queue.keys.queue("locked")}:locker`, "theirs", "PX", 3_000);
   await dispatch(queue, async (batch) => void seen.push(batch.key));
   await eventually(() => expect(seen).toEqual(["free", "locked"]));
 });
