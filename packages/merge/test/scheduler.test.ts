@@ -1,7 +1,7 @@
 import { connect } from "@ropeway/core";
 import { eventually, startRedis } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import {
   AddressGuard,
   HttpDispatcher,
@@ -245,6 +245,41 @@ test("schedules that cannot be read or pushed do not stop the others, and say wh
   });
   expect((await schedules.list()).items).toHaveLength(5);
   expect(await schedules.remove("wrong")).toBe(true);
+});
+
+test("at an interval they go on when the clock was set back; times of the day and of the start stay", async () => {
+  const { queue, schedules } = fresh();
+  const later = Math.ceil(Date.now() / HOUR + 24) * HOUR;
+  await schedules.set("every", HOURLY);
+  await schedules.set("cron", { destination: TO, body: "1", cron: "0 * * * *" });
+  await schedules.set("start", { ...HOURLY, startAt: later });
+  const nextAt = async () => (await schedules.list()).items.map(({ id, nextAt }) => [id, nextAt]);
+  // A scheduler that starts finds times that were written a day ahead.
+  for (const id of ["every", "cron"]) {
+    await server.command("ZADD", queue.keys.schedules, String(later), id);
+  }
+  const store = new ScheduleStore(redis, queue.keys);
+  const next = (now: number) => Math.floor(now / HOUR + 1) * HOUR;
+  const before = next(await store.now());
+  await using _ = await new Scheduler(queue).start();
+  const isNext = expect.toSatisfy((at) => at === before || at === before + HOUR);
+  await eventually(async () => {
+    expect((await nextAt()).sort()).toEqual([
+      ["cron", later],
+      ["every", isNext],
+      ["start", later],
+    ]);
+  });
+  // A running scheduler sees the clock go back.
+  const ahead = await store.now();
+  const clock = vi.spyOn(ScheduleStore.prototype, "now").mockResolvedValue(ahead + HOUR / 2);
+  await makeDue(queue, "every", later);
+  await eventually(() => expect(clock).toHaveBeenCalled());
+  clock.mockRestore();
+  await eventually(async () => {
+    await server.command("PUBLISH", queue.keys.scheduleChannel, "change");
+    expect((await schedules.get("every")).nextAt).toEqual(isNext);
+  });
 });
 
 test("a foreign time that is not a number is never due, and the others run", async () => {

@@ -18,7 +18,7 @@ import { PushSignal } from "../queue/push-signal.ts";
 import { addItem, type MergeQueue, type Pushed } from "../queue/queue.ts";
 import { requireQueue } from "../queue/require-queue.ts";
 import { QueueStore } from "../store/queue-store.ts";
-import { type Planned, ScheduleStore } from "../store/schedule-store.ts";
+import { MOST_SCHEDULES, type Planned, ScheduleStore } from "../store/schedule-store.ts";
 import { type CheckedSchedule, decodeSchedule } from "./schedule.ts";
 
 /** The events of a scheduler. */
@@ -37,6 +37,8 @@ const LONGEST_SLEEP_MS = 5_000;
 const RETRY_MS = 5_000;
 /** The wait after a schedule that could neither be run nor advanced. */
 const FAILED_MS = 1_000;
+/** A smaller step back of the clock is an ordinary correction. */
+const CORRECTION_MS = 1_000;
 
 /** Pushes the runs of all schedules of a queue. Every HttpDispatcher has one. */
 export class Scheduler extends BackgroundRole<SchedulerEvents> {
@@ -46,6 +48,8 @@ export class Scheduler extends BackgroundRole<SchedulerEvents> {
   #signal: PushSignal | undefined;
   /** Whether a foreign value in place of the schedules was reported. */
   #isWrong = false;
+  /** The time of the last check. */
+  #lookedAt = Number.POSITIVE_INFINITY;
 
   constructor(queue: MergeQueue) {
     requireQueue(queue);
@@ -88,7 +92,10 @@ export class Scheduler extends BackgroundRole<SchedulerEvents> {
 
   /** Pushes the runs that are due. Returns the ms until the next one. */
   async #runDue(aborted: AbortSignal): Promise<number> {
-    const [now, planned] = await Promise.all([this.#store.now(), this.#store.planned(AT_ONCE)]);
+    const now = await this.#store.now();
+    if (now < this.#lookedAt - CORRECTION_MS) await this.#replan(now, aborted); // also at the first check
+    this.#lookedAt = now;
+    const planned = await this.#store.planned(AT_ONCE);
     this.#isWrong = false;
     let again = LONGEST_SLEEP_MS;
     for (const each of planned) {
@@ -104,6 +111,27 @@ export class Scheduler extends BackgroundRole<SchedulerEvents> {
       }
     }
     return planned.length < AT_ONCE ? again : 0;
+  }
+
+  /**
+   * The clock was set back, perhaps by an hour. Intervals continue from now and do not wait for their old time.
+   * The times of cron patterns are times of day and stay.
+   */
+  async #replan(now: number, aborted: AbortSignal): Promise<void> {
+    const all = await this.#store.planned(MOST_SCHEDULES);
+    const ahead = all.filter(({ due }) => due - now > RETRY_MS);
+    for (let i = 0; i < ahead.length && !aborted.aborted; i += AT_ONCE) {
+      await Promise.all(ahead.slice(i, i + AT_ONCE).map((each) => this.#bringForward(each, now)));
+    }
+  }
+
+  async #bringForward(planned: Planned, now: number): Promise<void> {
+    const stored = await this.#store.read(planned.id);
+    const schedule = stored && decodeSchedule(stored.schedule);
+    if (schedule?.everyMs === undefined || planned.due - now <= schedule.everyMs) return;
+    const next = dueAfter(schedule, now);
+    if (next === undefined || next >= planned.due) return; // it has not started
+    await this.#store.move(planned, { next, error: "the clock of Redis was set back" });
   }
 
   async #run(planned: Planned, now: number): Promise<void> {

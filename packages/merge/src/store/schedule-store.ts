@@ -37,7 +37,7 @@ const change: Script<number> = defineScript(new URL("../../lua/schedule.lua", im
   idempotent: true,
 });
 /** Limits the size of an operator's list. Each check for due schedules is one command. */
-const MOST_SCHEDULES = 10_000;
+export const MOST_SCHEDULES = 10_000;
 
 /** The schedules of one prefix. */
 export class ScheduleStore {
