@@ -107,7 +107,7 @@ describe("files", () => {
     const keys = transferKeys("", channel, "t");
     await server.command("HDEL", keys.chunks, ...chunks.map(String));
     await server.command("HSET", keys.meta, "next", String(next));
-    await server.command("HDEL", keys.meta, "chunks", "sha256", "size");
+    await server.command("HDEL", keys.meta, "chunks", "sha256", "size", "sent");
   }
 
   test.each([
