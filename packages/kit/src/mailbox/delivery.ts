@@ -26,11 +26,14 @@ export interface Delivery<Message> extends AsyncDisposable {
   readonly signal: AbortSignal;
   /** Keeps the message for `leaseMs` from now. Throws LeaseLostError if another receiver has it. */
   extend(leaseMs?: number): Promise<void>;
-  /** Removes the message permanently. False if its lease ended before and it went back. */
+  /**
+   * Removes the message permanently. False if its lease ended before and it went back. True also if the message is
+   * gone already, because of clear() or because Redis lost its data.
+   */
   acknowledge(): Promise<boolean>;
   /**
    * Puts the message back in front of the others, for the next receiver. After the last of its `attempts`
-   * it becomes a dead letter instead.
+   * it becomes a dead letter instead. The result is that of acknowledge().
    */
   release(): Promise<boolean>;
 }
