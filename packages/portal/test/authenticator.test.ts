@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { openRedisStore } from "@ropeway/cluster";
 import { OverloadedError } from "@ropeway/core";
 import { deferred } from "@ropeway/core/internal";
@@ -279,6 +280,17 @@ test("a caller is not the same any more after a new password, a revoked token or
   await store.changePassword(before, await hasher.hash(PASSWORD), session.token);
   expect(await live()).toEqual([undefined, undefined, undefined]);
   expect(await store.session(session.token)).toBeUndefined();
+});
+
+test("the session that sets a new password goes on, also for a request in the middle of the change", async () => {
+  const account = await right("m");
+  const { token } = await authenticator.open(account);
+  const hash = await hasher.hash(PASSWORD);
+  const generation = await store.users.setPassword(account, hash, { ends: true });
+  const caller = authenticator.identify(`Bearer ${token}`, undefined, "m");
+  const digest = createHash("sha256").update(token).digest("hex");
+  await server.command("HSET", keys.session(digest), "generation", String(generation));
+  expect((await caller)?.account.generation).toBe(generation);
 });
 
 test("a password hashed at another cost is hashed anew when it is next used", async () => {

@@ -11,6 +11,7 @@
  */
 import { createHmac, randomBytes } from "node:crypto";
 import { OverloadedError } from "@ropeway/core";
+import { sleep } from "@ropeway/core/internal";
 import {
   LoginFailedError,
   PasswordConflictError,
@@ -63,6 +64,8 @@ const REMEMBER_MS = 60_000;
 const REMEMBER_MOST = 1_000;
 /** How many passwords of one user from one place are checked at a time: a small part of the maximum in hasher.ts. */
 const CHECKS_OF_ONE = 5;
+/** How long the session that sets a new password may stay of the earlier generation. */
+const KEEP_WITHIN_MS = 1_000;
 
 /** Authenticates requests. */
 export class Authenticator {
@@ -157,7 +160,8 @@ export class Authenticator {
       return current.passwordHash === account.passwordHash ? now : undefined;
     }
     const stored = await store.session(session.token);
-    return stored?.generation === current.generation ? now : undefined;
+    if (stored === undefined) return undefined;
+    return (await this.#isOf(current, { ...stored, token: session.token })) ? now : undefined;
   }
 
   /** Ends the caller's session, if it has one. */
@@ -200,11 +204,26 @@ export class Authenticator {
     const session = await store.touchSession(token, life);
     if (session === undefined) throw over;
     const account = await store.account(session.user);
-    if (account === undefined || account.generation !== session.generation) {
+    if (account === undefined || !(await this.#isOf(account, { ...session, token }))) {
       await store.dropSession(token);
       throw over;
     }
     return { account, via, session: { token, expiresAt: session.expiresAt } };
+  }
+
+  /**
+   * Whether the session is of the account's generation. The session that sets a new password is of the earlier
+   * generation for a moment, so a session of that generation is read again before it is given up.
+   */
+  async #isOf(
+    account: Account,
+    { generation, token }: { readonly generation: number; readonly token: string },
+  ): Promise<boolean> {
+    if (generation === account.generation) return true;
+    if (generation !== account.generation - 1) return false;
+    await sleep(KEEP_WITHIN_MS);
+    const later = await this.#plan.store.session(token);
+    return later?.generation === account.generation;
   }
 
   async #byToken(text: string): Promise<Caller> {
