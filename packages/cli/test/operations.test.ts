@@ -118,7 +118,7 @@ const verbs = {
   },
   SemaphoreInspector: {
     class: SemaphoreInspector,
-    of: { list: "semaphore list", get: "semaphore show" },
+    of: { list: "semaphore list", get: "semaphore show", resize: "semaphore resize" },
   },
   Mailbox: {
     class: Mailbox,

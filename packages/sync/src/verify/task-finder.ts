@@ -46,7 +46,10 @@ export async function findTask(question: TaskQuestion): Promise<FoundTask> {
   if (name !== undefined && (own !== undefined || meant.length === 0)) return unnamed;
   if (name === undefined && meant.length <= 1) return meant[0] ?? unnamed;
   if (!repair) return unnamed;
-  const names = meant.map((task) => task.name).join(", ");
+  const names = meant
+    .map((task) => task.name)
+    .sort()
+    .join(", ");
   throw new InvalidOptionError("name", name, `the task that copies this source, one of ${names}`);
 }
 
