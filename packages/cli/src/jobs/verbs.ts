@@ -30,6 +30,11 @@ async function add(context: Context): Promise<void> {
   await withNewQueue(context, async (queue) => {
     const job = await queue.add(name, data, { ...wishes, awaited: options.wait === true });
     if (options.wait === true) {
+      if ((await queue.workers()).length === 0) {
+        output.note(
+          `No workers: waiting for one. Start one with \`ropeway jobs work-demo --queue ${queue.name}\`, or press Ctrl-C.`,
+        );
+      }
       const result = await job.result({ signal: context.signal });
       output.result({ id: job.id, result }, () => output.line(JSON.stringify(result ?? null)));
       return;

@@ -100,6 +100,24 @@ test("children are listed, results are waited for, and failed jobs are retried b
   await working;
 });
 
+test("waiting for a result says that there is no worker", async () => {
+  const added = ropeway(["add", "lonely", "echo", "1", "--wait"]);
+  const queue = new Queue(redis, "lonely");
+  await eventually(async () => expect((await queue.counts()).waiting).toBe(1));
+  await eventually(async () =>
+    expect(String(await server.command("CLIENT", "LIST"))).toMatch(/jobs-/),
+  );
+  const stop = new AbortController();
+  const working = ropeway(["work-demo", "--queue", "lonely"], stop.signal);
+  const { stdout, stderr } = await added;
+  expect([stdout, stderr]).toEqual([
+    "1\n",
+    expect.stringContaining("No workers: waiting for one."),
+  ]);
+  stop.abort("SIGINT");
+  await working;
+});
+
 test("the demo worker echoes, sleeps and fails; watch shows it; retry and pause work", async () => {
   const stop = new AbortController();
   const working = ropeway(["work-demo", "--queue", "demo"], stop.signal);
