@@ -37,6 +37,7 @@ import { checkTransition, isAtRest, isPending, isRunning, type TaskStatus } from
 import { md5Of, type Task, taskOf } from "./task.ts";
 import { listTasks, type TaskFilter } from "./task-list.ts";
 import { TaskRecords } from "./task-records.ts";
+import { refuseDuplicates, stillUnique } from "./uniqueness.ts";
 
 /** What can be changed. Name, group and configuration only while the task is at rest. */
 export interface TaskEdit {
@@ -311,11 +312,11 @@ export class Tasks {
       if (decided === task) return { do: [], result: task };
       const next: Task = { ...decided, generation: task.generation + 1, updateTime: this.#now() };
       if (next.status !== task.status) checkTransition(taskId, task.status, next.status);
-      await this.#refuseDuplicates(task, next);
+      await refuseDuplicates(this.#store, task, next);
       return {
         if: [
           unchanged(keys.task(taskId), entry),
-          ...this.#unique(task, next),
+          ...stillUnique(task, next),
           ...(isGiven(task, next) ? stillUsable(next.nodeId) : []),
           // A node that claims it at this moment would run a task that is at rest.
           ...(next.status === "STOP" ? [absent(keys.owner(taskId))] : []),
@@ -325,26 +326,6 @@ export class Tasks {
         result: next,
       };
     });
-  }
-
-  #unique(before: Task, after: Task) {
-    return [
-      ...(before.taskName === after.taskName ? [] : [absent(keys.ofName(after.taskName))]),
-      ...(before.md5 === after.md5 ? [] : [absent(keys.ofMd5(after.md5))]),
-    ];
-  }
-
-  async #refuseDuplicates(before: Task, after: Task): Promise<void> {
-    for (const { key } of this.#unique(before, after)) {
-      const holder = recordOf<{ taskId: string }>(await this.#store.get(key));
-      if (holder === undefined) continue;
-      const field = key === keys.ofName(after.taskName) ? "name" : "md5";
-      throw new DuplicateTaskError(
-        field,
-        field === "name" ? after.taskName : after.md5,
-        holder.taskId,
-      );
-    }
   }
 
   #event(task: Task, event: string, detail: string) {
