@@ -8,7 +8,7 @@
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { StepFailedError } from "./errors.ts";
-import type { Errand } from "./options.ts";
+import type { ResolvedProvideOptions } from "./options.ts";
 import { isExecutable } from "./search-path.ts";
 import { mustRun, runTool, type ToolOptions, type ToolResult } from "./tool.ts";
 
@@ -30,18 +30,18 @@ export async function hasApt(): Promise<boolean> {
 
 export class AptArchive {
   readonly #folder: string;
-  readonly #errand: Errand;
+  readonly #options: ResolvedProvideOptions;
   /** The error of the last update. It is reported only if a package is then not found. */
   #complaint: string | undefined;
 
-  private constructor(folder: string, errand: Errand) {
+  private constructor(folder: string, resolved: ResolvedProvideOptions) {
     this.#folder = folder;
-    this.#errand = errand;
+    this.#options = resolved;
   }
 
   /** Reads the package lists of the system's sources into `folder`. */
-  static async open(folder: string, errand: Errand): Promise<AptArchive> {
-    const archive = new AptArchive(folder, errand);
+  static async open(folder: string, resolved: ResolvedProvideOptions): Promise<AptArchive> {
+    const archive = new AptArchive(folder, resolved);
     await mkdir(join(folder, "state/lists/partial"), { recursive: true });
     await mkdir(join(folder, "cache/archives/partial"), { recursive: true });
     await mkdir(join(folder, "log"));
@@ -50,7 +50,7 @@ export class AptArchive {
       await mustRun([DPKG, "--print-architecture"], archive.#toolOptions(folder))
     ).trim();
     await writeFile(join(folder, "apt.conf"), configuration(folder, native));
-    errand.note("Reading the package lists of this machine's apt sources");
+    resolved.note("Reading the package lists of this machine's apt sources");
     // One unreachable source of many is an error for apt but not here: it is kept as a reason.
     const { stderr } = await archive.#aptGet(["update", "-q"]);
     archive.#complaint = complaintOf(stderr);
@@ -92,7 +92,7 @@ export class AptArchive {
   }
 
   #toolOptions(cwd: string): ToolOptions {
-    const { env, signal } = this.#errand;
+    const { env, signal } = this.#options;
     return { signal, cwd, env: { ...env, PATH: SYSTEM_PATH, LC_ALL: "C" } };
   }
 }

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import type { Candidate } from "./candidate.ts";
 import { StepFailedError } from "./errors.ts";
-import type { Errand } from "./options.ts";
+import type { ResolvedProvideOptions } from "./options.ts";
 import { PRODUCTS, type Program } from "./program.ts";
 import { executablesOnPath, isExecutable } from "./search-path.ts";
 import { mustRun } from "./tool.ts";
@@ -13,7 +13,7 @@ const APPLICATIONS: Readonly<Record<string, string>> = {
 };
 
 /** The `brew` on PATH, if there is one. */
-export async function findBrew({ env }: Errand): Promise<string | undefined> {
+export async function findBrew({ env }: ResolvedProvideOptions): Promise<string | undefined> {
   return (await executablesOnPath("brew", env.PATH))[0];
 }
 
@@ -21,13 +21,13 @@ export async function findBrew({ env }: Errand): Promise<string | undefined> {
 export async function installWithBrew(
   brew: string,
   program: Program,
-  errand: Errand,
+  resolved: ResolvedProvideOptions,
 ): Promise<Candidate> {
   const [{ product, file }] = program.executables as [Program["executables"][number]];
   const { title, brew: words } = PRODUCTS[product];
-  const env = { ...errand.env, NONINTERACTIVE: "1", HOMEBREW_NO_AUTO_UPDATE: "1" };
-  const options = { signal: errand.signal, env };
-  errand.note(`Installing ${title} with brew`);
+  const env = { ...resolved.env, NONINTERACTIVE: "1", HOMEBREW_NO_AUTO_UPDATE: "1" };
+  const options = { signal: resolved.signal, env };
+  resolved.note(`Installing ${title} with brew`);
   await mustRun([brew, "install", "--quiet", ...words], options);
   const prefix = (await mustRun([brew, "--prefix"], options)).trim();
   for (const path of [join(prefix, "bin", file), APPLICATIONS[file]]) {

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import type { AptArchive, Package } from "./apt-archive.ts";
 import { StepFailedError } from "./errors.ts";
 import { executablesOf, PRODUCTS, type ProductName } from "./program.ts";
+import type { BundleLabel } from "./programs-folder.ts";
 import { isExecutable } from "./search-path.ts";
-import type { BundleLabel } from "./shelf.ts";
 import { FONTS, librariesOf, starter } from "./starter.ts";
 import { compareVersions, parseVersion } from "./version.ts";
 

@@ -1,6 +1,6 @@
 // A candidate is an executable that may be the program. It is accepted only if it runs, prints a version,
 // and that version is new enough. Every executable, however it was found, is examined here.
-import type { Errand, ProgramOrigin, ProvidedProgram } from "./options.ts";
+import type { ProgramOrigin, ProvidedProgram, ResolvedProvideOptions } from "./options.ts";
 import { PRODUCTS, type Program, productsOf } from "./program.ts";
 import { runTool } from "./tool.ts";
 import { compareVersions, parseVersion } from "./version.ts";
@@ -17,13 +17,13 @@ export interface Candidate {
 export async function examine(
   program: Program,
   { path, origin }: Candidate,
-  errand: Errand,
+  resolved: ResolvedProvideOptions,
 ): Promise<ProvidedProgram | string> {
   let said: string;
   try {
-    said = await askVersion(path, errand);
+    said = await askVersion(path, resolved);
   } catch (error) {
-    errand.signal.throwIfAborted();
+    resolved.signal.throwIfAborted();
     return `${path} does not run (${(error as Error).message})`;
   }
   const version = parseVersion(said);
@@ -38,7 +38,7 @@ export async function examine(
   return { name, command: [path], variable, product, version, origin };
 }
 
-async function askVersion(path: string, { signal, env }: Errand): Promise<string> {
+async function askVersion(path: string, { signal, env }: ResolvedProvideOptions): Promise<string> {
   const bound = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
   const { code, stdout, stderr } = await runTool([path, "--version"], { signal: bound, env });
   if (code !== 0) throw new Error(stderr.trim().split("\n").at(-1) || `exit code ${code}`);

@@ -13,18 +13,21 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { makeFolder } from "./folder.ts";
-import type { Errand } from "./options.ts";
+import type { ResolvedProvideOptions } from "./options.ts";
 
 const RENEW_MS = 1_000;
 const LOOK_MS = 100;
 const SILENT_MS = 30_000;
 
 /** Runs `work` while holding the folder's lock. Creates the folder if needed. */
-export async function withLock<T>(errand: Errand, work: () => Promise<T>): Promise<T> {
-  await makeFolder(errand.folder);
-  const lock = join(errand.folder, ".lock");
+export async function withLock<T>(
+  resolved: ResolvedProvideOptions,
+  work: () => Promise<T>,
+): Promise<T> {
+  await makeFolder(resolved.folder);
+  const lock = join(resolved.folder, ".lock");
   const owner = `${hostname()} ${process.pid} ${randomUUID()}`;
-  await acquire(lock, owner, errand);
+  await acquire(lock, owner, resolved);
   const renewal = setInterval(() => {
     // A lock that was taken over cannot be renewed; the work continues, see above.
     utimes(lock, new Date(), new Date()).catch(() => {});
@@ -37,12 +40,16 @@ export async function withLock<T>(errand: Errand, work: () => Promise<T>): Promi
   }
 }
 
-async function acquire(lock: string, owner: string, errand: Errand): Promise<void> {
+async function acquire(
+  lock: string,
+  owner: string,
+  resolved: ResolvedProvideOptions,
+): Promise<void> {
   let seen = "";
   let silentSince = performance.now();
   let told = false;
   while (!(await create(lock, owner))) {
-    errand.signal.throwIfAborted();
+    resolved.signal.throwIfAborted();
     const [holder, time] = await Promise.all([ownerOf(lock), timeOf(lock)]);
     if (`${holder} ${time}` !== seen) {
       seen = `${holder} ${time}`;
@@ -52,9 +59,9 @@ async function acquire(lock: string, owner: string, errand: Errand): Promise<voi
       await remove(lock);
       continue;
     }
-    if (!told) errand.note(`Waiting for another process that is filling ${errand.folder}`);
+    if (!told) resolved.note(`Waiting for another process that is filling ${resolved.folder}`);
     told = true;
-    await delay(LOOK_MS, undefined, { signal: errand.signal });
+    await delay(LOOK_MS, undefined, { signal: resolved.signal });
   }
 }
 

@@ -39,7 +39,7 @@ export interface ProvideOptions {
 const defaults = { timeoutMs: 600_000 } as const;
 
 /** The settings of one call: options with every default filled in, and one signal for abort and timeout. */
-export interface Errand {
+export interface ResolvedProvideOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
   readonly timeoutMs: number;
@@ -51,7 +51,7 @@ export interface Errand {
 }
 
 /** Fills in and validates the options of one call. */
-export function errandOf(options: ProvideOptions): Errand {
+export function resolveProvideOptions(options: ProvideOptions): ResolvedProvideOptions {
   const { timeoutMs = defaults.timeoutMs, env = process.env } = options;
   if (!Number.isSafeInteger(timeoutMs) || timeoutMs <= 0) {
     throw new TypeError(`provide: timeoutMs must be a whole number above 0, not ${timeoutMs}`);

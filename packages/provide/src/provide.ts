@@ -7,10 +7,15 @@
 import { rm } from "node:fs/promises";
 import { ProgramUnavailableError } from "./errors.ts";
 import { withLock } from "./lock.ts";
-import { type Errand, errandOf, type ProvidedProgram, type ProvideOptions } from "./options.ts";
+import {
+  type ProvidedProgram,
+  type ProvideOptions,
+  type ResolvedProvideOptions,
+  resolveProvideOptions,
+} from "./options.ts";
 import { type ProgramName, programOf } from "./program.ts";
+import { openPartial } from "./programs-folder.ts";
 import { Search } from "./search.ts";
-import { openPartial } from "./shelf.ts";
 import { Supplier } from "./supplier.ts";
 
 /** A real program of that name: found on this machine, or downloaded. Throws ProgramUnavailableError. */
@@ -27,17 +32,17 @@ export async function provideAll(
   names: readonly ProgramName[],
   options: ProvideOptions = {},
 ): Promise<readonly ProvidedProgram[]> {
-  const errand = errandOf(options);
-  const searches = names.map((name) => new Search(programOf(name), errand));
+  const resolved = resolveProvideOptions(options);
+  const searches = names.map((name) => new Search(programOf(name), resolved));
   const found = new Map<Search, ProvidedProgram>();
   for (const search of searches) {
-    const program = await explained(search, errand, () => search.onMachine());
+    const program = await explained(search, resolved, () => search.onMachine());
     if (program !== undefined) found.set(search, program);
   }
   const missing = searches.filter((search) => !found.has(search));
   const [first] = missing;
   if (first !== undefined) {
-    const brought = await explained(first, errand, () => bringAll(missing, errand));
+    const brought = await explained(first, resolved, () => bringAll(missing, resolved));
     for (const [search, program] of brought) found.set(search, program);
   }
   return searches.map((search) => found.get(search) as ProvidedProgram);
@@ -45,16 +50,16 @@ export async function provideAll(
 
 async function bringAll(
   missing: readonly Search[],
-  errand: Errand,
+  resolved: ResolvedProvideOptions,
 ): Promise<ReadonlyMap<Search, ProvidedProgram>> {
-  return withLock(errand, async () => {
-    const partial = await openPartial(errand.folder);
+  return withLock(resolved, async () => {
+    const partial = await openPartial(resolved.folder);
     try {
-      const supplier = new Supplier(partial, errand);
+      const supplier = new Supplier(partial, resolved);
       const brought = new Map<Search, ProvidedProgram>();
       for (const search of missing) {
         // The previous holder of the lock, or the previous program of this call, may have downloaded it.
-        const program = (await search.onShelf()) ?? (await supplier.bring(search));
+        const program = (await search.inProgramsFolder()) ?? (await supplier.bring(search));
         if (program === undefined) throw search.unavailable();
         brought.set(search, program);
       }
@@ -69,7 +74,7 @@ async function bringAll(
 /** Converts external failures (timeout, the disk, a folder without write permission) into the search's error. */
 async function explained<T>(
   search: Search,
-  { callerSignal, signal, timeoutMs }: Errand,
+  { callerSignal, signal, timeoutMs }: ResolvedProvideOptions,
   work: () => Promise<T>,
 ): Promise<T> {
   try {

@@ -3,28 +3,28 @@
 import { resolve } from "node:path";
 import { type Candidate, examine } from "./candidate.ts";
 import { ProgramUnavailableError } from "./errors.ts";
-import type { Errand, ProvidedProgram } from "./options.ts";
+import type { ProvidedProgram, ResolvedProvideOptions } from "./options.ts";
 import { PRODUCTS, type Program, productsOf } from "./program.ts";
+import { storedPrograms } from "./programs-folder.ts";
 import { executablesOnPath } from "./search-path.ts";
-import { shelved } from "./shelf.ts";
 
 export class Search {
   readonly program: Program;
-  readonly #errand: Errand;
+  readonly #options: ResolvedProvideOptions;
   readonly #reasons: string[] = [];
 
-  constructor(program: Program, errand: Errand) {
+  constructor(program: Program, resolved: ResolvedProvideOptions) {
     this.program = program;
-    this.#errand = errand;
+    this.#options = resolved;
   }
 
   /** The program as named by the user, as installed on the machine, or as unpacked by an earlier call. */
   async onMachine(): Promise<ProvidedProgram | undefined> {
-    return (await this.#named()) ?? (await this.#onPath()) ?? (await this.onShelf());
+    return (await this.#named()) ?? (await this.#onPath()) ?? (await this.inProgramsFolder());
   }
 
-  async onShelf(): Promise<ProvidedProgram | undefined> {
-    return this.#firstFit(await shelved(this.program, this.#errand.folder));
+  async inProgramsFolder(): Promise<ProvidedProgram | undefined> {
+    return this.#firstFit(await storedPrograms(this.program, this.#options.folder));
   }
 
   /** Records why one source of the program failed. */
@@ -40,7 +40,7 @@ export class Search {
     const ways = [
       `install it (Debian/Ubuntu: apt-get install ${product?.packages[0]}, macOS: brew install ${product?.brew.join(" ")})`,
       `set ${variable} to its path`,
-      this.#errand.otherwise,
+      this.#options.otherwise,
     ].filter((way) => way !== undefined);
     const files = either(executables.map(({ file }) => file));
     const message = `No ${files} was found and none could be provided (${reason}): ${either(ways)}.`;
@@ -49,10 +49,10 @@ export class Search {
 
   async #named(): Promise<ProvidedProgram | undefined> {
     const { name, variable } = this.program;
-    const path = this.#errand.env[variable];
+    const path = this.#options.env[variable];
     if (!path) return undefined;
     const candidate: Candidate = { path: resolve(path), origin: "env" };
-    const found = await examine(this.program, candidate, this.#errand);
+    const found = await examine(this.program, candidate, this.#options);
     if (typeof found !== "string") return found;
     const message = `${variable} cannot be used because ${found}: set it to the path of a working ${name}, or unset it to have one found.`;
     throw new ProgramUnavailableError({ program: name, reason: found, message });
@@ -60,7 +60,7 @@ export class Search {
 
   async #onPath(): Promise<ProvidedProgram | undefined> {
     for (const { file } of this.program.executables) {
-      const paths = await executablesOnPath(file, this.#errand.env.PATH);
+      const paths = await executablesOnPath(file, this.#options.env.PATH);
       const found = await this.#firstFit(paths.map((path) => ({ path, origin: "path" as const })));
       if (found !== undefined) return found;
     }
@@ -69,9 +69,9 @@ export class Search {
 
   async #firstFit(candidates: readonly Candidate[]): Promise<ProvidedProgram | undefined> {
     for (const candidate of candidates) {
-      const found = await examine(this.program, candidate, this.#errand);
+      const found = await examine(this.program, candidate, this.#options);
       if (typeof found !== "string") return found;
-      this.#errand.note(`Not used: ${found}`);
+      this.#options.note(`Not used: ${found}`);
       this.passOver(found);
     }
     return undefined;

@@ -10,19 +10,19 @@ import { findBrew, installWithBrew } from "./brew.ts";
 import { makeBundle } from "./bundle.ts";
 import { type Candidate, examine } from "./candidate.ts";
 import { StepFailedError } from "./errors.ts";
-import type { Errand, ProvidedProgram } from "./options.ts";
+import type { ProvidedProgram, ResolvedProvideOptions } from "./options.ts";
 import { type ProductName, type Program, productsOf } from "./program.ts";
+import { place } from "./programs-folder.ts";
 import type { Search } from "./search.ts";
-import { place } from "./shelf.ts";
 
 export class Supplier {
   readonly #partial: string;
-  readonly #errand: Errand;
+  readonly #options: ResolvedProvideOptions;
   #archive: Promise<AptArchive> | undefined;
 
-  constructor(partial: string, errand: Errand) {
+  constructor(partial: string, resolved: ResolvedProvideOptions) {
     this.#partial = partial;
-    this.#errand = errand;
+    this.#options = resolved;
   }
 
   /** The new program; undefined if it is unavailable, with the reasons recorded in the search. */
@@ -35,10 +35,10 @@ export class Supplier {
       }
       return undefined;
     }
-    const brew = process.platform === "darwin" ? await findBrew(this.#errand) : undefined;
+    const brew = process.platform === "darwin" ? await findBrew(this.#options) : undefined;
     if (brew !== undefined) {
       return attempt(search, async () =>
-        this.#fit(program, await installWithBrew(brew, program, this.#errand)),
+        this.#fit(program, await installWithBrew(brew, program, this.#options)),
       );
     }
     search.passOver("neither apt nor brew was found to install it");
@@ -46,7 +46,7 @@ export class Supplier {
   }
 
   async #fromDebian(program: Program, product: ProductName): Promise<ProvidedProgram> {
-    const { note, folder } = this.#errand;
+    const { note, folder } = this.#options;
     this.#archive ??= this.#openArchive();
     const bundle = join(this.#partial, product);
     await mkdir(bundle);
@@ -64,11 +64,11 @@ export class Supplier {
   async #openArchive(): Promise<AptArchive> {
     const folder = join(this.#partial, "apt");
     await mkdir(folder);
-    return AptArchive.open(folder, this.#errand);
+    return AptArchive.open(folder, this.#options);
   }
 
   async #fit(program: Program, candidate: Candidate): Promise<ProvidedProgram> {
-    const found = await examine(program, candidate, this.#errand);
+    const found = await examine(program, candidate, this.#options);
     if (typeof found === "string") throw new StepFailedError(found);
     return found;
   }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { findBrew, installWithBrew } from "../src/brew.ts";
 import { examine } from "../src/candidate.ts";
-import { errandOf } from "../src/options.ts";
+import { resolveProvideOptions } from "../src/options.ts";
 import { programOf } from "../src/program.ts";
 import { realRedis, script, temporaryFolder } from "./workshop.ts";
 
@@ -21,12 +21,12 @@ test("brew is asked to install the formula, and its prefix holds the program", a
      esac`,
   );
   const env = { PATH: `${join(folder, "tools")}:/usr/bin:/bin` };
-  const errand = errandOf({ env, folder });
+  const resolved = resolveProvideOptions({ env, folder });
   const program = programOf("redis-server");
-  const brew = (await findBrew(errand)) as string;
-  const candidate = await installWithBrew(brew, program, errand);
+  const brew = (await findBrew(resolved)) as string;
+  const candidate = await installWithBrew(brew, program, resolved);
   expect(await readFile(join(folder, "asked"), "utf8")).toBe("install --quiet redis\n--prefix\n");
-  expect(await examine(program, candidate, errand)).toMatchObject({
+  expect(await examine(program, candidate, resolved)).toMatchObject({
     origin: "brew",
     product: "redis",
     command: [join(folder, "prefix/bin/redis-server")],
@@ -36,8 +36,8 @@ test("brew is asked to install the formula, and its prefix holds the program", a
 test("a formula that fails is a step that failed, with brew's last words", async () => {
   const folder = await temporaryFolder();
   const brew = await script(join(folder, "brew"), "echo 'Error: no bottle' >&2; exit 1");
-  const errand = errandOf({ env: { PATH: "/usr/bin:/bin" }, folder });
-  await expect(installWithBrew(brew, programOf("etcd"), errand)).rejects.toThrow(
+  const resolved = resolveProvideOptions({ env: { PATH: "/usr/bin:/bin" }, folder });
+  await expect(installWithBrew(brew, programOf("etcd"), resolved)).rejects.toThrow(
     "Error: no bottle",
   );
 });

@@ -4,18 +4,20 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { withLock } from "../src/lock.ts";
-import { type Errand, errandOf } from "../src/options.ts";
+import { type ResolvedProvideOptions, resolveProvideOptions } from "../src/options.ts";
 import { temporaryFolder } from "./workshop.ts";
 
-async function errand(options: { signal?: AbortSignal; notes?: string[] } = {}): Promise<Errand> {
+async function resolved(
+  options: { signal?: AbortSignal; notes?: string[] } = {},
+): Promise<ResolvedProvideOptions> {
   const { notes = [], ...rest } = options;
   const folder = join(await temporaryFolder(), "programs");
-  return errandOf({ ...rest, folder, onProgress: (sentence) => notes.push(sentence) });
+  return resolveProvideOptions({ ...rest, folder, onProgress: (sentence) => notes.push(sentence) });
 }
 
 test("one works at a time, the others wait, and nothing is left", async () => {
   const notes: string[] = [];
-  const shared = await errand({ notes });
+  const shared = await resolved({ notes });
   let inside = 0;
   const turns = await Promise.all(
     [1, 2, 3].map((turn) =>
@@ -34,13 +36,13 @@ test("one works at a time, the others wait, and nothing is left", async () => {
 });
 
 test("the lock is free again after work that failed", async () => {
-  const shared = await errand();
+  const shared = await resolved();
   await expect(withLock(shared, () => Promise.reject(new Error("no")))).rejects.toThrow("no");
   await expect(withLock(shared, async () => "yes")).resolves.toBe("yes");
 });
 
 test("the lock of a process that is gone is taken over at once", async () => {
-  const shared = await errand();
+  const shared = await resolved();
   const { pid } = spawnSync("true");
   await mkdir(join(shared.folder, ".lock"), { recursive: true });
   await writeFile(join(shared.folder, ".lock", "owner"), `${hostname()} ${pid} x`);
@@ -48,7 +50,7 @@ test("the lock of a process that is gone is taken over at once", async () => {
 });
 
 test("waiting for a lock ends with the signal", async () => {
-  const shared = await errand({ signal: AbortSignal.timeout(200) });
+  const shared = await resolved({ signal: AbortSignal.timeout(200) });
   await mkdir(join(shared.folder, ".lock"), { recursive: true });
   await writeFile(join(shared.folder, ".lock", "owner"), `${hostname()} ${process.pid} x`);
   await expect(withLock(shared, async () => "never")).rejects.toThrow(/abort/i);

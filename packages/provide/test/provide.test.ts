@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { ProgramUnavailableError, type ProvideOptions, provide } from "../src/index.ts";
 import { nowhere, realRedis, redisOfVersion, script, temporaryFolder } from "./workshop.ts";
 
-/** Puts a whole bundle on the shelf, started by the real server, labelled as told. */
-async function shelve(folder: string, label: object, file = "redis-server"): Promise<string> {
+/** Puts a whole bundle into the programs folder, started by the real server and with the given label. */
+async function storeBundle(folder: string, label: object, file = "redis-server"): Promise<string> {
   const bundle = join(folder, "programs", "redis-9.9.9");
   await realRedis(join(bundle, "bin", file));
   await writeFile(join(bundle, "bundle.json"), JSON.stringify(label));
@@ -21,7 +21,7 @@ async function failure(options: ProvideOptions): Promise<ProgramUnavailableError
 test("an environment variable comes before PATH, PATH before the programs folder", async () => {
   const folder = await temporaryFolder();
   const options = await nowhere(folder);
-  const shelf = await shelve(folder, { product: "redis", version: "9.9.9", packages: {} });
+  const stored = await storeBundle(folder, { product: "redis", version: "9.9.9", packages: {} });
   const path = await realRedis(join(folder, "bin", "redis-server"));
   const named = await realRedis(join(folder, "named"));
 
@@ -34,7 +34,7 @@ test("an environment variable comes before PATH, PATH before the programs folder
   expect(second).toMatchObject({ origin: "path", command: [path] });
 
   const third = await provide("redis-server", options);
-  expect(third).toMatchObject({ origin: "home", command: [shelf] });
+  expect(third).toMatchObject({ origin: "home", command: [stored] });
   expect(third.version).toBe(first.version);
   expect(third.variable).toBe("ROPEWAY_REDIS_SERVER");
 });

@@ -68,7 +68,7 @@ export class Results {
       subscriber = await this.#store.redis.subscriber("jobs-results");
       subscriber.onGap(() => this.#lookAtAll());
       await subscriber.subscribe(this.#store.keys.results, (message) =>
-        this.#heard(String(message)),
+        this.#noteOutcome(String(message)),
       );
       return subscriber;
     } catch (error) {
@@ -97,7 +97,7 @@ export class Results {
   }
 
   /** id, or id LF "removed", or id LF "cancelled" LF reason. An empty id means all jobs. */
-  #heard(message: string): void {
+  #noteOutcome(message: string): void {
     const [id = "", what, ...reason] = message.split("\n");
     if (id === "") this.#rejectAll();
     if (!this.#waiting.has(id)) return;

@@ -29,7 +29,7 @@ export class Scheduler {
   readonly #store: ScheduleStore;
   readonly #defaults: JobOptions | undefined;
   /** The server's time at the last check. */
-  #lookedAt = Number.POSITIVE_INFINITY;
+  #checkedAt = Number.POSITIVE_INFINITY;
 
   constructor(store: ScheduleStore, defaults?: JobOptions) {
     this.#store = store;
@@ -85,8 +85,8 @@ export class Scheduler {
    */
   async fireDue(onError: (error: unknown) => void): Promise<number | undefined> {
     const now = await this.#store.now();
-    if (now < this.#lookedAt - CORRECTION_MS) await this.#replan(now); // also at the first check
-    this.#lookedAt = now;
+    if (now < this.#checkedAt - CORRECTION_MS) await this.#replan(now); // also at the first check
+    this.#checkedAt = now;
     const heads = await this.#store.due(AT_ONCE);
     let next = heads.size < AT_ONCE ? Number.POSITIVE_INFINITY : 0;
     for (const [id, due] of heads) {

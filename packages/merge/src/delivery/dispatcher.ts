@@ -93,7 +93,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
   /** One per batch in the handler: aborted when its lease ends, or when the dispatcher must close. */
   readonly #running = new Set<AbortController>();
   #signal: PushSignal | undefined;
-  #lookedAt = 0;
+  #checkedAt = 0;
   /** The key of a wrong type that was last reported. */
   #wrong = "";
 
@@ -176,7 +176,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
       await signal.wait(signal.count, LONGEST_SLEEP_MS, aborted);
       return 0;
     }
-    const calm = this.#lookedAt + CALM_MS - performance.now();
+    const calm = this.#checkedAt + CALM_MS - performance.now();
     if (calm > 0) await sleep(calm, aborted);
     const seen = signal.count;
     const { reserveMs } = this.#options;
@@ -188,7 +188,7 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
       if (this.#admit({ ...due, reserved: found.reserved })) launched += 1;
     }
     if (launched > 0) return 0;
-    this.#lookedAt = performance.now();
+    this.#checkedAt = performance.now();
     if (found.keys.length > 0) return 0; // other keys may be due behind the keys whose origin is full
     const next = found.nextMs < 0 ? LONGEST_SLEEP_MS : Math.min(found.nextMs, LONGEST_SLEEP_MS);
     await signal.wait(seen, next, aborted);

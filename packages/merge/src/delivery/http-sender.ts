@@ -157,35 +157,35 @@ class Punctual implements Dispatcher.DispatchHandler {
     this.#isLate = isLate;
   }
 
-  onRequestStart(...[controller, context]: Heard<"onRequestStart">): void {
+  onRequestStart(...[controller, context]: HandlerArguments<"onRequestStart">): void {
     const late = this.#isLate();
     if (late !== undefined) controller.abort(late);
     else this.#handler.onRequestStart?.(controller, context);
   }
 
-  onRequestUpgrade(...heard: Heard<"onRequestUpgrade">): void {
-    this.#handler.onRequestUpgrade?.(...heard);
+  onRequestUpgrade(...event: HandlerArguments<"onRequestUpgrade">): void {
+    this.#handler.onRequestUpgrade?.(...event);
   }
 
-  onResponseStart(...heard: Heard<"onResponseStart">): void {
-    this.#handler.onResponseStart?.(...heard);
+  onResponseStart(...event: HandlerArguments<"onResponseStart">): void {
+    this.#handler.onResponseStart?.(...event);
   }
 
-  onResponseData(...heard: Heard<"onResponseData">): void {
-    this.#handler.onResponseData?.(...heard);
+  onResponseData(...event: HandlerArguments<"onResponseData">): void {
+    this.#handler.onResponseData?.(...event);
   }
 
-  onResponseEnd(...heard: Heard<"onResponseEnd">): void {
-    this.#handler.onResponseEnd?.(...heard);
+  onResponseEnd(...event: HandlerArguments<"onResponseEnd">): void {
+    this.#handler.onResponseEnd?.(...event);
   }
 
-  onResponseError(...heard: Heard<"onResponseError">): void {
-    this.#handler.onResponseError?.(...heard);
+  onResponseError(...event: HandlerArguments<"onResponseError">): void {
+    this.#handler.onResponseError?.(...event);
   }
 }
 
 /** The arguments of a handler's method. */
-type Heard<Name extends keyof Dispatcher.DispatchHandler> = Parameters<
+type HandlerArguments<Name extends keyof Dispatcher.DispatchHandler> = Parameters<
   NonNullable<Dispatcher.DispatchHandler[Name]>
 >;
 

@@ -49,7 +49,7 @@ export class Scheduler extends BackgroundRole<SchedulerEvents> {
   /** Whether a foreign value in place of the schedules was reported. */
   #isWrong = false;
   /** The time of the last check. */
-  #lookedAt = Number.POSITIVE_INFINITY;
+  #checkedAt = Number.POSITIVE_INFINITY;
 
   constructor(queue: MergeQueue) {
     requireQueue(queue);
@@ -93,8 +93,8 @@ export class Scheduler extends BackgroundRole<SchedulerEvents> {
   /** Pushes the runs that are due. Returns the ms until the next one. */
   async #runDue(aborted: AbortSignal): Promise<number> {
     const now = await this.#store.now();
-    if (now < this.#lookedAt - CORRECTION_MS) await this.#replan(now, aborted); // also at the first check
-    this.#lookedAt = now;
+    if (now < this.#checkedAt - CORRECTION_MS) await this.#replan(now, aborted); // also at the first check
+    this.#checkedAt = now;
     const planned = await this.#store.planned(AT_ONCE);
     this.#isWrong = false;
     let again = LONGEST_SLEEP_MS;

@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { programOf } from "../src/program.ts";
-import { openPartial, place, shelved } from "../src/shelf.ts";
+import { openPartial, place, storedPrograms } from "../src/programs-folder.ts";
 import { script, temporaryFolder } from "./workshop.ts";
 
 async function bundle(folder: string, product: string, version: string): Promise<void> {
@@ -17,7 +17,7 @@ test("Redis comes before Valkey and the newest version first", async () => {
   const folder = await temporaryFolder();
   for (const version of ["7.0.15", "7.0.9", "8.0.2"]) await bundle(folder, "redis", version);
   await bundle(folder, "valkey", "9.0.0");
-  const paths = (await shelved(programOf("redis-server"), folder)).map(({ path }) => path);
+  const paths = (await storedPrograms(programOf("redis-server"), folder)).map(({ path }) => path);
   expect(paths).toEqual(
     ["redis-8.0.2", "redis-7.0.15", "redis-7.0.9", "valkey-9.0.0"].map((name) =>
       join(folder, name, "bin", `${name.split("-")[0]}-server`),
@@ -26,7 +26,9 @@ test("Redis comes before Valkey and the newest version first", async () => {
 });
 
 test("a folder that does not exist holds nothing", async () => {
-  expect(await shelved(programOf("etcd"), join(await temporaryFolder(), "absent"))).toEqual([]);
+  expect(await storedPrograms(programOf("etcd"), join(await temporaryFolder(), "absent"))).toEqual(
+    [],
+  );
 });
 
 test("a download that goes on after the crash of its filling does not stop the next one", async () => {

@@ -30,7 +30,10 @@ export interface BundleLabel {
 }
 
 /** The bundles that hold the program: the preferred product first, then the newest version. */
-export async function shelved(program: Program, folder: string): Promise<readonly Candidate[]> {
+export async function storedPrograms(
+  program: Program,
+  folder: string,
+): Promise<readonly Candidate[]> {
   const names = await readdir(folder).catch(() => []);
   const bundles = await Promise.all(
     names
