@@ -308,12 +308,17 @@ if #ids > 0 then
   local records = redis.call("HMGET", JOBS, unpack(ids))
   local tokensOf, leases, suffix = {}, {}, "@" .. WORKER .. "@" .. now
   first = redis.call("HINCRBY", META, "fence", #ids) - #ids
+  if first == 0 then
+    -- The queue is new. Its fences start at the time in microseconds, so that they are larger than all fences of a
+    -- queue of this name that was deleted: its jobs may still run, and the new jobs may have their ids.
+    first = redis.call("HINCRBY", META, "fence", string.format("%d%06d", time[1], time[2])) - #ids
+  end
   for i, id in ipairs(ids) do
     if records[i] then
       taken[#taken + 1] = id
       taken[#taken + 1] = records[i]
       tokensOf[#tokensOf + 1] = id
-      tokensOf[#tokensOf + 1] = (first + #taken / 2) .. suffix .. (places[id] or "")
+      tokensOf[#tokensOf + 1] = string.format("%d%s%s", first + #taken / 2, suffix, places[id] or "")
       leases[#leases + 1] = now + LEASE_MS
       leases[#leases + 1] = id
       if listening then emit("active", id, nil, "worker", WORKER) end

@@ -2,6 +2,7 @@ import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import { type JobContext, RateLimitedError } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
+import { pairsOf } from "../src/scripts.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
@@ -91,10 +92,12 @@ describe("first in, first out with one worker", () => {
     await first.close();
     const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
     const { active, lease } = store.keys;
-    for (const id of await one.redis.send<string[]>(["HKEYS", active])) {
-      const token = await one.redis.send<string>(["HGET", active, id]);
+    const tokens = pairsOf(await one.redis.send<string[]>(["HGETALL", active]));
+    const fenceOf = (id: string) => Number.parseInt(tokens.get(id) ?? "", 10);
+    const taken = [...tokens.keys()].sort((a, b) => fenceOf(a) - fenceOf(b));
+    for (const [place, id] of taken.entries()) {
       // All leases have expired, in the order in which the jobs were taken, so the jobs go to the front together.
-      await one.redis.send(["ZADD", lease, String(Number.parseInt(token, 10)), id]);
+      await one.redis.send(["ZADD", lease, String(place), id]);
     }
     await store.move(100);
     expect(await queue.counts()).toMatchObject({ waiting: 40, active: 0 });

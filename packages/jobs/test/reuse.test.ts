@@ -48,6 +48,34 @@ describe("an id that is used again", () => {
     expect(cancelled[1]).toBe(false);
   });
 
+  it("is not ended by a job of a queue that was deleted, although the same worker runs both", async () => {
+    const queue = one.queue();
+    const runs: { job: JobContext; end: (result: string) => void }[] = [];
+    const handler = (job: JobContext) =>
+      new Promise((resolve) => {
+        runs.push({ job, end: resolve });
+      });
+    const worker = one.worker(queue, handler, { concurrency: 3 });
+    const lost: string[] = [];
+    worker.on("lost", (id) => lost.push(id));
+    for (const count of [1, 2, 3]) {
+      await queue.obliterate({ force: true });
+      await queue.add("a", count, { id: "x", awaited: true });
+      await eventually(() => expect(runs).toHaveLength(count), soon);
+    }
+    const [first, second, third] = runs;
+    expect(second?.job.fence).toBeGreaterThan(first?.job.fence as number);
+    expect(third?.job.fence).toBeGreaterThan(second?.job.fence as number);
+    first?.end("first");
+    second?.end("second");
+    await eventually(() => expect(lost).toEqual(["x", "x"]), soon);
+    expect(first?.job.signal.aborted && second?.job.signal.aborted).toBe(true);
+    expect(await queue.get("x")).toMatchObject({ state: "active", data: 3 });
+    const result = queue.result("x", { timeoutMs: 10_000 });
+    third?.end("third");
+    expect(await result).toBe("third");
+  });
+
   it("leaves no trace of a job that was cancelled while its worker died", async () => {
     const queue = one.queue();
     const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);

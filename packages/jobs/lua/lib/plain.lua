@@ -38,7 +38,9 @@ if #ARGV == 7 and ARGV[6] == "" and ARGV[3] == "" then
         and redis.call("LLEN", KEYS[3]) + redis.call("ZCARD", KEYS[4]) + redis.call("ZCARD", KEYS[5]) == 0
       then
         redis.call("ZREM", KEYS[21], idle[1])
-        local token = redis.call("HINCRBY", META, "fence", 1) .. "@handover@" .. now
+        local fence = redis.call("HINCRBY", META, "fence", 1)
+        if fence == 1 then fence = redis.call("HINCRBY", META, "fence", string.format("%d%06d", time[1], time[2])) end -- see next.lua
+        local token = string.format("%d@handover@%d", fence, now)
         redis.call("HSET", KEYS[9], id, token)
         redis.call("ZADD", KEYS[10], now + 1000, id)
         redis.call("ZADD", KEYS[19], -1, token .. "\n" .. id .. "\n" .. record)

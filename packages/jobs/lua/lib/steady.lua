@@ -53,6 +53,7 @@ local function steady()
     local ok, problem = pcall(function()
       local records = redis.call("HMGET", JOBS, unpack(ids))
       first = redis.call("HINCRBY", META, "fence", #ids) - #ids
+      if first == 0 then first = redis.call("HINCRBY", META, "fence", string.format("%d%06d", time[1], time[2])) - #ids end -- see next.lua
       local tokens, leases, suffix = {}, {}, "@" .. ARGV[1] .. "@" .. now
       local ends = (now + ARGV[2]) .. "" -- a number would be formatted anew for each job
       local n = 0
@@ -60,7 +61,7 @@ local function steady()
         if records[i] then
           n = n + 2
           taken[n - 1], taken[n] = id, records[i]
-          tokens[n - 1], tokens[n] = id, (first + n / 2) .. suffix
+          tokens[n - 1], tokens[n] = id, string.format("%d%s", first + n / 2, suffix)
           leases[n - 1], leases[n] = ends, id
         end
       end

@@ -102,8 +102,8 @@ export interface HeldJob {
   readonly id: string;
   readonly fence: number;
   /**
-   * The worker, once its name is certainly in the token. Fences start again when a queue was deleted. Without the
-   * name, a worker that missed the deletion could end a later job with the same id and fence.
+   * The worker, once its name is certainly in the token. A failover can lose the last fences, which are then given
+   * again. Without the name, a worker could end a job that another worker holds with the same fence.
    */
   readonly holder?: string | undefined;
 }

@@ -17,7 +17,7 @@
  * back all other jobs, lets its handlers end, and then takes one job at a time until the suspect has run. So a
  * suspect neither runs nor is held beside another job that might crash this worker.
  */
-import type { LeaseLostError } from "@ropeway/core";
+import { LeaseLostError } from "@ropeway/core";
 import { Backoff, sleep } from "@ropeway/core/internal";
 import { failureOf, MalformedJobError } from "../errors.ts";
 import { tookJobs } from "../metrics.ts";
@@ -26,7 +26,7 @@ import type { Attempt } from "./attempt.ts";
 import type { HandlerCaller } from "./handler.ts";
 import { Prefetch } from "./prefetch.ts";
 import { type Fetched, type ProcessorEvents, Runner } from "./runner.ts";
-import type { Source } from "./source.ts";
+import type { Opened, Source } from "./source.ts";
 
 /** The queues, handlers and callbacks of a processor. */
 export interface ProcessorPlan {
@@ -177,7 +177,7 @@ export class Processor {
 
   /** Handles a lost lease: Redis will refuse the outcome of the handler. */
   lose(source: Source, attempt: Attempt, error: LeaseLostError): void {
-    source.held.delete(attempt.id);
+    if (source.held.get(attempt.id) === attempt) source.held.delete(attempt.id);
     const fetched = this.#buffer.findIndex((item) => item.attempt === attempt);
     if (fetched >= 0) this.#buffer.splice(fetched, 1);
     attempt.abort(error);
@@ -332,8 +332,11 @@ export class Processor {
     this.#prefetch.received(bytes, jobs.length / 2);
   }
 
-  #receive(source: Source, opened: ReturnType<Source["open"]>): void {
+  #receive(source: Source, opened: Opened): void {
     const at = performance.now();
+    for (const attempt of opened.displaced) {
+      this.lose(source, attempt, new LeaseLostError(`job ${attempt.id}`, attempt.fence));
+    }
     for (const attempt of opened.attempts) {
       this.#buffer.push({ source, attempt, at });
       this.#cautious ||= this.#isSuspect(attempt);

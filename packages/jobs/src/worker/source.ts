@@ -96,33 +96,38 @@ export class Source {
   }
 
   /** Makes attempts of the taken jobs. */
-  open(taken: Taken, sentAt: number): { attempts: Attempt[]; unreadable: HeldJob[] } {
+  open(taken: Taken, sentAt: number): Opened {
     const attempts: Attempt[] = [];
     const unreadable: HeldJob[] = [];
+    const displaced: Attempt[] = [];
     const { jobs, firstFence } = taken;
     const safeUntil = sentAt + this.#options.leaseMs;
     const holder = this.#options.worker;
     for (let i = 0; i < jobs.length; i += 2) {
       const id = jobs[i] as string;
       const fence = firstFence + i / 2 + 1;
+      const before = this.held.get(id);
+      if (before !== undefined) displaced.push(before);
       const attempt = this.#attempt(jobs[i + 1] as string, { id, fence, holder, safeUntil });
       if (attempt === undefined) unreadable.push({ id, fence, holder });
       else attempts.push(attempt);
     }
-    return { attempts, unreadable };
+    return { attempts, unreadable, displaced };
   }
 
   /** Makes an attempt of a job that add.lua handed over: token LF id LF record. */
-  adopt(handedOver: string): { attempts: Attempt[]; unreadable: HeldJob[] } {
+  adopt(handedOver: string): Opened {
     const first = handedOver.indexOf("\n");
     const second = handedOver.indexOf("\n", first + 1);
     const id = handedOver.slice(first + 1, second);
     const fence = Number.parseInt(handedOver, 10);
     const safeUntil = performance.now() + this.#options.leaseMs;
+    const before = this.held.get(id);
+    const displaced = before === undefined ? [] : [before];
     const attempt = this.#attempt(handedOver.slice(second + 1), { id, fence, safeUntil });
     return attempt === undefined
-      ? { attempts: [], unreadable: [{ id, fence }] }
-      : { attempts: [attempt], unreadable: [] };
+      ? { attempts: [], unreadable: [{ id, fence }], displaced }
+      : { attempts: [attempt], unreadable: [], displaced };
   }
 
   /** Asks again in `ms`, when a limit allows more jobs. */
@@ -170,6 +175,14 @@ export class Source {
       if (!lost.has(id)) onConfirmed?.();
     }
   }
+}
+
+/** The jobs of a reply. */
+export interface Opened {
+  readonly attempts: readonly Attempt[];
+  readonly unreadable: readonly HeldJob[];
+  /** Earlier attempts of jobs with the same ids. They have lost their leases. */
+  readonly displaced: readonly Attempt[];
 }
 
 /** Details of an outcome that is not a result. */
