@@ -16,8 +16,8 @@ export function recordOf<T extends object>(entry: Entry | undefined): T | undefi
   }
 }
 
-/** The last millisecond that a Date can hold. */
-const LAST_TIME = 8_640_000_000_000_000;
+/** The last millisecond of the year 9999: responses have no form for a later time. */
+const LAST_TIME = 253_402_300_799_999;
 
 /** A time in a record, ms since 1970; undefined if it is out of range. */
 export function timeOf(value: unknown): number | undefined {
@@ -28,6 +28,11 @@ export function timeOf(value: unknown): number | undefined {
 /** A string in a record; "" if it is none. */
 export function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
+}
+
+/** A whole number in a record; 0 if it is none. */
+export function countOf(value: unknown): number {
+  return Number.isSafeInteger(value) ? (value as number) : 0;
 }
 
 /** A put of a record. */

@@ -296,11 +296,7 @@ async function auditList(context: Context): Promise<void> {
     cursor: options.cursor === undefined ? undefined : String(options.cursor),
     limit: wholeNumber(options, "limit", 1) ?? 50,
   });
-  const items = page.items.map((entry) => ({
-    ...entry,
-    subject: entry.subject ?? "", // entries of earlier versions have none
-    at: iso(entry.at),
-  }));
+  const items = page.items.map((entry) => ({ ...entry, at: iso(entry.at) }));
   output.list(
     { items, cursor: page.cursor },
     {

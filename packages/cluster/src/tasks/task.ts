@@ -1,7 +1,7 @@
 /** A task as it is stored: the documented fields, and ours. */
 import { createHash } from "node:crypto";
 import { isName, isPart, lastPart } from "../keys.ts";
-import { recordOf, textOf, timeOf } from "../record.ts";
+import { countOf, recordOf, textOf, timeOf } from "../record.ts";
 import type { Json } from "../secrets.ts";
 import type { Entry } from "../store/store.ts";
 import { TASK_STATUSES, type TaskStatus } from "./status.ts";
@@ -62,20 +62,19 @@ export function taskOf(entry: Entry | undefined): Task | undefined {
   // Its indexes have these in their paths: one that cannot be there would stop every change of the task.
   if (PARTS.some((name) => !isPart(task[name])) || !isName(task.taskName)) return undefined;
   if (Buffer.byteLength(entry.value) > MOST_BYTES) return undefined;
-  const count = (value: unknown) => (Number.isSafeInteger(value) ? (value as number) : 0);
   return {
     ...task,
     desired: task.desired === "run" ? "run" : "stop",
     immortal: task.immortal === true,
     ...(task.local !== undefined && { local: task.local === true }),
-    epoch: count(task.epoch),
+    epoch: countOf(task.epoch),
     afresh: task.afresh === true,
     reason: textOf(task.reason),
     config: task.config ?? {},
     secrets: isRecord(task.secrets) ? task.secrets : {},
     progress: isRecord(task.progress) ? task.progress : {},
     refusedBy: Array.isArray(task.refusedBy) ? task.refusedBy : [],
-    generation: count(task.generation),
+    generation: countOf(task.generation),
     createTime: timeOf(task.createTime) ?? 0,
     updateTime: timeOf(task.updateTime) ?? 0,
   };

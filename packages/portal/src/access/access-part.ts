@@ -335,8 +335,7 @@ function tokenView(token: TokenInfo): Token {
 }
 
 function auditView(entry: AuditEntry): Audit {
-  // Entries of earlier versions have no subject.
-  return { ...entry, subject: entry.subject ?? "", at: iso(entry.at) };
+  return { ...entry, at: iso(entry.at) };
 }
 
 function iso(ms: number): string {

@@ -6,16 +6,21 @@
  * Ids count backwards in time, so that the store's order is newest first.
  */
 import { randomBytes } from "node:crypto";
-import type { Store } from "@ropeway/cluster";
+import type { Entry, Store } from "@ropeway/cluster";
 import {
+  countOf,
   decodeCursor,
   encodeCursor,
   keys,
   lastPart,
   putRecord,
   recordOf,
+  textOf,
+  timeOf,
 } from "@ropeway/cluster/internal";
 import { type Clock, localClock, type Page } from "@ropeway/core";
+
+const OUTCOMES = ["started", "done", "refused", "failed"] as const;
 
 /** One change, or an attempt to make one. */
 export interface AuditEntry {
@@ -34,7 +39,7 @@ export interface AuditEntry {
   readonly subject: string;
   readonly requestId: string;
   /** How it ended: done, refused (it was not allowed), failed, or started (not known). */
-  readonly outcome: "started" | "done" | "refused" | "failed";
+  readonly outcome: (typeof OUTCOMES)[number];
   /** The HTTP status; 0 while it is not known. */
   readonly status: number;
 }
@@ -86,7 +91,7 @@ export class AuditLog {
       looked += found.entries.length;
       for (const entry of found.entries) {
         after = lastPart(entry.key);
-        const one = recordOf<AuditEntry>(entry);
+        const one = entryOf(entry);
         if (one !== undefined && (actor === undefined || one.actor === actor)) items.push(one);
         if (items.length === limit) break;
       }
@@ -131,6 +136,25 @@ export class AuditLog {
     } while (after !== undefined);
     return found;
   }
+}
+
+/** The change in an entry; what another program, or an earlier version, left out gets its default. */
+function entryOf(entry: Entry): AuditEntry | undefined {
+  const found = recordOf<Partial<Record<keyof AuditEntry, unknown>>>(entry);
+  if (found === undefined) return undefined;
+  return {
+    id: lastPart(entry.key),
+    at: timeOf(found.at) ?? 0,
+    actor: textOf(found.actor),
+    via: textOf(found.via),
+    from: textOf(found.from),
+    action: textOf(found.action),
+    path: textOf(found.path),
+    subject: textOf(found.subject),
+    requestId: textOf(found.requestId),
+    outcome: OUTCOMES.find((one) => one === found.outcome) ?? "started",
+    status: countOf(found.status),
+  };
 }
 
 /** The most that each may keep so that all together keep no more than `kept`. */

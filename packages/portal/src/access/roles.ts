@@ -1,8 +1,15 @@
 /** Custom roles, under /tasks/role/{name}: permissions, and the groups they apply to. */
-import { AlreadyExistsError, ProtectedError, type Store, UnknownRoleError } from "@ropeway/cluster";
+import {
+  AlreadyExistsError,
+  type Entry,
+  ProtectedError,
+  type Store,
+  UnknownRoleError,
+} from "@ropeway/cluster";
 import {
   absent,
   keys,
+  lastPart,
   optimistically,
   putRecord,
   rangeAll,
@@ -29,16 +36,12 @@ export class Roles {
   }
 
   async get(name: string): Promise<CustomRole | undefined> {
-    const role = recordOf<CustomRole>(await this.#store.get(keys.role(name)));
-    return role && roleOf(role);
+    return roleOf(await this.#store.get(keys.role(name)));
   }
 
   async list(): Promise<CustomRole[]> {
     const { entries } = await rangeAll(this.#store, keys.roles);
-    return entries
-      .map((entry) => recordOf<CustomRole>(entry))
-      .filter((role) => role !== undefined)
-      .map(roleOf);
+    return entries.map(roleOf).filter((role) => role !== undefined);
   }
 
   async create(role: CustomRole): Promise<CustomRole> {
@@ -70,9 +73,26 @@ export class Roles {
   }
 }
 
-/** Roles of all groups were once stored with an empty list, and no role was ever one of no group. */
-function roleOf(stored: CustomRole): CustomRole {
-  return { ...stored, groups: stored.groups?.length ? stored.groups : null };
+/**
+ * The role in an entry; undefined if it cannot be told to which groups it is limited. Roles of all groups were
+ * once stored with an empty list, and no role was ever one of no group.
+ */
+function roleOf(entry: Entry | undefined): CustomRole | undefined {
+  const found = recordOf<Partial<Record<keyof CustomRole, unknown>>>(entry);
+  if (entry === undefined || found === undefined) return undefined;
+  const all = found.groups ?? [];
+  const groups = wordsOf(all);
+  if (!Array.isArray(all) || (all.length > 0 && groups.length === 0)) return undefined;
+  return {
+    name: lastPart(entry.key),
+    permissions: wordsOf(found.permissions),
+    groups: groups.length > 0 ? groups : null,
+  };
+}
+
+/** The strings in a list. */
+function wordsOf(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
 }
 
 function isBuiltIn(name: string): boolean {

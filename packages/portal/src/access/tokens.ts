@@ -7,8 +7,18 @@
  *   rwt_<id, 16 hex>_<secret, 43 base64url>
  */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
-import { type Store, UnknownTokenError } from "@ropeway/cluster";
-import { absent, keys, putRecord, rangeAll, recordOf, unchanged } from "@ropeway/cluster/internal";
+import { type Entry, type Store, UnknownTokenError } from "@ropeway/cluster";
+import {
+  absent,
+  keys,
+  lastPart,
+  putRecord,
+  rangeAll,
+  recordOf,
+  textOf,
+  timeOf,
+  unchanged,
+} from "@ropeway/cluster/internal";
 import { type Clock, localClock } from "@ropeway/core";
 import { TooManyTokensError } from "../errors.ts";
 import type { Account } from "./users.ts";
@@ -91,7 +101,7 @@ export class Tokens {
   ): Promise<{ readonly info: TokenInfo; readonly account: Account } | undefined> {
     const [, id, secret] = SHAPE.exec(text) ?? [];
     if (id === undefined || secret === undefined) return undefined;
-    const stored = recordOf<StoredToken>(await this.#store.get(keys.token(id)));
+    const stored = tokenOf(await this.#store.get(keys.token(id)));
     // Compared even if there is no such token, so that the response time does not reveal which ids exist.
     const right = timingSafeEqual(
       Buffer.from(digest(secret)),
@@ -108,7 +118,7 @@ export class Tokens {
   async list(username?: string): Promise<TokenInfo[]> {
     const { entries } = await rangeAll(this.#store, keys.tokens);
     return entries
-      .map((entry) => recordOf<StoredToken>(entry))
+      .map(tokenOf)
       .filter((token) => token !== undefined)
       .filter((token) => username === undefined || token.username === username)
       .map(infoOf);
@@ -116,7 +126,7 @@ export class Tokens {
 
   async get(id: string): Promise<TokenInfo> {
     const token = /^[0-9a-f]{16}$/.test(id)
-      ? recordOf<StoredToken>(await this.#store.get(keys.token(id)))
+      ? tokenOf(await this.#store.get(keys.token(id)))
       : undefined;
     if (token === undefined) throw new UnknownTokenError(id);
     return infoOf(token);
@@ -124,7 +134,7 @@ export class Tokens {
 
   /** Whether it is neither revoked nor expired; its owner is not checked. */
   async isLive(id: string): Promise<boolean> {
-    const token = recordOf<StoredToken>(await this.#store.get(keys.token(id)));
+    const token = tokenOf(await this.#store.get(keys.token(id)));
     return token !== undefined && !this.#isOver(token);
   }
 
@@ -158,7 +168,7 @@ export class Tokens {
     if (lastUsedAt !== null && now - lastUsedAt < NOTE_USE_MS) return;
     const key = keys.token(id);
     const entry = await this.#store.get(key);
-    const stored = recordOf<StoredToken>(entry);
+    const stored = tokenOf(entry);
     if (entry === undefined || stored === undefined) return;
     await this.#store.txn({
       if: [unchanged(key, entry)],
@@ -173,7 +183,37 @@ export function isLimited({ permissions, groups }: TokenInfo): boolean {
 }
 
 function infoOf({ hash: _, accountId: __, ...info }: StoredToken): TokenInfo {
-  return { ...info, lastUsedAt: info.lastUsedAt ?? null };
+  return info;
+}
+
+/**
+ * The token in an entry; undefined if nobody could use it. A limit that is missing or cannot be read allows
+ * nothing: a token must not gain from what another program left out.
+ */
+function tokenOf(entry: Entry | undefined): StoredToken | undefined {
+  const found = recordOf<Partial<Record<keyof StoredToken, unknown>>>(entry);
+  if (entry === undefined || found === undefined) return undefined;
+  const { hash, accountId, username } = found;
+  if (typeof hash !== "string" || !/^[0-9a-f]{64}$/.test(hash)) return undefined;
+  if (typeof accountId !== "number" || typeof username !== "string") return undefined;
+  return {
+    id: lastPart(entry.key),
+    name: textOf(found.name),
+    username,
+    permissions: limitOf(found.permissions),
+    groups: limitOf(found.groups),
+    createdAt: timeOf(found.createdAt) ?? 0,
+    expiresAt: found.expiresAt === null ? null : (timeOf(found.expiresAt) ?? 0),
+    lastUsedAt: timeOf(found.lastUsedAt) ?? null,
+    hash,
+    accountId,
+  };
+}
+
+/** What a token is limited to; null for no limit. */
+function limitOf(value: unknown): readonly string[] | null {
+  if (value === null) return null;
+  return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
 }
 
 function digest(secret: string): string {

@@ -2,14 +2,18 @@
  * The accounts, in the cluster's store under /tasks/user/{username}: the documented fields, and ours.
  * Every portal of an installation sees the same ones, on Redis as on etcd.
  */
-import { AlreadyExistsError, ProtectedError, type Store } from "@ropeway/cluster";
+import { AlreadyExistsError, type Entry, ProtectedError, type Store } from "@ropeway/cluster";
 import {
   absent,
+  countOf,
   keys,
+  lastPart,
   optimistically,
   putRecord,
   rangeAll,
   recordOf,
+  textOf,
+  timeOf,
   unchanged,
 } from "@ropeway/cluster/internal";
 import { UnknownAccountError } from "../errors.ts";
@@ -74,7 +78,7 @@ export class Users {
   }
 
   async get(username: string): Promise<Account | undefined> {
-    const user = recordOf<StoredUser>(await this.#store.get(keys.user(username)));
+    const user = userOf(await this.#store.get(keys.user(username)));
     return user && accountOf(user);
   }
 
@@ -82,7 +86,7 @@ export class Users {
   async list(): Promise<AccountInfo[]> {
     const { entries } = await rangeAll(this.#store, keys.users);
     return entries
-      .map((entry) => recordOf<StoredUser>(entry))
+      .map(userOf)
       .filter((user) => user !== undefined)
       .map(({ username, role, createdAt, passwordAt }) => ({
         username,
@@ -137,7 +141,7 @@ export class Users {
   ): Promise<number | undefined> {
     const key = keys.user(account.username);
     const entry = await this.#store.get(key);
-    const user = recordOf<StoredUser>(entry);
+    const user = userOf(entry);
     if (user === undefined || user.password !== account.passwordHash) return undefined;
     const next: StoredUser = ends
       ? { ...user, password: passwordHash, generation: user.generation + 1, passwordAt: Date.now() }
@@ -164,10 +168,10 @@ export class Users {
     return optimistically(this.#store, `user ${username}`, async () => {
       const { entries } = await rangeAll(this.#store, keys.users);
       const entry = entries.find((one) => one.key === key);
-      const user = recordOf<StoredUser>(entry);
+      const user = userOf(entry);
       if (user === undefined) throw new UnknownAccountError(username);
       const next = change(user);
-      const admins = entries.filter((one) => recordOf<StoredUser>(one)?.role === "admin");
+      const admins = entries.filter((one) => userOf(one)?.role === "admin");
       if (user.role === "admin" && next?.role !== "admin" && admins.length < 2) {
         throw new ProtectedError(`user ${username}`, "it is the last admin");
       }
@@ -185,6 +189,31 @@ export class Users {
       };
     });
   }
+}
+
+/**
+ * The account in an entry; undefined if the entry has no password, or the account of another path. Fields that
+ * another program left out get their defaults, so that one record cannot stop the list of all.
+ */
+function userOf(entry: Entry | undefined): StoredUser | undefined {
+  const found = recordOf<Partial<Record<keyof StoredUser, unknown>>>(entry);
+  if (entry === undefined || typeof found?.password !== "string") return undefined;
+  const username = lastPart(entry.key);
+  if (entry.key !== keys.user(username) || (found.username ?? username) !== username) {
+    return undefined;
+  }
+  return {
+    ...found,
+    id: countOf(found.id),
+    username,
+    name: textOf(found.name),
+    password: found.password,
+    salt: "",
+    role: textOf(found.role),
+    generation: countOf(found.generation),
+    createdAt: timeOf(found.createdAt) ?? 0,
+    passwordAt: timeOf(found.passwordAt) ?? 0,
+  };
 }
 
 function accountOf({ username, role, password, generation, id }: StoredUser): Account {
