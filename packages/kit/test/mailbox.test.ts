@@ -1,9 +1,4 @@
-import {
-  InvalidArgumentError,
-  InvalidOptionError,
-  LeaseLostError,
-  OverloadedError,
-} from "@ropeway/core";
+import { InvalidArgumentError, InvalidOptionError, LeaseLostError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { expect, test } from "vitest";
 import { type Delivery, Mailbox } from "../src/mailbox/index.ts";
@@ -96,45 +91,6 @@ test("listen yields until the signal aborts", async () => {
     if (seen.length === 3) controller.abort();
   }
   expect(seen).toEqual([0, 1, 2]);
-});
-
-test("a full box refuses, or drops its oldest; messages that are over make room", async () => {
-  const name = fresh();
-  const small = new Mailbox<number>(redis, name, { maxMessages: 2 });
-  await small.send(1, { ttlMs: 1 });
-  await small.send(2);
-  await eventually(() => small.send(3));
-  await expect(small.send(4)).rejects.toThrow(OverloadedError);
-  await new Mailbox<number>(redis, name, { maxMessages: 2, overflow: "drop-oldest" }).send(5);
-  const got = await small.receive({ max: 5 });
-  expect(got.map(({ message }) => message)).toEqual([3, 5]);
-  await expect(small.send(6)).rejects.toThrow(OverloadedError); // those handed out count
-  await small.acknowledge(got);
-});
-
-test("a box with far too many messages takes a new one and becomes smaller with each", async () => {
-  const name = fresh();
-  const large = new Mailbox<number>(redis, name);
-  await Promise.all(Array.from({ length: 250 }, (_, n) => large.send(n)));
-  const small = new Mailbox<number>(redis, name, { maxMessages: 10, overflow: "drop-oldest" });
-  const sizes: number[] = [];
-  for (let n = 0; n < 4; n++) {
-    await small.send(1_000 + n);
-    sizes.push((await small.counts()).waiting);
-  }
-  expect(sizes).toEqual([151, 52, 10, 10]);
-  const got = await small.receive({ max: 100 });
-  expect(got.map(({ message }) => message).slice(-4)).toEqual([1_000, 1_001, 1_002, 1_003]);
-});
-
-test("a box whose messages are all handed out refuses a new one without dropping those that wait", async () => {
-  const name = fresh();
-  const large = new Mailbox<number>(redis, name);
-  for (let n = 0; n < 3; n++) await large.send(n);
-  await large.receive({ max: 2 });
-  const small = new Mailbox<number>(redis, name, { maxMessages: 2, overflow: "drop-oldest" });
-  await expect(small.send(9)).rejects.toThrow(OverloadedError);
-  expect(await small.counts()).toEqual({ waiting: 1, taken: 2, dead: 0 });
 });
 
 test("a message whose time is over is not handed out", async () => {

@@ -74,11 +74,11 @@ export class MailboxStore {
 
   /** Appends a message. False if the box is full. */
   async put(message: NewMessage): Promise<boolean> {
-    const { box, leases, waiters, sends } = this.keys;
+    const { box, leases, waiters, sends, tries } = this.keys;
     const { id, sender, ttlMs, maxMessages, overflow } = message;
     const args = [id, sender, message.message, ttlMs, maxMessages, overflow];
     const reply = await sendSlots.run(({ slot, number }) => {
-      const keys = [box, leases, waiters, sends];
+      const keys = [box, leases, waiters, sends, tries];
       const running = this.redis.run(sendScript, keys, [...args, slot, number]);
       return refused({ what: "a message", key: box }, running);
     });
