@@ -40,8 +40,10 @@ if verb == "set" then
   elseif pending then
     local regular = tonumber(ARGV[5])
     at = regular < 0 and pending or math.min(regular, pending)
-  elseif times.limit and tonumber(redis.call("HGET", SCHEDULES, "n" .. id) or 0) >= times.limit then
-    at = nil -- the schedule has ended
+  else
+    local runs = tonumber(redis.call("HGET", SCHEDULES, "n" .. id) or 0)
+    if runs > 0 then at = tonumber(ARGV[5]) end -- there was an immediate run
+    if runs > 0 and at < 0 or times.limit and runs >= times.limit then at = nil end -- the schedule has ended
   end
   redis.call("HSET", SCHEDULES, "s" .. id, ARGV[3])
   if at then redis.call("ZADD", PLAN, at, id) end

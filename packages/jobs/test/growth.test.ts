@@ -226,6 +226,30 @@ describe("scripts stay short", () => {
     expect(longest).toBeLessThan(50);
   }, 120_000);
 
+  it("with many ended jobs that are more than a new job keeps", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const { completed, jobs } = store.keys;
+    for (let first = 0; first < 20_000; first += 1_000) {
+      const ids = Array.from({ length: 1_000 }, (_, i) => `old ${first + i}`);
+      const records = ids.flatMap((id) => [id, '1;1;0;{"k":[-1,0,-1,0]}\nn\n']);
+      await one.redis.send(["HSET", jobs, ...records]);
+      await one.redis.send(["ZADD", completed, ...ids.flatMap((id) => ["1", id])]);
+    }
+    const options = { keep: { completed: 10 } };
+    const wanted = Array.from({ length: 500 }, () => ({ name: "n", options }));
+    await queue.addBulk(wanted);
+    const call = { worker: "w", leaseMs: 60_000, done: [], undone: [] };
+    const taken = await store.next({ ...call, want: 500 });
+    const done = wanted.map((_, i) => {
+      const id = taken.jobs[i * 2] as string;
+      return { id, fence: taken.firstFence + i + 1, how: "s", json: "1" };
+    });
+    await store.next({ ...call, want: 0, done });
+    expect(await queue.counts()).toMatchObject({ completed: 20_500 - 1_000 });
+    expect(await one.redis.send(["HLEN", jobs])).toBe(20_500 - 1_000);
+  });
+
   it("with parents of many children", async () => {
     const queue = one.queue();
     const children = Array.from({ length: 1_000 }, () => ({ name: "c" }));

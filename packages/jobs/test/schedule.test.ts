@@ -50,6 +50,21 @@ describe("a schedule that is set again with the same times", () => {
     await scheduler.fireDue(fail);
     expect(await queue.counts()).toMatchObject({ waiting: 3 });
   });
+
+  it("has no other run at once after the last of its times", async () => {
+    const queue = one.queue();
+    const { scheduler } = schedulerOf(queue.name);
+    const startAt = Date.now() - 1_000;
+    const times = { everyMs: 3_600_000, startAt, endAt: startAt + 3_500_000 };
+    for (let start = 0; start < 3; start++) {
+      await queue.setSchedule("once", { ...times, name: "n", immediately: true });
+      await scheduler.fireDue(fail);
+    }
+    expect(await queue.counts()).toMatchObject({ waiting: 1 });
+    const [once] = await queue.schedules();
+    expect(once).toMatchObject({ id: "once", runs: 1 });
+    expect(once?.nextAt).toBeUndefined();
+  });
 });
 
 describe("due times", () => {

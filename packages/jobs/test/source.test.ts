@@ -47,3 +47,28 @@ it("an outcome whose reply was lost is confirmed when it is sent again, and is n
   expect(await source.exchange(0)).toMatchObject({ lost: [done.id] });
   expect(confirmed).toHaveLength(2);
 });
+
+it("reports of parents with many children are sent in several calls", async () => {
+  const queue = one.queue();
+  await queue.addBulk(Array.from({ length: 9 }, () => ({ name: "parent" })));
+  const store = new QueueStore(one.redis, queue.prefix, queue.name);
+  const onError = (error: unknown) => expect.unreachable(String(error));
+  const how = { worker: "w", leaseMs: 60_000, idleMs: 0, logLines: 1 };
+  const source = new Source({ store, ...how, onError });
+  for (const id of await one.redis.send<string[]>(["HKEYS", store.keys.jobs])) {
+    await one.redis.send(["HSET", store.keys.jobs, id, '1;0;0;{"n":2000,"y":"flow"}\nparent\n']);
+  }
+  const { taken } = await source.exchange(9);
+  const { attempts } = source.open(taken, performance.now());
+  for (const [i, attempt] of attempts.entries()) {
+    if (i < 4) source.done(attempt, "1");
+    else source.undone(attempt, "dead", { json: "{}" });
+  }
+  const left: number[] = [];
+  while (source.ended > 0) {
+    await source.exchange(0);
+    left.push(source.ended);
+  }
+  expect(left).toEqual([3, 0]); // three of each list: 6,000 children
+  expect(await queue.counts()).toMatchObject({ active: 0, failed: 5 });
+});

@@ -2,6 +2,8 @@
 -- it, and how long it is kept.
 local RESULT_MS = 60000 -- how long an awaited outcome stays when the job itself is not kept
 local TRIM = 100 -- maximum of old jobs that one ended job removes
+local MOST_TRIMMED = 1000 -- maximum of old jobs that one call removes: not fewer than the jobs that it can end
+local trimmed = 0 -- number of them so far
 local FAILURES = 10 -- errors of earlier attempts that are kept
 
 local function note(id, name, value)
@@ -33,7 +35,7 @@ end
 -- for callers that await it: the jobs behind it ended within the same minute.
 local function trim(ok, most, spared)
   local set = ok and COMPLETED or FAILED
-  local over = math.min(redis.call("ZCARD", set) - most, TRIM)
+  local over = math.min(redis.call("ZCARD", set) - most, TRIM, MOST_TRIMMED - trimmed)
   if over <= 0 then return end
   for _, old in ipairs(redis.call("ZRANGE", set, 0, over)) do -- one more, because it may be the spared one
     if over == 0 or forgotten >= MOST_OUTCOMES then return end
@@ -44,6 +46,7 @@ local function trim(ok, most, spared)
       redis.call("ZREM", set, old)
       forget(old, o)
       over = over - 1
+      trimmed = trimmed + 1
     end
   end
 end

@@ -258,6 +258,11 @@ export class Attempt implements JobContext {
     this.#failure ??= { error };
   }
 
+  /** How many children it has, whether they have ended or not. */
+  get childCount(): number {
+    return this.#children;
+  }
+
   /** Whether next.lua has to read the record when it ends. */
   get special(): boolean {
     const { options, attempts, stalls } = this.record;

@@ -10,6 +10,9 @@ import { Attempt, type AttemptHome, type Lease } from "./attempt.ts";
 /** Maximum of ended attempts per call, because Lua unpacks them all at once. */
 const MOST_ENDED = 500;
 
+/** Maximum of children of these attempts, plus those of the last one. Their outcomes are deleted with the job. */
+const MOST_CHILDREN = 5_000;
+
 /** Ask again at least this often, because a limit may be removed meanwhile. */
 const LONGEST_REST_MS = 60_000;
 
@@ -23,6 +26,7 @@ export interface SourceOptions extends AttemptHome {
 
 /** A reported outcome, with the event to emit once Redis has confirmed it. */
 interface Report extends Ended {
+  readonly children: number;
   readonly onConfirmed: (() => void) | undefined;
 }
 
@@ -63,21 +67,25 @@ export class Source {
 
   done(attempt: Attempt, json: string, onConfirmed?: () => void): void {
     const how = attempt.special ? "s" : "";
-    const { id, fence, holder } = attempt;
-    this.#done.push({ id, fence, holder, how, json, onConfirmed });
+    const { id, fence, holder, childCount: children } = attempt;
+    this.#done.push({ id, fence, holder, how, json, children, onConfirmed });
   }
 
-  undone(attempt: HeldJob, verdict: string, about: UndoneAbout = {}): void {
+  undone(
+    attempt: HeldJob & { readonly childCount?: number },
+    verdict: string,
+    about: UndoneAbout = {},
+  ): void {
     const { json = "", onConfirmed } = about;
-    const { id, fence, holder } = attempt;
-    this.#undone.push({ id, fence, holder, how: verdict, json, onConfirmed });
+    const { id, fence, holder, childCount: children = 0 } = attempt;
+    this.#undone.push({ id, fence, holder, how: verdict, json, children, onConfirmed });
   }
 
   /** Reports ended jobs and takes up to `want` jobs. The reports are kept if the call fails. */
   async exchange(want: number): Promise<Exchanged> {
     if (this.unsure && this.calls <= 1) await this.#returnUnknown();
-    const done = this.#done.splice(0, MOST_ENDED);
-    const undone = this.#undone.splice(0, MOST_ENDED);
+    const done = firstOf(this.#done);
+    const undone = firstOf(this.#undone);
     const { worker, leaseMs, idleMs } = this.#options;
     const exchange: Exchange = { worker, leaseMs, want, idleMs, done, undone };
     try {
@@ -175,6 +183,17 @@ export class Source {
       if (!lost.has(id)) onConfirmed?.();
     }
   }
+}
+
+/** Takes the reports of one call from the list. */
+function firstOf(reports: Report[]): Report[] {
+  let [count, children] = [0, 0];
+  for (const report of reports) {
+    if (count === MOST_ENDED || children >= MOST_CHILDREN) break;
+    count += 1;
+    children += report.children;
+  }
+  return reports.splice(0, count);
 }
 
 /** The jobs of a reply. */
