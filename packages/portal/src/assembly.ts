@@ -89,14 +89,12 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
   const readiness = new Readiness(probes, options.readyWithinMs);
   for (const part of parts) part.metrics?.(metrics.registry);
   const routes = new RouteTable(policy);
+  const auditor = new Auditor(auditLog, (username) => store.account(username));
+  const hosts = new HostGuard([...options.hosts, options.host]);
   const plan: AppPlan = {
     parts,
-    guard: guard({
-      authenticator,
-      rights,
-      auditor: new Auditor(auditLog, (username) => store.account(username)),
-      hosts: new HostGuard([...options.hosts, options.host]),
-    }),
+    auditor,
+    guard: guard({ authenticator, rights, auditor, hosts }),
     routes,
     metrics,
     streams,

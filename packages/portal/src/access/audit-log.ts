@@ -38,7 +38,7 @@ export interface AuditEntry {
   /** What was changed, such as `user ann role operator`; "" if it is no single thing. */
   readonly subject: string;
   readonly requestId: string;
-  /** How it ended: done, refused (it was not allowed), failed, or started (not known). */
+  /** How it ended: done, refused (it was not allowed), failed, or started (it may have been made, or not). */
   readonly outcome: (typeof OUTCOMES)[number];
   /** The HTTP status; 0 while it is not known. */
   readonly status: number;

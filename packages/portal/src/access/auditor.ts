@@ -19,6 +19,8 @@ const TRIM_EVERY = 1_000;
 /** Refused requests of one account that each portal notes per hour. */
 export const REFUSED_PER_HOUR = 100;
 const HOUR_MS = 3_600_000;
+/** The client disconnected before it had sent its request. */
+const CLIENT_GONE = 499;
 
 type AccountFinder = (username: string) => Promise<Account | undefined>;
 
@@ -28,6 +30,9 @@ export class Auditor {
   readonly #accountOf: AccountFinder;
   /** Requests that come together with one password share its check and its error: one entry. */
   readonly #failedLogins = new WeakSet<LoginFailedError>();
+  /** What notes the end of a request. */
+  readonly #open = new WeakMap<FastifyRequest, (status: number) => void>();
+  readonly #running = new WeakSet<FastifyRequest>();
   /** By account, in this hour. */
   readonly #refused = new Map<string, number>();
   #hour = 0;
@@ -44,13 +49,11 @@ export class Auditor {
   async begin(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     if (!this.#concerns(request)) return;
     if (request.caller === null) {
-      reply.raw.once("close", () => this.#noteLogin(request, reply.raw.statusCode));
+      this.#whenEnded(request, reply, (status) => this.#noteLogin(request, status));
       return;
     }
     const entry = await this.#log.begin(this.#draft(request));
-    reply.raw.once("close", () => {
-      const finished = reply.raw.writableFinished;
-      const status = finished ? reply.raw.statusCode : 499;
+    this.#whenEnded(request, reply, (status) => {
       const actor = request.caller?.account.username ?? entry.actor;
       this.#log
         .complete(
@@ -65,6 +68,30 @@ export class Auditor {
         .trim()
         .catch((error) => request.log.warn({ err: error }, "the audit log was not trimmed"));
     }
+  }
+
+  /** The handler begins: from now on its result counts, also if the client does not wait for it. */
+  running(request: FastifyRequest): void {
+    this.#running.add(request);
+  }
+
+  /** The handler, or what refused the request, has responded. */
+  answered(request: FastifyRequest, status: number): void {
+    const end = this.#open.get(request);
+    this.#open.delete(request);
+    end?.(status);
+  }
+
+  /**
+   * Calls a function once with how the request ended. A client that disconnects does not stop the handler:
+   * the change may still be made, and its entry must not say that it failed.
+   */
+  #whenEnded(request: FastifyRequest, reply: FastifyReply, end: (status: number) => void): void {
+    this.#open.set(request, end);
+    reply.raw.once("close", () => {
+      if (reply.raw.writableFinished) this.answered(request, reply.raw.statusCode);
+      else if (!this.#running.has(request)) this.answered(request, CLIENT_GONE);
+    });
   }
 
   /**
@@ -136,7 +163,9 @@ export class Auditor {
   }
 }
 
+/** A request that ended with 500 or more may have made its change, because a response of the store was lost. */
 function outcomeOf(status: number): AuditEntry["outcome"] {
   if (status < 400) return "done";
+  if (status >= 500) return "started";
   return status === 401 || status === 403 ? "refused" : "failed";
 }

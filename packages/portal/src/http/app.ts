@@ -14,6 +14,7 @@ import fastify, {
   type RouteOptions,
 } from "fastify";
 import { serializerCompiler, type ZodTypeProvider } from "fastify-type-provider-zod";
+import type { Auditor } from "../access/auditor.ts";
 import type { Guard } from "../access/guard.ts";
 import { BodyTooLargeError, InvalidUrlError, RouteNotFoundError } from "../errors.ts";
 import type { Pulse } from "../health/pulse.ts";
@@ -41,6 +42,7 @@ const LONGEST_PARAMETER = 2_048;
 export interface AppPlan {
   readonly parts: readonly PortalPart[];
   readonly guard: Guard;
+  readonly auditor: Pick<Auditor, "running" | "answered">;
   readonly routes: RouteTable;
   readonly metrics: PortalMetrics;
   readonly streams: EventStreams;
@@ -93,6 +95,8 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
     });
     if (refusal !== undefined) throw refusal;
   });
+  app.addHook("preHandler", async (request) => plan.auditor.running(request));
+  app.addHook("onSend", async (request, reply) => plan.auditor.answered(request, reply.statusCode));
   await describeApi(app, plan.parts);
   app.addHook("onRoute", (route) => {
     plan.routes.add(route);
