@@ -13,12 +13,19 @@ import { boundError } from "../wire/params.ts";
 /** How long responses are kept for such requests. */
 const REMEMBER_MS = 30_000;
 const REMEMBER_CHARS = 4 * 1024 * 1024;
+/** The limits of one entry. With an entry per response, removing the oldest of 50,000 would cost more than a call. */
+const ENTRY_MS = 1_000;
+const ENTRY_CHARS = 64 * 1024;
 
+/** Responses to one list, which are forgotten together. */
 interface Sent {
   readonly list: string;
-  readonly elements: readonly string[];
-  readonly chars: number;
-  readonly at: number;
+  readonly elements: string[];
+  chars: number;
+  /** When the last of them was sent; by performance.now(). */
+  at: number;
+  /** When the first of them was sent. */
+  readonly since: number;
 }
 
 /** The limits of responses. */
@@ -86,7 +93,14 @@ export class ReplyWriter {
     let chars = 0;
     for (const element of elements) chars += element.length;
     const at = performance.now();
-    this.#recent.push({ list, elements, chars, at });
+    const newest = this.#recent.at(-1);
+    if (newest?.list === list && newest.chars < ENTRY_CHARS && at - newest.since < ENTRY_MS) {
+      for (const element of elements) newest.elements.push(element);
+      newest.chars += chars;
+      newest.at = at;
+    } else {
+      this.#recent.push({ list, elements: [...elements], chars, at, since: at });
+    }
     this.#recentChars += chars;
     for (let oldest = this.#recent[0]; oldest !== undefined; oldest = this.#recent[0]) {
       if (this.#recentChars <= REMEMBER_CHARS && at - oldest.at < REMEMBER_MS) break;
@@ -99,7 +113,7 @@ export class ReplyWriter {
   again(ids: readonly string[]): void {
     const wanted = new Set<unknown>(ids);
     for (const { list, elements } of [...this.#recent]) {
-      for (const element of elements) {
+      for (const element of [...elements]) {
         for (const message of [JSON.parse(element)].flat() as { readonly id?: unknown }[]) {
           if (wanted.has(message.id)) this.post(list, JSON.stringify(message));
         }
