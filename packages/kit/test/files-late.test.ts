@@ -7,6 +7,7 @@ import { eventually } from "@ropeway/testkit";
 import { afterAll, describe, expect, test } from "vitest";
 import { Chat } from "../src/chat/index.ts";
 import { Files, type ReceivedFile, SourceChangedError, saveTo } from "../src/files/index.ts";
+import { Lock, LockInspector } from "../src/lock/index.ts";
 import { twoConnections } from "./two-connections.ts";
 
 const { server, redis, other, fresh: name } = await twoConnections("late");
@@ -345,4 +346,18 @@ describe("a transfer that its sender cannot finish", () => {
       expect(await server.command("KEYS", `*${channel}*`)).toEqual([]);
     },
   );
+});
+
+test("a file that is announced after another sender has ended the channel is sent", async () => {
+  const [channel, r] = [fresh(), somebody()];
+  const files = new Files(redis, channel);
+  const held = await new Lock(other, `file:${channel}:x`).acquire(); // publish() waits here, before it announces
+  const sending = files.publish(of("late"), { receivers: [r], id: "x", name: "x" });
+  const waiting = () => new LockInspector(other).get(`file:${channel}:x`);
+  await eventually(async () => expect((await waiting())?.waiting).toBe(1));
+  expect(await new Files(other, channel).end()).toBe(true);
+  await held.release();
+  const received = await new Files(other, channel).receive(r, saveTo(folder), { files: 1 });
+  expect(received).toEqual({ files: 1, missed: [] });
+  expect(await sending).toMatchObject({ dropped: 0 });
 });

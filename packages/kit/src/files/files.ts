@@ -15,7 +15,6 @@ import {
 import { newToken, requireRedis } from "@ropeway/core/internal";
 import { Chat } from "../chat/chat.ts";
 import { NotAMemberError, RoomExistsError, RoomNotFoundError } from "../chat/errors.ts";
-import type { RoomMessage } from "../chat/message.ts";
 import { resolveChatOptions } from "../chat/options.ts";
 import type { Room } from "../chat/room.ts";
 import { ChatStore } from "../chat/store.ts";
@@ -306,7 +305,7 @@ export class Files {
   /** Sends a message that its sender has read: it must not keep it in the room. */
   async #announce(message: unknown): Promise<void> {
     const id = await this.#room.send(SENDER, message);
-    await this.#room.acknowledge(SENDER, id);
+    await this.#acknowledge(SENDER, { id });
   }
 
   /** Whether the channel was ended and then used again, while this receiver was away. */
@@ -329,10 +328,10 @@ export class Files {
     }
   }
 
-  /** A room that was removed meanwhile, for example by FLUSHALL, or made again has nothing to acknowledge. */
-  async #acknowledge(receiver: string, announcement: RoomMessage<unknown>): Promise<void> {
+  /** Nothing to do in a room that was removed or made again meanwhile, or that another sender has ended. */
+  async #acknowledge(user: string, message: { id: number; sentAt?: number }): Promise<void> {
     try {
-      await this.#rooms.acknowledge(this.channel, receiver, announcement);
+      await this.#rooms.acknowledge(this.channel, user, message);
     } catch (error) {
       if (!(error instanceof NotAMemberError)) throw error;
     }
