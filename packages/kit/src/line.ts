@@ -118,9 +118,10 @@ export class Line {
           reject(error);
         },
       });
+      if (signal?.aborted) return onAbort();
       this.#wakes.expect(token, (message, sentAt) => this.#woken(token, message, sentAt));
-      if (signal?.aborted) onAbort();
-      else this.#schedule(performance.now() + Math.min(TOUCH_MS, place.retryMs ?? TOUCH_MS));
+      if (!this.#waiters.has(token)) return; // woken before
+      this.#schedule(performance.now() + Math.min(TOUCH_MS, place.retryMs ?? TOUCH_MS));
     });
   }
 

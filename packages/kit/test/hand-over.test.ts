@@ -4,6 +4,7 @@ import { WAITER_LEASE_MS } from "../src/line.ts";
 import { type HeldLock, Lock } from "../src/lock/index.ts";
 import { lockKeys } from "../src/lock/keys.ts";
 import { LockStore } from "../src/lock/store.ts";
+import { Semaphore } from "../src/semaphore/index.ts";
 import { twoConnections } from "./two-connections.ts";
 
 const { server, redis, other, fresh, sized } = await twoConnections("h");
@@ -87,4 +88,28 @@ test("renewing a place keeps the time that its waiter asked for", async () => {
   await held.release();
   expect(await store.leave("rw1:a:x", "0")).toBe(true);
   expect(await store.leave("rw1:b:x", "0")).toBe(true);
+});
+
+test("a waiter that gets the lock in the moment it begins to wait is woken, and does not ask again", async () => {
+  const lock = new Lock(redis, fresh());
+  let held = await lock.acquire();
+  await server.command("CONFIG", "RESETSTAT");
+  for (let n = 0; n < 5; n++) {
+    const waiting = lock.acquire(); // both commands are sent at once, so both replies come together
+    await held.release();
+    held = await waiting;
+  }
+  expect(await scripts()).toBe(10);
+  await held.release();
+
+  const semaphore = new Semaphore(redis, fresh());
+  let permit = await semaphore.acquire();
+  await server.command("CONFIG", "RESETSTAT");
+  for (let n = 0; n < 5; n++) {
+    const waiting = semaphore.acquire();
+    await permit.release();
+    permit = await waiting;
+  }
+  expect(await scripts()).toBe(15); // a permit that was handed over is renewed once
+  await permit.release();
 });

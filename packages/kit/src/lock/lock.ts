@@ -89,6 +89,7 @@ export class ModalLock implements Lockable {
     const token = lockToken(this.#options.owner);
     const { ttlMs, waitMs, signal } = how;
     const sentAt = performance.now();
+    if (waitMs !== 0) this.#store.wakes.prepare(token);
     const asking = this.#store.acquire({ token, ttlMs, wait: waitMs !== 0 });
     try {
       const bounds = acquiring(this.#what, how);
@@ -115,6 +116,8 @@ export class ModalLock implements Lockable {
       // The command may have been applied, or the lock handed over meanwhile: it must not stay locked.
       this.#giveUp(token, asking);
       throw error;
+    } finally {
+      this.#store.wakes.forget(token);
     }
   }
 

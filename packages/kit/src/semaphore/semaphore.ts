@@ -88,6 +88,7 @@ export class Semaphore {
     const { waitMs, signal } = how;
     const token = newToken();
     const sentAt = performance.now();
+    if (waitMs !== 0) this.#store.wakes.prepare(token);
     const asking = this.#store.acquire(token, waitMs !== 0);
     try {
       const bounds = acquiring(this.#what, how);
@@ -111,6 +112,8 @@ export class Semaphore {
       // The command may have been applied, or a permit handed over meanwhile.
       this.#giveUp(token, asking);
       throw error;
+    } finally {
+      this.#store.wakes.forget(token);
     }
   }
 

@@ -56,6 +56,8 @@ export class WakeList {
   readonly key: string;
   readonly #redis: Redis;
   readonly #listeners = new Map<string, WakeListener>();
+  /** Tokens that may be woken before their listener is there, and the wake-ups that came. */
+  readonly #early = new Map<string, Parameters<WakeListener> | undefined>();
   #reading: Promise<void> | undefined;
   #closed = false;
 
@@ -64,14 +66,26 @@ export class WakeList {
     this.key = `${headOf(prefix)}kit-wake:${newToken()}`;
   }
 
-  /** Calls the listener when `token` is woken, until forget(). */
+  /**
+   * Keeps a wake-up of `token` for expect(). Called before the command that puts the token into a queue, because
+   * the token can be woken before the caller has handled the reply. Opens no connection.
+   */
+  prepare(token: string): void {
+    this.#early.set(token, undefined);
+  }
+
+  /** Calls the listener when `token` is woken, or at once if it was, until forget(). */
   expect(token: string, listener: WakeListener): void {
+    const early = this.#early.get(token);
+    this.#early.delete(token);
     this.#listeners.set(token, listener);
-    this.#reading ??= this.#readWhileExpected();
+    if (early !== undefined) listener(...early);
+    if (this.#listeners.has(token)) this.#reading ??= this.#readWhileExpected();
   }
 
   forget(token: string): void {
     this.#listeners.delete(token);
+    this.#early.delete(token);
   }
 
   /** Wakes the waiters that a script named: in this process directly, in another one through its list. */
@@ -89,7 +103,8 @@ export class WakeList {
   #dispatch(message: string, sentAt?: number): void {
     const space = message.indexOf(" ");
     const token = space < 0 ? message : message.slice(0, space);
-    this.#listeners.get(token)?.(message, sentAt);
+    if (this.#early.has(token)) this.#early.set(token, [message, sentAt]);
+    else this.#listeners.get(token)?.(message, sentAt);
   }
 
   async #readWhileExpected(): Promise<void> {
