@@ -23,6 +23,9 @@ characters in data are printed as escapes such as \`\\u001b\`.
 
 Times are ISO 8601 strings in UTC.
 
+A command that only prints, such as \`merge watch\`, ends with 0 if the reader of its output has gone (\`ropeway merge watch |
+head -1\`). It notices that at its next line.
+
 ## Standard input
 
 \`-\` in place of a payload or an address reads it from standard input. A payload is a job's data, the body of an item, the

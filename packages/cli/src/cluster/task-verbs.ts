@@ -197,7 +197,9 @@ async function events(context: Context): Promise<void> {
   );
   if (options.follow !== true) return;
   const from = (entry?.modRevision ?? 0) + 1;
-  for await (const batch of opened.store.watch({ prefix: keys.task(taskId), from, signal })) {
+  const until = AbortSignal.any([signal, output.unread]);
+  const changes = opened.store.watch({ prefix: keys.task(taskId), from, signal: until });
+  for await (const batch of changes) {
     for (const { entry: changed } of batch) {
       const task = taskOf(changed);
       if (task === undefined) return;

@@ -77,7 +77,7 @@ export async function watch(context: Context): Promise<void> {
     });
     const unknown = (await queue.exists()) ? "" : ", which has no jobs yet";
     output.note(`watching ${queue.name}${unknown}; Ctrl-C stops it`);
-    await aborted(context.signal);
+    await aborted(AbortSignal.any([context.signal, output.unread]));
   });
 }
 

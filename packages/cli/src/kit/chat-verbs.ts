@@ -1,4 +1,5 @@
 /** What `ropeway chat ...` does. */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { show as shown } from "@ropeway/core/internal";
 import { Chat, NotAMemberError, RoomNotFoundError, type RoomView } from "@ropeway/kit/chat";
 import type { Context } from "../context.ts";
@@ -167,7 +168,8 @@ async function existing(chat: Chat, id: string): Promise<RoomView> {
 
 function watch(context: Context): Promise<void> {
   const [user = ""] = context.arguments;
-  const { output, signal, options } = context;
+  const { output, options } = context;
+  const signal = AbortSignal.any([context.signal, output.unread]);
   return withChat(context, async (chat) => {
     for await (const event of chat.feed(user, { signal })) {
       output.result(withIsoTimes(event), () => {
@@ -176,6 +178,8 @@ function watch(context: Context): Promise<void> {
         else output.line(`${event.room} ${event.user} is ${event.type}`);
       });
       if (event.type === "message" && options.acknowledge === true) {
+        await nextTurn(); // then a write to a closed pipe has failed
+        if (output.unread.aborted) return; // nobody has read the message
         await chat.room(event.room).acknowledge(user, event.id);
       }
     }

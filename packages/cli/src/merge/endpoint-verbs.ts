@@ -112,7 +112,8 @@ export async function attempts(context: Context): Promise<void> {
 
 /** Prints attempts as they happen, until Ctrl-C. */
 export async function watch(context: Context): Promise<void> {
-  const { output, options, signal } = context;
+  const { output, options } = context;
+  const signal = AbortSignal.any([context.signal, output.unread]);
   await withMerge(context, async (opened) => {
     for await (const attempt of opened.attempts.follow({ ...filterOf(options), signal })) {
       const { at, result, status = "-", ms, key, reason = "" } = attempt;

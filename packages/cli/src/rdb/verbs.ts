@@ -51,7 +51,7 @@ async function readRdb({ arguments: [path = ""], cwd, output, signal }: Context,
     const reader = new RdbReader();
     const startedAt = performance.now();
     let shownAt = startedAt;
-    for (let at = 0; !reader.finished; ) {
+    for (let at = 0; !reader.finished && !output.unread.aborted; ) {
       signal.throwIfAborted();
       const chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES);
       const { bytesRead } = await file.read(chunk, 0, CHUNK_BYTES, at);
@@ -64,7 +64,7 @@ async function readRdb({ arguments: [path = ""], cwd, output, signal }: Context,
       shownAt = now;
       output.progress(progressBar(at, size, now - startedAt));
     }
-    reader.end();
+    if (!output.unread.aborted) reader.end();
   } finally {
     output.progress("");
     await file.close();

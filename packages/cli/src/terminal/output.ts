@@ -17,6 +17,7 @@
  * what it got and colours it with `paint` or `stateCell`, never with escapes of its own. In lists and
  * details, --json has times as ISO strings (see time.ts).
  */
+import { aborted } from "../wait.ts";
 import { type Cell, type Colour, coloured, type Styled, textOf } from "./colour.ts";
 import { printable, printableJson, printableLines } from "./printable.ts";
 import { tableLines, wrap } from "./table.ts";
@@ -28,8 +29,8 @@ export interface Sink {
   readonly isTTY?: boolean;
   /** The width of the terminal, in characters. */
   readonly columns?: number;
-  /** Of a stream: tells when there is room again after `write` returned false. */
-  once?(event: "drain", listener: () => void): unknown;
+  /** Of a stream: "drain" when there is room again after `write` returned false, "error" when its reader has gone. */
+  once?(event: "drain" | "error", listener: () => void): unknown;
 }
 
 /** Where and how a command prints. */
@@ -65,12 +66,22 @@ export class Output {
   readonly #stdout: Sink;
   readonly #stderr: Sink;
   readonly #colours: boolean;
+  readonly #unread = new AbortController();
 
   constructor({ stdout, stderr, json, colour }: OutputOptions) {
     this.json = json;
     this.#stdout = stdout;
     this.#stderr = stderr;
     this.#colours = colour && stdout.isTTY === true;
+    stdout.once?.("error", () => this.#unread.abort());
+  }
+
+  /**
+   * Aborted when the reader of standard output has gone, as in `ropeway merge watch | head -1`. A command that
+   * only prints ends then. A write notices it, so a command that prints nothing does not.
+   */
+  get unread(): AbortSignal {
+    return this.#unread.signal;
   }
 
   /** The result: `value` with --json, else the lines that `render` prints. */
@@ -173,12 +184,13 @@ export class Output {
 
   /**
    * Text for another program, as it is, without a line feed after it. Resolves when there is room for
-   * more. On a terminal it is made printable; line feeds stay.
+   * more, or when the reader has gone. On a terminal it is made printable; line feeds stay.
    */
   async data(text: string): Promise<void> {
     const written = this.#stdout.write(this.#stdout.isTTY === true ? printableLines(text) : text);
-    if (written !== false || this.#stdout.once === undefined) return;
-    await new Promise((resolve) => this.#stdout.once?.("drain", () => resolve(undefined)));
+    if (written !== false || this.#stdout.once === undefined || this.unread.aborted) return;
+    const drained = new Promise<void>((resolve) => this.#stdout.once?.("drain", resolve));
+    await Promise.race([drained, aborted(this.unread)]); // a stream without a reader never drains
   }
 
   /** A question to the person at the terminal, without a line feed after it. */

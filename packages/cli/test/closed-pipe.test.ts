@@ -1,0 +1,79 @@
+// A reader that leaves, as in `ropeway merge watch | head -1`: commands that only print end.
+import { EventEmitter } from "node:events";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Queue } from "@ropeway/jobs";
+import { Chat } from "@ropeway/kit/chat";
+import { eventually } from "@ropeway/testkit";
+import { redisForFile } from "@ropeway/testkit/redis-for-file";
+import { expect, test } from "vitest";
+import { speak } from "./spoken.ts";
+
+const { server, redis } = await redisForFile();
+const env = { REDIS_URL: server.url };
+
+/** A standard output whose reader leaves after the first write. Later writes fail as those of a pipe do. */
+class ClosedPipe extends EventEmitter {
+  text = "";
+  #isOpen = true;
+
+  constructor() {
+    super();
+    this.on("error", () => {}); // as main.ts does
+  }
+
+  write(text: string): boolean {
+    const wasOpen = this.#isOpen;
+    this.#isOpen = false;
+    if (wasOpen) this.text += text;
+    else process.nextTick(() => this.emit("error", new Error("EPIPE")));
+    return wasOpen;
+  }
+}
+
+test("merge watch ends when the reader of its output has gone", async () => {
+  const stdout = new ClosedPipe();
+  const watching = speak(["merge", "watch"], { env, stdout });
+  const attempt = { key: "k http://127.0.0.1/ POST", batch: "msg_1", attempt: 1, items: 1 };
+  const rest = { bytes: 1, result: "delivered", ms: 1, at: 1 };
+  const json = JSON.stringify({ ...attempt, ...rest });
+  const adding = setInterval(() => {
+    void server.command("XADD", "ropeway:{merge}:attempts", "*", "attempt", json);
+  }, 20);
+  const { code } = await watching.finally(() => clearInterval(adding));
+  expect({ code, lines: stdout.text.split("\n").length }).toEqual({ code: 0, lines: 2 });
+});
+
+test("jobs watch ends when the reader of its output has gone", async () => {
+  const queue = new Queue(redis, "piped");
+  const watching = speak(["jobs", "watch", "piped"], { env, stdout: new ClosedPipe() });
+  const adding = setInterval(() => void queue.add("a", {}), 20);
+  const { code } = await watching.finally(() => clearInterval(adding));
+  expect(code).toBe(0);
+  await queue.close();
+});
+
+test("chat watch acknowledges no message that nobody has read", async () => {
+  const chat = new Chat<string>(redis);
+  const room = await chat.create({ sender: "ann", recipients: ["bob"], message: "first" });
+  const stdout = new ClosedPipe();
+  const watching = speak(["chat", "watch", "bob", "--acknowledge"], { env, stdout });
+  await eventually(() => expect(stdout.text).toContain("first"));
+  await room.send("ann", "second");
+  expect((await watching).code).toBe(0);
+  expect(stdout.text).not.toContain("second");
+  const [pending] = (await chat.pending("bob")).items;
+  expect(pending?.messages.map(({ message }) => message)).toEqual(["second"]);
+});
+
+test("rdb to-json ends when the reader of its output has gone", async () => {
+  const cwd = await mkdtemp(join(tmpdir(), "ropeway-pipe-"));
+  const fill = "for i = 1, 5000 do redis.call('SET', 'k' .. i, string.rep('x', 200)) end";
+  await server.command("EVAL", fill, 0);
+  await server.command("SAVE");
+  await writeFile(join(cwd, "dump.rdb"), await readFile(join(server.dir, "dump.rdb")));
+  const spoken = await speak(["rdb", "to-json", "dump.rdb"], { cwd, stdout: new ClosedPipe() });
+  expect(spoken).toMatchObject({ code: 0, stderr: "" });
+  await rm(cwd, { recursive: true });
+});
