@@ -242,3 +242,13 @@ test("a write that fails is recorded, and one too many ends the task", async () 
   )) as string[];
   expect(JSON.parse(record ?? "")).toMatchObject({ command: "RPUSH", key: "list", db: 0 });
 });
+
+test("an element of a collection may be as large as a server allows", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis();
+  const size = 65 * 1024 * 1024;
+  await source.command("EVAL", `redis.call("RPUSH", "l", string.rep("x", ${size}), "y")`, "0");
+  await once({ from: source.url, to: target.url });
+  const sizes = `return {#redis.call("LINDEX", "l", 0), redis.call("LLEN", "l")}`;
+  expect(await target.command("EVAL", sizes, "0")).toEqual([size, 2]);
+}, 60_000);

@@ -7,7 +7,10 @@ export interface RdbReaderOptions {
   readonly maxRawBytes?: number;
   /** The number of elements up to which a value is returned whole. @default 50000 */
   readonly maxRawElements?: number;
-  /** The largest single element held in memory. Throws ElementTooLargeError for a larger one. @default 67108864 */
+  /**
+   * The largest single element held in memory. Throws ElementTooLargeError for a larger one. The default is the largest
+   * that servers accept unless their `proto-max-bulk-len` is changed. @default 536870912
+   */
   readonly maxElementBytes?: number;
   /** The number of elements in one part of a large value. @default 1000 */
   readonly partElements?: number;
@@ -22,7 +25,7 @@ const MIB = 1024 * 1024;
 export const rdbReaderOptions: OptionTable<RdbReaderOptions> = {
   maxRawBytes: { default: 2 * MIB, rule: integer(1, 512 * MIB) },
   maxRawElements: { default: 50_000, rule: integer(1) },
-  maxElementBytes: { default: 64 * MIB, rule: integer(1, 4096 * MIB - 1) },
+  maxElementBytes: { default: 512 * MIB, rule: integer(1, 4096 * MIB - 1) },
   partElements: { default: 1000, rule: integer(1, 1_000_000) },
   // LZF refers to the last 8192 bytes, which must not span more than two parts.
   partBytes: { default: MIB / 4, rule: integer(8192, 64 * MIB) },
