@@ -16,6 +16,7 @@ export class ErrorBudget {
   readonly #max: number;
   readonly #record: (record: DiscardedRecord) => void;
   #spent = 0;
+  #first: string | undefined;
 
   constructor(maxErrors: number, record: (record: DiscardedRecord) => void) {
     this.#max = maxErrors;
@@ -30,9 +31,10 @@ export class ErrorBudget {
   spend(argv: readonly Buffer[], db: number, error: string): void {
     this.#spent += 1;
     const [command = "", key = ""] = argv.map(String);
+    this.#first ??= `${command} ${key}: ${error}`;
     this.#record({ command, key, db, error, at: new Date().toISOString() });
     if (this.#spent > this.#max) {
-      throw new TooManyErrorsError(this.#spent, this.#max, `${command} ${key}: ${error}`);
+      throw new TooManyErrorsError(this.#spent, this.#max, this.#first);
     }
   }
 }

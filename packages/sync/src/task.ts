@@ -19,6 +19,7 @@ import {
 import { BackgroundRole, deferred, type Opening } from "@ropeway/core/internal";
 import { type Assembly, assemble } from "./assembly.ts";
 import { SlotsMovedError } from "./cluster/slot-fence.ts";
+import { DiscardedLog } from "./discarded-log.ts";
 import { type DiscardedRecord, ErrorBudget } from "./error-budget.ts";
 import type { BigKeyRecord } from "./load/big-key-record.ts";
 import { type ResolvedSyncOptions, resolveSyncOptions, type SyncOptions } from "./options.ts";
@@ -52,7 +53,7 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
   #counters: readonly Counters[] = [];
   #status: SyncStatus = "STOP";
   #epoch = 0;
-  #records: Promise<void> = Promise.resolve();
+  readonly #discarded = new DiscardedLog((records) => this.#sink?.record("discarded", records));
   #sink: Sink | undefined;
   readonly #budget: ErrorBudget;
   #held: { promise: Promise<void>; resolve(): void } | undefined;
@@ -63,8 +64,7 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
     this.#options = resolved;
     this.name = resolved.name ?? taskName(resolved);
     this.#budget = new ErrorBudget(resolved.maxErrors, (record) => {
-      // One at a time, because each record opens a connection.
-      this.#records = this.#records.then(() => this.#sink?.record("discarded", record));
+      this.#discarded.add(record);
       this.emit("discarded", record);
     });
     this.#finished.promise.catch(() => {}); // callers that await it get the error
@@ -137,7 +137,6 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
         this.#release();
         stop.abort();
         await running;
-        await this.#records;
       });
     } catch (error) {
       stop.abort();
@@ -212,8 +211,10 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
         );
         generation = await this.#begin(signal, moved.lost);
       }
+      await this.#discarded.written();
       this.#end(this.closing.aborted ? "STOP" : "FINISH");
     } catch (error) {
+      await this.#discarded.written();
       if (this.closing.aborted && isInterruption(error)) {
         this.#end("STOP"); // it failed because it was closed
         return;

@@ -15,12 +15,13 @@ import { type Checkpoint, checkpointFields } from "../checkpoint.ts";
 import { keysOf } from "../command/keys.ts";
 import { keySlot } from "../command/slot.ts";
 import { TargetRewoundError } from "../errors.ts";
-import { bigKeysKey, checkpointKey, discardedKey, isOwnKey } from "../keys.ts";
+import { checkpointKey, isOwnKey } from "../keys.ts";
 import { ErrorReply } from "../resp/reply-reader.ts";
 import { type Abilities, probe } from "../sink/abilities.ts";
 import { claimCheckpoint } from "../sink/claim.ts";
 import { Lane } from "../sink/lane.ts";
 import type { LoadWriterOptions, SnapshotWriter } from "../sink/load-writer.ts";
+import { type RecordKind, storeRecords } from "../sink/records.ts";
 import { singleMark } from "../sink/redis-sink.ts";
 import type { KeyNote, Sink, TargetReader } from "../sink/sink.ts";
 import { Transaction } from "../sink/transaction.ts";
@@ -29,7 +30,7 @@ import { encodeCommand } from "../wire/encode.ts";
 import { ClusterLoad } from "./cluster-load.ts";
 import { ClusterReader } from "./cluster-reader.ts";
 import { ClusterStream, type Reread } from "./cluster-stream.ts";
-import { ClusterNodes } from "./nodes.ts";
+import { ClusterNodes, type NodesOptions } from "./nodes.ts";
 import {
   isAfter,
   type SlotGroup,
@@ -61,7 +62,6 @@ export interface ClusterSinkOptions {
   onClose(): void;
 }
 
-const RECORDS = 10_000;
 const ROUNDS = 4;
 /** The maximum number of loads and streams in one run. */
 const MOST_PASSES = 1_000_000;
@@ -83,15 +83,16 @@ export class ClusterSink implements Sink {
 
   constructor(options: ClusterSinkOptions) {
     this.#options = options;
-    const { endpoint, connectTimeoutMs, signal, keepOff, task } = options;
-    this.#nodes = new ClusterNodes({
-      ...{ endpoint, connectTimeoutMs, signal, keepOff },
-      name: `ropeway-sync:${task}`,
-    });
+    this.#nodes = new ClusterNodes({ ...this.#plan, signal: options.signal });
   }
 
   get where(): string {
     return this.#nodes.where;
+  }
+
+  get #plan(): NodesOptions {
+    const { endpoint, connectTimeoutMs, keepOff, task } = this.#options;
+    return { endpoint, connectTimeoutMs, keepOff, name: `ropeway-sync:${task}` };
   }
 
   async probe(): Promise<Abilities> {
@@ -249,16 +250,12 @@ export class ClusterSink implements Sink {
     return new ClusterReader(this.#nodes);
   }
 
-  async record(kind: "discarded" | "bigkey", entry: object): Promise<void> {
+  async record(kind: RecordKind, entries: readonly object[]): Promise<void> {
     const { task, logger } = this.#options;
-    const key = kind === "discarded" ? discardedKey(task) : bigKeysKey(task);
-    try {
-      await using connection = await this.#home();
-      await connection.call("LPUSH", key, JSON.stringify(entry));
-      await connection.call("LTRIM", key, 0, RECORDS - 1);
-    } catch (error) {
-      logger.warn({ err: error, kind, entry }, "a record could not be written to the target");
-    }
+    const nodes = new ClusterNodes(this.#plan);
+    const connect = async () => nodes.open(await nodes.addressOf(this.#ownSlot));
+    await storeRecords({ task, kind, entries, logger, connect });
+    nodes.close();
   }
 
   close(): void {

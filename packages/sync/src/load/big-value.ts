@@ -66,6 +66,13 @@ export class BigValue {
     return Math.round(performance.now() - this.#startedAt);
   }
 
+  /** Removes the parts that were written. */
+  async abandon(): Promise<void> {
+    this.#current = this.#next();
+    for (const argv of this.#big.abandon()) this.#current.command(argv, this.#options.note);
+    await this.#options.commit(this.#current);
+  }
+
   #add(commands: ReturnType<BigKey["part"]>): Promise<void> | undefined {
     for (const argv of commands) this.#current.command(argv, this.#options.note);
     if (this.#current.bytes < this.#options.batchBytes) return undefined;

@@ -19,6 +19,7 @@ import type { Sink } from "../sink/sink.ts";
 import type { CommandBatch } from "../sink/transaction.ts";
 import type { Snapshot } from "../source/feed.ts";
 import { type Transform, type TransformResult, transformed } from "../transform.ts";
+import type { ValuePart } from "../value/part.ts";
 import { shiftFields } from "../value/shift-fields.ts";
 import type { BigKeyRecord } from "./big-key-record.ts";
 import { BigValue } from "./big-value.ts";
@@ -133,8 +134,7 @@ export class SnapshotLoader {
       if (instead === true) this.#keys.write(note, into);
       else for (const argv of instead) into.command(argv, note);
     } catch (error) {
-      if (!(error instanceof NotExpressibleError)) throw error;
-      this.#options.budget.spend([Buffer.from("RESTORE"), note.key], db, error.message);
+      this.#inexpressible(note, error);
       return undefined;
     }
     counters.keys += 1;
@@ -206,7 +206,7 @@ export class SnapshotLoader {
       case "begin":
         return this.#begin(entry);
       case "part":
-        return this.#big?.part(shiftFields(entry.part, this.#options.ttlShiftMs));
+        return this.#part(entry.part);
       case "end":
         return this.#end(entry.bytes, entry.elements);
       default:
@@ -262,6 +262,17 @@ export class SnapshotLoader {
     await this.#big.begin();
   }
 
+  #part(part: ValuePart): Promise<void> | undefined {
+    const big = this.#big;
+    if (big === undefined) return undefined;
+    try {
+      return big.part(shiftFields(part, this.#options.ttlShiftMs));
+    } catch (error) {
+      this.#big = undefined; // the other parts are left out
+      return big.abandon().then(() => this.#inexpressible(big, error));
+    }
+  }
+
   async #end(bytes: number, elements: number): Promise<void> {
     const big = this.#big;
     if (big === undefined) return;
@@ -274,7 +285,7 @@ export class SnapshotLoader {
     const size = { bytes, elements, path: "big", durationMs } as const;
     const record: BigKeyRecord = { key: String(key), db, type, ...size };
     onBigKey(record);
-    await sink.record("bigkey", record);
+    await sink.record("bigkey", [record]);
   }
 
   /** A command failed: write the key in another way, count it, or give up. */
@@ -292,12 +303,23 @@ export class SnapshotLoader {
       retry.select(db);
       const { source, renamed, expiresAtMs } = note;
       const again = new KeyNote({ source, renamed, db, expiresAtMs, path: "retried" });
-      this.#keys.write(again, retry);
+      try {
+        this.#keys.write(again, retry);
+      } catch (error) {
+        this.#inexpressible(note, error);
+        return;
+      }
       counters.count("retried");
       await this.#writer.commit(retry);
       return;
     }
     budget.spend([Buffer.from(note.path === "set" ? "SET" : "RESTORE"), key], db, reply);
+  }
+
+  /** Counts a value that no commands of the target can write. Other errors are thrown again. */
+  #inexpressible({ key, db }: { readonly key: Buffer; readonly db: number }, error: unknown): void {
+    if (!(error instanceof NotExpressibleError)) throw error;
+    this.#options.budget.spend([Buffer.from("RESTORE"), key], db, error.message);
   }
 
   #note(key: Buffer, db: number): LoadNote {

@@ -7,13 +7,14 @@ import type { Endpoint, Logger } from "@ropeway/core";
 import type { StreamNote, StreamTarget } from "../apply/applier.ts";
 import { type Checkpoint, checkpointFields } from "../checkpoint.ts";
 import { TargetRefusedError } from "../errors.ts";
-import { bigKeysKey, checkpointKey, discardedKey, isOwnKey, laneKey } from "../keys.ts";
+import { checkpointKey, isOwnKey, laneKey } from "../keys.ts";
 import type { Connection } from "../wire/connection.ts";
 import { Locator } from "../wire/locator.ts";
 import { type Abilities, probe } from "./abilities.ts";
 import { claimCheckpoint } from "./claim.ts";
 import { type Confirmed, Lane } from "./lane.ts";
 import { LoadWriter, type LoadWriterOptions } from "./load-writer.ts";
+import { type RecordKind, storeRecords } from "./records.ts";
 import { RedisReader } from "./redis-reader.ts";
 import type { KeyNote, Sink, TargetReader } from "./sink.ts";
 import { Transaction } from "./transaction.ts";
@@ -43,7 +44,6 @@ export interface RedisSinkOptions {
 }
 
 /** The maximum number of stored records of discarded writes, and of big keys. */
-const RECORDS = 10_000;
 /** An earlier run may have had more lanes than this one. */
 export const MOST_LANES = 64;
 /** A target with more keys than this is not empty; its keys are not examined one by one. */
@@ -171,17 +171,10 @@ export class RedisSink implements Sink {
 
   close(): void {} // every part closes its own connections
 
-  /** Stores a record, up to a maximum number. A failure is only logged. */
-  async record(kind: "discarded" | "bigkey", entry: object): Promise<void> {
+  record(kind: RecordKind, entries: readonly object[]): Promise<void> {
     const { task, logger } = this.#options;
-    const key = kind === "discarded" ? discardedKey(task) : bigKeysKey(task);
-    try {
-      await using connection = await this.connect();
-      await connection.call("LPUSH", key, JSON.stringify(entry));
-      await connection.call("LTRIM", key, 0, RECORDS - 1);
-    } catch (error) {
-      logger.warn({ err: error, kind, entry }, "a record could not be written to the target");
-    }
+    const connect = () => this.#locator.connect();
+    return storeRecords({ task, kind, entries, logger, connect });
   }
 
   /** Applies a batch. Commands that the target refuses are reported, and the others are applied without them. */

@@ -8,6 +8,7 @@ import type { Argument } from "../resp/writer.ts";
 import type { Snapshot } from "../source/feed.ts";
 import type { Abilities } from "./abilities.ts";
 import type { LoadWriterOptions, SnapshotWriter } from "./load-writer.ts";
+import type { RecordKind } from "./records.ts";
 import type { Transaction } from "./transaction.ts";
 
 /** Copies a snapshot without commands. */
@@ -52,8 +53,8 @@ export interface Sink {
   commit(shard: number, checkpoint: Checkpoint, batch: Transaction<StreamNote>): Promise<void>;
   /** Reads keys. Close it after use. */
   reader(): Promise<TargetReader>;
-  /** Stores a record, up to a maximum number. A failure is only logged. */
-  record(kind: "discarded" | "bigkey", entry: object): Promise<void>;
+  /** Stores records, up to a maximum number, also while the run ends. A failure is only logged. */
+  record(kind: RecordKind, entries: readonly object[]): Promise<void>;
   close(): void;
 }
 
