@@ -157,7 +157,9 @@ function openVanished(parts: {
   const changed = options.transform !== undefined || mapping.picksCommands;
   // Mode increment applies changes to keys that it never copied, so a missing key means nothing.
   const partly = options.mode === "increment";
-  if (!source.live || sink.keepsExpired || changed || partly) return undefined;
+  // With two-way tasks, the value would replace changes that clients of the target made meanwhile.
+  const shared = options.twoWay;
+  if (!source.live || sink.keepsExpired || changed || partly || shared) return undefined;
   return new VanishedKeys({
     ...{ mapping, signal, logger },
     setKey: fence === undefined ? vanishedKey(task, shard) : movedKey(task, shard),
@@ -290,8 +292,9 @@ class ShardParts {
       await this.#sink.copy(this.#shard, plan);
       return;
     }
-    const sweeps =
-      options.sweep === "always" || (options.sweep === "auto" && again && checkpoint.owned);
+    // With two-way tasks, a key that the source does not have may be one that clients of the target wrote.
+    const alone = checkpoint.owned && !options.twoWay;
+    const sweeps = options.sweep === "always" || (options.sweep === "auto" && again && alone);
     const seen = sweeps ? new SeenKeys() : undefined;
     const { existing, path, bigBytes, batchBytes, ttlShiftMs, functions, transform } = options;
     const loader = new SnapshotLoader({

@@ -50,7 +50,7 @@ export interface SyncOptions {
   readonly existing?: "replace" | "keep" | "fail";
   /**
    * Delete keys of the target that the source does not have, after a repeated full synchronisation. "auto": only
-   * if the target was empty at first. @default "auto"
+   * if the target was empty at first, and not with `twoWay`. @default "auto"
    */
   readonly sweep?: "auto" | "always" | "never";
   /** How values are written: RESTORE where possible, always RESTORE, always commands. @default "auto" */
