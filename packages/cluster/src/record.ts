@@ -1,5 +1,5 @@
 /** JSON records in the store: reading them without trusting them, and changing them without a race. */
-import { ConflictError } from "./errors.ts";
+import { ConflictError, StoreUnavailableError } from "./errors.ts";
 import { MAX_OPERATIONS, MAX_RANGE } from "./store/limits.ts";
 import type { Compare, Entry, Operation, Store, TransactionResult } from "./store/store.ts";
 
@@ -82,6 +82,35 @@ export async function rangeAll(
     entries.push(...page.entries);
     after = page.entries.at(-1)?.key;
     if (!page.more || after === undefined) return { entries, revision };
+  }
+}
+
+const CREATE_TRIES = 3;
+
+/**
+ * Creates records that do not exist yet, all or none; false if one exists. A response that was lost is not a
+ * failure: what is stored shows whether the records are ours, and if there is nothing, it is safe to try again.
+ */
+export async function createRecords(
+  store: Store,
+  records: Readonly<Record<string, object>>,
+): Promise<boolean> {
+  const paths = Object.keys(records);
+  const puts = Object.entries(records).map(([key, value]) => putRecord(key, value));
+  const isOurs = (entry: Entry | undefined, at: number) =>
+    entry?.value === JSON.stringify(records[paths[at] ?? ""]);
+  for (let tries = 1; ; tries++) {
+    try {
+      const { succeeded, found } = await store.txn({
+        if: paths.map(absent),
+        do: puts,
+        else: paths.map((key) => ({ op: "get", key })),
+      });
+      return succeeded || (tries > 1 && found.every(isOurs));
+    } catch (error) {
+      const unsure = error instanceof StoreUnavailableError && error.maybeApplied;
+      if (!unsure || tries === CREATE_TRIES) throw error;
+    }
   }
 }
 

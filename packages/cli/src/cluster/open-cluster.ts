@@ -11,9 +11,10 @@ import {
   SecretBox,
   type Store,
   type StoreTls,
+  StoreUnavailableError,
 } from "@ropeway/cluster";
 import { InvalidOptionError, type Logger, type Redis, silentLogger } from "@ropeway/core";
-import { AuditLog } from "@ropeway/portal/internal";
+import { type AuditEntry, AuditLog } from "@ropeway/portal/internal";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
 import { fileText } from "../file-text.ts";
@@ -121,8 +122,9 @@ export async function ensureSecretKey(home: string): Promise<void> {
   await rename(fresh, file);
 }
 
-async function audited<T>(
-  log: AuditLog,
+/** Does a change and notes it, and how it ended. */
+export async function audited<T>(
+  log: Pick<AuditLog, "begin" | "complete">,
   { action, subject, fullSubject }: AuditedChange<T>,
   change: () => Promise<T>,
 ): Promise<T> {
@@ -137,15 +139,20 @@ async function audited<T>(
     outcome: "started",
     status: 0,
   });
+  // The command reports how the change ended, also if the log cannot be written any more: the entry stays "started".
+  const note = (final: AuditEntry, outcome: AuditEntry["outcome"]) =>
+    log.complete(final, { outcome, status: 0 }).catch(() => {});
+  let result: T;
   try {
-    const result = await change();
-    const final = { ...entry, subject: fullSubject?.(result) ?? subject };
-    await log.complete(final, { outcome: "done", status: 0 });
-    return result;
+    result = await change();
   } catch (error) {
-    await log.complete(entry, { outcome: "failed", status: 0 });
+    // A change whose response was lost may have been made.
+    const unsure = error instanceof StoreUnavailableError && error.maybeApplied;
+    if (!unsure) await note(entry, "failed");
     throw error;
   }
+  await note({ ...entry, subject: fullSubject?.(result) ?? subject }, "done");
+  return result;
 }
 
 function tlsOf({ values }: LoadedSettings): StoreTls | undefined {

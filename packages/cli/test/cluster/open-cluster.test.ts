@@ -1,8 +1,10 @@
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { StoreUnavailableError } from "@ropeway/cluster";
+import type { AuditEntry } from "@ropeway/portal/internal";
 import { afterAll, expect, test } from "vitest";
-import { ensureSecretKey, secretBoxOf } from "../../src/cluster/open-cluster.ts";
+import { audited, ensureSecretKey, secretBoxOf } from "../../src/cluster/open-cluster.ts";
 import { loadSettings } from "../../src/settings/load.ts";
 
 const home = await mkdtemp(join(tmpdir(), "ropeway-key-"));
@@ -25,4 +27,31 @@ test("a file that holds no key is named, and what it holds is not shown", async 
   const settings = loadSettings({ flags: {}, env: { ROPEWAY_HOME: home }, cwd: home });
   expect(() => secretBoxOf(settings)).toThrow(`${file} does not hold a key`);
   expect(() => secretBoxOf(settings)).not.toThrow("half a key");
+});
+
+test("a change that was made is reported, and none that may have been made is noted as failed", async () => {
+  const lost = new StoreUnavailableError("a store", true, new Error("its response was lost"));
+  const noted: string[] = [];
+  let reachable = true;
+  const log = {
+    begin: async (draft: Omit<AuditEntry, "id" | "at">) => ({ id: "1", at: 0, ...draft }),
+    async complete(_entry: AuditEntry, { outcome }: Pick<AuditEntry, "outcome">) {
+      if (!reachable) throw lost;
+      noted.push(outcome);
+    },
+  };
+  const what = { action: "token add ann", subject: "user ann" };
+  const failed = async () => {
+    throw new Error("refused");
+  };
+  const unsure = async () => {
+    throw lost;
+  };
+  expect(await audited(log, what, async () => "a token")).toBe("a token");
+  await expect(audited(log, what, failed)).rejects.toThrow("refused");
+  await expect(audited(log, what, unsure)).rejects.toBe(lost);
+  expect(noted).toEqual(["done", "failed"]);
+  reachable = false;
+  expect(await audited(log, what, async () => "a token")).toBe("a token");
+  await expect(audited(log, what, failed)).rejects.toThrow("refused");
 });

@@ -7,11 +7,10 @@ import {
   UnknownRoleError,
 } from "@ropeway/cluster";
 import {
-  absent,
+  createRecords,
   keys,
   lastPart,
   optimistically,
-  putRecord,
   rangeAll,
   recordOf,
   unchanged,
@@ -45,10 +44,9 @@ export class Roles {
   }
 
   async create(role: CustomRole): Promise<CustomRole> {
-    const key = keys.role(role.name);
     if (isBuiltIn(role.name.toLowerCase())) throw new AlreadyExistsError("role", role.name);
-    const { succeeded } = await this.#store.txn({ if: [absent(key)], do: [putRecord(key, role)] });
-    if (!succeeded) throw new AlreadyExistsError("role", role.name);
+    const created = await createRecords(this.#store, { [keys.role(role.name)]: role });
+    if (!created) throw new AlreadyExistsError("role", role.name);
     return role;
   }
 

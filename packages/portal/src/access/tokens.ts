@@ -9,7 +9,7 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { type Entry, type Store, UnknownTokenError } from "@ropeway/cluster";
 import {
-  absent,
+  createRecords,
   keys,
   lastPart,
   putRecord,
@@ -82,9 +82,8 @@ export class Tokens {
     const createdAt = Math.floor(this.#clock.now());
     const info: TokenInfo = { id, username, ...limits, createdAt, lastUsedAt: null };
     const key = keys.token(id);
-    await this.#store.txn({
-      if: [absent(key)],
-      do: [putRecord(key, { ...info, accountId: account.id, hash: digest(secret) })],
+    await createRecords(this.#store, {
+      [key]: { ...info, accountId: account.id, hash: digest(secret) },
     });
     // Concurrent requests may all have found room. Each that now finds too many tokens removes its own.
     if ((await this.list(username)).length > MAX_TOKENS) {

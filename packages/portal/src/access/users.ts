@@ -6,6 +6,7 @@ import { AlreadyExistsError, type Entry, ProtectedError, type Store } from "@rop
 import {
   absent,
   countOf,
+  createRecords,
   keys,
   lastPart,
   optimistically,
@@ -99,25 +100,17 @@ export class Users {
   /** Creates the account if it is the very first; false if an account has ever existed. */
   async createFirst(user: NewUser): Promise<boolean> {
     const { username } = user;
-    const { succeeded } = await this.#store.txn({
-      if: [absent(keys.firstAdmin), absent(keys.user(username))],
-      do: [
-        putRecord(keys.firstAdmin, { username, at: Date.now() }),
-        putRecord(keys.user(username), storedOf(user)),
-      ],
+    return createRecords(this.#store, {
+      [keys.firstAdmin]: { username, at: Date.now() },
+      [keys.user(username)]: storedOf(user),
     });
-    return succeeded;
   }
 
   /** Throws AlreadyExistsError if the name is taken. */
   async create(user: NewUser): Promise<AccountInfo> {
-    const key = keys.user(user.username);
     const stored = storedOf(user);
-    const { succeeded } = await this.#store.txn({
-      if: [absent(key)],
-      do: [putRecord(key, stored)],
-    });
-    if (!succeeded) throw new AlreadyExistsError("user", user.username);
+    const created = await createRecords(this.#store, { [keys.user(user.username)]: stored });
+    if (!created) throw new AlreadyExistsError("user", user.username);
     return stored;
   }
 
