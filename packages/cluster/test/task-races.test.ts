@@ -63,6 +63,30 @@ describe("tasks that two want to change", () => {
     });
   });
 
+  it.each(["edit", "start", "stop", "remove"] as const)(
+    "does not %s a task that has left the caller's groups meanwhile",
+    async (verb) => {
+      const wish = { name: `leaving ${verb}`, type: "scripted", config: {}, group: "mine" };
+      const { taskId } = (await cluster.tasks.create(wish)).task;
+      let isMoved = false;
+      const gated = gatedStore(store, async (transaction) => {
+        const changes = ({ op, key }: { op: string; key: string }) =>
+          op !== "get" && key === keys.task(taskId);
+        if (isMoved || !transaction.do.some(changes)) return;
+        isMoved = true;
+        await cluster.tasks.edit(taskId, { group: "theirs" });
+      });
+      const mine = new Cluster(gated, { secrets }).tasks.ofGroups(["mine"]);
+      const changing = verb === "edit" ? mine.edit(taskId, { name: "taken" }) : mine[verb](taskId);
+      await expect(changing).rejects.toMatchObject({ code: "UNKNOWN_TASK" });
+      expect(isMoved).toBe(true);
+      expect(await cluster.tasks.get(taskId)).toMatchObject({
+        ...{ groupId: "theirs", taskName: wish.name, status: "CREATED", desired: "stop" },
+      });
+      await cluster.tasks.remove(taskId);
+    },
+  );
+
   it("does not claim a task whose owner key another has created at that moment", async () => {
     const wish = { name: "contested", type: "scripted", config: {} };
     const id = (await cluster.tasks.create(wish)).task.taskId;

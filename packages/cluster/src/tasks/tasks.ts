@@ -76,6 +76,8 @@ export interface TasksPlan {
   /** The types there are, with what they accept. */
   readonly runners: readonly Pick<Runner, "type" | "validate">[];
   readonly clock?: Clock;
+  /** The groups whose tasks can be seen and changed. @default all */
+  readonly groups?: readonly string[];
 }
 
 /** The number of changes after which a task's lists are trimmed. */
@@ -94,6 +96,11 @@ export class Tasks {
     this.#store = plan.store;
     this.#clock = plan.clock ?? localClock;
     this.records = new TaskRecords(plan.store);
+  }
+
+  /** The same tasks for a caller who may see these groups only: tasks of other groups are unknown. */
+  ofGroups(groups: readonly string[] | undefined): Tasks {
+    return groups === undefined ? this : new Tasks({ ...this.#plan, groups });
   }
 
   /** Creates a task; returns it, and whether an earlier request with the same key had done so. */
@@ -154,9 +161,7 @@ export class Tasks {
 
   /** The task; throws UnknownTaskError. */
   async get(taskId: string): Promise<Task> {
-    const task = taskOf((await this.#read(taskId))[0]);
-    if (task === undefined) throw new UnknownTaskError(taskId);
-    return task;
+    return this.#visible(taskId, (await this.#read(taskId))[0]);
   }
 
   /** The id of the task with this name. */
@@ -255,8 +260,7 @@ export class Tasks {
   async remove(taskId: string): Promise<void> {
     await optimistically(this.#store, `task ${taskId}`, async () => {
       const [entry, owner] = await this.#read(taskId);
-      const task = taskOf(entry);
-      if (task === undefined) throw new UnknownTaskError(taskId);
+      const task = this.#visible(taskId, entry);
       if (isRunning(task.status) || (isPending(task.status) && task.desired === "run")) {
         throw new IllegalTransitionError(taskId, task.status, "removed");
       }
@@ -306,8 +310,7 @@ export class Tasks {
   #decide(taskId: string, { event, others: paths }: TaskChange, decide: Decision): Promise<Task> {
     return optimistically(this.#store, `task ${taskId}`, async (found) => {
       const [entry, owner, ...others] = found ?? (await this.#read(taskId, paths));
-      const task = taskOf(entry);
-      if (task === undefined) throw new UnknownTaskError(taskId);
+      const task = this.#visible(taskId, entry);
       const decided = await decide(task, { fresh: found !== undefined, owner, others });
       if (decided === task) return { do: [], result: task };
       const next: Task = { ...decided, generation: task.generation + 1, updateTime: this.#now() };
@@ -341,6 +344,14 @@ export class Tasks {
   #paths(taskId: string, others: readonly string[] = []): string[] {
     if (!/^[\w.:@-]{1,200}$/.test(taskId)) throw new UnknownTaskError(taskId);
     return [keys.task(taskId), keys.owner(taskId), ...others];
+  }
+
+  /** Each attempt of a change asks, because the task may have moved to another group since the last one. */
+  #visible(taskId: string, entry: Entry | undefined): Task {
+    const task = taskOf(entry);
+    const hidden = task && this.#plan.groups?.includes(task.groupId) === false;
+    if (task === undefined || hidden) throw new UnknownTaskError(taskId);
+    return task;
   }
 
   async #earlier(request: CreateRequest, idempotencyKey: string): Promise<Task | undefined> {

@@ -4,9 +4,7 @@ import {
   DuplicateTaskError,
   type Json,
   TASK_STATUSES,
-  type Task,
   type Tasks,
-  UnknownTaskError,
 } from "@ropeway/cluster";
 import type { FastifyRequest } from "fastify";
 import { Gauge, type Registry } from "prom-client";
@@ -99,7 +97,7 @@ function addLists(app: PortalApp, { tasks }: Cluster): void {
   app.get(
     "/api/tasks/:id",
     { ...view, schema: { summary: "Show a task", params: TaskPath, response: { 200: TaskView } } },
-    async (request) => taskView(await visible(request, tasks.get(request.params.id))),
+    async (request) => taskView(await seenBy(request, tasks).get(request.params.id)),
   );
 }
 
@@ -133,7 +131,7 @@ function addChanges(app: PortalApp, { tasks }: Cluster): void {
       const { task, repeated } = await hidingOthers(request, tasks, creating);
       noteSubject(request, "task", task.taskId);
       // The first request may be long ago, and the task may be in another group now.
-      await visible(request, Promise.resolve(task));
+      if (repeated) await seenBy(request, tasks).get(task.taskId);
       return reply.code(repeated ? 200 : 201).send(taskView(task));
     },
   );
@@ -151,12 +149,11 @@ function addChanges(app: PortalApp, { tasks }: Cluster): void {
       },
     },
     async (request) => {
-      await visible(request, tasks.get(request.params.id));
       const { config, ...rest } = request.body;
       if (rest.group !== undefined) checkGroup(request, rest.group);
       const configured = { config: config as Json, local: isAdmin(request) };
       const wish = config === undefined ? rest : { ...rest, ...configured };
-      const editing = tasks.edit(request.params.id, wish);
+      const editing = seenBy(request, tasks).edit(request.params.id, wish);
       return taskView(await hidingOthers(request, tasks, editing));
     },
   );
@@ -171,8 +168,7 @@ function addChanges(app: PortalApp, { tasks }: Cluster): void {
       },
     },
     async (request, reply) => {
-      await visible(request, tasks.get(request.params.id));
-      await tasks.remove(request.params.id);
+      await seenBy(request, tasks).remove(request.params.id);
       return reply.code(204).send();
     },
   );
@@ -192,8 +188,8 @@ function addVerbs(app: PortalApp, { tasks }: Cluster): void {
       },
     },
     async (request) => {
-      await visible(request, tasks.get(request.params.id));
-      return taskView(await tasks.start(request.params.id, request.body ?? {}));
+      const starting = seenBy(request, tasks).start(request.params.id, request.body ?? {});
+      return taskView(await starting);
     },
   );
   app.post(
@@ -208,8 +204,7 @@ function addVerbs(app: PortalApp, { tasks }: Cluster): void {
       },
     },
     async (request) => {
-      await visible(request, tasks.get(request.params.id));
-      return taskView(await tasks.stop(request.params.id));
+      return taskView(await seenBy(request, tasks).stop(request.params.id));
     },
   );
   app.post(
@@ -224,9 +219,8 @@ function addVerbs(app: PortalApp, { tasks }: Cluster): void {
       },
     },
     async (request) => {
-      await visible(request, tasks.get(request.params.id));
       noteSubject(request, "task", request.params.id, "node", request.body.node);
-      return taskView(await tasks.move(request.params.id, request.body.node));
+      return taskView(await seenBy(request, tasks).move(request.params.id, request.body.node));
     },
   );
 }
@@ -244,7 +238,7 @@ function addDetails(app: PortalApp, cluster: Cluster): void {
       },
     },
     async (request, reply) => {
-      const { taskId } = await visible(request, tasks.get(request.params.id));
+      const { taskId } = await seenBy(request, tasks).get(request.params.id);
       const { groups } = rightsOf(request);
       return serveEvents(reply, (stream) => sendTaskEvents(cluster, { taskId, groups }, stream));
     },
@@ -261,7 +255,7 @@ function addDetails(app: PortalApp, cluster: Cluster): void {
       },
     },
     async (request) => {
-      const { taskId } = await visible(request, tasks.get(request.params.id));
+      const { taskId } = await seenBy(request, tasks).get(request.params.id);
       const {
         replId = "",
         replOffset = "-1",
@@ -290,7 +284,7 @@ function addDetails(app: PortalApp, cluster: Cluster): void {
       },
       async (request) => {
         const { id } = TaskPath.parse(request.params);
-        const { taskId } = await visible(request, tasks.get(id));
+        const { taskId } = await seenBy(request, tasks).get(id);
         const page = await tasks.records.page(kind, taskId, Paging.parse(request.query));
         const items = page.items.map(({ id: name, key, command, command_type: type, at }) => {
           return { id: name, key, command, type, at: new Date(at).toISOString() };
@@ -301,13 +295,9 @@ function addDetails(app: PortalApp, cluster: Cluster): void {
   }
 }
 
-/** The task, if it is in a group that the caller may see. Any other task is reported as unknown. */
-async function visible(request: FastifyRequest, found: Promise<Task>): Promise<Task> {
-  const task = await found;
-  const { groups } = rightsOf(request);
-  if (groups !== undefined && !groups.includes(task.groupId))
-    throw new UnknownTaskError(task.taskId);
-  return task;
+/** The tasks that the caller may see. Any other task is reported as unknown. */
+function seenBy(request: FastifyRequest, tasks: Tasks): Tasks {
+  return tasks.ofGroups(rightsOf(request).groups);
 }
 
 /** Hides the id of the task that has the name already, if the caller may not see that task. */
@@ -320,10 +310,12 @@ async function hidingOthers<T>(
     return await change;
   } catch (error) {
     if (!(error instanceof DuplicateTaskError) || error.taskId === undefined) throw error;
-    const isVisible = await visible(request, tasks.get(error.taskId)).then(
-      () => true,
-      () => false,
-    );
+    const isVisible = await seenBy(request, tasks)
+      .get(error.taskId)
+      .then(
+        () => true,
+        () => false,
+      );
     throw isVisible ? error : new DuplicateTaskError(error.field, error.value);
   }
 }
