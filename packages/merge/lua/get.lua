@@ -57,6 +57,9 @@ if length == 0 and replayed == 0 then -- a timer entry without items would be du
 end
 local out = tonumber(known[1] or nil) or 0 -- another program may have written anything
 out = math.max(0, math.min(math.floor(out), length))
+-- Another program took items of the batch, and left their heads. The rest is another batch, with an id of its own.
+local taken = math.max(0, headed - length)
+if taken > 0 and out > 0 then out = math.max(0, math.min(math.floor(tonumber(known[1])) - taken, length)) end
 local fresh = tonumber(known[4] or 0)
 if ARGV[8] == '1' and out == 0 and replayed == 0 and (known[5] or known[9]) and fresh * 1000 > now then
   -- The items that made the key due were deleted during a delivery whose holder died. The rest has its own time.
@@ -118,7 +121,7 @@ end
 local due = ARGV[10] ~= '' and tonumber(ARGV[10]) or current or now / 1000
 if known[9] then due = tonumber(known[4] or due) end
 local delivery, attempt = ARGV[5], 1
-if resumed and known[2] then delivery = known[2] end
+if resumed and known[2] and taken == 0 then delivery = known[2] end
 if resumed then attempt = tonumber(known[3] or 0) + 1 end
 call('HSET', state, 'batch', number, 'delivery', delivery, 'attempts', attempt)
 if not resumed and not fromReplay then

@@ -101,6 +101,12 @@ local function push(key, k, begin, last)
     call('HSET', state, 'unsized', '1')
   elseif headed > length then -- another program trimmed the list without the heads
     call('LTRIM', items, headed - length, -1)
+    if out > 0 then -- and items of the batch with it: the rest is another batch (get.lua)
+      out = math.max(0, out - (headed - length))
+      call('HSET', state, 'batch', out)
+      call('HDEL', state, 'delivery')
+      if out == 0 then call('HDEL', state, 'batch', 'attempts', 'next', 'error') end
+    end
   end
   if words > 0 then call('HSET', KEYS[7], unpack(ARGV, 12, 11 + words)) end
   if single ~= '0' then call('ZADD', KEYS[8], 0, key) end
