@@ -6,8 +6,8 @@
 --       8 "1": if locked, the timer is moved to the lock's end instead of staying due
 --       9 "" or the score under which the key was reserved  10 "" or the score it was due at
 -- Returns {"ok", batch id, attempt, items, heads in one string with a line each, bodies, ms since the batch was
---       due, how to deliver or ""}; the bodies are one string if the heads contain all their sizes, with a NUL
---       between them: another program may have replaced bodies, and then the sizes are those of others
+--       due, how to deliver or ""}. The bodies are not joined: Redis hashes every string that a script makes, byte
+--       by byte, which costs more than hundreds of strings in the reply
 --       | {"locked", ms of the lock or -1} | {"moved"} it is not due, or it is paused | {"empty"}
 local timer, queue, items, data, locker, overwrite, start, state, singles, replay, replayItems = unpack(KEYS)
 local call = redis.call
@@ -113,10 +113,6 @@ if not resumed and not fromReplay and not (counted and tonumber(known[7] or maxB
   for i = all, number + 1, -1 do heads[i] = nil end
 end
 local bodies = call('LRANGE', queue, 0, number - 1)
-if counted and number == length then -- one string: hundreds of them cost more than the rest of the reply
-  local joined = table.concat(bodies, '\0')
-  if #joined - number + 1 == tonumber(known[7]) then bodies = joined end
-end
 
 local due = ARGV[10] ~= '' and tonumber(ARGV[10]) or current or now / 1000
 if known[9] then due = tonumber(known[4] or due) end

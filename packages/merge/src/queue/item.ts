@@ -56,48 +56,32 @@ export function headRest(traceparent: string | undefined, contentType: string | 
   return contentType === undefined ? ` ${trace}` : ` ${trace} ${contentType}`;
 }
 
-const NO_BODY: Buffer = Buffer.alloc(0);
+const DASH = 0x2d;
 
 /** Joins bodies with their heads. */
 export function readItems(heads: readonly string[], bodies: readonly Buffer[]): Item[] {
   return bodies.map((body, i) => {
     const head = heads[i] ?? "";
-    return readItem(head, { from: 0, to: head.length }, () => body);
+    return readItem(head, { from: 0, to: head.length }, body);
   });
 }
 
 /**
- * The items of a batch: the heads are in one string with a line each, and so are the bodies, with a NUL between
- * them, unless a size is unknown. Hundreds of heads are parsed in place, without a string for each line and each word.
- *
- * Returns undefined if they do not fit together: another program may have written a head of several lines, or
- * taken and pushed bodies without their heads. JSON contains no NUL, so sizes that cut at each NUL are right.
+ * The items of a batch, whose heads are in one string with a line each. Hundreds of heads are parsed in place,
+ * without a string for each line and each word. Returns undefined if another program has written a head of several
+ * lines: then lines and bodies do not fit together.
  */
-export function readBatch(
-  heads: string,
-  bodies: Buffer | readonly Buffer[],
-  count: number,
-): Item[] | undefined {
-  let at = 0;
-  let isCut = true;
-  const cut = (joined: Buffer) => (size: number) => {
-    const from = at;
-    const to = from + size;
-    isCut &&= to === joined.length || joined[to] === 0;
-    at = to + 1;
-    return joined.subarray(from, to);
-  };
-  const isJoined = Buffer.isBuffer(bodies);
-  const body = isJoined ? cut(bodies) : () => bodies[at++] ?? NO_BODY;
+export function readBatch(heads: string, bodies: readonly Buffer[]): Item[] | undefined {
   const items: Item[] = [];
-  for (let from = 0; from <= heads.length; ) {
+  let from = 0;
+  for (const body of bodies) {
+    if (from > heads.length) return undefined;
     const newline = heads.indexOf("\n", from);
     const to = newline < 0 ? heads.length : newline;
     items.push(readItem(heads, { from, to }, body));
     from = to + 1;
   }
-  const isWhole = at === bodies.length + (isJoined ? 1 : 0);
-  return items.length === count && isCut && isWhole ? items : undefined;
+  return from === heads.length + 1 ? items : undefined;
 }
 
 /** A range of a string. */
@@ -106,23 +90,18 @@ interface Span {
   readonly to: number;
 }
 
-/** `body` returns the body of the item, whose size is NaN if the head has none. */
-function readItem(text: string, { from, to }: Span, body: (size: number) => Buffer): Item {
+function readItem(text: string, { from, to }: Span, body: Buffer): Item {
   const idEnd = wordEnd(text, from, to);
   const timeEnd = wordEnd(text, idEnd + 1, to);
   let rest = timeEnd + 1;
   const sizeEnd = wordEnd(text, rest, to);
-  let size = Number.NaN;
-  // Heads of older versions have no size.
-  if (sizeEnd < to && isSize(text, rest, sizeEnd)) {
-    size = integerIn(text, rest, sizeEnd);
-    rest = sizeEnd + 1;
-  }
-  const traceEnd = wordEnd(text, rest, to);
-  const hasTrace = traceEnd > rest && !(traceEnd === rest + 1 && text[rest] === "-");
+  if (sizeEnd < to && isSize(text, rest, sizeEnd)) rest = sizeEnd + 1; // heads of older versions have no size
+  const isBare = to === rest + 1 && text.charCodeAt(rest) === DASH; // no trace and no content type, as usual
+  const traceEnd = isBare ? to : wordEnd(text, rest, to);
+  const hasTrace = traceEnd > rest && !(traceEnd === rest + 1 && text.charCodeAt(rest) === DASH);
   return {
     id: text.slice(from, idEnd),
-    body: body(size),
+    body,
     pushedAt: integerIn(text, idEnd + 1, timeEnd), // another program may have written anything
     contentType: traceEnd < to ? text.slice(traceEnd + 1, to) : undefined,
     traceparent: hasTrace ? text.slice(rest, traceEnd) : undefined,
@@ -138,7 +117,7 @@ function wordEnd(text: string, from: number, to: number): number {
 
 /** Whether the word is "-" or has digits only. */
 function isSize(text: string, from: number, to: number): boolean {
-  if (to === from + 1 && text[from] === "-") return true;
+  if (to === from + 1 && text.charCodeAt(from) === DASH) return true;
   return to > from && digitsEnd(text, from, to) === to;
 }
 

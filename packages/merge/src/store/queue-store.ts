@@ -172,25 +172,17 @@ export class QueueStore {
     ]);
     if (got.status !== "ok") return got;
     const { count, heads, bodies, ...rest } = got;
-    return { ...rest, items: readBatch(heads, bodies, count) ?? (await this.#out(key, count)) };
+    const items = readBatch(heads, bodies) ?? readItems(await this.#heads(key, count), bodies);
+    return { ...rest, items };
   }
 
-  /** The items of a batch that is out, with heads and bodies read one by one. */
-  async #out(key: string, count: number): Promise<readonly Item[]> {
-    const read = (list: string) =>
-      this.redis.send<readonly Buffer[]>(["LRANGE", list, "0", String(count - 1)], {
-        key: list,
-        repeatable: true,
-        binary: true,
-      });
-    const [heads, bodies] = await Promise.all([
-      read(this.keys.items(key)),
-      read(this.keys.queue(key)),
-    ]);
-    return readItems(
-      heads.map((head) => head.toString("latin1")),
-      bodies,
-    );
+  /** The heads of a batch that is out, read one by one. */
+  async #heads(key: string, count: number): Promise<readonly string[]> {
+    const list = this.keys.items(key);
+    const options = { key: list, repeatable: true, binary: true };
+    const command = ["LRANGE", list, "0", String(count - 1)];
+    const heads = await this.redis.send<readonly Buffer[]>(command, options);
+    return heads.map((head) => head.toString("latin1"));
   }
 
   /** Returns the number of items that are left. */

@@ -52,8 +52,7 @@ export type GetReply =
       readonly count: number;
       /** Of all items, with a line each. */
       readonly heads: string;
-      /** One after the other, or one by one. */
-      readonly bodies: Buffer | readonly Buffer[];
+      readonly bodies: readonly Buffer[];
       /** How long the key had been due, in ms. */
       readonly lateMs: number;
       /** How to deliver, as JSON; "" if no push gave options. */
@@ -72,7 +71,7 @@ export const get: Script<GetReply> = defineScript(file("get"), {
       number,
       number,
       Buffer,
-      Buffer | readonly Buffer[],
+      readonly Buffer[],
       number,
       Buffer,
     ];
