@@ -11,7 +11,7 @@ import { ConnectionLostError, LeaseLostError, type Logger, NotConnectedError } f
 import { within } from "@ropeway/core/internal";
 import { newBatchId, newItemId } from "../queue/item.ts";
 import type { Batch } from "../queue/queue.ts";
-import type { QueueStore } from "../store/queue-store.ts";
+import type { Held, QueueStore } from "../store/queue-store.ts";
 import { retryDelayMs } from "./backoff.ts";
 import type { DispatcherOptions } from "./dispatcher-options.ts";
 import type { Verdict } from "./verdict.ts";
@@ -52,16 +52,21 @@ export class BatchEnd {
     this.#listeners = listeners;
   }
 
+  /** Ends a delivered batch. `delivered` is the batch for the listeners. */
+  complete(held: Held, delivered?: Batch): Promise<void> {
+    return this.#surely(held, async () => {
+      await this.#store.complete(held);
+      if (delivered !== undefined) this.#listeners.delivered(delivered);
+    });
+  }
+
   /** Carries out a verdict on a batch. */
   async settle(batch: Batch, verdict: Verdict, { attempts, until }: BatchBounds): Promise<void> {
     const isLast = batch.attempt >= attempts;
     const bury = (reason: string) => this.#surely(batch, () => this.#bury(batch, reason, until));
     switch (verdict.kind) {
       case "delivered":
-        return this.#surely(batch, async () => {
-          await this.#store.complete(batch);
-          this.#listeners.delivered(batch);
-        });
+        return this.complete(batch, batch);
       case "dead":
         return bury(verdict.reason);
       case "invalid":
@@ -132,7 +137,7 @@ export class BatchEnd {
     this.#listeners.dead(batch, { letter: letterId, reason });
   }
 
-  async #surely(batch: Batch, end: () => Promise<void>): Promise<void> {
+  async #surely({ key }: Held, end: () => Promise<void>): Promise<void> {
     const until = performance.now() + this.#options.leaseMs;
     for (let lost = false; ; lost = true) {
       try {
@@ -140,7 +145,7 @@ export class BatchEnd {
       } catch (error) {
         if (error instanceof LeaseLostError) {
           if (!lost) this.#listeners.leaseLost(); // after a lost connection the script may have been applied
-          this.#listeners.logger.debug({ key: batch.key, err: error }, "the lease was lost");
+          this.#listeners.logger.debug({ key, err: error }, "the lease was lost");
           return;
         }
         if (!isLost(error) || performance.now() > until) throw error;

@@ -12,16 +12,9 @@
  * Another dispatcher then gets the batch. Redis refuses a verdict after the lease because of its token.
  */
 
-import {
-  ClosedError,
-  type EventMap,
-  isReply,
-  TimeoutError,
-  WrongKeyTypeError,
-} from "@ropeway/core";
+import { ClosedError, type EventMap, isReply, WrongKeyTypeError } from "@ropeway/core";
 import {
   BackgroundRole,
-  guardSignal,
   inSpan,
   LONGEST_TIMER_MS,
   Loop,
@@ -38,10 +31,11 @@ import { newBatchId } from "../queue/item.ts";
 import { PushSignal } from "../queue/push-signal.ts";
 import { type Batch, batchOf, type MergeQueue } from "../queue/queue.ts";
 import { requireQueue } from "../queue/require-queue.ts";
-import { QueueStore } from "../store/queue-store.ts";
+import { type Held, QueueStore } from "../store/queue-store.ts";
 import { BatchEnd } from "./batch-end.ts";
 import { type DispatcherOptions, dispatcherOptions } from "./dispatcher-options.ts";
 import { OriginSlots, type Slot, type Ticket } from "./origin-slots.ts";
+import { RunningBatch } from "./running-batch.ts";
 import { checkVerdict, type Verdict } from "./verdict.ts";
 
 /** The second argument of a handler. */
@@ -68,6 +62,16 @@ export interface DispatcherEvents extends EventMap {
   dead: [batch: Batch, death: { readonly letter: string; readonly reason: string }];
 }
 
+/** The result of a handler's call. */
+interface Attempt {
+  readonly held: Held;
+  /** Undefined if it was delivered and nobody listens for it. */
+  readonly batch: Batch | undefined;
+  readonly verdict: Verdict;
+  /** The maximum number of attempts. */
+  readonly attempts: number;
+}
+
 /** The minimum time between two checks after a check that found nothing. */
 const CALM_MS = 5;
 /** The maximum number of keys that one check reserves. Other dispatchers get the rest. */
@@ -90,8 +94,9 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
   readonly #slots: OriginSlots;
   readonly #metrics = new DeliveryMetrics();
   readonly #end: BatchEnd;
-  /** One per batch in the handler: aborted when its lease ends, or when the dispatcher must close. */
-  readonly #running = new Set<AbortController>();
+  /** The batches in the handler: aborted when their lease ends, or when the dispatcher must close. */
+  readonly #running = new Set<RunningBatch>();
+  readonly #reporter = (error: unknown): void => this.report(error);
   #signal: PushSignal | undefined;
   #checkedAt = 0;
   /** The key of a wrong type that was last reported. */
@@ -250,8 +255,25 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
 
   async #fire(ticket: Ticket & { waited?: boolean }): Promise<void> {
     const began = performance.now();
+    const attempt = await this.#attempt(ticket, began);
+    if (attempt === undefined) return;
+    const { held, batch, verdict, attempts } = attempt;
+    if (batch === undefined) return this.#end.complete(held);
+    const { leaseMs } = this.#options;
+    const settleMs = Math.min(SETTLE_MS, leaseMs / 4);
+    await this.#end.settle(batch, verdict, { attempts, until: began + leaseMs - settleMs / 2 });
+  }
+
+  /**
+   * Takes a batch and passes it to the handler. The result has the batch only if somebody still needs it: items
+   * that are garbage as soon as the handler returns cost a tenth of items that wait for the reply of complete.lua.
+   */
+  async #attempt(
+    ticket: Ticket & { waited?: boolean },
+    began: number,
+  ): Promise<Attempt | undefined> {
     const batch = await this.#claim(ticket);
-    if (batch === undefined) return;
+    if (batch === undefined) return undefined;
     const { leaseMs } = this.#options;
     const settleMs = Math.min(SETTLE_MS, leaseMs / 4);
     const leftMs = began + leaseMs - settleMs - performance.now();
@@ -266,7 +288,9 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
       verdict = await this.#handle(batch, leftMs);
     }
     this.#metrics.noteDelivery(batch, verdict, performance.now() - began);
-    await this.#end.settle(batch, verdict, { attempts, until: began + leaseMs - settleMs / 2 });
+    const { key, token } = batch;
+    const isNeeded = verdict.kind !== "delivered" || this.listenerCount("delivered") > 0;
+    return { held: { key, token }, batch: isNeeded ? batch : undefined, verdict, attempts };
   }
 
   async #claim({
@@ -288,19 +312,16 @@ export class Dispatcher extends BackgroundRole<DispatcherEvents> {
 
   /** Calls the handler in a span that links to the pushes of the items. */
   async #handle(batch: Batch, leftMs: number): Promise<Verdict> {
-    const running = new AbortController();
-    const signal = guardSignal(running.signal, (error) => this.report(error));
-    const lease = setTimeout(() => running.abort(new TimeoutError(batch.key, leftMs)), leftMs);
-    signal.addEventListener("abort", () => clearTimeout(lease), { once: true });
+    const running = new RunningBatch({ key: batch.key, leftMs, report: this.#reporter });
     this.#running.add(running);
     try {
-      const work = () => this.#handler(batch, { leftMs, signal }) as Promise<unknown>;
+      const work = () => this.#handler(batch, running) as Promise<unknown>;
       const returned = await inSpan(deliverySpan(batch), work);
       return this.#verdictOf(returned, batch);
     } catch (error) {
       return { kind: "retry", reason: reasonOf(error) };
     } finally {
-      clearTimeout(lease);
+      running.end();
       this.#running.delete(running);
     }
   }
