@@ -2,7 +2,7 @@
 -- it, and how long it is kept.
 local RESULT_MS = 60000 -- how long an awaited outcome stays when the job itself is not kept
 local TRIM = 100 -- maximum of old jobs that one ended job removes
-local MOST_TRIMMED = 1000 -- maximum of old jobs that one call removes: not fewer than the jobs that it can end
+local MOST_TRIMMED = 600 -- maximum of old jobs that one call removes: more than the 500 jobs that it can complete
 local trimmed = 0 -- number of them so far
 local FAILURES = 10 -- errors of earlier attempts that are kept
 
