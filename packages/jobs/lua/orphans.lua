@@ -1,7 +1,7 @@
 -- Finds the jobs whose parents are in other queues, a page per call. The parents are notified before their
 -- children are deleted with the queue.
 --
--- KEYS  the queue's, up to OUTBOX
+-- KEYS  the queue's, up to OUTBOX, with GONE in place of JOBS
 -- ARGV  1 cursor, "0" at first
 -- Returns {next cursor or "0", message JSON ...}, each message as in the outbox.
 local page = redis.call("HSCAN", JOBS, ARGV[1], "COUNT", 100)

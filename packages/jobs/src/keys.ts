@@ -91,6 +91,10 @@ export interface QueueKeys {
   readonly schedules: string;
   /** zset: schedule -> next due ms. */
   readonly plan: string;
+  /** hash: the jobs of a deleted queue until their parents in other queues know it; "" -> token of the deletion. */
+  readonly gone: string;
+  /** hash: its outbox. */
+  readonly goneoutbox: string;
   /** channel: "due" | "plan" | "cancel " id. */
   readonly control: string;
   /**
@@ -139,15 +143,19 @@ const ORDER = [
 ] as const;
 
 const HOT = ORDER.indexOf("outbox") + 1;
+const LAST = ["gone", "goneoutbox"] as const;
 const CHANNELS = ["control", "results"] as const;
 
 /** The keys of a queue. Accepts any name that is not empty. */
 export function queueKeys(prefix: string, queue: string): QueueKeys {
   const unit = unitPrefix(prefix, queue);
-  const named = [...ORDER, ...CHANNELS].map((name) => [name, `${unit}:${name}`] as const);
+  const named = [...ORDER, ...LAST, ...CHANNELS].map((name) => [name, `${unit}:${name}`] as const);
   const all = ORDER.map((name) => `${unit}:${name}`);
   return {
-    ...(Object.fromEntries(named) as Record<(typeof ORDER | typeof CHANNELS)[number], string>),
+    ...(Object.fromEntries(named) as Record<
+      (typeof ORDER | typeof LAST | typeof CHANNELS)[number],
+      string
+    >),
     all,
     hot: all.slice(0, HOT),
     adding: all.slice(0, HOT + 1),

@@ -1,6 +1,6 @@
 /** Flows whose jobs are in several queues, and the messages between these queues. */
 import { eventually } from "@ropeway/testkit";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { FlowPlanner } from "../src/flow/flow.ts";
 import { Relay } from "../src/flow/relay.ts";
 import {
@@ -229,6 +229,59 @@ describe("a queue that is obliterated", () => {
     expect(await b.obliterate({ force: true })).toBe(4);
     one.worker([a], async (job: JobContext) => (await job.children()).map(({ state }) => state));
     expect(await parent.result(bounds)).toEqual(["removed", "removed", "removed", "completed"]);
+  });
+
+  it("keeps no parent waiting for a child that comes meanwhile", async () => {
+    const [a, b] = [one.queue(), one.queue()];
+    const children = [{ name: "c", queue: b.name }];
+    const options = { awaited: true };
+    const first = await a.addFlow({ name: "p", options, children });
+    const parents = [first];
+    const real = QueueStore.prototype.orphans;
+    const scan = vi.spyOn(QueueStore.prototype, "orphans");
+    scan.mockImplementationOnce(async function (this: QueueStore, from) {
+      const page = await real.call(this, from);
+      parents.push(await a.addFlow({ name: "p", options, children }));
+      return page;
+    });
+    await b.obliterate();
+    scan.mockRestore();
+    one.worker([a], async (job: JobContext) => (await job.children()).map(({ state }) => state));
+    one.worker([b], () => 1);
+    const outcomes = await Promise.all(parents.map((parent) => parent.result(bounds)));
+    expect(outcomes).toEqual([["removed"], ["completed"]]);
+  });
+
+  it("tells the parents later if the first call was interrupted", async () => {
+    const [a, b] = [one.queue(), one.queue()];
+    const child = { name: "c", queue: b.name };
+    const parent = await a.addFlow({ name: "p", options: { awaited: true }, children: [child] });
+    const scan = vi.spyOn(QueueStore.prototype, "orphans");
+    scan.mockRejectedValueOnce(new Error("the process died"));
+    await expect(b.obliterate()).rejects.toThrow("died");
+    scan.mockRestore();
+    await b.add("new");
+    expect(await b.obliterate()).toBe(1);
+    const { all, gone, goneoutbox } = queueKeys("ropeway:jobs", b.name);
+    expect(await one.redis.send(["EXISTS", ...all, gone, goneoutbox])).toBe(0);
+    one.worker([a], async (job: JobContext) => (await job.children()).map(({ state }) => state));
+    expect(await parent.result(bounds)).toEqual(["removed"]);
+  });
+
+  it("gives new messages other numbers than the old ones, which may be on their way", async () => {
+    const [a, b] = [one.queue(), one.queue()];
+    const store = new QueueStore(one.redis, "ropeway:jobs", b.name);
+    const child = { name: "c", queue: b.name };
+    const numbers: string[] = [];
+    for (let life = 0; life < 2; life++) {
+      await a.addFlow({ name: "p", children: [child] });
+      const [waiting] = (await b.search({ state: "waiting" })).items;
+      await b.remove(String(waiting?.id));
+      numbers.push(...(await store.outbox("0")).messages.keys());
+      if (life === 0) await b.obliterate();
+    }
+    expect(numbers).toHaveLength(2);
+    expect(numbers[0]).not.toBe(numbers[1]);
   });
 
   it("tells those who await its jobs", async () => {

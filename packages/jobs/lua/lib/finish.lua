@@ -156,7 +156,7 @@ end
 -- Reports the end of a child to its parent. The outbox carries the report to a parent in another queue.
 reportChild = function(child, o, outcome, text)
   if o.q then
-    redis.call("HSET", OUTBOX, redis.call("HINCRBY", META, "outbox", 1), childMessage(child, o, outcome, text))
+    redis.call("HSET", OUTBOX, string.format("%d", numbersOf(1) + 1), childMessage(child, o, outcome, text))
     bringForward(0)
   else
     recordChild(o.f, child, o.y, o.c, outcome, text)

@@ -76,13 +76,21 @@ local function messageIn(where)
   return string.sub(where, 1, 1) == "o" and string.sub(where, 2)
 end
 
+-- The number before those of the next `n` messages in the outbox. In a new queue they start at the time in
+-- microseconds: a process that delivered messages of a queue of this name that was deleted removes them by number.
+local function numbersOf(n)
+  local last = redis.call("HINCRBY", META, "outbox", n)
+  if last == n then last = redis.call("HINCRBY", META, "outbox", string.format("%d%06d", time[1], time[2])) end
+  return last - n
+end
+
 -- Puts messages for other queues into the outbox, many at once, each with the time.
 local function post(messages)
-  local number = redis.call("HINCRBY", META, "outbox", #messages) - #messages
+  local number = numbersOf(#messages)
   for first = 1, #messages, CHUNK do
     local fields = {}
     for i = first, math.min(first + CHUNK - 1, #messages) do
-      fields[#fields + 1] = number + i
+      fields[#fields + 1] = string.format("%d", number + i)
       fields[#fields + 1] = '{"at":' .. now .. "," .. string.sub(messages[i], 2)
     end
     redis.call("HSET", OUTBOX, unpack(fields))

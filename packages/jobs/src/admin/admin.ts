@@ -1,4 +1,5 @@
 /** Inspecting the jobs of a queue, and changing them manually. */
+import { randomUUID } from "node:crypto";
 import { InvalidArgumentError, type Page } from "@ropeway/core";
 import { between, flag, integer, oneOf, type Rule, satisfying, text } from "@ropeway/core/internal";
 import { JobNotFoundError, JobStateError, QueueActiveError } from "../errors.ts";
@@ -250,16 +251,20 @@ export class Admin {
     return this.#store.removeDedupeKey(checkName("dedupe key", key));
   }
 
-  /** Throws QueueActiveError if jobs run and `force` is false. */
-  async checkObliterate(force: boolean): Promise<void> {
+  /** Deletes the queue. `tell` notifies the parents of its jobs in other queues. */
+  async obliterate(force: boolean, tell: () => Promise<void>): Promise<number> {
     check("force", force, flag);
-    if (!force && (await this.counts()).active > 0) throw new QueueActiveError(this.#store.queue);
-  }
-
-  async obliterate(force: boolean): Promise<number> {
-    const jobs = await this.#store.obliterate(force);
-    if (jobs < 0) throw new QueueActiveError(this.#store.queue);
-    return jobs;
+    const token = randomUUID();
+    for (;;) {
+      const jobs = await this.#store.obliterate(force, token);
+      if (jobs === -1) throw new QueueActiveError(this.#store.queue);
+      const gone = await this.#store.goneToken(); // of this call, or of one that did not end
+      if (gone !== null) {
+        await tell();
+        await this.#store.forgetGone(gone);
+      }
+      if (jobs >= 0) return jobs;
+    }
   }
 
   #expectDone(id: string, verb: string, outcome: string): void {

@@ -59,13 +59,13 @@ export class Relay {
   }
 
   /**
-   * Sends outcomes to parents in other queues, for children that ended here or that are about to be
-   * deleted.
+   * Sends outcomes to parents in other queues, for children that ended here or that were deleted with the
+   * queue.
    */
   async tellParents(): Promise<void> {
     let cursor = "0";
     do {
-      const page = await this.#store.outbox(cursor);
+      const page = await this.#store.outbox(cursor, this.#store.keys.goneoutbox);
       cursor = page.cursor;
       for (const json of page.messages.values()) {
         const message = readMessage(json);

@@ -291,9 +291,7 @@ export class Queue<Jobs extends JobTypes<Jobs> = AnyJobs> implements AsyncDispos
   async obliterate(options: { readonly force?: boolean } = {}): Promise<number> {
     checkOptions(options, "force");
     const { force = false } = options;
-    await this.#admin.checkObliterate(force);
-    await this.#relay.tellParents();
-    const jobs = await this.#admin.obliterate(force);
+    const jobs = await this.#admin.obliterate(force, () => this.#relay.tellParents());
     this.#store.unregistered();
     return jobs;
   }

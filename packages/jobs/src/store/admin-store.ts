@@ -162,12 +162,30 @@ export class AdminStore {
     return (await this.#site.send("HDEL", dedupe, key)) === 1;
   }
 
-  /** Deletes everything and returns the number of jobs; -1 if jobs run and `force` is false. */
-  async obliterate(force: boolean): Promise<number> {
-    const { redis, prefix, name, keys } = this.#site;
-    const jobs = await this.#site.run(obliterateScript, keys.all, [force ? "1" : ""]);
+  /**
+   * Deletes everything except what parents in other queues have to know. Returns the number of jobs; -1 if jobs run and
+   * `force` is false; -2 if an earlier call has not ended with forgetGone().
+   */
+  async obliterate(force: boolean, token: string): Promise<number> {
+    const { redis, prefix, name } = this.#site;
+    const jobs = await this.#obliterate(force ? "1" : "", token);
     if (jobs >= 0) await unregisterQueue(redis, prefix, name);
     return jobs;
+  }
+
+  /** The token of the call whose jobs are still there. */
+  goneToken(): Promise<string | null> {
+    return this.#site.send("HGET", this.#site.keys.gone, "");
+  }
+
+  /** Deletes what is left of that call. */
+  async forgetGone(token: string): Promise<void> {
+    await this.#obliterate("told", token);
+  }
+
+  #obliterate(how: string, token: string): Promise<number> {
+    const { all, gone, goneoutbox } = this.#site.keys;
+    return this.#site.run(obliterateScript, [...all, gone, goneoutbox], [how, token]);
   }
 
   #change(id: string, verb: string, ...values: readonly string[]): Promise<string> {

@@ -273,15 +273,19 @@ export class QueueStore extends QueueSite {
   }
 
   /** A page of messages for other queues (number -> JSON), and the cursor of the next page. */
-  async outbox(from: string): Promise<{ cursor: string; messages: Map<string, string> }> {
+  async outbox(
+    from: string,
+    key: string = this.keys.outbox,
+  ): Promise<{ cursor: string; messages: Map<string, string> }> {
     const args = [from, "COUNT", "100"];
-    const [cursor, flat] = await this.send<[string, string[]]>("HSCAN", this.keys.outbox, ...args);
+    const [cursor, flat] = await this.send<[string, string[]]>("HSCAN", key, ...args);
     return { cursor, messages: pairsOf(flat) };
   }
 
-  /** A page of messages for parents in other queues of jobs here, and the cursor of the next page. */
+  /** A page of messages for parents in other queues of deleted jobs, and the cursor of the next page. */
   async orphans(from: string): Promise<{ cursor: string; messages: readonly string[] }> {
-    const [cursor = "0", ...messages] = await this.run(orphansScript, this.keys.hot, [from]);
+    const keys = this.keys.hot.with(this.keys.hot.indexOf(this.keys.jobs), this.keys.gone);
+    const [cursor = "0", ...messages] = await this.run(orphansScript, keys, [from]);
     return { cursor, messages };
   }
 
