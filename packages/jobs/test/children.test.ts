@@ -1,5 +1,5 @@
 import { eventually } from "@ropeway/testkit";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { ChildFailedError, InvalidFlowError, type JobContext } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
@@ -8,6 +8,34 @@ const one = new OneRedis();
 const bounds = { timeoutMs: 15_000 };
 
 describe("children of a running job", () => {
+  it.each([
+    { again: ["a"], ran: ["a"] },
+    { again: ["b"], ran: ["a", "b"] },
+    { again: ["b", "c"], ran: ["a", "b", "c"] },
+  ])("that adds $again after a call with an unknown outcome are $ran", async ({ again, ran }) => {
+    const queue = one.queue();
+    const real = QueueStore.prototype.addChildren;
+    const add = vi.spyOn(QueueStore.prototype, "addChildren");
+    add.mockImplementationOnce(async function (this: QueueStore, ...args) {
+      await real.apply(this, args);
+      throw new Error("the reply was lost");
+    });
+    const child = (name: string) => ({ name });
+    one.worker(
+      queue,
+      async (job: JobContext) => {
+        if (job.name !== "parent") return job.name;
+        const children = await job.children();
+        if (children.length > 0) return children.map((one) => ("result" in one ? one.result : one));
+        await job.addChildren([child("a")]).catch(() => job.addChildren(again.map(child)));
+        return job.waitForChildren();
+      },
+      { concurrency: 3 },
+    );
+    expect(await queue.run("parent", 1, bounds)).toEqual(ran);
+    add.mockRestore();
+  });
+
   it("are added by it, and it runs again when they have ended", async () => {
     const queue = one.queue();
     const runs: number[] = [];

@@ -23,7 +23,7 @@ import {
   readOutcome,
 } from "../flow/flow.ts";
 import { LONGEST_MS } from "../options.ts";
-import { decodeData, encodeData, type JobRecord } from "../record.ts";
+import { decodeData, decodeRecord, encodeData, type JobRecord } from "../record.ts";
 import type { HeldJob, QueueStore } from "../store/queue-store.ts";
 
 /** The argument of a handler: the job, and the methods that it can call while it runs. */
@@ -120,6 +120,8 @@ export class Attempt implements JobContext {
   /** The token of the flow that its children belong to. */
   #flow: string | undefined;
   #adding: Promise<unknown> = Promise.resolve();
+  /** The children of a call that failed, as JSON: they may have been added. */
+  #unsure: string | undefined;
   #controller: AbortController | undefined;
   #abortReason: unknown;
   #timer: NodeJS.Timeout | undefined;
@@ -234,20 +236,33 @@ export class Attempt implements JobContext {
     const { store, definitions } = this.#home;
     checkTrees(given, this.record.options.f === undefined ? 2 : levelOf(this.id) + 1);
     await definitions?.checkFlow(jobsIn(store.name, given));
-    const flow = this.#flow ?? newFlow();
-    const before = this.#children;
+    this.#flow ??= newFlow();
+    const flow = this.#flow;
     const { x: traceparent } = this.record.options;
     const planner = new FlowPlanner({ queue: store.name, defaults: undefined, traceparent, flow });
-    const children = planner.planChildren(given, this.id, before);
+    const plan = () => planner.planChildren(given, this.id, this.#children);
+    let children = plan();
     if (children.length === 0) return [];
+    if (this.#unsure !== undefined && this.#unsure !== JSON.stringify(children)) {
+      this.#children = await this.#storedChildren(); // those of the failed call may be among them
+      children = plan();
+    }
+    const before = this.#children;
+    this.#unsure = JSON.stringify(children);
     const { lost, taken } = await store.addChildren(this, { flow, before, children });
+    this.#unsure = undefined;
     if (lost) throw this.#lost();
     if (taken !== undefined) {
       throw new InvalidFlowError(`queue ${store.name} has a job ${taken} already`);
     }
-    this.#flow = flow;
     this.#children += children.length;
     return childIds(this.id, this.#children).slice(before);
+  }
+
+  /** How many children the job has in Redis. */
+  async #storedChildren(): Promise<number> {
+    const raw = await this.#home.store.inspect(this.id);
+    return decodeRecord(raw?.record ?? "")?.options.n ?? 0;
   }
 
   waitForChildren(): never {
