@@ -44,7 +44,7 @@ export class Loop implements AsyncDisposable {
 
   /** Starts the loop. A second call has no effect. */
   start(): this {
-    if (!this.#abort.signal.aborted) this.#running ??= this.#run();
+    if (this.#running === undefined && !this.#abort.signal.aborted) this.#running = this.#run();
     return this;
   }
 

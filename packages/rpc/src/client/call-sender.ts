@@ -51,7 +51,7 @@ export class CallSender {
       const text = `${exchange.plainHead(at)}${number}"${plainMiddle}${json}}`;
       checkSize(text, maxMessageBytes, "the call");
       exchange.await(pending);
-      exchange.expectReply(pending);
+      exchange.expectReply();
       exchange.push(route.list, text, timeoutMs);
     });
   }
@@ -123,7 +123,7 @@ export class CallSender {
       },
     };
     exchange.await(pending);
-    if (shared) exchange.expectReply(pending);
+    if (shared) exchange.expectReply();
     else ends.push(exchange.watch(pending, onProgress !== undefined));
     if (signal === undefined) return;
     ends.push(

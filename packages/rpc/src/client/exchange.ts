@@ -28,7 +28,7 @@ import { PendingTable } from "./pending-table.ts";
 import type { Outgoing } from "./placement.ts";
 import { receiveText } from "./receive-text.ts";
 import { ReplyReader } from "./reply-reader.ts";
-import { POLL_AFTER_MS, ResponsePoller } from "./response-poller.ts";
+import { ResponsePoller } from "./response-poller.ts";
 import { Withdrawals } from "./withdrawals.ts";
 
 /** The options of an exchange. */
@@ -164,9 +164,8 @@ export class Exchange implements PendingHost {
     this.wheel.set(pending.timer, timeoutMs, sentAt);
   }
 
-  /** Marks that the response of a registered receiver comes in the reply list. */
-  expectReply(receiver: Receiver): void {
-    receiver.nextPollAt = receiver.sentAt + POLL_AFTER_MS;
+  /** Starts to read the reply list, because the response of a registered receiver comes in it. */
+  expectReply(): void {
     this.#poller.start();
     this.#reader.start();
   }

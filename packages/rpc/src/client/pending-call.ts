@@ -13,7 +13,7 @@ export interface Receiver {
   readonly sentAt: number;
   /** Whether CommonDeadline watches its deadline, and not its own timer. */
   readonly sharesDeadline: boolean;
-  /** When its documented key is read although its response should come in the reply list. */
+  /** When its documented key is read again although its response should come in the reply list; 0 if never read. */
   nextPollAt: number;
   /** Whether its response can still come under its documented key, which is not watched. */
   readonly polled: boolean;

@@ -98,7 +98,14 @@ export class ReplyReader {
   }
 
   async #tick(signal: AbortSignal): Promise<number> {
-    const popped = await this.#pop(signal);
+    const popper = this.#popper ?? (await this.#ready());
+    if (this.#gap) {
+      this.#gap = false;
+      this.#options.onGap();
+      await this.#collectWatched();
+    }
+    if (signal.aborted) return 0;
+    const popped = await this.#pop(popper);
     if (popped === null) return 0;
     const replies = popped.list === this.#options.replyList;
     if (replies) this.#options.onReplies(popped.texts);
@@ -109,25 +116,21 @@ export class ReplyReader {
     return 0;
   }
 
-  async #pop(signal: AbortSignal): Promise<Popped | null> {
-    const popper = this.#popper ?? (await this.#ready());
-    if (this.#gap) {
-      this.#gap = false;
-      this.#options.onGap();
-      await this.#collectWatched();
-    }
-    if (signal.aborted) return null;
+  #pop(popper: ListPopper): Promise<Popped | null> {
     const lists = [this.#options.replyList, ...this.#watched.keys()];
     this.#armed = this.#watched.size > 0 ? new Set(lists) : NOTHING;
     this.#waiting = true;
-    try {
-      return await popper.pop(lists, { count: PER_POP, blockMs: BLOCK_MS });
-    } catch (error) {
-      if (isReply(error, "WRONGTYPE")) await this.#refuseWrongKeys(error);
-      throw error;
-    } finally {
-      this.#waiting = false;
-    }
+    return popper.pop(lists, { count: PER_POP, blockMs: BLOCK_MS }).then(
+      (popped) => {
+        this.#waiting = false;
+        return popped;
+      },
+      async (error) => {
+        this.#waiting = false;
+        if (isReply(error, "WRONGTYPE")) await this.#refuseWrongKeys(error);
+        throw error;
+      },
+    );
   }
 
   async #ready(): Promise<ListPopper> {

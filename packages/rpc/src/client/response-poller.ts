@@ -13,7 +13,7 @@ import type { PendingTable } from "./pending-table.ts";
 import { receiveText } from "./receive-text.ts";
 
 /** How long a call waits before its key is checked. */
-export const POLL_AFTER_MS = 250;
+const POLL_AFTER_MS = 250;
 const POLLED_AT_MOST = 500;
 
 /** What a poller needs from its client. */

@@ -20,6 +20,7 @@ import type { CallIntake } from "./call-intake.ts";
 import type { LoadShedder } from "./load-shedder.ts";
 import type { ReplyWriter } from "./reply-writer.ts";
 import type { RequestLists } from "./request-lists.ts";
+import type { Source } from "./served-service.ts";
 import type { Slots } from "./slots.ts";
 
 /** The options of a fetcher. */
@@ -92,7 +93,8 @@ export class CallFetcher {
     try {
       const popped = await this.#pop(free);
       if (popped === null) return 0;
-      await this.#handle(popped, free);
+      const handling = this.#handle(popped, free);
+      if (handling !== undefined) await handling;
     } finally {
       this.taking = false;
     }
@@ -100,35 +102,45 @@ export class CallFetcher {
     return 0;
   }
 
-  async #pop(free: number): Promise<Popped | null> {
+  #pop(free: number): Promise<Popped | null> {
     const { popper, controlList, lists } = this.#options;
     if (this.#held) {
       return popper.pop([controlList], { count: PER_CONTROL_POP, blockMs: HELD_BLOCK_MS });
     }
-    try {
-      return await popper.pop([controlList, ...lists.next()], {
-        count: free,
-        blockMs: lists.blockMs,
+    return popper
+      .pop([controlList, ...lists.next()], { count: free, blockMs: lists.blockMs })
+      .then(undefined, async (error) => {
+        if (isReply(error, "WRONGTYPE")) await lists.avoidWrongTypes(error);
+        throw error;
       });
-    } catch (error) {
-      if (isReply(error, "WRONGTYPE")) await lists.avoidWrongTypes(error);
-      throw error;
-    }
   }
 
-  async #handle(popped: Popped, asked: number): Promise<void> {
+  /** Undefined if all calls have started at once, which is usual. */
+  #handle(popped: Popped, asked: number): Promise<void> | undefined {
     const { intake, lists } = this.#options;
     const source = lists.get(popped.list);
     if (source === undefined) {
       this.#control(popped.texts);
-      return;
+      return undefined;
     }
-    let next = intake.accept(source, popped);
-    while (next < popped.texts.length) {
+    const next = intake.accept(source, popped);
+    const { length } = popped.texts;
+    return next === length && length < asked
+      ? undefined
+      : this.#handleRest(source, popped, { next, full: length === asked });
+  }
+
+  async #handleRest(
+    source: Source,
+    popped: Popped,
+    { next, full }: { readonly next: number; readonly full: boolean },
+  ): Promise<void> {
+    const { intake } = this.#options;
+    for (let at = next; at < popped.texts.length; ) {
       await leaves(); // responses of blocking handlers leave before other calls run
-      next = intake.accept(source, popped, next);
+      at = intake.accept(source, popped, at);
     }
-    if (popped.texts.length === asked) await this.#shedExcess(source.list);
+    if (full) await this.#shedExcess(source.list);
   }
 
   /** Refuses the oldest calls of a queue that is too long. */

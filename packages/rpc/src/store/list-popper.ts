@@ -49,16 +49,21 @@ export class ListPopper {
     this.#modern = how.modern;
   }
 
-  /** Resolves with null if the timeout, or an interruption of the connection, ended the wait. */
-  async pop(lists: readonly string[], given: PopOptions): Promise<Popped | null> {
+  /**
+   * Resolves with null if the timeout, or an interruption of the connection, ended the wait. Not async, because
+   * with one call in flight each promise on its way is noticeable.
+   */
+  pop(lists: readonly string[], given: PopOptions): Promise<Popped | null> {
     const { interruptible } = this.#connection;
     const options = interruptible
       ? given
       : { ...given, blockMs: Math.min(given.blockMs, UNINTERRUPTED_MS) };
-    const popped = await (this.#modern
-      ? this.#popMany(lists, options)
-      : this.#popThenMore(lists, options));
-    return popped === null && this.#connection.moving ? this.#popEach(lists, options) : popped;
+    return this.#modern ? this.#popMany(lists, options) : this.#popThenMore(lists, options);
+  }
+
+  /** The result of a pop that found nothing. */
+  #popNothing(lists: readonly string[], options: PopOptions): Promise<Popped | null> | null {
+    return this.#connection.moving ? this.#popEach(lists, options) : null;
   }
 
   /** While a slot moves to another node, the ordinary connection finds each key on its node. */
@@ -76,12 +81,17 @@ export class ListPopper {
     return this.#side === "RIGHT" ? "RPOP" : "LPOP";
   }
 
-  #popMany(lists: readonly string[], { count, blockMs }: PopOptions): Promise<Popped | null> {
+  #popMany(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
+    const { count, blockMs } = options;
     const command = ["BLMPOP", seconds(blockMs), String(lists.length), ...lists];
     command.push(this.#side, "COUNT", String(count));
     return this.#connection
       .send<[string, string[]]>(command, { blockMs, returnWhenMoving: true })
-      .then(toPopped);
+      .then((reply) =>
+        reply === null
+          ? this.#popNothing(lists, options)
+          : { list: reply[0], texts: reply[1], at: performance.now() },
+      );
   }
 
   async #popThenMore(lists: readonly string[], options: PopOptions): Promise<Popped | null> {
@@ -92,7 +102,7 @@ export class ListPopper {
       blockMs,
       returnWhenMoving: true,
     });
-    if (reply === null) return null;
+    if (reply === null) return this.#popNothing(lists, options);
     const [list, text] = reply;
     const at = performance.now();
     if (count === 1) return { list, texts: [text], at };
@@ -125,10 +135,6 @@ export function leaves(pushes?: PushBuffer): Promise<void> {
 /** Whether the server supports BLMPOP. */
 export function hasBlmpop(redis: Redis): boolean {
   return atLeast(redis.server, [7, 0]);
-}
-
-function toPopped(reply: [string, string[]] | null): Popped | null {
-  return reply === null ? null : { list: reply[0], texts: reply[1], at: performance.now() };
 }
 
 function seconds(ms: number): string {

@@ -101,7 +101,7 @@ export class StreamCall extends WheelEntry implements Receiver {
     const message = this.#write();
     this.#message = message;
     exchange.register(this);
-    exchange.expectReply(this);
+    exchange.expectReply();
     if (!this.#shared) this.#ends.push(exchange.watch(this, false));
     exchange.wheel.set(this, this.#timeoutMs);
     if (signal !== undefined) this.#ends.push(whenAborted(signal, () => this.#onAbort(signal)));
