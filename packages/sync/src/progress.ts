@@ -93,8 +93,8 @@ export class Counters {
   caughtUpAt: number | undefined;
   readonly reasons: Map<KeyReason, number> = new Map();
 
-  count(reason: KeyReason): void {
-    this.reasons.set(reason, (this.reasons.get(reason) ?? 0) + 1);
+  count(reason: KeyReason, keys: number = 1): void {
+    this.reasons.set(reason, (this.reasons.get(reason) ?? 0) + keys);
   }
 
   /** The last byte of the stream that was received. */

@@ -11,7 +11,8 @@ import { SlotBatch } from "./slot-batch.ts";
 import type { SlotFailure, SlotGroup, SlotWriter } from "./slot-writer.ts";
 
 /** How keys are written. */
-export interface ClusterLoadOptions<N> extends Omit<LoadWriterOptions<N>, "lanes" | "where"> {
+export interface ClusterLoadOptions<N>
+  extends Omit<LoadWriterOptions<N>, "lanes" | "where" | "noteOf"> {
   readonly writer: SlotWriter;
   /** The slot of the task's own keys. */
   readonly ownSlot: number;

@@ -179,7 +179,7 @@ export class ClusterSink implements Sink {
   async loader<N extends KeyNote>(
     shard: number,
     epoch: number,
-    hooks: Pick<LoadWriterOptions<N>, "onFailure" | "complete">,
+    hooks: Pick<LoadWriterOptions<N>, "onFailure" | "noteOf" | "complete">,
   ): Promise<{ writer: SnapshotWriter<N>; close(): void }> {
     const { batchBytes, batchCommands, admit } = this.#options;
     const writer = new ClusterLoad<N>({

@@ -22,6 +22,10 @@ export class AofWriter<N> implements SnapshotWriter<N> {
     return this.#current;
   }
 
+  get current(): Transaction<N> {
+    return this.#current;
+  }
+
   separate(_key: Buffer): Transaction<N> {
     return new Transaction();
   }

@@ -86,7 +86,7 @@ export class FileSink implements Sink {
   async loader<N extends KeyNote>(
     shard: number,
     _epoch: number,
-    { complete }: Pick<LoadWriterOptions<N>, "onFailure" | "complete">,
+    { complete }: Pick<LoadWriterOptions<N>, "onFailure" | "noteOf" | "complete">,
   ): Promise<{ writer: SnapshotWriter<N>; close(): void }> {
     const { batchBytes, admit } = this.#options;
     const file = this.#file(shard);

@@ -9,27 +9,45 @@
  * Value and expiry are in one command, or at least in one transaction.
  */
 
-import { dumpPayload, FOOTER_BYTES, footerVersion, sealPayload } from "../dump/payload.ts";
+import {
+  dumpPayload,
+  FOOTER_BYTES,
+  footerVersion,
+  readDump,
+  sealPayload,
+} from "../dump/payload.ts";
 import type { KeyReason } from "../progress.ts";
 import type { RdbKey } from "../rdb/entry.ts";
-import type { RespWriter } from "../resp/writer.ts";
+import { type StringPair, TOO_LONG_FOR_MSET } from "../resp/mset-writer.ts";
+import { DOLLAR, LONGEST_HEAD } from "../resp/page.ts";
 import type { Abilities } from "../sink/abilities.ts";
-import type { CommandBatch } from "../sink/transaction.ts";
+import type { CommandBatch, SentCommand, Transaction } from "../sink/transaction.ts";
 import { BigKey } from "../value/big-key.ts";
 import { commandsOf, ValueCommands } from "../value/commands.ts";
-import { decodeValue } from "../value/decode.ts";
+import { decodeValue, type RawValue } from "../value/decode.ts";
 import { needsShift, shiftedParts } from "../value/shift-fields.ts";
 
 /** A key that is being written to the target. */
 export interface LoadNote {
-  /** The key in the snapshot; undefined if it was written in parts. */
-  readonly source: RdbKey | undefined;
+  /** The value in the snapshot, if it can be written in another way. */
+  readonly source: RawValue | undefined;
   readonly key: Buffer;
   /** The database at the target. */
   readonly db: number;
   /** The expiry to write; -1 if none. */
   readonly expiresAtMs: number;
   readonly path: KeyReason;
+}
+
+/** The note of a command that was written without one. */
+export function noteOf({ argv, db }: SentCommand): LoadNote {
+  const [name, key, ttl, payload] = argv as readonly [Buffer, Buffer, Buffer, Buffer];
+  if (String(name) === "RESTORE") {
+    const expiresAtMs = Number(ttl) || -1;
+    return { source: readDump(payload), key, db, expiresAtMs, path: "restore" };
+  }
+  const expiresAtMs = argv.length < 5 ? -1 : Number(argv[4]);
+  return { source: undefined, key, db, expiresAtMs, path: "set" };
 }
 
 /** The note of a whole key. Its name becomes a Buffer only on demand. */
@@ -53,6 +71,13 @@ export class KeyNote implements LoadNote {
   }
 }
 
+/** Where and how a key is written. */
+export interface Place {
+  readonly renamed: Buffer | undefined;
+  readonly expiresAtMs: number;
+  readonly path: KeyReason;
+}
+
 /** How keys are written. */
 export interface KeyWriterOptions {
   readonly abilities: Abilities;
@@ -65,20 +90,36 @@ export interface KeyWriterOptions {
 }
 
 const STRING = 0;
+const SET_3 = Buffer.from("*3\r\n$3\r\nSET\r\n");
+const SET_5 = Buffer.from("*5\r\n$3\r\nSET\r\n");
+const PXAT = Buffer.from("$4\r\nPXAT\r\n");
 const RESTORE_5 = Buffer.from("*5\r\n$7\r\nRESTORE\r\n");
 const RESTORE_6 = Buffer.from("*6\r\n$7\r\nRESTORE\r\n");
-const REPLACE = Buffer.from("$7\r\nREPLACE\r\n");
-const ABSTTL = Buffer.from("$6\r\nABSTTL\r\n");
+const NEVER = Buffer.from("$1\r\n0\r\n");
+/** With the end of the payload before it. */
+const REPLACE = Buffer.from("\r\n$7\r\nREPLACE\r\n");
+const REPLACE_ABSTTL = Buffer.from("\r\n$7\r\nREPLACE\r\n$6\r\nABSTTL\r\n");
+/** More than all of a RESTORE but its key and its payload. */
+const RESTORE_BYTES = 96 + 2 * LONGEST_HEAD;
+const MOST_TYPES = 256;
 /** At or above this value, the first byte of a string gives its encoding. */
 const FIRST_ENCODING = 0xc0;
 
 /** Writes keys of a snapshot in the cheapest way that the target supports. */
 export class KeyWriter {
   readonly #options: KeyWriterOptions;
-  readonly #footers = new Map<number, number | undefined>();
+  /** The footer's version by type, from MOST_TYPES on those of Valkey; 0 if RESTORE cannot take the type. */
+  readonly #footers: (number | undefined)[] = new Array(2 * MOST_TYPES).fill(undefined);
+  /** Whether `copy` can write strings, and other values. */
+  readonly #copiesStrings: boolean;
+  readonly #copiesValues: boolean;
 
   constructor(options: KeyWriterOptions) {
     this.#options = options;
+    const { abilities, existing } = options;
+    const { restoreAbsTtl, restoreReplace, setPxAt } = abilities;
+    this.#copiesStrings = existing === "replace" && setPxAt;
+    this.#copiesValues = existing === "replace" && restoreAbsTtl && restoreReplace;
   }
 
   /** The best way to write the key. */
@@ -88,22 +129,81 @@ export class KeyWriter {
     // SET has no options for idle time, frequency or metadata, and cannot fail if the key exists.
     const plain = key.idleS < 0 && key.freq < 0 && key.meta === undefined;
     if (key.type === STRING && plain && existing === "replace") return "set";
-    return this.#footer(key) === undefined || abilities.rdbVersion === 0 ? "type" : "restore";
+    return this.#footer(key) === 0 || abilities.rdbVersion === 0 ? "type" : "restore";
+  }
+
+  /**
+   * Writes the key of a note that `path` describes, but without the note: the transaction gets a copy of the bytes and
+   * nothing else. Returns false, with nothing written, if the key needs its note.
+   */
+  copy(source: RdbKey, to: Place, into: Transaction<LoadNote>): boolean {
+    if (to.path === "set") {
+      if (!this.#copiesStrings) return false;
+      this.#copyString(source, to, into);
+      return true;
+    }
+    const usual = to.path === "restore" && source.freq < 0 && source.idleS < 0;
+    if (!usual || !this.#copiesValues) return false;
+    this.#copyValue(source, to, into);
+    return true;
   }
 
   /** Writes the key. The caller selects the database first. */
   write(note: KeyNote, into: CommandBatch<LoadNote>): void {
     if (note.path === "set") this.#set(note, into);
     else if (note.path === "restore") this.#restore(note, into);
-    else this.#slow(note, into);
+    else this.build(note.source, note, into);
   }
 
-  #footer({ family, type }: RdbKey): number | undefined {
-    const id = family === "redis" ? type : type + 256;
-    if (!this.#footers.has(id)) {
-      this.#footers.set(id, footerVersion(family, type, this.#options.abilities.rdbVersion));
+  #footer({ family, type }: RdbKey): number {
+    const id = family === "redis" ? type : type + MOST_TYPES;
+    const known = this.#footers[id];
+    if (known !== undefined) return known;
+    const version = footerVersion(family, type, this.#options.abilities.rdbVersion) ?? 0;
+    this.#footers[id] = version;
+    return version;
+  }
+
+  #copyString(source: RdbKey, { renamed, expiresAtMs }: Place, into: Transaction<LoadNote>): void {
+    source.textStart = textStart(source);
+    const decoded = source.textStart === 0 ? stringOf(source) : undefined;
+    const pair =
+      renamed === undefined && decoded === undefined ? source : pairOf(source, renamed, decoded);
+    const { keyBytes, keyStart, keyEnd, bytes, textStart: start, rawEnd } = pair;
+    const expires = expiresAtMs >= 0;
+    const short = keyEnd - keyStart + rawEnd - start < TOO_LONG_FOR_MSET;
+    if (!expires && short && this.#options.abilities.mset) {
+      into.pair(pair);
+      return;
     }
-    return this.#footers.get(id);
+    const writer = into.writer();
+    writer.raw(expires ? SET_5 : SET_3);
+    writer.range(keyBytes, keyStart, keyEnd);
+    writer.range(bytes, start, rawEnd);
+    if (!expires) return;
+    writer.raw(PXAT);
+    writer.argument(expiresAtMs);
+  }
+
+  #copyValue(source: RdbKey, { renamed, expiresAtMs }: Place, into: Transaction<LoadNote>): void {
+    const { type, bytes, rawStart, rawEnd } = source;
+    const expires = expiresAtMs >= 0;
+    const key = renamed ?? source.keyBytes;
+    const keyStart = renamed === undefined ? source.keyStart : 0;
+    const keyEnd = renamed === undefined ? source.keyEnd : renamed.length;
+    const length = 1 + rawEnd - rawStart + FOOTER_BYTES;
+    const page = into.writer().page(RESTORE_BYTES + keyEnd - keyStart + length);
+    page.constant(expires ? RESTORE_6 : RESTORE_5);
+    page.bulk(key, keyStart, keyEnd);
+    if (expires) page.string(String(Math.max(1, expiresAtMs)));
+    else page.constant(NEVER);
+    page.head(DOLLAR, length);
+    const payload = page.at;
+    page.bytes[page.at++] = type;
+    page.copy(bytes, rawStart, rawEnd);
+    sealPayload(page.bytes, payload, { length, version: this.#footer(source) });
+    page.at += FOOTER_BYTES;
+    page.constant(expires ? REPLACE_ABSTTL : REPLACE);
   }
 
   #set(note: KeyNote, into: CommandBatch<LoadNote>): void {
@@ -111,18 +211,11 @@ export class KeyWriter {
     const { source, expiresAtMs } = note;
     const expires = expiresAtMs >= 0;
     const inline = expires && abilities.setPxAt;
-    const { bytes, rawStart } = source;
-    const head = bytes[rawStart] as number;
+    const { bytes, rawEnd } = source;
     const at = inline ? expiresAtMs : -1;
-    const together = !expires && abilities.mset;
-    // A plain string is copied from the snapshot unchanged; integers and compressed strings are decoded.
-    if (head < FIRST_ENCODING) {
-      const start = rawStart + (head < 0x40 ? 1 : head < 0x80 ? 2 : head === 0x80 ? 5 : 9);
-      if (together && note.renamed === undefined && into.pair !== undefined) {
-        source.textStart = start;
-        into.pair(source, note);
-      } else into.set({ key: note.key, bytes, start, end: source.rawEnd }, at, note);
-    } else {
+    const start = textStart(source);
+    if (start > 0) into.set({ key: note.key, bytes, start, end: rawEnd }, at, note);
+    else {
       const text = stringOf(source);
       into.set({ key: note.key, bytes: text, start: 0, end: text.length }, at, note);
     }
@@ -133,11 +226,6 @@ export class KeyWriter {
     const { abilities, existing } = this.#options;
     const { source, expiresAtMs } = note;
     const absolute = abilities.restoreAbsTtl;
-    const usual = absolute && existing === "replace" && abilities.restoreReplace;
-    if (usual && source.freq < 0 && source.idleS < 0 && into.writer !== undefined) {
-      this.#restoreInPlace(note, into.writer(note));
-      return;
-    }
     const { key } = note;
     const payload = dumpPayload(source, this.#footer(source));
     const ttl =
@@ -159,27 +247,10 @@ export class KeyWriter {
     into.command(argv, note);
   }
 
-  /** The same without a copy of the payload, and with only the arguments it needs. */
-  #restoreInPlace({ source, renamed, expiresAtMs }: KeyNote, writer: RespWriter): void {
-    const { keyBytes, keyStart, keyEnd, rawStart, rawEnd } = source;
-    const version = this.#footer(source) as number;
-    const expires = expiresAtMs >= 0;
-    writer.raw(expires ? RESTORE_6 : RESTORE_5);
-    if (renamed === undefined) writer.range(keyBytes, keyStart, keyEnd);
-    else writer.argument(renamed);
-    writer.argument(expires ? Math.max(1, expiresAtMs) : "0");
-    const length = 1 + rawEnd - rawStart + FOOTER_BYTES;
-    const at = writer.reserve(length);
-    writer.page[at] = source.type;
-    writer.place(source, at + 1);
-    sealPayload(writer.page, at, { length, version });
-    writer.raw(REPLACE);
-    if (expires) writer.raw(ABSTTL);
-  }
-
-  #slow(note: KeyNote, into: CommandBatch<LoadNote>): void {
+  /** Writes the commands that build the value. */
+  build(source: RawValue, note: LoadNote, into: CommandBatch<LoadNote>): void {
     const { abilities, existing, token, ttlShiftMs } = this.#options;
-    const { source, key, expiresAtMs } = note;
+    const { key, expiresAtMs } = note;
     const values = [...shiftedParts(decodeValue(source), ttlShiftMs)];
     if (existing !== "replace") {
       const built = new BigKey(key, { target: abilities, token, expiresAtMs, keep: true });
@@ -192,6 +263,31 @@ export class KeyWriter {
     for (const argv of commands) into.command(argv, note);
     if (expiresAtMs >= 0) into.command(["PEXPIREAT", key, expiresAtMs], note);
   }
+}
+
+/** Where the text of a plain string begins; 0 if it is an integer or compressed. */
+function textStart({ bytes, rawStart }: RdbKey): number {
+  const head = bytes[rawStart] as number;
+  if (head < 0x40) return rawStart + 1;
+  if (head >= FIRST_ENCODING) return 0;
+  return rawStart + (head < 0x80 ? 2 : head === 0x80 ? 5 : 9);
+}
+
+function pairOf(
+  source: RdbKey,
+  renamed: Buffer | undefined,
+  decoded: Buffer | undefined,
+): StringPair {
+  const { keyBytes, keyStart, keyEnd, bytes, textStart, rawEnd } = source;
+  const key =
+    renamed === undefined
+      ? { keyBytes, keyStart, keyEnd }
+      : { keyBytes: renamed, keyStart: 0, keyEnd: renamed.length };
+  const text =
+    decoded === undefined
+      ? { bytes, textStart, rawEnd }
+      : { bytes: decoded, textStart: 0, rawEnd: decoded.length };
+  return { ...key, ...text };
 }
 
 function stringOf(source: RdbKey): Buffer {

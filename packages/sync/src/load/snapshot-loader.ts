@@ -23,7 +23,7 @@ import type { ValuePart } from "../value/part.ts";
 import { shiftFields } from "../value/shift-fields.ts";
 import type { BigKeyRecord } from "./big-key-record.ts";
 import { BigValue } from "./big-value.ts";
-import { KeyNote, KeyWriter, type LoadNote } from "./key-writer.ts";
+import { KeyNote, KeyWriter, type LoadNote, noteOf } from "./key-writer.ts";
 import type { SeenKeys } from "./seen-keys.ts";
 import { fenceFrom, HeldWriter } from "./ttl-fence.ts";
 
@@ -65,6 +65,9 @@ export class SnapshotLoader {
   readonly #token: string;
   #writer!: SnapshotWriter<LoadNote>;
   #big: BigValue | undefined;
+  /** Keys that were written and not yet counted. */
+  #sets = 0;
+  #restores = 0;
   /** The replication database at the end of the snapshot, if the snapshot has it. */
   streamDb = 0;
 
@@ -82,6 +85,7 @@ export class SnapshotLoader {
     const { sink, shard, checkpoint, snapshot, signal, counters, bigBytes } = this.#options;
     const loader = await sink.loader<LoadNote>(shard, checkpoint.epoch, {
       onFailure: (note, reply) => this.#failed(note, reply),
+      noteOf,
       complete: (transaction) => this.#complete(transaction),
     });
     this.#writer = loader.writer;
@@ -93,10 +97,8 @@ export class SnapshotLoader {
         counters.snapshotBytes += chunk.length;
         counters.totalSnapshotBytes = snapshot.bytes;
         reader.push(chunk);
-        for (let entry = reader.next(); entry !== undefined; entry = reader.next()) {
-          const waiting = entry.kind === "key" ? this.#key(entry) : this.#other(entry);
-          if (waiting !== undefined) await waiting;
-        }
+        for (let wait = this.#read(reader); wait !== undefined; wait = this.#read(reader))
+          await wait;
       }
       reader.end();
       await this.#writer.drain();
@@ -105,8 +107,30 @@ export class SnapshotLoader {
     }
   }
 
+  /** Writes the entries that have arrived. Returns a promise as soon as it has to wait, and undefined at the end. */
+  #read(reader: RdbReader): Promise<void> | undefined {
+    try {
+      for (let entry = reader.next(); entry !== undefined; entry = reader.next()) {
+        const waiting = entry.kind === "key" ? this.#key(entry, reader) : this.#other(entry);
+        if (waiting !== undefined) return waiting;
+      }
+      return undefined;
+    } finally {
+      this.#countCopies();
+    }
+  }
+
+  #countCopies(): void {
+    const { counters } = this.#options;
+    if (this.#sets > 0) counters.count("set", this.#sets);
+    if (this.#restores > 0) counters.count("restore", this.#restores);
+    counters.keys += this.#sets + this.#restores;
+    this.#sets = 0;
+    this.#restores = 0;
+  }
+
   /** Writes a whole key. Returns a promise only if the lanes are busy. */
-  #key(source: RdbKey): Promise<void> | undefined {
+  #key(source: RdbKey, reader: RdbReader): Promise<void> | undefined {
     const { counters, mapping, seen, abilities } = this.#options;
     const db = mapping.db(source.db);
     if (db === undefined || !this.#copies(source)) {
@@ -122,6 +146,17 @@ export class SnapshotLoader {
       return undefined;
     }
     const path = this.#keys.pathOf(source);
+    const current = this.#options.transform === undefined ? this.#writer.current : undefined;
+    if (current !== undefined) {
+      current.select(db);
+      if (this.#keys.copy(source, { renamed, expiresAtMs, path }, current)) {
+        if (path === "set") this.#sets += 1;
+        else this.#restores += 1;
+        seen?.add(db, renamed ?? source.key);
+        reader.reuse(source);
+        return this.#writer.written();
+      }
+    }
     const note = new KeyNote({ source, renamed, db, expiresAtMs, path });
     const into = this.#writer.batchFor(note);
     into.select(db);
@@ -298,13 +333,12 @@ export class SnapshotLoader {
       return;
     }
     const refused = /Bad data format|version or checksum/i.test(reply);
-    if (note instanceof KeyNote && refused && note.path === "restore") {
+    if (note.source !== undefined && refused && note.path === "restore") {
       const retry = this.#writer.separate(key);
       retry.select(db);
-      const { source, renamed, expiresAtMs } = note;
-      const again = new KeyNote({ source, renamed, db, expiresAtMs, path: "retried" });
+      const { source, expiresAtMs } = note;
       try {
-        this.#keys.write(again, retry);
+        this.#keys.build(source, { source, key, db, expiresAtMs, path: "retried" }, retry);
       } catch (error) {
         this.#inexpressible(note, error);
         return;

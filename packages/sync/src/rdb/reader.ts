@@ -18,7 +18,7 @@ import { RdbChecksumError, RdbTruncatedError } from "../errors.ts";
 import { bytesOf, elementsOf } from "../value/measure.ts";
 import { Crc64, checksumAt } from "./crc64.ts";
 import { walkDecoding } from "./decode-walk.ts";
-import { type RdbBegin, type RdbEntry, type RdbFamily, RdbKey } from "./entry.ts";
+import { type RdbBegin, type RdbEntry, type RdbFamily, RdbKey, type RdbKeyPlace } from "./entry.ts";
 import { isAttribute, readInfo, skipMeta, walkModuleAux } from "./info.ts";
 import { OPCODE } from "./opcode.ts";
 import { type RdbReaderOptions, rdbReaderOptions } from "./options.ts";
@@ -27,6 +27,11 @@ import { knownVersion, type Shape, shapeOf, whyUnknown } from "./shape.ts";
 import { ValueSkipper } from "./skip.ts";
 import type { Walk } from "./walk.ts";
 
+/** An RdbKey whose fields may be set. */
+type Mutable<T> = { -readonly [Field in keyof T]: T[Field] };
+
+/** The fields of a new key are set one by one, as those of a reused one. */
+const NOWHERE: RdbKeyPlace = { db: 0, type: 0, family: "redis", valueType: "string", offset: 0 };
 const MAGIC_BYTES = 9;
 const CHECKSUM_BYTES = 8;
 /** Codes of at least this value are opcodes, lower ones are types. */
@@ -50,6 +55,7 @@ export class RdbReader {
   #freq = -1;
   #meta: Buffer | undefined;
   #key: RdbKey | undefined;
+  #spare: RdbKey | undefined;
   #shape: Shape | undefined;
   /** The value's first byte, relative to the buffer's `start`. */
   #valueAt = 0;
@@ -123,6 +129,11 @@ export class RdbReader {
       }
       if (buffer.want > 0) return undefined;
     }
+  }
+
+  /** Gives a key back that nobody needs any more. Its object becomes the next key, which saves an object per key. */
+  reuse(key: RdbKey): void {
+    this.#spare = key;
   }
 
   /** Marks the end of the input. Throws RdbTruncatedError unless the RDB is complete. */
@@ -229,13 +240,13 @@ export class RdbReader {
       buffer.pos = buffer.start;
       return;
     }
-    const key = new RdbKey({
-      db: this.#db,
-      type,
-      family: this.#family,
-      valueType: shape.valueType,
-      offset: buffer.base + buffer.start,
-    });
+    const key: Mutable<RdbKey> = this.#spare ?? new RdbKey(NOWHERE);
+    this.#spare = undefined;
+    key.db = this.#db;
+    key.type = type;
+    key.family = this.#family;
+    key.valueType = shape.valueType;
+    key.offset = buffer.base + buffer.start;
     this.#key = key;
     this.#shape = shape;
     if (buffer.isRaw) {

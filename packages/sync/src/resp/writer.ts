@@ -2,35 +2,35 @@
  * Builds commands in RESP. Small arguments are copied into one growing page. Large ones are passed on
  * unchanged, so that a batch needs few writes and no value is copied twice.
  */
+import { DOLLAR, LONGEST_HEAD, type Page, PagePool, STAR } from "./page.ts";
 
 /** An argument of a command. Numbers are written in decimal. */
 export type Argument = Buffer | string | number | bigint;
 
-/** A raw value inside a larger buffer. RdbKey is one. */
-export interface RawSlice {
-  readonly bytes: Buffer;
-  readonly rawStart: number;
-  readonly rawEnd: number;
-}
-
-const PAGE = 64 * 1024;
 /** Arguments of at least this size are not copied. */
 const LARGE = 16 * 1024;
 /** Up to this size a loop is faster than a call into native code. */
 const SHORT = 48;
-const LONGEST_HEAD = 32;
 
 /** Collects commands until `take`. */
 export class RespWriter {
-  #page: Buffer = Buffer.allocUnsafeSlow(PAGE);
+  readonly #pool: PagePool;
+  /** All pages since the last `release`. */
+  readonly #pages: Page[] = [];
+  #page: Page;
   #from = 0;
-  #at = 0;
   #full: Buffer[] = [];
   #size = 0;
 
+  constructor(pool: PagePool = new PagePool()) {
+    this.#pool = pool;
+    this.#page = pool.take(0);
+    this.#pages.push(this.#page);
+  }
+
   /** The number of bytes to `take`. */
   get size(): number {
-    return this.#size + this.#at - this.#from;
+    return this.#size + this.#page.at - this.#from;
   }
 
   /** Adds one command. */
@@ -41,8 +41,7 @@ export class RespWriter {
 
   /** Starts a command; as many arguments must follow. */
   header(count: number): void {
-    this.#room(LONGEST_HEAD);
-    this.#head(STAR, count);
+    this.page(LONGEST_HEAD).head(STAR, count);
   }
 
   /** Adds an argument to the command that `header` started. */
@@ -55,49 +54,26 @@ export class RespWriter {
   /** Adds the bytes from `start` to `end` as an argument, without making a view of them. */
   range(bytes: Buffer, start: number, end: number): void {
     const length = end - start;
-    this.#room(LONGEST_HEAD + (length < LARGE ? length : 0));
-    this.#head(DOLLAR, length);
-    if (length <= SHORT) this.#short(bytes, start, end);
-    else if (length < LARGE) this.#at += bytes.copy(this.#page, this.#at, start, end);
-    else this.#pass(bytes.subarray(start, end));
-    this.#crlf();
-  }
-
-  /** Adds an argument that the caller fills in: `length` bytes of `page` from the returned offset. */
-  reserve(length: number): number {
-    this.#room(LONGEST_HEAD + length);
-    this.#head(DOLLAR, length);
-    const at = this.#at;
-    this.#at += length;
-    this.#crlf();
-    return at;
-  }
-
-  /** Copies a raw value of a snapshot to an offset inside the last argument of `reserve`. */
-  place({ bytes, rawStart, rawEnd }: RawSlice, at: number): void {
-    if (rawEnd - rawStart > SHORT) {
-      bytes.copy(this.#page, at, rawStart, rawEnd);
+    if (length < LARGE) {
+      this.page(LONGEST_HEAD + length).bulk(bytes, start, end);
       return;
     }
-    const page = this.#page;
-    let to = at;
-    for (let i = rawStart; i < rawEnd; i++) page[to++] = bytes[i] as number;
+    this.page(LONGEST_HEAD).head(DOLLAR, length);
+    this.#pass(bytes.subarray(start, end));
+    this.#page.crlf();
   }
 
-  /** The buffer with the last argument of `reserve`. */
-  get page(): Buffer {
+  /** For hot paths: the page with room for `bytes`, and a CR LF after them, to which the caller adds RESP. */
+  page(bytes: number): Page {
+    if (this.#page.room < bytes + 2) this.#turn(bytes + 2);
     return this.#page;
   }
 
   /** Adds bytes that are already RESP, such as `WireCommand.raw`. */
   raw(bytes: Buffer): void {
-    if (bytes.length >= LARGE) {
-      this.#pass(bytes);
-      return;
-    }
-    this.#room(bytes.length);
-    if (bytes.length <= SHORT) this.#short(bytes, 0, bytes.length);
-    else this.#at += bytes.copy(this.#page, this.#at);
+    const { length } = bytes;
+    if (length < LARGE) this.page(length).copy(bytes, 0, length);
+    else this.#pass(bytes);
   }
 
   /** All bytes since the last call, for one write. Empty if there are none. */
@@ -109,6 +85,11 @@ export class RespWriter {
     return taken;
   }
 
+  /** Gives the pages back to the pool. The writer and the bytes that it returned must not be used after that. */
+  release(): void {
+    for (const page of this.#pages.splice(0)) this.#pool.give(page);
+  }
+
   #string(text: string): void {
     if (text.length <= SHORT && this.#ascii(text)) return;
     const length = Buffer.byteLength(text);
@@ -116,67 +97,35 @@ export class RespWriter {
       this.range(Buffer.from(text), 0, length);
       return;
     }
-    this.#room(LONGEST_HEAD + length);
-    this.#head(DOLLAR, length);
-    this.#at += this.#page.write(text, this.#at);
-    this.#crlf();
+    this.page(LONGEST_HEAD + length).string(text);
   }
 
   /** Adds a short string byte by byte. Returns false, with nothing added, if it is not ASCII. */
   #ascii(text: string): boolean {
     const { length } = text;
-    this.#room(LONGEST_HEAD + length);
-    const before = this.#at;
-    this.#head(DOLLAR, length);
-    const page = this.#page;
-    let at = this.#at;
+    const page = this.page(LONGEST_HEAD + length);
+    const before = page.at;
+    page.head(DOLLAR, length);
+    const { bytes } = page;
+    let { at } = page;
     for (let i = 0; i < length; i++) {
       const code = text.charCodeAt(i);
       if (code > 0x7f) {
-        this.#at = before;
+        page.at = before;
         return false;
       }
-      page[at++] = code;
+      bytes[at++] = code;
     }
-    this.#at = at;
-    this.#crlf();
+    page.at = at;
+    page.crlf();
     return true;
   }
 
-  #short(bytes: Buffer, start: number, end: number): void {
-    const page = this.#page;
-    let at = this.#at;
-    for (let i = start; i < end; i++) page[at++] = bytes[i] as number;
-    this.#at = at;
-  }
-
-  #head(mark: number, value: number): void {
-    const page = this.#page;
-    let at = this.#at;
-    page[at++] = mark;
-    if (value < 10) page[at++] = ZERO + value;
-    else if (value < 100) {
-      const tens = (value / 10) | 0;
-      page[at++] = ZERO + tens;
-      page[at++] = ZERO + value - 10 * tens;
-    } else at += page.write(String(value), at, "latin1");
-    page[at++] = CR;
-    page[at++] = LF;
-    this.#at = at;
-  }
-
-  #crlf(): void {
-    this.#page[this.#at++] = CR;
-    this.#page[this.#at++] = LF;
-  }
-
-  /** Makes sure that `bytes`, with the CR LF after them, fit into the page. */
-  #room(bytes: number): void {
-    if (this.#at + bytes + 2 <= this.#page.length) return;
+  #turn(bytes: number): void {
     this.#seal();
-    this.#page = Buffer.allocUnsafeSlow(Math.max(PAGE, bytes + 2));
+    this.#page = this.#pool.take(bytes);
+    this.#pages.push(this.#page);
     this.#from = 0;
-    this.#at = 0;
   }
 
   /** Queues external bytes after those of the page. */
@@ -187,15 +136,10 @@ export class RespWriter {
   }
 
   #seal(): void {
-    if (this.#at === this.#from) return;
-    this.#full.push(this.#page.subarray(this.#from, this.#at));
-    this.#size += this.#at - this.#from;
-    this.#from = this.#at;
+    const { bytes, at } = this.#page;
+    if (at === this.#from) return;
+    this.#full.push(bytes.subarray(this.#from, at));
+    this.#size += at - this.#from;
+    this.#from = at;
   }
 }
-
-const ZERO = 0x30;
-const STAR = 0x2a;
-const DOLLAR = 0x24;
-const CR = 0x0d;
-const LF = 0x0a;

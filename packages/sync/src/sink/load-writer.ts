@@ -7,9 +7,13 @@
 import { randomBytes } from "node:crypto";
 import { type Deferred, deferred } from "@ropeway/core/internal";
 import { TargetRefusedError } from "../errors.ts";
+import { PagePool } from "../resp/page.ts";
 import type { Argument } from "../resp/writer.ts";
+import type { CommandFailure } from "./fenced-connection.ts";
 import type { Lane } from "./lane.ts";
-import { type CommandBatch, type PairGroup, Transaction } from "./transaction.ts";
+import { type CommandBatch, type SentCommand, Transaction } from "./transaction.ts";
+
+const SET = Buffer.from("SET");
 
 /** How keys are written. */
 export interface LoadWriterOptions<N> {
@@ -23,6 +27,8 @@ export interface LoadWriterOptions<N> {
   complete?(transaction: Transaction<N>): void;
   /** Called for each command that failed, after the others of its transaction were applied. May write again. */
   onFailure(note: N, reply: string): Promise<void>;
+  /** The note of a command that was written without one, if it failed. */
+  noteOf(command: SentCommand): N;
   /** Waits while the task is paused or throttled. */
   admit?(commands: number, bytes: number): Promise<void> | undefined;
 }
@@ -31,6 +37,8 @@ export interface LoadWriterOptions<N> {
 export interface SnapshotWriter<N> {
   /** The batch for the commands of a key. Call `written` after each key. */
   batchFor(note: { readonly key: Buffer }): CommandBatch<N>;
+  /** The batch for the commands of a key without a note; undefined if the batch depends on the key. */
+  readonly current?: Transaction<N>;
   /** A separate batch, for `commit`. */
   separate(key: Buffer): CommandBatch<N>;
   /** Runs a command that has no key on every server of the target. Repeating the command must be harmless. */
@@ -47,7 +55,9 @@ export interface SnapshotWriter<N> {
 export class LoadWriter<N> implements SnapshotWriter<N> {
   readonly #options: LoadWriterOptions<N>;
   readonly #free: Lane[];
-  #current = new Transaction<N>();
+  /** The memory of transactions that were applied. */
+  readonly #pool = new PagePool();
+  #current = new Transaction<N>(this.#pool);
   #waiting: Deferred<void> | undefined;
   #failure: unknown;
   #busy = 0;
@@ -63,6 +73,10 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
 
   /** The batch for the commands of a key. Call `written` after each key. */
   batchFor(_note: { readonly key: Buffer }): Transaction<N> {
+    return this.#current;
+  }
+
+  get current(): Transaction<N> {
     return this.#current;
   }
 
@@ -85,7 +99,7 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
     if (this.#current.empty) return;
     const transaction = this.#current;
     this.#options.complete?.(transaction);
-    this.#current = new Transaction();
+    this.#current = new Transaction(this.#pool);
     await this.#options.admit?.(transaction.writes, transaction.bytes);
     const lane = await this.#lane();
     void this.#commit(lane, transaction);
@@ -117,12 +131,8 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
       const outcome = await lane.commit(transaction, mark, ["batch", mark]);
       this.#release(lane);
       if (!outcome.applied) throw new TargetRefusedError(this.#options.where, outcome.reply, 0);
-      for (const { index, reply } of outcome.errors) {
-        const note = transaction.notes[index];
-        const group = transaction.groups.get(index);
-        if (group !== undefined) await this.#oneByOne(group);
-        else if (note !== undefined) await this.#options.onFailure(note, reply);
-      }
+      if (outcome.errors.length > 0) await this.#failed(transaction, outcome.errors);
+      else transaction.release();
     } catch (error) {
       this.#failure ??= error;
     } finally {
@@ -131,14 +141,29 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
     }
   }
 
+  async #failed(transaction: Transaction<N>, errors: readonly CommandFailure[]): Promise<void> {
+    const { onFailure, noteOf } = this.#options;
+    const sent = transaction.sent(new Set(errors.map(({ index }) => index)));
+    for (const { index, reply } of errors) {
+      const note = transaction.notes[index];
+      const command = sent.get(index);
+      const name = String(command?.argv[0]);
+      if (note !== undefined) await onFailure(note, reply);
+      else if (command === undefined || name === "SELECT") continue;
+      else if (name === "MSET") await this.#oneByOne(command);
+      else await onFailure(noteOf(command), reply);
+    }
+  }
+
   /** An MSET failed. Writing each string with its own command shows which one is the cause. */
-  async #oneByOne({ db, pairs, notes }: PairGroup<N>): Promise<void> {
+  async #oneByOne({ argv, db }: SentCommand): Promise<void> {
     const transaction = new Transaction<N>();
     transaction.select(db);
-    pairs.forEach(({ keyBytes, keyStart, keyEnd, bytes, textStart, rawEnd }, index) => {
-      const key = keyBytes.subarray(keyStart, keyEnd);
-      transaction.set({ key, bytes, start: textStart, end: rawEnd }, -1, notes[index] as N);
-    });
+    for (let at = 1; at + 1 < argv.length; at += 2) {
+      const [key, text] = [argv[at] as Buffer, argv[at + 1] as Buffer];
+      const note = this.#options.noteOf({ argv: [SET, key, text], db });
+      transaction.set({ key, bytes: text, start: 0, end: text.length }, -1, note);
+    }
     await this.commit(transaction);
   }
 

@@ -110,7 +110,7 @@ export class RedisSink implements Sink {
   async loader<N extends KeyNote>(
     shard: number,
     epoch: number,
-    hooks: Pick<LoadWriterOptions<N>, "onFailure" | "complete">,
+    hooks: Pick<LoadWriterOptions<N>, "onFailure" | "noteOf" | "complete">,
   ): Promise<{ writer: LoadWriter<N>; close(): void }> {
     const { task, batchBytes, batchCommands, admit } = this.#options;
     const lanes = Array.from({ length: this.#options.lanes }, (_, lane) =>

@@ -45,7 +45,7 @@ export interface Sink {
   loader<N extends KeyNote>(
     shard: number,
     epoch: number,
-    hooks: Pick<LoadWriterOptions<N>, "onFailure" | "complete">,
+    hooks: Pick<LoadWriterOptions<N>, "onFailure" | "noteOf" | "complete">,
   ): Promise<{ writer: SnapshotWriter<N>; close(): void }>;
   /** Applies batches of the stream. Close it after use. */
   stream(shard: number, checkpoint: Checkpoint): StreamTarget & { close(): void };

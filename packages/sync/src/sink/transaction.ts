@@ -2,9 +2,13 @@
  * The body of one MULTI/EXEC: commands for any database, encoded once and kept until the outcome is known,
  * because after a lost connection the same bytes may have to be sent again.
  *
- * Every command has a note, which explains its error, or is used to write the same key in another
- * way.
+ * A command has a note, which explains its error, or is used to write the same key in another way. The commands of most
+ * keys of a snapshot have none, because an object per key costs more than the key. If one fails, `sent` reads the
+ * command back from the encoded bytes.
  */
+import { CommandReader } from "../resp/command-reader.ts";
+import { MsetWriter, type StringPair } from "../resp/mset-writer.ts";
+import { PagePool } from "../resp/page.ts";
 import { type Argument, RespWriter } from "../resp/writer.ts";
 
 /** A string value inside a larger buffer. */
@@ -15,83 +19,66 @@ export interface StringSlice {
   readonly end: number;
 }
 
-/** A key and its string, both inside larger buffers. RdbKey is one. */
-export interface StringPair {
-  readonly keyBytes: Buffer;
-  readonly keyStart: number;
-  readonly keyEnd: number;
-  readonly bytes: Buffer;
-  readonly textStart: number;
-  readonly rawEnd: number;
-}
-
 /** A collection of commands: a transaction, or the batch of a slot. */
 export interface CommandBatch<N> {
   select(db: number): void;
   command(argv: readonly Argument[], note: N): void;
   set(value: StringSlice, expiresAtMs: number, note: N): void;
-  /** SET without an expiry, possibly combined with others in one MSET. Only if all keys are on one server. */
-  pair?(pair: StringPair, note: N): void;
-  /** For hot paths: the writer with which the caller encodes a command itself. */
-  writer?(note: N): RespWriter;
   readonly commands: number;
   readonly bytes: number;
   readonly empty: boolean;
 }
 
-/** Strings that are written by one MSET. */
-export interface PairGroup<N> {
+/** A command of a transaction, and the database that it is for. */
+export interface SentCommand {
+  readonly argv: readonly Buffer[];
   readonly db: number;
-  readonly pairs: readonly StringPair[];
-  readonly notes: readonly N[];
 }
-
-/** MSET saves the server most of the work per command; longer ones save no more. */
-const MOST_PAIRS = 50;
-const MOST_PAIR_BYTES = 16 * 1024;
-const PAIR_OVERHEAD = 16;
 
 /** Commands that are applied together or not at all. `N` is the type of a note. */
 export class Transaction<N> implements CommandBatch<N> {
   /** The number of commands at the end of each unit of the stream, and its offset. */
   readonly units: { readonly end: number; readonly offset: number }[] = [];
-  /** Notes of the commands, in order; undefined for a SELECT that was added here. */
+  /** Notes of the commands, in order; undefined for a SELECT that was added here, and for commands without one. */
   readonly notes: (N | undefined)[] = [];
-  /** The commands that are an MSET, by their index. Their note is the note of the first string. */
-  readonly groups: Map<number, PairGroup<N>> = new Map();
-  #pairs: StringPair[] = [];
-  #pairNotes: N[] = [];
-  #pairBytes = 0;
-  #grouped = 0;
-  readonly #writer = new RespWriter();
+  #strings: MsetWriter | undefined;
+  #msets = 0;
+  readonly #pool: PagePool;
+  readonly #writer: RespWriter;
   #encoded: Buffer[] | undefined;
   #bytes = 0;
   #db = 0;
 
+  constructor(pool: PagePool = new PagePool()) {
+    this.#pool = pool;
+    this.#writer = new RespWriter(pool);
+  }
+
   /** How many commands there are. */
   get commands(): number {
-    this.#group();
+    this.#addStrings();
     return this.notes.length;
   }
 
   /** How many commands there would be without MSET. */
   get writes(): number {
-    return this.notes.length + this.#grouped + this.#pairs.length;
+    return this.notes.length - this.#msets + (this.#strings?.pairs ?? 0);
   }
 
   /** The size so far. */
   get bytes(): number {
-    return this.#encoded === undefined ? this.#writer.size + this.#pairBytes : this.#bytes;
+    if (this.#encoded !== undefined) return this.#bytes;
+    return this.#writer.size + (this.#strings?.size ?? 0);
   }
 
   get empty(): boolean {
-    return this.notes.length === 0 && this.#pairs.length === 0;
+    return this.writes === 0;
   }
 
   /** Selects the database of the commands that follow. A transaction begins in database 0. */
   select(db: number): void {
     if (db === this.#db) return;
-    this.#group();
+    this.#addStrings();
     this.#writer.command(["SELECT", db]);
     this.notes.push(undefined);
     this.#db = db;
@@ -117,7 +104,8 @@ export class Transaction<N> implements CommandBatch<N> {
 
   /** Adds SET with bytes of a snapshot, without creating a view of them. */
   set(value: StringSlice, expiresAtMs: number, note: N): void {
-    const writer = this.writer(note);
+    const writer = this.#writer;
+    this.notes.push(note);
     writer.header(expiresAtMs < 0 ? 3 : 5);
     writer.argument("SET");
     writer.argument(value.key);
@@ -127,43 +115,54 @@ export class Transaction<N> implements CommandBatch<N> {
     writer.argument(expiresAtMs);
   }
 
-  /** Adds a string without an expiry. Its order among the other commands is not kept. */
-  pair(pair: StringPair, note: N): void {
-    this.#pairs.push(pair);
-    this.#pairNotes.push(note);
-    const { keyStart, keyEnd, textStart, rawEnd } = pair;
-    this.#pairBytes += keyEnd - keyStart + rawEnd - textStart + PAIR_OVERHEAD;
-    if (this.#pairs.length >= MOST_PAIRS || this.#pairBytes >= MOST_PAIR_BYTES) this.#group();
+  /** Adds a string without an expiry to an MSET. It has no note, and its order among the other commands is not kept. */
+  pair(pair: StringPair): void {
+    this.#strings ??= new MsetWriter(this.#pool);
+    this.#strings.add(pair);
   }
 
-  /** Writes the strings that were collected. */
-  #group(): void {
-    const [pairs, notes] = [this.#pairs, this.#pairNotes];
-    if (pairs.length === 0) return;
-    this.#pairs = [];
-    this.#pairNotes = [];
-    this.#pairBytes = 0;
-    if (pairs.length > 1) this.groups.set(this.notes.length, { db: this.#db, pairs, notes });
-    this.#grouped += pairs.length - 1;
-    const writer = this.writer(notes[0] as N);
-    writer.header(1 + 2 * pairs.length);
-    writer.argument(pairs.length > 1 ? "MSET" : "SET");
-    for (const { keyBytes, keyStart, keyEnd, bytes, textStart, rawEnd } of pairs) {
-      writer.range(keyBytes, keyStart, keyEnd);
-      writer.range(bytes, textStart, rawEnd);
-    }
-  }
-
-  /** For hot paths: the writer, after counting a command that the caller encodes with it. */
-  writer(note: N): RespWriter {
-    this.notes.push(note);
+  /** For hot paths: the writer, after counting a command without a note that the caller encodes with it. */
+  writer(): RespWriter {
+    this.notes.push(undefined);
     return this.#writer;
+  }
+
+  /** Adds the strings that were collected. */
+  #addStrings(): void {
+    if (this.#strings === undefined) return;
+    const { commands, pieces } = this.#strings.take();
+    for (const piece of pieces) this.#writer.raw(piece);
+    for (let n = 0; n < commands; n++) this.notes.push(undefined);
+    this.#msets += commands;
+  }
+
+  /** Reads commands back from the encoded bytes, by their index. */
+  sent(indexes: ReadonlySet<number>): Map<number, SentCommand> {
+    const found = new Map<number, SentCommand>();
+    const reader = new CommandReader();
+    let db = 0;
+    let index = 0;
+    for (const piece of this.encoded()) {
+      reader.push(piece);
+      for (let next = reader.next(); next !== undefined; next = reader.next(), index++) {
+        const { argv } = next;
+        if (String(argv[0]) === "SELECT") db = Number(argv[1]);
+        if (indexes.has(index)) found.set(index, { argv, db });
+      }
+    }
+    return found;
+  }
+
+  /** Gives the memory back to the pool. Neither the transaction nor its bytes may be used after that. */
+  release(): void {
+    this.#strings?.release();
+    this.#writer.release();
   }
 
   /** Ends the body in database 0 and returns its bytes. Repeated calls return the same bytes. */
   encoded(): readonly Buffer[] {
     if (this.#encoded === undefined) {
-      this.#group();
+      this.#addStrings();
       this.select(0);
       this.#bytes = this.#writer.size;
       this.#encoded = this.#writer.take();

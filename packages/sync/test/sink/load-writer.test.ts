@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { CommandReader } from "../../src/resp/command-reader.ts";
+import type { StringPair } from "../../src/resp/mset-writer.ts";
 import type { Lane } from "../../src/sink/lane.ts";
 import { LoadWriter } from "../../src/sink/load-writer.ts";
-import type { StringPair, Transaction } from "../../src/sink/transaction.ts";
+import type { Transaction } from "../../src/sink/transaction.ts";
 
 /** A lane that remembers commands, and fails those that the function names. */
 function recording(fails: (argv: string[]) => string | undefined): {
@@ -37,6 +38,7 @@ function writerOf(lane: Lane, failures: string[]): LoadWriter<string> {
     onFailure: async (note, reply) => {
       failures.push(`${note}: ${reply}`);
     },
+    noteOf: ({ argv, db }) => `${argv.join(" ")} in ${db}`,
   });
 }
 
@@ -44,18 +46,18 @@ test("strings of one database travel in one MSET, and those of another one in th
   const { lane, commands } = recording(() => undefined);
   const writer = writerOf(lane, []);
   const batch = writer.batchFor({ key: Buffer.from("any") });
-  batch.pair(pairOf("a", "1"), "a");
+  batch.pair(pairOf("a", "1"));
   batch.command(["RESTORE", "h", 0, "payload"], "h");
-  batch.pair(pairOf("b", "2"), "b");
+  batch.pair(pairOf("b", "2"));
   expect(batch.writes).toBe(3);
   batch.select(4);
-  batch.pair(pairOf("c", "3"), "c");
+  batch.pair(pairOf("c", "3"));
   await writer.drain();
   expect(commands).toEqual([
     ["RESTORE", "h", "0", "payload"],
     ["MSET", "a", "1", "b", "2"],
     ["SELECT", "4"],
-    ["SET", "c", "3"],
+    ["MSET", "c", "3"],
     ["SELECT", "0"],
   ]);
 });
@@ -66,12 +68,56 @@ test("an MSET that fails is written string by string, so that only the guilty on
   );
   const failures: string[] = [];
   const writer = writerOf(lane, failures);
-  for (const key of ["a", "b", "c"])
-    writer.batchFor({ key: Buffer.from(key) }).pair(pairOf(key, "1"), key);
+  writer.current.select(3);
+  for (const key of ["a", "b", "c"]) writer.current.pair(pairOf(key, "1"));
   await writer.drain();
-  expect(failures).toEqual(["b: ERR not this one"]);
-  expect(commands).toEqual([
+  expect(failures).toEqual(["SET b 1 in 3: ERR not this one"]);
+  expect(commands.filter(([name]) => name !== "SELECT")).toEqual([
     ["SET", "a", "1"],
     ["SET", "c", "1"],
   ]);
+});
+
+test("a command without a note that fails is read back with its database", async () => {
+  const { lane, commands } = recording(([, key]) => (key === "bad" ? "ERR refused" : undefined));
+  const failures: string[] = [];
+  const writer = writerOf(lane, failures);
+  const large = "x".repeat(20_000); // is passed on and not copied
+  for (const [db, key] of [
+    [0, "good"],
+    [2, "bad"],
+    [2, "good"],
+    [5, "bad"],
+  ] as const) {
+    writer.current.select(db);
+    writer.current.pair(pairOf("string", "1"));
+    writer.current.writer().command(["RESTORE", key, large]);
+  }
+  await writer.drain();
+  expect(failures).toEqual([
+    `RESTORE bad ${large} in 2: ERR refused`,
+    `RESTORE bad ${large} in 5: ERR refused`,
+  ]);
+  expect(commands.filter(([name]) => name === "RESTORE")).toHaveLength(2);
+  expect(commands.filter(([name]) => name === "MSET")).toHaveLength(3);
+});
+
+test("memory of applied transactions is used again, and no command is damaged by that", async () => {
+  const { lane, commands } = recording(() => undefined);
+  const writer = writerOf(lane, []);
+  const expected: Record<string, string> = {};
+  for (let n = 0; n < 5_000; n++) {
+    const value = String(n).repeat(n % 100);
+    expected[`k${n}`] = value;
+    if (n % 3 === 0) writer.current.writer().command(["RESTORE", `k${n}`, value]);
+    else writer.current.pair(pairOf(`k${n}`, value));
+    await writer.written();
+  }
+  await writer.drain();
+  const written: Record<string, string> = {};
+  for (const [name, ...args] of commands) {
+    if (name === "SELECT") continue;
+    for (let at = 0; at < args.length; at += 2) written[String(args[at])] = String(args[at + 1]);
+  }
+  expect(written).toEqual(expected);
 });
