@@ -36,12 +36,17 @@ for (let at = 256; at < SLICES * 256; at++) {
   HIGH[at] = (high >>> 8) ^ (HIGH[byte] as number);
 }
 
+const NONE = new Uint8Array(0);
+
 /** A running checksum. */
 export class Crc64 {
   /** The lower 32 bits, signed. */
   low = 0;
   /** The upper 32 bits, signed. */
   high = 0;
+  /** The bytes of the last update and their view, which reads four of them at once. */
+  #bytes: Uint8Array = NONE;
+  #view: DataView = new DataView(NONE.buffer);
 
   reset(): this {
     this.low = 0;
@@ -51,22 +56,17 @@ export class Crc64 {
 
   /** Adds the bytes from `start` to `end`. */
   update(bytes: Uint8Array, start: number = 0, end: number = bytes.length): this {
+    if (bytes !== this.#bytes) {
+      this.#bytes = bytes;
+      this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    }
+    const view = this.#view;
     let low = this.low;
     let high = this.high;
     let at = start;
     for (const last = end - 7; at < last; at += 8) {
-      const a =
-        low ^
-        ((bytes[at] as number) |
-          ((bytes[at + 1] as number) << 8) |
-          ((bytes[at + 2] as number) << 16) |
-          ((bytes[at + 3] as number) << 24));
-      const b =
-        high ^
-        ((bytes[at + 4] as number) |
-          ((bytes[at + 5] as number) << 8) |
-          ((bytes[at + 6] as number) << 16) |
-          ((bytes[at + 7] as number) << 24));
+      const a = low ^ view.getInt32(at, true);
+      const b = high ^ view.getInt32(at + 4, true);
       const t7 = 1792 | (a & 0xff);
       const t6 = 1536 | ((a >>> 8) & 0xff);
       const t5 = 1280 | ((a >>> 16) & 0xff);

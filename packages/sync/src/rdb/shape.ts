@@ -18,22 +18,32 @@ export type Item = "string" | "length" | "eight" | "score";
 export type Packing = "ziplist" | "listpack" | "intset" | "zipmap";
 
 /** The layout of one type. */
-export interface Shape {
+export interface Shape extends Layout {
+  readonly earliest: boolean;
+  readonly packing: Packing | undefined;
+  readonly element: readonly Item[] | undefined;
+  readonly expiring: boolean;
+  /** Whether all items are strings. */
+  readonly strings: boolean;
+}
+
+/** A layout without the fields that are the same for most types. */
+interface Layout {
   readonly valueType: ValueType;
   readonly layout: "string" | "blob" | "counted" | "stream" | "module" | "array";
   /** The lowest RDB version whose readers know the type; RESTORE payloads carry it in their footer. */
   readonly since: number;
   /** Whether eight bytes (the earliest field expiry) come first. */
   readonly earliest?: boolean;
-  readonly packing?: Packing;
-  readonly element?: readonly Item[];
+  readonly packing?: Packing | undefined;
+  readonly element?: readonly Item[] | undefined;
   /** Whether the elements of a hash blob are triples with an expiry. */
   readonly expiring?: boolean;
 }
 
-const STRING: Shape = { valueType: "string", layout: "string", since: 1 };
+const STRING: Layout = { valueType: "string", layout: "string", since: 1 };
 
-const SHARED: readonly (Shape | undefined)[] = [
+const SHARED: readonly (Layout | undefined)[] = [
   STRING,
   { valueType: "list", layout: "counted", since: 1, element: ["string"] },
   { valueType: "set", layout: "counted", since: 1, element: ["string"] },
@@ -64,7 +74,7 @@ const SHARED: readonly (Shape | undefined)[] = [
   { valueType: "stream", layout: "stream", since: 11 },
 ];
 
-const REDIS: readonly (Shape | undefined)[] = [
+const REDIS = shapes([
   ...SHARED,
   {
     valueType: "hash",
@@ -93,9 +103,9 @@ const REDIS: readonly (Shape | undefined)[] = [
   { valueType: "stream", layout: "stream", since: 13 },
   { valueType: "stream", layout: "stream", since: 14 },
   { valueType: "array", layout: "array", since: 14 },
-];
+]);
 
-const VALKEY: readonly (Shape | undefined)[] = [
+const VALKEY = shapes([
   ...SHARED,
   {
     valueType: "hash",
@@ -104,7 +114,18 @@ const VALKEY: readonly (Shape | undefined)[] = [
     element: ["string", "string", "eight"],
     expiring: true,
   },
-];
+]);
+
+/** All shapes have the same fields, because the code that reads them for every key is faster then. */
+function shapes(layouts: readonly (Layout | undefined)[]): (Shape | undefined)[] {
+  return layouts.map((layout) => {
+    if (layout === undefined) return undefined;
+    const { valueType, layout: name, since, earliest = false, packing, element } = layout;
+    const strings = element?.every((item) => item === "string") ?? false;
+    const { expiring = false } = layout;
+    return { valueType, layout: name, since, earliest, packing, element, expiring, strings };
+  });
+}
 
 /** The layout of a type, or undefined if this family has no such type or it cannot be read. */
 export function shapeOf(family: RdbFamily, type: number): Shape | undefined {

@@ -27,6 +27,7 @@ export class ValueSkipper {
   readonly #buffer: RdbBuffer;
   readonly #bounds: RawBounds;
   #shape: Shape | undefined;
+  #strings = false;
   /** The remaining items of a counted value; -1 before its count is read. */
   #items = -1;
   #walk: Walk | undefined;
@@ -41,6 +42,7 @@ export class ValueSkipper {
   /** Starts with a value whose first byte is at the buffer's `pos`. */
   begin(shape: Shape, type: number): void {
     this.#shape = shape;
+    this.#strings = shape.strings;
     this.#items = -1;
     this.empty = false;
     this.#buffer.decoded = 0;
@@ -95,7 +97,7 @@ export class ValueSkipper {
   #skipItems(element: readonly Item[]): boolean {
     const buffer = this.#buffer;
     const width = element.length;
-    if (element.every((item) => item === "string")) {
+    if (this.#strings) {
       this.#items -= buffer.skipStrings(this.#items);
       return this.#items === 0 || buffer.isOver;
     }

@@ -67,6 +67,9 @@ export class ReplyReader {
     for (;;) {
       const buffer = this.#buffer;
       if (buffer.end - buffer.start < buffer.want) return undefined;
+      const open = this.#frames.at(-1);
+      // The last item is read below, where it finishes its frame.
+      if (open !== undefined) open.missing -= this.#frequent(open.items, open.missing - 1);
       let value = this.#value();
       if (value === undefined) return undefined;
       buffer.start = buffer.pos;
@@ -83,6 +86,38 @@ export class ReplyReader {
         value = frame.kind === "push" ? new PushReply(frame.items) : frame.items;
       }
     }
+  }
+
+  /** Reads at most `most` whole replies into an array. Returns their number. Throws RespFormatError. */
+  read(into: Reply[], most: number): number {
+    let done = 0;
+    while (done < most) {
+      if (this.#frames.length === 0) done += this.#frequent(into, most - done);
+      const reply = done < most ? this.next() : undefined;
+      if (reply === undefined) break;
+      into.push(reply);
+      done += 1;
+    }
+    return done;
+  }
+
+  /** Reads consecutive +OK and +QUEUED, at most `most`, and returns their number. A transaction has few other replies. */
+  #frequent(into: Reply[], most: number): number {
+    const buffer = this.#buffer;
+    const { bytes, end } = buffer;
+    let at = buffer.start;
+    let done = 0;
+    for (; done < most; done++) {
+      const frequent = frequentAt(bytes, at, end);
+      if (frequent === undefined) break;
+      into.push(frequent);
+      at += frequent.length + 3;
+    }
+    if (done === 0) return 0;
+    buffer.start = at;
+    buffer.pos = at;
+    buffer.want = 0;
+    return done;
   }
 
   /** The unread bytes, which the caller takes over. The bytes after a FULLRESYNC are not replies. */
@@ -243,15 +278,12 @@ const GREATER = 0x3e;
 
 /** The most frequent replies of a transaction, recognised without searching for the end of their line. */
 function frequentAt(bytes: Buffer, at: number, end: number): "OK" | "QUEUED" | undefined {
-  if (bytes[at] !== PLUS) return undefined;
-  if (isAt(OK_LINE, bytes, { at, end })) return "OK";
-  return isAt(QUEUED_LINE, bytes, { at, end }) ? "QUEUED" : undefined;
-}
-
-function isAt(line: Buffer, bytes: Buffer, { at, end }: { at: number; end: number }): boolean {
-  if (at + line.length > end) return false;
-  for (let i = 1; i < line.length; i++) if (bytes[at + i] !== line[i]) return false;
-  return true;
+  if (at >= end || bytes[at] !== PLUS) return undefined;
+  const queued = bytes[at + 1] === QUEUED_LINE[1];
+  const line = queued ? QUEUED_LINE : OK_LINE;
+  if (at + line.length > end) return undefined;
+  for (let i = 1; i < line.length; i++) if (bytes[at + i] !== line[i]) return undefined;
+  return queued ? "QUEUED" : "OK";
 }
 
 const OK_LINE = Buffer.from("+OK\r\n");

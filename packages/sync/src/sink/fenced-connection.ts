@@ -91,7 +91,7 @@ export class FencedConnection {
   async execute(transaction: Transaction<unknown>, fields: readonly string[]): Promise<Outcome> {
     const body = transaction.encoded();
     const set = encodeCommand(["HMSET", this.#fence.markKey, ...fields]);
-    const sent = [MULTI, ...body, set, EXEC, this.#look];
+    const sent = [MULTI, ...body, Buffer.concat([set, EXEC, this.#look])];
     const commands = transaction.commands + 1;
     const replies = await this.connection.exchange(sent, commands + 5);
     const outcome = outcomeOf(replies, commands);
@@ -145,7 +145,8 @@ function failures(replies: readonly Reply[], from: number, count: number): Comma
   const found: CommandFailure[] = [];
   for (let index = 0; index < count; index++) {
     const reply = replies[from + index];
-    if (reply instanceof ErrorReply) found.push({ index, reply: reply.message });
+    if (typeof reply === "object" && reply instanceof ErrorReply)
+      found.push({ index, reply: reply.message });
   }
   return found;
 }

@@ -69,9 +69,7 @@ export class Connection implements AsyncDisposable {
       this.#timer?.refresh();
       try {
         reader.push(chunk);
-        for (let reply = reader.next(); reply !== undefined; reply = reader.next()) {
-          this.#received(reply);
-        }
+        this.#receive(reader);
       } catch (error) {
         this.#die(error);
       }
@@ -169,20 +167,25 @@ export class Connection implements AsyncDisposable {
     if (db !== undefined && db !== 0) await this.call("SELECT", db);
   }
 
-  #received(reply: Reply): void {
-    const due = this.#due[this.#first];
-    if (due === undefined) throw new Error("the server sent a reply that nobody asked for");
-    due.replies.push(reply);
-    due.remaining -= 1;
-    if (due.remaining > 0) return;
-    this.#first += 1;
-    if (this.#first === this.#due.length) {
-      this.#due.length = 0;
-      this.#first = 0;
-      clearTimeout(this.#timer);
-      this.#timer = undefined;
+  /** Passes on the replies that have arrived. */
+  #receive(reader: ReplyReader): void {
+    for (;;) {
+      const due = this.#due[this.#first];
+      if (due === undefined) {
+        if (reader.next() === undefined) return;
+        throw new Error("the server sent a reply that nobody asked for");
+      }
+      due.remaining -= reader.read(due.replies, due.remaining);
+      if (due.remaining > 0) return;
+      this.#first += 1;
+      if (this.#first === this.#due.length) {
+        this.#due.length = 0;
+        this.#first = 0;
+        clearTimeout(this.#timer);
+        this.#timer = undefined;
+      }
+      due.resolve(due.replies);
     }
-    due.resolve(due.replies);
   }
 
   /** One timer while replies are due; every byte that arrives resets it. */

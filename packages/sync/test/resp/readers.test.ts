@@ -162,6 +162,41 @@ describe("replies", () => {
     expect(() => repliesOf(text, [1])).toThrow(RespFormatError);
   });
 
+  test("are read many at a time as one by one, in any chunking", () => {
+    const one = fc.constantFrom(
+      "+OK\r\n",
+      "+QUEUED\r\n",
+      "+OKAY\r\n",
+      "+Q\r\n",
+      "-ERR no\r\n",
+      ":0\r\n",
+      "$2\r\nab\r\n",
+    );
+    const list = fc.array(one).map((items) => `*${items.length}\r\n${items.join("")}`);
+    const nested = fc
+      .array(fc.oneof(one, list))
+      .map((items) => `*${items.length}\r\n${items.join("")}`);
+    const wire = fc.array(fc.oneof(one, list, nested), { minLength: 1 });
+    const sizes = fc.array(fc.constantFrom(1, 3, 9, 14, 1000), { minLength: 1 });
+    fc.assert(
+      fc.property(wire, sizes, fc.integer({ min: 1, max: 5 }), (texts, sizes, most) => {
+        const bytes = Buffer.from(texts.join(""));
+        const reader = new ReplyReader();
+        const replies: Reply[] = [];
+        for (const chunk of cut(bytes, sizes)) {
+          reader.push(chunk);
+          for (let got = most; got === most; ) {
+            const before = replies.length;
+            got = reader.read(replies, most);
+            expect(replies.length).toBe(before + got);
+          }
+        }
+        expect(replies).toEqual(texts.flatMap((text) => repliesOf(text)));
+        expect(reader.offset).toBe(bytes.length);
+      }),
+    );
+  });
+
   test("nesting and lines without end are bounded", () => {
     expect(() => repliesOf("*1\r\n".repeat(1000))).toThrow("levels");
     expect(() => repliesOf(`+${"x".repeat(100_000)}`)).toThrow("without end");
