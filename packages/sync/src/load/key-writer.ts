@@ -278,16 +278,14 @@ function pairOf(
   renamed: Buffer | undefined,
   decoded: Buffer | undefined,
 ): StringPair {
-  const { keyBytes, keyStart, keyEnd, bytes, textStart, rawEnd } = source;
-  const key =
-    renamed === undefined
-      ? { keyBytes, keyStart, keyEnd }
-      : { keyBytes: renamed, keyStart: 0, keyEnd: renamed.length };
-  const text =
-    decoded === undefined
-      ? { bytes, textStart, rawEnd }
-      : { bytes: decoded, textStart: 0, rawEnd: decoded.length };
-  return { ...key, ...text };
+  return {
+    keyBytes: renamed ?? source.keyBytes,
+    keyStart: renamed === undefined ? source.keyStart : 0,
+    keyEnd: renamed === undefined ? source.keyEnd : renamed.length,
+    bytes: decoded ?? source.bytes,
+    textStart: decoded === undefined ? source.textStart : 0,
+    rawEnd: decoded === undefined ? source.rawEnd : decoded.length,
+  };
 }
 
 function stringOf(source: RdbKey): Buffer {
