@@ -1,16 +1,12 @@
 /** Errors of file distribution. */
 import { RopewayError } from "@ropeway/core";
 
-/** A chunk or a file does not have the SHA-256 that its sender computed. */
+/** A chunk or a file does not have the SHA-256 that its sender computed, or the saved part of a file is gone. */
 export class CorruptFileError extends RopewayError {
   constructor(name: string, what: string) {
-    super(
-      "CORRUPT_FILE",
-      `${what} of file ${JSON.stringify(name)} has another SHA-256 than its sender said`,
-      {
-        details: { name, what },
-      },
-    );
+    super("CORRUPT_FILE", `${what} of file ${JSON.stringify(name)} is not what its sender sent`, {
+      details: { name, what },
+    });
   }
 }
 

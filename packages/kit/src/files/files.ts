@@ -24,7 +24,7 @@ import { Lock } from "../lock/lock.ts";
 import { scanNames, viewsOf } from "../store/scan.ts";
 import { announcementOf, END, readAnnouncement } from "./announcement.ts";
 import { readDocumented, sendDocumented } from "./documented.ts";
-import { TransferGoneError } from "./errors.ts";
+import { CorruptFileError, TransferGoneError } from "./errors.ts";
 import { type Announced, IncomingFile } from "./incoming-file.ts";
 import { transferHead } from "./keys.ts";
 import { contentOf, sizeOf } from "./local-file.ts";
@@ -40,19 +40,9 @@ import {
   type TransfersOptions,
 } from "./options.ts";
 import { keepingPlaces } from "./place-keeper.ts";
+import type { ReceivedFile } from "./received-file.ts";
 import { ChunksLostError, type Sent, sendFile } from "./sender.ts";
 import { FilesStore, type TransferView } from "./store.ts";
-
-/** The argument of a handler. Iterate over its chunks. */
-export interface ReceivedFile extends AsyncIterable<Buffer> {
-  readonly name: string;
-  /** Undefined if the sender did not know it. */
-  readonly size: number | undefined;
-  /** Bytes that this receiver had before a crash; the first chunk begins here. */
-  readonly offset: number;
-  /** Of the whole file, in hex; known after the last chunk, and not on the documented wire. */
-  readonly sha256: string | undefined;
-}
 
 /** What was published. */
 export interface Published {
@@ -130,7 +120,7 @@ export class Files {
     try {
       const sent = await (how.wire === "documented"
         ? this.#documented(sending)
-        : this.#chunked(sending));
+        : this.#chunked(sending, how.id !== undefined));
       return { id, name, ...sent };
     } catch (error) {
       if (how.id === undefined) this.#abandon(id);
@@ -141,7 +131,7 @@ export class Files {
   /**
    * Receives files one after the other, until the channel ends, `files` were received or the signal
    * aborts. A file counts as received when the handler has returned, and as missed if the handler throws
-   * InvalidNameError for its name.
+   * InvalidNameError for its name. After a CorruptFileError, the next call begins behind that file.
    */
   async receive(
     receiver: string,
@@ -171,7 +161,9 @@ export class Files {
       if (announced.kind === "chunks") {
         const about = { ...announced, message: event.id };
         const got = await keepingPlaces(places, () =>
-          this.#receiveChunks(about, receiving, handler),
+          this.#receiveChunks(about, receiving, handler).catch((error) =>
+            this.#passCorrupt(about.name, error, () => this.#acknowledge(receiver, event)),
+          ),
         );
         if (got) files += 1;
         else if (announced.id !== last) missed.push(announced.name);
@@ -242,9 +234,10 @@ export class Files {
 
   /**
    * One sender per transfer: a second one waits, and then finds it done. A sender that was paused, and lost its
-   * lock, goes on if it can read its source again.
+   * lock, goes on if it can read its source again. No lock if the id is `shared` with nobody.
    */
-  async #chunked(file: Sending): Promise<Sent> {
+  async #chunked(file: Sending, shared: boolean): Promise<Sent> {
+    if (!shared) return this.#sendChunks(file, new AbortController().signal);
     const { prefix } = this.#options;
     const name = `file:${this.channel}:${file.id}`;
     const lock = new Lock(this.#redis, name, { prefix, waitMs: null });
@@ -367,6 +360,12 @@ export class Files {
     if (!(error instanceof InvalidNameError) || error.details.value !== name) return false;
     this.#redis.logger.warn({ err: error, channel: this.channel }, "a file is missed");
     return true;
+  }
+
+  /** Throws the error. A corrupt file would be corrupt again, and hold up its sender and the files behind it. */
+  async #passCorrupt(name: string, error: unknown, pass: () => Promise<void>): Promise<never> {
+    if (error instanceof CorruptFileError && error.details.name === name) await pass();
+    throw error;
   }
 
   async #receiveDocumented(

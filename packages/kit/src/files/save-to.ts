@@ -5,7 +5,7 @@ import { access, type FileHandle, mkdir, open, rename } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { InvalidNameError } from "@ropeway/core";
 import { CorruptFileError } from "./errors.ts";
-import type { ReceivedFile } from "./files.ts";
+import type { ReceivedFile } from "./received-file.ts";
 
 /** The name of a file until it is complete. */
 const PART = /^\..*\.part$/s;
@@ -14,7 +14,8 @@ const MOST_NAME_BYTES = 255;
 
 /**
  * Saves each file under the last part of its name. A file is `.<name>.part` until all of it is there and
- * its SHA-256 is right. Throws InvalidNameError for a name that a folder cannot hold.
+ * its SHA-256 is right. Throws InvalidNameError for a name that a folder cannot hold, and CorruptFileError if
+ * what was saved before a crash is gone.
  */
 export function saveTo(folder: string): (file: ReceivedFile) => Promise<void> {
   return async (file) => {
@@ -68,9 +69,12 @@ async function checkSaved(target: string, file: ReceivedFile): Promise<void> {
 }
 
 async function check(path: string, file: ReceivedFile): Promise<void> {
-  if (file.sha256 !== undefined && (await digestOf(path)) !== file.sha256) {
-    throw new CorruptFileError(file.name, "the saved content");
-  }
+  if (file.sha256 === undefined) return;
+  const saved = await digestOf(path).catch((error) => {
+    if (error.code !== "ENOENT") throw error;
+    return ""; // somebody has removed it
+  });
+  if (saved !== file.sha256) throw new CorruptFileError(file.name, "the saved content");
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -9,7 +9,7 @@
  * digest is the same. It does so too when a failover of Redis has lost chunks (ChunksLostError).
  */
 import { createHash, type Hash } from "node:crypto";
-import { AbortedError } from "@ropeway/core";
+import { AbortedError, InvalidArgumentError } from "@ropeway/core";
 import { newToken } from "@ropeway/core/internal";
 import { Bell } from "../bell.ts";
 import { kitMetrics } from "../metrics.ts";
@@ -122,6 +122,9 @@ export async function* chunksOf(
   let parts: Buffer[] = [];
   let length = 0;
   for await (const part of source) {
+    if (!(part instanceof Uint8Array)) {
+      throw new InvalidArgumentError("source", part, "an async iterable of Buffers");
+    }
     parts.push(part);
     length += part.length;
     if (length < size) continue;
