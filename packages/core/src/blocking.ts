@@ -10,6 +10,7 @@ import { explainReply, type Link } from "./link.ts";
 import type { Reply } from "./reply.ts";
 import type { ServerInfo } from "./server-info.ts";
 import { LONGEST_TIMER_MS, requireSignal, sleep } from "./wait.ts";
+import { whenAborted } from "./when-aborted.ts";
 
 /** How to send a blocking command. */
 export interface BlockingOptions {
@@ -75,9 +76,7 @@ export class BlockingConnection implements AsyncDisposable {
     requireSignal(signal);
     wait.ended = signal?.aborted === true || this.#closed !== undefined;
     if (signal === undefined) return this.#begin<T>(wait);
-    const onAbort = () => this.#end(wait);
-    signal.addEventListener("abort", onAbort, { once: true });
-    return this.#begin<T>(wait).finally(() => signal.removeEventListener("abort", onAbort));
+    return this.#begin<T>(wait).finally(whenAborted(signal, () => this.#end(wait)));
   }
 
   /**

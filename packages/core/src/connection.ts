@@ -48,6 +48,7 @@ import type { Script } from "./script.ts";
 import type { ServerInfo } from "./server-info.ts";
 import { meterOf } from "./telemetry.ts";
 import { type Deferred, deferred, LONGEST_TIMER_MS, sleep, within } from "./wait.ts";
+import { whenAborted } from "./when-aborted.ts";
 
 /** How to send one command. */
 export interface SendOptions {
@@ -203,12 +204,12 @@ export class Connection implements AsyncDisposable {
     );
     const onAbort = () => waiter.reject(new AbortedError("a wait for a connection"));
     if (signal?.aborted) onAbort();
-    signal?.addEventListener("abort", onAbort, { once: true });
+    const stopListening = signal && whenAborted(signal, onAbort);
     try {
       return await waiter.promise;
     } finally {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", onAbort);
+      stopListening?.();
       this.#waiting.delete(waiter);
     }
   }

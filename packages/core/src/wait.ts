@@ -1,5 +1,6 @@
 /** Waiting, always with a limit or an AbortSignal, and never with a timer or listener left behind. */
 import { AbortedError, InvalidArgumentError, TimeoutError } from "./errors.ts";
+import { whenAborted } from "./when-aborted.ts";
 
 /** The longest delay of a timer in Node, 24.8 days. A longer one would fire at once. */
 export const LONGEST_TIMER_MS: number = 2 ** 31 - 1;
@@ -27,12 +28,12 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
     };
     const timer = setTimeout(
       () => {
-        signal?.removeEventListener("abort", onAbort);
+        stopListening?.();
         resolve();
       },
       Math.min(ms, LONGEST_TIMER_MS),
     );
-    signal?.addEventListener("abort", onAbort, { once: true });
+    const stopListening = signal && whenAborted(signal, onAbort);
   });
 }
 
@@ -51,6 +52,7 @@ export function within<T>(promise: Promise<T>, bounds: WaitBounds): Promise<T> {
     promise.catch(() => {}); // also if the signal is refused
     requireSignal(signal);
     const onAbort = () => settle(() => reject(new AbortedError(what, signal?.reason)));
+    let stopListening: (() => void) | undefined;
     const timer =
       timeoutMs === undefined
         ? undefined
@@ -60,7 +62,7 @@ export function within<T>(promise: Promise<T>, bounds: WaitBounds): Promise<T> {
           );
     const settle = (finish: () => void) => {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", onAbort);
+      stopListening?.();
       finish();
     };
     promise.then(
@@ -68,7 +70,7 @@ export function within<T>(promise: Promise<T>, bounds: WaitBounds): Promise<T> {
       (error) => settle(() => reject(error)),
     );
     if (signal?.aborted) onAbort();
-    else signal?.addEventListener("abort", onAbort, { once: true });
+    else stopListening = signal && whenAborted(signal, onAbort);
   });
 }
 

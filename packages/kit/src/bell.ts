@@ -1,12 +1,15 @@
+import { whenAborted } from "@ropeway/core/internal";
+
 /** A wait that ring(), a timeout or an abort ends. A ring that came before wait() counts. */
 export class Bell {
   readonly #signal: AbortSignal | undefined;
+  readonly #stopListening: (() => void) | undefined;
   #rung = false;
   #wake: () => void = () => {};
 
   constructor(signal: AbortSignal | undefined) {
     this.#signal = signal;
-    signal?.addEventListener("abort", this.ring, { once: true });
+    this.#stopListening = signal && whenAborted(signal, () => this.ring());
   }
 
   readonly ring = (): void => {
@@ -28,6 +31,6 @@ export class Bell {
   }
 
   close(): void {
-    this.#signal?.removeEventListener("abort", this.ring);
+    this.#stopListening?.();
   }
 }

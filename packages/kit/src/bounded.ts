@@ -6,6 +6,7 @@
  * has settled.
  */
 import { AbortedError, type Redis } from "@ropeway/core";
+import { whenAborted } from "@ropeway/core/internal";
 import { NotAcquiredError } from "./errors.ts";
 import { LONGEST_TIMER_MS } from "./timer.ts";
 
@@ -54,9 +55,10 @@ export function bounded<T>(redis: Redis, running: Promise<T>, bounds: Bounds): P
   const { what, waitMs, signal, timedOut } = bounds;
   return new Promise<T>((resolve, reject) => {
     let timer: NodeJS.Timeout | undefined;
+    let stopListening: (() => void) | undefined;
     const settle = (finish: () => void) => {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", onAbort);
+      stopListening?.();
       finish();
     };
     const onAbort = () => settle(() => reject(new AbortedError(what, signal?.reason)));
@@ -73,6 +75,6 @@ export function bounded<T>(redis: Redis, running: Promise<T>, bounds: Bounds): P
       (error) => settle(() => reject(error)),
     );
     if (signal?.aborted) onAbort();
-    else signal?.addEventListener("abort", onAbort, { once: true });
+    else stopListening = signal && whenAborted(signal, onAbort);
   });
 }

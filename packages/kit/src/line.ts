@@ -14,6 +14,7 @@
  * released a lock is known to live: it gets its own time to live at once, counted from the release.
  */
 import { AbortedError, isReply, LeaseLostError, RopewayError } from "@ropeway/core";
+import { whenAborted } from "@ropeway/core/internal";
 import { NotAcquiredError } from "./errors.ts";
 import { safetyOf } from "./lease.ts";
 import { kitMetrics } from "./metrics.ts";
@@ -87,7 +88,7 @@ export class Line {
     return new Promise((resolve, reject) => {
       const leave = () => {
         clearTimeout(timeout);
-        signal?.removeEventListener("abort", onAbort);
+        stopListening?.();
         this.#waiters.delete(token);
         this.#wakes.forget(token);
         if (this.#waiters.size === 0) this.#schedule(Number.POSITIVE_INFINITY);
@@ -106,7 +107,7 @@ export class Line {
               },
               Math.min(waitMs, LONGEST_TIMER_MS),
             );
-      signal?.addEventListener("abort", onAbort, { once: true });
+      const stopListening = signal && whenAborted(signal, onAbort);
       this.#waiters.set(token, {
         touchedAt: place.touchedAt,
         resolve: (grant) => {

@@ -19,6 +19,26 @@ function pauseProcess(ms: number): void {
 }
 
 describe("shapes", () => {
+  test("an entry has a fence, also if the lock is held for longer than its fence is kept", async () => {
+    const name = fresh();
+    const outer = await new Lock(redis, name).acquire();
+    await server.command("DEL", `lock-fence:{lock:${name}}`);
+    const inner = await new Lock(other, name).acquire({ token: outer.token });
+    expect(inner.fence).toBeGreaterThan(outer.fence);
+    for (const held of [inner, outer]) expect(await held.release()).toBe(true);
+  });
+
+  test("the marker of readers, which operators see as a token, enters nothing", async () => {
+    const name = fresh();
+    const reader = await new ReadWriteLock(redis, name).read.acquire();
+    const token = await server.command("GET", `lock:${name}`);
+    const entering = new Lock(other, name).acquire({ token: String(token) });
+    await expect(entering).rejects.toThrow(LeaseLostError);
+    expect(await reader.release()).toBe(true);
+    const writer = await new Lock(other, name).tryAcquire();
+    expect(await writer?.release()).toBe(true);
+  });
+
   test("re-entrant by token: free when every entry was released", async () => {
     const name = fresh();
     const outer = await new Lock(redis, name).acquire();

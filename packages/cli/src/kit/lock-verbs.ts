@@ -24,7 +24,7 @@ function list(context: Context): Promise<void> {
       columns: {
         NAME: ({ name }) => name,
         MODE: ({ mode }) => mode,
-        OWNER: ({ owner, readers }) => (owner === "" ? `${readers} readers` : owner),
+        OWNER: ({ mode, owner, readers }) => (mode === "read" ? `${readers} readers` : owner),
         ENDS: ({ leftMs }) => ends(leftMs),
         WAITING: ({ waiting }) => waiting,
         FENCE: ({ fence }) => fence ?? "",

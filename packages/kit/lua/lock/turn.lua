@@ -208,11 +208,12 @@ end
 
 if verb == 'enter' then
   if ARGV[4] and reads(token) then return reply({ ARGV[3], take(ARGV[3], 'r', tonumber(ARGV[4])) }, true) end
-  if value ~= token then return reply(0) end
+  if value ~= token or value == SHARED then return reply(0) end
   if call('EXISTS', ENTRIES) == 0 then call('SADD', ENTRIES, '0') end -- the first one may be released since
   call('SADD', ENTRIES, ARGV[3])
   local left = call('PTTL', LOCK)
   if left > 0 then call('PEXPIRE', ENTRIES, left) end
+  if lastFence == 0 then newFence() end -- held for longer than its fence is kept
   return reply(text(lastFence))
 end
 

@@ -1,9 +1,8 @@
 /** Limits the calls to one service: some run, some wait, the rest is refused. */
 import { OverloadedError } from "@ropeway/core";
-import { resolveOptions, show } from "@ropeway/core/internal";
+import { resolveOptions, show, whenAborted } from "@ropeway/core/internal";
 import { CancelledError, DeadlineExceededError } from "../errors.ts";
 import { type BulkheadOptions, bulkheadTable } from "../options.ts";
-import { whenAborted } from "./cancellation.ts";
 
 /** The limits of a wait for a place. */
 export interface EntryBounds {

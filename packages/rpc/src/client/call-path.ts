@@ -12,6 +12,7 @@ import {
   type OptionTable,
   resolveOptions,
   tracerOf,
+  whenAborted,
 } from "@ropeway/core/internal";
 import { CancelledError, UnavailableError } from "../errors.ts";
 import {
@@ -28,7 +29,6 @@ import { guardedStream } from "../stream/guarded-stream.ts";
 import { StreamCall } from "../stream/stream-call.ts";
 import { checkSize, paramsJson } from "../wire/params.ts";
 import { CallSender } from "./call-sender.ts";
-import { whenAborted } from "./cancellation.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Guard } from "./guard.ts";
 import { type CallRequest, type Interceptor, intercept } from "./interceptor.ts";

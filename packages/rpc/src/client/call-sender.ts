@@ -1,9 +1,9 @@
 /** Writes a unary call, registers it as waiting, and sends it. Plain calls take a shorter path. */
 import { ConnectionLostError } from "@ropeway/core";
+import { whenAborted } from "@ropeway/core/internal";
 import { CancelledError } from "../errors.ts";
 import type { Metadata, Progress } from "../wire/dialect.ts";
 import { checkSize, paramsJson } from "../wire/params.ts";
-import { whenAborted } from "./cancellation.ts";
 import type { Exchange } from "./exchange.ts";
 import { PendingCall, type ResultReader } from "./pending-call.ts";
 import type { Outgoing, Placement } from "./placement.ts";

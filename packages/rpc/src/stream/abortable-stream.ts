@@ -3,7 +3,7 @@
  * next(), so a reader that leaves would wait for an item that may never come. Here return()
  * aborts a signal, which the generator passes to everything it waits for, and ends the waiting next().
  */
-import { whenAborted } from "../client/cancellation.ts";
+import { whenAborted } from "@ropeway/core/internal";
 
 const DONE = { value: undefined, done: true } as const;
 

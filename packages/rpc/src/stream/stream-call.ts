@@ -8,8 +8,7 @@
  */
 import { context, type Span, SpanStatusCode, trace } from "@opentelemetry/api";
 import { ClosedError, ConnectionLostError } from "@ropeway/core";
-import { currentTraceparent, reasonOf } from "@ropeway/core/internal";
-import { whenAborted } from "../client/cancellation.ts";
+import { currentTraceparent, reasonOf, whenAborted } from "@ropeway/core/internal";
 import { cancelText } from "../client/control.ts";
 import type { Exchange } from "../client/exchange.ts";
 import type { Receiver } from "../client/pending-call.ts";
