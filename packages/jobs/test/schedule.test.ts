@@ -33,6 +33,30 @@ function dues(schedule: Parameters<typeof dueAfter>[0], after: string, n: number
   return found;
 }
 
+describe("many schedules", () => {
+  it("are checked when the next one is due, not all the time", async () => {
+    const queue = one.queue();
+    const { scheduler } = schedulerOf(queue.name);
+    const startAt = Date.now() + 3_600_000;
+    const set = (id: number) =>
+      queue.setSchedule(`s${id}`, { everyMs: 60_000, startAt, name: "n" });
+    await Promise.all(Array.from({ length: 120 }, (_, id) => set(id)));
+    expect(await scheduler.fireDue(fail)).toBeGreaterThan(60_000);
+  });
+
+  it("that are due together all run", async () => {
+    const queue = one.queue();
+    const { scheduler } = schedulerOf(queue.name);
+    const schedule = { everyMs: 3_600_000, name: "n", immediately: true };
+    const set = (id: number) => queue.setSchedule(`s${id}`, schedule);
+    await Promise.all(Array.from({ length: 250 }, (_, id) => set(id)));
+    let rounds = 1;
+    while ((await scheduler.fireDue(fail)) === 0) rounds += 1;
+    expect(await queue.counts()).toMatchObject({ waiting: 250 });
+    expect(rounds).toBe(3);
+  });
+});
+
 describe("a schedule that is set again with the same times", () => {
   it("has no other run at once, and none beyond its limit", async () => {
     const queue = one.queue();

@@ -88,7 +88,8 @@ export class Scheduler {
     if (now < this.#checkedAt - CORRECTION_MS) await this.#replan(now); // also at the first check
     this.#checkedAt = now;
     const heads = await this.#store.due(AT_ONCE);
-    let next = heads.size < AT_ONCE ? Number.POSITIVE_INFINITY : 0;
+    const mayBeMore = heads.size === AT_ONCE && Math.max(...heads.values()) <= now;
+    let next = mayBeMore ? 0 : Number.POSITIVE_INFINITY;
     for (const [id, due] of heads) {
       if (due > now) {
         next = Math.min(next, due - now);
