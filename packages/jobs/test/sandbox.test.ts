@@ -1,7 +1,8 @@
 /** Handlers that run in separate processes or threads, and the outcome of those that misbehave. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
+import { ClosedError, InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
+import { deferred } from "@ropeway/core/internal";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import {
@@ -9,6 +10,7 @@ import {
   JobCancelledError,
   JobFailedError,
   JobTimeoutError,
+  type Middleware,
   NoHandlerError,
   Queue,
   SandboxCrashedError,
@@ -164,6 +166,23 @@ describe.each(["process", "thread"] as const)("a handler in a %s", { timeout: 12
     const job = await queue.add("block");
     await eventually(async () => expect(await job.view()).toMatchObject({ state: "active" }), soon);
     await worker.close(); // the leak check of this file finds leftovers
+  });
+
+  it("does not start once its worker is closed", async () => {
+    const [reached, goOn, called] = [deferred<void>(), deferred<void>(), deferred<unknown>()];
+    const slow: Middleware = async (_job, next) => {
+      reached.resolve();
+      await goOn.promise;
+      const outcome = next();
+      called.resolve(outcome);
+      return outcome;
+    };
+    const { queue, worker } = sandboxed({}, { closeWithinMs: 50, middleware: [slow] });
+    await queue.add("square", 2);
+    await reached.promise;
+    await worker.close();
+    goOn.resolve();
+    await expect(called.promise).rejects.toBeInstanceOf(ClosedError); // the leak check finds a sandbox
   });
 
   it("must be in a file that exists and can be loaded", async () => {

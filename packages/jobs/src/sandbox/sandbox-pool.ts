@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { InvalidOptionError } from "@ropeway/core";
+import { ClosedError, InvalidOptionError } from "@ropeway/core";
 import { resolveSandboxOptions, type SandboxOptions } from "../options.ts";
 import type { JobContext } from "../worker/attempt.ts";
 import { Sandbox } from "./sandbox.ts";
@@ -13,6 +13,7 @@ export class SandboxPool {
   readonly #options: Required<SandboxOptions>;
   readonly #idle: Sandbox[] = [];
   readonly #all = new Set<Sandbox>();
+  #closed = false;
 
   constructor(file: URL, options: SandboxOptions) {
     if (file.protocol !== "file:" || !existsSync(fileURLToPath(file))) {
@@ -24,6 +25,8 @@ export class SandboxPool {
 
   /** A handler for the worker: runs the job in an idle sandbox. */
   readonly handler = async (job: JobContext): Promise<unknown> => {
+    // Middleware or a schema may have taken longer than close() waits: nobody would end a sandbox that starts now.
+    if (this.#closed) throw new ClosedError("the worker");
     const sandbox = this.#take();
     try {
       return await sandbox.run(job);
@@ -36,6 +39,7 @@ export class SandboxPool {
 
   /** Ends all sandboxes. */
   async close(): Promise<void> {
+    this.#closed = true;
     this.#idle.length = 0;
     await Promise.all([...this.#all].map((sandbox) => sandbox.kill("its worker was closed")));
     this.#all.clear();
