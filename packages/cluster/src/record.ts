@@ -1,7 +1,14 @@
 /** JSON records in the store: reading them without trusting them, and changing them without a race. */
 import { ConflictError, StoreUnavailableError } from "./errors.ts";
 import { MAX_OPERATIONS, MAX_RANGE } from "./store/limits.ts";
-import type { Compare, Entry, Operation, Store, TransactionResult } from "./store/store.ts";
+import type {
+  Compare,
+  Entry,
+  Operation,
+  Store,
+  Transaction,
+  TransactionResult,
+} from "./store/store.ts";
 
 /** The object in an entry; undefined if there is none, or something that is not an object. */
 export function recordOf<T extends object>(entry: Entry | undefined): T | undefined {
@@ -88,12 +95,14 @@ export async function rangeAll(
 const CREATE_TRIES = 3;
 
 /**
- * Creates records that do not exist yet, all or none; false if one exists. A response that was lost is not a
+ * Creates records that do not exist yet, all or none; false if one exists, or a condition of `also` does not hold,
+ * which adds to the transaction. A response that was lost is not a
  * failure: what is stored shows whether the records are ours, and if there is nothing, it is safe to try again.
  */
 export async function createRecords(
   store: Store,
   records: Readonly<Record<string, object>>,
+  also: Pick<Transaction, "if" | "do"> = { do: [] },
 ): Promise<boolean> {
   const paths = Object.keys(records);
   const puts = Object.entries(records).map(([key, value]) => putRecord(key, value));
@@ -102,8 +111,8 @@ export async function createRecords(
   for (let tries = 1; ; tries++) {
     try {
       const { succeeded, found } = await store.txn({
-        if: paths.map(absent),
-        do: puts,
+        if: [...paths.map(absent), ...(also.if ?? [])],
+        do: [...puts, ...also.do],
         else: paths.map((key) => ({ op: "get", key })),
       });
       return succeeded || (tries > 1 && found.every(isOurs));

@@ -5,7 +5,7 @@ import { accessPart } from "./access/access-part.ts";
 import { AuditLog } from "./access/audit-log.ts";
 import { Auditor } from "./access/auditor.ts";
 import { Authenticator } from "./access/authenticator.ts";
-import { guard, isStillAllowed } from "./access/guard.ts";
+import { guard, isStillAllowed, lateGuard } from "./access/guard.ts";
 import { PasswordHasher } from "./access/hasher.ts";
 import { HostGuard } from "./access/host-guard.ts";
 import { Policy } from "./access/permission.ts";
@@ -95,6 +95,7 @@ export function assemble(redis: Redis, options: ResolvedPortalOptions): Assembly
     parts,
     auditor,
     guard: guard({ authenticator, rights, auditor, hosts }),
+    lateGuard: lateGuard({ authenticator, rights }),
     routes,
     metrics,
     streams,

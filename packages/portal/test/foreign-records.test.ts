@@ -67,7 +67,9 @@ test("roles", async () => {
     { name: "half", permissions: [], groups: null, builtIn: false },
     { name: "odd", permissions: ["task:view"], groups: ["g"], builtIn: false },
   ]);
-  await stage.addAccount("ann", "nogroup");
+  await plant("/tasks/role/team", { permissions: ["task:view"] });
+  await stage.addAccount("ann", "team");
+  await plant("/tasks/role/team", { permissions: ["task:view"], groups: [1] });
   const headers = await stage.bearer("ann");
   expect((await stage.ask("/api/tasks", { headers })).status).toBe(403);
 });

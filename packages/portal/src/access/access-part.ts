@@ -29,7 +29,7 @@ import { beyond, type Rights, type RightsFinder } from "./rights.ts";
 import type { Roles } from "./roles.ts";
 import { noteSubject } from "./subject.ts";
 import { isLimited, type TokenInfo, type Tokens } from "./tokens.ts";
-import type { Account, AccountInfo, Users } from "./users.ts";
+import type { Account, AccountInfo, RoleCheck, Users } from "./users.ts";
 
 /** What the part works with. */
 export interface AccessPartPlan {
@@ -105,7 +105,8 @@ function addUsers(app: PortalApp, plan: AccessPartPlan): void {
       await roles.check(role);
       checkGrant(request, await rights().ofRole(role));
       const passwordHash = await hasher.hash(password);
-      const created = userView(await users.create({ username, role, passwordHash }));
+      const mayGive = roleCheck(request, plan);
+      const created = userView(await users.create({ username, role, passwordHash }, mayGive));
       const shown = request.body.password === undefined ? { ...created, password } : created;
       return reply.code(201).send(shown);
     },
@@ -129,15 +130,12 @@ function addUsers(app: PortalApp, plan: AccessPartPlan): void {
       const changed = role === undefined ? [] : ["role", role];
       if (password !== undefined) changed.push("password");
       noteSubject(request, "user", username, ...changed);
-      const account = await changeable(request, username, plan);
-      if (role !== undefined) {
-        await roles.check(role);
-        checkGrant(request, await rights().ofRole(role));
-        await users.setRole(username, role);
-      }
+      const check = roleCheck(request, plan);
+      const account = await changeable(username, check, plan);
+      if (role !== undefined) await users.setRole(username, role, check);
       if (password !== undefined) {
         const hash = await hasher.hash(password);
-        const done = await users.setPassword(account, hash, { ends: true });
+        const done = await users.setPassword(account, hash, { ends: true, check });
         if (done === undefined) throw new PasswordConflictError(username);
       }
       const found = (await users.list()).find((user) => user.username === username);
@@ -152,8 +150,7 @@ function addUsers(app: PortalApp, plan: AccessPartPlan): void {
       schema: { summary: "Remove an account", params: NamePath, response: { 204: NO_BODY } },
     },
     async (request, reply) => {
-      const { username } = await changeable(request, request.params.name.toLowerCase(), plan);
-      await users.remove(username);
+      await users.remove(request.params.name.toLowerCase(), roleCheck(request, plan));
       return reply.code(204).send();
     },
   );
@@ -212,9 +209,7 @@ function addRoles(app: PortalApp, { roles, policy, rights }: AccessPartPlan): vo
     },
     async (request, reply) => {
       const { name } = request.params;
-      const role = await roles.get(name);
-      if (role !== undefined) checkGrant(request, rights().granted(role));
-      await roles.remove(name);
+      await roles.remove(name, (role) => checkGrant(request, rights().granted(role)));
       return reply.code(204).send();
     },
   );
@@ -303,14 +298,19 @@ function addAudit(app: PortalApp, { auditLog }: AccessPartPlan): void {
 
 /** The account, if the caller has at least its rights. */
 async function changeable(
-  request: FastifyRequest,
   username: string,
-  { users, rights }: AccessPartPlan,
+  check: RoleCheck,
+  { users }: AccessPartPlan,
 ): Promise<Account> {
   const account = await users.get(username);
   if (account === undefined) throw new UnknownAccountError(username);
-  checkGrant(request, await rights().ofRole(account.role));
+  await check(account.role);
   return account;
+}
+
+/** Throws if a role has permissions that the caller does not have. */
+function roleCheck(request: FastifyRequest, { rights }: AccessPartPlan): RoleCheck {
+  return async (role) => checkGrant(request, await rights().ofRole(role));
 }
 
 /** Throws if the change would give the caller, through another account or role, more than their own permissions. */

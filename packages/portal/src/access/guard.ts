@@ -61,6 +61,32 @@ export function guard({ hosts, authenticator, rights, auditor }: GuardPlan): Gua
   };
 }
 
+/** A request whose body took longer than this is checked again. */
+const LATE_MS = 1_000;
+
+/**
+ * Checks the caller again if the body arrived late. A client has a minute to send it, and could otherwise keep a
+ * request open until its account has been removed, and send the rest then.
+ */
+export function lateGuard({
+  authenticator,
+  rights,
+}: Pick<GuardPlan, "authenticator" | "rights">): Guard {
+  return async (request, reply) => {
+    if (request.caller === null || reply.elapsedTime < LATE_MS) return;
+    const { permission = "public" } = request.routeOptions.config;
+    const caller = await authenticator.refreshed(request.caller);
+    if (caller === undefined) {
+      throw new UnauthenticatedError("the account, session or token ended before the body arrived");
+    }
+    request.caller = caller;
+    request.rights = await rights.of(caller);
+    if (permission !== "public" && !request.rights.permissions.includes(permission)) {
+      throw new ForbiddenError(caller.account.role, permission);
+    }
+  };
+}
+
 /** Whether the guard would still allow the request and show it the same; for streams, which stay open. */
 export async function isStillAllowed(
   request: FastifyRequest,

@@ -4,6 +4,7 @@ import {
   type Entry,
   ProtectedError,
   type Store,
+  type Transaction,
   UnknownRoleError,
 } from "@ropeway/cluster";
 import {
@@ -50,18 +51,32 @@ export class Roles {
     return role;
   }
 
-  /** Removes a role that no account has. */
-  async remove(name: string): Promise<void> {
+  /** Removes a role that no account has. Each attempt calls `check` with the role; it throws to refuse the removal. */
+  async remove(name: string, check?: (role: CustomRole) => void): Promise<void> {
     if (isBuiltIn(name)) throw new ProtectedError(`role ${name}`, "it is built in");
     const key = keys.role(name);
     await optimistically(this.#store, `role ${name}`, async () => {
       const entry = await this.#store.get(key);
       if (entry === undefined) throw new UnknownRoleError(name);
+      const role = roleOf(entry);
+      if (role !== undefined) check?.(role);
       const users = await rangeAll(this.#store, keys.users);
       const user = users.entries.find((one) => recordOf<{ role: string }>(one)?.role === name);
       if (user !== undefined) throw new ProtectedError(`role ${name}`, "an account has it");
       return { if: [unchanged(key, entry)], do: [{ op: "delete", key }], result: undefined };
     });
+  }
+
+  /**
+   * What the transaction that gives the role to an account must contain. The role is written again, because a
+   * removal that has not seen the account must fail. Throws if the role does not exist.
+   */
+  async giving(name: string): Promise<Required<Pick<Transaction, "if" | "do">>> {
+    if (isBuiltIn(name)) return { if: [], do: [] };
+    const key = keys.role(name);
+    const entry = await this.#store.get(key);
+    if (entry === undefined || roleOf(entry) === undefined) throw new UnknownRoleError(name);
+    return { if: [unchanged(key, entry)], do: [{ op: "put", key, value: entry.value }] };
   }
 
   /** Throws if the role does not exist. */

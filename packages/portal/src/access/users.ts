@@ -2,7 +2,13 @@
  * The accounts, in the cluster's store under /tasks/user/{username}: the documented fields, and ours.
  * Every portal of an installation sees the same ones, on Redis as on etcd.
  */
-import { AlreadyExistsError, type Entry, ProtectedError, type Store } from "@ropeway/cluster";
+import {
+  AlreadyExistsError,
+  ConflictError,
+  type Entry,
+  ProtectedError,
+  type Store,
+} from "@ropeway/cluster";
 import {
   absent,
   countOf,
@@ -18,6 +24,7 @@ import {
   unchanged,
 } from "@ropeway/cluster/internal";
 import { UnknownAccountError } from "../errors.ts";
+import { Roles } from "./roles.ts";
 import { Tokens } from "./tokens.ts";
 
 /** An account. */
@@ -58,6 +65,15 @@ interface StoredUser {
   readonly passwordAt: number;
 }
 
+/** A change of an account. */
+interface UserChange {
+  readonly check?: RoleCheck | undefined;
+  /** The role that it gives. */
+  readonly role?: string;
+  /** The account as it becomes; undefined if it is removed. */
+  to(user: StoredUser): StoredUser | undefined;
+}
+
 /** A new account. */
 export interface NewUser {
   readonly username: string;
@@ -65,12 +81,22 @@ export interface NewUser {
   readonly passwordHash: string;
 }
 
+/**
+ * Throws if the caller may not change accounts with this role, or give it. Each attempt of a change asks, because the
+ * account may have got another role, and the role other permissions, since the last one.
+ */
+export type RoleCheck = (role: string) => Promise<void>;
+
+const CREATE_TRIES = 3;
+
 /** The accounts of one installation. */
 export class Users {
   readonly #store: Store;
+  readonly #roles: Roles;
 
   constructor(store: Store) {
     this.#store = store;
+    this.#roles = new Roles(store);
   }
 
   /** Whether there is any account. */
@@ -106,36 +132,45 @@ export class Users {
     });
   }
 
-  /** Throws AlreadyExistsError if the name is taken. */
-  async create(user: NewUser): Promise<AccountInfo> {
+  /** Throws AlreadyExistsError if the name is taken, and UnknownRoleError if the role does not exist. */
+  async create(user: NewUser, check?: RoleCheck): Promise<AccountInfo> {
     const stored = storedOf(user);
-    const created = await createRecords(this.#store, { [keys.user(user.username)]: stored });
-    if (!created) throw new AlreadyExistsError("user", user.username);
-    return stored;
+    const key = keys.user(user.username);
+    for (let tries = 1; tries <= CREATE_TRIES; tries++) {
+      const giving = await this.#roles.giving(user.role);
+      await check?.(user.role);
+      if (await createRecords(this.#store, { [key]: stored }, giving)) return stored;
+      const taken = (await this.#store.get(key)) !== undefined;
+      if (taken) throw new AlreadyExistsError("user", user.username);
+      // The role has changed meanwhile.
+    }
+    throw new ConflictError(`user ${user.username}`);
   }
 
   /** Removes an account. Its sessions and tokens are invalid from then on. */
-  async remove(username: string): Promise<void> {
-    await this.#change(username, () => undefined);
+  async remove(username: string, check?: RoleCheck): Promise<void> {
+    await this.#change(username, { check, to: () => undefined });
     // They belong to the id of the removed account and are already refused.
     await new Tokens(this.#store).removeAll(username);
   }
 
   /** Gives it another role, which applies from the next request. */
-  setRole(username: string, role: string): Promise<AccountInfo> {
-    return this.#change(username, (user) => ({ ...user, role })) as Promise<AccountInfo>;
+  setRole(username: string, role: string, check?: RoleCheck): Promise<AccountInfo> {
+    const change: UserChange = { check, role, to: (user) => ({ ...user, role }) };
+    return this.#change(username, change) as Promise<AccountInfo>;
   }
 
   /** Replaces the hash if it is still the one that was read; returns the new generation. */
   async setPassword(
     account: Account,
     passwordHash: string,
-    { ends }: { readonly ends: boolean },
+    { ends, check }: { readonly ends: boolean; readonly check?: RoleCheck },
   ): Promise<number | undefined> {
     const key = keys.user(account.username);
     const entry = await this.#store.get(key);
     const user = userOf(entry);
     if (user === undefined || user.password !== account.passwordHash) return undefined;
+    await check?.(user.role);
     const next: StoredUser = ends
       ? { ...user, password: passwordHash, generation: user.generation + 1, passwordAt: Date.now() }
       : { ...user, password: passwordHash };
@@ -153,17 +188,18 @@ export class Users {
     await this.#store.txn({ if: [absent(key)], do: [putRecord(key, whole)] });
   }
 
-  #change(
-    username: string,
-    change: (user: StoredUser) => StoredUser | undefined,
-  ): Promise<AccountInfo | undefined> {
+  #change(username: string, change: UserChange): Promise<AccountInfo | undefined> {
+    const { check, role, to } = change;
     const key = keys.user(username);
     return optimistically(this.#store, `user ${username}`, async () => {
       const { entries } = await rangeAll(this.#store, keys.users);
       const entry = entries.find((one) => one.key === key);
       const user = userOf(entry);
       if (user === undefined) throw new UnknownAccountError(username);
-      const next = change(user);
+      const giving = role === undefined ? { if: [], do: [] } : await this.#roles.giving(role);
+      await check?.(user.role);
+      if (role !== undefined) await check?.(role);
+      const next = to(user);
       const admins = entries.filter((one) => userOf(one)?.role === "admin");
       if (user.role === "admin" && next?.role !== "admin" && admins.length < 2) {
         throw new ProtectedError(`user ${username}`, "it is the last admin");
@@ -172,12 +208,13 @@ export class Users {
         // The other admins must still be there, or two removals at once could leave none.
         if: [
           unchanged(key, entry),
+          ...giving.if,
           ...admins.slice(0, 100).map((one) => unchanged(one.key, one)),
         ].filter(
           (compare, index, all) =>
             all.findIndex(({ key: other }) => other === compare.key) === index,
         ),
-        do: [next === undefined ? { op: "delete", key } : putRecord(key, next)],
+        do: [next === undefined ? { op: "delete", key } : putRecord(key, next), ...giving.do],
         result: next,
       };
     });

@@ -3,7 +3,7 @@
  * routes. The order of hooks for a request:
  *
  *   request id -> span -> headers, log and metrics -> guard (host, origin, caller, permission) -> room for
- *   the body -> body -> schema
+ *   the body -> body -> schema -> guard again, if the body was late
  *   -> the route's handler -> response; an error on the way becomes a problem+json
  */
 import { ConnectionLostError, type Logger } from "@ropeway/core";
@@ -42,6 +42,8 @@ const LONGEST_PARAMETER = 2_048;
 export interface AppPlan {
   readonly parts: readonly PortalPart[];
   readonly guard: Guard;
+  /** Runs when the body has been read. */
+  readonly lateGuard: Guard;
   readonly auditor: Pick<Auditor, "running" | "answered">;
   readonly routes: RouteTable;
   readonly metrics: PortalMetrics;
@@ -95,7 +97,10 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
     });
     if (refusal !== undefined) throw refusal;
   });
-  app.addHook("preHandler", async (request) => plan.auditor.running(request));
+  app.addHook("preHandler", async (request, reply) => {
+    await plan.pulse.bounded(plan.lateGuard(request, reply), () => reply.sent);
+    plan.auditor.running(request);
+  });
   app.addHook("onSend", async (request, reply) => plan.auditor.answered(request, reply.statusCode));
   await describeApi(app, plan.parts);
   app.addHook("onRoute", (route) => {
