@@ -76,6 +76,17 @@ test("hashes of other programs that look like transfers do not hide those", asyn
   await server.command("HSET", "file-meta:x:z", "name", "x", "next", "1e9", "since", "soon");
   const far = ["next", "1", "chunkBytes", "262144", "since", "9007199254740991"];
   await server.command("HSET", "file-meta:x:far", "name", "x", ...far);
+  const late = ["next", "1", "chunkBytes", "262144", "since", "253402300800000"]; // the year 10000
+  await server.command("HSET", "file-meta:x:late", "name", "x", ...late);
+  await server.command(
+    "HSET",
+    "file-meta:x:inf",
+    "name",
+    "x",
+    ...late.slice(0, -1),
+    "1700000000000",
+  );
+  await server.command("ZADD", "file-acks:x:inf", "inf", "r");
   await server.command("HSET", `file-meta:${channel}:ours`, "size", "many", "dropped", "few");
   const { items } = await Files.transfers(redis);
   expect(items).toMatchObject([{ id: "ours", channel, size: undefined, dropped: 0 }]);

@@ -73,6 +73,9 @@ type Step = readonly [
   sentSha256: string,
 ];
 
+/** The end of the year 9999: later times have no ordinary ISO string. */
+const LAST_TIME_MS = 253_402_300_799_999;
+
 const PUT = ["taken", "full", "finished", "unknown", "lost", "changed"] as const;
 
 /** One channel in Redis. */
@@ -212,11 +215,12 @@ export class FilesStore {
     if (typeof name !== "string" || typeof done === "string") return undefined;
     const [sent, bytes, began] = [next, chunkBytes, since].map(storedInteger);
     if (sent === undefined || bytes === undefined || began === undefined) return undefined;
-    if (Number.isNaN(new Date(began).getTime())) return undefined; // no transfer of ours
+    if (began > LAST_TIME_MS) return undefined; // no transfer of ours
     const receivers: { receiver: string; chunks: number }[] = [];
     for (let i = 0; i + 1 < flat.length; i += 2) {
       receivers.push({ receiver: flat[i] as string, chunks: Math.trunc(Number(flat[i + 1])) });
     }
+    if (!receivers.every(({ chunks }) => Number.isSafeInteger(chunks))) return undefined;
     return {
       id,
       channel: this.#channel,
