@@ -8,12 +8,14 @@ local LIST, TAKEN, LEASES = unpack(KEYS)
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
+local length = redis.pcall("LLEN", LIST)
+if type(length) == "table" then return length end -- of a foreign type: the items stay where they are
 local lost = redis.call("ZRANGEBYSCORE", LEASES, "-inf", now, "LIMIT", 0, 100)
 for i = #lost, 1, -1 do
   local item = redis.call("HGET", TAKEN, lost[i])
-  if item then redis.call("LPUSH", LIST, item) end
+  redis.call("ZREM", LEASES, lost[i]) -- before the push: lets this work while Redis is out of memory
   redis.call("HDEL", TAKEN, lost[i])
-  redis.call("ZREM", LEASES, lost[i])
+  if item then redis.call("LPUSH", LIST, item) end
 end
 
 local want, taken = tonumber(ARGV[1]), {}

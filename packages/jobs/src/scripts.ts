@@ -58,6 +58,9 @@ export const seedMoveScript: Script<number> = defineScript(lua("seed-move"));
 export const seedTakeScript: Script<readonly string[]> = defineScript(lua("seed-take"), {
   idempotent: true,
 });
+export const seedRenewScript: Script<number> = defineScript(lua("seed-renew"), {
+  idempotent: true,
+});
 export const seedEndScript: Script<number> = defineScript(lua("seed-end"), { idempotent: true });
 
 /** The result of move.lua. */

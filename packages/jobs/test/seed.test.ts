@@ -157,6 +157,40 @@ describe("the seed's wire", () => {
     expect(await new SeedQueue(one.redis).moveDue()).toEqual({ moved: 0, nextMs: -1 });
   });
 
+  it("is set aside when it is due and its list is a value of another type", async () => {
+    const item = '["id","odd","send",[1]]';
+    await one.redis.send(["SET", "queue:odd", "foreign"]);
+    await one.redis.send(["ZADD", "delayed:", "1", item, "2", '["id","mail","send",[2]]']);
+    expect(await new SeedQueue(one.redis).moveDue()).toMatchObject({ moved: 2 });
+    expect(await one.redis.send(["LRANGE", "delayed:bad", "0", "-1"])).toEqual([item]);
+    expect(await one.redis.send(["LLEN", "queue:mail"])).toBe(1);
+  });
+
+  it("is taken back from a lost worker, and its lease renewed, while Redis is out of memory", async () => {
+    const [taken, leases] = ["{queue:mail}:taken", "{queue:mail}:leases"];
+    await one.redis.send(["HSET", taken, "lost:1", '["send",["lost"]]']);
+    await one.redis.send(["ZADD", leases, "1", "lost:1"]);
+    await one.redis.send(["RPUSH", "queue:mail", '["send",["waiting"]]']);
+    await one.redis.send(["CONFIG", "SET", "maxmemory", "1"]);
+    try {
+      const seen: string[] = [];
+      const send = async (what: string) => {
+        seen.push(what);
+        await new Promise((resolve) => setTimeout(resolve, 3_000)); // twice its lease
+      };
+      for (let i = 0; i < 2; i++) {
+        const worker = await work({ queues: "mail", callbacks: { send } }, { leaseMs: 1_500 });
+        worker.on("error", () => {}); // its blocking command is refused
+      }
+      const ended = async () => expect(await one.redis.send(["EXISTS", taken])).toBe(0);
+      await eventually(() => expect(seen).toHaveLength(2), { withinMs: 15_000 });
+      await eventually(ended, { withinMs: 15_000 });
+      expect(seen.sort()).toEqual(["lost", "waiting"]);
+    } finally {
+      await one.redis.send(["CONFIG", "SET", "maxmemory", "0"]);
+    }
+  }, 40_000);
+
   it("reads items of both forms and nothing else", () => {
     expect(readSeedItem('["f",[1]]')).toEqual({ name: "f", args: [1] });
     expect(readSeedItem('["id","q","f",[1]]')).toEqual({ id: "id", name: "f", args: [1] });

@@ -9,7 +9,7 @@
  */
 import type { Redis } from "@ropeway/core";
 import { type BlockingConnection, hashTag } from "@ropeway/core/internal";
-import { seedEndScript, seedMoveScript, seedTakeScript } from "../scripts.ts";
+import { seedEndScript, seedMoveScript, seedRenewScript, seedTakeScript } from "../scripts.ts";
 
 const DELAYED = "delayed:";
 
@@ -66,8 +66,9 @@ export class SeedStore {
 
   /** Moves a due item to its list, or to `delayed:bad`; false if another process did. */
   async moveDelayed(item: string, queue: string | undefined): Promise<boolean> {
-    const target = queue === undefined ? `${DELAYED}bad` : seedListKey(queue);
-    return (await this.#redis.run(seedMoveScript, [DELAYED, target], [item])) === 1;
+    const bad = `${DELAYED}bad`;
+    const target = queue === undefined ? bad : seedListKey(queue);
+    return (await this.#redis.run(seedMoveScript, [DELAYED, target, bad], [item])) === 1;
   }
 
   async take(call: TakeCall): Promise<TakenItem[]> {
@@ -79,8 +80,7 @@ export class SeedStore {
 
   async renew(list: string, token: string, leaseMs: number): Promise<void> {
     const { leases } = besideKeys(list);
-    const ends = (await this.now(leases)) + leaseMs;
-    await this.#redis.send(["ZADD", leases, "XX", String(ends), token], { key: leases });
+    await this.#redis.run(seedRenewScript, [leases], [token, leaseMs]);
   }
 
   /** Removes an item that is finished, or sets it aside. */
@@ -100,8 +100,8 @@ export class SeedStore {
   }
 
   /** The server's time in ms. */
-  async now(key: string = DELAYED): Promise<number> {
-    const options = { key, repeatable: true };
+  async now(): Promise<number> {
+    const options = { key: DELAYED, repeatable: true };
     const [seconds, micros] = await this.#redis.send<readonly string[]>(["TIME"], options);
     return Number(seconds) * 1_000 + Number(micros) / 1_000;
   }
