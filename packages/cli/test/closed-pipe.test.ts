@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Queue } from "@ropeway/jobs";
 import { Chat } from "@ropeway/kit/chat";
+import { Mailbox } from "@ropeway/kit/mailbox";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { expect, test } from "vitest";
@@ -66,6 +67,20 @@ test("chat watch acknowledges no message that nobody has read", async () => {
   const [pending] = (await chat.pending("bob")).items;
   expect(pending?.messages.map(({ message }) => message)).toEqual(["second"]);
 });
+
+test.each([[], ["--json"]])(
+  "mailbox receive removes no message that nobody has read %j",
+  async (...json) => {
+    const mailbox = new Mailbox<number>(redis, `piped${json.length}`);
+    for (const message of [1, 2, 3]) await mailbox.send(message);
+    const stdout = new ClosedPipe();
+    if (json.length > 0) stdout.write(""); // the reader has gone before the only line
+    const receive = ["mailbox", "receive", mailbox.name, "--max", "3", ...json];
+    expect((await speak(receive, { env, stdout })).code).toBe(0);
+    const messages = (await mailbox.receive({ max: 10 })).map(({ message }) => message);
+    expect(messages).toEqual([1, 2, 3]);
+  },
+);
 
 test("rdb to-json ends when the reader of its output has gone", async () => {
   const cwd = await mkdtemp(join(tmpdir(), "ropeway-pipe-"));

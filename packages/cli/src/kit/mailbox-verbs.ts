@@ -1,4 +1,5 @@
 /** What `ropeway mailbox ...` does. */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Page } from "@ropeway/core";
 import { type DeadLetter, Mailbox } from "@ropeway/kit/mailbox";
 import type { Context } from "../context.ts";
@@ -77,6 +78,13 @@ function receive(context: Context): Promise<void> {
       return { id, sender, sentAt, attempt, message };
     });
     list(context, { items }, emptyNote(mailbox.name));
+    await output.data(""); // waits until there is room for more
+    await nextTurn(); // then a write to a closed pipe has failed
+    if (output.unread.aborted) {
+      // Nobody has read them. The last one first, because each goes to the front.
+      for (const delivery of [...deliveries].reverse()) await delivery.release();
+      return;
+    }
     const removed = await mailbox.acknowledge(deliveries);
     const returned = removed.filter((done) => !done).length;
     if (returned > 0) output.warn(`the lease of ${returned} ended; they can be received again`);
