@@ -144,7 +144,7 @@ export interface WorkerOptions<Jobs = unknown> {
   readonly closeWithinMs?: number;
   /** Backoff functions that jobs can name. @default {} */
   readonly backoffs?: Readonly<Record<string, BackoffFunction>>;
-  /** Functions around every handler, the first one outermost. @default [] */
+  /** Functions around every handler, the first one outermost. Not for batch handlers. @default [] */
   readonly middleware?: readonly Middleware[];
   /** The longest wait for a wake-up. @default 5000 */
   readonly idleMs?: number;

@@ -281,6 +281,21 @@ describe("what stands in Redis and is no job of ours", () => {
   });
 });
 
+it("a listener hears the events of a stream that begins again at an earlier time", async () => {
+  const queue = one.queue();
+  const events = one.keep(new QueueEvents(one.redis, queue.name));
+  const heard: string[] = [];
+  events.on("added", ({ id }) => void heard.push(id));
+  await events.start();
+  const key = queueKeys("ropeway:jobs", queue.name).events;
+  const later = `${Date.now() + 3_600_000}-0`; // the clock is set back an hour after this
+  await one.redis.send(["XADD", key, later, "event", "added", "id", "before", "name", "n"]);
+  await eventually(() => expect(heard).toEqual(["before"]));
+  await one.redis.send(["DEL", key]);
+  const { id } = await queue.add("n");
+  await eventually(() => expect(heard).toEqual(["before", id]), { withinMs: 20_000 });
+}, 40_000);
+
 it("a listener is heard of again when Redis comes back without its data", async () => {
   const proxy = await startProxy(one.server);
   const redis = await connect(proxy.url);

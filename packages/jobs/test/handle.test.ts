@@ -1,7 +1,8 @@
 /** Features without a test file of their own: middleware, a day of rates, and the handle on a job. */
+import { InvalidOptionError } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
-import type { JobContext } from "../src/index.ts";
+import type { JobContext, Middleware } from "../src/index.ts";
 import { JobStateError } from "../src/index.ts";
 import { QueueStore } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
@@ -11,6 +12,12 @@ const soon = { withinMs: 20_000 };
 const bounds = { timeoutMs: 20_000 };
 
 describe("middleware", () => {
+  it("is refused for batch handlers, which it could not be called for", () => {
+    const queue = one.queue();
+    const middleware: Middleware[] = [(_job, next) => next()];
+    expect(() => one.worker(queue, () => {}, { batch: 2, middleware })).toThrow(InvalidOptionError);
+  });
+
   it("runs in its order around the handler, and may change or replace what it returns", async () => {
     const queue = one.queue();
     const steps: string[] = [];

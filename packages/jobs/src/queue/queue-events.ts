@@ -115,6 +115,9 @@ export class QueueEvents<Jobs extends JobTypes<Jobs> = AnyJobs>
 
   async #read(connection: BlockingConnection, signal: AbortSignal): Promise<number> {
     const entries = await this.#store.read(connection, this.#last, { blockMs: BLOCK_MS, signal });
+    // Ids are times. A stream that was deleted and written again after the clock was set back has smaller ones.
+    if (entries.length === 0 && isBefore(await this.#store.newest(), this.#last))
+      this.#last = "0-0";
     for (const entry of entries) {
       this.#last = entry.id;
       this.#tell(entry);
@@ -136,6 +139,16 @@ export class QueueEvents<Jobs extends JobTypes<Jobs> = AnyJobs>
     emit("event", event);
     emit(event.event, event);
   }
+}
+
+/** Compares two ids of entries. */
+function isBefore(a: string, b: string): boolean {
+  const [[aMs = 0, aNumber = 0], [bMs = 0, bNumber = 0]] = [partsOf(a), partsOf(b)];
+  return aMs < bMs || (aMs === bMs && aNumber < bNumber);
+}
+
+function partsOf(id: string): number[] {
+  return id.split("-").map(Number);
 }
 
 /** Values are JSON, except a worker's id and a line of the log. */

@@ -74,6 +74,9 @@ export class HandlerCaller {
     const { batch, middleware, jobs } = options;
     this.#middleware = middleware;
     this.#definitions = jobs;
+    if (batch > 0 && middleware.length > 0) {
+      throw new InvalidOptionError("middleware", middleware, "empty with a batch handler"); // it gets one job
+    }
     if (typeof handlers === "function") {
       this.batch = batch > 0 ? (handlers as UntypedBatchHandler) : undefined;
       this.#handlerOf = () => handlers as UntypedHandler;
