@@ -62,6 +62,18 @@ export function createdAt(key: string, revision: number): Compare {
   return { key, target: "create", is: "=", than: revision };
 }
 
+/**
+ * An entry, and the store's revision when it was read. A watch that goes on from there begins behind it, and not
+ * behind the entry's last change: the history since then may be gone.
+ */
+export async function readAt(
+  store: Store,
+  key: string,
+): Promise<{ readonly entry: Entry | undefined; readonly revision: number }> {
+  const { found, revision } = await store.txn({ do: [{ op: "get", key }] });
+  return { entry: found[0], revision };
+}
+
 /** Reads many keys, each as it is at some moment. */
 export async function getMany(
   store: Store,

@@ -1,6 +1,6 @@
 /** What `ropeway task ...` does. */
-import type { Json } from "@ropeway/cluster";
-import { keys, taskOf } from "@ropeway/cluster/internal";
+import { CompactedError, type Entry, type Json } from "@ropeway/cluster";
+import { keys, readAt, taskOf } from "@ropeway/cluster/internal";
 import { taskView } from "@ropeway/portal/internal";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
@@ -179,7 +179,7 @@ async function events(context: Context): Promise<void> {
   await using opened = await openCluster(context);
   const { tasks } = opened.cluster;
   const { taskId } = await tasks.get(idOf(context));
-  const entry = await opened.store.get(keys.task(taskId));
+  const { revision } = await readAt(opened.store, keys.task(taskId));
   const items = (await tasks.records.events(taskId)).map((event) => ({
     ...event,
     at: new Date(event.at).toISOString(),
@@ -196,15 +196,33 @@ async function events(context: Context): Promise<void> {
     { columns, empty: "no events yet: start the task with `ropeway task start ID`" },
   );
   if (options.follow !== true) return;
-  const from = (entry?.modRevision ?? 0) + 1;
   const until = AbortSignal.any([signal, output.unread]);
-  const changes = opened.store.watch({ prefix: keys.task(taskId), from, signal: until });
-  for await (const batch of changes) {
-    for (const { entry: changed } of batch) {
-      const task = taskOf(changed);
-      if (task === undefined) return;
-      const view = taskView(task);
-      output.result(view, () => output.line(`${view.updatedAt}  ${view.status}${because(view)}`));
+  for await (const entry of changesOf(taskId, opened, { from: revision + 1, signal: until })) {
+    const task = taskOf(entry);
+    if (task === undefined) return;
+    const view = taskView(task);
+    output.result(view, () => output.line(`${view.updatedAt}  ${view.status}${because(view)}`));
+  }
+}
+
+/** A task at each change from a revision on; as it is now, if the history since then is gone. */
+async function* changesOf(
+  taskId: string,
+  { store }: Opened,
+  options: { readonly from: number; readonly signal: AbortSignal },
+): AsyncGenerator<Entry | undefined> {
+  const { signal } = options;
+  const key = keys.task(taskId);
+  for (let { from } = options; !signal.aborted; ) {
+    try {
+      for await (const batch of store.watch({ prefix: key, from, signal })) {
+        for (const { entry } of batch) yield entry;
+      }
+    } catch (error) {
+      if (!(error instanceof CompactedError)) throw error;
+      const { entry, revision } = await readAt(store, key);
+      yield entry;
+      from = revision + 1;
     }
   }
 }

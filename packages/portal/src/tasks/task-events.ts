@@ -5,7 +5,7 @@
  * the current state.
  */
 import { type Cluster, CompactedError, type Entry, type Task } from "@ropeway/cluster";
-import { keys, taskOf } from "@ropeway/cluster/internal";
+import { keys, readAt, taskOf } from "@ropeway/cluster/internal";
 import type { EventStream } from "../sse.ts";
 import { taskView } from "./task-view.ts";
 
@@ -39,14 +39,14 @@ export async function sendTaskEvents(
   }
   for (;;) {
     if (from === undefined) {
-      const entry = await store.get(key);
+      const { entry, revision } = await readAt(store, key);
       const task = visibleTask(entry);
-      if (task === undefined || entry === undefined) {
+      if (task === undefined) {
         await stream.send({ event: "removed", data: { id: taskId } });
         return;
       }
-      await stream.send({ id: String(entry.modRevision), event: "task", data: taskView(task) });
-      from = entry.modRevision;
+      await stream.send({ id: String(revision), event: "task", data: taskView(task) });
+      from = revision;
     }
     try {
       const options = { prefix: key, from: from + 1, signal: stream.signal };
