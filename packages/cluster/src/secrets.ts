@@ -168,11 +168,18 @@ function withoutPassword(text: string): string {
   return withoutParameters(clean);
 }
 
-/** redis://user:a/b@host: a password that was not percent-encoded, where a port should be. */
+/**
+ * redis://user:a/b@host: a password that was not percent-encoded, where a port should be. Behind what looks like a
+ * port, an "@" belongs to a password too, unless it is in the value of a parameter or in the path of a file.
+ */
 function withoutUnencoded(text: string): string | undefined {
-  const head = /^[a-z][a-z0-9+.-]*:\/\/[^:@/?#]*:(?!\d*(?:[/?#,]|$))/i.exec(text)?.[0];
+  const head = /^[a-z][a-z0-9+.-]*:\/\/[^:@/?#]*:/i.exec(text)?.[0];
   if (head === undefined) return undefined;
-  const isUnencoded = /^[^@/?#]*[/?#][^@]*@/.test(text.slice(head.length));
+  const rest = text.slice(head.length);
+  const looksLikePort = /^\d*(?:[/?#,]|$)/.test(rest);
+  const isUnencoded = looksLikePort
+    ? !/^(?:https?|file):/i.test(text) && /^\d+(?:\/[^@?#]*)?(?:[?#][^@=]*)?@/.test(rest)
+    : /^[^@/?#]*[/?#][^@]*@/.test(rest);
   return isUnencoded ? `${head.slice(0, -1)}${text.slice(text.lastIndexOf("@"))}` : undefined;
 }
 

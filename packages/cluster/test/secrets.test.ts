@@ -77,6 +77,26 @@ it("takes out every password of a list of URLs, and everything below a telling n
 });
 
 it.each([
+  ["redis://u:12/hidden@h:1", "redis://u@h:1"],
+  ["redis://u:12?hidden@h:1", "redis://u@h:1"],
+  ["redis://u:12#hid/den@h:1/0", "redis://u@h:1/0"],
+  ["redis://:12/hid=den@h:1", "redis://@h:1"],
+])("finds a password that looks like a port: %s", (from, shown) => {
+  const sealed = box.seal({ from }, "task_1");
+  expect(sealed.config).toEqual({ from: shown });
+  expect(box.open(sealed, "task_1")).toEqual({ from });
+});
+
+it.each([
+  "redis://h:6379/0",
+  "redis://h:6379/0?name=a@b",
+  "redis://a:1,b:2/0",
+  "https://h:443/dumps@daily/dump.rdb",
+])("leaves an address without a password as it is: %s", (from) => {
+  expect(splitSecrets({ from })).toEqual({ config: { from }, secrets: {} });
+});
+
+it.each([
   ["letters", "y".repeat(200_000)],
   ["questions", "?key".repeat(50_000)],
   ["parameters", `redis://h?${"key&".repeat(50_000)}`],
