@@ -162,6 +162,33 @@ describe("a job handed over to an idle worker", () => {
     await eventually(() => expect(seen).toEqual([job.id]), soon);
   });
 
+  it("is the only one for this wait of the worker, and there is none after the wait", async () => {
+    const queue = one.queue();
+    const { idle } = queueKeys("ropeway:jobs", queue.name);
+    await one.redis.send(["ZADD", idle, "1", "a worker that died while it waited"]);
+    await queue.add("n", 1);
+    expect(await queue.counts()).toMatchObject({ waiting: 1, active: 0 });
+    await queue.drain();
+    await one.redis.send(["ZADD", idle, "9999999999999", "idle"]);
+    await queue.add("n", 2);
+    await queue.add("n", 3);
+    expect(await queue.counts()).toMatchObject({ waiting: 1, active: 1 });
+  });
+
+  it("has a larger fence than all jobs of a queue of this name that was deleted", async () => {
+    const queue = one.queue();
+    const { idle } = queueKeys("ropeway:jobs", queue.name);
+    const fences: number[] = [];
+    for (let life = 0; life < 2; life++) {
+      await one.redis.send(["ZADD", idle, "9999999999999", "idle"]);
+      const view = await (await queue.add("n", 1, { id: "same" })).view();
+      expect(view).toMatchObject({ worker: "handover" });
+      fences.push(Number(view?.fence));
+      await queue.obliterate({ force: true });
+    }
+    expect(fences[1]).toBeGreaterThan(fences[0] as number);
+  });
+
   it("is not handed over past a pause, a limit or a job that waits", async () => {
     const queue = one.queue();
     const { idle } = queueKeys("ropeway:jobs", queue.name);

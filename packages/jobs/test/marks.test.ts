@@ -220,6 +220,23 @@ describe("a dedupe key", () => {
   });
 });
 
+describe("a dedupe key with a time to live", () => {
+  it("is held as long again by a job that replaces the data", async () => {
+    const queue = one.queue();
+    const store = storeOf(queue);
+    const { dedupe, timers } = store.keys;
+    const options = { delayMs: HOUR, dedupe: { key: "k", ttlMs: HOUR, mode: "replace" } } as const;
+    const { id } = await queue.add("a", 1, options);
+    const almostOver = (await store.now()) + 60_000;
+    await one.redis.send(["HSET", dedupe, "k", `${almostOver}:${id}`]);
+    await one.redis.send(["ZADD", timers, String(almostOver), "dk"]);
+    expect(await queue.add("a", 2, options)).toMatchObject({ id, deduplicated: "replaced" });
+    const held = await one.redis.send<string>(["HGET", dedupe, "k"]);
+    expect(Number.parseInt(held, 10)).toBeGreaterThan(almostOver);
+    expect(held).toBe(`${await one.redis.send(["ZSCORE", timers, "dk"])}:${id}`);
+  });
+});
+
 describe("a group", () => {
   it("is not held back any more once it was released", async () => {
     const queue = one.queue();
