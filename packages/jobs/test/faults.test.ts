@@ -189,6 +189,21 @@ describe("a job handed over to an idle worker", () => {
     expect(fences[1]).toBeGreaterThan(fences[0] as number);
   });
 
+  it("is an event once a worker has it, if somebody listens by then", async () => {
+    const queue = one.queue();
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    await one.redis.send(["ZADD", store.keys.idle, "9999999999999", "idle"]);
+    const job = await queue.add("n", 1);
+    const fence = Number((await job.view())?.fence);
+    const events = await queue.events();
+    const seen: unknown[] = [];
+    events.on("active", ({ id, worker }) => void seen.push([id, worker]));
+    const held = [{ id: job.id, fence }];
+    await store.renew({ worker: "w", leaseMs: 60_000, description: "{}", held });
+    await eventually(() => expect(seen).toEqual([[job.id, "w"]]), soon);
+    expect(await job.view()).toMatchObject({ state: "active", worker: "w" });
+  });
+
   it("is not handed over past a pause, a limit or a job that waits", async () => {
     const queue = one.queue();
     const { idle } = queueKeys("ropeway:jobs", queue.name);

@@ -3,6 +3,7 @@ import { eventually } from "@ropeway/testkit";
 import { describe, expect, it, vi } from "vitest";
 import { type JobContext, Queue, QueueEvents, Worker } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
+import { EventBuffer } from "../src/queue/event-buffer.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
@@ -162,6 +163,12 @@ it("a queue forgets the listeners that were closed, and those that could not sta
   await queue.close();
   expect(close.mock.contexts).toEqual([last]);
   close.mockRestore();
+});
+
+it("a reader that is slow loses the oldest events", async () => {
+  const buffer = new EventBuffer<number>(() => {});
+  for (let i = 0; i < 10_005; i++) buffer.push(i);
+  expect(await buffer.next()).toEqual({ value: 5, done: false });
 });
 
 describe("no script takes long", () => {

@@ -153,3 +153,20 @@ describe("priorities", () => {
     expect(seen).toEqual(["urgent", "urgent", "urgent", "plain", "late", "late", "late"]);
   });
 });
+
+it("jobs that were fetched ahead go back when the job before them takes long", async () => {
+  const queue = one.queue();
+  let release: () => void = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  one.worker(queue, (job: JobContext) => (job.name === "long" ? held : undefined));
+  await queue.addBulk([
+    ...Array.from({ length: 100 }, () => ({ name: "short" })),
+    ...Array.from({ length: 20 }, () => ({ name: "long" })),
+  ]);
+  await eventually(async () => {
+    expect(await queue.counts()).toMatchObject({ active: 1, waiting: 19 });
+  }, soon);
+  release();
+});

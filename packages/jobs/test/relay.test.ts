@@ -10,6 +10,7 @@ import {
   MalformedJobError,
 } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
+import { AdminStore } from "../src/store/admin-store.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
@@ -266,6 +267,17 @@ describe("a queue that is obliterated", () => {
     expect(await one.redis.send(["EXISTS", ...all, gone, goneoutbox])).toBe(0);
     one.worker([a], async (job: JobContext) => (await job.children()).map(({ state }) => state));
     expect(await parent.result(bounds)).toEqual(["removed"]);
+  });
+
+  it("says again how many jobs it had if the reply was lost", async () => {
+    const queue = one.queue();
+    const store = new AdminStore(new QueueStore(one.redis, "ropeway:jobs", queue.name));
+    await queue.addBulk([{ name: "n" }, { name: "n" }]);
+    expect(await store.obliterate(false, "token")).toBe(2);
+    expect(await store.obliterate(false, "token")).toBe(2);
+    expect(await store.obliterate(false, "another call")).toBe(-2);
+    await store.forgetGone("token");
+    expect(await store.obliterate(false, "another call")).toBe(0);
   });
 
   it("gives new messages other numbers than the old ones, which may be on their way", async () => {

@@ -9,7 +9,7 @@ import {
   JobTimeoutError,
   Queue,
 } from "../src/index.ts";
-import { queueKeys } from "../src/internal.ts";
+import { QueueStore, queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
@@ -75,6 +75,24 @@ describe("whoever awaits a job", () => {
     },
   );
 
+  it("keeps no more jobs than asked for when the minute is over, although no other job ends", async () => {
+    const queue = one.queue({ defaults: { keep: { completed: 1 } } });
+    const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+    const worker = one.worker(queue, () => 1, { concurrency: 3 });
+    await queue.addBulk([1, 2, 3].map((data) => ({ name: "n", data, options: { awaited: true } })));
+    await eventually(
+      async () => expect(await queue.counts()).toMatchObject({ completed: 3 }),
+      soon,
+    );
+    await worker.close();
+    const { timers } = store.keys;
+    for (const timer of await one.redis.send<string[]>(["ZRANGE", timers, "0", "-1"])) {
+      await one.redis.send(["ZADD", timers, "1", timer]);
+    }
+    await store.move(100);
+    expect(await queue.counts()).toMatchObject({ completed: 1 });
+  });
+
   it("finds its outcome although jobs that end later are kept by number", async () => {
     const queue = one.queue();
     one.worker(queue, (job: JobContext) => job.data);
@@ -84,6 +102,26 @@ describe("whoever awaits a job", () => {
     await eventually(async () => expect((await queue.counts()).totals.completed).toBe(6), soon);
     expect(await first.result({ timeoutMs: 15_000 })).toBe("first");
   });
+
+  it("is told of an end that came while its connection was away", async () => {
+    const proxy = await startProxy({ host: one.server.host, port: one.server.port });
+    const redis = await connect(`redis://127.0.0.1:${proxy.port}`);
+    const queue = new Queue(redis, `gap ${Math.random()}`);
+    const near = one.queue({}, queue.name);
+    const job = await queue.add("n");
+    const result = job.result({ timeoutMs: 30_000 });
+    const { awaited } = queueKeys("ropeway:jobs", queue.name);
+    await eventually(async () => expect(await one.redis.send(["SCARD", awaited])).toBe(1), soon);
+    proxy.refuse();
+    proxy.cut();
+    one.worker(near, () => "ended meanwhile");
+    await eventually(async () => expect(await near.counts()).toMatchObject({ completed: 1 }), soon);
+    await proxy.heal();
+    expect(await result).toBe("ended meanwhile");
+    await queue.close();
+    await redis.close();
+    await proxy.close();
+  }, 60_000);
 
   it("can wait although the first attempt was made while Redis was away", async () => {
     const proxy = await startProxy({ host: one.server.host, port: one.server.port });

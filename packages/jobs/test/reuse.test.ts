@@ -41,6 +41,7 @@ describe("an id that is used again", () => {
     await eventually(() => expect(worker.running).toBe(1), soon);
     expect(await queue.cancel("x", "first life")).toBe("signalled");
     expect(await queue.cancel("x", "again")).toBe("signalled");
+    expect(await queue.get("x")).toMatchObject({ cancelling: "first life" });
     open(); // its handler still completes
     await eventually(async () => expect(await queue.get("x")).toBeUndefined(), soon);
     await queue.add("a", 2, { id: "x" });
@@ -75,6 +76,25 @@ describe("an id that is used again", () => {
     third?.end("third");
     expect(await result).toBe("third");
   });
+
+  it.each([{}, { concurrency: 5 }])(
+    "has a larger fence after its queue was deleted, with the limits %j",
+    async (limits) => {
+      const queue = one.queue();
+      const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+      const fences: number[] = [];
+      for (let life = 0; life < 2; life++) {
+        await queue.setLimits(limits);
+        await queue.add("a", life, { id: "x" });
+        const call = { worker: "w", leaseMs: HOUR, want: 1, done: [], undone: [] };
+        const { jobs, firstFence } = await store.next(call);
+        expect(jobs).toHaveLength(2);
+        fences.push(firstFence);
+        await queue.obliterate({ force: true });
+      }
+      expect(fences[1]).toBeGreaterThan(fences[0] as number);
+    },
+  );
 
   it("leaves no trace of a job that was cancelled while its worker died", async () => {
     const queue = one.queue();

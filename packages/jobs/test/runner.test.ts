@@ -1,5 +1,6 @@
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
+import { JobCancelledError } from "../src/index.ts";
 import { resolveWorkerOptions } from "../src/options.ts";
 import { QueueStore } from "../src/store/queue-store.ts";
 import { HandlerCaller } from "../src/worker/handler.ts";
@@ -67,3 +68,17 @@ describe("a job that was fetched ahead and not started before its lease ran out"
     expect(lost).toEqual([]);
   });
 });
+
+it.each([0, 2])(
+  "a job that was cancelled before it started does not run, with batch %s",
+  async (batch) => {
+    const { runner, jobs, source, ran } = await fetched(batch);
+    const { attempt } = jobs[1];
+    attempt.cancelled = true; // as the heartbeat does
+    attempt.abort(new JobCancelledError(attempt.id, "enough"));
+    if (batch > 0) runner.startBatch([jobs[1]]);
+    else runner.start(jobs[1]);
+    expect(ran).toEqual([]);
+    expect(source.ended).toBe(1);
+  },
+);

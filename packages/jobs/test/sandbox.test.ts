@@ -140,6 +140,20 @@ describe.each(["process", "thread"] as const)("a handler in a %s", { timeout: 12
     }
   });
 
+  it("that obeyed leaves its sandbox to the next job, which is not killed", async () => {
+    const { queue } = sandboxed({ killAfterMs: 300 });
+    const { pid } = await queue.run("square", 1, bounds);
+    const job = await queue.add("obey", undefined, { awaited: true });
+    await eventually(async () => expect(await job.view()).toMatchObject({ state: "active" }), soon);
+    const result = job.result(bounds);
+    await job.cancel("enough");
+    await expect(result).rejects.toThrow(JobCancelledError);
+    const asked = performance.now();
+    while (performance.now() - asked < 600) {
+      expect((await queue.run("square", 1, bounds)).pid).toBe(pid);
+    }
+  });
+
   it("crashes alone when it needs more memory than it may", async () => {
     const { queue } = sandboxed({ memoryMb: 16 });
     await expect(queue.run("hog", undefined, bounds)).rejects.toThrow(SandboxCrashedError);

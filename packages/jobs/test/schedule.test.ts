@@ -143,6 +143,8 @@ describe("schedules", () => {
     expect(new Set(seen).size).toBe(seen.length);
     expect(await queue.schedules()).toEqual([]);
     expect(await queue.removeSchedule("tick")).toBe(false);
+    const { schedules, plan } = queueKeys("ropeway:jobs", queue.name);
+    expect(await one.redis.send(["EXISTS", schedules, plan])).toBe(0);
   });
 
   it("are replaced by id and listed with their next time", async () => {

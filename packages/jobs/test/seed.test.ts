@@ -107,7 +107,28 @@ describe("the seed's wire", () => {
     await eventually(async () => {
       const bad = await one.redis.send(["LRANGE", "{queue:mail}:bad", "0", "-1"]);
       expect(bad).toEqual(["no json", '{"a":1}', '["unknown",[]]']);
+      const beside = ["{queue:mail}:taken", "{queue:mail}:leases"];
+      expect(await one.redis.send(["EXISTS", ...beside])).toBe(0);
     });
+  });
+
+  it("renews the lease of an item whose callback takes long", async () => {
+    const leases = "{queue:mail}:leases";
+    let end: () => void = () => {};
+    const long = () => new Promise<void>((resolve) => (end = resolve));
+    await work({ queues: "mail", callbacks: { long } }, { leaseMs: 3_000 });
+    await new SeedQueue(one.redis).push("mail", "long");
+    const first = await eventually(async () => {
+      const [, ends] = await one.redis.send<string[]>(["ZRANGE", leases, "0", "0", "WITHSCORES"]);
+      expect(ends).toBeDefined();
+      return Number(ends);
+    });
+    await eventually(async () => {
+      const [, ends] = await one.redis.send<string[]>(["ZRANGE", leases, "0", "0", "WITHSCORES"]);
+      expect(Number(ends)).toBeGreaterThan(first);
+    });
+    end();
+    await eventually(async () => expect(await one.redis.send(["EXISTS", leases])).toBe(0));
   });
 
   it.each(["good", "bad"])(

@@ -2,9 +2,10 @@
  * Workers that sleep are told at once. They would look by themselves after a few seconds, or after `idleMs`, so these
  * tests make that time longer than the test, or read what is sent.
  */
-import { eventually } from "@ropeway/testkit";
+import { connect } from "@ropeway/core";
+import { eventually, startProxy } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
-import type { JobContext, Queue } from "../src/index.ts";
+import { type JobContext, type Queue, Worker } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
@@ -99,4 +100,44 @@ describe("a worker that sleeps is woken", () => {
     await store.move(10);
     expect(await woken()).toEqual(["0"]);
   });
+});
+
+it("a worker learns of a cancel that came while its connection was away", async () => {
+  const proxy = await startProxy({ host: one.server.host, port: one.server.port });
+  const redis = await connect(`redis://127.0.0.1:${proxy.port}`);
+  const queue = one.queue();
+  const reasons: string[] = [];
+  const handler = (job: JobContext) =>
+    new Promise((_, reject) => {
+      job.signal.addEventListener("abort", () => {
+        reasons.push(String(job.signal.reason));
+        reject(job.signal.reason);
+      });
+    });
+  const worker = new Worker(redis, queue.name, handler, { leaseMs: HOUR, closeWithinMs: 500 });
+  worker.on("error", () => {});
+  await queue.add("n", 0, { id: "x" });
+  await eventually(() => expect(worker.running).toBe(1), soon);
+  proxy.refuse();
+  proxy.cut();
+  expect(await queue.cancel("x", "enough")).toBe("signalled");
+  await proxy.heal();
+  await eventually(() => expect(reasons.join()).toContain("enough"), soon);
+  await worker.close();
+  await redis.close();
+  await proxy.close();
+}, 60_000);
+
+it("a worker calls again at once if it has read only groups at their limit", async () => {
+  const queue = one.queue();
+  const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+  await queue.setLimits({ groupConcurrency: 1 });
+  const busy = Array.from({ length: 150 }, (_, i) => `busy ${i}`);
+  await one.redis.send(["HSET", store.keys.usage, ...busy.flatMap((group) => [`a${group}`, "1"])]);
+  await queue.addBulk(busy.map((group) => ({ name: "n", options: { group } })));
+  await queue.add("free", 0, { id: "free", group: "g" });
+  await one.redis.send(["ZADD", store.keys.groups, "XX", "9", "g"]); // its turn comes last
+  const call = { worker: "w", leaseMs: HOUR, want: 1, done: [], undone: [] };
+  expect(await store.next(call)).toMatchObject({ jobs: [], laterMs: 0 });
+  expect((await store.next(call)).jobs[0]).toBe("free");
 });
