@@ -72,3 +72,29 @@ it("reports of parents with many children are sent in several calls", async () =
   expect(left).toEqual([3, 0]); // three of each list: 6,000 children
   expect(await queue.counts()).toMatchObject({ active: 0, failed: 5 });
 });
+
+it("reports of both kinds share the calls, at most 500 in each", async () => {
+  const queue = one.queue();
+  await queue.addBulk(Array.from({ length: 1_000 }, () => ({ name: "n" })));
+  const calls: string[] = [];
+  const store = new QueueStore(one.redis, queue.prefix, queue.name);
+  const next = store.next.bind(store);
+  store.next = (exchange: Exchange) => {
+    calls.push(`${exchange.done.length} + ${exchange.undone.length}`);
+    return next(exchange);
+  };
+  const onError = (error: unknown) => expect.unreachable(String(error));
+  const how = { worker: "w", leaseMs: 60_000, idleMs: 0, logLines: 1 };
+  const source = new Source({ store, ...how, onError });
+  const taken = [await source.exchange(500), await source.exchange(500)];
+  const [good, bad] = taken.map((reply) => source.open(reply.taken, performance.now()).attempts);
+  for (const attempt of good ?? []) source.done(attempt, "1");
+  for (const attempt of bad ?? []) source.undone(attempt, "dead", { json: "{}" });
+  calls.length = 0;
+  while (source.ended > 0) await source.exchange(0);
+  expect(calls).toEqual(["250 + 250", "250 + 250"]);
+  expect(await queue.counts()).toMatchObject({
+    active: 0,
+    totals: { completed: 500, failed: 500 },
+  });
+});

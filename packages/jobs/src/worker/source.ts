@@ -7,7 +7,7 @@ import { decodeRecord } from "../record.ts";
 import type { Ended, Exchange, HeldJob, QueueStore, Taken } from "../store/queue-store.ts";
 import { Attempt, type AttemptHome, type Lease } from "./attempt.ts";
 
-/** Maximum of ended attempts per call, because Lua unpacks them all at once. */
+/** Maximum of ended attempts per call, done and undone: Lua unpacks them all at once, and Redis must not be blocked for long. */
 const MOST_ENDED = 500;
 
 /** Maximum of children of these attempts, plus those of the last one. Their outcomes are deleted with the job. */
@@ -84,8 +84,9 @@ export class Source {
   /** Reports ended jobs and takes up to `want` jobs. The reports are kept if the call fails. */
   async exchange(want: number): Promise<Exchanged> {
     if (this.unsure && this.calls <= 1) await this.#returnUnknown();
-    const done = firstOf(this.#done);
-    const undone = firstOf(this.#undone);
+    const share = MOST_ENDED - Math.min(this.#done.length, MOST_ENDED / 2); // neither kind keeps the other waiting
+    const undone = firstOf(this.#undone, share);
+    const done = firstOf(this.#done, MOST_ENDED - undone.length);
     const { worker, leaseMs, idleMs } = this.#options;
     const exchange: Exchange = { worker, leaseMs, want, idleMs, done, undone };
     try {
@@ -186,10 +187,10 @@ export class Source {
 }
 
 /** Takes the reports of one call from the list. */
-function firstOf(reports: Report[]): Report[] {
+function firstOf(reports: Report[], most: number): Report[] {
   let [count, children] = [0, 0];
   for (const report of reports) {
-    if (count === MOST_ENDED || children >= MOST_CHILDREN) break;
+    if (count === most || children >= MOST_CHILDREN) break;
     count += 1;
     children += report.children;
   }
