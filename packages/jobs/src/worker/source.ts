@@ -7,8 +7,12 @@ import { decodeRecord } from "../record.ts";
 import type { Ended, Exchange, HeldJob, QueueStore, Taken } from "../store/queue-store.ts";
 import { Attempt, type AttemptHome, type Lease } from "./attempt.ts";
 
-/** Maximum of ended attempts per call, done and undone: Lua unpacks them all at once, and Redis must not be blocked for long. */
+/**
+ * Maximum of ended attempts per call, done and undone, so that Redis is not blocked for long. An attempt whose record
+ * has to be read counts as COST_WITH_RECORD attempts.
+ */
 const MOST_ENDED = 500;
+const COST_WITH_RECORD = 3;
 
 /** Maximum of children of these attempts, plus those of the last one. Their outcomes are deleted with the job. */
 const MOST_CHILDREN = 5_000;
@@ -84,9 +88,9 @@ export class Source {
   /** Reports ended jobs and takes up to `want` jobs. The reports are kept if the call fails. */
   async exchange(want: number): Promise<Exchanged> {
     if (this.unsure && this.calls <= 1) await this.#returnUnknown();
-    const share = MOST_ENDED - Math.min(this.#done.length, MOST_ENDED / 2); // neither kind keeps the other waiting
+    const share = this.#done.length > 0 ? MOST_ENDED / 2 : MOST_ENDED; // neither kind keeps the other waiting
     const undone = firstOf(this.#undone, share);
-    const done = firstOf(this.#done, MOST_ENDED - undone.length);
+    const done = firstOf(this.#done, MOST_ENDED - undone.length * COST_WITH_RECORD);
     const { worker, leaseMs, idleMs } = this.#options;
     const exchange: Exchange = { worker, leaseMs, want, idleMs, done, undone };
     try {
@@ -188,10 +192,11 @@ export class Source {
 
 /** Takes the reports of one call from the list. */
 function firstOf(reports: Report[], most: number): Report[] {
-  let [count, children] = [0, 0];
+  let [count, cost, children] = [0, 0, 0];
   for (const report of reports) {
-    if (count === most || children >= MOST_CHILDREN) break;
+    if (cost >= most || children >= MOST_CHILDREN) break;
     count += 1;
+    cost += report.how === "" ? 1 : COST_WITH_RECORD;
     children += report.children;
   }
   return reports.splice(0, count);
