@@ -1,6 +1,5 @@
 /** What `ropeway task ...` does. */
-import { CompactedError, type Entry, type Json } from "@ropeway/cluster";
-import { keys, readAt, taskOf } from "@ropeway/cluster/internal";
+import type { Json } from "@ropeway/cluster";
 import { taskView } from "@ropeway/portal/internal";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
@@ -9,6 +8,7 @@ import { stateCell } from "../terminal/colour.ts";
 import { labelOf } from "../terminal/label.ts";
 import { wholeNumber } from "../whole-number.ts";
 import { openCluster } from "./open-cluster.ts";
+import { events } from "./task-events.ts";
 import { keysOf, offset } from "./task-record-verbs.ts";
 
 type Verb = (context: Context) => Promise<void>;
@@ -172,59 +172,6 @@ async function remove(context: Context): Promise<void> {
     opened.cluster.tasks.remove(id),
   );
   context.output.outcome("removed", { id }, `${id} removed`);
-}
-
-async function events(context: Context): Promise<void> {
-  const { output, options, signal } = context;
-  await using opened = await openCluster(context);
-  const { tasks } = opened.cluster;
-  const { taskId } = await tasks.get(idOf(context));
-  const { revision } = await readAt(opened.store, keys.task(taskId));
-  const items = (await tasks.records.events(taskId)).map((event) => ({
-    ...event,
-    at: new Date(event.at).toISOString(),
-  }));
-  const columns = {
-    AT: ({ at }: (typeof items)[number]) => at,
-    EVENT: ({ event }: (typeof items)[number]) => event,
-    NODE: ({ nodeId }: (typeof items)[number]) => nodeId || "-",
-    EPOCH: ({ epoch }: (typeof items)[number]) => String(epoch),
-    DETAIL: ({ detail }: (typeof items)[number]) => detail,
-  };
-  output.list(
-    { items },
-    { columns, empty: "no events yet: start the task with `ropeway task start ID`" },
-  );
-  if (options.follow !== true) return;
-  const until = AbortSignal.any([signal, output.unread]);
-  for await (const entry of changesOf(taskId, opened, { from: revision + 1, signal: until })) {
-    const task = taskOf(entry);
-    if (task === undefined) return;
-    const view = taskView(task);
-    output.result(view, () => output.line(`${view.updatedAt}  ${view.status}${because(view)}`));
-  }
-}
-
-/** A task at each change from a revision on; as it is now, if the history since then is gone. */
-async function* changesOf(
-  taskId: string,
-  { store }: Opened,
-  options: { readonly from: number; readonly signal: AbortSignal },
-): AsyncGenerator<Entry | undefined> {
-  const { signal } = options;
-  const key = keys.task(taskId);
-  for (let { from } = options; !signal.aborted; ) {
-    try {
-      for await (const batch of store.watch({ prefix: key, from, signal })) {
-        for (const { entry } of batch) yield entry;
-      }
-    } catch (error) {
-      if (!(error instanceof CompactedError)) throw error;
-      const { entry, revision } = await readAt(store, key);
-      yield entry;
-      from = revision + 1;
-    }
-  }
 }
 
 type Opened = Awaited<ReturnType<typeof openCluster>>;

@@ -20,7 +20,7 @@ import { wholeNumber } from "../whole-number.ts";
 import { dataOf, jobText } from "./job-text.ts";
 import { jobsPrefix, withNewQueue, withQueue } from "./queue-access.ts";
 import * as queueVerbs from "./queue-verbs.ts";
-import { workDemo } from "./work-demo.ts";
+import { DEMO_NAMES, workDemo } from "./work-demo.ts";
 
 async function add(context: Context): Promise<void> {
   const { arguments: given, options, output } = context;
@@ -31,9 +31,11 @@ async function add(context: Context): Promise<void> {
     const job = await queue.add(name, data, { ...wishes, awaited: options.wait === true });
     if (options.wait === true) {
       if ((await queue.workers()).length === 0) {
-        output.note(
-          `No workers: waiting for one. Start one with \`ropeway jobs work-demo --queue ${queue.name}\`, or press Ctrl-C.`,
-        );
+        // The demo worker would fail a job whose name it does not know.
+        const start = DEMO_NAMES.includes(name)
+          ? ` Start one with \`ropeway jobs work-demo --queue ${queue.name}\`, or press Ctrl-C.`
+          : " Ctrl-C stops waiting; the job stays in the queue.";
+        output.note(`No workers: waiting for one.${start}`);
       }
       const result = await job.result({ signal: context.signal });
       output.result({ id: job.id, result }, () => output.line(JSON.stringify(result ?? null)));

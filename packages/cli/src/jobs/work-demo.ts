@@ -16,6 +16,9 @@ interface DemoJobs {
   fail: { data: unknown; result: never };
 }
 
+/** The names of the jobs that the demo worker has handlers for. */
+export const DEMO_NAMES: readonly string[] = ["echo", "sleep", "fail"] satisfies (keyof DemoJobs)[];
+
 const STEPS = 10;
 
 /** Sleeps in steps, reports its progress, and stops when its signal aborts. */

@@ -1,6 +1,7 @@
 // Nodes, tasks and accounts as an operator handles them, directly in the store.
 import { Cluster, openRedisStore, SecretBox } from "@ropeway/cluster";
 import { keys } from "@ropeway/cluster/internal";
+import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, expect, test } from "vitest";
 import { speak } from "../spoken.ts";
@@ -55,6 +56,32 @@ test("the offset, the big keys and the discarded keys of a task are shown", asyn
     ]);
     expect(await ropeway("task", verb, "nosuch")).toMatchObject({ code: 4 });
   }
+});
+
+test("past and new events of a task are followed in one form, until it is removed", async () => {
+  const { id } = await json("task", "create", "--name", "followed", "--type", "scripted");
+  const { records } = new Cluster(store, { secrets: new SecretBox(undefined) }).tasks;
+  const event = { at: 1, event: "COMMANDRUNNING", detail: "", nodeId: "node_a", epoch: 7 };
+  const lines = ropeway("task", "events", id, "--follow");
+  const objects = ropeway("task", "events", id, "--follow", "--json");
+  await eventually(async () =>
+    expect(String(await server.command("CLIENT", "LIST")).match(/store-watch/g)).toHaveLength(2),
+  );
+  await store.txn({ do: [records.eventOperation(id, event)] });
+  await store.put(keys.offset(id), "{}"); // what is not an event prints nothing
+  await json("task", "remove", id);
+  const [first, second, ...rest] = (await lines).stdout.trimEnd().split("\n");
+  expect(first).toMatch(/^20\S+Z {2}created {9}-$/);
+  expect(second).toBe("1970-01-01T00:00:00.001Z  COMMANDRUNNING  node_a");
+  expect(rest).toEqual([]);
+  const parsed = (await objects).stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(parsed).toMatchObject([
+    { event: "created" },
+    { ...event, at: "1970-01-01T00:00:00.001Z" },
+  ]);
 });
 
 test("an alert is shown and acknowledged", async () => {

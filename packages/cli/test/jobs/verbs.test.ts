@@ -1,4 +1,4 @@
-import { Queue } from "@ropeway/jobs";
+import { Queue, Worker } from "@ropeway/jobs";
 import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { beforeEach, expect, test } from "vitest";
@@ -112,10 +112,23 @@ test("waiting for a result says that there is no worker", async () => {
   const { stdout, stderr } = await added;
   expect([stdout, stderr]).toEqual([
     "1\n",
-    expect.stringContaining("No workers: waiting for one."),
+    expect.stringContaining("Start one with `ropeway jobs work-demo --queue lonely`"),
   ]);
   stop.abort("SIGINT");
   await working;
+});
+
+test("the demo worker is not offered for a job that it cannot run", async () => {
+  const added = ropeway(["add", "lonely-pages", "render", "1", "--wait"]);
+  const queue = new Queue(redis, "lonely-pages");
+  await eventually(async () => expect((await queue.counts()).waiting).toBe(1));
+  await eventually(async () =>
+    expect(String(await server.command("CLIENT", "LIST"))).toMatch(/jobs-/),
+  );
+  await using _worker = new Worker(redis, "lonely-pages", { render: () => "page" });
+  const { stdout, stderr } = await added;
+  expect([stdout, stderr]).toEqual(['"page"\n', expect.stringContaining("No workers")]);
+  expect(stderr).not.toContain("work-demo");
 });
 
 test("the demo worker echoes, sleeps and fails; watch shows it; retry and pause work", async () => {
