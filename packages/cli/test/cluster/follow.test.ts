@@ -14,19 +14,22 @@ test("task events --follow follows a task that has been idle for long", async ()
   await server.command("XTRIM", "ropeway:store:@log", "MINID", String(kept));
   await store.put("/another", "value");
   let text = "";
-  let editing: NodeJS.Timeout | undefined;
+  let noting: NodeJS.Timeout | undefined;
   const stdout = {
     write(part: string) {
       text += part;
       if (text.includes("created")) {
-        editing ??= setInterval(() => void tasks.edit(task.taskId, {}).catch(() => {}), 50);
+        const event = { at: Date.now(), event: "noted", detail: "", nodeId: "", epoch: 0 };
+        const note = () =>
+          store.txn({ do: [tasks.records.eventOperation(task.taskId, event)] }).catch(() => {});
+        noting ??= setInterval(() => void note(), 50);
       }
       // The removal of the task ends the command.
-      if (/^\S+ {2}CREATED/m.test(text)) void tasks.remove(task.taskId).catch(() => {});
+      if (/^\S+ {2}noted/m.test(text)) void tasks.remove(task.taskId).catch(() => {});
     },
   };
   const env = { REDIS_URL: server.url };
   const { code } = await speak(["task", "events", task.taskId, "--follow"], { env, stdout });
-  clearInterval(editing);
-  expect({ code, text }).toEqual({ code: 0, text: expect.stringMatching(/^\S+ {2}CREATED/m) });
+  clearInterval(noting);
+  expect({ code, text }).toEqual({ code: 0, text: expect.stringMatching(/^\S+ {2}noted/m) });
 });
