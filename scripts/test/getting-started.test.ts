@@ -48,6 +48,9 @@ test("every shell block of getting-started runs as it is pasted", {
     expect(printed.length).toBeGreaterThanOrEqual(4);
     expect(printed.join("")).toMatch(/welcome/);
     expect(printed.join("")).toMatch(/"token":"/);
+    process.kill(started.pid, "SIGINT"); // to npm alone: a terminal would send it to every process
+    await started.log.find(/^Stopping /, { withinMs: 30_000 });
+    expect((await started.exitWithin(60_000)).signal).not.toBe("SIGKILL");
   } finally {
     await started.terminate(30_000);
     rmSync(home, { recursive: true, force: true, maxRetries: 5 });
