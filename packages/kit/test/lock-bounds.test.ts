@@ -108,6 +108,26 @@ describe("a process that was paused", () => {
   });
 });
 
+test("an abort ends the wait for several locks at once, also while Redis is unreachable", async () => {
+  await using proxy = await startProxy(server);
+  await using frozen = await connect(proxy.url);
+  const [first, second] = [fresh(), fresh()].sort() as [string, string];
+  const held = await new Lock(other, second).acquire();
+  const controller = new AbortController();
+  const waiting = new MultiLock(frozen, [first, second]).acquire({ signal: controller.signal });
+  await sized(lockKeys("", second).queue, 1);
+  proxy.halfOpen();
+  const lost = frozen.send(["PING"]).catch((error: unknown) => error); // ends when the loss is noticed
+  controller.abort();
+  const ended = waiting.catch((error: unknown) => error);
+  expect(await Promise.race([ended, lost])).toBeInstanceOf(AbortedError);
+  await proxy.heal();
+  await eventually(async () =>
+    expect(await server.command("EXISTS", lockKeys("", first).lock)).toBe(0),
+  );
+  await held.release();
+});
+
 describe("a release that failed", () => {
   test("can be repeated, so a lock without an end is not locked for ever", async () => {
     await using proxy = await startProxy(server);

@@ -58,6 +58,7 @@ export class MultiLock {
   readonly names: readonly string[];
   readonly #locks: readonly Lock[];
   readonly #options: Required<LockOptions>;
+  readonly #redis: Redis;
 
   constructor(redis: Redis, names: readonly string[], options?: LockOptions) {
     requireRedis(redis);
@@ -68,6 +69,7 @@ export class MultiLock {
     this.names = [...new Set(names)].sort();
     this.#locks = this.names.map((name) => new Lock(redis, name, options));
     this.#options = resolveLockOptions(options);
+    this.#redis = redis;
   }
 
   /** Waits for all locks; `waitMs` bounds the whole wait. Throws NotAcquiredError and holds none. */
@@ -82,7 +84,7 @@ export class MultiLock {
       });
       if (held.locks.every((lock) => lock.held)) return held;
       // One was lost while the others were waited for. All of them, or none.
-      await held.release();
+      this.#giveUp(held.locks);
       if (performance.now() >= until) throw notAcquired("one");
     }
   }
@@ -97,8 +99,17 @@ export class MultiLock {
       }
       return new HeldLocks(held);
     } catch (error) {
-      await Promise.allSettled(held.map((lock) => lock.release()));
+      this.#giveUp(held);
       throw error;
+    }
+  }
+
+  /** Releases in the background: while Redis is unreachable, the caller waits no longer than it said. */
+  #giveUp(held: readonly HeldLock[]): void {
+    for (const lock of held) {
+      lock.release().catch((error) => {
+        this.#redis.logger.warn({ err: error, lock: lock.name }, "cannot give up a lock");
+      });
     }
   }
 
