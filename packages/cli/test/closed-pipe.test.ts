@@ -1,8 +1,11 @@
 // A reader that leaves, as in `ropeway merge watch | head -1`: commands that only print end.
+import { spawnSync } from "node:child_process";
 import { EventEmitter } from "node:events";
+import { closeSync, existsSync, openSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { Queue } from "@ropeway/jobs";
 import { Chat } from "@ropeway/kit/chat";
 import { Mailbox } from "@ropeway/kit/mailbox";
@@ -13,6 +16,7 @@ import { speak } from "./spoken.ts";
 
 const { server, redis } = await redisForFile();
 const env = { REDIS_URL: server.url };
+const NODE = ["--conditions=@ropeway/source", "--import", "tsx"];
 
 /** A standard output whose reader leaves after the first write. Later writes fail as those of a pipe do. */
 class ClosedPipe extends EventEmitter {
@@ -92,3 +96,18 @@ test("rdb to-json ends when the reader of its output has gone", async () => {
   expect(spoken).toMatchObject({ code: 0, stderr: "" });
   await rm(cwd, { recursive: true });
 });
+
+test.runIf(existsSync("/dev/full"))(
+  "output that no disk has room for is one sentence and a failure",
+  () => {
+    const main = fileURLToPath(new URL("../src/main.ts", import.meta.url));
+    const full = openSync("/dev/full", "w");
+    const { status, stderr } = spawnSync(process.execPath, [...NODE, main, "version"], {
+      stdio: ["ignore", full, "pipe"],
+      encoding: "utf8",
+    });
+    closeSync(full);
+    expect(stderr).toMatch(/^Cannot write to standard output: ENOSPC.*\n$/);
+    expect(status).toBe(1);
+  },
+);

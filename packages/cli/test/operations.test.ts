@@ -169,7 +169,7 @@ const verbs = {
       ...{ create: "task create", get: "task show", idOfName: "task list", list: "task list" },
       ...{ count: "task list", start: "task start", stop: "task stop", move: "task move" },
       ...{ leave: "nodes drain", unplace: PROGRAM, edit: "task edit", remove: "task remove" },
-      offset: "task offset",
+      ...{ offset: "task offset", ofGroups: PROGRAM },
     },
   },
   Nodes: {

@@ -47,11 +47,11 @@ test("does not shorten the time of a permit", async () => {
 });
 
 test("does not send a message again after the next one of the same slot", async () => {
-  const { box, leases, waiters, sends } = mailboxKeys("", fresh());
+  const { box, leases, waiters, sends, tries } = mailboxKeys("", fresh());
   const send = (id: string, number: number) =>
     redis.run(
       sendScript,
-      [box, leases, waiters, sends],
+      [box, leases, waiters, sends, tries],
       [...[id, "", "1", 0, 10, "reject"], ...["slot", number]],
     );
   await send("first", 1);
