@@ -3,12 +3,16 @@
 -- A program that follows the documents takes LOCK, increments, then adds, in separate commands. While it
 -- holds LOCK nothing may be sent, or a reader's cursor would pass over its message.
 --
--- KEYS  1 lock  2 ids  3 msgs  4 members  5 live  6 sends
+-- Users that must get the message and are no members become members right before it.
+--
+-- KEYS  1 lock  2 ids  3 msgs  4 members  5 live  6 sends  7 joined  8... seen of each such user
 -- ARGV  1 sender as JSON  2 message as JSON  3 our token, if we hold LOCK, or ""  4 most messages
 --       5 ms a message is kept, 0: no end  6 slot of the sender  7 number of this send
+--       8 room  9... users, as many as KEYS from 8 on
 -- Returns id, 0 if LOCK is held by somebody else, or -1 if there is no such room
-local LOCK, IDS, MSGS, MEMBERS, LIVE, SENDS = unpack(KEYS)
+local LOCK, IDS, MSGS, MEMBERS, LIVE, SENDS, JOINED = unpack(KEYS, 1, 7)
 local call = redis.call
+local JOINED_MS = 86400000 -- as in join.lua
 local AT_ONCE, LIVE_LENGTH, MANY_SLOTS, KEEP_MS, MOST_BYTES = 100, 100, 1000, 600000, 1048576
 local keep, age = tonumber(ARGV[4]), tonumber(ARGV[5])
 local known, sent = string.match(call('HGET', SENDS, ARGV[6]) or '', '^(%d+) (%d+)')
@@ -18,13 +22,23 @@ local holder = call('GET', LOCK)
 if holder and holder ~= ARGV[3] then return 0 end
 if call('ZCARD', MEMBERS) == 0 then return -1 end
 call('ZCARD', MSGS)
-call('XLEN', LIVE) -- a wrong type fails here, before anything is written
+call('XLEN', LIVE)
+for i = 7, #KEYS do call('ZCARD', KEYS[i]) end -- a wrong type fails here, before anything is written
 
 local time = call('TIME')
 local id = call('INCR', IDS)
 local seconds = string.format('%d.%06d', time[1], time[2])
 local message = string.format('{"id": %.0f, "ts": %s, "sender": %s, "message": ', id, seconds, ARGV[1]) .. ARGV[2] .. '}'
 call('ZADD', MSGS, id, message)
+for i = 8, #KEYS do
+  local user = ARGV[i + 1]
+  if not call('ZSCORE', MEMBERS, user) then
+    call('ZADD', MEMBERS, id - 1, user)
+    call('ZADD', KEYS[i], id - 1, ARGV[8])
+    call('ZADD', JOINED, id - 1, user)
+    call('PEXPIRE', JOINED, JOINED_MS)
+  end
+end
 call('XADD', LIVE, 'MAXLEN', LIVE_LENGTH, '*', 'message', id)
 call('PEXPIRE', LIVE, KEEP_MS) -- a documented program that leaves last does not remove it
 if call('HLEN', SENDS) >= MANY_SLOTS then -- look for some of processes that ended

@@ -54,7 +54,7 @@ export class Room<Message = unknown> {
   async send(sender: string, message: Message): Promise<number> {
     checkName("the sender", sender);
     const json = messageJson(message, this.#store.options.maxMessageBytes);
-    const id = await this.#store.append(this.id, sender, json);
+    const id = await this.#store.append(this.id, sender, { json });
     kitMetrics().noteSent("chat");
     return id;
   }

@@ -24,6 +24,9 @@ import {
 /** Members that one call of create.lua takes. */
 const MEMBERS_AT_ONCE = 500;
 
+/** What leave.lua returns for a member that stays. */
+const STAYS = -2;
+
 /** A user's place in a room. */
 export interface Place {
   readonly room: string;
@@ -61,6 +64,8 @@ interface Outgoing extends SendNumber {
   readonly json: string;
   /** Ours, if we hold the room's lock, or "". */
   readonly token: string;
+  /** Users that become members right before the message, unless they are. */
+  readonly readers: readonly string[];
 }
 
 /** Group chat in one Redis. */
@@ -98,11 +103,16 @@ export class ChatStore {
   }
 
   /**
-   * Appends a message and returns its id. Waits while a documented program holds the room's lock. Throws
-   * RoomNotFoundError, or NotAcquiredError if that program does not release the lock.
+   * Appends a message and returns its id. `readers` that are no members become members right before it, in the
+   * same step. Waits while a documented program holds the room's lock. Throws RoomNotFoundError, or
+   * NotAcquiredError if that program does not release the lock.
    */
-  append(room: string, sender: string, json: string): Promise<number> {
-    const message = { sender: JSON.stringify(sender), json };
+  append(
+    room: string,
+    sender: string,
+    { json, readers = [] }: { readonly json: string; readonly readers?: readonly string[] },
+  ): Promise<number> {
+    const message = { sender: JSON.stringify(sender), json, readers };
     return sendSlots.run(async (number) => {
       const { prefix, lockWaitMs } = this.options;
       const lock = new Lock(this.redis, `chat:${room}`, { prefix, waitMs: lockWaitMs });
@@ -127,13 +137,22 @@ export class ChatStore {
     return cursor;
   }
 
-  /** Removes a member; returns how many are left, or undefined if the user was no member. */
-  async leave(room: string, user: string): Promise<number | undefined> {
+  /**
+   * Removes a member; returns how many are left, or undefined if the user was no member. With `newest` it
+   * stays if another message is the newest one.
+   */
+  async leave(
+    room: string,
+    user: string,
+    newest?: Pick<RoomMessage<unknown>, "id" | "sentAt">,
+  ): Promise<number | "stays" | undefined> {
     const { members, ids, msgs, live, typing, present, sends, joined } = this.keys(room);
     const keys = [members, ids, msgs, this.#seen(user), live, typing, present, sends, joined];
-    const running = this.redis.run(leaveScript, keys, [room, user, this.#keep]);
+    const args = [room, user, this.#keep, newest?.id ?? "", newest?.sentAt ?? ""];
+    const running = this.redis.run(leaveScript, keys, args);
     const [left, more] = await refused({ what: "a member", key: members }, running);
     await this.#trim(room, more);
+    if (left === STAYS) return "stays";
     return left < 0 ? undefined : left;
   }
 
@@ -307,13 +326,15 @@ export class ChatStore {
   }
 
   async #append(room: string, message: Outgoing): Promise<number> {
-    const { lock, ids, msgs, members, live, sends } = this.keys(room);
+    const { lock, ids, msgs, members, live, sends, joined } = this.keys(room);
     const { maxMessages, maxAgeMs } = this.options;
-    const { sender, json, token, slot, number } = message;
-    const args = [sender, json, token, maxMessages, maxAgeMs ?? 0, slot, number];
+    const { sender, json, token, slot, number, readers } = message;
+    const how = [sender, json, token, maxMessages, maxAgeMs ?? 0, slot, number];
+    const seen = readers.map((user) => this.#seen(user));
+    const keys = [lock, ids, msgs, members, live, sends, joined, ...seen];
     const id = await refused(
       { what: "a message", key: msgs },
-      this.redis.run(sendScript, [lock, ids, msgs, members, live, sends], args),
+      this.redis.run(sendScript, keys, [...how, room, ...readers]),
     );
     if (id < 0) throw new RoomNotFoundError(room);
     return id;

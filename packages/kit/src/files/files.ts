@@ -13,16 +13,12 @@ import {
   type Redis,
 } from "@ropeway/core";
 import { newToken, requireRedis } from "@ropeway/core/internal";
-import { Chat } from "../chat/chat.ts";
-import { NotAMemberError, RoomExistsError, RoomNotFoundError } from "../chat/errors.ts";
-import { resolveChatOptions } from "../chat/options.ts";
-import type { Room } from "../chat/room.ts";
-import { ChatStore } from "../chat/store.ts";
 import { checkName, isPartKey } from "../keyspace.ts";
 import type { HeldLock } from "../lock/held-lock.ts";
 import { Lock } from "../lock/lock.ts";
 import { scanNames, viewsOf } from "../store/scan.ts";
 import { announcementOf, END, readAnnouncement } from "./announcement.ts";
+import { ChannelRoom } from "./channel-room.ts";
 import { readDocumented, sendDocumented } from "./documented.ts";
 import { CorruptFileError, TransferGoneError } from "./errors.ts";
 import { type Announced, IncomingFile } from "./incoming-file.ts";
@@ -36,7 +32,6 @@ import {
   resolvePublishOptions,
   resolveReceiveOptions,
   resolveTransfersOptions,
-  SENDER,
   type TransfersOptions,
 } from "./options.ts";
 import { keepingPlaces } from "./place-keeper.ts";
@@ -71,9 +66,7 @@ export class Files {
   readonly #redis: Redis;
   readonly #options: Required<FilesOptions>;
   readonly #store: FilesStore;
-  readonly #chat: Chat<unknown>;
-  readonly #room: Room<unknown>;
-  readonly #rooms: ChatStore;
+  readonly #room: ChannelRoom;
 
   constructor(redis: Redis, channel: string, options?: FilesOptions) {
     requireRedis(redis);
@@ -81,9 +74,7 @@ export class Files {
     this.#redis = redis;
     this.#options = resolveFilesOptions(options);
     this.#store = new FilesStore(redis, channel, this.#options);
-    this.#chat = new Chat<unknown>(redis, { prefix: this.#options.prefix });
-    this.#room = this.#chat.room(channel);
-    this.#rooms = new ChatStore(redis, resolveChatOptions({ prefix: this.#options.prefix }));
+    this.#room = new ChannelRoom(redis, channel, this.#options.prefix);
   }
 
   /**
@@ -115,7 +106,7 @@ export class Files {
     }
     const content = () => (typeof source === "string" ? contentOf(source, total) : source);
     if (how.signal?.aborted) throw new AbortedError(`sending ${name}`, how.signal.reason);
-    await this.#open(how.receivers);
+    await this.#room.open(how.receivers);
     const sending = { ...how, id, name, total, content, readAgain: typeof source === "string" };
     try {
       const sent = await (how.wire === "documented"
@@ -153,7 +144,7 @@ export class Files {
     let last = ""; // a sender that died may have announced a file twice: it is not missed then
     let files = 0;
     const receiving = { receiver, leaseMs: this.#options.leaseMs, onProgress, signal };
-    for await (const event of this.#chat.feed(receiver, { signal: either })) {
+    for await (const event of this.#room.feed(receiver, either)) {
       if (event.type !== "message" || event.room !== this.channel) continue;
       const announced = readAnnouncement(event.message);
       const renew = () => this.#renewBehind(event.id, receiver);
@@ -162,7 +153,7 @@ export class Files {
         const about = { ...announced, message: event.id };
         const got = await keepingPlaces(places, () =>
           this.#receiveChunks(about, receiving, handler).catch((error) =>
-            this.#passCorrupt(about.name, error, () => this.#acknowledge(receiver, event)),
+            this.#passCorrupt(about.name, error, () => this.#room.acknowledge(receiver, event)),
           ),
         );
         if (got) files += 1;
@@ -175,11 +166,10 @@ export class Files {
         );
         if (got) files += 1;
         else missed.push(announced.name);
-      } else if (announced.kind === "end" && !(await this.#goesOn(event.id))) {
-        await this.#room.leave(receiver);
+      } else if (announced.kind === "end" && (await this.#room.leaveAt(event, receiver))) {
         return { files, missed };
       }
-      await this.#acknowledge(receiver, event);
+      await this.#room.acknowledge(receiver, event);
       if (files >= most) break;
     }
     own.abort();
@@ -190,15 +180,8 @@ export class Files {
    * Ends the channel: receivers return when they have all files. The last receiver removes the room.
    * Returns false if there is no such channel: nothing was sent, or it has ended and all receivers have left.
    */
-  async end(): Promise<boolean> {
-    try {
-      await this.#room.send(SENDER, END);
-    } catch (error) {
-      if (error instanceof RoomNotFoundError) return false;
-      throw error;
-    }
-    await this.#room.leave(SENDER);
-    return true;
+  end(): Promise<boolean> {
+    return this.#room.end();
   }
 
   /** The transfers under way in all channels of the prefix, for operators. */
@@ -214,22 +197,6 @@ export class Files {
       return new FilesStore(redis, name.slice(0, colon), resolved).view(name.slice(colon + 1));
     };
     return { items: await viewsOf(items, view), ...rest };
-  }
-
-  /** Makes the room, or adds the receivers to it. */
-  async #open(receivers: readonly string[]): Promise<void> {
-    for (const receiver of receivers) checkName("a receiver", receiver);
-    try {
-      await this.#chat.create({
-        sender: SENDER,
-        recipients: receivers,
-        message: "",
-        id: this.channel,
-      });
-    } catch (error) {
-      if (!(error instanceof RoomExistsError)) throw error;
-      for (const user of [SENDER, ...receivers]) await this.#room.join(user);
-    }
   }
 
   /**
@@ -259,7 +226,8 @@ export class Files {
       const begun = await this.#store.begin(id, { name, receivers });
       const { next, sent, announced, chunkBytes, sentSha256 } = begun;
       if (!announced) {
-        await this.#announce(announcementOf({ id, name, chunkBytes, size: total }));
+        const message = announcementOf({ id, name, chunkBytes, size: total });
+        await this.#room.announce(message, receivers);
         await this.#store.announced(id);
       }
       const from = { next: sent ? Number.POSITIVE_INFINITY : next, sentSha256 };
@@ -287,7 +255,7 @@ export class Files {
   #documented(file: Sending): Promise<Sent> {
     const { name, receivers, signal, content, ...rest } = file;
     const bound = signal ?? new AbortController().signal;
-    const announce = () => this.#announce(name);
+    const announce = () => this.#room.announce(name, receivers);
     return sendDocumented(
       this.#store,
       { ...rest, name, source: content(), announce, receivers: receivers.length, signal: bound },
@@ -295,21 +263,10 @@ export class Files {
     );
   }
 
-  /** Sends a message that its sender has read: it must not keep it in the room. */
-  async #announce(message: unknown): Promise<void> {
-    const id = await this.#room.send(SENDER, message);
-    await this.#acknowledge(SENDER, { id });
-  }
-
-  /** Whether the channel was ended and then used again, while this receiver was away. */
-  async #goesOn(end: number): Promise<boolean> {
-    return (await this.#rooms.after(this.channel, end, 1)).length > 0;
-  }
-
   /** Renews the lease of a receiver for the files that were announced after a message. */
   async #renewBehind(message: number, receiver: string): Promise<void> {
     for (let last = message; ; ) {
-      const behind = await this.#rooms.after(this.channel, last, ANNOUNCEMENTS_AT_ONCE);
+      const behind = await this.#room.after(last, ANNOUNCEMENTS_AT_ONCE);
       const announced = behind.map((one) => readAnnouncement(one.message));
       await Promise.all(
         announced.map(
@@ -318,15 +275,6 @@ export class Files {
       );
       if (behind.length < ANNOUNCEMENTS_AT_ONCE) return;
       last = behind.at(-1)?.id ?? last;
-    }
-  }
-
-  /** Nothing to do in a room that was removed or made again meanwhile, or that another sender has ended. */
-  async #acknowledge(user: string, message: { id: number; sentAt?: number }): Promise<void> {
-    try {
-      await this.#rooms.acknowledge(this.channel, user, message);
-    } catch (error) {
-      if (!(error instanceof NotAMemberError)) throw error;
     }
   }
 
