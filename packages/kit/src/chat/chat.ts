@@ -22,9 +22,10 @@ import {
   type PendingOptions,
   resolveChatOptions,
   resolveFeedOptions,
-  resolveHistoryOptions,
   resolvePendingOptions,
+  resolveUnreadOptions,
 } from "./options.ts";
+import { cursorAfter, placeOf } from "./place-cursor.ts";
 import { NO_ROOM, Room, type RoomView } from "./room.ts";
 import { ChatStore } from "./store.ts";
 
@@ -101,8 +102,7 @@ export class Chat<Message = unknown> {
    */
   async pending(user: string, options?: PendingOptions): Promise<Page<Pending<Message>>> {
     const { cursor, limit, perRoom: most } = resolvePendingOptions(options);
-    const first = Number(cursor ?? 0);
-    const places = await this.#store.places(user, first, limit);
+    const places = await this.#store.places(user, limit, placeOf(cursor));
     const found = await Promise.all(
       places.map(async ({ room, cursor: seen }) => {
         const messages = await this.#store.after<Message>(room, seen, most);
@@ -111,7 +111,7 @@ export class Chat<Message = unknown> {
       }),
     );
     const items = found.filter(({ messages }) => messages.length > 0);
-    return places.length < limit ? { items } : { items, cursor: String(first + limit) };
+    return { items, ...(places.length === limit && cursorAfter(places)) };
   }
 
   /** The rooms of a user, and how many messages it has not acknowledged in each. */
@@ -119,15 +119,14 @@ export class Chat<Message = unknown> {
     user: string,
     options?: HistoryOptions,
   ): Promise<Page<{ room: string; unread: number }>> {
-    const { cursor, limit } = resolveHistoryOptions(options);
-    const first = Number(cursor ?? 0);
-    const places = await this.#store.places(user, first, limit);
+    const { cursor, limit } = resolveUnreadOptions(options);
+    const places = await this.#store.places(user, limit, placeOf(cursor));
     const newest = await this.#store.newest(places.map(({ room }) => room));
     const items = places.map(({ room, cursor: seen }, i) => ({
       room,
       unread: Math.max(0, (newest[i] ?? 0) - seen),
     }));
-    return places.length < limit ? { items } : { items, cursor: String(first + limit) };
+    return { items, ...(places.length === limit && cursorAfter(places)) };
   }
 
   /** The pending messages of a user, then every event as it happens, until the signal aborts. */

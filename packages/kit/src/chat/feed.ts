@@ -14,7 +14,7 @@ import { AWAY_MS, isAway } from "../away.ts";
 import { Bell } from "../bell.ts";
 import { type LiveEvent, liveReaderOf } from "./live-reader.ts";
 import type { RoomMessage } from "./message.ts";
-import type { ChatStore, Membership } from "./store.ts";
+import type { ChatStore, Membership, Place } from "./store.ts";
 
 /** What a feed yields. */
 export type ChatEvent<Message> =
@@ -177,8 +177,9 @@ async function follow(
   { rooms, watch, persist }: Following,
 ): Promise<void> {
   const gone = new Set(rooms.keys());
-  for (let first = 0; ; first += ROOMS_AT_ONCE) {
-    const places = await persist(() => store.places(user, first, ROOMS_AT_ONCE));
+  for (let last: Place | undefined; ; ) {
+    const places = await persist(() => store.places(user, ROOMS_AT_ONCE, last));
+    last = places.at(-1);
     for (const { room, cursor } of places) {
       gone.delete(room);
       if (rooms.has(room)) continue;

@@ -3,12 +3,14 @@ import {
   flag,
   integer,
   type OptionTable,
+  optional,
   resolveOptions,
   satisfying,
 } from "@ropeway/core/internal";
 import { durationOrNull } from "../duration.ts";
 import { prefixSpec } from "../keyspace.ts";
 import { numberedPage } from "../numbered-page.ts";
+import { isPlaceCursor } from "./place-cursor.ts";
 
 /** How rooms behave. Use the same values in every process. */
 export interface ChatOptions {
@@ -60,8 +62,16 @@ const table: OptionTable<ChatOptions> = {
   lockWaitMs: { default: 10_000, rule: integer(0) },
 };
 
-const pendingTable: OptionTable<PendingOptions> = {
+const unreadTable: OptionTable<HistoryOptions> = {
   ...numberedPage,
+  cursor: {
+    default: undefined,
+    rule: optional(satisfying("a cursor of an earlier page", isPlaceCursor)),
+  },
+};
+
+const pendingTable: OptionTable<PendingOptions> = {
+  ...unreadTable,
   perRoom: { default: 100, rule: integer(1, 1_000) },
 };
 
@@ -80,6 +90,10 @@ export function resolveChatOptions(given?: ChatOptions): Required<ChatOptions> {
 
 export function resolveHistoryOptions(given?: HistoryOptions): Required<HistoryOptions> {
   return resolveOptions(numberedPage, given);
+}
+
+export function resolveUnreadOptions(given?: HistoryOptions): Required<HistoryOptions> {
+  return resolveOptions(unreadTable, given);
 }
 
 export function resolvePendingOptions(given?: PendingOptions): Required<PendingOptions> {

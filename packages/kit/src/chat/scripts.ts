@@ -36,6 +36,9 @@ export const noteScript: Script<number> = defineScript(lua("chat/note"), {
   parse,
   idempotent: true,
 });
+export const placesScript: Script<readonly string[]> = defineScript(lua("chat/places"), {
+  idempotent: true,
+});
 export const pageScript: Script<readonly [number, ...string[]]> = defineScript(lua("chat/page"), {
   idempotent: true,
 });

@@ -17,6 +17,7 @@ import {
   leaveScript,
   noteScript,
   pageScript,
+  placesScript,
   sendScript,
   trimScript,
 } from "./scripts.ts";
@@ -207,16 +208,10 @@ export class ChatStore {
     return this.#page<M>(room, { direction: "before", id, limit });
   }
 
-  /** A user's rooms and cursors: one page. */
-  async places(user: string, first: number, limit: number): Promise<readonly Place[]> {
-    const last = String(first + limit - 1);
-    const flat = await this.#ask<readonly string[]>(
-      "ZRANGE",
-      this.#seen(user),
-      String(first),
-      last,
-      "WITHSCORES",
-    );
+  /** A user's rooms and cursors: one page, after the last place of the page before. */
+  async places(user: string, limit: number, after?: Place): Promise<readonly Place[]> {
+    const args = [limit, after?.cursor ?? "", after?.room ?? ""];
+    const flat = await this.redis.run(placesScript, [this.#seen(user)], args);
     const places: Place[] = [];
     for (let i = 0; i + 1 < flat.length; i += 2) {
       places.push({ room: flat[i] as string, cursor: Number(flat[i + 1]) });
