@@ -8,10 +8,10 @@
  * A list whose reader supports it gets one element for all of them, a JSON array: one element to parse,
  * to store and to pop instead of hundreds.
  *
- * Pushes are sent on the connection that is about to wait for the next messages, if it is free at the
- * moment: push and pop are then one write, and one read in Redis, which is half of the cost of a single call.
- * Otherwise they are sent on the ordinary connection. Order is kept: the connection changes only when
- * everything sent on the previous one has its reply.
+ * Large batches are sent on the connection that is about to wait for the next messages, if it is free
+ * at the moment: push and pop are then one write. Small ones are sent at once on the ordinary connection, because
+ * a caller waits for them. Order is kept: the connection changes only when everything
+ * sent on the previous one has its reply.
  *
  * A push that the server refuses for the moment (no replicas, no memory) is repeated until it is accepted
  * or its time is over. The expiry of shared lists is set within a second after a push, in one command for
@@ -65,6 +65,8 @@ interface Parcel {
   until: number | undefined;
 }
 
+/** With fewer messages, a combined push and pop costs Redis more time than it saves. */
+const FEW = 8;
 const EXPIRE_WITHIN_MS = 1_000;
 const EXPIRE_AT_ONCE = 1_000;
 const REFUSED_PAUSE_MS = 100;
@@ -85,6 +87,7 @@ export class PushBuffer {
   #expiring: NodeJS.Timeout | undefined;
   #ride: (() => Carrier | undefined) | undefined;
   #parcels = new Map<string, Parcel>();
+  #gathered = 0;
   #scheduled = false;
   #underWay = 0;
   #idle: (() => void) | undefined;
@@ -125,6 +128,7 @@ export class PushBuffer {
       parcel = this.#parcels.get(list); // still there if it has to wait
     }
     parcel ??= this.#open(list);
+    this.#gathered += 1;
     if (parcel.packs) pack(parcel, text);
     else parcel.command.push(text);
     if (ttlSeconds !== undefined && ttlSeconds > (parcel.ttlSeconds ?? 0)) {
@@ -158,6 +162,7 @@ export class PushBuffer {
     if (parcels.size === 0) return;
     if (!this.#chooseCarrier()) return;
     this.#parcels = new Map();
+    this.#gathered = 0;
     for (const [list, parcel] of parcels) {
       seal(parcel);
       this.#options.onFlush?.(elementsOf(parcel), list);
@@ -169,7 +174,9 @@ export class PushBuffer {
   /** Returns false if earlier pushes have to arrive first; their completion flushes again. */
   #chooseCarrier(): boolean {
     const ride = this.#ride?.();
-    if (this.#underWay === 0) this.#carrier = ride ?? this.#redis;
+    if (this.#underWay === 0) {
+      this.#carrier = this.#gathered < FEW ? this.#redis : (ride ?? this.#redis);
+    }
     return this.#carrier === this.#redis || this.#carrier === ride;
   }
 
