@@ -1,10 +1,12 @@
 // What every port of ours does with requests that are hostile, too large or too slow.
 import { once } from "node:events";
-import { type IncomingMessage, request, Server } from "node:http";
-import { connect as connectSocket } from "node:net";
+import { type IncomingMessage, type RequestListener, request, Server } from "node:http";
+import { type AddressInfo, connect as connectSocket } from "node:net";
 import { encodeService, MergeQueue } from "@ropeway/merge";
+import { eventually } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterAll, describe, expect, test, vi } from "vitest";
+import { boundedServer } from "../src/http/port-options.ts";
 import { createPortal, MergeServer } from "../src/index.ts";
 
 const { redis } = await redisForFile();
@@ -195,4 +197,29 @@ test("requests that fail for the same passing reason are logged once", async () 
   await paused.pause();
   for (let i = 0; i < 5; i++) expect((await fetch(`${paused.url}/v3/queue/k`)).status).toBe(503);
   expect(lines).toMatchObject([{ code: "OVERLOADED" }]);
+});
+
+test("every response of a connection ends with it, also behind another one", async () => {
+  const closed: string[] = [];
+  const asked: string[] = [];
+  const serve: RequestListener = (request, response) => {
+    const { url: path = "" } = request;
+    asked.push(path);
+    request.resume(); // its body is read, so that Node has forgotten the request when the connection closes
+    response.once("close", () => closed.push(path));
+    if (path === "/3") setImmediate(() => response.end("not sent")); // it waits for the first
+  };
+  const server = boundedServer(60_000, serve).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const socket = connectSocket(port, "127.0.0.1");
+  const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
+  const post = "POST /2 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}";
+  const waiting = post.replace("/2", "/4").replace("Content", "Expect: 100-continue\r\nContent");
+  socket.write(get("/1") + post + get("/3") + waiting);
+  await eventually(() => expect(asked).toEqual(["/1", "/2", "/3", "/4"]));
+  expect(closed).toEqual([]);
+  socket.destroy();
+  await eventually(() => expect(closed.sort()).toEqual(["/1", "/2", "/3", "/4"]));
+  await new Promise((resolve) => server.close(resolve));
 });

@@ -222,3 +222,13 @@ test("HEAD answers with the headers and ends", async () => {
   expect(answer.headers.get("content-type")).toBe("text/event-stream");
   expect(await openStreams()).toBe(0);
 });
+
+test("streams that wait behind another one on their connection end with it", async () => {
+  produce = forever;
+  const { hostname, port } = new URL(stage.url);
+  const socket = connectTcp(Number(port), hostname);
+  socket.write("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(2));
+  await eventually(async () => expect(await openStreams()).toBe(2));
+  socket.destroy();
+  await eventually(async () => expect(await openStreams()).toBe(0));
+});

@@ -21,6 +21,7 @@ import { RopewayError } from "@ropeway/core";
 import type { FastifyServerOptions } from "fastify";
 import { originForm } from "./origin-form.ts";
 import { problemOf } from "./problems.ts";
+import { QueuedResponses } from "./queued-responses.ts";
 import { REQUEST_ID } from "./request-id.ts";
 
 /** How long a client may take to send a request, body included. */
@@ -78,9 +79,15 @@ export function boundedServer(requestTimeoutMs: number, listener: RequestListene
   return server;
 }
 
-/** Bounds the number of connections. */
+/** Bounds the number of connections, and lets every response end with its connection. */
 export function boundConnections(server: Server): void {
   server.maxConnections = MAX_CONNECTIONS;
+  const queued = new QueuedResponses();
+  const note: RequestListener = (request, response) => queued.note(request, response);
+  server.prependListener("request", note);
+  for (const event of ["checkContinue", "checkExpectation"]) {
+    if (server.listenerCount(event) > 0) server.prependListener(event, note);
+  }
 }
 
 /** Node's codes for what it could not read, and ours. */
