@@ -11,6 +11,7 @@
  * the process list as soon as it runs.
  */
 import { resolve } from "node:path";
+import { withoutCredentials, withoutParameters } from "@ropeway/core/internal";
 import type { Context } from "./context.ts";
 import { UsageError } from "./errors.ts";
 import { fileText } from "./file-text.ts";
@@ -26,9 +27,16 @@ const SECRET =
 const SECRET_FIELD =
   /("[^"]{0,99}(?:passw|secret|token)[^"]{0,99}"[ \t\r\n]{0,99}:[ \t\r\n]{0,99})"[^"]+"/gi;
 
+const SECRET_PARAMETER = /passw|secret|token|credential|sig/i;
+
 /** A command line without its passwords, as it may be shown. */
 export function maskedArgument(argument: string): string {
-  return argument
+  const [, option = "", value = ""] = /^(--[\w-]+=)?(.*)$/s.exec(argument) ?? [];
+  const isAddress = /^[a-z][a-z0-9+.-]{0,19}:\/\//i.test(value);
+  const address = isAddress
+    ? withoutParameters(withoutCredentials(value, "***") ?? value, SECRET_PARAMETER, "***")
+    : value;
+  return `${option}${address}`
     .replace(SECRET, (_, head?: string, name?: string) =>
       head === undefined ? `${name}***` : `${head}:***@`,
     )

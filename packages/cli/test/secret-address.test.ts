@@ -92,6 +92,15 @@ test("passwords are masked in URLs, queries and JSON, and nothing else is", () =
   expect(maskedArgument('{"password": "a", "mode": "total"}')).toBe(
     '{"password": "***", "mode": "total"}',
   );
+  for (const address of [
+    "redis://us/er:hidden@h:1",
+    "redis://u:a@b/hidden@h:1",
+    "sentinel://h/m?sentinelPassword=a#hidden",
+    "sentinel://h/m?sentinel%50assword=hidden",
+  ]) {
+    expect(maskedArgument(address)).not.toContain("hidden");
+    expect(maskedArgument(`--from=${address}`)).toMatch(/^--from=(?!.*hidden).*\*\*\*/);
+  }
   for (const plain of ["redis://user@h:1", "env:A", "a:b@c", "https://h/x?y=1"]) {
     expect(maskedArgument(plain)).toBe(plain);
   }

@@ -12,6 +12,7 @@
  */
 import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes } from "node:crypto";
 import { InvalidOptionError } from "@ropeway/core";
+import { withoutCredentials, withoutParameters } from "@ropeway/core/internal";
 import { SecretKeyMissingError, SecretUnreadableError } from "./errors.ts";
 
 /** Any JSON. */
@@ -33,7 +34,7 @@ const KEY_ALLOWED = "one or more keys of 32 random bytes in base64 or hex, separ
 const SECRET_NAME =
   /passw(or)?d|passphrase|secret|token|private_?key|api_?key|credential|^(pass|pwd|auth)$/i;
 /** sentinelPassword, and what signs the URL of a dump in an object store (X-Amz-Signature, sig). */
-const SECRET_PARAMETER = /passw|auth|token|secret|sig|credential|key/i;
+const SECRET_PARAMETER = /pass|pwd|auth|token|secret|sig|credential|key/i;
 const MAX_DEPTH = 16;
 
 /** Encrypts and decrypts with the keys of an installation. */
@@ -157,46 +158,43 @@ export function splitSecrets(config: Json): SplitConfig {
  * takes time in proportion to its length: no expression looks at the same stretch from many starts.
  */
 function withoutPassword(text: string): string {
-  // Not `new URL`: addresses may be lists (redis://:p@a:1,b:2), and a bad one must not leak either.
   const clean =
+    withoutCredentials(text) ??
+    withoutHttpPassword(text) ??
     withoutUnencoded(text) ??
+    // Other addresses, lists of them, and addresses that nobody accepts: they must not leak either.
     text.replace(/([a-z0-9+.-]:\/\/)([^/?#]*)@/gi, (_, scheme: string, user: string) => {
       const name = user.split(":", 1)[0] ?? "";
       if (!user.includes(":")) return `${scheme}${user}@`;
       return name === "" ? scheme : `${scheme}${name}@`;
     });
-  return withoutParameters(clean);
+  return withoutParameters(clean, SECRET_PARAMETER, "");
+}
+
+/** An HTTP address without its password, found as fetch() finds it; undefined if there is none. */
+function withoutHttpPassword(text: string): string | undefined {
+  if (!/^https?:/i.test(text) || !URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  if (url.password === "") return undefined;
+  url.password = "";
+  return url.href;
 }
 
 /**
- * redis://user:a/b@host: a password that was not percent-encoded, where a port should be. Behind what looks like a
- * port, an "@" belongs to a password too, unless it is in the value of a parameter or in the path of a file.
+ * redis://user:12?b@host: what nobody accepts as an address, with a password that was not percent-encoded. Behind
+ * what looks like a port, an "@" belongs to a password too, unless it is in the value of a parameter or in the path
+ * of a file.
  */
 function withoutUnencoded(text: string): string | undefined {
   const head = /^[a-z][a-z0-9+.-]*:\/\/[^:@/?#]*:/i.exec(text)?.[0];
   if (head === undefined) return undefined;
   const rest = text.slice(head.length);
   const looksLikePort = /^\d*(?:[/?#,]|$)/.test(rest);
+  const isFile = /^(?:https?|file):/i.test(text);
   const isUnencoded = looksLikePort
-    ? !/^(?:https?|file):/i.test(text) && /^\d+(?:\/[^@?#]*)?(?:[?#][^@=]*)?@/.test(rest)
-    : /^[^@/?#]*[/?#][^@]*@/.test(rest);
+    ? !isFile && /^\d+(?:\/[^@?#]*)?(?:[?#][^@=]*)?@/.test(rest)
+    : /^[^/?#]*[/?#][^@]*@/.test(rest);
   return isUnencoded ? `${head.slice(0, -1)}${text.slice(text.lastIndexOf("@"))}` : undefined;
-}
-
-/** A URL without the values of parameters whose name says that they are secret. */
-function withoutParameters(text: string): string {
-  let [clean, before, isSecret] = ["", "", false];
-  for (const part of text.split(/(?<=[=&#])/)) {
-    const end = /[=&#]$/.exec(part)?.[0] ?? "";
-    if (!isSecret) clean += part;
-    else if (end !== "=") clean += end;
-    // A name begins behind "&" or "?" and ends with "="; its value ends with "&" or "#".
-    const question = part.indexOf("?");
-    const name = before === "&" ? part : question < 0 ? "" : part.slice(question);
-    isSecret = end === "=" && (isSecret || SECRET_PARAMETER.test(name));
-    before = end;
-  }
-  return clean;
 }
 
 function escapePart(key: string): string {

@@ -50,21 +50,17 @@ export function parseEndpoint(url: string, option: string = "url"): Endpoint {
   if (typeof url !== "string") throw new InvalidOptionError(option, url, ALLOWED);
   const refuse = (why: string) =>
     new InvalidOptionError(option, withoutPassword(url), `${ALLOWED} (${why})`);
-  const match = SCHEME.exec(url);
-  if (match === null) throw refuse("unknown scheme");
-  const [, scheme = "", suffix, short = "", rest = ""] = match;
-  const kind = suffix ?? SHORT_TLS[short] ?? (short || undefined);
-  const [location = "", query = ""] = splitOnce(rest, "?");
-  const parameters = new URLSearchParams(query);
+  const parts = partsOf(url);
+  if (parts === undefined) throw refuse("unknown scheme");
+  const { kind, encrypted, place } = parts;
+  const parameters = new URLSearchParams(parts.query ?? "");
   const known = PARAMETERS[kind ?? ""] ?? [];
   if ([...parameters.keys()].some((name) => !known.includes(name))) {
     throw refuse(`behind the ?, only ${known.join(", ") || "nothing"} is known here`);
   }
-  // The path of a socket may contain an @, and begins where its credentials end.
-  const at = kind === "unix" ? location.search(/(?<=^[^/]*)@\//) : location.lastIndexOf("@");
-  const credentials = at < 0 ? {} : parseCredentials(location.slice(0, at), refuse);
-  const [hosts = "", path = ""] = splitOnce(location.slice(at + 1), "/");
-  const encrypted = scheme === "rediss" || scheme === "valkeys" || short in SHORT_TLS;
+  const credentials =
+    parts.credentials === undefined ? {} : parseCredentials(parts.credentials, refuse);
+  const [hosts = "", path = ""] = splitOnce(place, "/");
   const tls = encrypted ? { tls: true as const } : {};
   const common = { ...credentials, ...tls };
 
@@ -108,6 +104,39 @@ export function showEndpoint(endpoint: Endpoint): string {
   return endpoint.masterName === undefined ? where : `${endpoint.masterName} at ${where}`;
 }
 
+/** The parts of a Redis URL, still encoded. */
+interface UrlParts {
+  readonly kind: string | undefined;
+  readonly encrypted: boolean;
+  /** The scheme, up to "://". */
+  readonly head: string;
+  /** User and password. */
+  readonly credentials: string | undefined;
+  /** Hosts and path. */
+  readonly place: string;
+  readonly query: string | undefined;
+}
+
+function partsOf(url: string): UrlParts | undefined {
+  const match = SCHEME.exec(url);
+  if (match === null) return undefined;
+  const [, scheme = "", suffix, short = "", rest = ""] = match;
+  const kind = suffix ?? SHORT_TLS[short] ?? (short || undefined);
+  const [location = "", query] = splitOnce(rest, "?");
+  // The path of a socket may contain an @, and begins where its credentials end.
+  const slash = location.indexOf("/");
+  const atOfSocket = location[slash - 1] === "@" ? slash - 1 : -1;
+  const at = kind === "unix" ? atOfSocket : location.lastIndexOf("@");
+  return {
+    kind,
+    encrypted: scheme === "rediss" || scheme === "valkeys" || short in SHORT_TLS,
+    head: url.slice(0, url.length - rest.length),
+    credentials: at < 0 ? undefined : location.slice(0, at),
+    place: location.slice(at + 1),
+    query,
+  };
+}
+
 type Refuse = (why: string) => InvalidOptionError;
 
 function parseCredentials(text: string, refuse: Refuse): { username?: string; password?: string } {
@@ -149,10 +178,58 @@ function splitOnce(text: string, separator: string): [string, string | undefined
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-/** An address for messages, without passwords, even if it is invalid: redis:user:password@host. */
+/**
+ * A Redis URL without the password of its server, or with a mask for it; undefined if there is none. It is found as
+ * parseEndpoint() finds it, so also in a URL whose password was not percent-encoded.
+ */
+export function withoutCredentials(url: string, mask?: string): string | undefined {
+  const parts = partsOf(url);
+  const [user = "", password] = splitOnce(parts?.credentials ?? "", ":");
+  if (parts === undefined || password === undefined) return undefined;
+  const query = parts.query === undefined ? "" : `?${parts.query}`;
+  const shown = mask === undefined ? user : `${user}:${mask}`;
+  return `${parts.head}${shown === "" ? "" : `${shown}@`}${parts.place}${query}`;
+}
+
+/**
+ * A URL with a mask for the values of parameters whose name matches `secret`, also if the name is percent-encoded.
+ * A value lasts until the next "&": no other character ends it for every program.
+ */
+export function withoutParameters(url: string, secret: RegExp, mask: string): string {
+  const begin = url.search(/[?#]/);
+  if (begin < 0) return url;
+  const parameters = url
+    .slice(begin)
+    .split("&")
+    .map((parameter) => {
+      const pieces = parameter.split("=");
+      const last = pieces.length - 1;
+      const name = pieces.findIndex((piece, n) => n < last && secret.test(unescaped(piece)));
+      return name < 0 ? parameter : `${pieces.slice(0, name + 1).join("=")}=${mask}`;
+    });
+  return url.slice(0, begin) + parameters.join("&");
+}
+
+/** Without an error for what is not percent-encoded. */
+function unescaped(text: string): string {
+  return text.replace(/%([0-9a-f]{2})/gi, (_, code: string) =>
+    String.fromCharCode(Number.parseInt(code, 16)),
+  );
+}
+
+/**
+ * An address for messages, without passwords, even if it is invalid: redis:user:password@host. The text may be long,
+ * so no expression searches the same stretch from many starts.
+ */
 export function withoutPassword(url: string): string {
-  const shown = url.includes("://")
-    ? url.replace(/(:\/\/[^:@/]*):.*@/s, "$1:***@")
-    : url.replace(/^.*@/s, "***@");
-  return shown.replace(/(passw[^=&]*=)[^&#]*/gi, "$1***");
+  const scheme = url.indexOf("://");
+  const at = url.lastIndexOf("@");
+  const colon = url.indexOf(":", scheme + 3);
+  let shown = url;
+  if (scheme < 0 && at >= 0) shown = `***${url.slice(at)}`;
+  if (scheme >= 0 && colon >= 0 && colon < at) {
+    shown = `${url.slice(0, colon)}:***${url.slice(at)}`;
+  }
+  // The string may begin in the middle of a URL.
+  return withoutParameters(`?${shown}`, /passw/i, "***").slice(1);
 }

@@ -107,7 +107,28 @@ test.each([
   ":Hidden1@h",
   "redis://h:1?password=Hidden1&db=2",
   "sentinel://h:1/name?sentinelPassword=Hidden1&bad=1",
+  "sentinel://h:1/name?sentinelPassword=a#Hidden1&bad=1",
+  "sentinel://h:1/name?sentinel%50assword=Hidden1&bad=1",
+  "redis://us/er:Hidden1@h:0",
+  "redis://u@v:Hidden1@h:0",
+  "redis://u:a@b/Hidden1@h:0",
 ])("a mistyped address does not show its password: %s", (url) => {
   expect(() => parseEndpoint(url)).toThrow(InvalidOptionError);
   expect(() => parseEndpoint(url)).not.toThrow("Hidden1");
+});
+
+test.each([
+  ["the path of a socket", `unix://${"a".repeat(200_000)}`],
+  ["many schemes", `redis://h${"://".repeat(60_000)}`],
+  ["many parameters", `redis://h?${"passw".repeat(40_000)}`],
+  ["many slashes", `redis://${"/".repeat(200_000)}`],
+])("a long address is read in proportion to its length: %s", (_, url) => {
+  const before = process.cpuUsage();
+  try {
+    parseEndpoint(url);
+  } catch (error) {
+    expect(error).toBeInstanceOf(InvalidOptionError);
+  }
+  // A search from each character takes 10 seconds.
+  expect(process.cpuUsage(before).user / 1_000).toBeLessThan(2_000);
 });
