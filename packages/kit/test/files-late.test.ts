@@ -7,6 +7,7 @@ import { eventually } from "@ropeway/testkit";
 import { afterAll, describe, expect, test } from "vitest";
 import { Chat } from "../src/chat/index.ts";
 import { Files, type ReceivedFile, SourceChangedError, saveTo } from "../src/files/index.ts";
+import { doneKey } from "../src/files/keys.ts";
 import { Lock, LockInspector } from "../src/lock/index.ts";
 import { twoConnections } from "./two-connections.ts";
 
@@ -99,6 +100,25 @@ describe("the documented wire", () => {
     await files.end();
     expect(await next).toEqual({ files: 1, missed: [] });
     expect(await readFile(join(folder, "log"), "utf8")).toBe("");
+  });
+
+  test("a member of the channel that is no receiver of a file is not counted", async () => {
+    const [channel, earlier, r] = [fresh(), somebody(), somebody()];
+    const files = new Files(redis, channel);
+    const wire = "documented";
+    const receive = (receiver: string) =>
+      new Files(other, channel).receive(receiver, saveTo(folder), { files: 1 });
+    const first = receive(earlier);
+    await files.publish(of("one"), { receivers: [earlier], name: "one", wire });
+    await first;
+    const second = files.publish(of("two"), { receivers: [r], name: "two", wire });
+    expect(await receive(earlier)).toEqual({ files: 1, missed: [] });
+    expect(await server.command("EXISTS", doneKey("", channel, "two"))).toBe(0);
+    expect(await receive(r)).toEqual({ files: 1, missed: [] });
+    expect(await second).toMatchObject({ dropped: 0 });
+    await files.end();
+    await Promise.all([receive(earlier), receive(r)]);
+    expect(await server.command("KEYS", `*${channel}*`)).toEqual([]);
   });
 
   test("a file that its sender gave up is missed", async () => {

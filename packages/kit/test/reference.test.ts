@@ -8,7 +8,7 @@ import { roomCounterKey, roomKeys, seenKey } from "../src/chat/keys.ts";
 import { resolveChatOptions } from "../src/chat/options.ts";
 import * as errors from "../src/errors.ts";
 import * as filesErrors from "../src/files/errors.ts";
-import { contentKey, doneKey, transferKeys } from "../src/files/keys.ts";
+import { contentKey, doneKey, namedKey, transferKeys } from "../src/files/keys.ts";
 import { resolveFilesOptions } from "../src/files/options.ts";
 import { lockKeys } from "../src/lock/keys.ts";
 import { resolveLockOptions } from "../src/lock/options.ts";
@@ -60,6 +60,7 @@ test("the wire page lists every key", () => {
     ...transferKeys("", "{channel}", "{id}").all,
     contentKey("", "{channel}", "{file}"),
     doneKey("", "{channel}", "{file}"),
+    namedKey("", "{channel}", "{file}"),
   ];
   for (const key of new Set(spelled)) expect(page).toContain(`| \`${key}\` |`);
 });

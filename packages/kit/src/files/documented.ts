@@ -20,7 +20,7 @@ export interface DocumentedFile {
   readonly id: string;
   readonly name: string;
   readonly source: AsyncIterable<Buffer>;
-  readonly receivers: number;
+  readonly receivers: readonly string[];
   readonly total: number | undefined;
   readonly onProgress: ((progress: Progress) => void) | undefined;
   readonly signal: AbortSignal;
@@ -53,6 +53,7 @@ export async function sendDocumented(
     }
     if (total !== undefined && bytes !== total) throw new SourceChangedError(file.id);
     if (bytes === 0) await store.append(name, Buffer.alloc(0)); // no key means that the file was removed
+    await store.name(name, file.receivers);
     await file.announce();
     const dropped = await countDown(store, file, { leaseMs, keepMs });
     return { bytes, sha256: "", dropped };
@@ -79,10 +80,10 @@ async function countDown(
         keepAt = performance.now() + keepMs / 3;
       }
       const done = await store.doneCount(name);
-      if (done >= receivers) return 0;
+      if (done >= receivers.length) return 0;
       if (done > known) until = performance.now() + leaseMs; // receivers are making progress
       known = done;
-      if (performance.now() > until) return receivers - done;
+      if (performance.now() > until) return receivers.length - done;
       await bell.wait(LOOK_MS);
     }
   } finally {

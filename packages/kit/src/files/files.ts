@@ -258,7 +258,7 @@ export class Files {
     const announce = () => this.#room.announce(name, receivers);
     return sendDocumented(
       this.#store,
-      { ...rest, name, source: content(), announce, receivers: receivers.length, signal: bound },
+      { ...rest, name, source: content(), announce, receivers, signal: bound },
       this.#options,
     );
   }

@@ -47,3 +47,8 @@ export function contentKey(prefix: string, channel: string, name: string): strin
 export function doneKey(prefix: string, channel: string, name: string): string {
   return `${contentKey(prefix, channel, name)}:done`;
 }
+
+/** set: the receivers of a file on the documented wire, if a sender of ours has published it. */
+export function namedKey(prefix: string, channel: string, name: string): string {
+  return `${headOf(prefix)}file-named:${channel}${name}`;
+}

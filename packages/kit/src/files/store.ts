@@ -5,7 +5,7 @@ import { checkName, checkSlots } from "../keyspace.ts";
 import { refused } from "../store/refused.ts";
 import { storedInteger } from "../store/stored-integer.ts";
 import { type WakeList, wakeListOf } from "../store/wake-list.ts";
-import { contentKey, doneKey, type TransferKeys, transferKeys } from "./keys.ts";
+import { contentKey, doneKey, namedKey, type TransferKeys, transferKeys } from "./keys.ts";
 import type { FilesOptions } from "./options.ts";
 import {
   abandonScript,
@@ -241,10 +241,17 @@ export class FilesStore {
     await Promise.all([refused({ what: "a file", key }, appending), this.keep(name)]);
   }
 
+  /** Says who the receivers of a file on the documented wire are. Other members of the room are not counted. */
+  async name(name: string, receivers: readonly string[]): Promise<void> {
+    const key = namedKey(this.#options.prefix, this.#channel, name);
+    const adding = this.redis.send(["SADD", key, ...receivers], { repeatable: true, key });
+    await Promise.all([refused({ what: "a file", key }, adding), this.keep(name)]);
+  }
+
   /** Keeps a file of the documented wire for `keepMs` from now, so that it is removed if its sender died. */
   async keep(name: string): Promise<void> {
     const { prefix, keepMs } = this.#options;
-    const keys = [contentKey, doneKey].map((key) => key(prefix, this.#channel, name));
+    const keys = [contentKey, doneKey, namedKey].map((key) => key(prefix, this.#channel, name));
     await Promise.all(keys.map((key) => this.#ask("PEXPIRE", key, String(keepMs))));
   }
 
@@ -257,11 +264,8 @@ export class FilesStore {
   /** Removes a file of the documented wire. */
   async discard(name: string): Promise<void> {
     const { prefix } = this.#options;
-    await this.#ask(
-      "UNLINK",
-      contentKey(prefix, this.#channel, name),
-      doneKey(prefix, this.#channel, name),
-    );
+    const keys = [contentKey, doneKey, namedKey].map((key) => key(prefix, this.#channel, name));
+    await this.#ask("UNLINK", ...keys);
   }
 
   /**
@@ -287,8 +291,9 @@ export class FilesStore {
   async done(name: string, receiver: string, message: number): Promise<void> {
     const { prefix } = this.#options;
     const { members } = roomKeys(prefix, this.#channel);
-    const [done, content] = [doneKey, contentKey].map((key) => key(prefix, this.#channel, name));
-    const keys = [done as string, members, seenKey(prefix, receiver), content as string];
+    const key = [prefix, this.#channel, name] as const;
+    const [done, content, named] = [doneKey(...key), contentKey(...key), namedKey(...key)];
+    const keys = [done, members, seenKey(prefix, receiver), content, named];
     await this.redis.run(doneScript, keys, [this.#channel, receiver, message]);
   }
 
