@@ -1,4 +1,4 @@
-import { InvalidOptionError, LeaseLostError } from "@ropeway/core";
+import { connect, InvalidOptionError, LeaseLostError, silentLogger } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, test } from "vitest";
 import {
@@ -299,6 +299,20 @@ describe("shapes", () => {
     const held = await new MultiLock(redis, [b, a, b]).acquire({ waitMs: 0 });
     expect(held.locks.map(({ name }) => name)).toEqual([a, b]);
     expect(await held.release()).toBe(true);
+  });
+
+  test("an abort listener of several locks that throws is logged, and does not end the process", async () => {
+    const errors: unknown[] = [];
+    const logger = { ...silentLogger, error: (...said: unknown[]) => void errors.push(said) };
+    await using noting = await connect(server.url, { logger });
+    const names = [fresh(), fresh()].sort();
+    const held = await new MultiLock(noting, names, { ttlMs: 100, renew: false }).acquire();
+    held.signal.addEventListener("abort", () => {
+      throw new Error("thrown by a listener");
+    });
+    const said = [{ err: "thrown by a listener", locks: names }, "an abort listener failed"];
+    await eventually(() => expect(errors).toEqual([said]));
+    expect(held.signal.aborted).toBe(true);
   });
 
   test("several locks are not acquired if one of them is lost while the others are waited for", async () => {

@@ -3,8 +3,8 @@
  * processes that want the same locks in any order cannot block each other.
  */
 
-import { InvalidArgumentError, type Redis } from "@ropeway/core";
-import { requireFunction, requireRedis } from "@ropeway/core/internal";
+import { InvalidArgumentError, type Logger, type Redis } from "@ropeway/core";
+import { guardSignal, reasonOf, requireFunction, requireRedis } from "@ropeway/core/internal";
 import { NotAcquiredError } from "../errors.ts";
 import { checkName } from "../keyspace.ts";
 import { whileHeld } from "../while-held.ts";
@@ -22,9 +22,14 @@ export class HeldLocks implements AsyncDisposable {
   readonly locks: readonly HeldLock[];
   readonly #signal: AbortSignal;
 
-  constructor(locks: readonly HeldLock[]) {
+  /** @internal Created by MultiLock, never by users. */
+  constructor(locks: readonly HeldLock[], logger: Logger) {
     this.locks = locks;
-    this.#signal = AbortSignal.any(locks.map((lock) => lock.signal));
+    const names = locks.map(({ name }) => name);
+    const signal = AbortSignal.any(locks.map((lock) => lock.signal));
+    this.#signal = guardSignal(signal, (error) => {
+      logger.error({ err: reasonOf(error), locks: names }, "an abort listener failed");
+    });
   }
 
   /** Aborts when any of the locks is lost. */
@@ -97,7 +102,7 @@ export class MultiLock {
         const waitMs = until === Number.POSITIVE_INFINITY ? null : leftMs;
         held.push(await lock.acquire({ ...options, waitMs }));
       }
-      return new HeldLocks(held);
+      return new HeldLocks(held, this.#redis.logger);
     } catch (error) {
       this.#giveUp(held);
       throw error;
