@@ -112,6 +112,6 @@ test("a message that makes its readers members changes nothing for those that ar
   expect(await store.append(id, "s", { json: "2", readers: [a, b] })).toBe(2);
   expect((await room.pending(a)).map(({ message }) => message)).toEqual([1, 2]);
   expect((await room.pending(b)).map(({ message }) => message)).toEqual([2]);
-  expect(await store.places(b, 10)).toEqual([{ room: id, cursor: 1 }]);
+  expect(await store.places(b, 10)).toEqual([{ name: id, cursor: 1 }]);
   expect(await store.membership(id, b)).toEqual({ cursor: 1, joinedAfter: 1 });
 });

@@ -1,9 +1,9 @@
--- A user's rooms in the order of its cursors, after a place in that order. Acknowledging moves rooms towards the
--- end, so a pass skips none, also if the room at that place has moved or is gone.
+-- A user's rooms, or the members of a room, in the order of their cursors, after a place in that order. Acknowledging
+-- moves them towards the end, so a pass skips none, also if the one at that place has moved or is gone.
 --
--- KEYS  1 seen of the user
--- ARGV  1 most rooms  2 cursor of the last room of the page before, or ""  3 that room
--- Returns {room, cursor ...}
+-- KEYS  1 seen of the user, or members
+-- ARGV  1 how many at most  2 cursor of the last one of the page before, or ""  3 its name
+-- Returns {name, cursor ...}
 local call = redis.call
 local function isAfter(a, b) -- by bytes, as Redis does; < would follow the locale
   for i = 1, math.min(#a, #b) do

@@ -23,9 +23,9 @@ import {
   resolveChatOptions,
   resolveFeedOptions,
   resolvePendingOptions,
-  resolveUnreadOptions,
+  resolvePlacesOptions,
 } from "./options.ts";
-import { cursorAfter, placeOf } from "./place-cursor.ts";
+import { cursorAfter, type OrderedPlace, placeOf } from "./place-cursor.ts";
 import { NO_ROOM, Room, type RoomView } from "./room.ts";
 import { ChatStore } from "./store.ts";
 
@@ -104,14 +104,14 @@ export class Chat<Message = unknown> {
     const { cursor, limit, perRoom: most } = resolvePendingOptions(options);
     const places = await this.#store.places(user, limit, placeOf(cursor));
     const found = await Promise.all(
-      places.map(async ({ room, cursor: seen }) => {
+      places.map(async ({ name: room, cursor: seen }) => {
         const messages = await this.#store.after<Message>(room, seen, most);
         const missed = messages[0] === undefined ? 0 : messages[0].id - seen - 1;
         return { room, messages, missed };
       }),
     );
     const items = found.filter(({ messages }) => messages.length > 0);
-    return { items, ...(places.length === limit && cursorAfter(places)) };
+    return { items, ...nextOf(places, limit) };
   }
 
   /** The rooms of a user, and how many messages it has not acknowledged in each. */
@@ -119,14 +119,14 @@ export class Chat<Message = unknown> {
     user: string,
     options?: HistoryOptions,
   ): Promise<Page<{ room: string; unread: number }>> {
-    const { cursor, limit } = resolveUnreadOptions(options);
+    const { cursor, limit } = resolvePlacesOptions(options);
     const places = await this.#store.places(user, limit, placeOf(cursor));
-    const newest = await this.#store.newest(places.map(({ room }) => room));
-    const items = places.map(({ room, cursor: seen }, i) => ({
+    const newest = await this.#store.newest(places.map(({ name }) => name));
+    const items = places.map(({ name: room, cursor: seen }, i) => ({
       room,
       unread: Math.max(0, (newest[i] ?? 0) - seen),
     }));
-    return { items, ...(places.length === limit && cursorAfter(places)) };
+    return { items, ...nextOf(places, limit) };
   }
 
   /** The pending messages of a user, then every event as it happens, until the signal aborts. */
@@ -143,4 +143,10 @@ export class Chat<Message = unknown> {
     const rooms = items.filter((id) => id !== NO_ROOM);
     return { items: await viewsOf(rooms, (id) => this.room(id).inspect()), ...rest };
   }
+}
+
+/** The cursor of the next page, if there may be one. */
+function nextOf(places: readonly OrderedPlace[], limit: number): { readonly cursor?: string } {
+  const last = places.at(-1);
+  return last === undefined || places.length < limit ? {} : cursorAfter(last);
 }

@@ -14,7 +14,8 @@ import { AWAY_MS, isAway } from "../away.ts";
 import { Bell } from "../bell.ts";
 import { type LiveEvent, liveReaderOf } from "./live-reader.ts";
 import type { RoomMessage } from "./message.ts";
-import type { ChatStore, Membership, Place } from "./store.ts";
+import type { OrderedPlace } from "./place-cursor.ts";
+import type { ChatStore, Membership } from "./store.ts";
 
 /** What a feed yields. */
 export type ChatEvent<Message> =
@@ -177,17 +178,17 @@ async function follow(
   { rooms, watch, persist }: Following,
 ): Promise<void> {
   const gone = new Set(rooms.keys());
-  for (let last: Place | undefined; ; ) {
+  for (let last: OrderedPlace | undefined; ; ) {
     const places = await persist(() => store.places(user, ROOMS_AT_ONCE, last));
     last = places.at(-1);
-    for (const { room, cursor } of places) {
+    for (const { name: room, cursor } of places) {
       gone.delete(room);
       if (rooms.has(room)) continue;
       const unread = { cursor, seen: cursor, last: undefined, dirty: true };
       rooms.set(room, { ...unread, unwatch: watch(room) });
     }
-    const newest = await persist(() => store.newest(places.map(({ room }) => room)));
-    places.forEach(({ room, cursor }, i) => {
+    const newest = await persist(() => store.newest(places.map(({ name }) => name)));
+    places.forEach(({ name: room, cursor }, i) => {
       const watched = rooms.get(room);
       if (watched === undefined) return;
       const id = newest[i] ?? 0;

@@ -62,7 +62,7 @@ const table: OptionTable<ChatOptions> = {
   lockWaitMs: { default: 10_000, rule: integer(0) },
 };
 
-const unreadTable: OptionTable<HistoryOptions> = {
+const placesTable: OptionTable<HistoryOptions> = {
   ...numberedPage,
   cursor: {
     default: undefined,
@@ -71,7 +71,7 @@ const unreadTable: OptionTable<HistoryOptions> = {
 };
 
 const pendingTable: OptionTable<PendingOptions> = {
-  ...unreadTable,
+  ...placesTable,
   perRoom: { default: 100, rule: integer(1, 1_000) },
 };
 
@@ -92,8 +92,8 @@ export function resolveHistoryOptions(given?: HistoryOptions): Required<HistoryO
   return resolveOptions(numberedPage, given);
 }
 
-export function resolveUnreadOptions(given?: HistoryOptions): Required<HistoryOptions> {
-  return resolveOptions(unreadTable, given);
+export function resolvePlacesOptions(given?: HistoryOptions): Required<HistoryOptions> {
+  return resolveOptions(placesTable, given);
 }
 
 export function resolvePendingOptions(given?: PendingOptions): Required<PendingOptions> {

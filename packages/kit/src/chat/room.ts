@@ -12,7 +12,9 @@ import {
   resolveChatOptions,
   resolveHistoryOptions,
   resolveJoinOptions,
+  resolvePlacesOptions,
 } from "./options.ts";
+import { cursorAfter, placeOf } from "./place-cursor.ts";
 import { ChatStore } from "./store.ts";
 
 /** `ids:` and this name are the key that counts rooms. */
@@ -118,13 +120,19 @@ export class Room<Message = unknown> {
       : { items, cursor: String(last.id) };
   }
 
-  /** The members. Members with the most unread messages come first. */
+  /**
+   * The members. Members with the most unread messages come first. One that acknowledges moves towards the end, so it
+   * may be on two pages, but none is skipped.
+   */
   async members(options?: HistoryOptions): Promise<Page<Member>> {
-    const { cursor, limit } = resolveHistoryOptions(options);
-    const first = Number(cursor ?? 0);
-    const found = await this.#store.members(this.id, first, limit + 1);
-    const items = found.slice(0, limit);
-    return found.length > limit ? { items, cursor: String(first + limit) } : { items };
+    const { cursor, limit } = resolvePlacesOptions(options);
+    const found = await this.#store.members(this.id, limit + 1, placeOf(cursor));
+    const places = found.slice(0, limit);
+    const items = places.map(({ name: user, cursor: read }) => ({ user, cursor: read }));
+    const last = places.at(-1);
+    return last === undefined || found.length <= limit
+      ? { items }
+      : { items, ...cursorAfter(last) };
   }
 
   /** How many members and messages there are. */

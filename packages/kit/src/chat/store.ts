@@ -10,6 +10,7 @@ import { NotAMemberError, RoomExistsError, RoomNotFoundError } from "./errors.ts
 import { type RoomKeys, roomCounterKey, roomKeys, seenKey } from "./keys.ts";
 import { type RoomMessage, readMessage } from "./message.ts";
 import type { ChatOptions } from "./options.ts";
+import type { OrderedPlace } from "./place-cursor.ts";
 import {
   acknowledgeScript,
   createScript,
@@ -27,13 +28,6 @@ const MEMBERS_AT_ONCE = 500;
 
 /** What leave.lua returns for a member that stays. */
 const STAYS = -2;
-
-/** A user's place in a room. */
-export interface Place {
-  readonly room: string;
-  /** The id of the last message that the user has acknowledged. */
-  readonly cursor: number;
-}
 
 /** What a feed knows of its user in a room. */
 export interface Membership {
@@ -209,29 +203,13 @@ export class ChatStore {
   }
 
   /** A user's rooms and cursors: one page, after the last place of the page before. */
-  async places(user: string, limit: number, after?: Place): Promise<readonly Place[]> {
-    const args = [limit, after?.cursor ?? "", after?.room ?? ""];
-    const flat = await this.redis.run(placesScript, [this.#seen(user)], args);
-    const places: Place[] = [];
-    for (let i = 0; i + 1 < flat.length; i += 2) {
-      places.push({ room: flat[i] as string, cursor: Number(flat[i + 1]) });
-    }
-    return places;
+  places(user: string, limit: number, after?: OrderedPlace): Promise<readonly OrderedPlace[]> {
+    return this.#placesIn(this.#seen(user), limit, after);
   }
 
-  /** Members and cursors of a room: one page. */
-  async members(
-    room: string,
-    first: number,
-    limit: number,
-  ): Promise<readonly { user: string; cursor: number }[]> {
-    const range = ["ZRANGE", this.keys(room).members, String(first), String(first + limit - 1)];
-    const flat = await this.#ask<readonly string[]>(...range, "WITHSCORES");
-    const members: { user: string; cursor: number }[] = [];
-    for (let i = 0; i + 1 < flat.length; i += 2) {
-      members.push({ user: flat[i] as string, cursor: Number(flat[i + 1]) });
-    }
-    return members;
+  /** Members and cursors of a room: one page, in the same way. */
+  members(room: string, limit: number, after?: OrderedPlace): Promise<readonly OrderedPlace[]> {
+    return this.#placesIn(this.keys(room).members, limit, after);
   }
 
   /** A member's cursor. Throws NotAMemberError. */
@@ -356,6 +334,20 @@ export class ChatStore {
       more = rest;
     }
     return messages;
+  }
+
+  async #placesIn(
+    key: string,
+    limit: number,
+    after: OrderedPlace | undefined,
+  ): Promise<readonly OrderedPlace[]> {
+    const args = [limit, after?.cursor ?? "", after?.name ?? ""];
+    const flat = await this.redis.run(placesScript, [key], args);
+    const places: OrderedPlace[] = [];
+    for (let i = 0; i + 1 < flat.length; i += 2) {
+      places.push({ name: flat[i] as string, cursor: Number(flat[i + 1]) });
+    }
+    return places;
   }
 
   #ask<T extends Reply>(...command: string[]): Promise<T> {
