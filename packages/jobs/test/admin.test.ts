@@ -71,6 +71,23 @@ describe("drain", () => {
     expect(await queue.drain()).toBe(young.length);
   });
 
+  it("ends a page when its jobs are large", async () => {
+    const queue = one.queue();
+    const data = "x".repeat(1_500_000);
+    for (let i = 0; i < 7; i++) await queue.add("n", data, { id: `j${i}` });
+    const pages: string[][] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await queue.search({ limit: 100, maxBytes: 1, cursor });
+      pages.push(page.items.map(({ id }) => id));
+      cursor = page.cursor;
+    } while (cursor !== undefined);
+    expect(pages.flat()).toEqual(Array.from({ length: 7 }, (_, i) => `j${i}`));
+    expect(pages[0]).toHaveLength(3); // 4 MiB and a last job
+    expect((await queue.search({ limit: 100 })).items).toHaveLength(7);
+    await expect(queue.search({ maxBytes: 0 })).rejects.toThrow("maxBytes");
+  });
+
   it("refuses states that do not exist and changes nothing", async () => {
     const queue = one.queue();
     await queue.add("n");

@@ -48,6 +48,8 @@ declare module "fastify" {
     permission?: RouteAccess;
     /** Set for a route with its own time limit, such as /readyz, which reports a Redis that hangs. */
     ownBound?: boolean;
+    /** How large its response may be, for a route with large pages: those that are being read are limited. */
+    pageBytes?: number;
   }
   interface FastifyRequest {
     /** The caller; null on public routes. */

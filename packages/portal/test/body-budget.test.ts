@@ -1,19 +1,19 @@
-// Bodies that are under way are bounded: their senders may take a minute for each.
+// Bodies and large pages that are under way are bounded: clients may take a minute to send or read each.
 import { EventEmitter } from "node:events";
 import type { ServerResponse } from "node:http";
 import { connect as connectSocket, type Socket } from "node:net";
-import { MergeQueue } from "@ropeway/merge";
+import { encodeService, MergeQueue } from "@ropeway/merge";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { BodyBudget } from "../src/http/body-budget.ts";
-import { MergeServer } from "../src/index.ts";
+import { MergeServer, mergePart } from "../src/index.ts";
 import { Stage } from "./stage.fixture.ts";
 
 let stage: Stage;
 let queue: MergeQueue;
 let service: MergeServer;
 beforeAll(async () => {
-  stage = await Stage.open();
+  stage = await Stage.open({ partsOf: (redis) => [mergePart(new MergeQueue(redis))] });
   queue = new MergeQueue(stage.redis, { prefix: "{bodies}" });
   service = await new MergeServer(queue, { port: 0 }).start();
 });
@@ -114,4 +114,49 @@ test("a body counts until its response has ended, for the port and for its accou
     for (const { response } of bodies) response.emit("close");
     expect(budget.held).toBe(0);
   }
+});
+
+/** Sends a request many times at once over one connection; the statuses in order. */
+function askAtOnce(base: string, { times, path, headers = {} }: Repeated): Promise<number[]> {
+  const { port, hostname, host } = new URL(base);
+  const lines = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}`);
+  const text = `GET ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`;
+  return new Promise((resolve, reject) => {
+    let received = "";
+    const socket = connectSocket(Number(port), hostname, () => socket.write(text.repeat(times)));
+    socket.on("data", (chunk) => {
+      received += chunk;
+      const statuses = [...received.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) =>
+        Number(status),
+      );
+      if (statuses.length === times) resolve(statuses);
+    });
+    socket.on("error", reject);
+    sockets.push(socket);
+  });
+}
+
+interface Repeated {
+  readonly times: number;
+  readonly path: string;
+  readonly headers?: Record<string, string>;
+}
+
+test("the port of the merge queue has a bound for pages that are being read", async () => {
+  const path = `/v3/queue/k/POST/${encodeService("http://8.8.8.8/")}`;
+  const statuses = await askAtOnce(service.url, { times: 130, path });
+  expect(statuses).toEqual([...Array(128).fill(200), 503, 503]);
+  expect((await fetch(`${service.url}${path}`)).status).toBe(200);
+});
+
+test("an account has a bound for pages that are being read, which concerns no other account", async () => {
+  await stage.addAccount("paul", "viewer");
+  const [headers, admin] = [await stage.bearer("paul"), await stage.bearer()];
+  const path = `/v3/queue/k/POST/${encodeService("http://8.8.8.8/")}`;
+  const many = askAtOnce(stage.url, { times: 300, path, headers });
+  expect((await stage.ask(path, { headers: admin })).status).toBe(200);
+  const statuses = await many;
+  expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(32);
+  expect(statuses).toContain(503);
+  expect((await stage.ask(path, { headers })).status).toBe(200);
 });

@@ -38,10 +38,13 @@ export interface SearchQuery {
   readonly cursor?: string | undefined;
   /** The maximum number of jobs that one call reads before it returns a cursor. @default 200000 */
   readonly scan?: number;
+  /** A page ends when its jobs are larger than this; it can exceed it by 4 MiB and a job. @default no limit */
+  readonly maxBytes?: number;
 }
 
 /** Jobs that ended before a time. */
-interface RetryQuery extends Omit<SearchQuery, "state" | "cursor" | "limit" | "scan"> {}
+interface RetryQuery
+  extends Omit<SearchQuery, "state" | "cursor" | "limit" | "scan" | "maxBytes"> {}
 
 /** The changes that update() makes. */
 export interface JobChanges<Data = unknown> {
@@ -78,7 +81,7 @@ const PLACES = 1_000; // places read per script call: a few ms of Redis
 const DRAIN = 500;
 const DAY_OF_MINUTES = 1_440;
 const RETRY_QUERY = new Set(["name", "text", "group"]);
-const QUERY = new Set([...RETRY_QUERY, "state", "limit", "cursor", "scan"]);
+const QUERY = new Set([...RETRY_QUERY, "state", "limit", "cursor", "scan", "maxBytes"]);
 const words = satisfying<string>("a string", (value) => typeof value === "string");
 const DRAINED_STATES = JOB_STATES.filter((state) => state !== "active");
 
@@ -122,16 +125,21 @@ export class Admin {
     }
     check("limit", limit, integer(1, 100_000));
     check("scan", scan, integer(1));
+    const { maxBytes = Number.MAX_SAFE_INTEGER } = query;
+    check("maxBytes", maxBytes, integer(1));
     const states = query.state === undefined ? JOB_STATES : [query.state].flat();
     for (const state of states) check("state", state, oneOf(...JOB_STATES));
     const items: JobView[] = [];
+    let bytes = 0;
     let [index, first] = readCursor(query.cursor);
     for (let looked = 0; index < states.length; looked += PLACES) {
-      if (items.length >= limit || looked >= scan) return { items, cursor: `${index}.${first}` };
+      const isFull = items.length >= limit || bytes >= maxBytes;
+      if (isFull || looked >= scan) return { items, cursor: `${index}.${first}` };
       const state = states[index] as JobState;
       const where = { state, first, places: PLACES, limit: limit - items.length, endedUntil };
       const found = await this.#store.search({ ...where, name, text: part, group });
       items.push(...found.jobs.map(viewOf));
+      for (const { record, notes } of found.jobs) bytes += record.length + (notes?.length ?? 0);
       if (found.next < 0) index += 1;
       first = Math.max(0, found.next);
     }

@@ -26,6 +26,7 @@ import { BodyBudget } from "./body-budget.ts";
 import { follow } from "./exchange.ts";
 import { FailureLog } from "./failure-log.ts";
 import { translate } from "./framework-error.ts";
+import { pageBudget } from "./page-budget.ts";
 import { boundConnections, portOptions } from "./port-options.ts";
 import { pathOf, problemOf } from "./problems.ts";
 import { REQUEST_ID, requestIds } from "./request-id.ts";
@@ -59,6 +60,7 @@ export interface AppPlan {
 export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   const app = newApp(plan);
   const bodies = new BodyBudget("the portal");
+  const pages = pageBudget("the portal");
   const failures = new FailureLog();
   boundConnections(app.server);
   app.decorate("eventStreams", plan.streams);
@@ -89,13 +91,12 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
     await plan.pulse.bounded(plan.guard(request, reply), () => reply.sent);
     // Here and not in the handler, which runs after the body was read.
     if (request.is404) throw new RouteNotFoundError(request.method, pathOf(request.url));
-    const refusal = bodies.refusal({
-      headers: request.headers,
-      limit: request.routeOptions.bodyLimit ?? 0,
-      response: reply.raw,
-      owner: request.caller?.account.username,
-    });
-    if (refusal !== undefined) throw refusal;
+    const { bodyLimit = 0, config } = request.routeOptions;
+    const held = { response: reply.raw, owner: request.caller?.account.username };
+    const refusal =
+      bodies.refusal({ ...held, headers: request.headers, limit: bodyLimit }) ??
+      (config.pageBytes && pages.refusal({ ...held, bytes: config.pageBytes }));
+    if (refusal) throw refusal;
   });
   app.addHook("preHandler", async (request, reply) => {
     await plan.pulse.bounded(plan.lateGuard(request, reply), () => reply.sent);

@@ -4,7 +4,8 @@
  * counted. For larger ones, there is a maximum number of bytes per account and in total.
  */
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
-import { OverloadedError } from "@ropeway/core";
+import type { OverloadedError } from "@ropeway/core";
+import { ByteBudget } from "./byte-budget.ts";
 
 /** The largest body that is not counted; also the limit for bodies of requests without an account. */
 export const SMALL_BODY_BYTES = 16_384;
@@ -23,18 +24,22 @@ export interface ComingBody {
 
 /** The bodies of one port. */
 export class BodyBudget {
-  readonly #port: string;
-  #held = 0;
-  readonly #heldBy = new Map<string, number>();
+  readonly #bytes: ByteBudget;
 
   /** `port` names it in errors, such as "the portal". */
   constructor(port: string) {
-    this.#port = port;
+    this.#bytes = new ByteBudget({
+      port,
+      most: MOST_BYTES,
+      mostOfOne: MOST_BYTES_OF_ONE,
+      full: "too many large bodies are being sent",
+      fullOfOne: "the account is sending too many large bodies",
+    });
   }
 
   /** The bytes of the bodies that are counted now. */
   get held(): number {
-    return this.#held;
+    return this.#bytes.held;
   }
 
   /**
@@ -44,25 +49,7 @@ export class BodyBudget {
   refusal({ headers, limit, response, owner }: ComingBody): OverloadedError | undefined {
     const bytes = sizeOf(headers, limit);
     if (bytes <= SMALL_BODY_BYTES || bytes > limit) return undefined; // too large: refused unread
-    if (this.#held + bytes > Math.max(MOST_BYTES, limit)) {
-      return new OverloadedError(this.#port, "too many large bodies are being sent");
-    }
-    const ofOwner = owner === undefined ? 0 : (this.#heldBy.get(owner) ?? 0) + bytes;
-    if (ofOwner > Math.max(MOST_BYTES_OF_ONE, limit)) {
-      return new OverloadedError(this.#port, "the account is sending too many large bodies");
-    }
-    this.#held += bytes;
-    if (owner !== undefined) this.#heldBy.set(owner, ofOwner);
-    response.once("close", () => this.#release(bytes, owner));
-    return undefined;
-  }
-
-  #release(bytes: number, owner: string | undefined): void {
-    this.#held -= bytes;
-    if (owner === undefined) return;
-    const left = (this.#heldBy.get(owner) ?? 0) - bytes;
-    if (left > 0) this.#heldBy.set(owner, left);
-    else this.#heldBy.delete(owner);
+    return this.#bytes.refusal({ bytes, limit, response, owner });
   }
 }
 

@@ -3,12 +3,13 @@ import { JobNotFoundError, type JobOptions } from "@ropeway/jobs";
 import { z } from "zod";
 import { needs } from "../access/permission.ts";
 import { noteSubject } from "../access/subject.ts";
+import { LARGE_PAGE_BYTES } from "../http/page-budget.ts";
 import type { PortalApp } from "../part.ts";
 import { JobChangesBody, JobDetail, JobPage, JobStateName, NewJob } from "./jobs-contract.ts";
 import type { Queues } from "./queues.ts";
 import { jobView } from "./views.ts";
 
-const view = { config: needs("job:view") };
+const viewJobs = { config: { ...needs("job:view"), pageBytes: LARGE_PAGE_BYTES } };
 const operate = { config: needs("job:operate") };
 const QueuePath = z.object({ queue: z.string().min(1).max(1_000) });
 const JobPath = QueuePath.extend({ id: z.string().min(1).max(1_000) });
@@ -39,10 +40,11 @@ function addLooking(app: PortalApp, queues: Queues): void {
   app.get(
     "/api/jobs/queues/:queue/jobs",
     {
-      ...view,
+      ...viewJobs,
       schema: {
         summary: "List jobs by state, name, group and text",
-        description: "In the order in which they run; ended ones newest first.",
+        description:
+          "In the order in which they run; ended ones newest first. A page of large jobs may be short.",
         params: QueuePath,
         querystring: Search,
         response: { 200: JobPage },
@@ -50,14 +52,17 @@ function addLooking(app: PortalApp, queues: Queues): void {
     },
     async (request) => {
       const given = Object.entries(request.query).filter(([, value]) => value !== undefined);
-      const query = Object.fromEntries(given);
+      const query = { ...Object.fromEntries(given), maxBytes: LARGE_PAGE_BYTES };
       const page = await queues.use(request.params.queue, (queue) => queue.search(query));
       return { items: page.items.map(jobView), cursor: page.cursor ?? null };
     },
   );
   app.get(
     "/api/jobs/queues/:queue/jobs/:id",
-    { ...view, schema: { summary: "Show a job", params: JobPath, response: { 200: JobDetail } } },
+    {
+      ...viewJobs,
+      schema: { summary: "Show a job", params: JobPath, response: { 200: JobDetail } },
+    },
     async (request) => {
       const { queue, id } = request.params;
       const job = await queues.use(queue, (handle) => handle.get(id));

@@ -5,7 +5,7 @@ import { noteSubject } from "../access/subject.ts";
 import type { PortalApp } from "../part.ts";
 import { noteMergeKey } from "./audit-subject.ts";
 import { MergeKeyDetail, MergeKeyPage, MergeStatsView } from "./merge-contract.ts";
-import { Count, Key, NO_BODY, operate, Paging, view } from "./route-schemas.ts";
+import { Count, Key, NO_BODY, operate, Paging, view, viewItems } from "./route-schemas.ts";
 import { itemView, keyView } from "./views.ts";
 
 const Searching = Paging.extend({ search: z.string().max(1_000).optional() });
@@ -68,7 +68,7 @@ function addViews(app: PortalApp, inspector: Inspector): void {
   app.get(
     "/api/merge/key",
     {
-      ...view,
+      ...viewItems,
       schema: {
         summary: "Show a key and its oldest items",
         description: "A page has at most 256 KiB of bodies; a longer body is cut.",

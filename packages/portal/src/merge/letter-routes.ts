@@ -3,7 +3,7 @@ import type { DeadLetters } from "@ropeway/merge";
 import { z } from "zod";
 import type { PortalApp } from "../part.ts";
 import { DeadLetterPage, DeadLetterView, MergeItemPage } from "./merge-contract.ts";
-import { Count, Id, operate, Paging, view } from "./route-schemas.ts";
+import { Count, Id, operate, Paging, view, viewItems } from "./route-schemas.ts";
 import { itemView, letterView } from "./views.ts";
 
 const Filter = z.object({
@@ -75,7 +75,7 @@ function addLetter(app: PortalApp, letters: DeadLetters): void {
   app.get(
     "/api/merge/letters/:id/items",
     {
-      ...view,
+      ...viewItems,
       schema: {
         summary: "List the items of a dead letter, oldest first",
         description: "A page has at most 256 KiB of bodies; a longer body is cut.",

@@ -32,6 +32,7 @@ import { ListenFailedError, MethodNotAllowedError, RouteNotFoundError } from "..
 import { Pulse } from "../health/pulse.ts";
 import { BodyBudget } from "../http/body-budget.ts";
 import { FailureLog } from "../http/failure-log.ts";
+import { LARGE_PAGE_BYTES, pageBudget } from "../http/page-budget.ts";
 import { boundedServer, REQUEST_TIMEOUT_MS } from "../http/port-options.ts";
 import { pathOf, problemOf } from "../http/problems.ts";
 import { readBody } from "../http/read-body.ts";
@@ -104,6 +105,7 @@ export class MergeServer extends BackgroundRole {
   readonly #options: Required<MergeServerOptions>;
   readonly #pulse: Pulse;
   readonly #bodies = new BodyBudget("the merge server");
+  readonly #pages = pageBudget("the merge server");
   readonly #failures = new FailureLog();
   #url = "";
   #closing = false;
@@ -184,7 +186,10 @@ export class MergeServer extends BackgroundRole {
     if (!path.startsWith(V3_PATH)) throw new RouteNotFoundError(method, path);
     const verb = VERBS[method];
     if (verb === undefined) throw new MethodNotAllowedError(method, path, Object.keys(VERBS));
-    const refusal = this.#bodies.refusal({ headers, limit: this.#options.maxBodyBytes, response });
+    const refusal =
+      verb === "peek"
+        ? this.#pages.refusal({ bytes: LARGE_PAGE_BYTES, response })
+        : this.#bodies.refusal({ headers, limit: this.#options.maxBodyBytes, response });
     if (refusal !== undefined) throw refusal;
     return verb;
   }

@@ -1,11 +1,14 @@
 /** Parameters and permissions that several routes of the merge queue share. */
 import { z } from "zod";
 import { needs, type RouteAccess } from "../access/permission.ts";
+import { PAGE_BYTES } from "../http/page-budget.ts";
 
 interface Access {
-  readonly config: { permission: RouteAccess };
+  readonly config: { permission: RouteAccess; pageBytes?: number };
 }
 export const view: Access = { config: needs("merge:view") };
+/** For pages of items. */
+export const viewItems: Access = { config: { ...needs("merge:view"), pageBytes: PAGE_BYTES } };
 export const operate: Access = { config: needs("merge:operate") };
 export const push: Access = { config: needs("merge:push") };
 

@@ -1,6 +1,7 @@
 /** The paths of the merge queue's own port, for callers with an account. */
 
 import type { FastifyRequest } from "fastify";
+import { LARGE_PAGE_BYTES } from "../http/page-budget.ts";
 import type { PortalApp } from "../part.ts";
 import { push, view } from "./route-schemas.ts";
 import type { V3Handler, V3Request } from "./v3-handler.ts";
@@ -24,7 +25,10 @@ export async function addV3(app: PortalApp, handler: V3Handler): Promise<void> {
     );
     scope.get(
       `${V3_PATH}*`,
-      { ...view, schema: { summary: "Show what is queued (v3)" } },
+      {
+        config: { ...view.config, pageBytes: LARGE_PAGE_BYTES },
+        schema: { summary: "Show what is queued (v3)" },
+      },
       (request) => handler.peek(partsOf(request)),
     );
   });
