@@ -8,7 +8,7 @@ import type { Argument } from "../resp/writer.ts";
 import type { LoadWriterOptions, SnapshotWriter } from "../sink/load-writer.ts";
 import type { CommandBatch } from "../sink/transaction.ts";
 import { SlotBatch } from "./slot-batch.ts";
-import type { SlotFailure, SlotGroup, SlotWriter } from "./slot-writer.ts";
+import type { SlotGroup, SlotWriter } from "./slot-writer.ts";
 
 /** How keys are written. */
 export interface ClusterLoadOptions<N>
@@ -34,10 +34,16 @@ export class ClusterLoad<N> implements SnapshotWriter<N> {
   #lastBytes = 0;
   #lastCommands = 0;
   readonly #underWay = new Set<Promise<void>>();
+  /** The sequences of the rounds that are not under way. */
+  readonly #sequences: string[];
+  /** Separate batches are applied one after another. */
+  #separate: Promise<unknown> = Promise.resolve();
+  #writes = 0;
   #failure: unknown;
 
   constructor(options: ClusterLoadOptions<N>) {
     this.#options = options;
+    this.#sequences = Array.from({ length: options.rounds }, (_, n) => `round-${n}`);
   }
 
   batchFor({ key }: { readonly key: Buffer }): SlotBatch<N> {
@@ -69,7 +75,9 @@ export class ClusterLoad<N> implements SnapshotWriter<N> {
   }
 
   async commit(batch: CommandBatch<N>): Promise<void> {
-    await this.#apply([batch as SlotBatch<N>]);
+    const written = this.#separate.then(() => this.#write([batch as SlotBatch<N>], "separate"));
+    this.#separate = written.catch(() => {});
+    await this.#report(await written);
   }
 
   async drain(): Promise<void> {
@@ -91,9 +99,9 @@ export class ClusterLoad<N> implements SnapshotWriter<N> {
     this.#last = undefined;
     const first = new SlotBatch<N>(this.#options.ownSlot);
     this.#options.complete?.(first as never);
-    if (!first.empty) await this.#apply([first]);
+    if (!first.empty) await this.#report(await this.#write([first], "held"));
     if (batches.length === 0) return;
-    const round = this.#apply(batches)
+    const round = this.#round(batches)
       .catch((error) => {
         this.#failure ??= error;
       })
@@ -102,19 +110,41 @@ export class ClusterLoad<N> implements SnapshotWriter<N> {
     while (this.#underWay.size >= this.#options.rounds) await Promise.race(this.#underWay);
   }
 
-  async #apply(batches: readonly SlotBatch<N>[]): Promise<void> {
-    const { writer, epoch } = this.#options;
-    const byGroup = new Map<SlotGroup, SlotBatch<N>>();
-    for (const batch of batches) {
-      byGroup.set({ slot: batch.slot, place: undefined, commands: batch.list, holds: [] }, batch);
+  /** Applies batches in a sequence that no other round under way uses. */
+  async #round(batches: readonly SlotBatch<N>[]): Promise<void> {
+    const sequence = this.#sequences.pop() as string;
+    try {
+      await this.#report(await this.#write(batches, sequence));
+    } finally {
+      this.#sequences.push(sequence);
     }
-    const failures = await writer.apply(epoch, [...byGroup.keys()]);
-    for (const failure of failures) await this.#failed(failure, byGroup);
   }
 
-  async #failed(failure: SlotFailure, byGroup: Map<SlotGroup, SlotBatch<N>>): Promise<void> {
-    const batch = byGroup.get(failure.group);
-    const note = batch?.notes[batch.list.indexOf(failure.command)];
-    if (note !== undefined) await this.#options.onFailure(note, failure.reply);
+  /** Applies batches, each once. Resolves with the commands that failed. */
+  async #write(batches: readonly SlotBatch<N>[], sequence: string): Promise<Failed<N>[]> {
+    const { writer, epoch } = this.#options;
+    const once = { sequence, id: `${epoch}-${++this.#writes}` };
+    const byGroup = new Map<SlotGroup, SlotBatch<N>>();
+    for (const batch of batches) {
+      const { slot, list: commands } = batch;
+      byGroup.set({ slot, place: undefined, once, commands, holds: [] }, batch);
+    }
+    const failures = await writer.apply(epoch, [...byGroup.keys()]);
+    return failures.map(({ group, command, reply }) => {
+      const batch = byGroup.get(group);
+      return { note: batch?.notes[batch.list.indexOf(command)], reply };
+    });
   }
+
+  async #report(failures: readonly Failed<N>[]): Promise<void> {
+    for (const { note, reply } of failures) {
+      if (note !== undefined) await this.#options.onFailure(note, reply);
+    }
+  }
+}
+
+/** A command that failed. */
+interface Failed<N> {
+  readonly note: N | undefined;
+  readonly reply: string;
 }

@@ -7,6 +7,7 @@
  * each stream is one pass. A write of the load that is still in the buffers of a lost connection must not arrive
  * after the stream has begun.
  */
+import { randomBytes } from "node:crypto";
 import { ConnectFailedError, ConnectionLostError, type Endpoint, type Logger } from "@ropeway/core";
 import { Backoff, showAddress, sleep } from "@ropeway/core/internal";
 import type { StreamNote, StreamTarget } from "../apply/applier.ts";
@@ -227,11 +228,12 @@ export class ClusterSink implements Sink {
       number,
       SlotGroup & { commands: { argv: readonly Buffer[]; keys: Buffer[] }[] }
     >();
+    const once = { sequence: "commit", id: randomBytes(6).toString("hex") };
     for (const note of batch.notes) {
       if (note === undefined) continue;
       const keys = (keysOf(note.argv) ?? [1]).map((at) => note.argv[at] as Buffer);
       const slot = keySlot(keys[0] as Buffer);
-      const group = groups.get(slot) ?? { slot, place: undefined, commands: [], holds: [] };
+      const group = groups.get(slot) ?? { slot, place: undefined, once, commands: [], holds: [] };
       groups.set(slot, group);
       group.commands.push({ argv: note.argv, keys });
     }

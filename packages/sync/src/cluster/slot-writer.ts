@@ -34,9 +34,17 @@ export interface SlotGroup {
   readonly place: StreamPlace | undefined;
   /** The place that the slot has confirmed; an earlier one means that the target lost writes. */
   readonly confirmed?: StreamPlace | undefined;
+  /** For groups without a place: applies the group once, although it may be sent again. */
+  readonly once?: Once;
   readonly commands: readonly SlotCommand[];
   /** Keys that were read again, with the offset that their value includes; undefined removes the hold. */
   readonly holds: readonly (readonly [key: Buffer, offset: number | undefined])[];
+}
+
+/** Identifies a group within a sequence, whose groups for a slot are sent one after another. */
+export interface Once {
+  readonly sequence: string;
+  readonly id: string;
 }
 
 /** A command of the stream: the offset at which its unit ends, and its step within the unit. */
@@ -159,7 +167,8 @@ export class SlotWriter {
     });
   }
 
-  #encode(epoch: number, { slot, place, confirmed, commands, holds }: SlotGroup): Argument[] {
+  #encode(epoch: number, group: SlotGroup): Argument[] {
+    const { slot, place, confirmed, once, commands, holds } = group;
     const keys = new Map<string, Buffer>();
     for (const command of commands) {
       for (const key of command.keys) keys.set(key.toString("latin1"), key);
@@ -173,6 +182,7 @@ export class SlotWriter {
         String(confirmed?.offset ?? ""),
         String(confirmed?.step ?? ""),
       ],
+      ...[once?.sequence ?? "", once?.id ?? ""],
       String(holds.length),
       ...holds.flatMap(([key, until]) => [key, String(until ?? "")]),
       ...commands.flatMap(({ argv }) => [String(argv.length), ...argv]),

@@ -344,7 +344,7 @@ export class SnapshotLoader {
         return;
       }
       counters.count("retried");
-      await this.#writer.commit(retry);
+      await this.#writer.commit(retry, true);
       return;
     }
     budget.spend([Buffer.from(note.path === "set" ? "SET" : "RESTORE"), key], db, reply);

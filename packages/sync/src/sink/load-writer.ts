@@ -3,6 +3,9 @@
  * order of keys does not matter; all commands of one key are in one transaction.
  *
  *   current transaction --full--> the next free lane --outcome--> failures, note by note
+ *
+ * If the replies to a transaction are lost, it is sent again. Its keys are then written twice, with the same result. With
+ * `existing` "keep" or "fail", keys that it wrote count as existing then.
  */
 import { randomBytes } from "node:crypto";
 import { type Deferred, deferred } from "@ropeway/core/internal";
@@ -10,7 +13,7 @@ import { TargetRefusedError } from "../errors.ts";
 import { PagePool } from "../resp/page.ts";
 import type { Argument } from "../resp/writer.ts";
 import type { CommandFailure } from "./fenced-connection.ts";
-import type { Lane } from "./lane.ts";
+import type { Committed, Lane } from "./lane.ts";
 import { type CommandBatch, type SentCommand, Transaction } from "./transaction.ts";
 
 const SET = Buffer.from("SET");
@@ -29,6 +32,8 @@ export interface LoadWriterOptions<N> {
   onFailure(note: N, reply: string): Promise<void>;
   /** The note of a command that was written without one, if it failed. */
   noteOf(command: SentCommand): N;
+  /** Called if the replies to a part of a value were lost, so that nobody knows which of its commands failed. */
+  onLost?(): void;
   /** Waits while the task is paused or throttled. */
   admit?(commands: number, bytes: number): Promise<void> | undefined;
 }
@@ -45,8 +50,11 @@ export interface SnapshotWriter<N> {
   everywhere(argv: readonly Argument[], note: N): Promise<void> | undefined;
   /** Call it after each key. Returns a promise only if the caller must wait. */
   written(): Promise<void> | undefined;
-  /** Applies a batch of `separate` and waits for it. It is used for the parts of one value, which have an order. */
-  commit(batch: CommandBatch<N>): Promise<void>;
+  /**
+   * Applies a batch of `separate` and waits for it. It is used for the parts of one value, which have an order.
+   * A repeatable batch may be applied twice, to learn which of its commands fail.
+   */
+  commit(batch: CommandBatch<N>, repeatable?: boolean): Promise<void>;
   /** Resolves when everything is applied. */
   drain(): Promise<void>;
 }
@@ -102,7 +110,7 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
     this.#current = new Transaction(this.#pool);
     await this.#options.admit?.(transaction.writes, transaction.bytes);
     const lane = await this.#lane();
-    void this.#commit(lane, transaction);
+    void this.#commit(lane, transaction, true);
   }
 
   separate(_key: Buffer): Transaction<N> {
@@ -110,9 +118,9 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
   }
 
   /** Applies a separate transaction and waits for it. It is used for the parts of one value, which have an order. */
-  async commit(transaction: Transaction<N>): Promise<void> {
+  async commit(transaction: Transaction<N>, repeatable = false): Promise<void> {
     await this.#options.admit?.(transaction.writes, transaction.bytes);
-    await this.#commit(await this.#lane(), transaction);
+    await this.#commit(await this.#lane(), transaction, repeatable);
     if (this.#failure !== undefined) throw this.#failure;
   }
 
@@ -125,10 +133,12 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
     if (!this.#current.empty) await this.drain();
   }
 
-  async #commit(lane: Lane, transaction: Transaction<N>): Promise<void> {
-    const mark = `${this.#token}-${++this.#batches}`;
+  async #commit(lane: Lane, transaction: Transaction<N>, repeatable: boolean): Promise<void> {
     try {
-      const outcome = await lane.commit(transaction, mark, ["batch", mark]);
+      let outcome = await this.#send(lane, transaction);
+      // Without its replies nobody knows which commands failed, so they are sent again.
+      while (outcome.lost && repeatable) outcome = await this.#send(lane, transaction);
+      if (outcome.lost) this.#options.onLost?.();
       this.#release(lane);
       if (!outcome.applied) throw new TargetRefusedError(this.#options.where, outcome.reply, 0);
       if (outcome.errors.length > 0) await this.#failed(transaction, outcome.errors);
@@ -139,6 +149,11 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
       this.#busy -= 1;
       this.#wake();
     }
+  }
+
+  #send(lane: Lane, transaction: Transaction<N>): Promise<Committed> {
+    const mark = `${this.#token}-${++this.#batches}`;
+    return lane.commit(transaction, mark, ["batch", mark]);
   }
 
   async #failed(transaction: Transaction<N>, errors: readonly CommandFailure[]): Promise<void> {
@@ -164,7 +179,7 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
       const note = this.#options.noteOf({ argv: [SET, key, text], db });
       transaction.set({ key, bytes: text, start: 0, end: text.length }, -1, note);
     }
-    await this.commit(transaction);
+    await this.commit(transaction, true);
   }
 
   async #lane(): Promise<Lane> {

@@ -112,7 +112,7 @@ export class RedisSink implements Sink {
     epoch: number,
     hooks: Pick<LoadWriterOptions<N>, "onFailure" | "noteOf" | "complete">,
   ): Promise<{ writer: LoadWriter<N>; close(): void }> {
-    const { task, batchBytes, batchCommands, admit } = this.#options;
+    const { task, batchBytes, batchCommands, admit, logger } = this.#options;
     const lanes = Array.from({ length: this.#options.lanes }, (_, lane) =>
       this.#lane(shard, epoch, laneKey(task, shard, lane)),
     );
@@ -126,7 +126,9 @@ export class RedisSink implements Sink {
       throw error;
     }
     const { where } = this;
-    const options = { where, lanes, epoch, batchBytes, batchCommands, admit, ...hooks };
+    const onLost = () =>
+      logger.warn({ shard }, "replies of the target were lost; run sync verify --repair");
+    const options = { where, lanes, epoch, batchBytes, batchCommands, admit, onLost, ...hooks };
     return { writer: new LoadWriter<N>(options), close };
   }
 
