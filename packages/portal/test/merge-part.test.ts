@@ -367,3 +367,30 @@ test("the audit log names the key or the origin of the endpoint that was changed
   for (const { subject } of ofAll) expect(subject).toBe("all keys");
   expect(JSON.stringify(items)).not.toContain("Hidden");
 });
+
+test("misspelt parameters and fields are refused", async () => {
+  const destination = { mergeKey: "-k", url: HOOK };
+  const schedule = { destination, body: "1", everyMs: 60_000 };
+  const requests: [method: string, path: string, body?: object][] = [
+    ["GET", "/api/merge/keys?limt=3"],
+    ["GET", "/api/merge/letters?resaon=x"],
+    ["DELETE", "/api/merge/key?key=a&kye=b"],
+    ["GET", `${PATH}?curser=1`],
+    ["POST", `${PATH}?onTime=4000000000`, {}],
+    ["POST", "/api/merge/key/send-now", { key: "a", keys: "b" }],
+    ["POST", "/api/merge/endpoints/pause", { url: HOOK, reason: "x" }],
+    ["PUT", "/api/merge/schedules/s", { ...schedule, request: { retries: 3 } }],
+    ["PUT", "/api/merge/schedules/s", { ...schedule, destination: { ...destination, key: "k" } }],
+    ["PUT", "/api/merge/schedules/s", { ...schedule, body: "!!!!", encoding: "base64" }],
+  ];
+  for (const [method, path, body] of requests) {
+    const answer = await stage.ask(path, { method, headers: admin, ...(body && { body }) });
+    expect([method, path, answer.status]).toEqual([method, path, 400]);
+  }
+  expect((await ask("/api/merge/schedules/s")).code).toBe("UNKNOWN_SCHEDULE");
+  const image = { ...schedule, body: "_-8=", encoding: "base64" };
+  expect((await ask("/api/merge/schedules/s", { method: "PUT", body: image })).schedule.body).toBe(
+    "/+8=",
+  );
+  await ask("/api/merge/schedules/s", { method: "DELETE" });
+});

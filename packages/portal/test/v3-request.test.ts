@@ -48,3 +48,8 @@ test("a slash in a merge key is encoded, and the service keeps its own", () => {
     url: "http://a.test/?x=~~~",
   });
 });
+
+test("a parameter that does not exist is refused", () => {
+  expect(() => readQuery({ onTime: "4000000000" })).toThrow("onTime is");
+  expect(readQuery({ ontime: "4000000000" }).at).toBe(4_000_000_000_000);
+});

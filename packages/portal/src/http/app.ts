@@ -14,6 +14,7 @@ import fastify, {
   type RouteOptions,
 } from "fastify";
 import { serializerCompiler, type ZodTypeProvider } from "fastify-type-provider-zod";
+import { z } from "zod";
 import type { Auditor } from "../access/auditor.ts";
 import type { Guard } from "../access/guard.ts";
 import { BodyTooLargeError, InvalidUrlError, RouteNotFoundError } from "../errors.ts";
@@ -107,6 +108,7 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   app.addHook("onRoute", (route) => {
     plan.routes.add(route);
     bound(route, plan.pulse);
+    refuseUnknownQuery(route);
   });
   for (const part of plan.parts) await addPart(app, part);
   const noMoreParts = app.withTypeProvider<ZodTypeProvider>();
@@ -147,6 +149,13 @@ function bound(route: RouteOptions, pulse: Pulse): void {
     if (!(result instanceof Promise)) return result;
     return pulse.bounded(result, () => reply.sent);
   };
+}
+
+/** A misspelt filter or limit must not look like success. Probes and pages of the portal accept any query. */
+function refuseUnknownQuery({ url, schema }: RouteOptions): void {
+  if (url.startsWith("/api/") && schema?.querystring instanceof z.ZodObject) {
+    schema.querystring = schema.querystring.strict();
+  }
 }
 
 /** A part's hooks, parsers and decorators stay its own: Fastify encapsulates what is registered. */

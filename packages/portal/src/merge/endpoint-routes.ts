@@ -49,12 +49,12 @@ export function addEndpoints(app: PortalApp, endpoints: Endpoints): void {
     change: ({ url }) => endpoints.pause(url),
   });
   addChange(app, "disable", {
-    ...{ summary: "Disable an endpoint", body: Disabling.strict() },
+    ...{ summary: "Disable an endpoint", body: Disabling },
     description: "Batches that come due for it become dead letters.",
     change: ({ url, reason }) => endpoints.disable(url, reason),
   });
   addChange(app, "limit", {
-    ...{ summary: "Limit the rate and concurrency of an endpoint", body: Limiting.strict() },
+    ...{ summary: "Limit the rate and concurrency of an endpoint", body: Limiting },
     description: "A limit that is left out is removed.",
     change: ({ url, ...limits }) => endpoints.limit(url, limits),
   });
@@ -69,7 +69,7 @@ export function addEndpoints(app: PortalApp, endpoints: Endpoints): void {
       schema: {
         summary: "Give an endpoint a new signing secret",
         description: "The response is the only place where the secret is shown.",
-        body: Rotating.strict(),
+        body: Rotating,
         response: { 200: z.object({ secret: z.string() }) },
       },
     },

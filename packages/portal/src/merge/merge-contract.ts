@@ -237,12 +237,20 @@ export interface MergeScheduleBody {
   readonly maxLateMs?: number | undefined;
 }
 const url = z.url({ protocol: /^https?$/ }).max(2_048);
+const scheduleDestination = z.object({
+  mergeKey: z.string().min(1).max(1_024),
+  method: z.enum(["POST", "PUT", "PATCH", "DELETE", "GET"]).optional(),
+  url,
+});
+const scheduleRequest = z.object({
+  attempts: z.int().min(1).max(1_000).optional(),
+  timeoutMs: z.int().min(1).max(3_600_000).optional(),
+  headers: z.record(z.string(), z.string()).optional(),
+  callback: url.optional(),
+  failureCallback: url.optional(),
+});
 const scheduleBody = z.object({
-  destination: z.object({
-    mergeKey: z.string().min(1).max(1_024),
-    method: z.enum(["POST", "PUT", "PATCH", "DELETE", "GET"]).optional(),
-    url,
-  }),
+  destination: scheduleDestination,
   body: z.string().max(400_000).describe("The item of each run, at most 262,144 bytes."),
   encoding: z.enum(["utf8", "base64"]).optional().describe("Of the body. Defaults to utf8."),
   contentType: z.string().max(255).optional(),
@@ -250,16 +258,7 @@ const scheduleBody = z.object({
     .enum(["once", "always"])
     .optional()
     .describe("always: queued items of the merge key are delivered together with the run."),
-  request: z
-    .object({
-      attempts: z.int().min(1).max(1_000).optional(),
-      timeoutMs: z.int().min(1).max(3_600_000).optional(),
-      headers: z.record(z.string(), z.string()).optional(),
-      callback: url.optional(),
-      failureCallback: url.optional(),
-    })
-    .optional()
-    .describe("How its batch is delivered."),
+  request: scheduleRequest.optional().describe("How its batch is delivered."),
   cron: z.string().max(200).optional().describe("Five or six fields, or an alias such as @daily."),
   timeZone: z.string().max(100).optional().describe("An IANA name. Defaults to UTC."),
   everyMs: z.int().min(1_000).optional().describe("The interval, instead of cron."),
@@ -269,7 +268,12 @@ const scheduleBody = z.object({
   immediately: z.boolean().optional().describe("Run once at once, then at its times."),
   maxLateMs: z.number().min(0).optional().describe("A run that is later than this is skipped."),
 });
-export const MergeScheduleBody: z.ZodType<MergeScheduleBody> = scheduleBody.strict();
+export const MergeScheduleBody: z.ZodType<MergeScheduleBody> = scheduleBody
+  .extend({
+    destination: scheduleDestination.strict(),
+    request: scheduleRequest.strict().optional().describe("How its batch is delivered."),
+  })
+  .strict();
 
 /** A recurring push. */
 export interface MergeScheduleView {

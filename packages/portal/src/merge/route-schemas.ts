@@ -19,10 +19,10 @@ export const Paging: z.ZodObject<{
   cursor: z.string().max(5_000).optional().describe("The cursor of the page before."),
   limit: z.coerce.number().int().min(1).max(500).default(50).describe("Maximum of items."),
 });
-export const Key: z.ZodObject<{ key: z.ZodString }> = z.object({
+export const Key: z.ZodObject<{ key: z.ZodString }, z.core.$strict> = z.strictObject({
   key: z.string().min(1).max(4_096),
 });
-export const Url: z.ZodObject<{ url: z.ZodURL }> = z.object({
+export const Url: z.ZodObject<{ url: z.ZodURL }, z.core.$strict> = z.strictObject({
   url: z.url({ protocol: /^https?$/ }).max(2_048),
 });
 export const Id: z.ZodObject<{ id: z.ZodString }> = z.object({

@@ -1,4 +1,5 @@
 /** /api/merge/schedules: recurring pushes. */
+import { InvalidArgumentError } from "@ropeway/core";
 import type { Schedule, Schedules } from "@ropeway/merge";
 import { z } from "zod";
 import type { PortalApp } from "../part.ts";
@@ -101,6 +102,12 @@ function scheduleOf({ startAt, endAt, body, encoding, ...rest }: MergeScheduleBo
   return {
     ...rest,
     ...{ startAt: ms(startAt), endAt: ms(endAt) },
-    body: encoding === "base64" ? Buffer.from(body, "base64") : body,
+    body: encoding === "base64" ? decoded(body) : body,
   };
+}
+
+/** Node skips characters that are not base64, and would push another body. */
+function decoded(body: string): Buffer {
+  if (/^[\w+/-]*={0,2}$/.test(body)) return Buffer.from(body, "base64");
+  throw new InvalidArgumentError("body", body.slice(0, 60), "base64");
 }

@@ -6,7 +6,14 @@
 import { InvalidArgumentError, NotConnectedError } from "@ropeway/core";
 import type { Destination, EndpointQueue, MergeQueue, PeekedKey, Removed } from "@ropeway/merge";
 import { requestOf } from "./v3-headers.ts";
-import { cutPath, destinationOfPath, mergeKeyOf, readBody, readQuery } from "./v3-request.ts";
+import {
+  checkQuery,
+  cutPath,
+  destinationOfPath,
+  mergeKeyOf,
+  readBody,
+  readQuery,
+} from "./v3-request.ts";
 
 /** The parts of a request that matter. */
 export interface V3Request {
@@ -69,6 +76,7 @@ export class V3Handler {
   /** What is queued, a page of at most 1 MiB of bodies. */
   async peek({ url, query }: V3Request): Promise<object> {
     const to = this.#destination(url);
+    checkQuery(query as Record<string, unknown>, ["cursor"]);
     const { cursor: given } = query as { cursor?: unknown };
     if (given !== undefined && typeof given !== "string") {
       throw new InvalidArgumentError("cursor", given, "the cursor of an earlier page");

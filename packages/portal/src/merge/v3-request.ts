@@ -64,8 +64,23 @@ export function mergeKeyOf({ mergeKey }: V3Path): string {
   return checkMergeKey(decoded(mergeKey, "merge_key"));
 }
 
+/** Throws InvalidArgumentError for a parameter that is not known: a misspelt one must not look like success. */
+export function checkQuery(
+  query: Readonly<Record<string, unknown>>,
+  known: readonly string[],
+): void {
+  for (const name in query) {
+    if (known.includes(name)) continue;
+    const allowed = `a parameter that exists: ${known.join(", ")}`;
+    throw new InvalidArgumentError(name.slice(0, 60), query[name], allowed);
+  }
+}
+
+const PUSH_PARAMETERS = ["update", "ontime", "maxwait"];
+
 /** The checked query. */
 export function readQuery(query: Readonly<Record<string, unknown>>): PushQuery {
+  checkQuery(query, PUSH_PARAMETERS);
   const update = query.update ?? "once";
   if (update !== "once" && update !== "always") {
     throw new InvalidArgumentError("update", update, "once or always");
