@@ -231,7 +231,7 @@ describe("names", () => {
     const publishing = files.publish(of(Buffer.from("content")), how);
     publishing.catch(() => {});
     await new Files(other, channel).receive("a", drain, { files: 1 });
-    for (const key of [`${channel}n`, `${channel}n:done`]) {
+    for (const key of [`${channel}n`, `${channel}n:done`, `file-named:${channel}n`]) {
       const left = Number(await server.command("PTTL", key));
       expect(left).toBeGreaterThan(0);
       expect(left).toBeLessThanOrEqual(60_000);
