@@ -2,6 +2,7 @@
 // and that version is new enough. Every executable, however it was found, is examined here.
 import type { ProgramOrigin, ProvidedProgram, ResolvedProvideOptions } from "./options.ts";
 import { PRODUCTS, type Program, productsOf } from "./program.ts";
+import { timeoutSignal } from "./timeout-signal.ts";
 import { runTool } from "./tool.ts";
 import { compareVersions, parseVersion } from "./version.ts";
 
@@ -39,7 +40,7 @@ export async function examine(
 }
 
 async function askVersion(path: string, { signal, env }: ResolvedProvideOptions): Promise<string> {
-  const bound = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
+  const bound = AbortSignal.any([signal, timeoutSignal(PROBE_MS)]);
   const { code, stdout, stderr } = await runTool([path, "--version"], { signal: bound, env });
   if (code !== 0) throw new Error(stderr.trim().split("\n").at(-1) || `exit code ${code}`);
   return stdout;

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import type { ProductName, ProgramName } from "./program.ts";
+import { timeoutSignal } from "./timeout-signal.ts";
 
 /** Where a program was found: an environment variable, PATH, or the programs folder; or how it was installed now. */
 export type ProgramOrigin = "env" | "path" | "home" | "debian" | "brew";
@@ -56,7 +57,7 @@ export function resolveProvideOptions(options: ProvideOptions): ResolvedProvideO
   if (!Number.isSafeInteger(timeoutMs) || timeoutMs <= 0) {
     throw new TypeError(`provide: timeoutMs must be a whole number above 0, not ${timeoutMs}`);
   }
-  const clock = AbortSignal.timeout(timeoutMs);
+  const clock = timeoutSignal(timeoutMs);
   return {
     env,
     folder: resolve(options.folder ?? programsFolder(env)),

@@ -4,7 +4,7 @@
  */
 
 import type { Logger } from "@ropeway/core";
-import { Loop, reasonOf } from "@ropeway/core/internal";
+import { Loop, reasonOf, timeoutSignal } from "@ropeway/core/internal";
 import { CompactedError } from "../errors.ts";
 import { keys, lastPart } from "../keys.ts";
 import { isOnline, type NodeRecord, nodeOf } from "../nodes/node-record.ts";
@@ -91,7 +91,7 @@ export class NodeWatch {
     const present = new Set(entries.map(({ key }) => lastPart(key)));
     for (const entry of entries) this.#note(entry);
     for (const nodeId of this.#seen.keys()) if (!present.has(nodeId)) this.#noteGone(nodeId);
-    const bound = AbortSignal.any([signal, AbortSignal.timeout(LIST_EVERY_MS)]);
+    const bound = AbortSignal.any([signal, timeoutSignal(LIST_EVERY_MS)]);
     try {
       for await (const events of this.#store.watch({ prefix, from: revision + 1, signal: bound })) {
         for (const { type, entry } of events) {

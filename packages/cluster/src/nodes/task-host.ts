@@ -15,7 +15,7 @@
  */
 
 import type { Logger } from "@ropeway/core";
-import { Loop, reasonOf, within } from "@ropeway/core/internal";
+import { Loop, reasonOf, timeoutSignal, within } from "@ropeway/core/internal";
 import { CompactedError } from "../errors.ts";
 import { keys, lastPart } from "../keys.ts";
 import { absent, createdAt, getMany, putRecord, rangeAll, unchanged } from "../record.ts";
@@ -123,7 +123,7 @@ export class TaskHost {
     const { entries, revision } = await rangeAll(store, prefix);
     for (const taskId of this.#runs.keys()) this.#enqueue(taskId);
     for (const { key } of entries) this.#enqueue(lastPart(key));
-    const bound = AbortSignal.any([signal, AbortSignal.timeout(LIST_EVERY_MS)]);
+    const bound = AbortSignal.any([signal, timeoutSignal(LIST_EVERY_MS)]);
     try {
       for await (const events of store.watch({ prefix, from: revision + 1, signal: bound })) {
         for (const { entry } of events) this.#enqueue(lastPart(entry.key));
