@@ -4,12 +4,16 @@ import { TooManyErrorsError } from "./errors.ts";
 /** A write that the target refused. */
 export interface DiscardedRecord {
   readonly command: string;
+  /** Its first 64 KiB, if it is longer. */
   readonly key: string;
   readonly db: number;
   readonly error: string;
   /** ISO 8601. */
   readonly at: string;
 }
+
+/** A longer key is cut, because a string cannot have the maximum size of a key. */
+const LONGEST = 64 * 1024;
 
 /** Counts the refused writes of all shards of a task. */
 export class ErrorBudget {
@@ -30,7 +34,9 @@ export class ErrorBudget {
   /** Records the failure. Throws TooManyErrorsError if the maximum is exceeded. */
   spend(argv: readonly Buffer[], db: number, error: string): void {
     this.#spent += 1;
-    const [command = "", key = ""] = argv.map(String);
+    const [command = "", key = ""] = argv
+      .slice(0, 2)
+      .map((word) => word.toString("utf8", 0, LONGEST));
     this.#first ??= `${command} ${key}: ${error}`;
     this.#record({ command, key, db, error, at: new Date().toISOString() });
     if (this.#spent > this.#max) {

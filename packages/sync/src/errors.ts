@@ -263,6 +263,8 @@ function adviceFor(reply: string): string {
     return "Make the target able to save, or set stop-writes-on-bgsave-error no.";
   if (/NOREPLICAS/.test(reply))
     return "Attach replicas to the target, or set min-replicas-to-write 0.";
+  if (/closes the connection/.test(reply))
+    return "Raise proto-max-bulk-len and client-query-buffer-limit at the target, or the limits of a proxy before it.";
   return "Repair the target.";
 }
 

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type RedisServer, startCluster, startRedis } from "@ropeway/testkit";
 import { expect, test } from "vitest";
-import { KeyExistsError } from "../src/errors.ts";
+import { KeyExistsError, TargetRefusedError } from "../src/errors.ts";
 import type { SyncOptions } from "../src/options.ts";
 import type { SyncProgress } from "../src/progress.ts";
 import { SyncTask } from "../src/task.ts";
@@ -99,3 +99,15 @@ test("a key that exists is noticed, also if the reply that says so is lost", asy
   expect(proxy.lost).toBe(1);
   expect(await target.command("GET", "a")).toBe("old");
 });
+
+test("a target that closes the connection whenever it gets a batch ends the task after stallMs", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis({ config: ["proto-max-bulk-len 1mb"] });
+  await source.command("SET", "large", "x".repeat(2 * 1024 * 1024));
+  const refused = finished({ from: source.url, to: target.url, mode: "stock", stallMs: 100 });
+  await expect(refused).rejects.toThrow(/closes the connection.*proto-max-bulk-len/);
+  await expect(refused).rejects.toBeInstanceOf(TargetRefusedError);
+  const connections = /total_connections_received:(\d+)/;
+  const [, count] = connections.exec(String(await target.command("INFO", "stats"))) ?? [];
+  expect(Number(count)).toBeLessThan(40);
+}, 60_000);

@@ -326,7 +326,9 @@ export class SnapshotLoader {
   /** A command failed: write the key in another way, count it, or give up. */
   async #failed(note: LoadNote, reply: string): Promise<void> {
     const { existing, counters, budget } = this.#options;
-    const { key, db } = note;
+    const { key, db, expiresAtMs } = note;
+    // RENAMENX of a value that expired while it was built.
+    if (/no such key/.test(reply) && expiresAtMs >= 0 && expiresAtMs <= Date.now()) return;
     if (/BUSYKEY|name is busy/.test(reply)) {
       if (existing === "fail") throw new KeyExistsError(String(key), db);
       counters.count("kept");
@@ -336,7 +338,7 @@ export class SnapshotLoader {
     if (note.source !== undefined && refused && note.path === "restore") {
       const retry = this.#writer.separate(key);
       retry.select(db);
-      const { source, expiresAtMs } = note;
+      const { source } = note;
       try {
         this.#keys.build(source, { source, key, db, expiresAtMs, path: "retried" }, retry);
       } catch (error) {

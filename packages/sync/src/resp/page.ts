@@ -92,6 +92,13 @@ export class Page {
     this.crlf();
   }
 
+  /** Starts again, and releases the buffer that was copied from: it may be as large as the largest element. */
+  clear(): void {
+    this.at = 0;
+    this.#source = this.bytes;
+    this.#sourceView = this.#view;
+  }
+
   /** Writes a short constant. */
   constant(source: Buffer): void {
     const { bytes } = this;
@@ -115,7 +122,7 @@ export class PagePool {
 
   give(page: Page): void {
     if (page.bytes.length !== STANDARD_BYTES || this.#free.length === MOST_PAGES) return;
-    page.at = 0;
+    page.clear();
     this.#free.push(page);
   }
 }

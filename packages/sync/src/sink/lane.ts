@@ -11,7 +11,8 @@
  *
  * A target that restarts from an older file, or whose promoted replica lacks the last writes, has
  * an older mark. The lane remembers the last mark that was confirmed and rejects with
- * TargetRewoundError. The caller then reads the source again from the offset that the target has.
+ * TargetRewoundError. The caller then reads the source again from the offset that the target has. A target that closes
+ * the connection whenever it gets a transaction, because a value is too long for it, counts as one that refuses it.
  */
 import {
   AbortedError,
@@ -64,6 +65,9 @@ export interface Committed {
 const FOR_NOW =
   /\b(OOM|MOVED|LOADING|MASTERDOWN|READONLY|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|BUSY)\b/;
 
+/** After this many lost connections for one transaction, and after `stallMs`, the transaction is the cause. */
+const MOST_LOSSES = 8;
+
 /** Commits transactions one after another, each exactly once. */
 export class Lane {
   readonly #options: LaneOptions;
@@ -89,6 +93,7 @@ export class Lane {
     mark: string,
     fields: readonly string[],
   ): Promise<Committed> {
+    const losses = { count: 0, since: 0, backoff: new Backoff({ baseMs: 20, maxMs: 1_000 }) };
     for (let first = true; ; first = false) {
       const fenced = await this.#connection(mark);
       if (!first && fenced.mark === mark) {
@@ -113,6 +118,7 @@ export class Lane {
         if (!(error instanceof ConnectionLostError)) throw error;
         this.#fenced = undefined;
         this.#options.onStall(error.message);
+        await this.#lost(fenced, losses);
       }
     }
   }
@@ -158,6 +164,19 @@ export class Lane {
     throw new TargetRewoundError(connection.where, expected, found);
   }
 
+  /** The first repetition is immediate, because most connections are lost for reasons of the network. */
+  async #lost({ connection }: FencedConnection, losses: Losses): Promise<void> {
+    const { stallMs, signal } = this.#options;
+    losses.count += 1;
+    if (losses.count === 1) losses.since = performance.now();
+    if (losses.count === 1 || this.#closed) return;
+    const waited = Math.round(performance.now() - losses.since);
+    if (losses.count >= MOST_LOSSES && waited > stallMs) {
+      throw new TargetRefusedError(connection.where, CLOSES, waited);
+    }
+    await sleep(losses.backoff.next(), signal);
+  }
+
   async #stalled(reply: string): Promise<void> {
     const { stallMs, signal, fence } = this.#options;
     this.#stalledAt ??= performance.now();
@@ -175,6 +194,15 @@ export class Lane {
     this.#backoff.reset();
   }
 }
+
+/** The connections that were lost while one transaction was sent. */
+interface Losses {
+  count: number;
+  since: number;
+  readonly backoff: Backoff;
+}
+
+const CLOSES = "it closes the connection whenever it gets a certain batch";
 
 /** The reply that explains why a transaction was not applied. A reply that asks to wait takes precedence. */
 function refusal(outcome: { reply: string; errors: readonly CommandFailure[] }): string {

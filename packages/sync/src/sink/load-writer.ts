@@ -17,6 +17,8 @@ import type { Committed, Lane } from "./lane.ts";
 import { type CommandBatch, type SentCommand, Transaction } from "./transaction.ts";
 
 const SET = Buffer.from("SET");
+/** How often a transaction is repeated whose replies are lost. */
+const MOST_REPEATS = 5;
 
 /** How keys are written. */
 export interface LoadWriterOptions<N> {
@@ -137,7 +139,8 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
     try {
       let outcome = await this.#send(lane, transaction);
       // Without its replies nobody knows which commands failed, so they are sent again.
-      while (outcome.lost && repeatable) outcome = await this.#send(lane, transaction);
+      for (let n = 0; n < MOST_REPEATS && outcome.lost && repeatable; n++)
+        outcome = await this.#send(lane, transaction);
       if (outcome.lost) this.#options.onLost?.();
       this.#release(lane);
       if (!outcome.applied) throw new TargetRefusedError(this.#options.where, outcome.reply, 0);

@@ -5,7 +5,7 @@
  *
  *   begin    DEL temporary
  *   part     RPUSH temporary ..., any number of times
- *   end      PEXPIREAT temporary, RENAME temporary key (RENAMENX to keep an existing key)
+ *   end      RENAME temporary key, PEXPIREAT key. To keep an existing key: PEXPIREAT temporary, RENAMENX temporary key
  *
  * A run that crashes in between leaves the temporary key. Its name begins with `ropeway:tmp:`.
  */
@@ -57,12 +57,15 @@ export class BigKey {
   end(): Argument[][] {
     const { expiresAtMs, keep, target } = this.#options;
     const commands: Argument[][] = [];
-    if (expiresAtMs >= 0) commands.push(["PEXPIREAT", this.temporary, expiresAtMs]);
+    const expires = expiresAtMs >= 0;
     if (keep) {
+      if (expires) commands.push(["PEXPIREAT", this.temporary, expiresAtMs]);
       commands.push(["RENAMENX", this.temporary, this.#key]);
       commands.push([supports(target, "unlink") ? "UNLINK" : "DEL", this.temporary]);
     } else {
       commands.push(["RENAME", this.temporary, this.#key]);
+      // Only now, because RENAME fails if the value has expired while it was built.
+      if (expires) commands.push(["PEXPIREAT", this.#key, expiresAtMs]);
     }
     return commands;
   }
