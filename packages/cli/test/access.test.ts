@@ -1,6 +1,6 @@
 // Roles, tokens and tasks as an operator handles them, directly in the store.
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
 import { speak } from "./spoken.ts";
 
 const { server } = await redisForFile();
@@ -147,4 +147,38 @@ test("the audit log says which role an account was given", async () => {
   expect((await ropeway("audit", "list", "--limit", "2")).stdout).toMatch(
     new RegExp(`\\ttoken ${token.id} user ann\\n`),
   );
+});
+
+test("what was created can be removed while Redis is out of memory, and the audit log has it", async () => {
+  const { id } = await json("task", "create", "--name", "old", "--type", "scripted");
+  await json("user", "add", "ann", "--generate");
+  await server.command("CONFIG", "SET", "maxmemory", "1");
+  try {
+    await json("task", "remove", id);
+    await json("user", "remove", "ann");
+  } finally {
+    await server.command("CONFIG", "SET", "maxmemory", "0");
+  }
+  const { items } = await json("audit", "list", "--limit", "2");
+  expect(items).toMatchObject([
+    { action: "user remove ann", outcome: "done" },
+    { action: `task remove ${id}`, outcome: "done" },
+  ]);
+});
+
+test("tokens and audit entries follow the clock of Redis, also if that of the machine is wrong", async () => {
+  await json("user", "add", "ann", "--generate");
+  await json("token", "add", "short", "--user", "ann", "--expires-in", "30m");
+  const began = Date.now();
+  const clock = vi.spyOn(Date, "now").mockImplementation(() => began + 3_600_000);
+  try {
+    await json("token", "add", "other", "--user", "ann", "--expires-in", "30m");
+  } finally {
+    clock.mockRestore();
+  }
+  const { items } = await json("token", "list");
+  expect(items.map(({ name }: { name: string }) => name).sort()).toEqual(["other", "short"]);
+  for (const { expiresAt } of items) expect(Date.parse(expiresAt) - began).toBeLessThan(3_500_000);
+  const [newest] = (await json("audit", "list")).items;
+  expect(Date.parse(newest.at) - began).toBeLessThan(1_800_000);
 });

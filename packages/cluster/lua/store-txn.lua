@@ -1,10 +1,11 @@
 -- Carries out a transaction: if all conditions hold the first list of operations, else the second. All
 -- changes take one revision. Nothing is written before everything has been checked. A transaction that
--- only deletes begins with ZREM, so it works without memory.
+-- only deletes, or says so, begins with ZREM, so it works without memory.
 --
 -- KEYS  1 state, 2 index, 3 meta, 4 log, 5 leases, 6 held, then the values' keys
 -- ARGV  1 how many changes the log keeps if they are short, 2 a random name in case the store is new
---       3 P: number of paths, then P paths, in the order of the values' keys
+--       3 1 if it is to work without memory, else 0
+--       4 P: number of paths, then P paths, in the order of the values' keys
 --       L: number of leases, then L leases
 --       then three lists, each with its length in front:
 --         conditions   path number, create|mod|version|value, = | != | < | >, operand
@@ -14,7 +15,8 @@
 --         or {-1, lease} if a put names a lease that has ended; nothing was changed.
 local STATE, INDEX, META, LOG, LEASES, HELD = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local TYPES = { "hash", "zset", "hash", "stream", "zset", "zset" }
-local at = 3
+local full = ARGV[3] == "1"
+local at = 4
 local function take()
   at = at + 1
   return ARGV[at - 1]
@@ -91,7 +93,7 @@ if changes then
       return redis.error_reply("WRONGTYPE " .. KEYS[n] .. " holds a " .. found)
     end
   end
-  if not puts then redis.call("ZREM", HELD, "") end
+  if full or not puts then redis.call("ZREM", HELD, "") end
 end
 
 local revision = tonumber(redis.call("HGET", STATE, "revision") or 0)

@@ -11,6 +11,7 @@ import { webhookSink } from "../src/inspection/webhook.ts";
 import { keys } from "../src/keys.ts";
 import { Registration } from "../src/nodes/registration.ts";
 import type { Store } from "../src/store/store.ts";
+import { gatedStore } from "./gated-store.fixture.ts";
 import { redisStage } from "./stage.fixture.ts";
 
 const INSPECT = { id: "portal_a", address: "", everyMs: 100, probeEveryMs: 10, leaseMs: 1_000 };
@@ -241,6 +242,27 @@ it("keeps who acknowledged an alert first", async () => {
   const first = await alerts.acknowledge(id, "ann");
   expect(await alerts.acknowledge(id, "bob")).toEqual(first);
   expect(await alerts.get(id)).toMatchObject({ acknowledgedBy: "ann" });
+  await stage.close();
+});
+
+it("is acknowledged only by those who may see its group when it is written", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const alerts = new Alerts({ store, sinks: [], logger: silentLogger });
+  const draft = { kind: "task-broken", cause: "c", text: "BROKEN", subject: "task_1" } as const;
+  await alerts.raise({ ...draft, group: "mine" });
+  const id = (await alerts.list()).items[0]?.id ?? "";
+  const unknown = { code: "UNKNOWN_ALERT" };
+  await expect(alerts.acknowledge(id, "ann", ["other"])).rejects.toMatchObject(unknown);
+  let moved = false;
+  const racing = gatedStore(store, async () => {
+    if (!moved) await alerts.regroup("c", "other");
+    moved = true;
+  });
+  const late = new Alerts({ store: racing, sinks: [], logger: silentLogger });
+  await expect(late.acknowledge(id, "ann", ["mine"])).rejects.toMatchObject(unknown);
+  expect(await alerts.get(id)).toMatchObject({ group: "other", acknowledgedBy: null });
+  expect(await alerts.acknowledge(id, "bob", ["other"])).toMatchObject({ acknowledgedBy: "bob" });
   await stage.close();
 });
 

@@ -358,3 +358,42 @@ test("the audit log names the account of a login, a logout and a new password", 
     ]);
   });
 });
+
+test("accounts and tokens come in pages, past records of other programs", async () => {
+  await using stage = await Stage.open();
+  const headers = await stage.bearer();
+  await using store = openRedisStore(stage.redis);
+  for (const name of ["ann", "bob", "cid", "dan"]) await stage.addAccount(name, "operator");
+  const ann = await stage.bearer("ann");
+  for (const owner of [headers, ann, headers, ann, ann]) {
+    await stage.ask("/api/tokens", { method: "POST", headers: owner, body: { name: "t" } });
+  }
+  for (const path of ["/tasks/user/b", "/tasks/user/b/ann", "/tasks/token/0", "/tasks/token/f/0"]) {
+    await store.put(path, "{}");
+  }
+  const pages = async (path: string, limit: number, auth: Header = headers) => {
+    const found: string[][] = [];
+    let cursor: string | null = "";
+    while (cursor !== null && found.length < 20) {
+      const query = `limit=${limit}${cursor === "" ? "" : `&cursor=${cursor}`}`;
+      const response = await stage.ask(`${path}?${query}`, { headers: auth });
+      const page = (await response.json()) as {
+        items: { id?: string; username: string }[];
+        cursor: string | null;
+      };
+      found.push(page.items.map(({ id, username }) => id ?? username));
+      cursor = page.cursor;
+    }
+    return found;
+  };
+  const names = ["admin", "ann", "bob", "cid", "dan"];
+  expect(await pages("/api/users", 2)).toEqual([["admin", "ann"], ["bob", "cid"], ["dan"]]);
+  expect(await pages("/api/users", 5)).toEqual([names]);
+  const all = (await new Tokens(store).list()).map(({ id }) => id);
+  const own = (await new Tokens(store).list("ann")).map(({ id }) => id);
+  expect([all.length, own.length]).toEqual([5, 3]);
+  expect(await pages("/api/tokens", 2)).toEqual([all.slice(0, 2), all.slice(2, 4), all.slice(4)]);
+  expect(await pages("/api/tokens", 2, ann)).toEqual([own.slice(0, 2), own.slice(2)]);
+  expect((await stage.ask("/api/users?limit=501", { headers })).status).toBe(400);
+  expect((await stage.ask("/api/tokens?cursor=/", { headers })).status).toBe(400);
+});

@@ -148,3 +148,26 @@ test("a role that is given while it is removed is not removed", async () => {
   await expect(removing).rejects.toMatchObject({ code: "PROTECTED" });
   expect(await roles.get("team")).toMatchObject({ name: "team" });
 });
+
+test("a role and a password that are changed together are changed both, or neither", async () => {
+  await using real = openRedisStore(redis, { prefix: "both:store" });
+  const users = new Users(real);
+  const account = async () => {
+    const found = await users.get("ann");
+    if (found === undefined) throw new Error("no account");
+    return found;
+  };
+  await users.create({ username: "ann", role: "viewer", passwordHash: "a hash" });
+  const edit = { role: "operator", passwordHash: "another hash" };
+  const before = await account();
+  const change = () => users.setPassword(before, "a newer hash", { ends: true });
+  const racing = new Users(interrupted(real, change));
+  await expect(racing.edit(before, edit)).rejects.toMatchObject({ code: "PASSWORD_CONFLICT" });
+  const between = await account();
+  expect(between).toMatchObject({ role: "viewer", passwordHash: "a newer hash" });
+  await users.edit(between, edit);
+  expect(await account()).toMatchObject({ ...edit, generation: between.generation + 1 });
+  await users.edit(await account(), { role: "viewer" });
+  const generation = between.generation + 1;
+  expect(await account()).toMatchObject({ ...edit, role: "viewer", generation });
+});

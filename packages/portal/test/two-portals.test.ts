@@ -97,10 +97,13 @@ test("sessions, failed logins and idempotency keys are shared", async () => {
   expect((await at(urls[1], "/api/session")).status).toBe(401);
   const wrong = JSON.stringify({ username: "both", password: "wrong password" });
   const statuses: number[] = [];
-  for (let n = 0; n < 6; n++) {
+  // The first pause may be over when a slow machine has checked the next password; each one is twice as long. A portal
+  // that counts alone begins with the pauses at its own sixth.
+  for (let n = 0; n < 9 && statuses.at(-1) !== 429; n++) {
     const headers = { "content-type": "application/json" };
     const init = { method: "POST", body: wrong, headers };
     statuses.push((await fetch(`${urls[n % 2]}/api/session`, init)).status);
   }
-  expect(statuses).toEqual([401, 401, 401, 401, 401, 429]);
+  expect(statuses.slice(0, 5)).toEqual([401, 401, 401, 401, 401]);
+  expect(statuses.at(-1)).toBe(429);
 });

@@ -238,13 +238,13 @@ async function tokenAdd(context: Context): Promise<void> {
   const username = String(options.user ?? "admin").toLowerCase();
   const lifeMs = lifeOf(options);
   await using opened = await openCluster(context);
-  const { store } = opened;
+  const { store, clock } = opened;
   const account = await new Users(store).get(username);
   if (account === undefined) throw new UnknownAccountError(username);
   const limits = {
     permissions: permissionsOf(options.permissions) ?? null,
     groups: groupsOf(options.groups),
-    expiresAt: lifeMs === undefined ? null : Date.now() + lifeMs,
+    expiresAt: lifeMs === undefined ? null : Math.floor(clock.now() + lifeMs),
   };
   const { info, token } = await opened.audited(
     {
@@ -252,7 +252,7 @@ async function tokenAdd(context: Context): Promise<void> {
       subject: `user ${username}`,
       fullSubject: (made) => `token ${made.info.id} user ${username}`,
     },
-    () => new Tokens(store).create({ name, account, ...limits }),
+    () => new Tokens(store, clock).create({ name, account, ...limits }),
   );
   output.outcome("added", { id: info.id, name, username, token }, `${token}   (shown only once)`);
 }

@@ -13,7 +13,15 @@ import {
   type StoreTls,
   StoreUnavailableError,
 } from "@ropeway/cluster";
-import { InvalidOptionError, type Logger, type Redis, silentLogger } from "@ropeway/core";
+import {
+  type Clock,
+  InvalidOptionError,
+  type Logger,
+  localClock,
+  type Redis,
+  RedisClock,
+  silentLogger,
+} from "@ropeway/core";
 import { type AuditEntry, AuditLog } from "@ropeway/portal/internal";
 import type { Context } from "../context.ts";
 import { UsageError } from "../errors.ts";
@@ -28,6 +36,8 @@ import type { LoadedSettings } from "../settings/load.ts";
 export interface OpenedCluster extends AsyncDisposable {
   readonly cluster: Cluster;
   readonly store: Store;
+  /** The clock of Redis, as in portals; the local one if the store is on etcd. */
+  readonly clock: Clock;
   /** Does a change and notes it in the audit log, as made from the command line. */
   audited<T>(what: AuditedChange<T>, change: () => Promise<T>): Promise<T>;
 }
@@ -69,12 +79,16 @@ export async function openCluster(context: Context): Promise<OpenedCluster> {
   try {
     const store = await openSettingsStore(settings, redis);
     const cluster = new Cluster(store, { secrets: secretBoxOf(settings) });
-    const log = new AuditLog(store);
+    const redisClock = redis && (await RedisClock.start(redis));
+    const clock = redisClock ?? localClock;
+    const log = new AuditLog(store, clock);
     return {
       cluster,
       store,
+      clock,
       audited: (what, change) => audited(log, what, change),
       async [Symbol.asyncDispose]() {
+        await redisClock?.close();
         await store.close();
         await redis?.close();
       },

@@ -190,13 +190,17 @@ export class Alerts {
     await this.#store.txn({ if: [unchanged(key, entry)], do: [changed] });
   }
 
-  /** Marks the alert as acknowledged by an operator. */
-  acknowledge(id: string, by: string): Promise<Alert> {
+  /**
+   * Marks the alert as acknowledged by an operator, who may see these groups only; undefined is all. Each attempt
+   * asks, because its task may have moved to another group since the last one.
+   */
+  acknowledge(id: string, by: string, groups?: readonly string[]): Promise<Alert> {
     const key = keys.alert(id);
     return optimistically(this.#store, `alert ${id}`, async () => {
       const entry = /^[0-9a-f]{24}$/.test(id) ? await this.#store.get(key) : undefined;
       const alert = alertOf(entry);
-      if (alert === undefined) throw new UnknownAlertError(id);
+      const hidden = alert && groups?.includes(alert.group) === false;
+      if (alert === undefined || hidden) throw new UnknownAlertError(id);
       if (alert.acknowledgedAt !== null) return { do: [], result: alert };
       const result = { ...alert, acknowledgedAt: this.#now(), acknowledgedBy: by };
       return { if: [unchanged(key, entry)], do: [putRecord(key, result)], result };

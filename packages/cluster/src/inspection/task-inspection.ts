@@ -182,7 +182,7 @@ export class TaskInspection {
     const next: Task = { ...task, ...changed, generation: task.generation + 1, updateTime: at };
     const event = { at, event: next.status, detail: next.reason, nodeId: next.nodeId, epoch };
     const given = next.nodeId !== "" && next.nodeId !== task.nodeId;
-    await store.txn({
+    const { succeeded } = await store.txn({
       if: [
         guard,
         unchanged(keys.task(taskId), entry),
@@ -192,6 +192,7 @@ export class TaskInspection {
       ],
       do: [...taskOperations(taskOf(entry), next), this.#records.eventOperation(taskId, event)],
     });
+    if (succeeded) await this.#records.trimNowAndThen(next);
   }
 
   /** Calls a function for each task that exists, several at the same time. */

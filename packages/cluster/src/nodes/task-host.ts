@@ -301,11 +301,13 @@ export class TaskHost {
   ): Promise<void> {
     const { taskId } = task;
     const key = keys.owner(taskId);
-    const { succeeded } = await this.#plan.store.txn({
+    const { store, records } = this.#plan;
+    const { succeeded } = await store.txn({
       if: [unchanged(keys.task(taskId), entry), createdAt(key, owner?.createRevision ?? 0)],
       do: [...this.#change(task, change), ...(owner ? [{ op: "delete", key } as const] : [])],
     });
-    if (!succeeded) this.#lookAgain(taskId);
+    if (!succeeded) return this.#lookAgain(taskId);
+    await records.trimNowAndThen({ ...task, generation: task.generation + 1 });
   }
 
   #change(task: Task, change: Partial<Task>): Operation[] {

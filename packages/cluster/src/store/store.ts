@@ -58,6 +58,8 @@ export interface Transaction {
   readonly if?: readonly Compare[];
   readonly do: readonly Operation[];
   readonly else?: readonly Operation[];
+  /** Write also while Redis is out of memory: for what must be noted before something is removed. @default false */
+  readonly evenIfFull?: boolean | undefined;
 }
 
 /** How a transaction ended. */

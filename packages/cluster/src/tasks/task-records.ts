@@ -2,7 +2,7 @@
  * What is kept about a task besides the task itself: events, big keys, discarded keys. Each list is
  * bounded: the newest stay, the rest is counted by the runner. Names of records sort by age.
  */
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import type { Page } from "@ropeway/core";
 import { keys, lastPart } from "../keys.ts";
 import { putRecord, rangeAll, recordOf, textOf, timeOf } from "../record.ts";
@@ -10,9 +10,13 @@ import type { KeyRecord } from "../runner.ts";
 import { MAX_OPERATIONS } from "../store/limits.ts";
 import type { Entry, Operation, Store } from "../store/store.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
+import type { Task } from "./task.ts";
 
 /** How many of each kind stay. */
 export const KEPT = { events: 200, bigKeys: 1_000, discarded: 1_000 } as const;
+
+/** The number of changes of a task after which its lists are trimmed. */
+const TRIM_EVERY = 50;
 
 /** How many characters of a key, and of what is said about it, are stored. */
 const MOST_TEXT = 1_000;
@@ -43,6 +47,8 @@ export type KeyRecordKind = "bigKeys" | "discarded";
 /** The records of all tasks. */
 export class TaskRecords {
   readonly #store: Store;
+  /** Not the process: those of two containers, or two of this class, can have one number and one clock. */
+  readonly #writer = randomBytes(6).toString("hex");
   #count = 0;
 
   constructor(store: Store) {
@@ -106,6 +112,11 @@ export class TaskRecords {
     await this.#trimTo(keys.allDiscarded(taskId), KEPT.discarded);
   }
 
+  /** The same after some of its changes: runs trim when they end, but a task may change often without one. */
+  async trimNowAndThen({ taskId, generation }: Task): Promise<void> {
+    if (generation % TRIM_EVERY === 0) await this.trim(taskId);
+  }
+
   /** Removes everything about a task that is removed; it may be more than fits into one transaction. */
   async removeAll(taskId: string): Promise<void> {
     for (const prefix of [keys.events(taskId), keys.bigKeys(taskId), keys.allDiscarded(taskId)]) {
@@ -126,7 +137,7 @@ export class TaskRecords {
 
   #name(at: number): string {
     this.#count += 1;
-    const unique = `${process.pid.toString(36)}${this.#count.toString(36)}`;
+    const unique = `${this.#writer}${this.#count.toString(36)}`;
     return `${String(Math.floor(at)).padStart(13, "0")}_${unique}`;
   }
 }

@@ -80,9 +80,6 @@ export interface TasksPlan {
   readonly groups?: readonly string[];
 }
 
-/** The number of changes after which a task's lists are trimmed. */
-const TRIM_EVERY = 50;
-
 /** The tasks of one cluster. */
 export class Tasks {
   readonly records: TaskRecords;
@@ -302,8 +299,7 @@ export class Tasks {
 
   async #change(taskId: string, change: TaskChange, decide: Decision): Promise<Task> {
     const changed = await this.#decide(taskId, change, decide);
-    // Runs trim when they end; a task that no node runs is trimmed here.
-    if (changed.generation % TRIM_EVERY === 0) await this.records.trim(taskId);
+    await this.records.trimNowAndThen(changed);
     return changed;
   }
 

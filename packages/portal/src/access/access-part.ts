@@ -2,7 +2,7 @@
 import { type Clock, InvalidArgumentError } from "@ropeway/core";
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { ForbiddenError, PasswordConflictError, UnknownAccountError } from "../errors.ts";
+import { ForbiddenError, UnknownAccountError } from "../errors.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import {
   type Audit,
@@ -47,11 +47,12 @@ const DAY_MS = 86_400_000;
 const NO_BODY = z.undefined().describe("Done.");
 const NamePath = z.object({ name: z.string().min(1).max(64) });
 const IdPath = z.object({ id: z.string().min(1).max(64) });
-const AuditQuery = z.object({
-  actor: z.string().max(64).optional(),
+const paging = {
   cursor: z.string().max(500).optional(),
   limit: z.coerce.number().int().min(1).max(500).default(50),
-});
+};
+const Paging = z.object(paging);
+const AuditQuery = z.object({ actor: z.string().max(64).optional(), ...paging });
 
 /** The permissions of its routes. */
 export const accessPermissions: PermissionSpecs = {
@@ -88,9 +89,12 @@ function addUsers(app: PortalApp, plan: AccessPartPlan): void {
     "/api/users",
     {
       config: needs("user:view"),
-      schema: { summary: "List accounts", response: { 200: UserPage } },
+      schema: { summary: "List accounts", querystring: Paging, response: { 200: UserPage } },
     },
-    async () => ({ items: (await users.list()).map(userView), cursor: null }),
+    async (request) => {
+      const { items, cursor } = await users.page(request.query);
+      return { items: items.map(userView), cursor: cursor ?? null };
+    },
   );
   app.post(
     "/api/users",
@@ -132,15 +136,12 @@ function addUsers(app: PortalApp, plan: AccessPartPlan): void {
       noteSubject(request, "user", username, ...changed);
       const check = roleCheck(request, plan);
       const account = await changeable(username, check, plan);
-      if (role !== undefined) await users.setRole(username, role, check);
-      if (password !== undefined) {
-        const hash = await hasher.hash(password);
-        const done = await users.setPassword(account, hash, { ends: true, check });
-        if (done === undefined) throw new PasswordConflictError(username);
+      if (role !== undefined) {
+        await roles.check(role);
+        await check(role);
       }
-      const found = (await users.list()).find((user) => user.username === username);
-      if (found === undefined) throw new UnknownAccountError(username);
-      return userView(found);
+      const passwordHash = password === undefined ? undefined : await hasher.hash(password);
+      return userView(await users.edit(account, { role, passwordHash }, check));
     },
   );
   app.delete(
@@ -222,13 +223,15 @@ function addTokens(app: PortalApp, { tokens, policy, clock }: AccessPartPlan): v
       config: needs("token:own"),
       schema: {
         summary: "List your API tokens; with token:edit those of all accounts",
+        querystring: Paging,
         response: { 200: TokenPage },
       },
     },
     async (request) => {
       const all = rightsOf(request).permissions.includes("token:edit");
-      const found = await tokens.list(all ? undefined : callerOf(request).account.username);
-      return { items: found.map(tokenView), cursor: null };
+      const username = all ? undefined : callerOf(request).account.username;
+      const { items, cursor } = await tokens.page({ ...request.query, username });
+      return { items: items.map(tokenView), cursor: cursor ?? null };
     },
   );
   app.post(

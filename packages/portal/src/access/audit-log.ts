@@ -3,6 +3,8 @@
  * the change is made and completed afterwards, so that a change without an entry cannot happen, also if
  * the process dies in between (`outcome` then stays "started").
  *
+ * Entries are written also while Redis is out of memory: otherwise nothing could be removed then.
+ *
  * Ids count backwards in time, so that the store's order is newest first.
  */
 import { randomBytes } from "node:crypto";
@@ -70,13 +72,17 @@ export class AuditLog {
     const at = Math.floor(this.#clock.now());
     const id = `${String(END_OF_TIME - at).padStart(13, "0")}_${randomBytes(6).toString("hex")}`;
     const whole: AuditEntry = { id, at, ...entry };
-    await this.#store.txn({ do: [putRecord(keys.audit(id), whole)] });
+    await this.#write(whole);
     return whole;
   }
 
   /** Writes how it ended. */
   async complete(entry: AuditEntry, end: Pick<AuditEntry, "outcome" | "status">): Promise<void> {
-    await this.#store.txn({ do: [putRecord(keys.audit(entry.id), { ...entry, ...end })] });
+    await this.#write({ ...entry, ...end });
+  }
+
+  async #write(entry: AuditEntry): Promise<void> {
+    await this.#store.txn({ do: [putRecord(keys.audit(entry.id), entry)], evenIfFull: true });
   }
 
   /** A page, newest first. */

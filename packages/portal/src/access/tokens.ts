@@ -19,8 +19,9 @@ import {
   timeOf,
   unchanged,
 } from "@ropeway/cluster/internal";
-import { type Clock, localClock } from "@ropeway/core";
+import { type Clock, localClock, type Page } from "@ropeway/core";
 import { TooManyTokensError } from "../errors.ts";
+import { type PageRequest, recordPage } from "./record-page.ts";
 import type { Account } from "./users.ts";
 
 /** The public fields of a token. */
@@ -109,7 +110,7 @@ export class Tokens {
     if (stored === undefined || !right || this.#isOver(stored)) return undefined;
     const account = await accountOf(stored.username);
     if (account === undefined || account.id !== stored.accountId) return undefined;
-    await this.#noteUse(stored);
+    await this.#noteUse(stored).catch(() => {}); // a store that takes no writes for now refuses no token
     return { info: infoOf(stored), account };
   }
 
@@ -121,6 +122,19 @@ export class Tokens {
       .filter((token) => token !== undefined)
       .filter((token) => username === undefined || token.username === username)
       .map(infoOf);
+  }
+
+  /** A page of all tokens, or of those of one account. */
+  page(
+    request: PageRequest & { readonly username?: string | undefined },
+  ): Promise<Page<TokenInfo>> {
+    const { username, ...paging } = request;
+    const itemOf = (entry: Entry): TokenInfo | undefined => {
+      const token = tokenOf(entry);
+      const wanted = token && (username === undefined || token.username === username);
+      return wanted ? infoOf(token) : undefined;
+    };
+    return recordPage(this.#store, { ...paging, prefix: keys.tokens, itemOf });
   }
 
   async get(id: string): Promise<TokenInfo> {

@@ -23,7 +23,9 @@ import {
   timeOf,
   unchanged,
 } from "@ropeway/cluster/internal";
-import { UnknownAccountError } from "../errors.ts";
+import type { Page } from "@ropeway/core";
+import { PasswordConflictError, UnknownAccountError } from "../errors.ts";
+import { type PageRequest, recordPage } from "./record-page.ts";
 import { Roles } from "./roles.ts";
 import { Tokens } from "./tokens.ts";
 
@@ -74,6 +76,12 @@ interface UserChange {
   to(user: StoredUser): StoredUser | undefined;
 }
 
+/** What becomes of an account; what is left out stays. */
+export interface UserEdit {
+  readonly role?: string | undefined;
+  readonly passwordHash?: string | undefined;
+}
+
 /** A new account. */
 export interface NewUser {
   readonly username: string;
@@ -112,15 +120,12 @@ export class Users {
   /** All accounts, by name. */
   async list(): Promise<AccountInfo[]> {
     const { entries } = await rangeAll(this.#store, keys.users);
-    return entries
-      .map(userOf)
-      .filter((user) => user !== undefined)
-      .map(({ username, role, createdAt, passwordAt }) => ({
-        username,
-        role,
-        createdAt,
-        passwordAt,
-      }));
+    return entries.map(infoOf).filter((user) => user !== undefined);
+  }
+
+  /** A page of them. */
+  page(request: PageRequest): Promise<Page<AccountInfo>> {
+    return recordPage(this.#store, { ...request, prefix: keys.users, itemOf: infoOf });
   }
 
   /** Creates the account if it is the very first; false if an account has ever existed. */
@@ -158,6 +163,22 @@ export class Users {
   setRole(username: string, role: string, check?: RoleCheck): Promise<AccountInfo> {
     const change: UserChange = { check, role, to: (user) => ({ ...user, role }) };
     return this.#change(username, change) as Promise<AccountInfo>;
+  }
+
+  /**
+   * Gives it another role, another password, or both in one transaction. A new password ends its sessions.
+   * Throws PasswordConflictError if its password is not the one that was read any more.
+   */
+  edit(account: Account, edit: UserEdit, check?: RoleCheck): Promise<AccountInfo> {
+    const { role, passwordHash: password } = edit;
+    const to = (user: StoredUser): StoredUser => {
+      const next = { ...user, ...(role !== undefined && { role }) };
+      if (password === undefined) return next;
+      if (user.password !== account.passwordHash) throw new PasswordConflictError(user.username);
+      return { ...next, password, generation: user.generation + 1, passwordAt: Date.now() };
+    };
+    const change: UserChange = { check, to, ...(role !== undefined && { role }) };
+    return this.#change(account.username, change) as Promise<AccountInfo>;
   }
 
   /** Replaces the hash if it is still the one that was read; returns the new generation. */
@@ -244,6 +265,13 @@ function userOf(entry: Entry | undefined): StoredUser | undefined {
     createdAt: timeOf(found.createdAt) ?? 0,
     passwordAt: timeOf(found.passwordAt) ?? 0,
   };
+}
+
+function infoOf(entry: Entry): AccountInfo | undefined {
+  const user = userOf(entry);
+  if (user === undefined) return undefined;
+  const { username, role, createdAt, passwordAt } = user;
+  return { username, role, createdAt, passwordAt };
 }
 
 function accountOf({ username, role, password, generation, id }: StoredUser): Account {

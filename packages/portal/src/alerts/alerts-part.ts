@@ -1,5 +1,5 @@
 /** The alerts of the cluster over HTTP. */
-import { type Alert, type Cluster, UnknownAlertError } from "@ropeway/cluster";
+import type { Alert, Cluster } from "@ropeway/cluster";
 import { Gauge } from "prom-client";
 import { z } from "zod";
 import { callerOf, rightsOf } from "../access/guard.ts";
@@ -54,11 +54,8 @@ export function alertsPart({ alerts }: Cluster): PortalPart {
         },
         async (request) => {
           const { groups } = rightsOf(request);
-          const { id } = request.params;
-          if (groups !== undefined && !groups.includes((await alerts.get(id)).group)) {
-            throw new UnknownAlertError(id);
-          }
-          return alertView(await alerts.acknowledge(id, callerOf(request).account.username));
+          const { username } = callerOf(request).account;
+          return alertView(await alerts.acknowledge(request.params.id, username, groups));
         },
       );
     },

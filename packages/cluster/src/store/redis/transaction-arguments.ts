@@ -14,7 +14,7 @@ export function transactionArguments(
   transaction: Transaction,
   options: { readonly history: number; readonly newId: string },
 ): TransactionArguments {
-  const { if: compares = [], do: operations, else: otherwise = [] } = transaction;
+  const { if: compares = [], do: operations, else: otherwise = [], evenIfFull } = transaction;
   const paths = new Numbering();
   const leases = new Numbering();
   const lists = [
@@ -36,6 +36,7 @@ export function transactionArguments(
     args: [
       String(options.history),
       options.newId,
+      evenIfFull === true ? "1" : "0",
       String(paths.all.length),
       ...paths.all,
       String(leases.all.length),
