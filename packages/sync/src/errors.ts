@@ -150,6 +150,28 @@ export class SourceFileError extends RopewayError {
   }
 }
 
+const WRITE_REASONS: Readonly<Record<string, string>> = {
+  ENOSPC: "the disk is full. Free some space",
+  EDQUOT: "the user's share of the disk is full. Free some space",
+  ENOENT: "the folder does not exist. Create it",
+  ENOTDIR: "the folder does not exist. Create it",
+  EACCES: "this user may not write it. Change its permissions, or write another file",
+  EROFS: "the disk is read-only. Write another file",
+  EISDIR: "it is a folder. Write another file",
+};
+
+/** The target file cannot be written. */
+export class TargetFileError extends RopewayError {
+  constructor(path: string, cause: unknown) {
+    const { code = "", message = String(cause) } = cause as NodeJS.ErrnoException;
+    const reason = WRITE_REASONS[code] ?? `${message}. Repair the disk`;
+    super("TARGET_FILE", `cannot write ${path}: ${reason}, then start the task again`, {
+      cause,
+      details: { path },
+    });
+  }
+}
+
 /** The source cannot serve PSYNC at this moment: it is loading, or has lost its own master. */
 export class SourceNotReadyError extends RopewayError {
   constructor(where: string, reply: string) {

@@ -29,6 +29,7 @@ export {
   SourceFileError,
   SourceNotReadyError,
   SpoolError,
+  TargetFileError,
   TargetRefusedError,
   TargetRewoundError,
   TooManyErrorsError,

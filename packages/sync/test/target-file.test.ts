@@ -1,8 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LeaseLostError } from "@ropeway/core";
 import { afterAll, expect, test } from "vitest";
+import { TargetFileError } from "../src/errors.ts";
 import { TargetFile } from "../src/file/target-file.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "ropeway-target-file-"));
@@ -25,4 +26,26 @@ test("an older run of a task is refused by its file when a newer one has begun",
   await expect(new TargetFile(options).claim(1)).rejects.toBeInstanceOf(LeaseLostError);
   await older.close();
   await newer.close();
+});
+
+test.skipIf(!existsSync("/dev/full"))(
+  "a full disk is an error with the path and what to do",
+  async () => {
+    const path = join(folder, "full.aof");
+    const file = new TargetFile({ path, task: "t", overwrite: false });
+    const claimed = await file.claim(undefined);
+    await file.enter({ ...claimed, phase: "stream", offset: 1 });
+    symlinkSync("/dev/full", `${path}.checkpoint.new`);
+    const append = file.append([Buffer.from("x")], { ...claimed, phase: "stream", offset: 2 });
+    await expect(append).rejects.toBeInstanceOf(TargetFileError);
+    await expect(append).rejects.toThrow(`cannot write ${path}: the disk is full. Free some space`);
+    await file.close();
+  },
+);
+
+test("a folder that does not exist is an error with the path", async () => {
+  const path = join(folder, "nowhere", "a.aof");
+  const file = new TargetFile({ path, task: "t", overwrite: false });
+  const claim = file.claim(undefined);
+  await expect(claim).rejects.toThrow(`cannot write ${path}: the folder does not exist`);
 });

@@ -164,8 +164,28 @@ function readOptions(file: string): Partial<SyncOptions> {
   } catch (error) {
     throw new UsageError(`--options ${file} cannot be read: ${(error as Error).message}`);
   }
-  if (typeof options === "object" && options !== null && !Array.isArray(options)) return options;
-  throw new UsageError(`--options ${file} must be a JSON object such as {"lanes": 4}`);
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    throw new UsageError(`--options ${file} must be a JSON object such as {"lanes": 4}`);
+  }
+  compilePatterns(options);
+  return options;
+}
+
+/** JSON has no regular expressions, so they are strings there. What is no string is left to the checks of SyncTask. */
+function compilePatterns({ filter }: { filter?: unknown }): void {
+  for (const name of ["accept", "refuse"]) {
+    const rule = (filter as Record<string, { patterns?: unknown } | null> | null)?.[name];
+    if (!Array.isArray(rule?.patterns)) continue;
+    rule.patterns = rule.patterns.map((pattern: unknown) => {
+      if (typeof pattern !== "string") return pattern;
+      try {
+        return new RegExp(pattern);
+      } catch (error) {
+        const where = `filter.${name}.patterns in --options has ${JSON.stringify(pattern)}`;
+        throw new UsageError(`${where}: ${(error as Error).message}`);
+      }
+    });
+  }
 }
 
 export const verbs: Readonly<Record<VerbName, (context: Context) => Promise<number>>> = {

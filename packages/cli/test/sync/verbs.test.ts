@@ -87,6 +87,28 @@ test("verify compares what a task with options copies", async () => {
   await rm(folder, { recursive: true });
 }, 60_000);
 
+test("the JSON file of --options may have regular expressions, as strings", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startRedis();
+  await source.command("MSET", "user:1", "1", "user:x", "2");
+  const folder = await mkdtemp(join(tmpdir(), "ropeway-sync-"));
+  const file = join(folder, "options.json");
+  const words = [...ends(source.url, target.url), "--options", file];
+  const withPattern = (pattern: string) =>
+    writeFile(file, JSON.stringify({ filter: { accept: { patterns: [pattern] } } }));
+  await withPattern("^user:\\d+$");
+  expect(await speak(["sync", "run", ...words, "--once"])).toMatchObject({ code: 0 });
+  expect(await target.command("KEYS", "user:*")).toEqual(["user:1"]);
+  expect(await speak(["sync", "verify", ...words])).toMatchObject({ code: 0 });
+  await withPattern("(");
+  const { code, stderr } = await speak(["sync", "run", ...words]);
+  expect({ code, stderr }).toEqual({
+    code: 2,
+    stderr: expect.stringContaining('filter.accept.patterns in --options has "("'),
+  });
+  await rm(folder, { recursive: true });
+}, 60_000);
+
 test("check exits 1 for a target that would evict keys, and says what to do", async () => {
   await using source = await startRedis(SOURCE);
   await using target = await startRedis({

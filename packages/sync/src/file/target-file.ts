@@ -7,8 +7,9 @@
  *   dump.aof.checkpoint       JSON: task, bytes, epoch, phase, replid, offset, db; replaced as a whole
  */
 import { type FileHandle, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
-import { InvalidOptionError, LeaseLostError } from "@ropeway/core";
+import { InvalidOptionError, LeaseLostError, RopewayError } from "@ropeway/core";
 import type { Checkpoint } from "../checkpoint.ts";
+import { TargetFileError } from "../errors.ts";
 
 /** The content of the checkpoint file. */
 interface Saved extends Checkpoint {
@@ -42,7 +43,11 @@ export class TargetFile {
   }
 
   /** Raises the epoch. Throws InvalidOptionError if another task or program wrote the file. */
-  async claim(epoch: number | undefined): Promise<Checkpoint> {
+  claim(epoch: number | undefined): Promise<Checkpoint> {
+    return this.#next(() => this.#claim(epoch));
+  }
+
+  async #claim(epoch: number | undefined): Promise<Checkpoint> {
     const { path, task, overwrite } = this.#options;
     const saved = await this.#saved();
     const size = await sizeOf(path);
@@ -128,8 +133,11 @@ export class TargetFile {
     return `${this.#options.path}.checkpoint`;
   }
 
+  /** Does the work after earlier work. Throws TargetFileError for errors of the file system. */
   #next<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#turn.then(work);
+    const done = this.#turn.then(work).catch((error: unknown) => {
+      throw error instanceof RopewayError ? error : new TargetFileError(this.path, error);
+    });
     this.#turn = done.catch(() => {});
     return done;
   }
