@@ -14,9 +14,11 @@
 --       +2 the record, without a leading time or with the producer's estimate of the time of Redis when it was
 --          sent. A time that is later than that of Redis or more than 100 ms earlier is replaced
 -- Returns the number of jobs if all were added; else, for each job that was not: index (from 0), id of the
---         existing job, "exists" | "kept" | "replaced"; then -1, the time of Redis, "time" if a time was
---         replaced. A repeated call that was applied before returns the same reply, without the time.
+--         existing job, "exists" | "kept" | "replaced"; then -2, index, "later" if the call ended before this job:
+--         the caller sends it and those after it again, with another number; then -1, the time of Redis, "time" if a
+--         time was replaced. A repeated call that was applied before returns the same reply, without the time.
 local FIRST = 5
+local MOST_SEARCHED = 500000 -- entries of WAIT after which a call adds no more jobs: see unplace()
 local total = (#ARGV - FIRST + 1) / 3
 
 -- All places are parsed before the first write: a string that is not JSON must not leave some jobs added.
@@ -38,6 +40,7 @@ if problem then return problem end
 
 local fields, tail, other = {}, {}, {} -- new records; ids for the end of the list; jobs not added
 local messages = {} -- for other queues
+local later = nil -- index of the first job that this call does not add any more
 local seen, born, earlier = {}, 0, false -- seen: id -> "added", or "other" if another job has that place
 listening = isLater(redis.call("HGET", META, "listen"))
 
@@ -191,11 +194,16 @@ local function addMany()
     for _, id in ipairs(left) do forgetEnded(id) end
   end
   for first = 0, total - 1, CHUNK do
+    if later then break end
     local last = math.min(first + CHUNK, total) - 1
     local ids, there = idsOf(first, last), NONE
     if ARGV[4] ~= "1" then there = redis.call("HMGET", JOBS, unpack(ids)) end -- else none of them exists
     for n, id in ipairs(ids) do
       local i = first + n - 1
+      if searched >= MOST_SEARCHED and ARGV[4] ~= "1" then
+        later = i
+        break
+      end
       if there[n] or seen[id] then
         if wheres[i] and wheres[i].w then await(id) end
         refuse(i, id, "exists")
@@ -212,6 +220,11 @@ local function addMany()
 end
 
 addMany()
+if later then
+  other[#other + 1] = -2
+  other[#other + 1] = later
+  other[#other + 1] = "later"
+end
 redis.call("HSET", ADDS, ARGV[1], ARGV[2] .. "@" .. now .. (#other == 0 and "" or " " .. cjson.encode(other)))
 if born > 0 then redis.call("ZADD", WAKE, 0, "0") end
 if earlier or due == 0 then publish("control", "due") end

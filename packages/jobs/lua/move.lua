@@ -20,7 +20,7 @@ listening = isLater(set[1])
 -- Lost leases. The stall is counted in the record, so that a job that crashes its worker every time ends.
 local stalled, returned, lost, bytes = 0, 0, 0, 0
 for _, id in ipairs(redis.call("ZRANGEBYSCORE", LEASE, "-inf", now, "LIMIT", 0, LIMIT)) do
-  if bytes >= MOST_BYTES then break end
+  if bytes >= MOST_BYTES or forgotten >= MOST_OUTCOMES then break end
   lost = lost + 1
   local token = redis.call("HGET", ACTIVE, id)
   redis.call("ZREM", LEASE, id)
@@ -74,17 +74,17 @@ if moved > 0 then redis.call("ZADD", WAKE, 0, "0") end
 -- it, "d" a dedupe key is free, "g" a group may go on, "t" a group's bucket is full. A timer left by an earlier
 -- job or group of the same name changes nothing.
 for _, timer in ipairs(redis.call("ZRANGEBYSCORE", TIMERS, "-inf", now, "LIMIT", 0, LIMIT)) do
-  if forgotten >= MOST_OUTCOMES then break end
+  if forgotten >= MOST_OUTCOMES or readBytes >= MOST_BYTES then break end
   local kind, name = string.sub(timer, 1, 1), string.sub(timer, 2)
   redis.call("ZREM", TIMERS, timer)
   if kind == "j" then
     if redis.call("ZREM", COMPLETED, name) + redis.call("ZREM", FAILED, name) > 0 then
-      forget(name, optionsIn(redis.call("HGET", JOBS, name)))
+      forget(name, optionsOfEnded(name))
     end
   elseif kind == "w" then
     local ok = redis.call("ZSCORE", COMPLETED, name)
     if ok or redis.call("ZSCORE", FAILED, name) then
-      local most = retentionOf(optionsIn(redis.call("HGET", JOBS, name)), ok)
+      local most = retentionOf(optionsOfEnded(name), ok)
       if most > 0 then trim(ok, most) end
     end
   elseif kind == "g" then

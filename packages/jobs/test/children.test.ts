@@ -36,6 +36,26 @@ describe("children of a running job", () => {
     add.mockRestore();
   });
 
+  it("leave nothing behind when it ends after a call with an unknown outcome", async () => {
+    const queue = one.queue();
+    const real = QueueStore.prototype.addChildren;
+    const add = vi.spyOn(QueueStore.prototype, "addChildren");
+    add.mockImplementationOnce(async function (this: QueueStore, ...args) {
+      await real.apply(this, args);
+      throw new Error("the reply was lost");
+    });
+    one.worker(queue, async (job: JobContext) => {
+      if (job.name === "parent") await job.addChildren([{ name: "child" }]).catch(() => "ignored");
+    });
+    await queue.add("parent");
+    await eventually(async () => {
+      expect(await queue.counts()).toMatchObject({ totals: { completed: 2 } });
+    });
+    add.mockRestore();
+    const { children, jobs } = queueKeys("ropeway:jobs", queue.name);
+    expect(await one.redis.send(["EXISTS", children, jobs])).toBe(0);
+  });
+
   it("are added by it, and it runs again when they have ended", async () => {
     const queue = one.queue();
     const runs: number[] = [];

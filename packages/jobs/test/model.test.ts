@@ -112,7 +112,7 @@ class Both {
     };
     const options = { ...place, ...(key === "" ? {} : { d: key }) };
     const jobs = [{ id: name, where: json(where), record: `;0;0;${json(options)}\nname\n1` }];
-    const other = await this.store.add({ jobs, producer: "p.0", number: ++this.#calls });
+    const { other } = await this.store.add({ jobs, producer: "p.0", number: ++this.#calls });
     expect(other.get(0)?.why ?? "added").toBe(this.model.add(name, step.wishes));
   }
 
@@ -131,7 +131,7 @@ class Both {
     }));
     const jobs = [parent, ...children];
     const call = { jobs, whole: true, producer: "p.0", number: ++this.#calls };
-    expect((await this.store.add(call)).size === 0).toBe(this.model.addFlow(name, policies));
+    expect((await this.store.add(call)).other.size === 0).toBe(this.model.addFlow(name, policies));
   }
 
   async #next({ worker, want, ends }: Extract<Command, { kind: "next" }>): Promise<void> {

@@ -41,6 +41,16 @@ describe("a worker on several queues", () => {
     gates.next();
   });
 
+  it("fills all its slots from the first queue, however many calls that takes", async () => {
+    const [high, low] = [one.queue(), one.queue()];
+    await high.addBulk(Array.from({ length: 120 }, () => ({ name: "n", data: "high" })));
+    await low.addBulk(Array.from({ length: 120 }, () => ({ name: "n", data: "low" })));
+    const gates = new Gates();
+    one.worker([high, low], gates.handler, { concurrency: 100 });
+    await eventually(() => expect(gates.started).toHaveLength(100), soon);
+    expect(new Set(gates.started)).toEqual(new Set(["high"]));
+  });
+
   it("is never handed a job while it is busy with another queue", async () => {
     const [high, low] = [one.queue(), one.queue()];
     const gates = new Gates();

@@ -4,7 +4,6 @@ import { eventually } from "@ropeway/testkit";
 import { describe, expect, it, vi } from "vitest";
 import { type JobContext, type JobOptions, QueueEvents } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
-
 import { Scheduler } from "../src/schedule/scheduler.ts";
 import { ScheduleStore } from "../src/store/schedule-store.ts";
 import { OneRedis } from "./one-redis.ts";
@@ -54,6 +53,20 @@ describe("many schedules", () => {
     while ((await scheduler.fireDue(fail)) === 0) rounds += 1;
     expect(await queue.counts()).toMatchObject({ waiting: 250 });
     expect(rounds).toBe(3);
+  });
+
+  it("that all fail are tried again after a pause", async () => {
+    const queue = one.queue();
+    const { scheduler } = schedulerOf(queue.name);
+    const schedule = { everyMs: 3_600_000, name: "n", immediately: true };
+    const set = (id: number) => queue.setSchedule(`s${id}`, schedule);
+    await Promise.all(Array.from({ length: 120 }, (_, id) => set(id)));
+    await one.server.command("CONFIG", "SET", "maxmemory", "1");
+    const pause = await scheduler.fireDue(() => {});
+    await one.server.command("CONFIG", "SET", "maxmemory", "0");
+    expect(pause).toBe(1_000);
+    while ((await scheduler.fireDue(fail)) === 0);
+    expect(await queue.counts()).toMatchObject({ waiting: 120 });
   });
 });
 

@@ -98,3 +98,26 @@ it("reports of both kinds share the calls, and those that read a record count th
     totals: { completed: 500, failed: 500 },
   });
 });
+
+it("long results are sent in several calls", async () => {
+  const queue = one.queue();
+  await queue.addBulk(Array.from({ length: 6 }, () => ({ name: "n" })));
+  const store = new QueueStore(one.redis, queue.prefix, queue.name);
+  const onError = (error: unknown) => expect.unreachable(String(error));
+  const source = new Source({
+    store,
+    worker: "w",
+    leaseMs: 60_000,
+    idleMs: 0,
+    logLines: 1,
+    onError,
+  });
+  const { taken } = await source.exchange(6);
+  const result = JSON.stringify("r".repeat(1 << 20));
+  for (const attempt of source.open(taken, performance.now()).attempts)
+    source.done(attempt, result);
+  await source.exchange(0);
+  expect(source.ended).toBe(2);
+  await source.exchange(0);
+  expect(await queue.counts()).toMatchObject({ active: 0, totals: { completed: 6 } });
+});

@@ -37,10 +37,12 @@ local function trim(ok, most, spared)
   local set = ok and COMPLETED or FAILED
   local over = math.min(redis.call("ZCARD", set) - most, TRIM, MOST_TRIMMED - trimmed)
   if over <= 0 then return end
+  local before = trimmed
   for _, old in ipairs(redis.call("ZRANGE", set, 0, over)) do -- one more, because it may be the spared one
     if over == 0 or forgotten >= MOST_OUTCOMES then return end
+    if readBytes >= MOST_BYTES and trimmed > before then return end -- at least one goes for each job that ends
     if old ~= spared then
-      local o = optionsIn(redis.call("HGET", JOBS, old))
+      local o = optionsOfEnded(old)
       local timer = retentionOf(o, ok) == 0 and "j" or "w"
       if redis.call("ZSCORE", TIMERS, timer .. old) then return end
       redis.call("ZREM", set, old)

@@ -1,6 +1,13 @@
 -- Deletes jobs, including those that an earlier flow with the same ids left behind.
 local MOST_OUTCOMES = 5000 -- maximum of child outcomes that one call deletes, plus those of the last parent
 local forgotten = 0 -- number of them so far
+local readBytes = 0 -- of the records of ended jobs that this call has read
+
+local function optionsOfEnded(id)
+  local record = redis.call("HGET", JOBS, id) or ""
+  readBytes = readBytes + #record
+  return optionsIn(record)
+end
 
 -- Deletes everything the job has.
 local function forget(id, o)

@@ -49,6 +49,9 @@ local function placeOrdered(id, o, before)
   end
 end
 
+-- Entries of WAIT that this call has searched at most. Removing one job searches the whole list if the job is its last.
+local searched = 0
+
 -- Takes a waiting job out of its place.
 local function unplace(id, o)
   if o.g then
@@ -63,7 +66,10 @@ local function unplace(id, o)
       return
     end
   end
-  if redis.call("ZREM", PRIO, id) == 0 then redis.call("LREM", WAIT, 1, id) end
+  if redis.call("ZREM", PRIO, id) == 0 then
+    searched = searched + redis.call("LLEN", WAIT)
+    redis.call("LREM", WAIT, 1, id)
+  end
 end
 
 -- Adds to the number of running jobs of the group. A foreign value that is not a number counts as 0.

@@ -85,7 +85,7 @@ export class Relay {
     const { parent, child, flow, policy } = message;
     const producer = `${this.#store.name}#${flow}:${child}`;
     const call = { producer, number: 1, repeated: true, whole: true };
-    const other = await target.add({ ...call, jobs: message.jobs.map(newJobOf) });
+    const { other } = await target.add({ ...call, jobs: message.jobs.map(newJobOf) });
     if (other.size === 0) return;
     const [taken] = other.values();
     const error = new InvalidFlowError(`queue ${message.queue} has a job ${taken?.id} already`);

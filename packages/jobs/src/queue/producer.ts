@@ -25,10 +25,19 @@ export class Producer {
     whole: boolean = false,
   ): Promise<ReadonlyMap<number, NotAdded>> {
     const slot = this.#free.pop() ?? this.#slots++;
-    this.#calls += 1;
-    const call = { jobs, whole, producer: `${this.#id}.${slot}`, number: this.#calls };
+    const producer = `${this.#id}.${slot}`;
     try {
-      return await this.#store.add(call);
+      const outcome = await this.#store.add({ jobs, whole, producer, number: ++this.#calls });
+      if (outcome.stoppedAt === undefined) return outcome.other;
+      const all = new Map(outcome.other);
+      for (let first = outcome.stoppedAt; first < jobs.length; ) {
+        const rest = jobs.slice(first);
+        const call = { jobs: rest, producer, number: ++this.#calls };
+        const { other, stoppedAt = rest.length } = await this.#store.add(call);
+        for (const [index, notAdded] of other) all.set(first + index, notAdded);
+        first += stoppedAt;
+      }
+      return all;
     } finally {
       this.#free.push(slot);
     }

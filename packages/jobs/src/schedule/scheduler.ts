@@ -89,7 +89,7 @@ export class Scheduler {
     this.#checkedAt = now;
     const heads = await this.#store.due(AT_ONCE);
     const mayBeMore = heads.size === AT_ONCE && Math.max(...heads.values()) <= now;
-    let next = mayBeMore ? 0 : Number.POSITIVE_INFINITY;
+    let next = Number.POSITIVE_INFINITY;
     for (const [id, due] of heads) {
       if (due > now) {
         next = Math.min(next, due - now);
@@ -97,6 +97,7 @@ export class Scheduler {
       }
       try {
         const following = await this.#fire(id, due, now);
+        if (mayBeMore) next = 0; // not if all fail, for example while Redis is out of memory
         if (following !== undefined) next = Math.min(next, Math.max(0, following - now));
       } catch (error) {
         onError(error);

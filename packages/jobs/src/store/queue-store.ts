@@ -42,6 +42,14 @@ export interface NotAdded {
   readonly why: "exists" | "kept" | "replaced";
 }
 
+/** The reply to add(). */
+export interface AddOutcome {
+  /** The jobs that were not added, by their index. */
+  readonly other: ReadonlyMap<number, NotAdded>;
+  /** The index of the first job that the call did not handle, so that Redis is not blocked for long. */
+  readonly stoppedAt?: number;
+}
+
 /** The arguments of add(). */
 export interface AddCall {
   readonly jobs: readonly NewJob[];
@@ -131,19 +139,21 @@ export class QueueStore extends QueueSite {
   #registeredUntil = Number.NEGATIVE_INFINITY;
   readonly #clock = new ServerClock();
 
-  /** Adds jobs. Returns the jobs that were not added, by their index. */
-  async add(call: AddCall): Promise<ReadonlyMap<number, NotAdded>> {
+  /** Adds jobs. A call with `whole` handles all of them. */
+  async add(call: AddCall): Promise<AddOutcome> {
     this.#keepRegistered();
     const reply = await this.#add(call);
     const other = new Map<number, NotAdded>();
-    if (typeof reply === "number") return other;
+    if (typeof reply === "number") return { other };
     const list = reply as readonly (string | number)[];
+    let stoppedAt: number | undefined;
     for (let i = 0; i < list.length; i += 3) {
       const [index, id, why] = list.slice(i, i + 3) as [number, string, NotAdded["why"]];
-      if (Number(index) < 0) this.#clock.learn(Number(id));
+      if (Number(index) === -1) this.#clock.learn(Number(id));
+      else if (Number(index) === -2) stoppedAt = Number(id);
       else other.set(Number(index), { id, why });
     }
-    return other;
+    return stoppedAt === undefined ? { other } : { other, stoppedAt };
   }
 
   async #add(call: AddCall): Promise<Reply> {

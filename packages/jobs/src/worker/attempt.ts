@@ -283,7 +283,9 @@ export class Attempt implements JobContext {
     const { options, attempts, stalls } = this.record;
     if (this.noted || this.cancelled || attempts > 0 || stalls > 0) return true;
     const { g, f, n, d, k } = options;
-    return this.#children > 0 || (g ?? f ?? n ?? d ?? k) !== undefined;
+    return (
+      this.#children > 0 || this.#unsure !== undefined || (g ?? f ?? n ?? d ?? k) !== undefined
+    );
   }
 
   /** Starts the attempt. `settle` is called exactly once. */

@@ -40,9 +40,10 @@ export interface ProcessorPlan {
   claim(source: Source, attempts: readonly Attempt[]): void;
 }
 
-const MOST_TAKEN = 500;
 /** A job fetched ahead that did not start within this time goes back, because another worker may be free. */
 const STALE_MS = 500;
+/** The most jobs of one batch that one call takes. */
+const MOST_TAKEN = 500;
 
 interface Waiting extends Fetched {
   readonly at: number;
@@ -263,9 +264,14 @@ export class Processor {
       // which should be as full as possible.
       const halves = this.#plan.caller.batch === undefined ? 2 : 1;
       const share = Math.max(1, Math.ceil((this.#capacity + ahead) / halves));
-      void this.#call(source, Math.min(room, share, MOST_TAKEN));
+      void this.#call(source, Math.min(room, share, this.#perCall));
     }
     if (source.dry && source.calls === 0 && free > 0) this.#plan.events.onIdle();
+  }
+
+  /** The most jobs that one call takes. A batch is taken by one call, so that it is full. */
+  get #perCall(): number {
+    return Math.max(this.#prefetch.perCall, Math.min(this.#plan.options.batch, MOST_TAKEN));
   }
 
   get #accepting(): boolean {
@@ -289,8 +295,10 @@ export class Processor {
   async #askInOrder(): Promise<void> {
     this.#inRound = true;
     for (const source of this.#plan.sources) {
-      const want = Math.min(Math.max(0, this.room), MOST_TAKEN);
+      const room = Math.max(0, this.room);
+      const want = Math.min(room, this.#perCall);
       if (want > 0 || source.ended > 0) await this.#call(source, want);
+      if (want < room && !source.dry) break; // it has more: a lower queue must wait for the next round
     }
     this.#inRound = false;
     this.pump();

@@ -14,6 +14,9 @@ import { Attempt, type AttemptHome, type Lease } from "./attempt.ts";
 const MOST_ENDED = 500;
 const COST_WITH_RECORD = 3;
 
+/** Maximum of characters of their results and errors, plus those of the last one. */
+const MOST_CHARACTERS = 4 << 20;
+
 /** Maximum of children of these attempts, plus those of the last one. Their outcomes are deleted with the job. */
 const MOST_CHILDREN = 5_000;
 
@@ -192,12 +195,13 @@ export class Source {
 
 /** Takes the reports of one call from the list. */
 function firstOf(reports: Report[], most: number): Report[] {
-  let [count, cost, children] = [0, 0, 0];
+  let [count, cost, children, characters] = [0, 0, 0, 0];
   for (const report of reports) {
-    if (cost >= most || children >= MOST_CHILDREN) break;
+    if (cost >= most || children >= MOST_CHILDREN || characters >= MOST_CHARACTERS) break;
     count += 1;
     cost += report.how === "" ? 1 : COST_WITH_RECORD;
     children += report.children;
+    characters += report.json.length;
   }
   return reports.splice(0, count);
 }
