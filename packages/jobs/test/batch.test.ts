@@ -1,12 +1,25 @@
 /** The slots of a worker whose handler gets several jobs at once. */
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Schema } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
-import type { JobContext } from "../src/index.ts";
+import { type AnyJobs, defineJobs, type JobContext, type WorkerOptions } from "../src/index.ts";
+import { queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
 const soon = { withinMs: 20_000 };
+
+const even: Schema<number, number> = {
+  "~standard": {
+    version: 1,
+    vendor: "test",
+    validate: (value) =>
+      Number(value) % 2 === 0
+        ? { value: Number(value) }
+        : { issues: [{ message: "expected an even number" }] },
+  },
+};
 
 /** A batch handler that never ends a batch with a job called "hang". */
 function handlerOf(ran: string[]) {
@@ -54,5 +67,59 @@ describe("a batch handler that never ends", () => {
       await sleep(50);
       expect(await queue.counts()).toMatchObject({ active: 1, waiting: 2 });
     }
+  });
+});
+
+describe("a batch", () => {
+  it("is as full as the queue allows, however large it is", async () => {
+    const queue = one.queue();
+    await queue.addBulk(Array.from({ length: 200 }, () => ({ name: "n" })));
+    const sizes: number[] = [];
+    const handler = async (jobs: readonly JobContext[]) => {
+      sizes.push(jobs.length);
+      await sleep(20);
+    };
+    one.worker(queue, handler, { batch: 100 });
+    await eventually(async () => {
+      expect(await queue.counts()).toMatchObject({ totals: { completed: 200 } });
+    }, soon);
+    expect(sizes).toEqual([100, 100]);
+  });
+
+  it("is an array with one job if that may have crashed its workers", async () => {
+    const queue = one.queue();
+    const { jobs } = queueKeys("ropeway:jobs", queue.name);
+    await queue.add("suspect", 1, { id: "suspect" });
+    await queue.add("other", 1);
+    await one.redis.send(["HSET", jobs, "suspect", "1;0;3;\nsuspect\n1"]);
+    const batches: unknown[] = [];
+    const handler = (batch: readonly JobContext[]) => {
+      batches.push(batch.map(({ name }) => name));
+    };
+    one.worker(queue, handler, { batch: 5, maxStalls: 3 });
+    await eventually(() => expect(batches).toEqual([["suspect"], ["other"]]), soon);
+    await eventually(async () => {
+      expect(await queue.counts()).toMatchObject({ active: 0, failed: 0 });
+    }, soon);
+  });
+
+  it("gives each job its own result, also if a schema refuses another one", async () => {
+    const jobs = defineJobs({ n: { data: even } });
+    const queue = one.queue();
+    const keep = { completed: true };
+    const added = await queue.addBulk(
+      [2, 3, 4].map((data) => ({ name: "n", data, options: { keep } })),
+    );
+    const handler = (batch: readonly JobContext[]) => batch.map(({ data }) => `result ${data}`);
+    const options = { batch: 5, jobs } as unknown as WorkerOptions<AnyJobs>;
+    one.worker(queue, handler, options);
+    await eventually(async () => {
+      const views = await Promise.all(added.map((job) => job.view()));
+      expect(views.map((view) => view?.result ?? view?.failure?.code)).toEqual([
+        "result 2",
+        "JOB_DATA_INVALID",
+        "result 4",
+      ]);
+    }, soon);
   });
 });

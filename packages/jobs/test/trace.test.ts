@@ -9,7 +9,7 @@ import {
 } from "@opentelemetry/api";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { JobContext } from "../src/index.ts";
+import type { JobContext, Middleware } from "../src/index.ts";
 import { OneRedis } from "./one-redis.ts";
 
 const one = new OneRedis();
@@ -66,7 +66,14 @@ it("jobs, flows, their children in other queues and those of running jobs belong
     await job.addChildren([{ name: "late" }]);
     job.waitForChildren();
   };
-  for (const each of [queue, other]) one.worker(each, handler);
+  const wrapped: Record<string, string | undefined> = {};
+  const middleware: Middleware[] = [
+    (job, next) => {
+      wrapped[job.name] = trace.getActiveSpan()?.spanContext().traceId;
+      return next();
+    },
+  ];
+  for (const each of [queue, other]) one.worker(each, handler, { middleware });
   const children = [{ name: "child" }, { name: "abroad", queue: other.name }];
   await context.with(trace.setSpan(ROOT_CONTEXT, span(TRACE)), async () => {
     await queue.add("plain");
@@ -84,4 +91,5 @@ it("jobs, flows, their children in other queues and those of running jobs belong
     },
     { withinMs: 20_000 },
   );
+  expect(wrapped).toEqual(seen);
 });

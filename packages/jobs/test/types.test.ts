@@ -7,6 +7,7 @@ import {
   InvalidDataError,
   type JobContext,
   JobNotFoundError,
+  type Middleware,
   Queue,
   type QueueEvent,
   type QueueEvents,
@@ -141,6 +142,12 @@ describe("defineJobs", () => {
     expect(await queue.counts()).toMatchObject({ waiting: 0 });
 
     const seen: unknown[] = [];
+    const middleware: Middleware[] = [
+      (job, next) => {
+        seen.push(job.data);
+        return next();
+      },
+    ];
     one.keep(
       new Worker(
         one.redis,
@@ -152,17 +159,17 @@ describe("defineJobs", () => {
           },
           free: () => undefined,
         },
-        { jobs },
+        { jobs, middleware },
       ),
     );
     expect(await queue.run("double", "21", { timeoutMs: 10_000 })).toBe(42);
-    expect(seen).toEqual([21]);
+    expect(seen).toEqual([21, 21]); // middleware and handler get the output of the schema
 
     // Another producer has no schema. The worker refuses its data without a retry.
     const foreign = one.queue({}, "validated");
     const run = foreign.run("double", "four", { attempts: 5, timeoutMs: 10_000 });
     await expect(run).rejects.toThrow(InvalidDataError);
-    expect(seen).toEqual([21]);
+    expect(seen).toEqual([21, 21]);
   });
 
   it("validates what changes a job, and the jobs of its queue in a flow", async () => {
