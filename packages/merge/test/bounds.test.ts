@@ -52,3 +52,22 @@ test("the records of an idempotency key and of its deletion expire", async () =>
     expect(ttl).toBeLessThanOrEqual(60_000);
   }
 });
+
+test("of a long error message, the first 1,000 characters are kept", async () => {
+  const queue = new MergeQueue(redis, { prefix: "reasons" });
+  const letters = new DeadLetters(queue);
+  const fails = async () => {
+    throw new Error("x".repeat(100_000));
+  };
+  const backoff = { kind: "fixed", delayMs: 10 } as const;
+  await using dispatcher = new Dispatcher(queue, fails, { attempts: 2, backoff });
+  const stored: unknown[] = [];
+  dispatcher.on("failed", (_batch, { reason }) => stored.push(reason));
+  await dispatcher.start();
+  await queue.push("k", "1");
+  const short = `${"x".repeat(1_000)}...`;
+  await eventually(async () =>
+    expect((await letters.list()).items).toMatchObject([{ reason: `${short}, after 2 attempts` }]),
+  );
+  expect(stored).toEqual([short]);
+});

@@ -116,6 +116,18 @@ test("a body counts until its response has ended, for the port and for its accou
   }
 });
 
+test("a push may be as large as on the queue's own port", async () => {
+  await using small = await Stage.open({
+    partsOf: (own) => [mergePart(new MergeQueue(own), { maxBodyBytes: 2_000_000 })],
+  });
+  const headers = await small.bearer();
+  const path = `/v3/queue/k/POST/${encodeService("http://8.8.8.8/")}?ontime=4000000000`;
+  const push = (bytes: number) =>
+    small.ask(path, { method: "POST", headers, body: `"${"x".repeat(bytes)}"` });
+  expect((await push(1_500_000)).status).toBe(202);
+  expect((await push(2_500_000)).status).toBe(413);
+});
+
 /** Sends a request many times at once over one connection; the statuses in order. */
 function askAtOnce(base: string, { times, path, headers = {} }: Repeated): Promise<number[]> {
   const { port, hostname, host } = new URL(base);

@@ -36,7 +36,10 @@ export function portalParts(plan: PartPlan): PortalPart[] {
   const { prefix } = settings.values;
   const queue = new MergeQueue(redis, mergeQueueOptions(settings.values));
   return [
-    mergePart(queue, { allow: allowedAddresses(plan) }),
+    mergePart(queue, {
+      allow: allowedAddresses(plan),
+      maxBodyBytes: settings.values["merge.maxBodyBytes"],
+    }),
     jobsPart(redis, { prefix: `${prefix}:jobs` }),
     rpcPart(redis),
     tasksPart(cluster),

@@ -36,6 +36,8 @@ export interface BatchBounds {
   readonly until: number;
 }
 
+const LONGEST_REASON = 1_000;
+
 /** Ends batches. */
 export class BatchEnd {
   readonly #store: QueueStore;
@@ -61,7 +63,8 @@ export class BatchEnd {
   }
 
   /** Carries out a verdict on a batch. */
-  async settle(batch: Batch, verdict: Verdict, { attempts, until }: BatchBounds): Promise<void> {
+  async settle(batch: Batch, given: Verdict, { attempts, until }: BatchBounds): Promise<void> {
+    const verdict = shortened(given);
     const isLast = batch.attempt >= attempts;
     const bury = (reason: string) => this.#surely(batch, () => this.#bury(batch, reason, until));
     switch (verdict.kind) {
@@ -152,6 +155,12 @@ export class BatchEnd {
       }
     }
   }
+}
+
+/** An error can have a message of any length, and Redis keeps the reason with each batch and each dead letter. */
+function shortened(verdict: Verdict): Verdict {
+  if (verdict.kind === "delivered" || verdict.reason.length <= LONGEST_REASON) return verdict;
+  return { ...verdict, reason: `${verdict.reason.slice(0, LONGEST_REASON)}...` };
 }
 
 /** Whether the outcome of a command is unknown, or it could not be sent. */

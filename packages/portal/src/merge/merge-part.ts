@@ -18,13 +18,15 @@ import { addKeys } from "./key-routes.ts";
 import { addLetters } from "./letter-routes.ts";
 import { addMetrics } from "./metrics.ts";
 import { addSchedules } from "./schedule-routes.ts";
-import { V3Handler } from "./v3-handler.ts";
+import { MAX_BODY_BYTES, V3Handler } from "./v3-handler.ts";
 import { addV3 } from "./v3-routes.ts";
 
 /** What the part is given. */
 export interface MergePartOptions {
   /** Addresses that may be called besides public ones. */
   readonly allow?: readonly string[];
+  /** The largest body of one item pushed by v3. @default 1048576 */
+  readonly maxBodyBytes?: number;
 }
 
 /** The permissions of its routes. */
@@ -42,6 +44,7 @@ export const mergePermissions: PermissionSpecs = {
 
 /** The part for a merge queue. */
 export function mergePart(queue: MergeQueue, options: MergePartOptions = {}): PortalPart {
+  const { maxBodyBytes = MAX_BODY_BYTES } = options;
   const inspector = new Inspector(queue);
   const guard = new AddressGuard(options.allow);
   const handler = new V3Handler(queue, new EndpointQueue(queue, guard));
@@ -58,7 +61,7 @@ export function mergePart(queue: MergeQueue, options: MergePartOptions = {}): Po
       addEndpoints(app, new Endpoints(queue));
       addAttempts(app, new Attempts(queue));
       addSchedules(app, new Schedules(queue, guard));
-      return addV3(app, handler);
+      return addV3(app, handler, maxBodyBytes);
     },
     probes: { merge: () => inspector.check() },
     metrics: (registry) => addMetrics(registry, inspector, new Attempts(queue)),

@@ -36,7 +36,7 @@ import { LARGE_PAGE_BYTES, pageBudget } from "../http/page-budget.ts";
 import { boundedServer, REQUEST_TIMEOUT_MS } from "../http/port-options.ts";
 import { pathOf, problemOf } from "../http/problems.ts";
 import { readBody } from "../http/read-body.ts";
-import { V3Handler, type V3Request } from "./v3-handler.ts";
+import { MAX_BODY_BYTES, V3Handler, type V3Request } from "./v3-handler.ts";
 import { V3_PATH } from "./v3-request.ts";
 
 /** How a MergeServer listens. */
@@ -63,7 +63,7 @@ export interface MergeServerOptions {
 const options: OptionTable<MergeServerOptions> = {
   host: { default: "127.0.0.1", rule: text },
   port: { default: 23_334, rule: integer(0, 65_535) },
-  maxBodyBytes: { default: 1_048_576, rule: integer(1, 33_554_432) },
+  maxBodyBytes: { default: MAX_BODY_BYTES, rule: integer(1, 33_554_432) },
   hosts: { default: [], rule: satisfying("a list of strings", isStrings) },
   redisSilenceMs: { default: 3_000, rule: integer(100) },
   requestTimeoutMs: { default: REQUEST_TIMEOUT_MS, rule: integer(1, 86_400_000) },

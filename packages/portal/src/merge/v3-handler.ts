@@ -34,6 +34,8 @@ export interface V3Pushed {
   readonly items: number;
 }
 
+/** The default of the largest body of one item. */
+export const MAX_BODY_BYTES = 1_048_576;
 /** Bounds of the remembered paths: about 3 MB. */
 const REMEMBERED = 1_000;
 const LONGEST_REMEMBERED = 1_024;

@@ -7,7 +7,11 @@ import { push, view } from "./route-schemas.ts";
 import type { V3Handler, V3Request } from "./v3-handler.ts";
 import { V3_PATH } from "./v3-request.ts";
 
-export async function addV3(app: PortalApp, handler: V3Handler): Promise<void> {
+export async function addV3(
+  app: PortalApp,
+  handler: V3Handler,
+  maxBodyBytes: number,
+): Promise<void> {
   await app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) =>
@@ -15,7 +19,7 @@ export async function addV3(app: PortalApp, handler: V3Handler): Promise<void> {
     );
     scope.post(
       `${V3_PATH}*`,
-      { ...push, schema: { summary: "Push an item (v3)" } },
+      { ...push, bodyLimit: maxBodyBytes, schema: { summary: "Push an item (v3)" } },
       async (request, reply) => reply.code(202).send(await handler.push(partsOf(request))),
     );
     scope.delete(
