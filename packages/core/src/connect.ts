@@ -2,7 +2,6 @@
 import { ClusterRedis } from "./cluster.ts";
 import { type Endpoint, parseEndpoint } from "./endpoint.ts";
 import { ConnectFailedError, InvalidOptionError } from "./errors.ts";
-import { loadLibrary } from "./link.ts";
 import { type Logger, silentLogger } from "./logger.ts";
 import {
   integer,
@@ -72,7 +71,6 @@ export async function connect(
   if (/\s/.test(resolved.name)) {
     throw new InvalidOptionError("name", resolved.name, "a string without spaces");
   }
-  await loadLibrary();
   const redis =
     endpoint.topology === "cluster"
       ? new ClusterRedis(endpoint, resolved)

@@ -7,15 +7,10 @@
  *                      |           (`died` resolves with the reason, once)
  *                      +--> dead   close(): waits for pending replies first
  *
- * This is the only file that uses the Redis client library.
+ * The protocol itself is in resp/, which only this file uses.
  */
-import type {
-  ErrorReply,
-  RedisClientOptions,
-  RedisFunctions,
-  RedisModules,
-  RedisScripts,
-} from "@redis/client";
+import { connect as connectSocket, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 import { type Address, showAddress } from "./endpoint.ts";
 import {
   AuthFailedError,
@@ -25,9 +20,13 @@ import {
   ServerTooOldError,
 } from "./errors.ts";
 import type { Argument, Reply } from "./reply.ts";
+import { type ChannelListener, NoReplyError, NotSentError, Pipeline } from "./resp/pipeline.ts";
+import { ReplyError } from "./resp/reply-decoder.ts";
 import type { Script } from "./script.ts";
 import { parseServerInfo, type ServerInfo, tooOld } from "./server-info.ts";
-import { deferred, LONGEST_TIMER_MS, within } from "./wait.ts";
+import { LONGEST_TIMER_MS, within } from "./wait.ts";
+
+export type { ChannelListener } from "./resp/pipeline.ts";
 
 /** How to open a link. */
 export interface LinkOptions {
@@ -54,23 +53,13 @@ export interface LinkId {
   readonly runId: string | undefined;
 }
 
-type Client = ReturnType<ReturnType<typeof factoryOf>>;
-type Library = typeof import("@redis/client");
+/** What a server reports about itself and the link when it opens. */
+interface Greeting extends LinkId {
+  readonly server: ServerInfo;
+}
 
-/**
- * Loaded when the first link is opened. It has a file per Redis command, which would be most of the startup time of a
- * process that never opens a link.
- */
-let library: Library | undefined;
-let newClient: ReturnType<typeof factoryOf> | undefined;
-
-// Without the field, the library's default of 5 s applies; only an explicit `undefined` disables it.
-const NO_TIMER = { timeout: undefined } as unknown as { timeout?: number };
-const BLOB_STRING = 36; // RESP_TYPES.BLOB_STRING
-const BINARY = { typeMapping: { [BLOB_STRING]: Buffer } } as const;
-
-/** Receives the messages of a channel. */
-export type ChannelListener = (message: Buffer, channel: Buffer) => void;
+/** The silence after which the operating system tests a connection. */
+const KEEP_ALIVE_AFTER_MS = 5_000;
 
 /** One live socket. */
 export class Link {
@@ -78,62 +67,51 @@ export class Link {
   /** The server's id of this connection, for CLIENT UNBLOCK; undefined if it does not report it. */
   readonly clientId: number | undefined;
   readonly #runId: string | undefined;
-  /** Resolves with the reason when the link is dead. */
-  readonly died: Promise<unknown>;
-  readonly #client: Client;
+  readonly #pipeline: Pipeline;
   readonly #options: LinkOptions;
   readonly #loaded = new Set<string>();
-  readonly #death = deferred<unknown>();
-  #alive = true;
   #heartbeat: NodeJS.Timeout | undefined;
 
-  private constructor(client: Client, options: LinkOptions, greeting: Greeting) {
-    this.#client = client;
+  private constructor(options: LinkOptions, pipeline: Pipeline, greeting: Greeting) {
+    this.#pipeline = pipeline;
     this.#options = options;
     this.server = greeting.server;
     this.clientId = greeting.clientId;
     this.#runId = greeting.runId;
-    this.died = this.#death.promise;
-    client.on("error", (error) => this.#die(error));
-    client.on("end", () => this.#die(new Error("the server closed the connection")));
-    if (options.heartbeatMs > 0) {
-      const everyMs = Math.min(options.heartbeatMs, LONGEST_TIMER_MS);
-      this.#heartbeat = setInterval(() => void this.beat(), everyMs);
-      this.#heartbeat.unref();
-    }
+    if (options.heartbeatMs === 0) return;
+    const everyMs = Math.min(options.heartbeatMs, LONGEST_TIMER_MS);
+    this.#heartbeat = setInterval(() => void this.beat(), everyMs).unref();
+    void this.died.then(() => clearInterval(this.#heartbeat));
   }
 
   /** Connects, authenticates, and checks that the server is supported. */
   static async open(options: LinkOptions, signal?: AbortSignal): Promise<Link> {
-    const client = await createRawClient(options);
     const where = showAddress(options.address);
-    client.on("error", ignore); // connect() rejects with the same error
-    const connecting = client.connect();
+    const bounds = {
+      timeoutMs: options.connectTimeoutMs,
+      signal,
+      what: `connecting to ${where}`,
+    };
+    const pipeline = new Pipeline(socketOf(options));
     try {
-      const bounds = {
-        timeoutMs: options.connectTimeoutMs,
-        signal,
-        what: `connecting to ${where}`,
-      };
-      const greeting = await within(
-        connecting.then(() => greet(client)),
-        bounds,
-      );
+      const greeting = await within(greet(pipeline, options), bounds);
       const { server } = greeting;
       const needed = options.sentinel ? undefined : tooOld(server);
       if (needed !== undefined) throw new ServerTooOldError(where, server.title, needed);
-      const link = new Link(client, options, greeting);
-      client.off("error", ignore);
-      if (!client.isReady) throw new Error("the server closed the connection");
-      return link;
+      if (!pipeline.alive) throw new Error("the server closed the connection");
+      return new Link(options, pipeline, greeting);
     } catch (error) {
-      client.destroy();
-      // The library cannot stop a socket that is still connecting, so it is stopped once it has connected.
-      connecting.then(() => client.destroy(), ignore);
+      pipeline.destroy(error);
       if (error instanceof ServerTooOldError) throw error;
       if (isAuthError(error)) throw new AuthFailedError(where, error);
-      throw new ConnectFailedError(where, error);
+      const lost = error instanceof NoReplyError || error instanceof NotSentError;
+      throw new ConnectFailedError(where, lost ? error.cause : error);
     }
+  }
+
+  /** Resolves with the reason when the link is dead. */
+  get died(): Promise<unknown> {
+    return this.#pipeline.died;
   }
 
   /** The server's address, for comparing two links. */
@@ -147,12 +125,12 @@ export class Link {
   }
 
   get alive(): boolean {
-    return this.#alive;
+    return this.#pipeline.alive;
   }
 
-  /** Writes a command. Rejections are those of the client library; see explainReply(). */
+  /** Sends a command. explainReply() and wasNeverSent() explain its rejections. */
   send(args: readonly (string | Buffer)[], binary: boolean = false): Promise<Reply> {
-    return this.#client.sendCommand(args, binary ? BINARY : undefined) as Promise<Reply>;
+    return this.#pipeline.send(args, binary);
   }
 
   /** Runs a script, loading it before its first call on this link. */
@@ -174,7 +152,7 @@ export class Link {
     try {
       await this.send(["CLIENT", "KILL", "ID", String(clientId)]);
     } catch (error) {
-      if (!isErrorReply(error)) throw error;
+      if (!(error instanceof ReplyError)) throw error;
     }
   }
 
@@ -192,20 +170,14 @@ export class Link {
     return this.send(scriptCommand(["EVAL", script.source], keys, args), script.binary);
   }
 
-  /**
-   * Listens on a channel; the link can then carry no ordinary commands. A listener that is already
-   * subscribed to the channel is not added twice.
-   */
-  async subscribe(channel: string, listener: ChannelListener): Promise<void> {
-    // The library would queue this on a dead socket forever, unlike an ordinary command.
-    if (!this.#alive) throw closed();
-    await this.#client.subscribe(channel, listener, true);
+  /** Listens on a channel, which has one listener. The link can then carry no ordinary commands. */
+  subscribe(channel: string, listener: ChannelListener): Promise<void> {
+    return this.#pipeline.subscribe(channel, listener);
   }
 
-  /** Leaves a channel. Without the listener, the library would drop a subscribe() directly after it. */
-  async unsubscribe(channel: string, listener: ChannelListener): Promise<void> {
-    if (!this.#alive) throw closed();
-    await this.#client.unsubscribe(channel, listener, true);
+  /** Leaves a channel. */
+  unsubscribe(channel: string): Promise<void> {
+    return this.#pipeline.unsubscribe(channel);
   }
 
   /** Tests the peer. The link dies if the PING gets no reply in time. */
@@ -214,111 +186,67 @@ export class Link {
     try {
       await within(this.send(["PING"]), { timeoutMs: deadAfterMs, what: "a heartbeat" });
     } catch (error) {
-      if (!isErrorReply(error)) this.#die(error); // replies such as LOADING show that the peer is alive
+      if (!(error instanceof ReplyError)) this.retire(error); // LOADING, for example, shows that the peer is alive
     }
   }
 
   /** Gives up the link at once, because it is no longer of use. */
   retire(reason: unknown): void {
-    this.#die(reason);
+    this.#pipeline.destroy(reason);
   }
 
   /** Waits for pending replies, at most `withinMs`, then closes. */
   async close(withinMs: number): Promise<void> {
-    if (!this.#alive) return;
     clearInterval(this.#heartbeat);
     try {
-      // The library does not notice a broken socket while it waits for the last replies.
-      await within(Promise.race([this.#client.close(), this.died]), { timeoutMs: withinMs });
+      await within(this.#pipeline.drained(), { timeoutMs: withinMs });
     } catch {
-      // too slow, or lost meanwhile: #die() below destroys the socket
+      // too slow
     }
-    this.#die(new Error("closed"));
-  }
-
-  #die(reason: unknown): void {
-    if (!this.#alive) return;
-    this.#alive = false;
-    clearInterval(this.#heartbeat);
-    this.#client.destroy();
-    this.#death.resolve(reason);
+    this.retire(new Error("closed"));
   }
 }
 
 /** A command's rejection as a RopewayError; undefined if the link itself broke. */
 export function explainReply(error: unknown, command: string): ServerReplyError | undefined {
-  return isErrorReply(error) ? new ServerReplyError(command, error) : undefined;
+  return error instanceof ReplyError ? new ServerReplyError(command, error) : undefined;
 }
 
 /** Whether the command never left this process, so that sending it again is always safe. */
 export function wasNeverSent(error: unknown): boolean {
-  if (library === undefined) return false;
-  return error instanceof library.ClientClosedError || error instanceof library.ClientOfflineError;
+  return error instanceof NotSentError;
 }
 
 /** Whether Redis replied that it does not know the script. */
 export function isNoScript(error: unknown): boolean {
-  return isErrorReply(error) && error.message.startsWith("NOSCRIPT");
+  return error instanceof ReplyError && error.message.startsWith("NOSCRIPT");
 }
 
-function isErrorReply(error: unknown): error is ErrorReply {
-  return library !== undefined && error instanceof library.ErrorReply;
+function socketOf({ address, tls }: LinkOptions): Socket {
+  const keepAlive = { keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_AFTER_MS };
+  const options = { ...address, ...keepAlive, noDelay: true };
+  if (tls === undefined) return connectSocket(options);
+  return connectTls({ ...options, ...(tls === true ? {} : tls) });
 }
 
-/** The error that the library rejects with on a dead link. */
-function closed(): Error {
-  return new (library as Library).ClientClosedError();
-}
-
-/**
- * One class for all links. createClient() would create a new one, with a method per Redis command, at each
- * attempt to connect, which is expensive while Redis is unreachable.
- */
-function factoryOf({ RedisClient }: Library) {
-  return RedisClient.factory<RedisModules, RedisFunctions, RedisScripts, 2>({ RESP: 2 });
-}
-
-/** Loads the client library. connect() does so before its timeout starts: on a busy machine it takes seconds. */
-export async function loadLibrary(): Promise<void> {
-  library ??= await import("@redis/client");
-}
-
-async function createRawClient(options: LinkOptions): Promise<Client> {
-  await loadLibrary();
-  newClient ??= factoryOf(library as Library);
-  const { address, username, password, db, tls } = options;
-  const settings: RedisClientOptions<RedisModules, RedisFunctions, RedisScripts, 2> = {
-    RESP: 2,
-    name: options.name,
-    ...(username === undefined ? {} : { username }),
-    ...(password === undefined ? {} : { password }),
-    ...(db === undefined ? {} : { database: db }),
-    // The library's timer per command costs most of its speed; deadlines and heartbeats limit commands instead.
-    commandOptions: NO_TIMER,
-    maintNotifications: "disabled",
-    clientInfoTag: "ropeway",
-    disableOfflineQueue: true,
-    socket: {
-      ...address,
-      ...(tls === undefined ? {} : { tls: true as const, ...(tls === true ? {} : tls) }),
-      connectTimeout: options.connectTimeoutMs,
-      reconnectStrategy: false,
-    },
-  };
-  return newClient(settings);
-}
-
-/** What a server reports about itself and the link when it opens. */
-interface Greeting extends LinkId {
-  readonly server: ServerInfo;
-}
-
-async function greet(client: Client): Promise<Greeting> {
-  const [info, id] = await Promise.all([
-    client.sendCommand(["INFO", "server"]).catch(undefinedIfForbidden),
-    client.sendCommand(["CLIENT", "ID"]).catch(undefinedIfForbidden),
-    client.sendCommand(["PING"]), // a server that is still loading its data refuses this
+/** The handshake. Its commands leave together, so it takes one round trip. */
+async function greet(pipeline: Pipeline, options: LinkOptions): Promise<Greeting> {
+  const { username, password = "", db = 0, name } = options;
+  const send = (...args: string[]) => pipeline.send(args, false);
+  const first: Promise<Reply>[] = [];
+  if (username) first.push(send("AUTH", username, password));
+  else if (password) first.push(send("AUTH", password));
+  if (db !== 0) first.push(send("SELECT", String(db)));
+  const greeting = Promise.all([
+    send("INFO", "server").catch(undefinedIfForbidden),
+    send("CLIENT", "ID").catch(undefinedIfForbidden),
+    send("PING"), // a server that is still loading its data refuses this
+    send("CLIENT", "SETNAME", name).catch(undefinedIfForbidden),
+    send("CLIENT", "SETINFO", "LIB-NAME", "ropeway").catch(undefinedIfRefused), // since Redis 7.2
   ]);
+  greeting.catch(ignore); // if an earlier command fails, its error is the one to report
+  await Promise.all(first);
+  const [info, id] = await greeting;
   return {
     server: parseServerInfo(String(info ?? "")),
     clientId: id === undefined ? undefined : Number(id),
@@ -328,8 +256,12 @@ async function greet(client: Client): Promise<Greeting> {
 
 /** A user without permission for INFO or CLIENT may still use everything else; a sentinel has no ids. */
 function undefinedIfForbidden(error: unknown): undefined {
-  if (isErrorReply(error) && /^(NOPERM|ERR unknown)/.test(error.message)) return undefined;
+  if (error instanceof ReplyError && /^(NOPERM|ERR unknown)/.test(error.message)) return undefined;
   throw error;
+}
+
+function undefinedIfRefused(error: unknown): undefined {
+  if (!(error instanceof ReplyError)) throw error;
 }
 
 /** Built in place, because an array that grows by push() takes several times the memory, on every call. */

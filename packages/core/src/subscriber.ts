@@ -70,7 +70,7 @@ export class Subscriber implements AsyncDisposable {
     const link = await this.#connection.link(0);
     if (this.#channels.has(channel)) return; // subscribed again meanwhile
     try {
-      await link.unsubscribe(channel, this.#deliver);
+      await link.unsubscribe(channel);
     } catch (error) {
       const reply = explainReply(error, "UNSUBSCRIBE");
       if (reply !== undefined) throw reply;
