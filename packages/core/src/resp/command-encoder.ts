@@ -3,7 +3,7 @@
  *
  *   ["SET", "k", "é"]  -->  *3 $3 SET $1 k $2 é      (each part followed by CR LF)
  *
- * What is collected is one string in which each character is one byte (latin1). Node writes such a string to the
+ * What is collected is a string in which each character is one byte (latin1). Node writes such a string to the
  * socket in one step, without a buffer in between. Longer bytes stay separate, because converting them would cost
  * more than another piece in the same write.
  */
@@ -12,8 +12,8 @@ import type { Writable } from "node:stream";
 const CRLF = "\r\n";
 /** Bytes up to this size become part of the string. */
 const SHORT_BYTES = 4 * 1024;
-/** The string is cut at this length, far below the maximum of V8. */
-const LONG_TEXT = 1 << 20;
+/** The string is cut at this length, because V8 allocates longer ones outside of the young generation. */
+const LONG_TEXT = 32 * 1024;
 
 /** Commands that have not been written yet. */
 export class CommandEncoder {
@@ -22,36 +22,30 @@ export class CommandEncoder {
 
   /** Adds a command. Throws TypeError, and adds nothing, if an argument is neither a string nor a Buffer. */
   add(args: readonly (string | Buffer)[]): void {
-    let text = `*${args.length}${CRLF}`;
-    let pieces: (string | Buffer)[] | undefined;
     for (const arg of args) {
-      if (typeof arg === "string") {
-        const size = Buffer.byteLength(arg);
-        if (size === arg.length) {
-          text += `$${size}${CRLF}${arg}${CRLF}`; // only ASCII
-          continue;
-        }
-      } else if (!Buffer.isBuffer(arg)) {
-        throw new TypeError(`an argument of a command must be a string or a Buffer: ${typeof arg}`);
-      }
-      const bytes = typeof arg === "string" ? Buffer.from(arg) : arg;
-      text += `$${bytes.length}${CRLF}`;
-      if (bytes.length <= SHORT_BYTES) {
-        text += bytes.toString("latin1") + CRLF;
+      if (typeof arg === "string" || Buffer.isBuffer(arg)) continue;
+      throw new TypeError(`an argument of a command must be a string or a Buffer: ${typeof arg}`);
+    }
+    let text = `${this.#text}*${args.length}${CRLF}`;
+    for (const arg of args) {
+      const size = Buffer.byteLength(arg);
+      // A string that is as long as its bytes is ASCII, which latin1 writes as it is.
+      const piece = typeof arg === "string" && size !== arg.length ? Buffer.from(arg) : arg;
+      text += `$${size}${CRLF}`;
+      if (typeof piece === "string" && size <= LONG_TEXT) {
+        text += piece + CRLF;
+      } else if (size <= SHORT_BYTES) {
+        text += piece.toString("latin1") + CRLF;
       } else {
-        pieces ??= [];
-        pieces.push(text, bytes);
+        this.#pieces.push(text, piece);
         text = CRLF;
       }
+      if (text.length > LONG_TEXT) {
+        this.#pieces.push(text);
+        text = "";
+      }
     }
-    if (pieces !== undefined) {
-      this.#cut();
-      for (const piece of pieces) this.#pieces.push(piece);
-      this.#text = text;
-    } else {
-      this.#text += text;
-      if (this.#text.length > LONG_TEXT) this.#cut();
-    }
+    this.#text = text;
   }
 
   /** Writes everything since the last call. */
@@ -67,14 +61,9 @@ export class CommandEncoder {
     pieces.push(text);
     socket.cork();
     for (const piece of pieces) {
-      if (typeof piece !== "string") socket.write(piece);
-      else if (piece !== "") socket.write(piece, "latin1");
+      if (typeof piece === "string") socket.write(piece, "latin1");
+      else socket.write(piece);
     }
     socket.uncork();
-  }
-
-  #cut(): void {
-    this.#pieces.push(this.#text);
-    this.#text = "";
   }
 }

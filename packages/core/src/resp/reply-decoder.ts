@@ -8,6 +8,8 @@
  *
  *   | element | element | incomp...      rest: kept, together with the chunks that follow
  */
+import { constants } from "node:buffer";
+
 /** An error reply of the server. Its message is the whole line. */
 export class ReplyError extends Error {
   override readonly name = "ReplyError";
@@ -134,9 +136,10 @@ export class ReplyDecoder {
       this.#at = begin;
       return this.#incomplete(to + 2);
     }
-    const value = this.#binary ? bytes.subarray(from, to) : bytes.toString("utf8", from, to);
     this.#skipLineEnd(to);
-    this.#complete(value);
+    if (this.#binary) this.#complete(bytes.subarray(from, to));
+    else if (size > constants.MAX_STRING_LENGTH) this.#complete(new ReplyError(tooLong(size)));
+    else this.#complete(bytes.toString("utf8", from, to));
     return true;
   }
 
@@ -196,4 +199,8 @@ export class ReplyDecoder {
     }
     this.#receiver.receive(complete);
   }
+}
+
+function tooLong(size: number): string {
+  return `ERR the reply has ${size} bytes, which is more than a string can have`;
 }
