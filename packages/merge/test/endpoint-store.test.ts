@@ -97,7 +97,7 @@ test("how long calls last is known from those that have ended", async () => {
   await new Endpoints(queue).limit(url, { concurrency: 1 });
   const store = new EndpointStore(redis, queue.keys);
   await store.admit(url, { token: "t", forgetMs: 60_000 });
-  const began = (await new Inspector(queue).now()) - 2_000;
+  const began = (await new Inspector(queue).now()) - 2_100;
   await server.command("ZADD", queue.keys.active(url), String(began + 60_000), "t");
   const breaker = { threshold: 5, openMs: 1_000, maxOpenMs: 1_000 };
   const call = { url, outcome: "ok", calls: 1, status: "200", forgetMs: 60_000, breaker } as const;
