@@ -284,3 +284,22 @@ test("a run that lost the history fills a cluster again", async () => {
   await eventually(async () => expect(await get("a")).toBe("null"), { withinMs: 20_000 });
   expect(task.progress().fullResyncs).toBe(2);
 }, 60_000);
+
+test("a large value that expires soon is copied to a cluster, and expires in time", async () => {
+  await using source = await startRedis(SOURCE);
+  await using target = await startCluster();
+  const fields = Array.from({ length: 500 }, (_, i) => [`f${i}`, "x".repeat(50)]).flat();
+  await source.command("HSET", "large", ...fields);
+  await source.command("EXPIRE", "large", "600");
+  await using task = new SyncTask({
+    ...{ from: source.url, to: target.url, name: "t", once: true },
+    ...{ bigBytes: 8_192, batchBytes: 8_192 },
+  });
+  await task.start();
+  expect(await task.finished).toMatchObject({ phase: "FINISH", errors: 0, reasons: { big: 1 } });
+  const owner = await target.nodeOf("large");
+  expect(await owner.command("HLEN", "large")).toBe(500);
+  const ttl = Number(await owner.command("TTL", "large"));
+  expect(ttl).toBeGreaterThan(0);
+  expect(ttl).toBeLessThanOrEqual(600);
+}, 60_000);

@@ -80,6 +80,11 @@ export class ClusterLoad<N> implements SnapshotWriter<N> {
     await this.#report(await written);
   }
 
+  async commitLast(batch: CommandBatch<N>): Promise<void> {
+    await this.#complete();
+    await this.commit(batch);
+  }
+
   async drain(): Promise<void> {
     do {
       await this.#flush();
@@ -97,9 +102,7 @@ export class ClusterLoad<N> implements SnapshotWriter<N> {
     this.#bytes = 0;
     this.#commands = 0;
     this.#last = undefined;
-    const first = new SlotBatch<N>(this.#options.ownSlot);
-    this.#options.complete?.(first as never);
-    if (!first.empty) await this.#report(await this.#write([first], "held"));
+    await this.#complete();
     if (batches.length === 0) return;
     const round = this.#round(batches)
       .catch((error) => {
@@ -108,6 +111,13 @@ export class ClusterLoad<N> implements SnapshotWriter<N> {
       .finally(() => this.#underWay.delete(round));
     this.#underWay.add(round);
     while (this.#underWay.size >= this.#options.rounds) await Promise.race(this.#underWay);
+  }
+
+  /** Writes the expiries that are held back. */
+  async #complete(): Promise<void> {
+    const first = new SlotBatch<N>(this.#options.ownSlot);
+    this.#options.complete?.(first as never);
+    if (!first.empty) await this.#report(await this.#write([first], "held"));
   }
 
   /** Applies batches in a sequence that no other round under way uses. */

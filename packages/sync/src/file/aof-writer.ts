@@ -46,6 +46,11 @@ export class AofWriter<N> implements SnapshotWriter<N> {
     await append(transaction.encoded());
   }
 
+  commitLast(batch: CommandBatch<N>): Promise<void> {
+    this.#options.complete?.(batch as Transaction<N>);
+    return this.commit(batch);
+  }
+
   async drain(): Promise<void> {
     const batch = this.#current;
     if (batch.empty) return;

@@ -18,8 +18,8 @@ export interface BigValueOptions {
   separate(): CommandBatch<LoadNote>;
   /** Applies a transaction and waits for it. */
   commit(transaction: CommandBatch<LoadNote>): Promise<void>;
-  /** Adds the commands that belong to the last transaction. */
-  complete(transaction: CommandBatch<LoadNote>): void;
+  /** The same for the last transaction, which makes the value visible. */
+  commitLast(transaction: CommandBatch<LoadNote>): Promise<void>;
 }
 
 /** One value under construction. */
@@ -61,8 +61,7 @@ export class BigValue {
   /** Completes the value. Resolves with the time it took in ms. */
   async end(): Promise<number> {
     for (const argv of this.#big.end()) this.#current.command(argv, this.#options.note);
-    this.#options.complete(this.#current);
-    await this.#options.commit(this.#current);
+    await this.#options.commitLast(this.#current);
     return Math.round(performance.now() - this.#startedAt);
   }
 

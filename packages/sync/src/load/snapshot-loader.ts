@@ -292,7 +292,7 @@ export class SnapshotLoader {
       note: { source: undefined, key, db, expiresAtMs, path: "big" },
       separate: () => this.#writer.separate(key),
       commit: (transaction) => this.#writer.commit(transaction),
-      complete: (transaction) => this.#complete(transaction),
+      commitLast: (transaction) => this.#writer.commitLast(transaction),
     });
     await this.#big.begin();
   }

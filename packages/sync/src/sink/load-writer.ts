@@ -57,6 +57,8 @@ export interface SnapshotWriter<N> {
    * A repeatable batch may be applied twice, to learn which of its commands fail.
    */
   commit(batch: CommandBatch<N>, repeatable?: boolean): Promise<void>;
+  /** Applies the last batch of a value as `commit` does, with what `complete` adds. */
+  commitLast(batch: CommandBatch<N>): Promise<void>;
   /** Resolves when everything is applied. */
   drain(): Promise<void>;
 }
@@ -124,6 +126,11 @@ export class LoadWriter<N> implements SnapshotWriter<N> {
     await this.#options.admit?.(transaction.writes, transaction.bytes);
     await this.#commit(await this.#lane(), transaction, repeatable);
     if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  commitLast(transaction: Transaction<N>): Promise<void> {
+    this.#options.complete?.(transaction);
+    return this.commit(transaction);
   }
 
   /** Resolves when everything is applied. */
