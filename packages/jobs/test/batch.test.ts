@@ -103,6 +103,20 @@ describe("a batch", () => {
     }, soon);
   });
 
+  it("whose handler throws leaves each job that it has failed its own error", async () => {
+    const queue = one.queue();
+    const added = await queue.addBulk([1, 2].map((data) => ({ name: "n", data })));
+    const handler = ([first]: readonly JobContext[]) => {
+      first?.fail(new Error("its own"));
+      throw new Error("of all");
+    };
+    one.worker(queue, handler, { batch: 5 });
+    await eventually(async () => {
+      const views = await Promise.all(added.map((job) => job.view()));
+      expect(views.map((view) => view?.failure?.message)).toEqual(["its own", "of all"]);
+    }, soon);
+  });
+
   it("gives each job its own result, also if a schema refuses another one", async () => {
     const jobs = defineJobs({ n: { data: even } });
     const queue = one.queue();
