@@ -362,3 +362,31 @@ it("forgets every idempotency key that is older than a day", async () => {
   await inspector.close();
   await stage.close();
 });
+
+it("lists alerts past any number of keys of other programs", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const alerts = new Alerts({ store, sinks: [], logger: silentLogger });
+  const names = Array.from({ length: 999 }, (_, n) => `!${String(n).padStart(3, "0")}`);
+  for (let at = 0; at < names.length; at += 100) {
+    await store.txn({
+      do: names
+        .slice(at, at + 100)
+        .map((name) => ({ op: "put", key: keys.alert(name), value: "" })),
+    });
+  }
+  await store.put(keys.alert("$/!"), ""); // the last of a page, and its last part sorts before all
+  await alerts.raise({ kind: "brake", cause: "c", text: "many nodes are gone", subject: "" });
+  let reads = 0;
+  const counted = new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name);
+      if (name === "range" && ++reads > 10) throw new Error("it reads the same page again");
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  const page = await new Alerts({ store: counted, sinks: [], logger: silentLogger }).list();
+  expect(page).toMatchObject({ items: [{ cause: "c" }] });
+  expect(page.cursor).toBeUndefined();
+  await stage.close();
+});

@@ -5,7 +5,7 @@ import { keys } from "../src/keys.ts";
 import { clusterForFile } from "./cluster-for-file.fixture.ts";
 import { gatedStore } from "./gated-store.fixture.ts";
 
-const { stage, cluster } = await clusterForFile();
+const { stage, store, cluster } = await clusterForFile();
 
 describe("a list of tasks", () => {
   let count = 0;
@@ -60,4 +60,36 @@ describe("a list of tasks", () => {
     expect(read).not.toContain(keys.task(other));
     await cluster.tasks.remove(other);
   });
+});
+
+it("goes past paths of other programs below its own, once", async () => {
+  const made = await Promise.all(
+    ["past-a", "past-b", "past-c"].map((name) =>
+      cluster.tasks.create({ name, type: "scripted", config: {}, group: "past" }),
+    ),
+  );
+  const ids = made.map(({ task }) => task.taskId).sort();
+  for (const id of ids) {
+    await store.put(`${keys.tasksOfGroup("past")}${id}/0`, "{}");
+    await store.put(keys.bigKey(ids[0] ?? "", `${id}/0`), "{}");
+  }
+  for (const filter of [{ group: "past" }, { groups: ["past", "none"] }]) {
+    const found: string[] = [];
+    let cursor: string | undefined;
+    for (let pages = 0; pages === 0 || (cursor !== undefined && pages < 10); pages++) {
+      const page = await cluster.tasks.list({ ...filter, limit: 1, cursor });
+      found.push(...page.items.map(({ taskId }) => taskId));
+      cursor = page.cursor;
+    }
+    expect(cursor).toBeUndefined();
+    expect(found).toEqual(ids);
+  }
+  const pages: number[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await cluster.tasks.records.page("bigKeys", ids[0] ?? "", { limit: 1, cursor });
+    pages.push(page.items.length);
+    cursor = page.cursor;
+  } while (cursor !== undefined && pages.length < 10);
+  expect(pages).toHaveLength(3);
 });

@@ -83,3 +83,25 @@ test("pages of one account have every entry of it, and none of others", async ()
   expect(seen).toEqual(items.filter(({ actor }) => actor === "ann").map(({ id }) => id));
   expect(seen).toHaveLength(5);
 });
+
+test("pages go past keys of other programs", async () => {
+  await using store = openRedisStore(redis, { prefix: "foreign:store" });
+  const log = new AuditLog(store);
+  const about = { via: "cli", from: "h", action: "a", path: "p", subject: "", requestId: "" };
+  for (const actor of ["ann", "bob", "cid"]) {
+    await log.begin({ ...about, actor, outcome: "done", status: 200 });
+  }
+  const [newest] = (await log.list()).items;
+  for (const name of ["0", `${newest?.id}/0`, `${newest?.id}/1`, "9/0"]) {
+    await store.put(`/tasks/audit/${name}`, "not ours");
+  }
+  const actors: string[] = [];
+  let cursor: string | undefined;
+  for (let pages = 0; pages === 0 || (cursor !== undefined && pages < 10); pages++) {
+    const page = await log.list({ limit: 1, cursor });
+    actors.push(...page.items.map(({ actor }) => actor));
+    cursor = page.cursor;
+  }
+  expect(actors.sort()).toEqual(["ann", "bob", "cid"]);
+  expect(cursor).toBeUndefined();
+});

@@ -16,7 +16,7 @@ import { createHash } from "node:crypto";
 import { type Clock, type Logger, localClock, type Page } from "@ropeway/core";
 import { reasonOf } from "@ropeway/core/internal";
 import { UnknownAlertError } from "../errors.ts";
-import { keys, lastPart } from "../keys.ts";
+import { keys } from "../keys.ts";
 import {
   optimistically,
   putRecord,
@@ -218,20 +218,18 @@ export class Alerts {
   async list(options: AlertFilter = {}): Promise<Page<Alert>> {
     const { limit = 50, all = false, groups } = options;
     const items: Alert[] = [];
-    for (let after = decodeCursor(options.cursor); ; ) {
-      const { entries, more } = await this.#store.range(keys.alerts, {
-        limit: MAX_RANGE,
-        after: after === undefined ? undefined : keys.alert(after),
-      });
+    const seen = decodeCursor(options.cursor);
+    for (let after = seen === undefined ? undefined : keys.alert(seen); ; ) {
+      const { entries, more } = await this.#store.range(keys.alerts, { limit: MAX_RANGE, after });
       for (const [n, entry] of entries.entries()) {
-        after = lastPart(entry.key);
+        after = entry.key;
         const alert = alertOf(entry);
         const visible = alert && (groups === undefined || groups.includes(alert.group));
         if (!visible || (!all && alert.resolvedAt !== null)) continue;
         items.push(alert);
         const last = n === entries.length - 1 && !more;
         if (items.length === limit)
-          return last ? { items } : { items, cursor: encodeCursor(after) };
+          return last ? { items } : { items, cursor: encodeCursor(alert.id) };
       }
       if (!more || entries.length === 0) return { items };
     }
@@ -273,7 +271,7 @@ function alertOf(entry: Entry | undefined): Alert | undefined {
     return undefined;
   const { cause } = found;
   const id = idOf(cause);
-  if (lastPart(entry.key) !== id) return undefined;
+  if (entry.key !== keys.alert(id)) return undefined;
   const time = (value: unknown) => timeOf(value) ?? null;
   const raisedAt = timeOf(found.raisedAt) ?? 0;
   return {

@@ -10,8 +10,8 @@ export function encodeCursor(last: string): string {
 export function decodeCursor(cursor: string | undefined): string | undefined {
   if (cursor === undefined || cursor === "") return undefined;
   const last = Buffer.from(cursor, "base64url").toString("utf8");
-  // The last part of a path, also of another program: names of keys can have any character.
-  const usable = /^[^/\0]{1,1024}$/u.test(last) && encodeCursor(last) === cursor;
+  // The end of a path, also of another program: names of keys can have any character.
+  const usable = /^[^/\0][^\0]{0,1023}$/u.test(last) && encodeCursor(last) === cursor;
   if (!usable) throw new InvalidArgumentError("cursor", cursor, "one that a list returned");
   return last;
 }

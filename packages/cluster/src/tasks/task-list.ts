@@ -3,7 +3,7 @@
  * while tasks come and go: a task that is there all the time is seen exactly once.
  */
 import { InvalidArgumentError, type Page } from "@ropeway/core";
-import { keys, lastPart } from "../keys.ts";
+import { keys } from "../keys.ts";
 import { checkId, checkTaskName, isId } from "../names.ts";
 import { getMany, recordOf } from "../record.ts";
 import type { RangeResult, Store } from "../store/store.ts";
@@ -64,9 +64,11 @@ async function nextIds(
       store.range(prefix, { limit, after: after === undefined ? undefined : `${prefix}${after}` }),
     ),
   );
-  const idsOf = ({ entries }: RangeResult) => entries.map(({ key }) => lastPart(key));
+  // What follows the prefix, also if it is no id: the next page begins behind it.
+  const idsOf = ({ entries }: RangeResult, nth: number) =>
+    entries.map(({ key }) => key.slice(prefixes[nth]?.length));
   // What an index has behind its page may be next: nothing after the end of a page is sure yet.
-  const ends = pages.flatMap((page) => (page.more ? idsOf(page).slice(-1) : []));
+  const ends = pages.flatMap((page, nth) => (page.more ? idsOf(page, nth).slice(-1) : []));
   const [end] = ends.sort(byBytes);
   const found = pages.flatMap(idsOf).sort(byBytes);
   const sure = end === undefined ? found : found.slice(0, found.indexOf(end) + 1);
@@ -87,7 +89,12 @@ async function load(store: Store, ids: readonly string[]) {
           store,
           ids.map((id) => keys.task(id)),
         );
-  return ids.map((id, index) => ({ id, task: taskOf(entries[index]) }));
+  return ids.map((id, index) => ({ id, task: isPath(id) ? undefined : taskOf(entries[index]) }));
+}
+
+/** A path of another program below one of ours. */
+function isPath(id: string): boolean {
+  return id.includes("/");
 }
 
 async function byName(store: Store, filter: TaskFilter): Promise<Page<Task>> {

@@ -4,7 +4,7 @@
  */
 import { createHash, randomBytes } from "node:crypto";
 import type { Page } from "@ropeway/core";
-import { keys, lastPart } from "../keys.ts";
+import { keys } from "../keys.ts";
 import { putRecord, rangeAll, recordOf, textOf, timeOf } from "../record.ts";
 import type { KeyRecord } from "../runner.ts";
 import { MAX_OPERATIONS } from "../store/limits.ts";
@@ -89,7 +89,7 @@ export class TaskRecords {
     const items = found.entries.map(storedKeyOf).filter((one) => one !== undefined);
     const last = found.entries.at(-1);
     return found.more && last !== undefined
-      ? { items, cursor: encodeCursor(lastPart(last.key)) }
+      ? { items, cursor: encodeCursor(last.key.slice(prefix.length)) }
       : { items };
   }
 

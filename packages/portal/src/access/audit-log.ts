@@ -88,24 +88,27 @@ export class AuditLog {
   /** A page, newest first. */
   async list({ actor, cursor, limit = 50 }: AuditFilter = {}): Promise<Page<AuditEntry>> {
     const items: AuditEntry[] = [];
-    let after = decodeCursor(cursor);
+    let seen = decodeCursor(cursor);
+    let after = seen === undefined ? undefined : keys.audit(seen);
     for (let looked = 0; looked < 5_000; ) {
       const found = await this.#store.range(keys.audits, {
         limit: Math.min(1_000, limit * (actor === undefined ? 1 : 4)),
-        after: after === undefined ? undefined : keys.audit(after),
+        after,
       });
       looked += found.entries.length;
       for (const entry of found.entries) {
-        after = lastPart(entry.key);
+        after = entry.key;
+        if (entry.key !== keys.audit(lastPart(entry.key))) continue; // of another program
+        seen = lastPart(entry.key);
         const one = entryOf(entry);
         if (one !== undefined && (actor === undefined || one.actor === actor)) items.push(one);
         if (items.length === limit) break;
       }
       const last = found.entries.at(-1);
-      if (!found.more && (last === undefined || lastPart(last.key) === after)) return { items };
+      if (!found.more && (last === undefined || last.key === after)) return { items };
       if (items.length === limit) break;
     }
-    return after === undefined ? { items } : { items, cursor: encodeCursor(after) };
+    return seen === undefined ? { items } : { items, cursor: encodeCursor(seen) };
   }
 
   /**
