@@ -49,7 +49,7 @@ export const childrenScript: Script<number | string> = queueScript("children", {
 });
 export const childScript: Script<number> = queueScript("child", { idempotent: true });
 export const obliterateScript: Script<number> = queueScript("obliterate", { idempotent: true });
-/** Pages through the jobs whose parents are in other queues: [cursor, message JSON ...]. */
+/** Pages through the jobs whose parents are in other queues: [cursor, bytes read, message JSON ...]. */
 export const orphansScript: Script<readonly string[]> = queueScript("orphans", {
   idempotent: true,
 });

@@ -240,8 +240,8 @@ describe("a queue that is obliterated", () => {
     const parents = [first];
     const real = QueueStore.prototype.orphans;
     const scan = vi.spyOn(QueueStore.prototype, "orphans");
-    scan.mockImplementationOnce(async function (this: QueueStore, from) {
-      const page = await real.call(this, from);
+    scan.mockImplementationOnce(async function (this: QueueStore, ...args) {
+      const page = await real.apply(this, args);
       parents.push(await a.addFlow({ name: "p", options, children }));
       return page;
     });

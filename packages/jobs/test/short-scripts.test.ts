@@ -131,6 +131,28 @@ describe("scripts stay short", () => {
     expect(await left()).toBeGreaterThan(300);
   }, 60_000);
 
+  it("with large jobs in a queue that is deleted", async () => {
+    const queue = one.queue();
+    const parents = one.queue();
+    const { jobs } = queueKeys("ropeway:jobs", queue.name);
+    const data = "d".repeat(1_000_000);
+    for (let first = 0; first < 100; first += 10) {
+      const ids = Array.from({ length: 10 }, (_, i) => `old ${first + i}`);
+      await one.redis.send(["HSET", jobs, ...ids.flatMap((id) => [id, `1;0;0;\nn\n"${data}"`])]);
+    }
+    const child = { f: "parent", q: parents.name, y: "flow" };
+    await one.redis.send(["HSET", jobs, "child", `1;0;0;${JSON.stringify(child)}\nn\n`]);
+    const told = vi.spyOn(QueueStore.prototype, "recordChild");
+    let deleted = 0;
+    const obliterate = async () => {
+      deleted = await queue.obliterate({ force: true });
+    };
+    expect(await costliest([obliterate])).toBeLessThan(50);
+    expect(deleted).toBe(101);
+    expect(told).toHaveBeenCalledOnce();
+    told.mockRestore();
+  });
+
   it("with large jobs for many slots", async () => {
     const queue = one.queue();
     const data = "d".repeat(100_000);

@@ -16,6 +16,10 @@ type Message = AddMessage | (ChildReport & { readonly kind: "child"; readonly qu
  */
 const REMEMBERED_MS = 30 * 60_000;
 
+/** A page of a deleted queue has at most this number of jobs, or about this number of bytes. */
+const PAGE_JOBS = 100;
+const PAGE_BYTES = 1 << 20;
+
 /** One queue's relay. */
 export class Relay {
   readonly #store: QueueStore;
@@ -72,9 +76,12 @@ export class Relay {
         if (message?.kind === "child") await this.#carry(message);
       }
     } while (cursor !== "0");
+    let count = 1; // of jobs per page: as many as have about this number of bytes
     do {
-      const page = await this.#store.orphans(cursor);
+      const page = await this.#store.orphans(cursor, count);
       cursor = page.cursor;
+      count = Math.floor((count * PAGE_BYTES) / (page.bytes + 1));
+      count = Math.max(1, Math.min(PAGE_JOBS, count));
       for (const json of page.messages) await this.#carry(JSON.parse(json) as Message);
     } while (cursor !== "0");
   }

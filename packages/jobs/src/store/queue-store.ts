@@ -292,11 +292,15 @@ export class QueueStore extends QueueSite {
     return { cursor, messages: pairsOf(flat) };
   }
 
-  /** A page of messages for parents in other queues of deleted jobs, and the cursor of the next page. */
-  async orphans(from: string): Promise<{ cursor: string; messages: readonly string[] }> {
+  /** A page of messages for parents in other queues of about `count` deleted jobs, and the cursor of the next page. */
+  async orphans(
+    from: string,
+    count: number,
+  ): Promise<{ cursor: string; bytes: number; messages: readonly string[] }> {
     const keys = this.keys.hot.with(this.keys.hot.indexOf(this.keys.jobs), this.keys.gone);
-    const [cursor = "0", ...messages] = await this.run(orphansScript, keys, [from]);
-    return { cursor, messages };
+    const reply = await this.run(orphansScript, keys, [from, count]);
+    const [cursor = "0", bytes, ...messages] = reply;
+    return { cursor, bytes: Number(bytes), messages };
   }
 
   /** Deletes messages that were delivered. */
