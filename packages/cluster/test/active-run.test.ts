@@ -173,6 +173,7 @@ describe("a run", () => {
     }
     const id = await create();
     await becomes(id, { status: "STARTING" });
+    await eventually(() => expect(node.running).toBe(1));
     await store.delete(keys.node("redissyncer", nodeId));
     await eventually(() => expect(events).toContain("registered"));
     expect(events).toEqual(["lost", "end", "registered"]);
