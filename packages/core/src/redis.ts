@@ -23,7 +23,10 @@ export interface Redis extends AsyncDisposable {
   readonly server: ServerInfo;
   readonly logger: Logger;
 
-  /** Sends one command. All commands of one tick are sent in one write. */
+  /**
+   * Sends one command. All commands of one tick are sent in one write. Do not change a Buffer before the reply. Not for
+   * commands that change how a connection replies, such as SUBSCRIBE, MONITOR, HELLO and CLIENT REPLY.
+   */
   send<T extends Reply = Reply>(
     args: readonly (string | Buffer)[],
     options?: SendOptions,

@@ -23,6 +23,8 @@ export class Subscriber implements AsyncDisposable {
     const channel = String(bytes);
     for (const listener of this.#channels.get(channel) ?? []) listener(message, channel);
   };
+  /** The channels that the newest link subscribed to before it was ready. */
+  #joined: readonly string[] = [];
   #links = 0;
 
   /** @internal Lent by Redis, never created by users. */
@@ -31,11 +33,12 @@ export class Subscriber implements AsyncDisposable {
       ...plan,
       prepare: async (link) => {
         await plan.prepare?.(link);
-        const channels = [...this.#channels.keys()];
-        await Promise.all(channels.map((channel) => link.subscribe(channel, this.#deliver)));
+        this.#joined = [...this.#channels.keys()];
+        await Promise.all(this.#joined.map((channel) => link.subscribe(channel, this.#deliver)));
       },
     });
     this.#connection.onReady(() => {
+      this.#leaveUnwanted();
       this.#links += 1;
       if (this.#links > 1) this.#gaps.tell();
     });
@@ -55,7 +58,10 @@ export class Subscriber implements AsyncDisposable {
       await this.#connection.issue({
         label: "SUBSCRIBE",
         repeatable: true,
-        issue: (link) => link.subscribe(channel, this.#deliver),
+        // After a loss, nobody may want it any more.
+        issue: async (link) => {
+          if (this.#channels.has(channel)) await link.subscribe(channel, this.#deliver);
+        },
       });
     } catch (error) {
       if (!known) this.#remove(channel, listener);
@@ -94,6 +100,15 @@ export class Subscriber implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /** Leaves channels that were left while the newest link subscribed to them. */
+  #leaveUnwanted(): void {
+    for (const channel of this.#joined) {
+      if (this.#channels.has(channel)) continue;
+      this.#connection.current?.unsubscribe(channel).catch(() => {}); // only a loss, which ends it as well
+    }
+    this.#joined = [];
   }
 
   /** Removes one listener. Returns whether it was the channel's last. */

@@ -133,10 +133,10 @@ test("a command that finds no connection is rejected as never sent after offline
 
 test("an argument that is no text is refused without harm to the others", async () => {
   await using redis = await connect(server.url);
-  const wrong = redis.send(["SET", "x", 5 as never]);
-  const right = redis.send(["PING"]);
-  await expect(wrong).rejects.toThrow(TypeError);
-  expect(await right).toBe("PONG");
+  const wrong = [redis.send(["SET", "x", 5 as never]), redis.send([])];
+  const right = ["one", "two"].map((word) => redis.send(["ECHO", word]));
+  for (const refused of wrong) await expect(refused).rejects.toThrow(TypeError);
+  expect(await Promise.all(right)).toEqual(["one", "two"]);
 });
 
 test("a closed Redis lends no connection", async () => {

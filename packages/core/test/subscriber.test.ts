@@ -82,6 +82,55 @@ test("a channel that is joined during a reconnect is heard once", async () => {
   expect(heard).toEqual(["x", "y"]);
 });
 
+test("a channel that is left during a reconnect is not subscribed to afterwards", async () => {
+  await using proxy = await startProxy(server);
+  await using other = await connect(proxy.url);
+  await using subscriber = await other.subscriber("test");
+  let gaps = 0;
+  subscriber.onGap(() => {
+    gaps += 1;
+  });
+  const listen = () => {};
+  await subscriber.subscribe("left:early", listen);
+  proxy.refuse();
+  proxy.cut();
+  await eventually(() => expect(proxy.connections).toBe(0));
+  const waiting = subscriber.subscribe("left:waiting", listen); // waits for the next link
+  await Promise.all([
+    subscriber.unsubscribe("left:waiting", listen),
+    subscriber.unsubscribe("left:early", listen),
+  ]);
+  await proxy.heal();
+  await waiting;
+  expect(gaps).toBe(1);
+  await subscriber.subscribe("left:last", listen);
+  expect(await redis.send(["PUBSUB", "CHANNELS", "left:*"])).toEqual(["left:last"]);
+});
+
+test("a channel that is left while a new link subscribes to it is left there, too", async () => {
+  await using proxy = await startProxy(server);
+  await using other = await connect(proxy.url);
+  await using subscriber = await other.subscriber("test");
+  let gaps = 0;
+  subscriber.onGap(() => {
+    gaps += 1;
+  });
+  const listen = () => {};
+  await subscriber.subscribe("during", listen);
+  server.pause();
+  proxy.cut();
+  await eventually(() => expect(proxy.connections).toBe(2)); // both links are connecting
+  server.resume();
+  await eventually(async () => {
+    expect(await redis.send(["PUBSUB", "CHANNELS", "during"])).toEqual(["during"]);
+  });
+  await subscriber.unsubscribe("during", listen);
+  await eventually(async () => {
+    expect(gaps).toBe(1);
+    expect(await redis.send(["PUBSUB", "CHANNELS", "during"])).toEqual([]);
+  });
+});
+
 test("a subscription that is cut off before it is confirmed is made on the next connection", async () => {
   await using proxy = await startProxy(server);
   await using other = await connect(proxy.url);

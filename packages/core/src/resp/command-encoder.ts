@@ -20,8 +20,14 @@ export class CommandEncoder {
   #text = "";
   #pieces: (string | Buffer)[] = [];
 
-  /** Adds a command. Throws TypeError, and adds nothing, if an argument is neither a string nor a Buffer. */
+  /**
+   * Adds a command. Throws TypeError, and adds nothing, if an argument is neither a string nor a Buffer, or if there
+   * is none: a server does not reply to an empty command, so each later reply would go to the wrong command.
+   */
   add(args: readonly (string | Buffer)[]): void {
+    if (!Array.isArray(args) || args.length === 0) {
+      throw new TypeError("a command must be an array with at least one string or Buffer");
+    }
     for (const arg of args) {
       if (typeof arg === "string" || Buffer.isBuffer(arg)) continue;
       throw new TypeError(`an argument of a command must be a string or a Buffer: ${typeof arg}`);

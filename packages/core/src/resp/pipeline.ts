@@ -84,6 +84,16 @@ export class Pipeline {
     return this.#alive;
   }
 
+  /** Whether it accepts commands: until drained() or the loss of the socket. */
+  get open(): boolean {
+    return this.#open;
+  }
+
+  /** How many bytes the server has sent. */
+  get received(): number {
+    return this.#socket.bytesRead;
+  }
+
   /** Sends a command. All commands of one turn of the event loop leave in one write. */
   send(args: readonly (string | Buffer)[], binary: boolean): Promise<Reply> {
     return new Promise((resolve, reject) => {
@@ -170,9 +180,14 @@ export class Pipeline {
   #receive(reply: RawReply): void {
     if (this.#listeners !== undefined && this.#deliver(reply)) return;
     const waiting = this.#head;
-    if (waiting === undefined) throw new ProtocolError(`an unexpected reply: ${describe(reply)}`);
-    this.#head = waiting.next;
-    if (waiting.next === undefined) {
+    if (waiting === undefined || waiting === this.#unwritten) {
+      throw new ProtocolError(`an unexpected reply: ${describe(reply)}`);
+    }
+    const { next } = waiting;
+    // Under load the chain never ends, and one old command would keep all later ones, with their replies, in memory.
+    waiting.next = undefined;
+    this.#head = next;
+    if (next === undefined) {
       this.#tail = undefined;
       this.#onDrained?.();
     }

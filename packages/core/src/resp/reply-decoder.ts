@@ -46,8 +46,11 @@ const DOLLAR = 0x24;
 const STAR = 0x2a;
 const ZERO = 0x30;
 const NINE = 0x39;
-/** A line this long without an end is not RESP. */
-const LONGEST_LINE = 1 << 20;
+/** A line this long without an end is not RESP. A script can reply with an error of megabytes. */
+const LONGEST_LINE = 1 << 26;
+const LONGEST_NUMBER = 32;
+/** The size of an element that ends in LF: not known. */
+const UNTIL_LF = 0;
 
 const NOTHING = Buffer.alloc(0);
 
@@ -59,7 +62,7 @@ export class ReplyDecoder {
   #at = 0;
   #array: OpenArray | undefined;
   #binary = false;
-  /** The start of an incomplete element, and how many bytes of it there are and must be. */
+  /** The start of an incomplete element, how many bytes of it there are, and how many it has (or UNTIL_LF). */
   #rest: Buffer[] = [];
   #size = 0;
   #want = 0;
@@ -74,7 +77,7 @@ export class ReplyDecoder {
     if (this.#size > 0) {
       this.#rest.push(chunk);
       this.#size += chunk.length;
-      if (this.#size < this.#want) return;
+      if (this.#want === UNTIL_LF ? !this.#lineEndsIn(chunk) : this.#size < this.#want) return;
       bytes = Buffer.concat(this.#rest, this.#size);
       this.#rest = [];
       this.#size = 0;
@@ -104,10 +107,7 @@ export class ReplyDecoder {
   #line(type: number): boolean {
     const bytes = this.#bytes;
     const end = bytes.indexOf(CR, this.#at);
-    if (end < 0 || end + 1 >= bytes.length) {
-      if (bytes.length - this.#at > LONGEST_LINE) throw new ProtocolError("a line without an end");
-      return this.#incomplete(bytes.length + 1);
-    }
+    if (end < 0 || end + 1 >= bytes.length) return this.#incomplete(UNTIL_LF);
     const line = bytes.toString("utf8", this.#at + 1, end);
     this.#skipLineEnd(end);
     this.#complete(type === PLUS ? line : new ReplyError(line));
@@ -134,7 +134,7 @@ export class ReplyDecoder {
     const to = from + size;
     if (to + 2 > bytes.length) {
       this.#at = begin;
-      return this.#incomplete(to + 2);
+      return this.#incomplete(to + 2 - begin);
     }
     this.#skipLineEnd(to);
     if (this.#binary) this.#complete(bytes.subarray(from, to));
@@ -164,9 +164,10 @@ export class ReplyDecoder {
       if (byte < ZERO || byte > NINE) break;
       value = value * 10 + (byte - ZERO);
     }
+    if (at - first > LONGEST_NUMBER)
+      throw new ProtocolError("the server sent a number without an end");
     if (at + 1 >= end) {
-      if (at - first > LONGEST_LINE) throw new ProtocolError("a number without an end");
-      this.#incomplete(end + 1);
+      this.#incomplete(UNTIL_LF);
       return undefined;
     }
     if (at === first) throw new ProtocolError("the server sent no number where one has to be");
@@ -181,9 +182,16 @@ export class ReplyDecoder {
     this.#at = at + 2;
   }
 
-  /** The current element needs the bytes up to `end`. */
-  #incomplete(end: number): false {
-    this.#want = end - this.#at;
+  /** The current element needs this many bytes. */
+  #incomplete(want: number): false {
+    this.#want = want;
+    return false;
+  }
+
+  /** Whether the incomplete line ends in its newest chunk: so a long line is not searched again with each chunk. */
+  #lineEndsIn(chunk: Buffer): boolean {
+    if (chunk.includes(LF)) return true;
+    if (this.#size > LONGEST_LINE) throw new ProtocolError("the server sent a line without an end");
     return false;
   }
 

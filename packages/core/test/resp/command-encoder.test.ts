@@ -35,6 +35,9 @@ test("an argument of another type is refused and leaves nothing behind", () => {
   expect(() => encoder.add(["SET", Buffer.alloc(5_000), undefined as unknown as string])).toThrow(
     TypeError,
   );
+  // A server does not reply to an empty command, so each later reply would go to the wrong one.
+  expect(() => encoder.add([])).toThrow(TypeError);
+  expect(() => encoder.add(new Set(["PING"]) as unknown as string[])).toThrow(TypeError);
   encoder.writeTo(socket);
   encoder.writeTo(socket);
   expect(String(socket.read())).toBe("*1\r\n$4\r\nPING\r\n");

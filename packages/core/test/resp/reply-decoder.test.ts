@@ -1,11 +1,17 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import {
   ProtocolError,
   type RawReply,
   ReplyDecoder,
   ReplyError,
 } from "../../src/resp/reply-decoder.ts";
+
+// A string of Node's own limit, 512 MiB, would take too much memory here.
+vi.mock("node:buffer", async (original) => ({
+  ...(await original<typeof import("node:buffer")>()),
+  constants: { MAX_STRING_LENGTH: 1_500_000 },
+}));
 
 const text = fc.string({ unit: "binary" }).map((string) => string.replaceAll(/[\r\n]/g, ""));
 const reply = fc.letrec<{ reply: Value }>((tie) => ({
@@ -46,7 +52,9 @@ test("a large reply is not read again with each chunk", () => {
   const elements = Array.from({ length: 20_000 }, (_, index) => `element ${index}`);
   const bulks = elements.map((each) => `$${each.length}\r\n${each}\r\n`).join("");
   const huge = "x".repeat(1_000_000);
-  const bytes = Buffer.from(`*2\r\n*${elements.length}\r\n${bulks}$${huge.length}\r\n${huge}\r\n`);
+  const bytes = Buffer.from(
+    `*3\r\n*${elements.length}\r\n${bulks}$${huge.length}\r\n${huge}\r\n+${huge}${huge}\r\n`,
+  );
   const copied = { bytes: 0 };
   const concat = Buffer.concat;
   Buffer.concat = (list, length) => {
@@ -54,7 +62,7 @@ test("a large reply is not read again with each chunk", () => {
     return concat(list, length);
   };
   try {
-    expect(decoded(chunksOf(bytes, [100]), false)).toEqual([[elements, huge]]);
+    expect(decoded(chunksOf(bytes, [100]), false)).toEqual([[elements, huge, huge + huge]]);
   } finally {
     Buffer.concat = concat;
   }
@@ -71,6 +79,19 @@ test("each reply decides whether its strings are bytes", () => {
   expect(replies).toEqual(["\ufffd\ufffd", [Buffer.from("a"), "b"], "a"]);
 });
 
+test("a reply that began with strings has strings to its end", () => {
+  const replies: RawReply[] = [];
+  let binary = false;
+  const decoder = new ReplyDecoder({
+    isBinary: () => binary,
+    receive: (value) => replies.push(value),
+  });
+  decoder.push(Buffer.from("*2\r\n$1\r\na\r\n"));
+  binary = true;
+  decoder.push(Buffer.from("$1\r\nb\r\n$1\r\nc\r\n"));
+  expect(replies).toEqual([["a", "b"], Buffer.from("c")]);
+});
+
 test.each([
   ["HTTP/1.1 400 Bad Request\r\n"],
   ["$3\r\nabcd\r\n"],
@@ -78,10 +99,22 @@ test.each([
   [":1x\r\n"],
   ["*1\r\n%1\r\n"],
   ["+OK\r+OK\r\n"],
-  [`$${"1".repeat(2_000_000)}`],
-  [`+${"x".repeat(2_000_000)}`],
+  [`$${"1".repeat(100)}`],
 ])("%.20j is not RESP", (bytes) => {
   expect(() => decoded([Buffer.from(bytes)], false)).toThrow(ProtocolError);
+});
+
+test("a reply that is too long for a string is an error of its own command only", () => {
+  const long = `$2000000\r\n${"x".repeat(2_000_000)}\r\n`;
+  const bytes = [Buffer.from(`*2\r\n${long}+ok\r\n`)];
+  expect(decoded(bytes, false)).toEqual([[expect.any(ReplyError), "ok"]]);
+  const [reply] = decoded(bytes, true) as [Buffer, string][];
+  expect([reply?.[0].length, reply?.[1]]).toEqual([2_000_000, "ok"]);
+});
+
+test("a line without an end is not kept for ever", () => {
+  const line = [Buffer.from("+"), ...Array<Buffer>(100).fill(Buffer.alloc(1_000_000, "x"))];
+  expect(() => decoded(line, false)).toThrow(ProtocolError);
 });
 
 function decoded(chunks: readonly Buffer[], binary: boolean): RawReply[] {
