@@ -193,6 +193,7 @@ export class BlockingConnection implements AsyncDisposable {
     if (wait.ended) return Promise.resolve(null);
     wait.link = link;
     wait.until = performance.now() + wait.options.blockMs;
+    wait.received = link.received;
     this.#watchdog ??= this.#watch();
     return link.send(wait.args, wait.options.binary) as Promise<T | null>;
   }
@@ -206,9 +207,12 @@ export class BlockingConnection implements AsyncDisposable {
     const { deadAfterMs } = this.#plan.link;
     const look = () => {
       if (this.#waits.size === 0) void this.#connection.current?.beat();
-      const dead = performance.now() - deadAfterMs;
+      const now = performance.now();
       for (const wait of this.#waits) {
-        if (wait.until >= dead) continue;
+        const received = wait.link?.received ?? 0;
+        if (received !== wait.received) wait.until = Math.max(wait.until, now); // a large reply is arriving
+        wait.received = received;
+        if (wait.until >= now - deadAfterMs) continue;
         // Not at the first check: after a pause of this process, its timers run before its sockets are
         // read, and the reply with the popped element may be unread.
         if (wait.overdue === wait.link) {
@@ -267,7 +271,9 @@ class Wait {
   link: Link | undefined = undefined;
   /** The link on which it was overdue at the last check. */
   overdue: Link | undefined = undefined;
-  /** When the server should have replied. */
+  /** How many bytes its link had received at the last check. */
+  received = 0;
+  /** When the server should have replied, or sent the last part of its reply. */
   until: number = Number.POSITIVE_INFINITY;
   /** Whether the wait has been ended. */
   ended = false;

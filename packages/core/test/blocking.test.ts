@@ -51,6 +51,17 @@ test("closing during a wait loses no element", async () => {
   }
 });
 
+test("closing waits for ordinary commands, also longer than the connection is tested", async () => {
+  await using other = await connect(server.url, { deadAfterMs: 100, closeWithinMs: 60_000 });
+  const waiting = await other.blocking("test", "list");
+  expect(await waiting.send(["BLPOP", "list", "0.01"], { blockMs: 10 })).toBeNull();
+  const busy = `local function now() local t = redis.call("TIME") return t[1] * 1000 + t[2] / 1000 end
+    local start = now() repeat until now() - start > 80 return "done"`;
+  const done = waiting.whileFree?.send(["EVAL", busy, "0"]);
+  await waiting.close();
+  expect(await done).toBe("done");
+});
+
 test("a server that fell silent is noticed although nothing can be asked", async () => {
   await using silent = await startRedis();
   await using other = await connect(silent.url, { deadAfterMs: 200, heartbeatMs: 100 });

@@ -49,6 +49,63 @@ test("a peer that fell silent is noticed by the heartbeat, and what waits is rej
   expect(await redis.send(["PING"])).toBe("PONG");
 });
 
+test("a reply that takes longer than deadAfterMs to arrive is not silence", async () => {
+  await using redis = await connect(proxy.url, { heartbeatMs: 50, deadAfterMs: 500 });
+  await using waiting = await redis.blocking("test", "slow");
+  let losses = 0;
+  redis.onLost(() => {
+    losses += 1;
+  });
+  waiting.onLost(() => {
+    losses += 1;
+  });
+  const value = "x".repeat(2_000_000);
+  await server.command("SET", "slow:string", value);
+  await server.command("RPUSH", "slow", value);
+  proxy.throttle(1_000_000);
+  const [got, popped] = await Promise.all([
+    redis.send(["GET", "slow:string"]),
+    waiting.send<string[]>(["BLPOP", "slow", "0.01"], { blockMs: 10 }),
+  ]);
+  expect([got === value, popped?.[1] === value, losses]).toEqual([true, true, 0]);
+});
+
+test("a heartbeat that is answered with an error shows that the peer is alive", async () => {
+  await server.command("ACL", "SETUSER", "pinger", "reset", "on", ">pw", "~*", "+@all");
+  await using redis = await connect(server.url.replace("//", "//pinger:pw@"), { heartbeatMs: 20 });
+  let losses = 0;
+  redis.onLost(() => {
+    losses += 1;
+  });
+  await server.command("ACL", "SETUSER", "pinger", "-ping");
+  await eventually(async () => {
+    expect(String(await server.command("ACL", "LOG"))).toContain("ping");
+  });
+  await redis.send(["GET", "any"]);
+  expect(losses).toBe(0);
+});
+
+test("a user without permission for CLIENT can connect", async () => {
+  const rules = ["reset", "on", ">pw", "~*", "+@all", "-client"];
+  await server.command("ACL", "SETUSER", "nobody", ...rules);
+  await using redis = await connect(server.url.replace("//", "//nobody:pw@"));
+  expect(await redis.send(["GET", "any"])).toBeNull();
+});
+
+test("a peer that replies to more than it was asked is refused with the reason", async () => {
+  const peer = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => socket.write("+OK\r\n".repeat(50)));
+  });
+  await once(peer.listen(0, "127.0.0.1"), "listening");
+  const { port } = peer.address() as AddressInfo;
+  await expect(connect(`redis://127.0.0.1:${port}`, { connectWaitMs: 500 })).rejects.toMatchObject({
+    message: expect.stringContaining("an unexpected reply"),
+  });
+  peer.close();
+  await once(peer, "close");
+});
+
 test("answers that arrive byte by byte are whole", async () => {
   await using redis = await connect(proxy.url);
   proxy.split(1);
