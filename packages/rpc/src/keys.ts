@@ -39,6 +39,8 @@ export interface CallKeys {
   reply(client: string): string;
   /** Credit, input and cancellation for one worker process. Type: list with TTL. */
   control(worker: string): string;
+  /** Whether a key is such a list. */
+  isControl(key: string): boolean;
 }
 
 /** The keys of the registry. */
@@ -178,6 +180,10 @@ export class JsonRpcKeys implements CallKeys, RegistryKeys, SessionKeys {
   control(worker: string): string {
     return `${this.#home}/ctl/${worker}`;
   }
+
+  isControl(key: string): boolean {
+    return key.startsWith(this.control(""));
+  }
 }
 
 /** The `kw` wire: {prefix}:{func}:... */
@@ -246,6 +252,10 @@ export class KwKeys implements CallKeys, RegistryKeys {
 
   control(worker: string): string {
     return `${this.#prefix}:ctl:${worker}`;
+  }
+
+  isControl(key: string): boolean {
+    return key.startsWith(this.control("")) && key !== this.request("", "ctl");
   }
 }
 

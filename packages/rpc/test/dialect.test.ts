@@ -166,6 +166,17 @@ test("a call is read the same whether its layout is the usual one or not", () =>
   );
 });
 
+test("params that are neither an array nor an object are refused also in the usual layout", () => {
+  const dialect = new JsonRpcDialect("t");
+  const usual = `{"dl":${NOW},"id":"c.1"${dialect.plainMiddle("m", "/api/t/reply/c", 10_000)}`;
+  expect(dialect.decodeCall(`${usual}{}}`)).toMatchObject({ params: {} });
+  for (const params of ['"text"', "5", "true", "null"]) {
+    expect(() => dialect.decodeCall(`${usual}${params}}`)).toThrow(
+      expect.objectContaining({ code: "INVALID_REQUEST" }),
+    );
+  }
+});
+
 test("calls of several clients, methods and deadlines do not mix", () => {
   const dialect = new JsonRpcDialect("t");
   const written = Array.from({ length: 40 }, (_, i) => ({

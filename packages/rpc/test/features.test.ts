@@ -198,6 +198,19 @@ test("a worker sheds calls that waited too long, and the excess of a long queue"
   expect(codes.filter((code) => code === "OVERLOADED")).toHaveLength(7);
 });
 
+test("a worker whose handlers return at once sheds the excess of a long queue", async () => {
+  const call = (_: unknown, i: number) =>
+    `{"id":"c${i}","version":"2","method":"echo","params":[${i}]}`;
+  await stage.server.command("LPUSH", "/api/t/request/demo", ...Array.from({ length: 10 }, call));
+  const runs: unknown[] = [];
+  const server = await stage.serve(
+    { echo: ([value]: unknown[]) => void runs.push(value) },
+    { concurrency: 1, loadShedding: { maxQueueLength: 2 } },
+  );
+  await eventually(() => expect(runs.length + server.stats().shed).toBe(10));
+  expect(runs).toEqual([0, 8, 9]);
+});
+
 test("a standing queue is shed by controlled delay, a burst is not", async () => {
   const call = (age: number) =>
     ({ deadline: 1_000_000 + 500 - age, timeoutMs: 500 }) as IncomingCall;

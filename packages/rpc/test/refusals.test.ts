@@ -176,3 +176,53 @@ test.each([false, true])(
     await expect(all(client.stream("demo.stream"))).rejects.toMatchObject(refused);
   },
 );
+
+test.each([
+  ["without enough replicas", "min-replicas-to-write"],
+  ["without memory", "maxmemory"],
+])(
+  "a worker that closes while Redis refuses writes for a moment still responds: %s",
+  async (_, name) => {
+    let end = () => {};
+    const wait = () => new Promise<string>((resolve) => (end = () => resolve("done")));
+    const worker = await stage.serve({ wait });
+    const client = await stage.client();
+    const ticket = await client.submit("demo.wait");
+    await eventually(() => expect(worker.stats().running).toBe(1));
+    await config(name, "1");
+    const refused = await refusals();
+    const closed = worker.close();
+    end();
+    await eventually(async () => expect(await refusals()).toBeGreaterThan(refused));
+    await config(name, "0");
+    await closed;
+    const [key] = (await stage.server.command("KEYS", "*/response/*")) as string[];
+    expect(await stage.server.command("TTL", key as string)).toBeGreaterThan(0);
+    await expect(client.poll(ticket)).resolves.toMatchObject({ result: "done" });
+  },
+);
+
+test("a stream continues when Redis had no memory for the caller's messages", async () => {
+  const handlers = {
+    async *count([n]: unknown[]) {
+      for (let i = 0; i < Number(n); i++) yield i;
+    },
+  };
+  await stage.serve(handlers, { streamIdleMs: 600_000 });
+  const client = await stage.client({ streamIdleMs: 600_000 }); // no sign of life helps
+  const stream = client.stream("demo.count", [20], { window: 4 });
+  await stream.next();
+  await config("maxmemory", "1");
+  const refused = await refusals();
+  for (let i = 1; i < 4; i++) await stream.next();
+  await eventually(async () => expect(await refusals()).toBeGreaterThan(refused));
+  await config("maxmemory", "0");
+  expect(await all(stream)).toHaveLength(16);
+});
+
+/** How many commands Redis has refused for the moment. */
+async function refusals(): Promise<number> {
+  const stats = String(await stage.server.command("INFO", "errorstats"));
+  const counts = stats.matchAll(/errorstat_(?:OOM|NOREPLICAS):count=(\d+)/g);
+  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
+}

@@ -43,3 +43,15 @@ test("only the latest 4 MiB of responses are kept", async () => {
   expect(kept).toBeGreaterThan(3.9 * 1_024 * 1_024);
   expect(ids.at(-1)).toBe("id.999");
 });
+
+test("only elements that can contain a requested response are parsed", async () => {
+  const replies = writer();
+  const list = dialect.keys.reply("searched");
+  replies.remember(list, ["neither JSON nor asked for", dialect.encodeResult("cl.10", "1")]);
+  replies.remember(list, [`[${[11, 12].map((n) => dialect.encodeResult(`cl.${n}`, "2"))}]`]);
+  replies.remember(dialect.keys.reply("quoted"), [dialect.encodeResult('q"1', "3")]);
+  for (const ids of [["cl.12", "cl.10"], ["cl.11"], ['q"1']]) replies.again(ids);
+  await replies.drained();
+  expect((await idsIn(list)).sort()).toEqual(["cl.10", "cl.11", "cl.12"]);
+  expect(await idsIn(dialect.keys.reply("quoted"))).toEqual(['q"1']);
+});

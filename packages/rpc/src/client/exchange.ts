@@ -87,7 +87,8 @@ export class Exchange implements PendingHost {
     this.#pushes = new PushBuffer(redis, {
       push: dialect.push,
       repeatable: false,
-      isPassing: (error) => isPassing(error) && !isOutOfMemory(error),
+      isPassing: (error, list) =>
+        isPassing(error) && (!isOutOfMemory(error) || dialect.keys.isControl(list)),
       isUnwanted: (text) => this.#isUnwanted(readHead(text)?.id),
       insistMs: INSIST_MS,
       expiresAtOnce: () => dialect.expiresWithPush,
@@ -346,7 +347,7 @@ export class Exchange implements PendingHost {
   }
 }
 
-/** A caller gets an error at once if Redis had no room for its call. */
+/** A caller gets an error at once if Redis had no room for its call. Control messages have no caller. */
 function isOutOfMemory(error: unknown): boolean {
   return (error as { prefix?: unknown }).prefix === "OOM";
 }

@@ -112,8 +112,10 @@ export class ReplyWriter {
   /** Sends the kept responses of these calls again. */
   again(ids: readonly string[]): void {
     const wanted = new Set<unknown>(ids);
+    // After an outage, all clients ask. Parsing everything for each of them would keep the worker from its calls.
+    const common = commonStart(ids);
     for (const { list, elements } of [...this.#recent]) {
-      for (const element of [...elements]) {
+      for (const element of elements.filter((text) => text.includes(common))) {
         for (const message of [JSON.parse(element)].flat() as { readonly id?: unknown }[]) {
           if (wanted.has(message.id)) this.post(list, JSON.stringify(message));
         }
@@ -138,4 +140,11 @@ export class ReplyWriter {
   #isReplyList(list: string): boolean {
     return list.startsWith(this.#replyLists) && !list.includes(":", this.#replyLists.length);
   }
+}
+
+/** The longest start of all ids that is written in JSON as it is. The ids of one client begin alike. */
+function commonStart([first = "", ...others]: readonly string[]): string {
+  let length = first.search(/[^\w.-]|$/);
+  for (const other of others) while (!other.startsWith(first.slice(0, length))) length -= 1;
+  return first.slice(0, length);
 }

@@ -14,7 +14,8 @@
  * sent on the previous one has its reply.
  *
  * A push that the server refuses for the moment (no replicas, no memory) is repeated until it is accepted
- * or its time is over. The expiry of shared lists is set within a second after a push, in one command for
+ * or its time is over. It chooses its connection anew each time: by then, the previous one may wait for the next
+ * messages, and the push would wait behind that. The expiry of shared lists is set within a second after a push, in one command for
  * all of them: they are pushed to thousands of times a second and deleted each time they have been read.
  *
  * The flush uses process.nextTick, which runs when the promise continuations of the event have
@@ -39,7 +40,7 @@ export interface PushBufferOptions {
   isSwept?(list: string): boolean;
   readonly sweeper?: RequestSweeper;
   /** Whether a push that failed with this error is repeated. Only refusals, after which nothing was written. */
-  isPassing(error: unknown): boolean;
+  isPassing(error: unknown, list: string): boolean;
   /** Whether a refused message is dropped instead of being pushed again. @default none */
   isUnwanted?(text: string): boolean;
   /** How long a refused push is repeated. */
@@ -56,6 +57,7 @@ export type Carrier = Pick<Redis, "send">;
 interface Parcel {
   readonly command: string[];
   readonly packs: boolean;
+  readonly expiresAtOnce: boolean;
   /** The messages of the current packed element, separated by commas. */
   pack: string;
   packed: number;
@@ -70,6 +72,7 @@ const FEW = 8;
 const EXPIRE_WITHIN_MS = 1_000;
 const EXPIRE_AT_ONCE = 1_000;
 const REFUSED_PAUSE_MS = 100;
+const INSIST_AT_CLOSE_MS = 1_000;
 /** More than this in one command would block Redis for too long. */
 const MAX_PER_PUSH = 1_000;
 /** A packed element is at most this long, plus one message. */
@@ -89,9 +92,14 @@ export class PushBuffer {
   #parcels = new Map<string, Parcel>();
   #gathered = 0;
   #scheduled = false;
+  /** Refused parcels that can be sent again now. */
+  #again: { readonly list: string; readonly parcel: Parcel }[] = [];
+  /** The number of refused parcels that pause. */
+  #pausing = 0;
   #underWay = 0;
   #idle: (() => void) | undefined;
-  #closing = false;
+  /** When the repetitions end because of drained(); by performance.now(). */
+  #closesAt = Number.POSITIVE_INFINITY;
 
   constructor(redis: Redis, options: PushBufferOptions) {
     this.#redis = redis;
@@ -145,6 +153,7 @@ export class PushBuffer {
     const parcel: Parcel = {
       command: [this.#options.push, list],
       packs: this.#options.packs?.(list) === true,
+      expiresAtOnce: this.#options.expiresAtOnce?.(list) === true,
       pack: "",
       packed: 0,
       ttlSeconds: undefined,
@@ -159,14 +168,16 @@ export class PushBuffer {
   flush(): void {
     this.#scheduled = false;
     const parcels = this.#parcels;
-    if (parcels.size === 0) return;
+    const again = this.#again;
+    if (parcels.size === 0 && again.length === 0) return;
     if (!this.#chooseCarrier()) return;
     this.#parcels = new Map();
+    this.#again = [];
     this.#gathered = 0;
+    for (const { list, parcel } of again) this.#send(list, parcel);
     for (const [list, parcel] of parcels) {
       seal(parcel);
       this.#options.onFlush?.(elementsOf(parcel), list);
-      this.#underWay += 1;
       this.#send(list, parcel);
     }
   }
@@ -180,11 +191,11 @@ export class PushBuffer {
     return this.#carrier === this.#redis || this.#carrier === ride;
   }
 
-  /** Resolves when every push so far has been accepted or given up. Ends all repetitions. */
+  /** Resolves when every push so far has been accepted or given up. Repetitions end after a second. */
   async drained(): Promise<void> {
-    this.#closing = true;
+    this.#closesAt = performance.now() + INSIST_AT_CLOSE_MS;
     this.flush();
-    while (this.#underWay > 0 || this.#parcels.size > 0) {
+    while (this.#isBusy) {
       await new Promise<void>((resolve) => {
         this.#idle = resolve;
       });
@@ -192,23 +203,33 @@ export class PushBuffer {
     await this.#expireNow();
   }
 
+  get #isBusy(): boolean {
+    const waiting = this.#pausing + this.#again.length + this.#parcels.size;
+    return this.#underWay + waiting > 0;
+  }
+
   #send(list: string, parcel: Parcel): void {
-    const { repeatable, onError, expiresAtOnce } = this.#options;
+    const { repeatable, onError } = this.#options;
+    this.#underWay += 1;
     this.#carrier.send(parcel.command, { key: list, repeatable }).then(
       () => {
         parcel.sent?.resolve();
         this.#done(list, parcel);
       },
       (error) => {
-        if (this.#sendsAgain(list, parcel, error)) return;
-        parcel.sent?.reject(error);
-        onError(error, elementsOf(parcel), list);
-        this.#done(list, parcel);
+        if (!this.#sendsAgain(list, parcel, error)) {
+          parcel.sent?.reject(error);
+          onError(error, elementsOf(parcel), list);
+          this.#done(list, parcel);
+          return;
+        }
+        this.#underWay -= 1;
+        this.#proceed();
       },
     );
-    const { ttlSeconds } = parcel;
-    if (ttlSeconds === undefined || expiresAtOnce?.(list) !== true) return;
-    parcel.ttlSeconds = undefined;
+    const { ttlSeconds, expiresAtOnce } = parcel;
+    // With each attempt, because it has no effect on a list that a refused push did not create.
+    if (ttlSeconds === undefined || !expiresAtOnce) return;
     this.#carrier
       .send(["EXPIRE", list, String(ttlSeconds)], { key: list, repeatable: true })
       .catch((error) => this.#redis.logger.debug({ err: error, list }, "cannot expire a list"));
@@ -216,23 +237,22 @@ export class PushBuffer {
 
   #sendsAgain(list: string, parcel: Parcel, error: unknown): boolean {
     const { isPassing, insistMs } = this.#options;
-    if (!isPassing(error)) return false;
+    if (!isPassing(error, list)) return false;
     const now = performance.now();
     parcel.until ??= now + insistMs;
-    if (now > parcel.until || this.#closing) return false;
+    if (now > Math.min(parcel.until, this.#closesAt)) return false;
+    this.#pausing += 1;
     setTimeout(() => this.#sendWanted(list, parcel), REFUSED_PAUSE_MS);
     return true;
   }
 
   #sendWanted(list: string, parcel: Parcel): void {
+    this.#pausing -= 1;
     const wanted = elementsOf(parcel).filter((text) => this.#options.isUnwanted?.(text) !== true);
     parcel.command.splice(2, Number.POSITIVE_INFINITY, ...wanted);
-    if (wanted.length > 0) {
-      this.#send(list, parcel);
-      return;
-    }
-    parcel.sent?.resolve();
-    this.#done(list, parcel);
+    if (wanted.length > 0) this.#again.push({ list, parcel });
+    else parcel.sent?.resolve();
+    this.#proceed();
   }
 
   #expireSoon(list: string, seconds: number): void {
@@ -264,13 +284,18 @@ export class PushBuffer {
     }
   }
 
-  #done(list: string, { ttlSeconds }: Parcel): void {
+  #done(list: string, { ttlSeconds, expiresAtOnce }: Parcel): void {
     // Only after the reply to the push, because on another connection the expiry could overtake it.
-    if (ttlSeconds !== undefined) this.#expireSoon(list, ttlSeconds);
+    if (ttlSeconds !== undefined && !expiresAtOnce) this.#expireSoon(list, ttlSeconds);
     this.#underWay -= 1;
-    if (this.#underWay > 0) return;
-    this.flush(); // messages that had to wait for it
-    if (this.#underWay > 0) return;
+    this.#proceed();
+  }
+
+  /** Sends what had to wait for the pushes under way. */
+  #proceed(): void {
+    if (this.#underWay > 0 && this.#again.length === 0) return;
+    this.flush();
+    if (this.#isBusy) return;
     this.#idle?.();
     this.#idle = undefined;
   }
