@@ -2,10 +2,12 @@
 import { EventEmitter } from "node:events";
 import type { ServerResponse } from "node:http";
 import { connect as connectSocket, type Socket } from "node:net";
+import { deferred } from "@ropeway/core/internal";
 import { encodeService, MergeQueue } from "@ropeway/merge";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { BodyBudget } from "../src/http/body-budget.ts";
+import { pageBudget } from "../src/http/page-budget.ts";
 import { MergeServer, mergePart } from "../src/index.ts";
 import { Stage } from "./stage.fixture.ts";
 
@@ -171,4 +173,96 @@ test("an account has a bound for pages that are being read, which concerns no ot
   expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(32);
   expect(statuses).toContain(503);
   expect((await stage.ask(path, { headers })).status).toBe(200);
+});
+
+/** Sends requests on connections of their own and breaks each connection before there is a response. */
+async function disconnect(base: string, { times, path, headers = {}, method = "GET" }: Broken) {
+  const { port, hostname, host } = new URL(base);
+  const lines = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}`);
+  const text = `${method} ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`;
+  const one = () =>
+    new Promise<void>((resolve) => {
+      const socket = connectSocket(Number(port), hostname, () => socket.write(text));
+      sockets.push(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => resolve());
+      // The request has been read once a later one on another connection has its response.
+      socket.on("connect", () => refused(base).then(() => socket.resetAndDestroy()));
+    });
+  await Promise.all(Array.from({ length: times }, one));
+  await refused(base);
+}
+
+/** A request that needs no Redis. */
+async function refused(base: string): Promise<void> {
+  expect((await fetch(`${base}/nothing`)).status).toBe(404);
+}
+
+interface Broken extends Repeated {
+  readonly method?: string;
+}
+
+test("requests whose client disconnects while they are being authenticated take no room", async () => {
+  await stage.addAccount("gina", "viewer");
+  const headers = await stage.bearer("gina");
+  const path = `/v3/queue/k/POST/${encodeService("http://8.8.8.8/")}`;
+  const json = { ...headers, "content-type": "application/json" };
+  const large = { ...json, "content-length": String(MEGABYTE) };
+  stage.server.pause();
+  try {
+    await disconnect(stage.url, { times: 40, path, headers });
+    await disconnect(stage.url, { times: 40, path: "/api/tokens", method: "POST", headers: large });
+  } finally {
+    stage.server.resume();
+  }
+  const page = await stage.ask(path, { headers });
+  expect(page.status).toBe(200);
+  const body = { name: "x".repeat(MEGABYTE) };
+  const token = await stage.ask("/api/tokens", { method: "POST", headers, body });
+  expect(token.status).toBe(400);
+  await eventually(async () => {
+    const audit = await stage.ask("/api/audit?limit=100", { headers: await stage.bearer() });
+    const { items } = (await audit.json()) as { items: { actor: string; status: number }[] };
+    const ends = items.filter(({ actor }) => actor === "gina").map(({ status }) => status);
+    expect(ends.filter((status) => status === 499)).toHaveLength(40);
+    expect(ends).not.toContain(0);
+  });
+});
+
+test("a page takes room until Redis has sent it, although its client has disconnected", async () => {
+  await using patient = await new MergeServer(queue, { port: 0, redisSilenceMs: 60_000 }).start();
+  const path = `/v3/queue/k/POST/${encodeService("http://8.8.8.8/")}`;
+  stage.server.pause();
+  try {
+    await disconnect(patient.url, { times: 128, path });
+    const refusal = await fetch(`${patient.url}${path}`);
+    expect(refusal.status).toBe(503);
+    expect(await refusal.json()).toMatchObject({ code: "OVERLOADED" });
+  } finally {
+    stage.server.resume();
+  }
+  await eventually(async () => expect((await fetch(`${patient.url}${path}`)).status).toBe(200));
+});
+
+test("the bytes of a response count until it and its work have ended, in any order", async () => {
+  const budget = pageBudget("the port");
+  const held = () => {
+    const response = new EventEmitter() as ServerResponse;
+    const work = deferred<void>();
+    expect(budget.refusal({ bytes: 1, response, owner: "gina" })).toBeUndefined();
+    budget.during(response, work.promise);
+    return { response, work };
+  };
+  const [first, second] = [held(), held()];
+  first.response.emit("close");
+  second.work.reject(new Error("no"));
+  await second.work.promise.catch(() => {});
+  expect(budget.held).toBe(2);
+  second.response.emit("close");
+  first.work.resolve();
+  await first.work.promise;
+  expect(budget.held).toBe(0);
+  const ended = Object.assign(new EventEmitter(), { destroyed: true }) as ServerResponse;
+  expect(budget.refusal({ bytes: 1, response: ended })).toBeUndefined();
+  expect(budget.held).toBe(0);
 });

@@ -88,6 +88,7 @@ export class Auditor {
    */
   #whenEnded(request: FastifyRequest, reply: FastifyReply, end: (status: number) => void): void {
     this.#open.set(request, end);
+    if (reply.raw.destroyed) this.answered(request, CLIENT_GONE); // while the entry was written
     reply.raw.once("close", () => {
       if (reply.raw.writableFinished) this.answered(request, reply.raw.statusCode);
       else if (!this.#running.has(request)) this.answered(request, CLIENT_GONE);

@@ -24,6 +24,7 @@ import { describeApi } from "../openapi/description.ts";
 import type { PortalApp, PortalPart } from "../part.ts";
 import type { EventStreams } from "../sse.ts";
 import { BodyBudget } from "./body-budget.ts";
+import type { ByteBudget } from "./byte-budget.ts";
 import { follow } from "./exchange.ts";
 import { FailureLog } from "./failure-log.ts";
 import { translate } from "./framework-error.ts";
@@ -90,6 +91,8 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
     greet(request, reply);
     follow(request, reply, plan.metrics);
     await plan.pulse.bounded(plan.guard(request, reply), () => reply.sent);
+    // The client went away meanwhile. Nobody gets a response, and no event will say when the request has ended.
+    if (reply.raw.destroyed) return reply.hijack();
     // Here and not in the handler, which runs after the body was read.
     if (request.is404) throw new RouteNotFoundError(request.method, pathOf(request.url));
     const { bodyLimit = 0, config } = request.routeOptions;
@@ -98,6 +101,7 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
       bodies.refusal({ ...held, headers: request.headers, limit: bodyLimit }) ??
       (config.pageBytes && pages.refusal({ ...held, bytes: config.pageBytes }));
     if (refusal) throw refusal;
+    return undefined;
   });
   app.addHook("preHandler", async (request, reply) => {
     await plan.pulse.bounded(plan.lateGuard(request, reply), () => reply.sent);
@@ -107,7 +111,7 @@ export async function buildApp(plan: AppPlan): Promise<PortalApp> {
   await describeApi(app, plan.parts);
   app.addHook("onRoute", (route) => {
     plan.routes.add(route);
-    bound(route, plan.pulse);
+    bound(route, { pulse: plan.pulse, budgets: [bodies, pages] });
     refuseUnknownQuery(route);
   });
   for (const part of plan.parts) await addPart(app, part);
@@ -139,14 +143,21 @@ function newApp({ logger, bodyLimit, trustProxy, requestTimeoutMs }: AppPlan): P
   }).withTypeProvider<ZodTypeProvider>();
 }
 
-/** Ends requests that wait for a Redis that hangs. */
-function bound(route: RouteOptions, pulse: Pulse): void {
+/** What bounds a handler. */
+interface HandlerBounds {
+  readonly pulse: Pulse;
+  readonly budgets: readonly Pick<ByteBudget, "during">[];
+}
+
+/** Ends requests that wait for a Redis that hangs, and counts their bytes for as long as their handler runs. */
+function bound(route: RouteOptions, { pulse, budgets }: HandlerBounds): void {
   if (route.config?.ownBound === true) return;
   const { handler } = route;
   route.handler = function (request, reply) {
     const result: unknown = handler.call(this, request, reply);
     // A reply is a thenable too, one that lasts as long as the response.
     if (!(result instanceof Promise)) return result;
+    for (const budget of budgets) budget.during(reply.raw, result);
     return pulse.bounded(result, () => reply.sent);
   };
 }

@@ -51,6 +51,11 @@ export class BodyBudget {
     if (bytes <= SMALL_BODY_BYTES || bytes > limit) return undefined; // too large: refused unread
     return this.#bytes.refusal({ bytes, limit, response, owner });
   }
+
+  /** Lets the body of a request count until the work with it has ended too. */
+  during(response: ServerResponse, work: Promise<unknown>): void {
+    this.#bytes.during(response, work);
+  }
 }
 
 /** How large the body will be; without a length, as large as it may be. */

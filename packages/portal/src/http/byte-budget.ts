@@ -21,11 +21,20 @@ export interface HeldBytes {
   readonly owner?: string | undefined;
 }
 
+/** The bytes of one response. */
+interface Hold {
+  readonly bytes: number;
+  readonly owner: string | undefined;
+  /** What has not ended: the response, and the work for it. */
+  open: number;
+}
+
 /** The bytes of one kind that a port holds. */
 export class ByteBudget {
   readonly #options: ByteBudgetOptions;
   #held = 0;
   readonly #heldBy = new Map<string, number>();
+  readonly #holds = new WeakMap<ServerResponse, Hold>();
 
   constructor(options: ByteBudgetOptions) {
     this.#options = options;
@@ -36,19 +45,41 @@ export class ByteBudget {
     return this.#held;
   }
 
-  /** Why there is no room; undefined if there is. Then the bytes count until the response has ended. */
+  /**
+   * Why there is no room; undefined if there is. Then the bytes count until the response has ended, and the work that
+   * is passed to during() as well.
+   */
   refusal({ bytes, limit = 0, response, owner }: HeldBytes): OverloadedError | undefined {
+    if (response.destroyed) return undefined; // it has ended already, and would never give the bytes back
     const { port, most, mostOfOne, full, fullOfOne } = this.#options;
     if (this.#held + bytes > Math.max(most, limit)) return new OverloadedError(port, full);
     const ofOwner = owner === undefined ? 0 : (this.#heldBy.get(owner) ?? 0) + bytes;
     if (ofOwner > Math.max(mostOfOne, limit)) return new OverloadedError(port, fullOfOne);
     this.#held += bytes;
     if (owner !== undefined) this.#heldBy.set(owner, ofOwner);
-    response.once("close", () => this.#release(bytes, owner));
+    const hold: Hold = { bytes, owner, open: 1 };
+    this.#holds.set(response, hold);
+    response.once("close", () => this.#end(response, hold));
     return undefined;
   }
 
-  #release(bytes: number, owner: string | undefined): void {
+  /**
+   * Lets the bytes of a response count until the work for it has ended too. A client that disconnects ends its
+   * response, but not the commands that are on their way to Redis.
+   */
+  during(response: ServerResponse, work: Promise<unknown>): void {
+    const hold = this.#holds.get(response);
+    if (hold === undefined) return;
+    hold.open += 1;
+    const end = () => this.#end(response, hold);
+    work.then(end, end);
+  }
+
+  #end(response: ServerResponse, hold: Hold): void {
+    hold.open -= 1;
+    if (hold.open > 0) return;
+    const { bytes, owner } = hold;
+    this.#holds.delete(response);
     this.#held -= bytes;
     if (owner === undefined) return;
     const left = (this.#heldBy.get(owner) ?? 0) - bytes;

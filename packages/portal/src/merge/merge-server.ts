@@ -163,6 +163,7 @@ export class MergeServer extends BackgroundRole {
       const maxBytes = this.#options.maxBodyBytes;
       const body = verb === "push" ? await readBody(request, { response, maxBytes }) : undefined;
       const work = this.#handler[verb](partsOf(request, body));
+      (verb === "peek" ? this.#pages : this.#bodies).during(response, work);
       const result = await this.#pulse.bounded(work, () => response.headersSent);
       this.#answer(response, verb === "push" ? 202 : 200, { result, type: JSON_TYPE });
     } catch (error) {

@@ -203,9 +203,11 @@ function parse(text: string): GatewayRequest | { readonly code: number; readonly
  */
 function whileConnected(reply: FastifyReply): AbortSignal {
   const abort = new AbortController();
-  reply.raw.once("close", () => {
+  const end = () => {
     if (!reply.raw.writableFinished) abort.abort(new Error("the client went away"));
-  });
+  };
+  if (reply.raw.destroyed) end();
+  else reply.raw.once("close", end);
   return abort.signal;
 }
 
