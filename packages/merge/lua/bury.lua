@@ -13,7 +13,7 @@ local dead, record, deadBodies, deadItems, deadData, deadOf = unpack(KEYS, 12)
 local call = redis.call
 local length, headed = call('LLEN', queue), call('LLEN', items)
 local known = call('HMGET', state, 'batch', 'next', 'attempts', 'delivery', 'replayed', 'request')
-local count, replayed = length, tonumber(known[5] or 0)
+local count, replayed = length, tonumber(known[5] or nil) or 0 -- another program may have written anything
 if ARGV[3] ~= '' then
   if call('GET', locker) ~= ARGV[3] then return -1 end
   count = math.min(tonumber(known[1] or 0), length)
@@ -58,7 +58,7 @@ else
   call('DEL', overwrite, start)
   call('HDEL', state, 'batch', 'delivery', 'attempts', 'starts', 'error')
   if replayed == 0 then call('HDEL', state, 'next') end
-  call('ZADD', timer, replayed == 0 and known[2] or at, ARGV[1])
+  call('ZADD', timer, replayed == 0 and tonumber(known[2] or nil) and known[2] or at, ARGV[1])
   redis.pcall('PUBLISH', ARGV[2], 'insert')
 end
 if ARGV[3] ~= '' then call('DEL', locker) end

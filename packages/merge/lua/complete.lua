@@ -24,7 +24,7 @@ end
 call('DEL', overwrite)
 call('HDEL', state, 'batch', 'delivery', 'attempts', 'error', 'ghost')
 if replayed == 0 then call('HDEL', state, 'next') end
-local due = replayed == 0 and known[2] or call('TIME')[1]
+local due = replayed == 0 and tonumber(known[2] or nil) and known[2] or call('TIME')[1]
 call('ZADD', timer, due, ARGV[1])
 redis.pcall('PUBLISH', ARGV[2], 'insert')
 call('DEL', locker)

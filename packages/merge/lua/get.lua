@@ -60,8 +60,9 @@ out = math.max(0, math.min(math.floor(out), length))
 -- Another program took items of the batch, and left their heads. The rest is another batch, with an id of its own.
 local taken = math.max(0, headed - length)
 if taken > 0 and out > 0 then out = math.max(0, math.min(math.floor(tonumber(known[1])) - taken, length)) end
-local fresh = tonumber(known[4] or 0)
-if ARGV[8] == '1' and out == 0 and replayed == 0 and (known[5] or known[9]) and fresh * 1000 > now then
+-- When the fresh items fire; nil if it is not written, or if another program wrote anything but a number.
+local fresh = tonumber(known[4] or nil)
+if ARGV[8] == '1' and out == 0 and replayed == 0 and (known[5] or known[9]) and fresh and fresh * 1000 > now then
   -- The items that made the key due were deleted during a delivery whose holder died. The rest has its own time.
   call('DEL', locker)
   call('HDEL', state, 'ghost', 'replayed', 'next')
@@ -115,7 +116,7 @@ end
 local bodies = call('LRANGE', queue, 0, number - 1)
 
 local due = ARGV[10] ~= '' and tonumber(ARGV[10]) or current or now / 1000
-if known[9] then due = tonumber(known[4] or due) end
+if known[9] then due = fresh or due end
 local delivery, attempt = ARGV[5], 1
 if resumed and known[2] and taken == 0 then delivery = known[2] end
 if resumed then attempt = tonumber(known[3] or 0) + 1 end
@@ -124,7 +125,7 @@ if not resumed and not fromReplay then
   -- The remaining items stay due as before, unless a push has changed their time.
   if length == number then
     if replayed == 0 and known[4] then call('HDEL', state, 'next') end
-  elseif not (out > 0 and known[4]) then
+  elseif not (out > 0 and fresh) then
     call('HSET', state, 'next', string.format('%.3f', due), 'bytes', 0, 'unsized', '1')
   end
 end

@@ -10,7 +10,7 @@ local dead, record, deadBodies, deadItems, _, deadOf = unpack(KEYS, 12)
 local call = redis.call
 if call('GET', locker) ~= ARGV[3] then return -1 end
 local known = call('HMGET', state, 'batch', 'next', 'replayed', 'request')
-local batch, replayed = tonumber(known[1] or 0), tonumber(known[3] or 0)
+local batch, replayed = tonumber(known[1] or 0), tonumber(known[3] or nil) or 0
 if batch == 0 then return -2 end
 call('ZCARD', dead)
 call('ZCARD', deadOf)
@@ -47,7 +47,7 @@ if call('LLEN', queue) == 0 and replayed == 0 then
   return count
 end
 if batch == count then -- only fresh and replayed items are left
-  if replayed == 0 then now = known[2] or now end
+  if replayed == 0 then now = tonumber(known[2] or nil) and known[2] or now end
   call('HDEL', state, 'batch', 'delivery', 'attempts', 'error')
   if replayed == 0 then call('HDEL', state, 'next') end
 else

@@ -12,7 +12,7 @@ local call = redis.call
 local known = call('HMGET', state, 'batch', 'idempotent')
 local length, waiting = call('LLEN', queue), call('LLEN', replay)
 local lock, sending = call('PTTL', locker), 0
-if lock ~= -2 then sending = math.min(tonumber(known[1] or 0), length) end
+if lock ~= -2 then sending = math.min(tonumber(known[1] or nil) or 0, length) end
 call('UNLINK', queue, items, data, overwrite, start, state, replay, replayItems)
 call('ZREM', timer, ARGV[1])
 call('ZREM', singles, ARGV[1])

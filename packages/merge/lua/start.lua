@@ -27,7 +27,7 @@ if call('EXISTS', locker) == 1 then return { 'busy' } end
 
 call('HDEL', state, '') -- allows the later writes, as in get.lua
 local known = call('HMGET', state, 'batch', 'next', 'ghost')
-if known[3] and not known[1] and waiting == 0 and tonumber(known[2] or 0) * 1000 > now then
+if known[3] and not known[1] and waiting == 0 and (tonumber(known[2] or nil) or 0) * 1000 > now then
   call('HDEL', state, 'ghost', 'next') -- as in get.lua: the fresh items have their own time
   call('ZADD', timer, known[2], ARGV[1])
   return { 'gone' }

@@ -83,3 +83,11 @@ test("a literal in any spelling is seen before any connection", () => {
   for (const url of literals) expect(() => guard.checkLiteral(url)).toThrow("must not be called");
   expect(() => guard.checkLiteral("https://example.com/")).not.toThrow();
 });
+
+test("an allowed name may end in a dot", async () => {
+  const allowing = new AddressGuard(["inner.example."], async () => [
+    { address: "10.0.0.1", family: 4 },
+  ]);
+  await expect(allowing.addresses("inner.example")).resolves.toHaveLength(1);
+  await expect(allowing.addresses("inner.example.")).resolves.toHaveLength(1);
+});

@@ -239,3 +239,38 @@ test("a foreign value in place of the schedules is reported once, and runs go on
   await eventually(() => expect(ran).toEqual(["s"]), { withinMs: 20_000 });
   await scheduler.close();
 }, 60_000);
+
+test.each(["ghost", "replayed"])(
+  "a key with the mark %s whose next time is not a number is delivered",
+  async (mark) => {
+    const queue = fresh();
+    const state = `${queue.keys.queue("k")}:state`;
+    await queue.push("k", "1");
+    expect(await server.command("EXISTS", state)).toBe(1);
+    await server.command("HSET", state, "next", "soon", mark, "1");
+    const seen: string[] = [];
+    await using _dispatcher = await new Dispatcher(queue, async ({ items }) => {
+      seen.push(...items.map(({ body }) => String(body)));
+      if (seen.length > 1) return;
+      await queue.push("k", "2");
+      await server.command("HSET", state, "next", "soon"); // complete() meets it
+    }).start();
+    await eventually(() => expect(seen).toEqual(["1", "2"]));
+  },
+);
+
+test("a page of large schedules is short, and the pages together have all of them", async () => {
+  const schedules = new Schedules(fresh(), new AddressGuard());
+  const destination = { mergeKey: "k", url: "https://example.com/" };
+  const body = JSON.stringify("x".repeat(250_000));
+  const ids = Array.from({ length: 10 }, (_, i) => `s${i}`);
+  for (const id of ids) await schedules.set(id, { destination, body, everyMs: 3_600_000 });
+  const listed: string[] = [];
+  for (let cursor: string | undefined = "0"; cursor !== undefined; ) {
+    const page = await schedules.list({ cursor, limit: 10 });
+    expect(page.items).toHaveLength(Math.min(4, 10 - listed.length));
+    listed.push(...page.items.map(({ id }) => id));
+    cursor = page.cursor;
+  }
+  expect(listed.sort()).toEqual(ids);
+});

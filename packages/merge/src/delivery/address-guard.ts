@@ -103,7 +103,7 @@ export class AddressGuard {
     if (networks !== undefined) for (const network of networks) addNetwork(this.#allowed, network);
     else if (isIP(bareHost(entry)) !== 0) addNetwork(this.#allowed, bareHost(entry));
     else if (entry.includes("/")) addNetwork(this.#allowed, entry);
-    else if (/^[a-z0-9.-]+$/.test(entry)) this.#allowedNames.add(entry);
+    else if (/^[a-z0-9.-]+$/.test(entry)) this.#allowedNames.add(bareHost(entry));
     else throw notAllowed(entry);
   }
 }

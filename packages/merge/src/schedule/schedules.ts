@@ -34,6 +34,9 @@ export interface ScheduleView {
   readonly error: string | undefined;
 }
 
+/** The maximum of all schedules on a page. One alone may be longer. */
+const PAGE_BYTES = 1_048_576;
+
 /** Writes, lists and pauses recurring pushes. */
 export class Schedules {
   readonly #store: ScheduleStore;
@@ -76,13 +79,18 @@ export class Schedules {
     return viewOf(stored);
   }
 
-  /** The schedules, soonest first; paused and ended schedules come last. */
+  /**
+   * The schedules, soonest first; paused and ended schedules come last. A page has at most 1 MiB, so one of large
+   * schedules is short.
+   */
   async list(options: PageOptions = {}): Promise<Page<ScheduleView>> {
     const { from, limit } = pageOf(options);
     const ids = await this.#store.ids(from, limit);
-    const found = await Promise.all(ids.map((id) => this.#store.read(id)));
+    const count = fitting(await Promise.all(ids.map((id) => this.#store.size(id))));
+    const found = await Promise.all(ids.slice(0, count).map((id) => this.#store.read(id)));
     const items = found.filter((stored) => stored !== undefined).map(viewOf);
-    return { items, ...nextPage(ids.length < limit ? undefined : from + limit) };
+    const isLast = count === ids.length && ids.length < limit;
+    return { items, ...nextPage(isLast ? undefined : from + count) };
   }
 
   /** Deletes a schedule; items that it pushed stay. Returns whether it existed. */
@@ -106,6 +114,16 @@ export class Schedules {
     const next = schedule && dueAfter(schedule, await this.#store.now());
     if (!(await this.#store.resume(id, next))) throw new UnknownScheduleError(id);
   }
+}
+
+/** How many of the first sizes fit on a page, but at least one. */
+function fitting(sizes: readonly number[]): number {
+  let bytes = 0;
+  const beyond = sizes.findIndex((size, i) => {
+    bytes += size;
+    return bytes > PAGE_BYTES && i > 0;
+  });
+  return beyond < 0 ? sizes.length : beyond;
 }
 
 function viewOf(stored: StoredSchedule): ScheduleView {

@@ -104,6 +104,14 @@ export class ScheduleStore {
     return this.#send(["ZRANGE", this.#keys.schedules, String(from), String(from + most - 1)]);
   }
 
+  /** The bytes of one schedule; 0 if it does not exist. */
+  size(id: string): Promise<number> {
+    return this.#send<number>(["HSTRLEN", this.#keys.schedule(id), "schedule"]).catch((error) => {
+      if (isReply(error, "WRONGTYPE")) return 0;
+      throw error;
+    });
+  }
+
   /** One schedule; undefined if it does not exist. */
   async read(id: string): Promise<StoredSchedule | undefined> {
     const [score, flat] = await Promise.all([
@@ -136,7 +144,9 @@ export class ScheduleStore {
     return this.#redis.run(change, keys, [id, scheduleChannel, verb, ...args]);
   }
 
-  #send<T extends readonly string[] | string | null>(words: readonly string[]): Promise<T> {
+  #send<T extends readonly string[] | string | number | null>(
+    words: readonly string[],
+  ): Promise<T> {
     return this.#redis.send<T>(words, { key: this.#keys.schedules, repeatable: true });
   }
 }

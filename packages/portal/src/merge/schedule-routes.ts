@@ -2,6 +2,7 @@
 import { InvalidArgumentError } from "@ropeway/core";
 import type { Schedule, Schedules } from "@ropeway/merge";
 import { z } from "zod";
+import { LARGE_PAGE_BYTES } from "../http/page-budget.ts";
 import type { PortalApp } from "../part.ts";
 import { MergeScheduleBody, MergeSchedulePage, MergeScheduleView } from "./merge-contract.ts";
 import { NO_BODY, operate, Paging, view } from "./route-schemas.ts";
@@ -18,10 +19,11 @@ export function addSchedules(app: PortalApp, schedules: Schedules): void {
   app.get(
     "/api/merge/schedules",
     {
-      ...view,
+      config: { ...view.config, pageBytes: LARGE_PAGE_BYTES },
       schema: {
         summary: "List recurring pushes, soonest first",
-        description: "Those that are paused or have ended come last.",
+        description:
+          "Those that are paused or have ended come last. A page has at most 1 MiB, so one of large schedules is short.",
         querystring: Paging,
         response: { 200: MergeSchedulePage },
       },
