@@ -23,7 +23,8 @@ import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { type Deferred, deferred, sleep } from "@ropeway/core/internal";
-import { AlreadyRunningError, HomeLostError } from "../errors.ts";
+import { isDiskFull } from "../disk-full.ts";
+import { AlreadyRunningError, DiskFullError, HomeLostError } from "../errors.ts";
 import type { Home } from "./home.ts";
 import { isListening, kernelId, PresenceSocket, touch, watchFile } from "./presence.ts";
 
@@ -115,7 +116,7 @@ export class HomeClaim implements AsyncDisposable {
   async close(): Promise<void> {
     this.#isWritten = false;
     clearInterval(this.#beat);
-    await rm(this.#file, { force: true });
+    for (const file of [this.#file, `${this.#file}.partial`]) await rm(file, { force: true });
     await this.#socket?.close();
     this.#socket = undefined;
   }
@@ -153,8 +154,13 @@ export class HomeClaim implements AsyncDisposable {
   async #write(state: Claim["state"], note: ClaimNote): Promise<void> {
     const partial = `${this.#file}.partial`;
     const text = JSON.stringify({ state, ...this.#self, ...note });
-    await writeFile(partial, `${text}\n`, { mode: 0o600 });
-    await rename(partial, this.#file);
+    try {
+      await writeFile(partial, `${text}\n`, { mode: 0o600 });
+      await rename(partial, this.#file);
+    } catch (error) {
+      if (isDiskFull(error)) throw new DiskFullError(this.#home.path, error);
+      throw error;
+    }
     this.#isWritten = true;
   }
 }
