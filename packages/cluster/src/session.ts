@@ -7,6 +7,9 @@
  *   sent            sent + ttl/3: renew          lost: signal aborts       the server may end it
  *    |----------------|----------------- ... ---------|------- margin -----------|
  *
+ * A renewal may hang with a member of the store that hangs. The next one begins soon and does not wait for it: by
+ * then the other members may have a new leader. Whichever is answered counts.
+ *
  * The clock is performance.now(): it does not jump with the wall clock, and it goes on counting while
  * the process is stopped.
  */
@@ -94,23 +97,22 @@ export class Session {
   async #renew(): Promise<number> {
     const pauseMs = this.ttlMs / 3;
     if (performance.now() - this.#renewedAt < pauseMs / 2) return pauseMs;
-    const sent = performance.now();
-    const ttlMs = await within(this.#store.keepAlive(this.lease), {
-      timeoutMs: this.ttlMs / 4,
-      what: "renewing a lease",
-    });
-    if (ttlMs <= 0) {
-      this.#lose();
-      return pauseMs;
-    }
-    this.#extend(sent, ttlMs);
+    await within(this.#sendRenewal(), { timeoutMs: this.ttlMs / 8, what: "renewing a lease" });
     return pauseMs;
+  }
+
+  /** A late response counts too. It proves less the later it comes, because the lease counts from when it was sent. */
+  async #sendRenewal(): Promise<void> {
+    const sent = performance.now();
+    const ttlMs = await this.#store.keepAlive(this.lease);
+    if (ttlMs <= 0) this.#lose();
+    else this.#extend(sent, ttlMs);
   }
 
   #renewedAt = 0;
 
   #extend(sent: number, ttlMs: number): void {
-    if (this.#lost.signal.aborted || this.#closed) return;
+    if (this.#lost.signal.aborted || this.#closed || sent < this.#renewedAt) return;
     this.#renewedAt = sent;
     clearTimeout(this.#deadline);
     const margin = Math.max(ttlMs / 5, Math.min(1_000, ttlMs / 3));

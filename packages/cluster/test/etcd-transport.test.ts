@@ -114,6 +114,21 @@ describe("one etcd", () => {
     await proxy.close();
   }, 90_000);
 
+  it("renews a lease with another member before it gives up a write with the one that hangs", async () => {
+    await using proxy = await startProxy(etcd.first);
+    const endpoints = [`http://127.0.0.1:${proxy.port}`, ...etcd.urls];
+    const store = await openEtcdStore({ endpoints, logger, tryMs: 600_000, timeoutMs: 600_000 });
+    const { id } = await store.grant(60_000);
+    proxy.halfOpen();
+    const ended: string[] = [];
+    const lost = () => ended.push("a write was lost");
+    const written = store.put("/renewed/a", "1").then(() => ended.push("written"), lost);
+    const renewed = store.keepAlive(id).then((ttlMs) => ended.push(`renewed for ${ttlMs}`));
+    await Promise.all([written, renewed]);
+    expect(ended).toEqual(["renewed for 60000", "a write was lost"]);
+    await store.close();
+  });
+
   it("notices a connection that is only half there, and goes on", async () => {
     // Forwards until told to swallow everything, like a router that lost its state.
     let swallow = false;

@@ -72,3 +72,37 @@ it("renews a lease again when the response to a renewal never comes", async () =
   await session.close();
   await stage.close();
 });
+
+it("counts a renewal whose response comes after the next one was sent", async () => {
+  const stage = await redisStage();
+  const ttlMs = 6_000;
+  const sent: number[] = [];
+  let next = () => {};
+  const nextOne = new Promise<void>((resolve) => {
+    next = resolve;
+  });
+  const store = new Proxy(await stage.open(), {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== "function") return value;
+      if (name !== "keepAlive") return value.bind(target);
+      return async (lease: string) => {
+        if (sent.push(performance.now()) > 1) {
+          next();
+          return new Promise<number>(() => {});
+        }
+        const left = await target.keepAlive(lease);
+        await nextOne;
+        return left;
+      };
+    },
+  });
+  const session = await Session.open(store, { ttlMs, what: "a test", logger: silentLogger });
+  const lost = new Promise<number>((resolve) => {
+    session.signal.addEventListener("abort", () => resolve(performance.now()));
+  });
+  const marginMs = ttlMs / 5;
+  expect((await lost) - (sent[0] ?? 0)).toBeGreaterThan(ttlMs - marginMs - 50);
+  await session.close();
+  await stage.close();
+});

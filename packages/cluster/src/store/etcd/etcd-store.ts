@@ -76,6 +76,9 @@ const revoke = {
 const keepAlive = {
   ...write(`${LEASE}/LeaseKeepAlive`, LeaseKeepAliveRequest, LeaseKeepAliveResponse),
   repeatable: true,
+  // While a leader hangs, so does a follower that has sent it the renewal, and then the leader itself when it is asked
+  // next. The third member must have its turn before a lease of the default length is given up.
+  tryMs: 1_500,
 };
 const status: Method<StatusRequest, StatusResponse> = {
   path: "/etcdserverpb.Maintenance/Status",

@@ -35,6 +35,8 @@ export interface Method<Q, R> {
   readonly response: Message<R>;
   /** Making the call twice does no harm. */
   readonly repeatable: boolean;
+  /** How long one member may take to respond, if that is less than for other calls. */
+  readonly tryMs?: number;
 }
 
 const LOGIN_PATH = "/etcdserverpb.Auth/Authenticate";
@@ -60,7 +62,11 @@ export class Transport {
   /** One request, one response. */
   async call<Q, R>(method: Method<Q, R>, request: Sparse<Q>): Promise<R> {
     const bytes = method.request.encode(request);
-    const response = await this.#call(method.path, bytes, method.repeatable);
+    const tryMs = Math.min(this.#plan.tryMs, method.tryMs ?? this.#plan.tryMs);
+    const { path, repeatable } = method;
+    const response = await this.#attempts(path, repeatable, async (channel) =>
+      channel.unary({ path, metadata: await this.#metadata(channel) }, bytes, tryMs),
+    );
     return method.response.decode(response);
   }
 
@@ -89,12 +95,6 @@ export class Transport {
   close(): void {
     this.#closed = true;
     for (const channel of this.#channels) channel.close();
-  }
-
-  async #call(path: string, bytes: Buffer, repeatable: boolean): Promise<Buffer> {
-    return this.#attempts(path, repeatable, async (channel) =>
-      channel.unary({ path, metadata: await this.#metadata(channel) }, bytes, this.#plan.tryMs),
-    );
   }
 
   async #attempts<T>(
