@@ -2,9 +2,12 @@
 import { connect as dial } from "node:net";
 import { openRedisStore, StoreUnavailableError } from "@ropeway/cluster";
 import { eventually } from "@ropeway/testkit";
+import type { FastifyRequest } from "fastify";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { AuditLog } from "../src/access/audit-log.ts";
+import { Auditor } from "../src/access/auditor.ts";
 import { needs } from "../src/access/permission.ts";
+import { LoginFailedError } from "../src/errors.ts";
 import { Stage } from "./stage.fixture.ts";
 
 let stage: Stage;
@@ -83,4 +86,21 @@ test("a change that may have been made is not noted as failed", async () => {
       { outcome: "started", status: 503 },
     ]),
   );
+});
+
+test("the log is trimmed also if all its entries are of logins", async () => {
+  let [entries, trims] = [0, 0];
+  const counting = {
+    begin: async (entry: object) => ({ id: String(++entries), at: 0, ...entry }),
+    async complete() {},
+    async trim() {
+      trims += 1;
+    },
+  };
+  const auditor = new Auditor(counting as unknown as AuditLog, async () => undefined);
+  const request = { method: "GET", url: "/", headers: {}, routeOptions: {}, ip: "::1", socket: {} };
+  for (let n = 0; n < 1_001; n++) {
+    auditor.loginFailed(request as unknown as FastifyRequest, new LoginFailedError());
+  }
+  await eventually(() => expect([entries, trims]).toEqual([1_001, 2]));
 });

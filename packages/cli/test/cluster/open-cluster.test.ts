@@ -39,6 +39,7 @@ test("a change that was made is reported, and none that may have been made is no
       if (!reachable) throw lost;
       noted.push(outcome);
     },
+    async trim() {},
   };
   const what = { action: "token add ann", subject: "user ann" };
   const failed = async () => {
@@ -54,4 +55,22 @@ test("a change that was made is reported, and none that may have been made is no
   reachable = false;
   expect(await audited(log, what, async () => "a token")).toBe("a token");
   await expect(audited(log, what, failed)).rejects.toThrow("refused");
+});
+
+test("commands keep the audit log within its bound, also where no portal does", async () => {
+  let trims = 0;
+  let id = "";
+  const log = {
+    begin: async (draft: Omit<AuditEntry, "id" | "at">) => ({ id, at: 0, ...draft }),
+    async complete() {},
+    async trim() {
+      trims += 1;
+      throw new Error("the store is unreachable");
+    },
+  };
+  for (let n = 0; n < 4_096; n++) {
+    id = `8263000000000_${(0xabc000000 + n).toString(16)}`;
+    await audited(log, { action: "user add ann", subject: "user ann" }, async () => {});
+  }
+  expect(trims).toBe(1);
 });

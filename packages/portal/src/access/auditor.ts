@@ -36,7 +36,7 @@ export class Auditor {
   /** By account, in this hour. */
   readonly #refused = new Map<string, number>();
   #hour = 0;
-  /** The first change of a process trims too: one that restarts often would never reach the count. */
+  /** The first entry of a process trims too: one that restarts often would never reach the count. */
   #count = TRIM_EVERY - 1;
 
   /** `accountOf` finds an account by its name. */
@@ -52,7 +52,7 @@ export class Auditor {
       this.#whenEnded(request, reply, (status) => this.#noteLogin(request, status));
       return;
     }
-    const entry = await this.#log.begin(this.#draft(request));
+    const entry = await this.#write(request, this.#draft(request));
     this.#whenEnded(request, reply, (status) => {
       const actor = request.caller?.account.username ?? entry.actor;
       this.#log
@@ -62,12 +62,18 @@ export class Auditor {
         )
         .catch((error) => request.log.error({ err: error }, "an audit entry was not completed"));
     });
+  }
+
+  /** Writes a new entry. Those of logins and of refused requests count too: they alone could fill the log. */
+  async #write(request: FastifyRequest, draft: Omit<AuditEntry, "id" | "at">): Promise<AuditEntry> {
+    const entry = await this.#log.begin(draft);
     this.#count += 1;
     if (this.#count % TRIM_EVERY === 0) {
       this.#log
         .trim()
         .catch((error) => request.log.warn({ err: error }, "the audit log was not trimmed"));
     }
+    return entry;
   }
 
   /** The handler begins: from now on its result counts, also if the client does not wait for it. */
@@ -120,7 +126,7 @@ export class Auditor {
       const account = name === undefined ? undefined : await this.#accountOf(name);
       const subject = account === undefined ? "" : `user ${account.username}`;
       const draft = { ...this.#draft(request), actor: account?.username ?? "-", subject };
-      await this.#log.complete(await this.#log.begin(draft), end);
+      await this.#log.complete(await this.#write(request, draft), end);
     };
     note().catch((error) => request.log.error({ err: error }, "a login was not audited"));
   }
@@ -129,7 +135,7 @@ export class Auditor {
   async refused(request: FastifyRequest, status: number): Promise<void> {
     if (!this.#concerns(request) || request.caller === null) return;
     if (!this.#hasRoomFor(request.caller.account.username)) return;
-    const entry = await this.#log.begin(this.#draft(request));
+    const entry = await this.#write(request, this.#draft(request));
     await this.#log.complete(entry, { status, outcome: "refused" });
   }
 

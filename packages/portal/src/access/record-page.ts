@@ -22,9 +22,11 @@ export async function recordPage<T>(store: Store, request: RecordPageRequest<T>)
   const last = decodeCursor(cursor);
   const items: T[] = [];
   let end = "";
+  // One more than is left, to know whether there is a next page.
+  let reading: number | undefined = limit + 1;
   for (let after = last === undefined ? undefined : `${prefix}${last}`; ; ) {
-    // One more than is left, to know whether there is a next page.
-    const { entries, more } = await store.range(prefix, { after, limit: limit + 1 });
+    const { entries, more } = await store.range(prefix, { after, limit: reading });
+    reading = undefined; // records were left out: the next reads are long, however short the page
     for (const entry of entries) {
       after = entry.key;
       const name = entry.key.slice(prefix.length);
