@@ -3,6 +3,7 @@ import { connect, silentLogger } from "@ropeway/core";
 import { eventually, type FaultProxy, startEtcd, startProxy, startRedis } from "@ropeway/testkit";
 import { expect, it } from "vitest";
 import { Cluster } from "../src/cluster.ts";
+import { NodeWatch } from "../src/inspection/node-watch.ts";
 import { keys } from "../src/keys.ts";
 import { Registration } from "../src/nodes/registration.ts";
 import { openEtcdStore } from "../src/store/etcd/etcd-store.ts";
@@ -109,6 +110,23 @@ it("keeps the brake of other portals when a portal starts later", async () => {
   await Promise.all(nodes.map((node) => node.close()));
   await stage.close();
 }, 60_000);
+
+it("does not count a node as gone because another program removed a key that ends like its own", async () => {
+  const stage = await redisStage();
+  const store = await stage.open();
+  const first = await register(store, "node_a");
+  const watch = new NodeWatch(store, silentLogger, () => {});
+  watch.start();
+  await eventually(() => expect(watch.onlineCount).toBe(1));
+  await store.put("/nodes/redissyncer/other/node_a", "{}");
+  await store.delete("/nodes/redissyncer/other/node_a");
+  const second = await register(store, "node_b");
+  await eventually(() => expect(watch.get("node_b")).toBeDefined());
+  expect([watch.onlineCount, watch.goneWithin(600_000)]).toEqual([2, 0]);
+  await watch.close();
+  await Promise.all([first, second].map((node) => node.close()));
+  await stage.close();
+});
 
 it("does not brake when the only node is gone", async () => {
   const stage = await redisStage();

@@ -115,6 +115,29 @@ describe("a node with many tasks", () => {
     await becomes(id, { status: "BROKEN", desired: "stop", reason });
   });
 
+  it("names the node that was lost when a task that was being handed over is BROKEN", async () => {
+    const [id = ""] = await waitingTasks(1);
+    const task = await cluster.tasks.get(id);
+    const { id: lease } = await store.grant(60_000);
+    const state = { nodeId: "node_taker", status: "COMMANDRUNNING", desired: "run" } as const;
+    const owner = { nodeId: "node_giver", taskId: id };
+    await store.txn({
+      do: [
+        ...taskOperations(task, { ...task, ...state }),
+        { op: "put", key: keys.owner(id), value: JSON.stringify(owner), lease },
+      ],
+    });
+    let looks = 0;
+    const seen = gatedStore(await stage.open(), async ({ do: operations }) => {
+      if (operations.some(({ op, key }) => op === "get" && key === keys.owner(id))) looks += 1;
+    });
+    await startNode(seen, "node_taker");
+    await eventually(() => expect(looks).toBeGreaterThan(1));
+    await store.revoke(lease);
+    const reason = "node node_giver was lost before it had handed the task over to node node_taker";
+    await becomes(id, { status: "BROKEN", desired: "stop", reason });
+  });
+
   it("runs each once when the responses to claims are lost", async () => {
     const heard = new Set<string>();
     const faulty = faultyStore(await stage.open(), (transaction) => {

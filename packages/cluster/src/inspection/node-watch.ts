@@ -6,8 +6,8 @@
 import type { Logger } from "@ropeway/core";
 import { Loop, reasonOf, timeoutSignal } from "@ropeway/core/internal";
 import { CompactedError } from "../errors.ts";
-import { keys, lastPart } from "../keys.ts";
-import { isOnline, type NodeRecord, nodeOf } from "../nodes/node-record.ts";
+import { keys } from "../keys.ts";
+import { idOfNode, isOnline, type NodeRecord, nodeOf } from "../nodes/node-record.ts";
 import { rangeAll } from "../record.ts";
 import { CLOSE_WITHIN_MS } from "../store/limits.ts";
 import type { Entry, Store } from "../store/store.ts";
@@ -88,7 +88,7 @@ export class NodeWatch {
   async #follow(signal: AbortSignal): Promise<number> {
     const prefix = keys.nodes("redissyncer");
     const { entries, revision } = await rangeAll(this.#store, prefix);
-    const present = new Set(entries.map(({ key }) => lastPart(key)));
+    const present = new Set(entries.map(idOfNode));
     for (const entry of entries) this.#note(entry);
     for (const nodeId of this.#seen.keys()) if (!present.has(nodeId)) this.#noteGone(nodeId);
     const bound = AbortSignal.any([signal, timeoutSignal(LIST_EVERY_MS)]);
@@ -96,7 +96,7 @@ export class NodeWatch {
       for await (const events of this.#store.watch({ prefix, from: revision + 1, signal: bound })) {
         for (const { type, entry } of events) {
           if (type === "put") this.#note(entry);
-          else this.#noteGone(lastPart(entry.key));
+          else this.#noteGone(idOfNode(entry));
         }
       }
     } catch (error) {
@@ -116,9 +116,10 @@ export class NodeWatch {
     this.#seen.set(record.nodeid, { record, online, changedAt, wentAt });
   }
 
-  #noteGone(nodeId: string): void {
-    const before = this.#seen.get(nodeId);
-    if (before?.online !== true) return;
+  /** The id is undefined for a key of another program below the path of the nodes. */
+  #noteGone(nodeId: string | undefined): void {
+    const before = nodeId === undefined ? undefined : this.#seen.get(nodeId);
+    if (nodeId === undefined || before?.online !== true) return;
     const now = performance.now();
     this.#seen.set(nodeId, { ...before, online: false, changedAt: now, wentAt: now });
     this.#onGone();

@@ -18,7 +18,16 @@ import type { Logger } from "@ropeway/core";
 import { Loop, reasonOf, timeoutSignal, within } from "@ropeway/core/internal";
 import { CompactedError } from "../errors.ts";
 import { keys, lastPart } from "../keys.ts";
-import { absent, createdAt, getMany, putRecord, rangeAll, unchanged } from "../record.ts";
+import {
+  absent,
+  createdAt,
+  getMany,
+  putRecord,
+  rangeAll,
+  recordOf,
+  textOf,
+  unchanged,
+} from "../record.ts";
 import type { Runner } from "../runner.ts";
 import type { SecretBox } from "../secrets.ts";
 import type { Session } from "../session.ts";
@@ -61,6 +70,8 @@ export class TaskHost {
   readonly #watcher: Loop;
   /** The checks under way, by task. */
   readonly #looks = new Map<string, Promise<void>>();
+  /** The nodes that still own tasks which are being handed over to this one, by task. */
+  readonly #givers = new Map<string, string>();
   /** The tasks to look at again after a pause. */
   readonly #again = new Set<string>();
   #pause: NodeJS.Timeout | undefined;
@@ -193,6 +204,8 @@ export class TaskHost {
     const [entry, owner] = await getMany(store, [keys.task(taskId), keys.owner(taskId)]);
     const task = taskOf(entry);
     const active = this.#runs.get(taskId);
+    const giver = this.#givers.get(taskId);
+    this.#givers.delete(taskId);
     const wanted = task?.nodeId === nodeId && task.desired === "run";
     if (active !== undefined) {
       if (!wanted) active.run.stop(task?.nodeId === nodeId ? "stopped" : "moved");
@@ -202,13 +215,17 @@ export class TaskHost {
     if (owner?.lease === session.lease && !wanted) return this.#release(task, entry, owner);
     if (task === undefined || entry === undefined || task.nodeId !== nodeId) return;
     if (owner !== undefined && owner.lease !== session.lease) {
-      if (wanted || isRunning(task.status)) this.#lookAgain(taskId);
-      return;
+      if (!wanted && !isRunning(task.status)) return;
+      this.#givers.set(taskId, textOf(recordOf<{ nodeId?: unknown }>(owner)?.nodeId));
+      return this.#lookAgain(taskId);
     }
     if (isRunning(task.status) && owner === undefined) {
       if (!wanted) return this.#settle(task, { entry }, { status: "STOP", reason: "" });
       if (!task.immortal) {
-        const reason = `node ${nodeId} restarted or lost its lease while the task was running`;
+        const reason =
+          giver === undefined || giver === nodeId
+            ? `node ${nodeId} restarted or lost its lease while the task was running`
+            : `node ${giver} was lost before it had handed the task over to node ${nodeId}`;
         return this.#settle(task, { entry }, { status: "BROKEN", desired: "stop", reason });
       }
     }
