@@ -32,15 +32,26 @@ const SECRET_PARAMETER = /passw|secret|token|credential|sig/i;
 /** A command line without its passwords, as it may be shown. */
 export function maskedArgument(argument: string): string {
   const [, option = "", value = ""] = /^(--[\w-]+=)?(.*)$/s.exec(argument) ?? [];
-  const isAddress = /^[a-z][a-z0-9+.-]{0,19}:\/\//i.test(value);
+  const given = asFetched(value);
+  const isAddress = /^[a-z][a-z0-9+.-]{0,19}:\/\//i.test(given);
   const address = isAddress
-    ? withoutParameters(withoutCredentials(value, "***") ?? value, SECRET_PARAMETER, "***")
-    : value;
+    ? withoutParameters(withoutCredentials(given, "***") ?? given, SECRET_PARAMETER, "***")
+    : given;
   return `${option}${address}`
     .replace(SECRET, (_, head?: string, name?: string) =>
       head === undefined ? `${name}***` : `${head}:***@`,
     )
     .replace(SECRET_FIELD, '$1"***"');
+}
+
+/**
+ * An HTTP address that has a password as fetch() reads it: also https:///user:password@host, or with a space in it.
+ * Anything else as it is.
+ */
+function asFetched(value: string): string {
+  if (!/^https?:/i.test(value) || !URL.canParse(value)) return value;
+  const url = new URL(value);
+  return url.password === "" ? value : url.href;
 }
 
 /** Warns if the value of an option on the command line contains a password. */

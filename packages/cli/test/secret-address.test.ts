@@ -97,11 +97,15 @@ test("passwords are masked in URLs, queries and JSON, and nothing else is", () =
     "redis://u:a@b/hidden@h:1",
     "sentinel://h/m?sentinelPassword=a#hidden",
     "sentinel://h/m?sentinel%50assword=hidden",
+    "https:///u:hidden@h/dump.rdb",
+    "https:/\\u:hidden@h/dump.rdb",
+    "https://\tu:hidden@h/dump.rdb",
+    "https://u:a hidden@h/dump.rdb",
   ]) {
     expect(maskedArgument(address)).not.toContain("hidden");
     expect(maskedArgument(`--from=${address}`)).toMatch(/^--from=(?!.*hidden).*\*\*\*/);
   }
-  for (const plain of ["redis://user@h:1", "env:A", "a:b@c", "https://h/x?y=1"]) {
+  for (const plain of ["redis://user@h:1", "env:A", "a:b@c", "https://h/x?y=1", "http:a@b"]) {
     expect(maskedArgument(plain)).toBe(plain);
   }
 });
