@@ -1,10 +1,14 @@
 /** Requests that come twice, and two that want the same at the same moment, held where both believe to be the first. */
 import { createHash } from "node:crypto";
+import { silentLogger } from "@ropeway/core";
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it } from "vitest";
 import { Cluster } from "../src/cluster.ts";
+import { RoundLock } from "../src/inspection/round-lock.ts";
+import { TaskInspection } from "../src/inspection/task-inspection.ts";
 import { keys } from "../src/keys.ts";
 import { ClusterNode } from "../src/nodes/cluster-node.ts";
+import { Placement } from "../src/nodes/placement.ts";
 import { rangeAll } from "../src/record.ts";
 import { scriptedRunner } from "../src/runners/scripted-runner.ts";
 import { SecretBox } from "../src/secrets.ts";
@@ -195,6 +199,15 @@ describe("tasks that two want to change", () => {
     await tasks.stop(task.taskId);
     const started = await tasks.start(task.taskId);
     expect(started).toMatchObject({ status: "CREATED", nodeId: "" });
+    await store.delete(keys.drain(node.id));
+    const lock = await RoundLock.take(store, "portal_p", { seen: undefined, logger: silentLogger });
+    if (lock === undefined) throw new Error("no round");
+    const { alerts } = cluster;
+    const plan = { store: gated, alerts, placement: new Placement(store), guard: lock.guard };
+    await new TaskInspection(plan).placeWaiting(undefined);
+    expect(await store.get(keys.drain(node.id))).toBeDefined();
+    expect(await tasks.get(task.taskId)).toMatchObject({ status: "CREATED", nodeId: "" });
+    await lock.abandon();
     await store.delete(keys.drain(node.id));
     await tasks.stop(task.taskId);
     await tasks.remove(task.taskId);

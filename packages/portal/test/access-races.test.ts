@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { AuditLog } from "../src/access/audit-log.ts";
 import { Roles } from "../src/access/roles.ts";
 import { Users } from "../src/access/users.ts";
-import { PASSWORD, Stage } from "./stage.fixture.ts";
+import { Stage } from "./stage.fixture.ts";
 
 const { redis } = await redisForFile();
 let stage: Stage;
@@ -62,18 +62,19 @@ test.each(["removed", "demoted"])(
   async (how) => {
     const name = `mallory-${how}`;
     await stage.addAccount(name, "admin");
-    const backdoor = { username: `backdoor-${how}`, role: "admin", password: PASSWORD };
-    const finish = await slowRequest("POST /api/users", await stage.bearer(name), backdoor);
+    // A viewer has all that this role has: only the permission of the route is missing.
+    const backdoor = { name: `backdoor-${how}`, permissions: ["task:view"] };
+    const finish = await slowRequest("POST /api/roles", await stage.bearer(name), backdoor);
     const log = new AuditLog(openRedisStore(stage.redis));
     await eventually(async () => {
       const { items } = await log.list({ actor: name });
-      expect(items.map(({ action }) => action)).toContain("POST /api/users");
+      expect(items.map(({ action }) => action)).toContain("POST /api/roles");
     });
     if (how === "removed") await stage.users.remove(name);
     else await stage.users.setRole(name, "viewer");
     await sleep(1_100); // it counts as late after a second
     expect(await finish()).toBe(how === "removed" ? 401 : 403);
-    expect(await stage.users.get(backdoor.username)).toBeUndefined();
+    expect(await new Roles(openRedisStore(stage.redis)).get(backdoor.name)).toBeUndefined();
   },
 );
 

@@ -337,20 +337,6 @@ test("a token whose groups are none of its owner's sees no task at all", async (
   expect((await stage.ask(`/api/tasks/${id}`, { headers })).status).toBe(404);
 });
 
-test("idempotency keys of one account mean nothing to another", async () => {
-  for (const name of ["ida", "ivo"]) await stage.addAccount(name, "operator");
-  const [ida, ivo] = await Promise.all([stage.bearer("ida"), stage.bearer("ivo")]);
-  const create = async (who: Record<string, string>, body: object) => {
-    const answer = await post("/api/tasks", body, { ...who, "idempotency-key": "1" });
-    return { code: answer.status, id: ((await answer.json()) as View).id };
-  };
-  const first = await create(ida, task());
-  const body = task();
-  const second = await create(ivo, body);
-  expect([first.code, second.code]).toEqual([201, 201]);
-  expect(await create(ivo, body)).toEqual({ code: 200, id: second.id });
-});
-
 test("creating a task does not start it without the permission to start tasks", async () => {
   await post("/api/roles", { name: "author", permissions: ["task:edit"] });
   await stage.addAccount("aron", "author");
