@@ -67,6 +67,8 @@ export class ShardSync {
   readonly #patience = new Backoff({ baseMs: 500, maxMs: 30_000 });
   /** Whether a stream was reached, so that `restart` no longer applies. */
   #begun = false;
+  /** Whether everything was copied and no stream follows. */
+  #copied = false;
 
   constructor(plan: ShardOptions) {
     this.#plan = plan;
@@ -84,16 +86,30 @@ export class ShardSync {
     return this.#checkpoint;
   }
 
-  /** Opens the source, after the checkpoint if the target has the data before it. */
+  /**
+   * Opens the source, after the checkpoint if the target has the data before it. A full synchronisation that must wait
+   * for other shards is left to run(), because they advance only when all shards run.
+   */
   async attach(): Promise<void> {
-    this.#feed = await this.#open(this.#checkpoint ?? (await this.claim()));
+    const { fence, shard } = this.#plan;
+    this.#feed = await this.#resume(this.#checkpoint ?? (await this.claim()));
+    if (this.#feed === undefined && (fence === undefined || (await fence.isFree(shard)))) {
+      this.#feed = await this.#request();
+    }
   }
 
-  /** Opens the source. A checkpoint after a fork of the history moves back to it, if nothing was written since. */
   async #open(checkpoint: Checkpoint): Promise<Feed> {
+    return (await this.#resume(checkpoint)) ?? this.#fresh();
+  }
+
+  /**
+   * Opens the source after the checkpoint; undefined if a full synchronisation is due. A checkpoint after a fork of the
+   * history moves back to it, if nothing was written since.
+   */
+  async #resume(checkpoint: Checkpoint): Promise<Feed | undefined> {
     const { attach, fork, fence, sink, shard, options } = this.#plan;
     this.#checkpoint = checkpoint;
-    if (!this.#resumes(checkpoint)) return this.#fresh();
+    if (!this.#resumes(checkpoint)) return this.#abandon(checkpoint);
     const offset = await fork(checkpoint);
     if (offset !== undefined && (checkpoint.written ?? checkpoint.offset) <= offset) {
       this.#checkpoint = { ...checkpoint, offset };
@@ -105,26 +121,40 @@ export class ShardSync {
     if (options.onResync === "full" && fence === undefined) return feed;
     await feed.close();
     if (options.onResync === "stop") throw new ResyncRequiredError(feed.where, checkpoint.offset);
-    return this.#fresh();
+    return this.#abandon(this.#checkpoint);
   }
 
-  /** Opens the source for a full synchronisation. */
+  /**
+   * Gives up the stream after the checkpoint. With several shards this is recorded before any of them loads: another
+   * shard may copy the data of this checkpoint's master, so no later run may apply that stream again.
+   */
+  async #abandon(checkpoint: Checkpoint): Promise<undefined> {
+    const { fence, sink, shard } = this.#plan;
+    if (fence === undefined || checkpoint.phase !== "stream") return;
+    this.#checkpoint = { ...checkpoint, phase: "load" };
+    await sink.move(shard, this.#checkpoint);
+  }
+
+  /** Opens the source for a full synchronisation, when the other shards allow it. */
   async #fresh(): Promise<Feed> {
+    await this.#plan.fence?.ready(this.#plan.shard);
+    return this.#request();
+  }
+
+  async #request(): Promise<Feed> {
     const { fence, shard, attach } = this.#plan;
-    await fence?.ready(shard);
     await fence?.begin(shard);
     return attach(undefined);
   }
 
-  /** Whether the shard begins with a stream. */
-  get resumes(): boolean {
-    return this.#checkpoint !== undefined && this.#resumes(this.#checkpoint);
-  }
-
-  /** The last byte of the stream that is applied; undefined while a full synchronisation is under way or due. */
+  /**
+   * The last byte of the stream that is applied; infinite if there is none and all is copied; undefined while a full
+   * synchronisation is under way or due.
+   */
   get applied(): number | undefined {
-    if (!this.resumes) return undefined;
-    return Math.max(this.#plan.counters.offset, this.#checkpoint?.offset ?? 0);
+    if (this.#copied) return Number.POSITIVE_INFINITY;
+    if (this.#checkpoint === undefined || !this.#resumes(this.#checkpoint)) return undefined;
+    return Math.max(this.#plan.counters.offset, this.#checkpoint.offset);
   }
 
   /** Closes a source that was opened and will not run. */
@@ -135,9 +165,9 @@ export class ShardSync {
   /** Runs until the task's goal is reached or the signal aborts. */
   async run(): Promise<void> {
     const { signal } = this.#plan;
-    if (this.#feed === undefined) await this.attach();
-    let checkpoint = this.#checkpoint as Checkpoint;
     try {
+      this.#feed ??= await this.#persistently(() => this.#fresh());
+      let checkpoint = this.#checkpoint as Checkpoint;
       while (!signal.aborted) {
         try {
           const next = await this.#pass(this.#feed as Feed, checkpoint);
@@ -249,6 +279,7 @@ export class ShardSync {
     const phase = options.mode === "stock" ? "done" : "stream";
     const loaded = await sink.enter(shard, { ...loading, phase });
     this.#checkpoint = loaded;
+    this.#copied = phase === "done";
     return loaded;
   }
 
@@ -310,7 +341,10 @@ export class ShardSync {
       const position = applier.position;
       this.#checkpoint = { ...checkpoint, ...position, phase: "load" };
       const follows = feed instanceof PsyncFeed && fence === undefined ? feed.succeed() : undefined;
-      return { feed: follows ?? (await this.#fresh()), checkpoint: this.#checkpoint };
+      return {
+        feed: follows ?? (await this.#persistently(() => this.#fresh())),
+        checkpoint: this.#checkpoint,
+      };
     } finally {
       target.close();
       vanished?.close();

@@ -149,18 +149,23 @@ export class SyncTask extends BackgroundRole<SyncEvents> {
   async #begin(signal: AbortSignal, restart: boolean): Promise<Generation> {
     const stop = new AbortController();
     const assembly = await this.#assemble(AbortSignal.any([signal, stop.signal]), restart);
-    const { sink, shards, counters } = assembly;
+    const { sink, shards, counters, fence } = assembly;
     this.#sink = sink;
     this.#counters = counters;
     try {
       for (const shard of shards) {
         this.#epoch = Math.max(this.#epoch, (await shard.claim()).epoch);
       }
+      // If the source has as many masters again, an old checkpoint must not count: others copy those keys meanwhile.
+      for (const orphan of (await fence?.orphans()) ?? []) {
+        const left = await sink.claim(orphan, this.#options.epoch);
+        await sink.move(orphan, { ...left, phase: "load" });
+      }
       this.#enter("STARTING");
       await attachAll(shards);
     } catch (error) {
       stop.abort();
-      assembly.fence?.close();
+      fence?.close();
       sink.close();
       throw error;
     }
@@ -269,11 +274,9 @@ async function runAll({
   }
 }
 
-/** Opens all sources, or none. A shard that loads after others that resume is opened when those run. */
+/** Opens all sources, or none. A shard that loads after others is opened when those run. */
 async function attachAll(shards: readonly ShardSync[]): Promise<void> {
-  const resuming = shards.filter((shard) => shard.resumes);
-  const attached = resuming.length > 0 ? resuming : shards;
-  const outcomes = await Promise.allSettled(attached.map((shard) => shard.attach()));
+  const outcomes = await Promise.allSettled(shards.map((shard) => shard.attach()));
   const failed = outcomes.find((outcome) => outcome.status === "rejected");
   if (failed === undefined) return;
   await Promise.all(shards.map((shard) => shard.close()));

@@ -70,7 +70,9 @@ export class SlotFence {
   #failure: unknown;
   /** The slots that a shard had when its snapshot was requested. */
   readonly #had = new Map<number, ReadonlySet<number>>();
-  /** Shards that load after all others. */
+  /** Shards that got slots, so that they load after all others. */
+  readonly #came = new Set<number>();
+  /** Those of them that are waiting for the others. */
   readonly #behind = new Set<number>();
   #closed = false;
 
@@ -82,13 +84,13 @@ export class SlotFence {
 
   /** Call it before a stream of the shard begins. */
   async begin(shard: number): Promise<void> {
-    const { sets, shards } = this.#options;
+    const { sets } = this.#options;
     const keys = (await sets?.read(shard)) ?? [];
     this.#slots.begin(shard);
     this.#slots.recall(shard, keys);
     // The first shard takes over the keys of shards that no longer exist.
     if (shard === 0) {
-      this.#orphans = (await sets?.orphans(shards.length)) ?? [];
+      this.#orphans = await this.orphans();
       for (const orphan of this.#orphans)
         this.#slots.adopt(shard, (await sets?.read(orphan)) ?? []);
     }
@@ -133,23 +135,40 @@ export class SlotFence {
    * its snapshot or stream, the other shard is applied first.
    */
   async ready(shard: number): Promise<void> {
-    const { locator } = this.#shard(shard);
-    const had = this.#had.get(shard);
-    let came = false;
-    await this.#until("a slot is being moved to a master of the source", async () => {
-      const { slots, importing } = await locator.holdings();
-      came ||= importing.length > 0 || slots.some((slot) => had?.has(slot) === false);
-      this.#had.set(shard, new Set(slots));
-      return importing.length === 0;
-    });
+    await this.#until("a slot is being moved to a master of the source", () => this.#look(shard));
+    const came = this.#came.has(shard);
     if (came) this.#behind.add(shard);
     try {
       await this.#others(shard, async (other) =>
         came || this.#shard(other).applied() !== undefined ? this.#offset(other) : undefined,
       );
+      this.#came.delete(shard);
     } finally {
       this.#behind.delete(shard);
     }
+  }
+
+  /** Whether a snapshot of the shard can be requested without waiting for anything. */
+  async isFree(shard: number): Promise<boolean> {
+    const { shards } = this.#options;
+    if (shards.some(({ applied }, other) => other !== shard && applied() !== undefined))
+      return false;
+    try {
+      return (await this.#look(shard)) && !this.#came.has(shard);
+    } catch (error) {
+      if (!isPassing(error)) throw error;
+      return false;
+    }
+  }
+
+  /** Records the slots of the shard's master. Returns whether no slot is being moved to it. */
+  async #look(shard: number): Promise<boolean> {
+    const { slots, importing } = await this.#shard(shard).locator.holdings();
+    const had = this.#had.get(shard);
+    if (importing.length > 0 || slots.some((slot) => had?.has(slot) === false))
+      this.#came.add(shard);
+    this.#had.set(shard, new Set(slots));
+    return importing.length === 0;
   }
 
   /** Whether the shard may have got keys before its snapshot was made. Call it when the snapshot has begun. */
@@ -190,6 +209,12 @@ export class SlotFence {
     return this.#options.shards[index] as FencedShard;
   }
 
+  /** Numbers of shards that the task had and no longer has. */
+  async orphans(): Promise<readonly number[]> {
+    const { sets, shards } = this.#options;
+    return (await sets?.orphans(shards.length)) ?? [];
+  }
+
   /** Waits until the streams of all other shards are applied up to the offset that `goal` returns. */
   async #others(
     shard: number,
@@ -207,10 +232,12 @@ export class SlotFence {
     const offset = await goal(other);
     if (offset === undefined) return;
     let since = performance.now();
+    let before: number | undefined;
     await this.#until("slots are moving, and one shard waits for another", async () => {
       const applied = this.#shard(other).applied();
       // A load may take any time; only a stream that does not advance is a reason to give up.
-      if (applied === undefined) since = performance.now();
+      if (applied === undefined || applied !== before) since = performance.now();
+      before = applied;
       const both = this.#behind.has(shard) && this.#behind.has(other);
       if (both || performance.now() - since > this.#options.patienceMs) {
         throw new SlotsMovedError("shards of the source wait for each other", true);
