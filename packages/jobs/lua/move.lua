@@ -6,7 +6,7 @@
 -- Returns {jobs moved, jobs whose lease had expired, ms until the next is due or -1, messages in the outbox}.
 local LIMIT = tonumber(ARGV[1])
 local MINUTE, DAY_OF_MINUTES = 60000, 1440
-local FEW = 50 -- records read at once
+local FEW, LARGE = 8, 262144 -- records read at once; after FEW of more bytes than LARGE, one
 local SWEEP_MS = 10 -- between two pages
 
 local problem = wrongType(1, #KEYS)
@@ -53,10 +53,10 @@ if stalled > 0 then redis.call("HINCRBY", META, "stalled", stalled) end
 
 -- Delays that are over.
 local ready, moved = redis.call("ZRANGEBYSCORE", DELAYED, "-inf", now, "LIMIT", 0, LIMIT), returned
-for first = 1, #ready, FEW do
-  if bytes >= MOST_BYTES then break end
-  local ids, tail = {}, {}
-  for i = first, math.min(first + FEW - 1, #ready) do ids[#ids + 1] = ready[i] end
+local read, few = 0, 1
+while read < #ready and bytes < MOST_BYTES do
+  local ids, tail, before = {}, {}, bytes
+  for i = read + 1, math.min(read + few, #ready) do ids[#ids + 1] = ready[i] end
   for i, record in ipairs(redis.call("HMGET", JOBS, unpack(ids))) do
     if record then
       bytes = bytes + #record
@@ -67,6 +67,8 @@ for first = 1, #ready, FEW do
   if #tail > 0 then redis.call("RPUSH", WAIT, unpack(tail)) end
   redis.call("ZREM", DELAYED, unpack(ids))
   moved = moved + #ids
+  read = read + #ids
+  few = bytes - before > LARGE and 1 or FEW
 end
 if moved > 0 then redis.call("ZADD", WAKE, 0, "0") end
 

@@ -8,8 +8,9 @@
 --          verdict: "dead" | "back" (untouched, to the front) | "hold <ms>" (back, and no worker takes any
 --          job for this time) | "delay <ms>" (later, not counted as an attempt) | "children" (when its
 --          children have ended) | ms until the next attempt
--- Returns {ids whose fence was old, ms until something is due or -1, ms until a limit allows more or -1,
---          first fence, {id, record, id, record ...}}; the n-th job's fence is first fence + n.
+-- Returns {ids whose fence was old, ms until something is due or -1, ms until a limit allows more (0: this call
+--          ended before, because of large jobs or many groups) or -1, first fence, {id, record, id, record ...}};
+--          the n-th job's fence is first fence + n.
 -- lib/steady.lua handles the usual call.
 local WORKER, LEASE_MS = ARGV[1], tonumber(ARGV[2])
 local FIRST = 7
@@ -24,8 +25,8 @@ redis.call("ZREM", IDLE, LEASE_MS .. " " .. WORKER)
 
 local set = redis.call("HMGET", META, "listen", "paused", "hold", "conc", "max", "per", "tat", "gconc", "gmax", "gper", "turn", "holdms", "fence")
 listening = isLater(set[1])
-if set[13] and not string.find(set[13], "^%d+$") then -- before jobs are taken from where they wait
-  return redis.error_reply("WRONGTYPE " .. META .. " has a fence that is not a number")
+if set[13] and not (string.find(set[13], "^%d+$") and tonumber(set[13]) < 9e15) then -- before jobs are taken from where they wait
+  return redis.error_reply("WRONGTYPE " .. META .. " has a fence that is not a number below 9e15")
 end
 
 -- Another program may have written anything there. A limit that is not a number counts as not set.
@@ -194,7 +195,7 @@ if want > 0 then
     later = rest
     want = 0
   end
-  if set[4] then want = math.max(0, math.min(want, set[4] - redis.call("HLEN", ACTIVE))) end
+  if set[4] then want = math.max(0, math.min(want, math.floor(set[4]) - redis.call("HLEN", ACTIVE))) end
 end
 
 local tat, interval
@@ -210,12 +211,26 @@ end
 
 local ids, groupOf = {}, {}
 local places = {} -- id -> "/" and its place, of jobs that came back
+local bytes = 0 -- of the taken jobs
+
+-- How many entries of the list fit into this call. An id is followed by step - 1 other values.
+local function fitting(list, step)
+  for i = 1, #list, step do
+    if bytes >= MOST_BYTES then return i - 1 end
+    bytes = bytes + redis.call("HSTRLEN", JOBS, list[i])
+  end
+  return #list
+end
+
+-- Takes jobs out of PRIO.
 local function collect(scored)
-  for i = 1, #scored, 2 do
+  local before = #ids
+  for i = 1, fitting(scored, 2), 2 do
     local id, place = scored[i], scored[i + 1] % 4294967296
     ids[#ids + 1] = id
     if place < HALF then places[id] = string.format("/%d", place) end
   end
+  if #ids > before then redis.call("ZREM", PRIO, unpack(ids, before + 1)) end
 end
 
 -- The next job of the group, or nothing if a limit refuses it. In that case the group leaves the round and
@@ -257,7 +272,7 @@ end
 local skipped = 0
 local function takeGrouped(n)
   local before, served = turn, {}
-  while n > 0 do
+  while n > 0 and bytes < MOST_BYTES do
     local head = redis.call("ZRANGE", GROUPS, 0, 0, "WITHSCORES")
     if #head == 0 then break end
     if skipped >= SKIPS then
@@ -272,6 +287,7 @@ local function takeGrouped(n)
       if hasWaiting(group) then redis.call("ZADD", GROUPS, turn + 1, group) end
       ids[#ids + 1] = id
       served[#served + 1] = id
+      fitting({ id }, 1)
       n = n - 1
     else
       skipped = skipped + 1
@@ -287,7 +303,6 @@ if want > 0 then
   if ordered then -- negative priorities come before everything, then jobs that came back
     local urgent = redis.call("ZRANGEBYSCORE", PRIO, "-inf", "(" .. HALF, "WITHSCORES", "LIMIT", 0, want)
     collect(urgent)
-    if #ids > 0 then redis.call("ZREM", PRIO, unpack(ids)) end
   end
   local grouped = redis.call("ZCARD", GROUPS) > 0
   if grouped and want > #ids then -- jobs with and without a group take turns
@@ -296,12 +311,17 @@ if want > 0 then
     takeGrouped(math.max(share, want - #ids - redis.call("LLEN", WAIT)))
   end
   if want > #ids then
-    local plain = redis.call("LPOP", WAIT, want - #ids)
-    for _, id in ipairs(plain or {}) do ids[#ids + 1] = id end
+    local plain = redis.call("LPOP", WAIT, want - #ids) or {}
+    local fit, rest = fitting(plain, 1), {}
+    for i = 1, fit do ids[#ids + 1] = plain[i] end
+    for i = #plain, fit + 1, -1 do rest[#rest + 1] = plain[i] end
+    if #rest > 0 then redis.call("LPUSH", WAIT, unpack(rest)) end
   end
   if grouped and want > #ids then takeGrouped(want - #ids) end
-  if ordered and want > #ids then collect(redis.call("ZPOPMIN", PRIO, want - #ids)) end
+  if ordered and want > #ids then collect(redis.call("ZRANGE", PRIO, 0, want - #ids - 1, "WITHSCORES")) end
 end
+local full = bytes >= MOST_BYTES and #ids < asked
+if full then later = 0 end
 
 local taken, first = {}, 0
 if #ids > 0 then
@@ -334,14 +354,14 @@ if #ids > 0 then
 end
 
 -- Wakes idle workers if there are more jobs.
-if (asked == 0 or #ids == asked)
+if (asked == 0 or #ids == asked or full)
   and (asked > 0 or done + undone > 0)
   and (redis.call("LLEN", WAIT) > 0 or redis.call("ZCARD", PRIO) > 0 or redis.call("ZCARD", GROUPS) > 0)
 then
   redis.call("ZADD", WAKE, 0, "0")
 end
 -- A worker that becomes idle is listed, so that add.lua can hand it a single job.
-if tonumber(ARGV[6]) > 0 and asked > 0 and asked == tonumber(ARGV[3]) and #ids < asked then
+if tonumber(ARGV[6]) > 0 and asked > 0 and asked == tonumber(ARGV[3]) and #ids < asked and not full then
   redis.call("ZADD", IDLE, now + ARGV[6], LEASE_MS .. " " .. WORKER)
 end
 local head = redis.call("ZRANGE", DELAYED, 0, 0, "WITHSCORES")

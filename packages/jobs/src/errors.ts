@@ -240,6 +240,7 @@ export function thrownOf(failure: JobFailure): Error {
 const LONGEST_STACK = 4_000;
 const LONGEST_MESSAGE = 10_000;
 const LONGEST_DETAILS = 2_000;
+const LONGEST_NAME = 200; // of the class and of the code
 
 /** The thrown value, or a replacement error if reading the value throws. */
 export function readable(thrown: unknown): unknown {
@@ -262,9 +263,9 @@ function describe(thrown: unknown): JobFailure {
   }
   const { code } = thrown as { code?: unknown };
   return {
-    name: String(thrown.name),
+    name: String(thrown.name).slice(0, LONGEST_NAME),
     message: String(thrown.message).slice(0, LONGEST_MESSAGE),
-    ...(typeof code === "string" ? { code } : {}),
+    ...(typeof code === "string" ? { code: code.slice(0, LONGEST_NAME) } : {}),
     ...(thrown instanceof RopewayError ? detailsOf(thrown) : {}),
     ...(typeof thrown.stack === "string" ? { stack: thrown.stack.slice(0, LONGEST_STACK) } : {}),
   };

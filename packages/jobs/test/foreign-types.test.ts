@@ -94,6 +94,7 @@ describe("a foreign setting", () => {
 
   it.each([
     ["conc", "many"],
+    ["conc", "9.5"], // more than there are
     ["max", "many"],
     ["max", "5"], // without its interval
     ["gconc", "many"],
@@ -157,8 +158,10 @@ describe("a foreign setting", () => {
     const queue = one.queue();
     const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
     await add(queue);
-    await one.redis.send(["HSET", store.keys.meta, "fence", "mine"]);
-    await expect(store.next(take)).rejects.toThrow(WrongKeyTypeError);
+    for (const fence of ["mine", "9223372036854775807"]) {
+      await one.redis.send(["HSET", store.keys.meta, "fence", fence]);
+      await expect(store.next(take)).rejects.toThrow(WrongKeyTypeError);
+    }
     await one.redis.send(["HDEL", store.keys.meta, "fence"]);
     expect((await store.next(take)).jobs).toHaveLength(6);
   });

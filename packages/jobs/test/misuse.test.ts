@@ -67,17 +67,19 @@ describe("attempts", () => {
     expect(worker.running).toBe(0);
   }, 60_000);
 
-  it("keep a bounded part of a long message, and of a long line of the log", async () => {
+  it("keep a bounded part of a long message, name and code, and of a long line of the log", async () => {
     const queue = one.queue();
     one.worker(queue, async (job: JobContext) => {
       await job.log("l".repeat(100_000));
-      throw new Error("m".repeat(100_000));
+      const error = new Error("m".repeat(100_000));
+      throw Object.assign(error, { name: "n".repeat(100_000), code: "c".repeat(100_000) });
     });
     const job = await queue.add("a");
     await eventually(async () => expect(await job.view()).toMatchObject({ state: "failed" }));
     const view = await job.view();
     expect(view?.logs?.[0]).toHaveLength(4_000);
     expect(view?.failure?.message).toHaveLength(10_000);
+    expect(view?.failure).toMatchObject({ name: "n".repeat(200), code: "c".repeat(200) });
   });
 });
 

@@ -1,5 +1,5 @@
 import { eventually } from "@ropeway/testkit";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { type JobContext, RateLimitedError } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
 import { pairsOf } from "../src/scripts.ts";
@@ -49,6 +49,45 @@ describe("a worker on several queues", () => {
     one.worker([high, low], gates.handler, { concurrency: 100 });
     await eventually(() => expect(gates.started).toHaveLength(100), soon);
     expect(new Set(gates.started)).toEqual(new Set(["high"]));
+  });
+
+  it("serves the later queues while calls to the first one fail", async () => {
+    const [high, low] = [one.queue(), one.queue()];
+    const { delayed } = queueKeys("ropeway:jobs", high.name);
+    await one.redis.send(["SET", delayed, "foreign"]);
+    await low.addBulk(Array.from({ length: 20 }, () => ({ name: "n" })));
+    let ran = 0;
+    one.worker([high, low], () => void ran++, { concurrency: 100 });
+    await eventually(() => expect(ran).toBe(20), soon);
+    await one.redis.send(["DEL", delayed]);
+  });
+
+  it("reports the jobs of a later queue while the first one has large jobs all the time", async () => {
+    const [high, low] = [one.queue(), one.queue()];
+    const data = "d".repeat(100_000);
+    const real = QueueStore.prototype.next;
+    const next = vi.spyOn(QueueStore.prototype, "next");
+    let feeding = false;
+    next.mockImplementation(async function (this: QueueStore, exchange) {
+      if (feeding && this.name === high.name && exchange.want > 0) {
+        await high.addBulk(Array.from({ length: exchange.want }, () => ({ name: "n", data })));
+      }
+      return real.call(this, exchange);
+    });
+    const gates = new Gates();
+    const handler = (job: JobContext) => job.queue === low.name && gates.handler(job);
+    one.worker([high, low], handler, { concurrency: 100 });
+    await high.addBulk(Array.from({ length: 10 }, () => ({ name: "n", data })));
+    await low.add("n", "low");
+    await eventually(() => expect(gates.started).toEqual(["low"]), soon);
+    feeding = true;
+    await high.add("n", data);
+    await eventually(async () => {
+      expect((await high.counts()).totals.completed).toBeGreaterThan(100);
+    }, soon);
+    gates.next();
+    await eventually(async () => expect((await low.counts()).active).toBe(0), soon);
+    next.mockRestore();
   });
 
   it("is never handed a job while it is busy with another queue", async () => {

@@ -138,6 +138,36 @@ describe("the same thing twice", () => {
     expect(await queue.counts()).toMatchObject({ delayed: 1 });
   });
 
+  it.each(["addBulk", "add"])(
+    "%s replaces in its order, however many calls that takes",
+    async (verb) => {
+      const queue = one.queue();
+      const { prio, wait } = queueKeys("ropeway:jobs", queue.name);
+      for (let first = 0; first < 100_000; first += 2_000) {
+        const ids = Array.from({ length: 2_000 }, (_, i) => `another job ${first + i}`);
+        await one.redis.send(["RPUSH", wait, ...ids]);
+      }
+      const jobs = (data: string, priority: number, count: number) =>
+        Array.from({ length: count }, (_, i) => ({
+          name: "n",
+          data,
+          options: { priority, id: `${i}`, dedupe: { key: `${i}`, mode: "replace" as const } },
+        }));
+      await queue.addBulk(jobs("before", 0, 50));
+      // A batch of 500 ends before its last job, because replacing 5 searches a long list.
+      const first = jobs("first", 3, 500);
+      const all = [...first, ...jobs("last", 3, 50)].map((job, i) => {
+        return { ...job, options: { ...job.options, id: `new ${i}` } };
+      });
+      if (verb === "addBulk") await queue.addBulk(all);
+      else await Promise.all(all.map(({ name, data, options }) => queue.add(name, data, options)));
+      const views = await Promise.all(Array.from({ length: 50 }, (_, i) => queue.get(`${i}`)));
+      expect(views.map((view) => view?.data)).toEqual(views.map(() => "last"));
+      const order = await one.redis.send<string[]>(["ZRANGE", prio, "0", "49"]);
+      expect(order).toEqual(views.map((_, i) => `${i}`));
+    },
+  );
+
   it("replaces within one tick too", async () => {
     const queue = one.queue();
     const options = { delayMs: 60_000, dedupe: { key: "k", mode: "replace" } } as const;

@@ -93,6 +93,35 @@ describe("whoever awaits a job", () => {
     expect(await queue.counts()).toMatchObject({ completed: 1 });
   });
 
+  it("is not told of the removal of an earlier job with the id, if that message is late", async () => {
+    const queue = one.queue();
+    const { awaited, results } = queueKeys("ropeway:jobs", queue.name);
+    await queue.add("n", 1, { id: "reused" });
+    const result = queue.result("reused", { timeoutMs: 10_000 });
+    await eventually(async () => expect(await one.redis.send(["SCARD", awaited])).toBe(1), soon);
+    for (const message of ["reused\nremoved", "reused\ncancelled\nwhy", ""]) {
+      expect(await one.redis.send(["PUBLISH", results, message])).toBe(1);
+    }
+    one.worker(queue, () => "done");
+    expect(await result).toBe("done");
+  });
+
+  it("is told that its job was removed although another job has the id", async () => {
+    const queue = one.queue();
+    const { awaited, results } = queueKeys("ropeway:jobs", queue.name);
+    await queue.add("n", 1, { id: "reused" });
+    const result = queue.result("reused", { timeoutMs: 10_000 });
+    await eventually(async () => expect(await one.redis.send(["SCARD", awaited])).toBe(1), soon);
+    await one.redis.send([
+      "HSET",
+      queueKeys("ropeway:jobs", queue.name).jobs,
+      "reused",
+      "1;0;0;\nn\n1",
+    ]);
+    expect(await one.redis.send(["PUBLISH", results, "reused\nremoved"])).toBe(1);
+    await expect(result).rejects.toThrow(JobRemovedError);
+  });
+
   it("finds its outcome although jobs that end later are kept by number", async () => {
     const queue = one.queue();
     one.worker(queue, (job: JobContext) => job.data);

@@ -1,6 +1,7 @@
 /** The cost of a script for Redis with many, large and old jobs. */
 import { eventually } from "@ropeway/testkit";
 import { describe, expect, it, vi } from "vitest";
+import type { JobOptions } from "../src/index.ts";
 import { QueueStore, queueKeys } from "../src/internal.ts";
 import { OneRedis } from "./one-redis.ts";
 
@@ -171,6 +172,67 @@ describe("scripts stay short", () => {
     await eventually(() => expect(ran).toBe(200), soon);
     next.mockRestore();
     expect(Math.max(...sizes)).toBeLessThan(6_000_000);
+  });
+
+  it.each<JobOptions>([{}, { priority: 3 }, { priority: -3 }, { group: "g" }])(
+    "with large jobs after small ones: %j",
+    async (options) => {
+      const queue = one.queue();
+      const store = new QueueStore(one.redis, "ropeway:jobs", queue.name);
+      const add = (first: number, size: number, count: number) =>
+        queue.addBulk(
+          Array.from({ length: count }, (_, i) => {
+            const how = { ...options, id: `${first + i}` };
+            return { name: "n", data: "d".repeat(size), options: how };
+          }),
+        );
+      await add(0, 10, 33);
+      await add(33, 1_000_000, 27);
+      const call = { worker: "w", leaseMs: 60_000, want: 500, done: [], undone: [] };
+      const ids: string[] = [];
+      for (let left = 60; left > 0; ) {
+        const { jobs, laterMs, firstFence } = await store.next(call);
+        const taken = jobs.filter((_, i) => i % 2 === 0);
+        expect(jobs.join("").length).toBeLessThan(10_000_000); // 4 MB and 8 jobs at most
+        left -= taken.length;
+        if (left > 0) expect(laterMs).toBe(0);
+        ids.push(...taken);
+        const ended = taken.map((id, i) => ({ id, fence: firstFence + i + 1 }));
+        const done = ended.map((job) => ({ ...job, how: "s", json: "1" }));
+        await store.next({ ...call, want: 0, done });
+      }
+      expect(ids).toEqual(Array.from({ length: 60 }, (_, i) => `${i}`));
+      const { active, jobs, lease, usage } = store.keys;
+      expect(await one.redis.send(["EXISTS", active, jobs, lease, usage])).toBe(0);
+    },
+  );
+
+  it("with large jobs that end at the same time and are kept", async () => {
+    const queue = one.queue();
+    const data = "d".repeat(500_000);
+    for (let i = 0; i < 40; i++) await queue.add("n", data, { keep: { completed: true } });
+    const counts: number[] = [];
+    const real = QueueStore.prototype.next;
+    const next = vi.spyOn(QueueStore.prototype, "next");
+    next.mockImplementation(function (this: QueueStore, exchange) {
+      counts.push(exchange.done.length);
+      return real.call(this, exchange);
+    });
+    let started = 0;
+    let end = () => {};
+    const gate = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const handler = () => {
+      started += 1;
+      return gate;
+    };
+    one.worker(queue, handler, { concurrency: 40 });
+    await eventually(() => expect(started).toBe(40), soon);
+    end();
+    await eventually(async () => expect((await queue.counts()).completed).toBe(40), soon);
+    next.mockRestore();
+    expect(Math.max(...counts)).toBeLessThan(12);
   });
 
   it("with jobs that are replaced and change their place in a long list", async () => {

@@ -7,6 +7,8 @@
 -- third of the work. So a call that takes many jobs makes Redis store ACTIVE and LEASE as tables: one entry of
 -- this length converts them, and they stay tables without it until they are empty.
 local MANY, LONG = 16, string.rep("\n", 65) -- no job can have this id
+-- A call that takes large jobs takes fewer. Records are read FEW at once, and after FEW large ones alone.
+local MOST_TAKEN_BYTES, LARGE, FEW = 4194304, 262144, 8
 local function steady()
   local done, want = tonumber(ARGV[4]), tonumber(ARGV[3])
   if ARGV[5] ~= "0" then return nil end
@@ -49,9 +51,29 @@ local function steady()
   end
 
   local taken, first, ids = {}, 0, want > 0 and redis.call("LPOP", WAIT, want) or {}
+  local full = false -- whether this call has reached its bytes before its number of jobs
   if #ids > 0 then
     local ok, problem = pcall(function()
-      local records = redis.call("HMGET", JOBS, unpack(ids))
+      local records, read, bytes, few = {}, 0, 0, 1
+      while read < #ids and bytes < MOST_TAKEN_BYTES do
+        local before = bytes
+        local some = redis.call("HMGET", JOBS, unpack(ids, read + 1, math.min(read + few, #ids)))
+        for i = 1, #some do
+          records[read + i] = some[i]
+          if some[i] then bytes = bytes + #some[i] end
+        end
+        read = read + #some
+        few = bytes - before > LARGE and 1 or FEW
+      end
+      if read < #ids then
+        full = true
+        local rest = {}
+        for i = #ids, read + 1, -1 do
+          rest[#rest + 1] = ids[i]
+          ids[i] = nil
+        end
+        redis.call("LPUSH", WAIT, unpack(rest))
+      end
       first = redis.call("HINCRBY", META, "fence", #ids) - #ids
       if first == 0 then first = redis.call("HINCRBY", META, "fence", string.format("%d%06d", time[1], time[2])) - #ids end -- see next.lua
       local tokens, leases, suffix = {}, {}, "@" .. ARGV[1] .. "@" .. now
@@ -86,12 +108,12 @@ local function steady()
     end
   end
 
-  if (want == 0 and done > 0 or want > 0 and #ids == want) and redis.call("LLEN", WAIT) > 0 then
+  if (want == 0 and done > 0 or want > 0 and (full or #ids == want)) and redis.call("LLEN", WAIT) > 0 then
     redis.pcall("ZADD", WAKE, 0, "0") -- if it has a foreign type, workers that block on it report it
   end
-  if #ids < want and ARGV[6] ~= "0" then redis.call("ZADD", KEYS[21], now + ARGV[6], sign) end
+  if #ids < want and not full and ARGV[6] ~= "0" then redis.call("ZADD", KEYS[21], now + ARGV[6], sign) end
   local due = head[2] and math.max(0, math.ceil(head[2] - now)) or -1
-  return { refused, due, -1, first, taken }
+  return { refused, due, full and 0 or -1, first, taken }
 end
 
 local reply = steady()

@@ -2,7 +2,8 @@
  * Gathers the adds of one tick into one script call. A single add is sent at the end of the current tick,
  * without waiting. Under load, jobs that are added while MAX_CALLS calls are under way wait for the first
  * reply and are then sent together. A large batch is sent in two halves, the second once the first is
- * on its way. Redis then works on one half while the program prepares the other.
+ * on its way. Redis then works on one half while the program prepares the other. Nothing overtakes a batch with
+ * jobs that replace others: add.lua can leave the rest of it for another call.
  */
 import { setImmediate as immediate } from "node:timers/promises";
 import { ServerReplyError, WrongKeyTypeError } from "@ropeway/core";
@@ -27,6 +28,8 @@ export class Adder {
   #waiting: Waiting[] = [];
   #calls = 0;
   #scheduled = false;
+  /** A batch that must not be overtaken is under way. */
+  #alone = false;
   #idle: Deferred<void> | undefined;
 
   constructor(producer: Producer) {
@@ -55,7 +58,8 @@ export class Adder {
       });
       call.catch(() => {}); // reported below, in order
       calls.push(call);
-      if (calls.length >= MAX_CALLS)
+      if (replaces(chunk)) await Promise.all(calls.splice(0));
+      else if (calls.length >= MAX_CALLS)
         await calls.shift(); // bounded memory
       else if (first < jobs.length) await immediate();
     }
@@ -71,7 +75,7 @@ export class Adder {
   }
 
   #schedule(): void {
-    if (this.#scheduled || this.#calls >= MAX_CALLS) return;
+    if (this.#scheduled || !this.#mayCall) return;
     this.#scheduled = true;
     // After all microtasks: other code that reacts to the same reply adds its job first.
     process.nextTick(() => {
@@ -80,8 +84,12 @@ export class Adder {
     });
   }
 
+  get #mayCall(): boolean {
+    return this.#calls < MAX_CALLS && !this.#alone;
+  }
+
   #flush(): void {
-    if (this.#waiting.length === 0 || this.#calls >= MAX_CALLS) return;
+    if (this.#waiting.length === 0 || !this.#mayCall) return;
     const halved = this.#calls === 0 && this.#waiting.length >= HALVED_FROM;
     const most = halved ? Math.ceil(this.#waiting.length / 2) : this.#waiting.length;
     const jobs = this.#waiting.slice(0, most).map(({ job }) => job);
@@ -89,6 +97,7 @@ export class Adder {
     const batch = this.#waiting.splice(0, end);
     const sent = end === most ? jobs : jobs.slice(0, end);
     this.#calls += 1;
+    this.#alone = replaces(sent);
     this.#producer.add(sent).then(
       (other) => {
         release(sent);
@@ -115,6 +124,7 @@ export class Adder {
 
   #answered(batch: readonly Waiting[], settle: (waiting: Waiting, index: number) => void): void {
     this.#calls -= 1;
+    if (this.#calls === 0) this.#alone = false;
     batch.forEach(settle);
     if (this.#waiting.length > 0) this.#schedule();
     else if (this.#calls === 0) {
@@ -130,6 +140,11 @@ export class Adder {
  */
 function release(jobs: readonly NewJob[]): void {
   for (const job of jobs) job.record = "";
+}
+
+/** Whether a job may replace another. `where` can also contain the word for another reason, which is harmless. */
+function replaces(jobs: readonly NewJob[]): boolean {
+  return jobs.some(({ where }) => where.includes('"replace"'));
 }
 
 /** The end of the chunk that begins at `start`. */

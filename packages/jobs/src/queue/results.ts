@@ -20,10 +20,15 @@ import type { QueueStore } from "../store/queue-store.ts";
 /** How often jobs are read without a subscription. */
 const POLL_MS = 250;
 
+interface Waiter extends Deferred<unknown> {
+  /** When the job was added, once the waiter has seen it: a later job with the id has another time. */
+  addedAt?: number;
+}
+
 /** The outcomes that this process waits for. */
 export class Results {
   readonly #store: QueueStore;
-  readonly #waiting = new Map<string, Set<Deferred<unknown>>>();
+  readonly #waiting = new Map<string, Set<Waiter>>();
   #listening: Promise<AsyncDisposable> | undefined;
   #closed = false;
 
@@ -33,7 +38,7 @@ export class Results {
 
   /** The job's result; rejects with its error if it failed, was removed, or is unknown. */
   async of(id: string, bounds: WaitBounds = {}): Promise<unknown> {
-    const waiter = deferred<unknown>();
+    const waiter: Waiter = deferred<unknown>();
     waiter.promise.catch(() => {}); // the bound may reject first
     const waiters = this.#waiting.get(id) ?? new Set();
     this.#waiting.set(id, waiters.add(waiter));
@@ -53,7 +58,7 @@ export class Results {
     await listening?.[Symbol.asyncDispose]();
   }
 
-  async #await(id: string, waiter: Deferred<unknown>): Promise<unknown> {
+  async #await(id: string, waiter: Waiter): Promise<unknown> {
     this.#listening ??= this.#listen();
     await this.#listening;
     if (this.#closed) throw new ClosedError("the queue");
@@ -99,11 +104,11 @@ export class Results {
   /** id, or id LF "removed", or id LF "cancelled" LF reason. An empty id means all jobs. */
   #noteOutcome(message: string): void {
     const [id = "", what, ...reason] = message.split("\n");
-    if (id === "") this.#rejectAll();
+    if (id === "") this.#allRemoved();
     if (!this.#waiting.has(id)) return;
     if (what === undefined) void this.#look(id);
-    else if (what === "cancelled") this.#reject(id, new JobCancelledError(id, reason.join("\n")));
-    else this.#reject(id, new JobRemovedError(this.#store.name, id));
+    else if (what === "cancelled") void this.#removed(id, reason.join("\n"));
+    else void this.#removed(id);
   }
 
   async #look(id: string): Promise<void> {
@@ -111,6 +116,7 @@ export class Results {
       const raw = await this.#store.inspect(id, true);
       if (raw === undefined) throw new JobNotFoundError(this.#store.name, id);
       const view = viewOf(raw);
+      for (const waiter of this.#waiting.get(id) ?? []) waiter.addedAt ??= view.addedAt;
       if (view.state === "failed") throw errorOf(id, view.failure);
       if (view.state !== "completed") return;
       for (const waiter of this.#waiting.get(id) ?? []) waiter.resolve(view.result);
@@ -120,9 +126,24 @@ export class Results {
   }
 
   /** The queue was deleted. */
-  #rejectAll(): void {
-    for (const id of this.#waiting.keys()) {
-      this.#reject(id, new JobRemovedError(this.#store.name, id));
+  #allRemoved(): void {
+    for (const id of this.#waiting.keys()) void this.#removed(id);
+  }
+
+  /** A job was removed. The message can be late: a job that has the id now is not meant. */
+  async #removed(id: string, cancelled?: string): Promise<void> {
+    try {
+      const raw = await this.#store.inspect(id);
+      const now = raw === undefined ? undefined : viewOf(raw).addedAt;
+      const error =
+        cancelled === undefined
+          ? new JobRemovedError(this.#store.name, id)
+          : new JobCancelledError(id, cancelled);
+      for (const waiter of this.#waiting.get(id) ?? []) {
+        if (now === undefined || (waiter.addedAt ?? now) !== now) waiter.reject(error);
+      }
+    } catch (error) {
+      this.#reject(id, error);
     }
   }
 

@@ -87,7 +87,7 @@ export interface Taken {
   readonly refused: readonly string[];
   /** ms until move() has something to do; -1 if nothing is planned. */
   readonly dueMs: number;
-  /** ms until a limit allows more; -1 if no limit was reached. */
+  /** ms until a limit allows more; 0 if the call ended early and there is more; -1 if no limit was reached. */
   readonly laterMs: number;
   /** The n-th job's fence is this plus n. */
   readonly firstFence: number;

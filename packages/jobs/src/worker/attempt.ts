@@ -103,6 +103,8 @@ export class Attempt implements JobContext {
   /** The worker, once its name is in the job's token. */
   holder: string | undefined;
   readonly record: JobRecord;
+  /** The length of its data as JSON. */
+  size: number;
   /** Local time until which the lease is certainly ours. */
   safeUntil: number;
   startedAt = 0;
@@ -131,6 +133,7 @@ export class Attempt implements JobContext {
   constructor(home: AttemptHome, record: JobRecord, lease: Lease) {
     this.#home = home;
     this.record = record;
+    this.size = record.json.length;
     this.id = lease.id;
     this.fence = lease.fence;
     this.holder = lease.holder;
@@ -211,6 +214,7 @@ export class Attempt implements JobContext {
     const json = encodeData(data, this.name);
     const read = definitions === undefined ? data : await definitions.readData(this.name, data);
     if (!(await store.updateHeld(this, json))) throw this.#lost();
+    this.size = json.length;
     this.data = read;
   }
 

@@ -294,17 +294,19 @@ export class Processor {
 
   async #askInOrder(): Promise<void> {
     this.#inRound = true;
+    let taking = true;
     for (const source of this.#plan.sources) {
-      const room = Math.max(0, this.room);
-      const want = Math.min(room, this.#perCall);
-      if (want > 0 || source.ended > 0) await this.#call(source, want);
-      if (want < room && !source.dry) break; // it has more: a lower queue must wait for the next round
+      const want = taking ? Math.min(Math.max(0, this.room), this.#perCall) : 0;
+      if (want === 0 && source.ended === 0) continue;
+      const hasMore = await this.#call(source, want);
+      if (want > 0 && hasMore && this.room > 0) taking = false; // lower queues wait for the next round
     }
     this.#inRound = false;
     this.pump();
   }
 
-  async #call(source: Source, want: number): Promise<void> {
+  /** Returns whether the queue may have more jobs for this worker; false if the call failed. */
+  async #call(source: Source, want: number): Promise<boolean> {
     source.calls += 1;
     this.#asked += want;
     this.#callLeaves = true;
@@ -317,15 +319,17 @@ export class Processor {
       this.#receive(source, source.open(taken, sentAt));
       const count = taken.jobs.length / 2;
       if (count > 0) this.#measure(source, taken.jobs);
-      if (want > 0) source.dry = count < want;
+      if (want > 0) source.dry = count < want && taken.laterMs !== 0;
       if (cautious && want > 0 && count === 0) this.#cautious = false; // another worker has it
-      if (want > 0 && taken.laterMs >= 0) source.restFor(taken.laterMs, () => this.pump());
+      if (want > 0 && taken.laterMs > 0) source.restFor(taken.laterMs, () => this.pump());
       for (const id of lost) this.#plan.events.onLost(id);
       this.#plan.hint(source, taken.dueMs);
+      return !source.dry;
     } catch (error) {
-      if (this.#over.signal.aborted) return;
+      if (this.#over.signal.aborted) return false;
       this.#plan.events.onError(error);
       await sleep(this.#backoff.next(), this.#over.signal).catch(() => {}); // ended: no more calls
+      return false;
     } finally {
       source.calls -= 1;
       this.#asked -= want;

@@ -14,7 +14,7 @@ import { Attempt, type AttemptHome, type Lease } from "./attempt.ts";
 const MOST_ENDED = 500;
 const COST_WITH_RECORD = 3;
 
-/** Maximum of characters of their results and errors, plus those of the last one. */
+/** Maximum of characters of their data, results and errors, plus those of the last one. */
 const MOST_CHARACTERS = 4 << 20;
 
 /** Maximum of children of these attempts, plus those of the last one. Their outcomes are deleted with the job. */
@@ -34,6 +34,8 @@ export interface SourceOptions extends AttemptHome {
 /** A reported outcome, with the event to emit once Redis has confirmed it. */
 interface Report extends Ended {
   readonly children: number;
+  /** Of its data, which Redis has to read if it reads the record, and of `json`. */
+  readonly characters: number;
   readonly onConfirmed: (() => void) | undefined;
 }
 
@@ -75,17 +77,19 @@ export class Source {
   done(attempt: Attempt, json: string, onConfirmed?: () => void): void {
     const how = attempt.special ? "s" : "";
     const { id, fence, holder, childCount: children } = attempt;
-    this.#done.push({ id, fence, holder, how, json, children, onConfirmed });
+    const characters = json.length + attempt.size;
+    this.#done.push({ id, fence, holder, how, json, children, characters, onConfirmed });
   }
 
   undone(
-    attempt: HeldJob & { readonly childCount?: number },
+    attempt: HeldJob & { readonly childCount?: number; readonly size?: number },
     verdict: string,
     about: UndoneAbout = {},
   ): void {
     const { json = "", onConfirmed } = about;
-    const { id, fence, holder, childCount: children = 0 } = attempt;
-    this.#undone.push({ id, fence, holder, how: verdict, json, children, onConfirmed });
+    const { id, fence, holder, childCount: children = 0, size = 0 } = attempt;
+    const characters = json.length + size;
+    this.#undone.push({ id, fence, holder, how: verdict, json, children, characters, onConfirmed });
   }
 
   /** Reports ended jobs and takes up to `want` jobs. The reports are kept if the call fails. */
@@ -201,7 +205,7 @@ function firstOf(reports: Report[], most: number): Report[] {
     count += 1;
     cost += report.how === "" ? 1 : COST_WITH_RECORD;
     children += report.children;
-    characters += report.json.length;
+    characters += report.characters;
   }
   return reports.splice(0, count);
 }
