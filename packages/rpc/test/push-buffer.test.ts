@@ -179,3 +179,18 @@ test("before Redis 7, what the first half of a pop returned is not lost if the s
   const popped = await popper.pop(["in"], { count: 10, blockMs: 1_000 });
   expect(popped).toMatchObject({ list: "in", texts: ["first"] });
 });
+
+test("closing ends the repetitions of a push that is refused all the time", async () => {
+  const lost: string[] = [];
+  const onError = (_: unknown, elements: readonly string[]) => void lost.push(...elements);
+  const pushes = new PushBuffer(stage.redis, {
+    ...options,
+    isPassing: () => true,
+    insistMs: 600_000,
+    onError,
+  });
+  await stage.redis.send(["SET", "out", "no list"]);
+  pushes.push("out", "1");
+  await pushes.drained();
+  expect(lost).toEqual(["1"]);
+});
