@@ -1,5 +1,5 @@
 /** Files that a receiver, or a second sender, comes too late for. */
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { InvalidArgumentError, InvalidOptionError } from "@ropeway/core";
@@ -7,7 +7,6 @@ import { eventually } from "@ropeway/testkit";
 import { afterAll, describe, expect, test } from "vitest";
 import { Chat } from "../src/chat/index.ts";
 import { Files, type ReceivedFile, SourceChangedError, saveTo } from "../src/files/index.ts";
-import { doneKey } from "../src/files/keys.ts";
 import { Lock, LockInspector } from "../src/lock/index.ts";
 import { twoConnections } from "./two-connections.ts";
 
@@ -80,91 +79,6 @@ test("the name of the sender is no name of a receiver: it would never be told of
   await expect(publishing).rejects.toThrow(InvalidOptionError);
 });
 
-describe("the documented wire", () => {
-  test("a receiver that comes after the file was removed misses it, and keeps what it had saved", async () => {
-    const [channel, r] = [fresh(), somebody()];
-    const files = new Files(redis, channel, { leaseMs: 50 });
-    const options = { receivers: [r], name: "log", wire: "documented" } as const;
-    expect(await files.publish(of("lines"), options)).toMatchObject({ dropped: 1 });
-    await writeFile(join(folder, "log"), "of yesterday");
-    const receive = () => new Files(other, channel).receive(r, saveTo(folder));
-    const receiving = receive();
-    await files.end();
-    expect(await receiving).toEqual({ files: 0, missed: ["log"] });
-    expect(await readFile(join(folder, "log"), "utf8")).toBe("of yesterday");
-
-    // An empty file is one that is there.
-    const next = receive();
-    const empty = new Files(redis, channel).publish(of(""), options);
-    await eventually(async () => expect((await empty).dropped).toBe(0));
-    await files.end();
-    expect(await next).toEqual({ files: 1, missed: [] });
-    expect(await readFile(join(folder, "log"), "utf8")).toBe("");
-  });
-
-  test("a member of the channel that is no receiver of a file is not counted", async () => {
-    const [channel, earlier, r] = [fresh(), somebody(), somebody()];
-    const files = new Files(redis, channel);
-    const wire = "documented";
-    const receive = (receiver: string) =>
-      new Files(other, channel).receive(receiver, saveTo(folder), { files: 1 });
-    const first = receive(earlier);
-    await files.publish(of("one"), { receivers: [earlier], name: "one", wire });
-    await first;
-    const second = files.publish(of("two"), { receivers: [r], name: "two", wire });
-    expect(await receive(earlier)).toEqual({ files: 1, missed: [] });
-    expect(await server.command("EXISTS", doneKey("", channel, "two"))).toBe(0);
-    expect(await receive(r)).toEqual({ files: 1, missed: [] });
-    expect(await second).toMatchObject({ dropped: 0 });
-    await files.end();
-    await Promise.all([receive(earlier), receive(r)]);
-    expect(await server.command("KEYS", `*${channel}*`)).toEqual([]);
-  });
-
-  test("a file that its sender gave up is missed", async () => {
-    const [channel, r] = [fresh(), somebody()];
-    const stop = new AbortController();
-    const publishing = new Files(redis, channel).publish(of("lines"), {
-      receivers: [r],
-      name: "log",
-      wire: "documented",
-      signal: stop.signal,
-    });
-    publishing.catch(() => {});
-    const room = new Chat(other).room(channel);
-    await eventually(async () =>
-      expect((await room.pending(r)).map(({ message }) => message)).toEqual(["", "log"]),
-    );
-    stop.abort();
-    await expect(publishing).rejects.toThrow("aborted");
-    const receiving = new Files(other, channel).receive(r, saveTo(folder));
-    await new Files(redis, channel).end();
-    expect(await receiving).toEqual({ files: 0, missed: ["log"] });
-  });
-
-  test("a file that is removed while it is read is missed, and not saved in part", async () => {
-    const [channel, r] = [fresh(), somebody()];
-    const stop = new AbortController();
-    const publishing = new Files(redis, channel).publish(of("x".repeat(300_000)), {
-      receivers: [r],
-      name: "half",
-      wire: "documented",
-      signal: stop.signal,
-    });
-    publishing.catch(() => {});
-    const handler = async (file: ReceivedFile) => {
-      for await (const _block of file) {
-        stop.abort();
-        await publishing.catch(() => {});
-      }
-    };
-    const receiving = new Files(other, channel).receive(r, handler);
-    await expect(publishing).rejects.toThrow("aborted");
-    await new Files(redis, channel).end();
-    expect(await receiving).toEqual({ files: 0, missed: ["half"] });
-  });
-});
-
 test("an announcement with an impossible chunk size is none", async () => {
   for (const chunkBytes of [-5, 0, 1, 1e15]) {
     const [channel, r] = [fresh(), somebody()];
@@ -227,6 +141,34 @@ test("a receiver that is busy with one file for longer than its lease gets those
   expect(got.sort()).toEqual(["first", "second", "third"]);
 });
 
+test("a busy receiver renews its lease also for a file behind a hundred other messages", async () => {
+  const [channel, r] = [fresh(), somebody()];
+  const options = { leaseMs: 3_000 };
+  const files = new Files(redis, channel, options);
+  const leaseEnd = async () =>
+    Number(await server.command("ZSCORE", `file-leases:${channel}:last`, r));
+  let begin = () => {};
+  const busy = new Promise<void>((resolve) => {
+    begin = resolve;
+  });
+  const receiving = new Files(other, channel, options).receive(r, async (file) => {
+    for await (const _ of file);
+    if (file.name === "last") return;
+    begin();
+    await eventually(async () => expect(await leaseEnd()).toBeGreaterThan(0));
+    const first = await leaseEnd();
+    await eventually(async () => expect(await leaseEnd()).toBeGreaterThan(first));
+  });
+  const first = files.publish(of("first"), { receivers: [r], name: "first" });
+  await busy;
+  const room = new Chat<object>(redis).room(channel);
+  await Promise.all(Array.from({ length: 100 }, () => room.send("source", {})));
+  const last = files.publish(of("last"), { receivers: [r], name: "last", id: "last" });
+  expect(await Promise.all([first, last])).toMatchObject([{ dropped: 0 }, { dropped: 0 }]);
+  await files.end();
+  expect(await receiving).toEqual({ files: 2, missed: [] });
+});
+
 test.each([
   ["a string that names a key of another type", "errors", "errors"],
   ["a transfer whose keys are of another type", { file: "t", name: "f", chunkBytes: 262_144 }, "f"],
@@ -245,30 +187,6 @@ test.each([
   });
   await files.end();
   expect(await receiving).toEqual({ files: 1, missed: [missed] });
-});
-
-test("a documented file that was removed before its receiver was done leaves no count", async () => {
-  const [channel, r] = [fresh(), somebody()];
-  const files = new Files(redis, channel);
-  let finish = () => {};
-  const finished = new Promise<void>((resolve) => {
-    finish = resolve;
-  });
-  let busy = false;
-  const handler = () => {
-    busy = true;
-    return finished;
-  };
-  const receiving = new Files(other, channel).receive(r, handler, { files: 1 });
-  const stop = new AbortController();
-  const how = { receivers: [r], name: "n", wire: "documented", signal: stop.signal } as const;
-  const sending = expect(files.publish(of("x"), how)).rejects.toThrow("sending n");
-  await eventually(() => expect(busy).toBe(true));
-  stop.abort();
-  await sending;
-  finish();
-  await receiving;
-  expect(await server.command("EXISTS", `${channel}n`, `${channel}n:done`)).toBe(0);
 });
 
 test.each(["..", "a\0b", ".x.part", "x".repeat(256)])(

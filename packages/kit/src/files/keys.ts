@@ -48,7 +48,7 @@ export function doneKey(prefix: string, channel: string, name: string): string {
   return `${contentKey(prefix, channel, name)}:done`;
 }
 
-/** set: the receivers of a file on the documented wire, if a sender of ours has published it. */
+/** set: the receivers of a file on the documented wire that are not counted yet, if a sender of ours has published it. */
 export function namedKey(prefix: string, channel: string, name: string): string {
   return `${headOf(prefix)}file-named:${channel}${name}`;
 }
