@@ -246,7 +246,7 @@ export class BlockingConnection implements AsyncDisposable {
       try {
         if (link?.alive && link.clientId !== undefined) await this.#unblock(link);
       } catch (error) {
-        if (isReply(error, "NOPERM")) {
+        if (explainReply(error, "CLIENT")?.prefix === "NOPERM") {
           this.#refused(error);
           return;
         }

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { eventually, startRedis, startReplicaPair } from "@ropeway/testkit";
 import { redisForFile } from "@ropeway/testkit/redis-for-file";
 import { afterEach, expect, test, vi } from "vitest";
-import { connect } from "../src/index.ts";
+import { connect, silentLogger } from "../src/index.ts";
 
 const { server, redis } = await redisForFile({ connect: { deadAfterMs: 300 } });
 
@@ -144,4 +144,26 @@ test("interrupt ends the wait under way, and does nothing when there is none", a
   }
   await redis.send(["RPUSH", "list", "c"]);
   expect(await waiting.send(["BLPOP", "list", "60"], forOneMinute)).toEqual(["list", "c"]);
+});
+
+test("a user without CLIENT UNBLOCK is told once, and its waits last until their timeout", async () => {
+  const rules = ["on", ">secret", "~*", "+@all", "-client|unblock"];
+  await server.command("ACL", "SETUSER", "limited", ...rules);
+  const warnings: unknown[] = [];
+  const logger = { ...silentLogger, warn: (...said: unknown[]) => void warnings.push(said[1]) };
+  await using limited = await connect(`redis://limited:secret@${server.host}:${server.port}`, {
+    logger,
+  });
+  await using waiting = await limited.blocking("test", "list");
+  await server.command("CONFIG", "RESETSTAT");
+  for (let round = 0; round < 2; round++) {
+    const popped = waiting.send(["BLPOP", "list", "0.5"], { blockMs: 500 });
+    await blocked();
+    waiting.interrupt();
+    expect(await popped).toBeNull();
+    expect(waiting.interruptible).toBe(false);
+  }
+  expect(warnings).toEqual([expect.stringContaining("CLIENT UNBLOCK is refused")]);
+  const stats = String(await server.command("INFO", "commandstats"));
+  expect(stats).toMatch(/client\|unblock:calls=0,.*rejected_calls=[12],/);
 });
