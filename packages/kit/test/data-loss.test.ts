@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { eventually } from "@ropeway/testkit";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { Chat } from "../src/chat/index.ts";
+import { roomKeys, seenKey } from "../src/chat/keys.ts";
 import { Files, saveTo, TransferGoneError } from "../src/files/index.ts";
 import { transferKeys } from "../src/files/keys.ts";
 import { twoConnections } from "./two-connections.ts";
@@ -83,6 +84,26 @@ describe("a live feed", () => {
       await second.end();
     },
   );
+
+  test("goes back with its user's cursor if messages that it has not read were replaced", async () => {
+    const chat = new Chat<string>(redis);
+    const room = await chat.create({ sender: "a", recipients: ["b"], message: "first" });
+    await room.acknowledge("b", await room.send("a", "lost"));
+    await chat.create({ sender: "a", recipients: ["b"], message: "following" });
+    const { seen, end } = follow("b", false);
+    await eventually(() => expect(seen).toEqual(["following"]));
+    const { msgs, members } = roomKeys("", room.id);
+    const instead = JSON.stringify({ id: 2, ts: 1.5, sender: "a", message: "instead" });
+    const atOnce = `
+      redis.call('ZREMRANGEBYSCORE', KEYS[1], 2, 2)
+      redis.call('ZADD', KEYS[1], 2, ARGV[1])
+      redis.call('ZADD', KEYS[2], 1, 'b')
+      redis.call('ZADD', KEYS[3], 1, ARGV[2])`;
+    const keys = [msgs, members, seenKey("", "b")];
+    await server.command("EVAL", atOnce, "3", ...keys, instead, room.id);
+    await eventually(() => expect(seen).toEqual(["following", "instead"]));
+    await end();
+  });
 
   test("reads a message that got the id of a lost one", async () => {
     const chat = new Chat<string>(redis);

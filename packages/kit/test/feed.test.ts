@@ -27,6 +27,7 @@ test("a member that left and joined again gets nothing that was sent meanwhile",
   expect(await server.command("ZCARD", `chat-joined:${room.id}`)).toBe(1);
   await next();
   await room.leave(b);
+  expect(await server.command("ZSCORE", `chat-joined:${room.id}`, b)).toBeNull();
   await room.send(a, "history");
   await room.join(b, { history: true });
   while (!seen.includes("history")) await next();

@@ -203,6 +203,20 @@ test("equal messages of other programs are received one by one, and none is lost
   expect(await server.command("EXISTS", taken, tries)).toBe(0);
 });
 
+test("copies of one message of ours are received one by one", async () => {
+  const name = fresh();
+  const mailbox = new Mailbox<string>(redis, name);
+  await mailbox.send("twice");
+  const { box, taken } = mailboxKeys("", name);
+  const [copy] = (await server.command("LRANGE", box, "0", "-1")) as string[];
+  await server.command("RPUSH", box, copy as string);
+  const got = await mailbox.receive({ max: 2 });
+  expect(got.map(({ message }) => message)).toEqual(["twice", "twice"]);
+  expect(new Set(got.map(({ id }) => id)).size).toBe(2);
+  expect(await mailbox.acknowledge(got)).toEqual([true, true]);
+  expect(await server.command("EXISTS", box, taken)).toBe(0);
+});
+
 test("a message wakes a receiver that still waits, not one that died", async () => {
   const name = fresh();
   const { waiters } = mailboxKeys("", name);
