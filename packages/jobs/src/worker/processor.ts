@@ -269,7 +269,7 @@ export class Processor {
     if (source.dry && source.calls === 0 && free > 0) this.#plan.events.onIdle();
   }
 
-  /** The most jobs that one call takes. A batch is taken by one call, so that it is full. */
+  /** The most jobs that one call takes. A batch is taken by one call, so that it is full unless its jobs are large. */
   get #perCall(): number {
     return Math.max(this.#prefetch.perCall, Math.min(this.#plan.options.batch, MOST_TAKEN));
   }
