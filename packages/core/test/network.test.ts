@@ -7,7 +7,7 @@ import {
   startProxy,
   startRedis,
 } from "@ropeway/testkit";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { connect } from "../src/index.ts";
 import { sleep } from "../src/wait.ts";
 
@@ -104,6 +104,45 @@ test("a peer that replies to more than it was asked is refused with the reason",
   });
   peer.close();
   await once(peer, "close");
+});
+
+test("commands run in the database of the URL, also after a loss", async () => {
+  await using redis = await connect(`${proxy.url}/3`);
+  await redis.send(["SET", "in:3", "x"]);
+  proxy.cut();
+  expect(await redis.send(["GET", "in:3"], { repeatable: true })).toBe("x");
+  expect(await server.command("GET", "in:3")).toBeNull();
+});
+
+test("a server that is still loading its data is not connected to", async () => {
+  const peer = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.on("data", (bytes) => {
+      for (const [command] of String(bytes).matchAll(/PING|INFO|CLIENT/g)) {
+        socket.write(command === "PING" ? "-LOADING Redis is loading\r\n" : "+1\r\n");
+      }
+    });
+  });
+  await once(peer.listen(0, "127.0.0.1"), "listening");
+  const { port } = peer.address() as AddressInfo;
+  await expect(connect(`redis://127.0.0.1:${port}`, { connectWaitMs: 500 })).rejects.toMatchObject({
+    message: expect.stringContaining("LOADING"),
+  });
+  peer.close();
+  await once(peer, "close");
+});
+
+test("a lost connection leaves no heartbeat behind", async () => {
+  const begun = vi.spyOn(globalThis, "setInterval");
+  const ended = vi.spyOn(globalThis, "clearInterval");
+  const redis = await connect(proxy.url, { heartbeatMs: 12_345 });
+  proxy.cut();
+  await redis.send(["PING"], { repeatable: true });
+  await redis.close();
+  const timers = begun.mock.results.filter((_, n) => begun.mock.calls[n]?.[1] === 12_345);
+  expect(timers).toHaveLength(2);
+  for (const { value } of timers) expect(ended).toHaveBeenCalledWith(value);
+  vi.restoreAllMocks();
 });
 
 test("answers that arrive byte by byte are whole", async () => {

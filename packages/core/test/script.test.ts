@@ -106,3 +106,14 @@ test("a prelude stands in front of the script", () => {
   expect(script.name).toBe("body");
   rmSync(folder, { recursive: true });
 });
+
+test("a script that could not be loaded is loaded before its next call", async () => {
+  await server.command("ACL", "SETUSER", "runner", "reset", "on", ">pw", "~*", "+@all", "-script");
+  await using runner = await connect(server.url.replace("//", "//runner:pw@"));
+  await runner.run(take, ["stock"], [1]); // by its source
+  await server.command("ACL", "SETUSER", "runner", "+script");
+  await server.command("CONFIG", "RESETSTAT");
+  await runner.run(take, ["stock"], [1]);
+  const stats = String(await server.command("INFO", "commandstats"));
+  expect(stats).toMatch(/cmdstat_script\|load:calls=1/);
+});
